@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use command::{Pairing, pair};
 pub use jobs::{may_command, place_of_command};
-pub use skills::skills_words;
+pub use skills::{skills_json, skills_words};
 
 use crate::bus::journal::{RowId, Waiting};
 use crate::conversation::transcript;

@@ -9,6 +9,7 @@ pub mod journal;
 pub mod marks;
 pub mod outbox;
 pub mod overheard;
+pub mod restarted;
 
 use std::sync::Arc;
 

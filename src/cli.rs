@@ -1,36 +1,37 @@
 //! The command line: what it understands, and where it leads. Only `cli` prints.
 
+mod arguments;
 mod chat;
 mod cron;
 mod doctor;
 mod explain;
+mod invocation;
 mod print;
 mod send;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use chrono::Utc;
 use chrono_tz::Tz;
-use clap::{Parser, Subcommand};
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use clap::Parser as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent;
-use crate::config::{self, Config, Environment};
-use crate::control::{ControlRequest, Response};
-use crate::daemon::{self, logging};
-use crate::daemon::{Daemon, Plan};
-use crate::secret::Redactor;
+use crate::config::{self, Environment};
+use crate::control::listing::Listing;
+use crate::control::{ControlRequest, Response, Status};
+use crate::daemon::Daemon;
+use crate::daemon::logging;
+use crate::replies;
 use crate::store::OnFull;
-use crate::tasks::heartbeat::Wish;
 use crate::workspace::Workspace;
-use crate::workspace::skills::SkillEnvironment;
-use crate::{people, replies, store};
+use arguments::{Cli, CliCommand, Pair};
+use chat::ChatOptions;
+use invocation::{Invocation, warnings};
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
 /// many that lookups which hang without a network keep no file waiting.
@@ -44,119 +45,6 @@ const UNDO_SESSION: &str = "undo";
 
 /// What is wrong is the command line or the config, and starting again will not help.
 const USED_WRONGLY: u8 = 2;
-
-/// A small assistant that answers on your chat platforms and loses nothing.
-#[derive(Parser)]
-#[command(name = "peacrab", version)]
-struct Cli {
-    /// The folder with all data [default: $PEACRAB_HOME, or your data folder]
-    #[arg(long, global = true)]
-    home: Option<PathBuf>,
-    /// The config file [default: config.toml in the home]
-    #[arg(long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Write the log as JSON lines
-    #[arg(long, global = true)]
-    log_json: bool,
-    #[command(subcommand)]
-    command: Option<CliCommand>,
-}
-
-#[derive(Subcommand)]
-enum CliCommand {
-    /// Run the daemon in the foreground (the default)
-    Run,
-    /// Chat with the bot in this terminal
-    Chat {
-        /// Send this message, print the answer and exit
-        #[arg(short, long, value_name = "TEXT")]
-        message: Option<String>,
-        /// The conversation's name
-        #[arg(long, default_value = "main", value_name = "NAME")]
-        session: String,
-        /// Show internal events too
-        #[arg(short, long)]
-        verbose: bool,
-    },
-    /// Check the config and show what would start
-    Check,
-    /// Test everything that a start needs: the config, the home, the sandbox of the shell
-    Doctor,
-    /// Show the state of the running daemon
-    Status {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// List the last actions, newest first
-    Actions {
-        /// The number of actions
-        #[arg(long, default_value_t = 20, value_name = "N")]
-        limit: usize,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Undo a change of a file
-    Undo {
-        /// The number of the action, as `actions` shows it
-        id: u64,
-    },
-    /// Show the tokens used, by provider
-    Usage,
-    /// List the skills, and what is missing for those that cannot be used
-    Skills,
-    /// Explain if a tool call would be allowed, and why
-    Explain(explain::Explain),
-    /// Send a message and wait until it is delivered
-    Send {
-        /// CHANNEL:CHAT, CHANNEL:CHAT:THREAD, or owner
-        #[arg(long, value_name = "ADDRESS")]
-        to: String,
-        /// Attach this file; can be given several times
-        #[arg(long, value_name = "PATH")]
-        file: Vec<PathBuf>,
-        /// Format the text as Markdown; without this it is sent as it is
-        #[arg(long)]
-        markdown: bool,
-        /// The text; if there is none, and no file, it is read from standard input
-        text: Option<String>,
-    },
-    /// Manage jobs, which run later, once or repeatedly
-    #[command(subcommand)]
-    Cron(cron::Cron),
-    /// Show the heartbeat, turn it on or off, or run it now
-    Heartbeat {
-        #[arg(value_enum, default_value_t = Wish::Show)]
-        wish: Wish,
-    },
-    /// Manage who can talk to the bot
-    #[command(subcommand)]
-    Pair(Pair),
-}
-
-#[derive(Subcommand)]
-enum Pair {
-    /// List open requests and paired people
-    List,
-    /// Approve a person by their code; the first one becomes the owner
-    Approve {
-        /// The code that the bot gave them
-        code: String,
-    },
-    /// Decline a request by its code
-    Deny {
-        /// The code that the bot gave them
-        code: String,
-    },
-    /// Remove a paired person
-    Revoke {
-        /// The channel's name in the config
-        channel: String,
-        /// Their id on the platform; `pair list` shows it
-        id: String,
-    },
-}
 
 /// Runs a command line: 0 done, 1 failed, 2 used wrongly; of `send` also 3 lost, 4 not arrived yet.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -194,172 +82,128 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let format = if cli.log_json { logging::Format::Json } else { logging::Format::Plain };
-    let home = config::home(cli.home.clone(), &environment);
-    let load = || config::load(&home, cli.config.as_deref(), &environment);
+    let home = config::home(cli.home, &environment);
+    let on = Invocation { home, config: cli.config, environment, format };
+    let Invocation { home, environment, .. } = &on;
     match cli.command.unwrap_or(CliCommand::Run) {
-        CliCommand::Run => {
-            let config = prepare(load()?, &home, format, &environment)?;
-            run(Plan::new(&home, config, &environment)?).await?;
-        }
+        CliCommand::Run => run(&on).await?,
         CliCommand::Chat { message, session, verbose } => {
-            let failed = "there was no answer; see the message above";
-            let options = chat::ChatOptions { message, session, events: verbose, failed };
-            talk(&home, &options, &environment, || prepare(load()?, &home, format, &environment))
-                .await?;
+            let is_piped = message.is_none();
+            let message = chat::message_to_say(message)?;
+            if !(is_piped && message.as_deref() == Some("")) {
+                let (home, failed) = (home.clone(), "there was no answer; see the message above");
+                let events = verbose;
+                let options = ChatOptions { message, session, events, failed, home, environment };
+                talk(&on, &options).await?;
+            }
         }
         CliCommand::Undo { id } => {
-            let options = chat::ChatOptions {
-                message: Some(format!("/undo {id}")),
-                session: UNDO_SESSION.to_owned(),
-                events: false,
-                failed: "nothing was undone",
-            };
-            talk(&home, &options, &environment, || prepare(load()?, &home, format, &environment))
-                .await?;
+            let (message, session) = (Some(format!("/undo {id}")), UNDO_SESSION.to_owned());
+            let (events, failed, home) = (false, "nothing was undone", home.clone());
+            let options = ChatOptions { message, session, events, failed, home, environment };
+            talk(&on, &options).await?;
         }
-        CliCommand::Actions { limit, json } => {
-            let done = chat::actions(&home, limit).await?;
-            print::line(&if json {
-                serde_json::to_string_pretty(&done)?
-            } else {
-                let now = Utc::now().with_timezone(&owners_zone(&home, load()));
-                let lines: Vec<_> = done.iter().map(|action| action.words(now)).collect();
-                lines.join("\n")
-            });
+        CliCommand::Doctor => {
+            return Ok(doctor::run(home, &on.load(), chat::status(home).await.ok().as_ref()));
         }
-        CliCommand::Doctor => return Ok(doctor::run(&home, &load())),
-        CliCommand::Check => return Ok(check(&home, &load())),
-        CliCommand::Status { json } => {
-            let Response::Status(status) = chat::ask(&home, &ControlRequest::Status).await? else {
-                anyhow::bail!("the daemon gave an answer of another kind");
-            };
-            print::line(&if json {
-                serde_json::to_string_pretty(&status)?
-            } else {
-                print::status(&status)
-            });
-        }
-        CliCommand::Usage => match chat::ask(&home, &ControlRequest::Usage).await? {
-            Response::Done(words) => print::line(&words),
-            _ => anyhow::bail!("the daemon gave an answer of another kind"),
-        },
-        CliCommand::Skills => {
-            let workspace = Workspace::look(&home.join("workspace"), environment.surroundings())?;
-            print::line(&workspace.off_thread(agent::skills_words).await);
-        }
+        CliCommand::Check => return Ok(check(&on, chat::status(home).await.ok().as_ref())),
         CliCommand::Explain(explain) => {
-            let config = load()?;
+            let config = on.load()?;
             let asking = config.agent.asking.clone();
-            let plan = Plan::new(&home, config, &environment)?;
-            print::line(&explain.words(&plan.tools, &asking)?);
+            print::line(&explain.words(&on.plan(config)?.tools, &asking)?);
         }
         CliCommand::Send { to, file, markdown, text } => {
             let parcel = send::parcel(to, file, text, markdown)?;
-            if let Some(sent) = send::through_socket(&home, &parcel).await? {
+            if let Some(sent) = send::through_socket(home, &parcel).await? {
                 return Ok(send::tell(&sent));
             }
-            let config = prepare(load()?, &home, format, &environment)?;
-            let daemon = Daemon::open(Plan::new(&home, config, &environment)?).await?;
+            let daemon = Daemon::open(on.plan(on.prepare()?)?).await?;
             return Ok(send::tell(&daemon.send(parcel).await?));
         }
-        CliCommand::Cron(cron) => {
-            cron::obey(&home, cron, owners_zone(&home, load())).await?;
-        }
+        CliCommand::Cron(cron) => cron::obey(&on, cron).await?,
         CliCommand::Heartbeat { wish } => {
-            match chat::ask(&home, &ControlRequest::Heartbeat { wish }).await? {
-                Response::Done(words) => print::line(&words),
-                _ => anyhow::bail!("the daemon gave an answer of another kind"),
-            }
+            print::line(&done(on.ask(&ControlRequest::Heartbeat { wish }).await?)?);
+        }
+        CliCommand::Pair(Pair::List { json: true }) => {
+            let people = chat::listing(home, Listing::Pairings, Tz::UTC).await?;
+            print::line(&serde_json::to_string_pretty(&people)?);
         }
         CliCommand::Pair(pair) => {
-            match chat::ask(&home, &ControlRequest::Pair { words: pair.words() }).await? {
-                Response::Done(words) => print::line(&words),
-                Response::Failed(words) => anyhow::bail!(words),
-                _ => anyhow::bail!("the daemon gave an answer of another kind"),
-            }
+            let request = ControlRequest::Pair { words: pair.words() };
+            print::line(&done(chat::ask(home, &request).await?)?);
         }
+        lists => list(&on, lists).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// The commands that only show something, as words or as JSON.
+async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
+    let home = &on.home;
+    print::line(&match command {
+        CliCommand::Actions { limit, json: true } => {
+            serde_json::to_string_pretty(&chat::actions(home, limit).await?)?
+        }
+        CliCommand::Actions { limit, .. } => {
+            let done = chat::actions(home, limit).await?;
+            let now = Utc::now().with_timezone(&on.owners_zone());
+            done.iter().map(|action| action.words(now)).collect::<Vec<_>>().join("\n")
+        }
+        CliCommand::Status { json: true } => {
+            serde_json::to_string_pretty(&chat::status(home).await?)?
+        }
+        CliCommand::Status { .. } => print::status(&chat::status(home).await?),
+        CliCommand::Usage { json: true } => {
+            let used = chat::listing(home, Listing::Usage, on.owners_zone()).await?;
+            serde_json::to_string_pretty(&used)?
+        }
+        CliCommand::Usage { .. } => chat::usage(home, on.owners_zone()).await?,
+        CliCommand::Skills { json } => {
+            let surroundings = on.environment.surroundings();
+            let workspace = Workspace::look(&home.join("workspace"), surroundings)?;
+            let words = if json { agent::skills_json } else { agent::skills_words };
+            workspace.off_thread(words).await
+        }
+        _ => anyhow::bail!("this command shows nothing"),
+    });
+    Ok(())
+}
+
+/// Returns the words of a request that was carried out.
+fn done(response: Response) -> anyhow::Result<String> {
+    match response {
+        Response::Done(words) => Ok(words),
+        Response::Failed(words) => anyhow::bail!(words),
+        _ => anyhow::bail!("the daemon gave an answer of another kind"),
+    }
+}
+
 /// Talks to the daemon; where none runs, to one without other channels for as long as this lasts.
-async fn talk(
-    home: &Path,
-    options: &chat::ChatOptions,
-    environment: &Environment,
-    load: impl FnOnce() -> anyhow::Result<Config>,
-) -> anyhow::Result<()> {
-    if chat::through_socket(home, options).await? {
+async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<()> {
+    if chat::through_socket(options).await? {
         return Ok(());
     }
-    let mut config = load()?;
+    let mut config = on.prepare()?;
     config.channels.clear();
-    let daemon = Daemon::open(Plan::new(home, config, environment)?).await?;
+    let daemon = Daemon::open(on.plan(config)?).await?;
     let server = daemon.control_server();
     let stop = CancellationToken::new();
     let talk = async {
         let talked = tokio::select! {
             talked = chat::through_memory(server, options) => talked,
-            () = stop.cancelled() => Ok(()),
+            () = stop.cancelled() => Ok(chat::Left::Conversation),
         };
         stop.cancel();
-        talked
+        talked.map(drop)
     };
     let (ran, talked) = tokio::join!(run_until_end(daemon, &stop, || {}), talk);
     ran?;
     talked
 }
 
-impl Pair {
-    fn words(&self) -> Vec<String> {
-        let words: &[&str] = match self {
-            Self::List => &["list"],
-            Self::Approve { code } => &["approve", code],
-            Self::Deny { code } => &["deny", code],
-            Self::Revoke { channel, id } => &["revoke", channel, id],
-        };
-        words.iter().map(|word| (*word).to_owned()).collect()
-    }
-}
-
-/// Begins to log, now that the secrets are known that must not be in it.
-fn prepare(
-    config: Config,
-    home: &Path,
-    format: logging::Format,
-    environment: &Environment,
-) -> anyhow::Result<Config> {
-    rustls::crypto::ring::default_provider().install_default().ok();
-    keep_to_ourselves();
-    let redactor = Redactor::new(config.secrets());
-    logging::init(format, redactor, environment)?;
-    warnings(&config, home).iter().for_each(|warning| tracing::warn!("{warning}"));
-    Ok(config)
-}
-
-/// Nobody else of this account reads our memory, nor is it written down when we crash: secrets are in it.
-fn keep_to_ourselves() {
-    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        tracing::warn!(%error, "Other programs of this account can read the memory of this process");
-    }
-}
-
-/// The owner's time zone as the daemon knows it: of the config, of USER.md, or of this machine.
-fn owners_zone(home: &Path, loaded: Result<Config, config::ConfigErrors>) -> Tz {
-    let workspace = Workspace::look(&home.join("workspace"), SkillEnvironment::default());
-    let path = daemon::USER.parse();
-    let user = workspace.ok().zip(path.ok()).and_then(|(it, path)| it.read_text(&path).ok()?);
-    let agent = loaded.map(|config| config.agent).unwrap_or_default();
-    agent.zone(&user.unwrap_or_default())
-}
-
-fn warnings(config: &Config, home: &Path) -> Vec<String> {
-    let paired = store::look(home, people::paired).unwrap_or_default();
-    config.warnings(&paired)
-}
-
 /// The daemon: until a signal, with a terminal of its own if there is one.
-async fn run(mut plan: Plan) -> anyhow::Result<()> {
+async fn run(on: &Invocation) -> anyhow::Result<()> {
+    let mut plan = on.plan(on.prepare_with(logging::FILTER)?)?;
     plan.store.on_full = OnFull::Wait;
     let daemon = Daemon::open(plan).await?;
     let stop = CancellationToken::new();
@@ -370,7 +214,7 @@ async fn run(mut plan: Plan) -> anyhow::Result<()> {
     let (ready, runs) = oneshot::channel();
     let own_terminal = async move {
         runs.await.ok();
-        chat::own_terminal(server).await;
+        chat::own_terminal(server, on).await;
     };
     let signals = async move {
         tokio::select! {
@@ -402,11 +246,21 @@ async fn run_until_end(
     ran
 }
 
-fn check(home: &Path, loaded: &Result<Config, config::ConfigErrors>) -> ExitCode {
-    match loaded {
+/// Describes what would start; `status` is of the daemon that runs in this home.
+fn check(on: &Invocation, status: Option<&Status>) -> ExitCode {
+    let (home, file) = (&on.home, config::file(&on.home, on.config.as_deref()));
+    match &on.load() {
         Ok(config) => {
             print::line(&format!("home: {}", home.display()));
+            print::line(&match file.exists() {
+                true => format!("config: {}", file.display()),
+                false => format!("config: none at {}; only the environment", file.display()),
+            });
             print::line(&config.describe());
+            if let Some(status) = status {
+                let (pid, shell) = (status.pid, status.shell.words());
+                print::line(&format!("the daemon that runs (process {pid}) says: {shell}"));
+            }
             let warnings = warnings(config, home);
             warnings.iter().for_each(|warning| print::line(&format!("warning: {warning}")));
             match config.exposed(home) {

@@ -16,6 +16,7 @@ mod mcp;
 mod media;
 mod providers;
 mod reading;
+mod review;
 mod schema;
 mod secrets;
 mod values;
@@ -83,6 +84,41 @@ pub fn home(cli: Option<PathBuf>, env: &Environment) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(".peacrab"))
 }
 
+/// The command by which people start this program for `home`, to be typed into a shell: by its name if the shell finds
+/// it, and with `--home` unless it is the home that the program takes by itself.
+pub fn program(home: &Path, env: &Environment) -> String {
+    let program = std::env::current_exe().unwrap_or_else(|_| "peacrab".into());
+    let is_found = |folder: PathBuf| program.parent().is_some_and(|parent| *parent == folder);
+    let path = env.raw("PATH").unwrap_or_default();
+    let name = match std::env::split_paths(path).any(is_found) {
+        true => program.file_name().map_or_else(|| program.clone(), PathBuf::from),
+        false => program,
+    };
+    // The variable of the daemon's surroundings is not set in that shell.
+    match self::home(None, &Environment::default()) == home {
+        true => quoted(&name),
+        false => {
+            let home = std::path::absolute(home).unwrap_or_else(|_| home.to_owned());
+            format!("{} --home {}", quoted(&name), quoted(&home))
+        }
+    }
+}
+
+/// A word of a shell.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |sign: char| sign.is_alphanumeric() || "/._-+:@,=%".contains(sign);
+    match text.chars().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// The config file that [`load`] reads, whether or not it is there.
+pub fn file(home: &Path, explicit: Option<&Path>) -> PathBuf {
+    explicit.map_or_else(|| home.join("config.toml"), Path::to_owned)
+}
+
 /// Reads `explicit`, which must exist, or `config.toml` in `home`, which may be absent. Providers
 /// and channels come from the environment if the file names none.
 pub fn load(
@@ -90,7 +126,7 @@ pub fn load(
     explicit: Option<&Path>,
     env: &Environment,
 ) -> Result<Config, ConfigErrors> {
-    let file = explicit.map_or_else(|| home.join("config.toml"), Path::to_owned);
+    let file = self::file(home, explicit);
     let text = match explicit {
         None if matches!(file.try_exists(), Ok(false)) => String::new(),
         _ => read_text(&file).map_err(|fault| ConfigErrors(vec![fault]))?,
@@ -276,6 +312,11 @@ impl Config {
         warnings
     }
 
+    /// Further warnings: of tokens that cannot be any, and of programs that tools could change in this home.
+    pub fn cautions(&self, home: &Path) -> Vec<String> {
+        review::tokens(self).into_iter().chain(review::writable_programs(self, home)).collect()
+    }
+
     /// The channels that strangers can reach.
     fn platforms(&self) -> impl Iterator<Item = (&ChannelName, &Access)> {
         let reachable = |channel: &&ChannelConfig| channel.kind != Kind::Terminal;
@@ -330,7 +371,11 @@ fn describe_provider(provider: &provider::Config) -> String {
         provider::Tools::Native => "",
         provider::Tools::Text => ", tools in text",
     };
-    format!("{} ({kind}, {}{key}){tools}{sees}", provider.model, provider.base_url)
+    let window = provider.context;
+    format!(
+        "{} ({kind}, {}{key}), context window {window} tokens{tools}{sees}",
+        provider.model, provider.base_url
+    )
 }
 
 fn describe_ears(ears: &transcription::Config) -> String {

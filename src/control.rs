@@ -3,6 +3,7 @@
 
 mod chat;
 mod lines;
+pub mod listing;
 mod orders;
 pub mod send;
 mod socket;
@@ -15,6 +16,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
@@ -25,14 +27,15 @@ use tokio_util::sync::CancellationToken;
 pub use lines::LINE_BYTES_MAX;
 pub use socket::{SOCKET, bind, connect};
 
-use crate::agent::{self, Pairing};
+use crate::agent;
 use crate::bus::outbox::{self, FailingDeliveries};
 use crate::bus::{Link, LinkState, journal};
 use crate::channels::terminal::Terminal;
 use crate::control::chat::ChatClient;
 use crate::control::lines::BoundedLines;
+use crate::control::listing::Listing;
 use crate::control::send::{Parcel, SendOutcome};
-use crate::conversation::actions::{self, Action, Sight};
+use crate::conversation::actions::Action;
 use crate::conversation::{ledger, transcript};
 use crate::replies;
 use crate::sandbox::CageState;
@@ -57,6 +60,9 @@ const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 /// Actions listed at once.
 pub const ACTIONS_MAX: usize = 1_000;
 
+/// Of one message of a terminal; more is a file that the model reads in parts. About 25,000 tokens.
+pub const MESSAGE_BYTES_MAX: usize = 100_000;
+
 /// How long a client may take to say what it wants.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -73,6 +79,9 @@ pub enum ControlRequest {
     /// What was done, the newest first.
     Actions {
         limit: usize,
+    },
+    Listing {
+        what: Listing,
     },
     /// Jobs; what comes of a new one goes to the owner if nothing else is said.
     Cron {
@@ -122,6 +131,7 @@ pub enum Response {
     },
     Event(Box<Event>),
     Actions(Vec<Action>),
+    Listing(Value),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -254,13 +264,14 @@ async fn serve_bounded(
         Ok(ControlRequest::Status) => {
             status(server).await.map(|status| Response::Status(Box::new(status)))
         }
-        Ok(ControlRequest::Actions { limit }) => done(server, limit).await,
+        Ok(ControlRequest::Actions { limit }) => orders::actions(server, limit).await,
+        Ok(ControlRequest::Listing { what }) => orders::listing(server, what).await,
         Ok(ControlRequest::Usage) => {
             let midnight = schedule::midnight(Utc::now(), server.turns.services.zone);
             let words = move |store: &_| ledger::usage_words(store, midnight);
             server.turns.services.bus.store.read(words).await.map(Response::Done)
         }
-        Ok(ControlRequest::Pair { words }) => pair(server, &words).await,
+        Ok(ControlRequest::Pair { words }) => orders::pair(server, &words).await,
         Ok(ControlRequest::Heartbeat { wish }) => orders::heartbeat(server, wish).await,
         Ok(ControlRequest::Send(parcel)) => orders::send(server, parcel).await,
         Ok(ControlRequest::Cron { wanted, to }) => orders::cron(server, *wanted, to).await,
@@ -268,24 +279,6 @@ async fn serve_bounded(
     };
     let response = response.unwrap_or_else(|error| Response::Failed(error.to_string()));
     write_line(&mut out, &response).await
-}
-
-async fn done(server: &ControlServer, limit: usize) -> Result<Response, StoreError> {
-    let limit = limit.clamp(1, ACTIONS_MAX);
-    let list = move |store: &Connection| actions::list(store, &Sight::ALL, None, limit);
-    server.turns.services.bus.store.read(list).await.map(Response::Actions)
-}
-
-async fn pair(server: &ControlServer, words: &[String]) -> Result<Response, StoreError> {
-    let Some(pairing) = Pairing::parse(words.iter().map(String::as_str)) else {
-        return Ok(Response::Failed(replies::PAIR_USAGE.to_owned()));
-    };
-    let bus = &server.turns.services.bus;
-    let people = bus.people.clone();
-    let change = move |store: &Connection| agent::pair(store, &people, &pairing, Utc::now());
-    let done = bus.store.write("pair", Sync::Now, change).await?;
-    bus.outbox.up();
-    Ok(done.map_or_else(Response::Failed, Response::Done))
 }
 
 async fn status(server: &ControlServer) -> Result<Status, StoreError> {

@@ -3,6 +3,7 @@
 
 pub mod logging;
 mod opening;
+mod providers;
 pub mod tasks;
 mod tidy;
 
@@ -23,14 +24,14 @@ use crate::channels::intake::{Intake, IntakeStores};
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, intake};
 use crate::channels::{Channel, Channels, deliver, supervise};
-use crate::config::{AgentConfig, Config, Environment, Exposure, TERMINAL};
+use crate::config::{self, AgentConfig, Config, Environment, Exposure, TERMINAL};
 use crate::control::send::{self, Parcel, SendOutcome};
 use crate::control::{self, ControlServer};
 use crate::conversation::actions::{Actions, Images};
 use crate::hooks::{self, Hook};
 use crate::people::{Access, People};
 use crate::provider;
-use crate::provider::models::{Model, Models, Standing};
+use crate::provider::models::Standing;
 use crate::provider::transcription::Transcriber;
 use crate::sandbox::{self, CageState, Level};
 use crate::secret::Redactor;
@@ -80,6 +81,8 @@ pub struct Plan {
     pub surroundings: SkillEnvironment,
     /// True if a supervisor starts the daemon again when it ends.
     pub restarts: bool,
+    /// The command by which people start this program for this home.
+    pub program: String,
     pub hooks: BTreeMap<String, Hook>,
     /// State of the shell's sandbox.
     pub shell: CageState,
@@ -98,7 +101,7 @@ impl Plan {
         if let Some(exposure) = exposed.as_ref().filter(|it| !it.is_by_system) {
             anyhow::bail!(exposure.words.clone());
         }
-        let models = models(&config)?;
+        let models = providers::models(&config)?;
         let redactor = Redactor::new(config.secrets());
         let line = models.all().iter().filter(|model| model.standing == Standing::InLine);
         let provider = provider::chain(line.map(|model| Arc::clone(&model.provider)).collect());
@@ -132,6 +135,7 @@ impl Plan {
             surroundings: environment.surroundings(),
             // Only systemd sets it, and our unit has Restart=always.
             restarts: environment.raw("INVOCATION_ID").is_some(),
+            program: config::program(home, environment),
             hooks: config.hooks,
             commands: tools::shell::commands(&config.exec, &shell),
             shell,
@@ -169,21 +173,6 @@ fn shell(config: &tools::shell::Config, exposed: Option<Exposure>) -> CageState 
     standing
 }
 
-/// Connects all providers of the config, those that answer by default first.
-fn models(config: &Config) -> anyhow::Result<Models> {
-    let line = &config.agent.providers;
-    let others = config.providers.keys().filter(|name| !line.contains(name));
-    let line = line.iter().map(|name| (name, Standing::InLine));
-    let mut models = Vec::new();
-    for (name, standing) in line.chain(others.map(|name| (name, Standing::Chosen))) {
-        let section = config.providers.get(name);
-        let section = section.with_context(|| format!("there is no provider `{name}`"))?;
-        let provider = provider::connect(name, section)?;
-        models.push(Model { name: name.clone(), provider, standing });
-    }
-    Ok(Models::new(models))
-}
-
 /// A daemon that has locked its home and is about to run.
 pub struct Daemon {
     _lock: HomeLock,
@@ -218,7 +207,11 @@ impl Daemon {
 
         let images = Images::open(&plan.home).context("cannot make the folder `undo`")?;
         let actions = Actions { store: store.clone(), images };
-        let bus = Bus::new(store, People::new(access), plan.agent.waiting_max);
+        let bus = Bus::new(
+            store,
+            People::new(access).with_program(&plan.program),
+            plan.agent.waiting_max,
+        );
         opening::tell_if_full(&bus).await;
         let user = workspace.instruction(&USER.parse()?).ok().flatten();
         let zone = plan.agent.zone(&user.unwrap_or_default());
@@ -338,6 +331,7 @@ impl Daemon {
             agent::run(Arc::clone(&services), Arc::clone(&config), stop)
         }));
         self.greet().await;
+        opening::report_restart(&self.services.bus).await;
         ready();
         let tidier = tidy::Tidier::of(&self);
         listening.spawn(forever("tidying", sources.clone(), move |stop| tidier.clone().run(stop)));

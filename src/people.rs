@@ -84,16 +84,35 @@ pub enum Groups {
 words!(Groups { Off = "off", Mention = "mention", Always = "always" });
 
 /// The access rules of all channels from the config. Pairings are in the store.
-#[derive(Clone, Default)]
-pub struct People(Arc<BTreeMap<ChannelName, Access>>);
+#[derive(Clone)]
+pub struct People {
+    access: Arc<BTreeMap<ChannelName, Access>>,
+    program: Arc<str>,
+}
+
+impl Default for People {
+    fn default() -> Self {
+        Self::new(BTreeMap::new())
+    }
+}
 
 impl People {
     pub fn new(access: BTreeMap<ChannelName, Access>) -> Self {
-        Self(Arc::new(access))
+        Self { access: Arc::new(access), program: "peacrab".into() }
+    }
+
+    /// With the command by which this program is started for this home.
+    pub fn with_program(self, program: &str) -> Self {
+        Self { program: program.into(), ..self }
+    }
+
+    /// The command by which this program is started for this home, for people to type.
+    pub fn program(&self) -> &str {
+        &self.program
     }
 
     pub fn access(&self, channel: &ChannelName) -> Option<&Access> {
-        self.0.get(channel)
+        self.access.get(channel)
     }
 
     /// Returns the sender's role on the channel. None for a stranger.
@@ -103,7 +122,7 @@ impl People {
         channel: &ChannelName,
         sender: &SenderId,
     ) -> rusqlite::Result<Option<Role>> {
-        let Some(access) = self.0.get(channel) else { return Ok(None) };
+        let Some(access) = self.access.get(channel) else { return Ok(None) };
         let among = |list: &[String]| list.iter().any(|id| id == sender.as_str());
         if among(&access.owners) {
             return Ok(Some(Role::Owner));
@@ -131,14 +150,15 @@ impl People {
         if role.is_some() || inbound.place == Place::Private {
             return Ok(role);
         }
-        let listed = self.0.get(&from.channel).and_then(|access| access.listed(inbound.places()));
+        let listed =
+            self.access.get(&from.channel).and_then(|access| access.listed(inbound.places()));
         Ok(listed.filter(|groups| *groups != Groups::Off).map(|_| Role::Guest))
     }
 
     /// Returns true if this bot has an owner. The machine's own terminal does not count.
     pub fn have_owner(&self, store: &Connection) -> rusqlite::Result<bool> {
         let by_config = |access: &Access| access.owners.iter().any(|id| id != LOCAL);
-        if self.0.values().any(by_config) {
+        if self.access.values().any(by_config) {
             return Ok(true);
         }
         let owner = Role::Owner;

@@ -261,12 +261,21 @@ pub enum StopReason {
 }
 
 /// Tokens of one completion, as the provider counted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// All tokens of the prompt, cached ones included.
     pub input: u64,
     pub cached: u64,
     pub output: u64,
+}
+
+impl Usage {
+    /// Adds the tokens of another completion.
+    pub fn add(&mut self, other: Self) {
+        self.input += other.input;
+        self.cached += other.cached;
+        self.output += other.output;
+    }
 }
 
 /// A finished completion.

@@ -70,13 +70,15 @@ pub fn too_many_chats(most: usize) -> String {
 
 // Strangers and pairing.
 
-pub fn pairing_code(code: &str, have_owner: bool) -> String {
+/// `program` is how the machine's owner starts this program for this home.
+pub fn pairing_code(program: &str, code: &str, have_owner: bool) -> String {
     let how = if have_owner {
         format!("Ask my owner to send me: /pair approve {code}")
     } else {
         format!(
             "If this is your bot, run this command on its machine to become its owner:\n\
-             peacrab pair approve {code}"
+             {} pair approve {code}",
+            as_is(program)
         )
     };
     format!("I don't know you yet. Your code is {code}, which is valid for one hour.\n{how}")
@@ -140,7 +142,11 @@ pub fn choices_in_words<'a>(
     question: &str,
     choices: impl Iterator<Item = (&'a String, &'a String)>,
 ) -> String {
-    let lines: Vec<_> = choices.map(|(label, says)| format!("{label}: {says}")).collect();
+    let line = |(label, says): (&String, &String)| match label == says {
+        true => format!("- {says}"),
+        false => format!("- {label}: {says}"),
+    };
+    let lines: Vec<_> = choices.map(line).collect();
     format!("{question}\n\n{}", lines.join("\n"))
 }
 

@@ -61,9 +61,6 @@ const BYTES_A_FILE: u64 = 4 * 1024;
 /// large source tree has.
 const FILES_MAX: u64 = 250_000;
 
-const NO_LANDLOCK: &str = "this kernel has no Landlock (5.13 or newer, with `landlock` among its \
-                           security modules), or an old one that does not do alone";
-
 /// How much is insisted on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

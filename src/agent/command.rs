@@ -9,7 +9,7 @@ use crate::agent::approvals::Verdict;
 use crate::agent::settings::{self, Wish};
 use crate::agent::{context_used, heartbeat, jobs, undo};
 use crate::bus::journal::Waiting;
-use crate::bus::outbox;
+use crate::bus::{outbox, restarted};
 use crate::conversation::ledger::usage_words;
 use crate::conversation::settings::settings_at;
 use crate::conversation::transcript;
@@ -23,7 +23,7 @@ use crate::tasks::schedule::{self, Wanted};
 use crate::tasks::subagents;
 use crate::turn::commits;
 use crate::turn::services::TurnServices;
-use crate::types::commands::{self, CommandId};
+use crate::types::commands::{self, CommandId, Mistyped};
 use crate::types::message::Place;
 use crate::types::session::{Effort, QueueMode};
 
@@ -63,6 +63,8 @@ pub(super) enum Command {
     Restart,
     /// A decision about a waiting call. None if the arguments are invalid.
     Judge(Option<Verdict>),
+    /// One that does not exist.
+    Unknown(Mistyped),
 }
 
 /// A `/pair` subcommand, or the same from the command line.
@@ -91,7 +93,9 @@ impl Pairing {
 
 /// Parses the text of a control.
 pub(super) fn parse(text: &str) -> Command {
-    let Some(spec) = commands::find(text) else { return Command::Help };
+    let Some(spec) = commands::find(text) else {
+        return commands::mistyped(text).map_or(Command::Help, Command::Unknown);
+    };
     let mut words = text.split_whitespace().skip(1);
     match spec.id {
         CommandId::Status => Command::Status,
@@ -157,6 +161,7 @@ pub(super) async fn obey(
         | Command::Btw(_)
         | Command::Compact(_)
         | Command::Judge(_) => replies::help(),
+        Command::Unknown(Mistyped { typed, meant }) => replies::unknown_command(&typed, meant),
         Command::Status => status(scope, control).await?,
         Command::Set(wish) => return settings::obey(scope, control, wish).await,
         Command::Skills => services.workspace.off_thread(skills_words).await,
@@ -268,7 +273,15 @@ async fn restart(scope: &CommandScope<'_>, control: &Waiting) -> Result<(), Stor
         None => replies::CANNOT_RESTART,
         Some(_) => replies::RESTARTING,
     };
-    commits::obeyed(&services.bus.store, control, words.to_owned()).await?;
+    let restarts = is_allowed && scope.config.restart.is_some();
+    let asked_at = control.inbound.from.clone();
+    let note = move |store: &Connection| {
+        if restarts {
+            restarted::note(store, &asked_at)?;
+        }
+        Ok(words.to_owned())
+    };
+    commits::obeyed_with(&services.bus.store, control, note).await?;
     if let (true, Some(restart)) = (is_allowed, &scope.config.restart) {
         tracing::info!("Restarting on the owner's command");
         restart.cancel();
@@ -294,6 +307,8 @@ pub fn pair(
                     _ => replies::WELCOME_USER,
                 };
                 outbox::put(store, &stranger.address(), None, welcome)?;
+                let (channel, id) = (&stranger.channel, &stranger.sender.id);
+                tracing::info!(%channel, %id, %role, "Let somebody in");
                 Ok(replies::approved(&stranger.sender, role))
             }
         },
@@ -301,11 +316,16 @@ pub fn pair(
             None => Err(replies::UNKNOWN_CODE.to_owned()),
             Some(stranger) => {
                 outbox::put(store, &stranger.address(), None, replies::TURNED_AWAY)?;
+                let (channel, id) = (&stranger.channel, &stranger.sender.id);
+                tracing::info!(%channel, %id, "Turned somebody away");
                 Ok(replies::denied(&stranger.sender))
             }
         },
         Pairing::Revoke { channel, sender } => match people::revoke(store, channel, sender)? {
-            true => Ok(replies::revoked(sender)),
+            true => {
+                tracing::info!(channel, id = sender, "Shut somebody out, who is a stranger now");
+                Ok(replies::revoked(sender))
+            }
             false => Err(replies::not_paired(sender)),
         },
     })

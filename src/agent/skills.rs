@@ -1,5 +1,7 @@
 //! The list of skills for people: their purposes, and why one cannot be used.
 
+use serde_json::json;
+
 use crate::replies::{self, SkillShown};
 use crate::workspace::{Workspace, skills};
 
@@ -17,4 +19,21 @@ pub fn skills_words(workspace: &Workspace) -> String {
     });
     let broken = catalogue.broken.iter().map(|it| (it.path.as_str(), it.reason.as_str()));
     replies::skills(&skills.collect::<Vec<_>>(), &broken.collect::<Vec<_>>())
+}
+
+/// The same for scripts, as JSON.
+pub fn skills_json(workspace: &Workspace) -> String {
+    let catalogue = skills::catalogue(workspace);
+    let skills = catalogue.skills.iter().map(|skill| {
+        json!({
+            "name": skill.name, "about": skill.description, "for_people": skill.for_people,
+            "for_model": skill.for_model, "missing": skill.missing, "warnings": skill.warnings,
+        })
+    });
+    let broken = catalogue.broken.iter();
+    let broken = broken.map(|it| json!({ "path": it.path, "reason": it.reason }));
+    let listed = json!({
+        "skills": skills.collect::<Vec<_>>(), "broken": broken.collect::<Vec<_>>(),
+    });
+    format!("{listed:#}")
 }

@@ -190,7 +190,7 @@ fn turn_away(
             if let (true, true, Some(owner)) = (is_news, have_owner, people::owner_place(store)?) {
                 outbox::put_body(store, &owner, &stranger_asks(sender, inbound, &code))?;
             }
-            replies::pairing_code(&code, have_owner)
+            replies::pairing_code(people.program(), &code, have_owner)
         }
     };
     outbox::put(store, from, None, &words)?;
@@ -207,5 +207,6 @@ fn stranger_asks(sender: &Sender, inbound: &Inbound, code: &str) -> Body {
         text: replies::stranger_asks(sender, &inbound.from.channel, code),
         choices: vec![choice(replies::LET_IN, "approve"), choice(replies::TURN_AWAY, "deny")],
         who: Entitled::Owner,
+        proposal: None,
     })
 }

@@ -1,5 +1,5 @@
-//! Durable marks: a channel's position in its platform's events (an offset, for example), and the newest
-//! time that was believed.
+//! Durable marks: a channel's position in its platform's events (an offset, for example), the newest time that was
+//! believed, and where a restart was asked for.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -50,4 +50,22 @@ pub fn note_believed(store: &Connection, at: DateTime<Utc>) -> rusqlite::Result<
         )?
         .execute([Time(at)])
         .map(drop)
+}
+
+/// Keeps where a restart was asked for.
+pub(super) fn set_restart(store: &Connection, asked_at: &str) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT OR REPLACE INTO marks (channel, name, mark, at) VALUES ('', 'restart', ?, ?)",
+        )?
+        .execute(params![asked_at, Time::now()])
+        .map(drop)
+}
+
+/// Returns where a restart was asked for, and forgets it.
+pub(super) fn take_restart(store: &Connection) -> rusqlite::Result<Option<String>> {
+    store
+        .prepare_cached("DELETE FROM marks WHERE channel = '' AND name = 'restart' RETURNING mark")?
+        .query_row([], |row| row.get(0))
+        .optional()
 }

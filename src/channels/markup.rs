@@ -11,16 +11,20 @@ mod read;
 mod slack;
 mod table;
 mod telegram;
+mod unescape;
 mod write;
 
 use super::{Unit, text};
 use document::{Document, Marker, Piece};
+pub use unescape::unescaped;
 
 /// Text format of a platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Markup {
     /// The text is neither parsed nor converted.
     Plain,
+    /// Markdown as it was written, for a person to read: only its backslash escapes are taken away.
+    Terminal,
     /// The HTML of Telegram's Bot API.
     TelegramHtml,
     /// Discord's own markdown.
@@ -33,7 +37,12 @@ pub enum Markup {
 /// [`text::CHUNK_MIN`]) `unit`s long. For Telegram's HTML only the visible text counts, as Telegram
 /// counts; with its tags a chunk is at most three times `max`, and has at most 100 of them.
 pub fn render(text: &str, markup: Markup, max: usize, unit: Unit) -> Vec<String> {
-    let Some(dialect) = dialect(markup) else { return text::split(text, max, unit) };
+    let Some(dialect) = dialect(markup) else {
+        return match markup {
+            Markup::Terminal => text::split(&unescaped(text), max, unit),
+            _ => text::split(text, max, unit),
+        };
+    };
     let size = Size { max: max.max(text::CHUNK_MIN), unit };
     let document = read::read(text, &|label, url| {
         label.len() + url.len() < size.link_max() && dialect.links(label, url)
@@ -71,7 +80,7 @@ pub fn plain(chunk: &str, markup: Markup, max: usize, unit: Unit) -> String {
 
 fn dialect(markup: Markup) -> Option<&'static dyn Dialect> {
     match markup {
-        Markup::Plain => None,
+        Markup::Plain | Markup::Terminal => None,
         Markup::TelegramHtml => Some(&telegram::Html),
         Markup::Discord => Some(&discord::Markdown),
         Markup::Slack => Some(&slack::Mrkdwn),

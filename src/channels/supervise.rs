@@ -73,7 +73,7 @@ async fn keep_listening(
         let ended = tokio::select! {
             ended = &mut listening => ended,
             () = link.holds(SETTLED) => {
-                log.up();
+                log.up(&link.state().about);
                 listening.await
             }
         };
@@ -141,12 +141,16 @@ enum Told {
 }
 
 impl Log<'_> {
-    /// Called when the link has held for [`SETTLED`].
-    fn up(&mut self) {
-        if let Told::Down { since, .. } = self.told {
-            let down_for = since.elapsed().saturating_sub(SETTLED);
-            let down_for = Duration::from_secs(down_for.as_secs().max(1));
-            tracing::info!(channel = %self.name, ?down_for, "The channel is up again");
+    /// Called when the link has held for [`SETTLED`]. `about` names the account.
+    fn up(&mut self, about: &str) {
+        match self.told {
+            Told::Nothing => tracing::info!(channel = %self.name, about, "The channel is up"),
+            Told::Up => {}
+            Told::Down { since, .. } => {
+                let down_for = since.elapsed().saturating_sub(SETTLED);
+                let down_for = Duration::from_secs(down_for.as_secs().max(1));
+                tracing::info!(channel = %self.name, about, ?down_for, "The channel is up again");
+            }
         }
         self.told = Told::Up;
     }

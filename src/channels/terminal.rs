@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::markup::unescaped;
 use super::{Channel, ChannelError, Drafts, Found, GIVE_UP_AFTER, Limits, Markup, Sent, Unit};
 use crate::bus::Publisher;
 use crate::people::LOCAL;
@@ -111,7 +112,7 @@ impl Channel for Terminal {
             doubt_pause: Duration::from_secs(1),
             give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Hinted { every: Duration::from_millis(40) },
-            markup: Markup::Plain,
+            markup: Markup::Terminal,
             file_max: 0,
             messages_max: usize::MAX,
             reacts: false,
@@ -161,6 +162,8 @@ impl Channel for Terminal {
 
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError> {
         if let Hint::Draft(text) = hint {
+            // Its last sign may be half of an escape.
+            let text = unescaped(text.trim_end_matches('\\'));
             for terminal in self.terminals(&to.chat) {
                 // The other half is reserved for messages.
                 if terminal.capacity() > BEHIND_MAX / 2 {

@@ -1,16 +1,15 @@
 //! `peacrab cron`: jobs from the command line, by way of the daemon that runs, so that there is one
-//! writer. What only looks works without one.
+//! writer. Where none runs, this process takes its place for one request.
 
-use std::path::Path;
-
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use chrono::Utc;
-use chrono_tz::Tz;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
 
-use super::{chat, print};
-use crate::control::{ControlRequest, Response};
+use super::invocation::Invocation;
+use super::{chat, done, print};
+use crate::control::ControlRequest;
+use crate::control::listing::Listing;
 use crate::people;
 use crate::store;
 use crate::tasks::schedule::{self, Asker, Kind, Missed, Wanted, Whose};
@@ -20,7 +19,11 @@ use crate::types::message::{Address, Place, Sender};
 #[derive(Subcommand)]
 pub(super) enum Cron {
     #[command(name = JobVerb::List.name(), about = JobVerb::List.about())]
-    List,
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     #[command(name = JobVerb::Add.name(), about = JobVerb::Add.about())]
     Add(Add),
     #[command(name = JobVerb::Edit.name(), about = JobVerb::Edit.about())]
@@ -170,7 +173,7 @@ impl When {
 impl Cron {
     fn wanted(self) -> (Wanted, Option<Address>) {
         match self {
-            Self::List => (Wanted::new(JobVerb::List), None),
+            Self::List { .. } => (Wanted::new(JobVerb::List), None),
             Self::OneJob(OneJob { verb, id }) => {
                 (Wanted { id: Some(id), ..Wanted::new(verb) }, None)
             }
@@ -190,7 +193,14 @@ impl Cron {
     }
 }
 
-pub(super) async fn obey(home: &Path, cron: Cron, zone: Tz) -> anyhow::Result<()> {
+/// Carries a command out.
+pub(super) async fn obey(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
+    let (home, zone) = (&on.home, on.owners_zone());
+    if matches!(cron, Cron::List { json: true }) {
+        let jobs = chat::listing(home, Listing::Jobs, zone).await?;
+        print::line(&serde_json::to_string_pretty(&jobs)?);
+        return Ok(());
+    }
     let (wanted, to) = cron.wanted();
     if wanted.action.only_reads() && !chat::is_running(home).await? {
         let asker = Asker {
@@ -203,14 +213,11 @@ pub(super) async fn obey(home: &Path, cron: Cron, zone: Tz) -> anyhow::Result<()
         let now = Utc::now();
         let order = wanted.read(asker, now, zone).map_err(anyhow::Error::msg)?;
         let look = |store: &_| schedule::obey(store, &Whose::All, order, now, zone);
-        let found = store::peek(home, look)?
-            .context("there is no data in this home yet; start the daemon with `peacrab run`")?;
+        let found = store::peek(home, look)?.context(chat::NOTHING_RAN)?;
         print::line(&found.map_err(anyhow::Error::msg)?);
         return Ok(());
     }
-    match chat::ask(home, &ControlRequest::Cron { wanted: Box::new(wanted), to }).await? {
-        Response::Done(words) => print::line(&words),
-        _ => bail!("the daemon gave an answer of another kind"),
-    }
+    let request = ControlRequest::Cron { wanted: Box::new(wanted), to };
+    print::line(&done(on.ask(&request).await?)?);
     Ok(())
 }

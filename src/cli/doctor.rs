@@ -5,14 +5,20 @@ use std::process::ExitCode;
 
 use super::{print, warnings};
 use crate::config::{Config, ConfigErrors};
+use crate::control::Status;
 use crate::sandbox::CageState;
 use crate::tools::shell;
 use crate::workspace::Workspace;
 use crate::workspace::skills::SkillEnvironment;
 use crate::{people, store};
 
-/// 0 if all is well, 1 if something is not.
-pub(super) fn run(home: &Path, loaded: &Result<Config, ConfigErrors>) -> ExitCode {
+/// 0 if all is well, 1 if something is not. Where a daemon runs, `status` is its own: its surroundings may allow less than
+/// those of this command, in a systemd unit for example.
+pub(super) fn run(
+    home: &Path,
+    loaded: &Result<Config, ConfigErrors>,
+    status: Option<&Status>,
+) -> ExitCode {
     let mut well = true;
     let mut say = |what: &str, found: Result<String, String>| {
         well &= found.is_ok();
@@ -29,8 +35,12 @@ pub(super) fn run(home: &Path, loaded: &Result<Config, ConfigErrors>) -> ExitCod
     say("store", store(home));
     say("workspace", workspace(&home.join("workspace")));
     if let Ok(config) = loaded {
-        let standing = shell::standing(&config.exec);
-        let words = standing.words();
+        let standing = status.map(|status| status.shell.clone());
+        let (standing, by) = match standing {
+            Some(standing) => (standing, "as the daemon that runs found it: "),
+            None => (shell::standing(&config.exec), "as tried from here: "),
+        };
+        let words = format!("{by}{}", standing.words());
         let refused = matches!(standing, CageState::Refused { .. });
         let found = if refused { Err(words) } else { Ok(words) };
         say("shell", config.exposed(home).map_or(found, |exposure| Err(exposure.words)));

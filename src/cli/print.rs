@@ -20,6 +20,12 @@ pub(super) fn piece(text: &str) {
     out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush()).ok();
 }
 
+/// Signs that command the terminal, which only the program itself writes.
+pub(super) fn raw(signs: &str) {
+    let mut out = io::stdout().lock();
+    out.write_all(signs.as_bytes()).and_then(|()| out.flush()).ok();
+}
+
 pub(super) fn error(text: &str) {
     writeln!(io::stderr(), "{text}").ok();
 }
@@ -127,7 +133,7 @@ fn failing_part(failing: &FailingDeliveries) -> Option<String> {
     Some(format!("{} failing for {since} ({reason})", failing.count))
 }
 
-/// Without what would command the terminal: models and strangers wrote it.
-fn harmless(text: &str) -> String {
+/// Returns the text without what would command the terminal: models and strangers wrote it.
+pub(super) fn harmless(text: &str) -> String {
     text.chars().filter(|sign| !sign.is_control() || matches!(sign, '\n' | '\t')).collect()
 }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until};
 
 use super::lines::BoundedLines;
-use super::{ControlServer, Response, Say, write_line};
+use super::{ControlServer, MESSAGE_BYTES_MAX, Response, Say, write_line};
 use crate::bus::{journal, outbox};
 use crate::channels::terminal::Show;
 use crate::replies;
@@ -99,6 +99,9 @@ impl<'a> ChatClient<'a> {
         let response = match serde_json::from_str::<Say>(line) {
             Err(error) => Response::Failed(format!("cannot read the line: {error}")),
             Ok(Say { say }) if say.trim().is_empty() => Response::Settled { well: true },
+            Ok(Say { say }) if say.len() > MESSAGE_BYTES_MAX => {
+                Response::Failed(replies::too_long_to_say(say.len(), MESSAGE_BYTES_MAX))
+            }
             Ok(Say { say }) => match self.server.terminal.say(&self.address.chat, say).await {
                 None => Response::Failed(replies::NOT_KEPT.to_owned()),
                 Some(key) => {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use chrono::Utc;
 use rusqlite::Connection;
 
-use super::{ControlServer, Response};
-use crate::agent;
+use super::listing::{self, Listing};
+use super::{ACTIONS_MAX, ControlServer, Response};
+use crate::agent::{self, Pairing};
 use crate::control::send::{self, Parcel};
+use crate::conversation::actions::{self, Sight};
 use crate::conversation::presence;
 use crate::people::{self, Role};
 use crate::replies;
@@ -74,4 +76,29 @@ pub(super) async fn heartbeat(server: &ControlServer, wish: Wish) -> Result<Resp
     let words = server.turns.services.bus.store.write("heartbeat", Sync::Now, order).await?;
     heartbeat.ordered(wish);
     Ok(Response::Done(words))
+}
+
+pub(super) async fn actions(server: &ControlServer, limit: usize) -> Result<Response, StoreError> {
+    let limit = limit.clamp(1, ACTIONS_MAX);
+    let list = move |store: &Connection| actions::list(store, &Sight::ALL, None, limit);
+    server.turns.services.bus.store.read(list).await.map(Response::Actions)
+}
+
+pub(super) async fn pair(server: &ControlServer, words: &[String]) -> Result<Response, StoreError> {
+    let Some(pairing) = Pairing::parse(words.iter().map(String::as_str)) else {
+        return Ok(Response::Failed(replies::PAIR_USAGE.to_owned()));
+    };
+    let bus = &server.turns.services.bus;
+    let people = bus.people.clone();
+    let change = move |store: &Connection| agent::pair(store, &people, &pairing, Utc::now());
+    let done = bus.store.write("pair", Sync::Now, change).await?;
+    bus.outbox.up();
+    Ok(done.map_or_else(Response::Failed, Response::Done))
+}
+
+pub(super) async fn listing(server: &ControlServer, what: Listing) -> Result<Response, StoreError> {
+    let services = &server.turns.services;
+    let zone = services.zone;
+    let read = move |store: &Connection| listing::read(store, what, zone);
+    services.bus.store.read(read).await.map(Response::Listing)
 }

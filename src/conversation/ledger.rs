@@ -2,22 +2,23 @@
 
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, params};
+use serde::Serialize;
 
 use crate::provider::Usage;
 use crate::replies;
 use crate::store::{Time, slice};
 use crate::types::origin::TaskKind;
 
-/// What one provider has used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Used {
-    provider: String,
-    today: Usage,
-    days_30: Usage,
+/// The tokens of one provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Used {
+    pub provider: String,
+    pub today: Usage,
+    pub days_30: Usage,
 }
 
 /// Tokens since midnight, by the owner's clock, and in the last 30 days; who used most first.
-fn used(store: &Connection, midnight: DateTime<Utc>) -> rusqlite::Result<Vec<Used>> {
+pub fn used(store: &Connection, midnight: DateTime<Utc>) -> rusqlite::Result<Vec<Used>> {
     let month_ago = Utc::now() - Duration::days(30);
     let mut rows = store.prepare_cached(
         "SELECT provider,

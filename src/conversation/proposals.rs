@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::bus::journal::Waiting;
 use crate::bus::outbox;
 use crate::conversation::sources::KeptSources;
 use crate::replies;
@@ -83,8 +84,25 @@ pub fn propose(store: &Connection, turn: TurnId, proposal: &NewProposal) -> rusq
         ],
         // What follows is done with the rights of who presses.
         who: Entitled::Anyone,
+        proposal: Some(id),
     };
     outbox::put_body(store, to, &Body::Choice(question)).map(drop)
+}
+
+/// Notes what people have decided by the buttons that they pressed, in the transaction that takes their messages into a
+/// turn. A proposal that is not open any more stays as it is.
+pub fn decide(store: &Connection, rows: &[Waiting]) -> rusqlite::Result<()> {
+    for press in rows.iter().filter_map(|row| row.inbound.body.press) {
+        let asked = outbox::question(store, press.delivery)?;
+        let Some(id) = asked.and_then(|(_, question, _)| question.proposal) else { continue };
+        let state = if press.choice == 0 { State::Accepted } else { State::Declined };
+        store
+            .prepare_cached(
+                "UPDATE proposals SET state = ?, changed = ? WHERE id = ? AND state = 'open'",
+            )?
+            .execute(params![state, Time::now(), id])?;
+    }
+    Ok(())
 }
 
 /// What becomes of a proposal; what is none stays as it was.

@@ -1,8 +1,10 @@
 //! The log: lines to standard error, without secrets. The code that logs decides what is worth a line.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
+use tokio::sync::mpsc;
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -15,6 +17,12 @@ use crate::secret::Redactor;
 
 /// Default filter if `PEACRAB_LOG` is not set: our own lines, and warnings of libraries.
 pub const FILTER: &str = "info,hyper=warn,reqwest=warn,teloxide=warn";
+
+/// What a command logs by default that does one thing and ends: its own words say what went wrong.
+pub const QUIET_FILTER: &str = "error";
+
+/// Where lines go while a terminal shows them itself. A mutex because any thread logs; held for one `try_send`.
+static DIVERTED: Mutex<Option<mpsc::Sender<String>>> = Mutex::new(None);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -29,22 +37,26 @@ pub struct Looks {
     pub colours: bool,
 }
 
-/// Starts the log, panics included, for the rest of the process. Called once. The error is for the
-/// operator: an invalid filter.
-pub fn init(format: Format, redactor: Redactor, env: &Environment) -> anyhow::Result<()> {
+/// Starts the log, panics included, for the rest of the process. Called once. `filter` holds unless the environment
+/// names another. The error is for the operator: an invalid filter.
+pub fn init(
+    (format, filter): (Format, &str),
+    redactor: Redactor,
+    env: &Environment,
+) -> anyhow::Result<()> {
     let terminal = io::stderr().is_terminal();
     let looks = Looks {
         // The journal has its own times. A terminal may have inherited the variable.
         times: terminal || env.raw("JOURNAL_STREAM").is_none(),
         colours: terminal && env.raw("NO_COLOR").is_none(),
     };
-    let filter = env.text("PEACRAB_LOG").unwrap_or(FILTER);
+    let filter = env.text("PEACRAB_LOG").unwrap_or(filter);
     // rmcp logs message contents, even as warnings. They are logged only if the filter names it.
     let filter = match filter.contains("rmcp") {
         true => filter.to_owned(),
         false => format!("{filter},rmcp=error"),
     };
-    subscriber(format, looks, &filter, Redacting { to: io::stderr, redactor })?.try_init()?;
+    subscriber(format, looks, &filter, Redacting { to: || StandardError, redactor })?.try_init()?;
     // Otherwise a panic's text would go to standard error unredacted.
     std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "Panicked")));
     Ok(())
@@ -71,6 +83,39 @@ where
         (Format::Json, false) => lines.json().without_time().boxed(),
     };
     Ok(Registry::default().with(lines.with_filter(filter)))
+}
+
+/// While this lives, a terminal shows the lines of the log itself, so that none is written into what is typed there.
+pub struct Diverted(());
+
+/// Sends the lines of the log to `lines`; those that find it full go to standard error.
+pub fn divert(lines: mpsc::Sender<String>) -> Diverted {
+    *DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines);
+    Diverted(())
+}
+
+impl Drop for Diverted {
+    fn drop(&mut self) {
+        *DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Standard error, or the terminal that shows the lines in its place.
+struct StandardError;
+
+impl Write for StandardError {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let diverted = DIVERTED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let text = || String::from_utf8_lossy(line).into_owned();
+        match diverted {
+            Some(lines) if lines.try_send(text()).is_ok() => Ok(line.len()),
+            _ => io::stderr().write_all(line).map(|()| line.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 /// An output for lines that removes secrets.

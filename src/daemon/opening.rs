@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 use tokio::time::sleep;
 
-use crate::bus::{Bus, outbox};
+use crate::bus::{Bus, outbox, restarted};
 use crate::people;
 use crate::replies;
 use crate::store::{OnFull, OpenError, Room, Store, StoreOptions, Sync};
@@ -56,5 +56,13 @@ pub(super) async fn tell_if_full(bus: &Bus) {
     };
     if let Err(error) = bus.store.write("disk is full", Sync::Now, tell).await {
         tracing::warn!(%error, "Cannot tell the owner that the disk is full");
+    }
+}
+
+/// Reports back to whoever asked for a restart.
+pub(super) async fn report_restart(bus: &Bus) {
+    match bus.store.write("restarted", Sync::Now, restarted::report).await {
+        Ok(()) => bus.outbox.up(),
+        Err(error) => tracing::warn!(%error, "Cannot report back after the restart"),
     }
 }

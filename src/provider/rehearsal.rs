@@ -87,7 +87,7 @@ impl Provider for Rehearsal {
         let by_call = request.may_call && request.tools.iter().any(|tool| tool.name == COMPLETION);
         let ends = if by_call { RehearsalEnd::ByCall } else { RehearsalEnd::ByText };
         let usage = Usage { input: (said.len() as u64).div_ceil(4), cached: 0, output: 1 };
-        Ok(perform(deed, last_results(turn), ends, request.messages.len(), usage))
+        Ok(perform(deed, results(turn), ends, request.messages.len(), usage))
     }
 }
 
@@ -148,11 +148,14 @@ fn made(turn: &[PromptMessage<'_>]) -> usize {
     calls.flatten().filter(|call| call.outcome != Outcome::Skipped).count()
 }
 
-/// The results of the last step, if the transcript ends with them.
-fn last_results(turn: &[PromptMessage<'_>]) -> Option<String> {
-    let Some(PromptMessage::Results(calls)) = turn.last() else { return None };
-    let results: Vec<&str> = calls.iter().map(|call| call.outcome.for_model()).collect();
-    Some(results.join("\n"))
+/// The results of all steps of the turn, in order.
+fn results(turn: &[PromptMessage<'_>]) -> Option<String> {
+    let steps = turn.iter().filter_map(|message| match message {
+        PromptMessage::Results(calls) => Some(*calls),
+        _ => None,
+    });
+    let results: Vec<&str> = steps.flatten().map(|call| call.outcome.for_model()).collect();
+    (!results.is_empty()).then(|| results.join("\n"))
 }
 
 fn read(command: &str) -> Rule {
@@ -254,7 +257,8 @@ fn perform(
                 Delta::Usage(usage),
                 Delta::End(StopReason::Done),
             ];
-            counted.chain(stream::iter(end.map(Ok))).boxed()
+            let before = (!before.is_empty()).then_some(Ok(Delta::Text(before)));
+            stream::iter(before).chain(counted).chain(stream::iter(end.map(Ok))).boxed()
         }
     }
 }

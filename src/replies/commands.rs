@@ -193,4 +193,21 @@ pub fn usage(used: &[(&str, Tokens, Tokens)]) -> String {
 // Restarting.
 
 pub const RESTARTING: &str = "I'm restarting. I'll continue my work right after.";
+
+pub fn restarted(version: &str) -> String {
+    format!("I'm back (Peacrab {version}).")
+}
+
 pub const CANNOT_RESTART: &str = "I can't restart by myself, because I don't run as a systemd service. Please restart me by hand.";
+
+// Commands that do not exist.
+
+pub fn unknown_command(typed: &str, meant: Option<&str>) -> String {
+    let typed = super::as_is(typed);
+    match meant {
+        Some(meant) => {
+            format!("I don't know {typed}. Did you mean /{meant}? /help lists my commands.")
+        }
+        None => format!("I don't know {typed}. /help lists my commands."),
+    }
+}

@@ -341,6 +341,13 @@ pub fn too_long_to_send(bytes_max: usize) -> String {
     format!("A text can have at most {bytes_max} bytes. Send the rest as a file.")
 }
 
+pub fn too_long_to_say(bytes: usize, bytes_max: usize) -> String {
+    format!(
+        "Your message has {bytes} bytes, and I take {bytes_max} at a time here. Put it into a file in my workspace, and \
+         ask me to read that."
+    )
+}
+
 pub fn too_many_to_send(files_max: usize) -> String {
     format!("You can send at most {files_max} files at once.")
 }

@@ -89,3 +89,27 @@ pub fn seconds(time: Duration) -> String {
         millis => format!("{} s", millis / 1000),
     }
 }
+
+/// Why Landlock keeps no files away: its version, or the error of the kernel that was asked for it.
+pub fn no_landlock(found: Result<i64, i32>) -> String {
+    match found {
+        Ok(version) => format!(
+            "this kernel's Landlock is version {version}, which does not keep all files away alone (Linux 6.2 has \
+             version 3), and user namespaces are not available beside it"
+        ),
+        Err(libc::ENOSYS) => "this kernel has no Landlock (ENOSYS): it needs Linux 5.13 or newer, built with it".to_owned(),
+        Err(libc::EOPNOTSUPP) => {
+            "Landlock is in this kernel, but switched off (EOPNOTSUPP): add `landlock` to the `lsm=` of its command line"
+                .to_owned()
+        }
+        Err(libc::EPERM) => {
+            "a filter of system calls refuses Landlock (EPERM): that is a systemd unit or a container, not an old kernel. \
+             Allow landlock_create_ruleset, landlock_add_rule and landlock_restrict_self there, as packaging/peacrab.service does"
+                .to_owned()
+        }
+        Err(error) => {
+            let error = std::io::Error::from_raw_os_error(error);
+            format!("Landlock cannot be used here: {error}")
+        }
+    }
+}

@@ -25,6 +25,7 @@ use rustix::stdio::{dup2_stderr, dup2_stdin};
 
 use super::entry::Prepared;
 use super::{Enforced, Level, Network, limits, raw, root};
+use crate::replies;
 use crate::sandbox::calls::{self, Own, Sockets};
 use crate::sandbox::paths::{self, DEVICES, VisiblePath};
 use crate::sandbox::wire::{self, Report, SandboxTask, Spec, Trial, TrialResult};
@@ -140,7 +141,9 @@ fn shut(spec: &Spec, prepared: &Prepared, enforced: &mut Enforced) -> io::Result
 fn insist(enforced: &Enforced, landlock: io::Result<()>, calls: io::Result<()>) -> io::Result<()> {
     if !enforced.files() {
         landlock?;
-        return Err(io::Error::other(super::NO_LANDLOCK));
+        let found = raw::landlock_version();
+        let found = found.map_err(|error| error.raw_os_error().unwrap_or_default());
+        return Err(io::Error::other(replies::no_landlock(found)));
     }
     if enforced.network == Network::Open {
         return Err(io::Error::other("this kernel cannot keep a command off the network"));

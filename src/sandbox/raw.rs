@@ -73,6 +73,16 @@ pub(super) fn loopback_up() -> io::Result<()> {
     checked(done).map(drop)
 }
 
+/// Asks the kernel for its version of Landlock (landlock_create_ruleset(2), LANDLOCK_CREATE_RULESET_VERSION).
+pub(super) fn landlock_version() -> io::Result<i64> {
+    const VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag it takes no pointer, and makes nothing.
+    let done = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION)
+    };
+    checked(done)
+}
+
 /// Whether this process may have itself traced: it must not.
 pub(super) fn may_be_traced() -> bool {
     // SAFETY: PTRACE_TRACEME takes no pointers.

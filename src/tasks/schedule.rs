@@ -31,7 +31,7 @@ pub use doing::{command_ends, told};
 pub use due::{Due, LATE_AFTER, What, after_failures, due, reckoned};
 pub use job::{Brief, Job, JobId, Missed, Payload, State, Where, Whose, get, list};
 pub use note::{Saying, note};
-pub use order::{CommandFor, JOBS_MAX, Order, obey, tells_of_others};
+pub use order::{CommandFor, JOBS_MAX, Order, listing, obey, tells_of_others};
 pub use pass::{PassInputs, Passed, pass, reckon_all};
 pub use reading::{at, cron, every, zone, zone_in};
 pub use run::{

@@ -46,7 +46,8 @@ impl Tool for AskQuestion {
         let body = match choices.is_empty() {
             true => Body::Text(text),
             false => {
-                Body::Choice(Question { text, choices, who: Entitled::Only(cx.who.id.clone()) })
+                let who = Entitled::Only(cx.who.id.clone());
+                Body::Choice(Question { text, choices, who, proposal: None })
             }
         };
         Ok(ToolOutput::Asks(body))

@@ -197,7 +197,7 @@ fn bodies(
             None
         }
         (true, None) => Some(Body::Text(text)),
-        (false, _) => Some(Body::Choice(Question { text, choices, who })),
+        (false, _) => Some(Body::Choice(Question { text, choices, who, proposal: None })),
     };
     files.into_iter().map(Body::File).chain(last).collect()
 }

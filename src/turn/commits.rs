@@ -22,7 +22,7 @@ pub(crate) use stopping::{StopKind, interrupted, stopped};
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::bus::outbox;
 use crate::conversation::asks::{self, AskId};
-use crate::conversation::transcript;
+use crate::conversation::{proposals, transcript};
 use crate::provider::{Completion, ToolCall, Usage};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
@@ -61,6 +61,7 @@ pub(crate) async fn start(
         let Beginning { sender, reply_to, provider, .. } = &beginning;
         let turn = transcript::begin_turn(store, session, sender, reply_to.as_ref(), provider)?;
         journal::take(store, &beginning.rows, turn)?;
+        proposals::decide(store, &beginning.rows)?;
         let rows: Vec<_> = beginning.rows.iter().map(|row| row.id).collect();
         tasks::turn_begun(store, &rows, turn)?;
         transcript::put_step(store, turn, 0, &beginning.first)?;
@@ -120,6 +121,7 @@ impl Made {
 
     fn write(&self, store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
         journal::take(store, &self.steered, turn)?;
+        proposals::decide(store, &self.steered)?;
         for call in &self.skipped {
             transcript::call_ended(store, *call, &Outcome::Skipped, &[])?;
         }

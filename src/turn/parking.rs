@@ -96,7 +96,8 @@ pub(crate) async fn ask_leave(
                 content: Content::Text(whole),
             })
         });
-        let question = Body::Choice(Question { text, choices, who: Entitled::Admins });
+        let question =
+            Body::Choice(Question { text, choices, who: Entitled::Admins, proposal: None });
         file.into_iter().chain([question]).collect()
     })
     .await

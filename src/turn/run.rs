@@ -38,7 +38,7 @@ use crate::turn::prompt::{self, Tail, files};
 use crate::turn::services::TurnServices;
 use crate::types::event::Happening;
 use crate::types::message::{Hint, Reaction};
-use crate::types::session::{Image, Outcome, Session, Step};
+use crate::types::session::{Ending, Image, Outcome, Session, Step};
 use crate::types::source::{Parts, Source};
 
 /// What a turn begins with.
@@ -240,6 +240,7 @@ impl Active<'_> {
         let skipped = skipped.filter(|call| call.outcome == Outcome::Skipped).map(|call| call.id);
         let skipped = skipped.collect();
         let Step { heard, images, .. } = turn.steps[step].clone();
+        self.spent.add(completion.usage);
         let (seq, provider) = (step, self.provider.name().to_owned());
         Made { seq, provider, heard, images, steered, skipped, completion }
     }
@@ -281,6 +282,7 @@ impl Active<'_> {
         end.over_draft = quiet.is_some();
         commits::answer(&self.turns.services.bus.store, self.turn, None, end).await?;
         self.emit(|| Happening::TurnEnd { silent: false });
+        self.log_end(Ending::Failed);
         Ok(None)
     }
 }

@@ -114,9 +114,57 @@ pub fn find(text: &str) -> Option<&'static CommandSpec> {
     COMMANDS.iter().find(|spec| spec.is_named(word))
 }
 
-/// Returns true if a text begins with a command that is carried out at once and never waits behind turns.
+/// Returns true if a text begins with a command that is carried out at once and never waits behind turns; or is one that
+/// does not exist, which needs no model to be explained.
 pub fn is_control(text: &str) -> bool {
+    names_control(text) || mistyped(text).is_some()
+}
+
+/// Returns true if a text begins with a command that exists and is carried out at once.
+pub fn names_control(text: &str) -> bool {
     find(text).is_some_and(|spec| spec.runs == Runs::AtOnce)
+}
+
+/// A command that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistyped {
+    /// As it was typed, with its slash.
+    pub typed: String,
+    /// The command that is nearly the same, if there is one.
+    pub meant: Option<&'static str>,
+}
+
+/// Returns the command that a text seems to begin with, if there is none of that name. A text that goes on behind a word
+/// that is like no command is none: `/tmp is full`.
+pub fn mistyped(text: &str) -> Option<Mistyped> {
+    let mut words = text.split_whitespace();
+    let typed = words.next()?;
+    let name = typed.strip_prefix('/')?;
+    let is_name = name.len() <= NAME_BYTES_MAX
+        && name.starts_with(|sign: char| sign.is_ascii_alphabetic())
+        && name.chars().all(|sign| sign.is_ascii_alphanumeric() || matches!(sign, '_' | '-'));
+    if !is_name || find(typed).is_some() {
+        return None;
+    }
+    let name = name.to_ascii_lowercase();
+    let names = COMMANDS.iter().flat_map(|spec| spec.aliases.iter().chain([&spec.name]));
+    let alike = names.map(|known| (strsim::normalized_damerau_levenshtein(&name, known), *known));
+    let best = alike.max_by(|one, other| one.0.total_cmp(&other.0));
+    let meant = best.filter(|(likeness, _)| *likeness >= ALIKE).map(|(_, known)| known);
+    (meant.is_some() || words.next().is_none()).then(|| Mistyped { typed: typed.to_owned(), meant })
+}
+
+/// A command's name in a chat (Telegram's Bot API, BotCommand).
+const NAME_BYTES_MAX: usize = 32;
+
+/// Of [`strsim::normalized_damerau_levenshtein`]: one slip in a short name, two in a longer one.
+const ALIKE: f64 = 0.7;
+
+/// Returns the commands whose names begin like the text, each with its slash; none if the text has gone beyond a name.
+pub fn completions(begun: &str) -> Vec<String> {
+    let Some(begun) = begun.strip_prefix('/') else { return Vec::new() };
+    let named = COMMANDS.iter().filter(|spec| spec.name.starts_with(begun));
+    named.map(|spec| format!("/{} ", spec.name)).collect()
 }
 
 /// Returns the commands that platforms list, with their descriptions.
@@ -366,7 +414,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         arguments: "",
         menu: Some("Restart me (owner)"),
         help: Some("/restart – restart me (owner)"),
-        details: "Ends the daemon so that systemd starts it again. Elsewhere the bot answers that it cannot.",
+        details: "Ends the daemon so that systemd starts it again, and reports back here. Elsewhere the bot answers that it cannot.",
         allowed: Allowed::from(Role::Owner),
         runs: Runs::AtOnce,
     },

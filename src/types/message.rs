@@ -255,8 +255,7 @@ pub struct MediaRef {
     /// None until it was fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetched: Option<Fetched>,
-    /// True if it belongs to the quoted or forwarded message: a transcript of it is not the sender's own
-    /// text.
+    /// True if it belongs to the quoted or forwarded message: its transcript is not the sender's own text.
     #[serde(default, skip_serializing_if = "is_false")]
     pub quoted: bool,
 }
@@ -362,15 +361,16 @@ pub struct Question {
     pub text: String,
     pub choices: Vec<Choice>,
     pub who: Entitled,
+    /// The proposal that a press decides: the first choice accepts it, any other declines it.
+    pub proposal: Option<i64>,
 }
 
 impl Question {
     /// The end of its text. Only that is shown above its buttons if it is long.
     pub fn end(&self) -> &str {
         const SHOWN_CHARS_MAX: usize = 500;
-        let chars = self.text.chars().count();
-        let cut = self.text.char_indices().nth(chars.saturating_sub(SHOWN_CHARS_MAX));
-        cut.map_or(&self.text, |(at, _)| &self.text[at..])
+        let left_out = self.text.chars().count().saturating_sub(SHOWN_CHARS_MAX);
+        self.text.char_indices().nth(left_out).map_or(&self.text, |(at, _)| &self.text[at..])
     }
 }
 

@@ -22,7 +22,7 @@ async fn turns_strangers_away_and_lets_in_whom_the_owner_approves() {
     rig.say_as(STRANGER, "s", "hello");
     let words = rig.hear("s").await;
     let code = code(&words);
-    assert_eq!(words, replies::pairing_code(&code, true));
+    assert_eq!(words, replies::pairing_code("peacrab", &code, true));
     let asks = replies::stranger_asks("Person 66 (id 66)", "home", &code);
     assert_eq!(rig.hear("owner").await, asks);
     // Not again for a while.
@@ -33,7 +33,7 @@ async fn turns_strangers_away_and_lets_in_whom_the_owner_approves() {
     assert_eq!(rig.hear("u").await, replies::OWNER_ONLY);
     rig.change("UPDATE strangers SET told = told - 11 * 60 * 1000");
     rig.say_as(STRANGER, "s", "hello again");
-    assert_eq!(rig.hear("s").await, replies::pairing_code(&code, true));
+    assert_eq!(rig.hear("s").await, replies::pairing_code("peacrab", &code, true));
     rig.say("owner", &format!("/pair approve {}", code.to_lowercase()));
     assert_eq!(rig.hear("owner").await, replies::approved("Person 66 (id 66)", "user"));
     assert_eq!(rig.hear("s").await, replies::WELCOME_USER);
@@ -49,7 +49,7 @@ async fn makes_the_first_who_is_approved_the_owner() {
     let mut rig = Rig::of(Parts { access, ..Parts::default() }).await;
     rig.say_as(STRANGER, "s", "/pair approve AAAAAAAA");
     let words = rig.hear("s").await;
-    assert_eq!(words, replies::pairing_code(&code(&words), false));
+    assert_eq!(words, replies::pairing_code("peacrab", &code(&words), false));
     rig.settled().await;
     assert!(rig.model.asked().is_empty());
     rig.finish().await;

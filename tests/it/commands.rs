@@ -243,3 +243,57 @@ fn menus_fit_the_platforms() {
         assert!((1..=32).contains(&spec.name.len()) && spec.name.chars().all(is_plain));
     }
 }
+
+#[tokio::test]
+async fn a_command_that_does_not_exist_is_explained_without_the_model() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("think", [held(&gate, says("thought"))]);
+    rig.say("1", "think");
+    rig.hangs_at(&gate).await;
+    // At once, while a turn hangs.
+    assert_eq!(
+        rig.ask("1", "/statsu please").await,
+        "I don't know /statsu. Did you mean /status? /help lists my commands."
+    );
+    assert_eq!(
+        rig.ask("1", "/frobnicate").await,
+        "I don't know /frobnicate. /help lists my commands."
+    );
+    gate.open();
+    assert_eq!(rig.hear("1").await, "thought");
+    rig.finish().await;
+}
+
+#[test]
+fn only_what_looks_like_a_command_is_one() {
+    for (text, meant) in [
+        ("/stauts", Some(Some("status"))),
+        ("/MODLE big", Some(Some("model"))),
+        ("/frobnicate", Some(None)),
+        ("/status", None),
+        ("/start", None),
+        ("/tmp is full", None),
+        ("/usr/bin/env", None),
+        ("/", None),
+        ("/2", None),
+        ("status", None),
+        ("", None),
+    ] {
+        let found = commands::mistyped(text).map(|it| it.meant);
+        assert_eq!(found, meant, "{text}");
+        assert_eq!(
+            commands::is_control(text),
+            meant.is_some() || text == "/status" || text == "/start"
+        );
+    }
+}
+
+#[test]
+fn names_are_completed_up_to_their_end() {
+    assert_eq!(commands::completions("/who"), ["/whoami "]);
+    assert_eq!(commands::completions("/sk"), ["/skills ", "/skill "]);
+    for none in ["", "who", "/whoami now", "/xyz"] {
+        assert_eq!(commands::completions(none), Vec::<String>::new(), "{none}");
+    }
+}

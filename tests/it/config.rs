@@ -328,8 +328,8 @@ channels
   home: telegram (https://api.telegram.org), owners 1, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
-  main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), sees pictures, answers
-  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), tools in text, sees pictures, fallback
+  main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), context window 200000 tokens, sees pictures, answers
+  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), context window 8192 tokens, tools in text, sees pictures, fallback
 limits
   11 steps a turn, 17 turns at a time, 50 messages waiting in a chat; what is said meanwhile: collect
 heartbeat
@@ -685,9 +685,9 @@ channels
   telegram: telegram (https://api.telegram.org), owners 0, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
-  anthropic: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), sees pictures, answers
-  openai: gpt-5-mini (openai, https://api.openai.com/v1), sees pictures, fallback
-  openrouter: openrouter/auto (openai, https://openrouter.ai/api/v1), fallback
+  anthropic: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), context window 200000 tokens, sees pictures, answers
+  openai: gpt-5-mini (openai, https://api.openai.com/v1), context window 288384 tokens, sees pictures, fallback
+  openrouter: openrouter/auto (openai, https://openrouter.ai/api/v1), context window 128000 tokens, fallback
 limits
   10 steps a turn, 16 turns at a time, 100 messages waiting in a chat; what is said meanwhile: steer
 heartbeat

@@ -72,6 +72,7 @@ mod supervise;
 #[cfg(feature = "telegram")]
 mod telegram;
 mod text;
+mod terminal;
 mod tidy;
 mod tools;
 mod turns;

@@ -6,7 +6,7 @@ use peacrab::channels::text::length;
 use proptest::prelude::*;
 
 use crate::support::effort;
-use Markup::{Discord, Plain, Slack, TelegramHtml};
+use Markup::{Discord, Plain, Slack, TelegramHtml, Terminal};
 
 const ALL: [Markup; 3] = [TelegramHtml, Discord, Slack];
 
@@ -553,7 +553,7 @@ proptest! {
                 let (counted, error) = match markup {
                     TelegramHtml => (shown(&chunk), telegram_error(&chunk)),
                     Discord => (chunk.clone(), discord_error(&chunk)),
-                    Slack | Plain => (chunk.clone(), slack_error(&chunk)),
+                    Slack | Plain | Terminal => (chunk.clone(), slack_error(&chunk)),
                 };
                 prop_assert!(length(&counted, unit(markup)) <= max, "{markup:?} {chunk:?}");
                 prop_assert!(length(&chunk, unit(markup)) <= 3 * max, "{markup:?} {chunk:?}");
@@ -602,4 +602,18 @@ fn shown(html: &str) -> String {
     let parts = html.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text));
     let text: String = parts.collect();
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
+}
+
+#[test]
+fn a_terminal_shows_no_escapes() {
+    for (markdown, shown) in [
+        (r"\*not bold\* and a\_b", "*not bold* and a_b"),
+        (r"C:\new and 1\2", r"C:\new and 1\2"),
+        (r"`a\_b` and a\_b", r"`a\_b` and a_b"),
+        ("```\n\\_\n```\n\\_", "```\n\\_\n```\n_"),
+        ("a lone ` here\\*\n\nnext\\*", "a lone ` here\\*\n\nnext*"),
+    ] {
+        assert_eq!(chunks(markdown, Terminal, 100), [shown]);
+        assert_eq!(render_printed(markdown, Terminal, 100, Unit::Chars), [markdown]);
+    }
 }

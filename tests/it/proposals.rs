@@ -42,6 +42,18 @@ async fn a_yes_is_a_message_that_the_model_acts_on() {
 }
 
 #[tokio::test]
+async fn a_press_decides_without_the_model() {
+    for (choice, state) in [(0, "accepted"), (1, "declined")] {
+        let mut rig = Rig::new().await;
+        proposed(&mut rig).await;
+        press(&rig, choice);
+        rig.heard("1", 2).await;
+        assert_eq!(rig.ask("1", "/proposals").await, format!("1 ({state}): {TITLE}"));
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_no_is_one_too_and_proposals_outlive_a_restart() {
     let mut rig = Rig::new().await;
     proposed(&mut rig).await;

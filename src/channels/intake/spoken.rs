@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::PAUSE_GROWTH;
 use crate::provider::ProviderError;
 use crate::provider::transcription::Transcriber;
-use crate::types::commands::is_control;
+use crate::types::commands::names_control;
 use crate::workspace::{OpenedFile, Workspace, WorkspacePath};
 
 /// Attempts at a transcript while the endpoint reports that it may work later.
@@ -59,5 +59,5 @@ pub fn command(words: &str) -> Option<String> {
         [word] if word.starts_with('/') => word.to_owned(),
         _ => return None,
     };
-    is_control(&command).then_some(command)
+    names_control(&command).then_some(command)
 }

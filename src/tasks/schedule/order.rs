@@ -4,6 +4,7 @@
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
+use serde_json::{Value, json};
 
 use crate::replies::{self, JobShown, RunWords, time_relative_to};
 use crate::tasks::schedule::job::{self, Brief, Job, JobId, Missed, Payload, State, Where, Whose};
@@ -304,4 +305,19 @@ pub(super) fn shown(job: &Job, now: DateTime<Tz>) -> JobShown {
         paused: (job.state == State::Paused).then(|| job.why.clone().unwrap_or_default()),
         failures: job.failures,
     }
+}
+
+/// Lists jobs for scripts: times in RFC 3339, `next` null for a job that is not due.
+pub fn listing(store: &Connection, whose: &Whose, zone: Tz) -> rusqlite::Result<Vec<Value>> {
+    let jobs = job::list(store, whose)?;
+    let listed = jobs.iter().map(|job| {
+        let JobShown { id, when, kind, about, to, paused, failures, .. } =
+            shown(job, Utc::now().with_timezone(&zone));
+        let next = job.next.filter(|_| job.state == State::Active).map(|next| next.to_rfc3339());
+        json!({
+            "id": id, "when": when, "kind": kind.unwrap_or("prompt"), "text": about, "to": to,
+            "next": next, "paused": paused, "failures": failures,
+        })
+    });
+    Ok(listed.collect())
 }

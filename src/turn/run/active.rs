@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::bus::journal::{Fate, Waiting};
 use crate::people::Role;
-use crate::provider::{Provider, ToolSchema};
+use crate::provider::{Provider, ToolSchema, Usage};
 use crate::trust::taint;
 use crate::turn::commits::{self, Made};
 use crate::turn::draft::Draft;
@@ -60,6 +60,9 @@ pub(super) struct Active<'a> {
     pub(super) tools_tokens: u64,
     /// The same of the system prompt and the summary.
     pub(super) fixed_tokens: u64,
+    pub(super) begun: Instant,
+    /// By the completions since then.
+    pub(super) spent: Usage,
 }
 
 /// Who asked, and where the answer goes.
@@ -120,9 +123,25 @@ impl Active<'_> {
         }
         self.erase(left);
         self.emit(|| Happening::TurnEnd { silent });
+        self.log_end(ending);
         self.current().ending = Some(ending);
         self.session.gauge.used = self.used();
         Ok(Some(self.session))
+    }
+
+    /// What an operator asks for the next day; of a turn that was resumed, what it took since then.
+    pub(super) fn log_end(&self, ending: Ending) {
+        tracing::info!(
+            turn = self.turn.0,
+            of = %self.session.origin,
+            ?ending,
+            ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            steps = self.steps_made(),
+            tokens_in = self.spent.input,
+            tokens_cached = self.spent.cached,
+            tokens_out = self.spent.output,
+            "A turn has ended"
+        );
     }
 
     /// No draft is begun any more, and none is under way; none if one has been for too long to wait for it.

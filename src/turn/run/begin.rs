@@ -4,13 +4,14 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::bus::journal::{Fate, Waiting};
 use crate::conversation::transcript::Unfinished;
 use crate::conversation::{plans, tokens, transcript};
 use crate::memory::{self, audience};
 use crate::people::Role;
+use crate::provider::Usage;
 use crate::replies;
 use crate::services::{Services, load, role_on};
 use crate::trust::acts::tool_role;
@@ -222,6 +223,8 @@ impl<'a> Active<'a> {
             system,
             tools,
             tools_tokens,
+            begun: Instant::now(),
+            spent: Usage::default(),
         }))
     }
 }

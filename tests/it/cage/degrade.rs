@@ -76,6 +76,31 @@ fn without_landlock_commands_are_refused() {
 }
 
 #[test]
+fn the_reason_tells_an_old_kernel_from_a_filter() {
+    for (error, words) in [
+        (libc::ENOSYS, "this kernel has no Landlock (ENOSYS)"),
+        (libc::EOPNOTSUPP, "switched off (EOPNOTSUPP)"),
+        (libc::EPERM, "a filter of system calls refuses Landlock (EPERM)"),
+    ] {
+        let found = no_landlock(error, || sandbox::trial(&level(Level::Required).cage).words());
+        assert!(
+            found.contains("Shell: not available") && found.contains(words),
+            "{error}: {found}"
+        );
+    }
+}
+
+/// What a test finds where Landlock fails like this.
+fn no_landlock<T: Send + 'static>(error: libc::c_int, test: fn() -> T) -> T {
+    let calls: &'static [_] = match error {
+        libc::EPERM => &[(libc::SYS_landlock_create_ruleset, libc::EPERM)],
+        libc::EOPNOTSUPP => &[(libc::SYS_landlock_create_ruleset, libc::EOPNOTSUPP)],
+        _ => NO_LANDLOCK,
+    };
+    without(calls, async move || test())
+}
+
+#[test]
 fn without_landlock_best_effort_hides_what_it_can() {
     without(NO_LANDLOCK, async || {
         let scene = level(Level::BestEffort);

@@ -149,6 +149,7 @@ impl<S: Stage> Scene<S> {
             store: store::StoreOptions::default(),
             intake: Intake::default(),
             surroundings: SkillEnvironment::default(),
+            program: "peacrab".to_owned(),
             restarts: false,
             hooks: BTreeMap::default(),
             shell: Default::default(),

@@ -154,6 +154,7 @@ fn plan(spec: Spec) -> Plan {
         store: StoreOptions { observer, ..StoreOptions::default() },
         intake: Intake::default(),
         surroundings: SkillEnvironment::default(),
+        program: "peacrab".to_owned(),
         restarts: false,
         hooks: BTreeMap::default(),
         commands: tools::shell::commands(&config, &standing),

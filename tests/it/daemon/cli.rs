@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::binary::{Scene, home, home_at};
+use crate::support::binary::{Scene, home, home_at, until};
 use crate::support::bot_api::BotApi;
 
 const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
@@ -228,6 +228,7 @@ async fn tells_what_it_has_used_and_learned() {
     let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
     let alone = scene.run(&["usage"]).await;
     assert_eq!(alone.code, Some(1), "{alone:?}");
+    assert!(alone.err.contains("there is no data in this home yet"), "{alone:?}");
     let _daemon = scene.daemon().await;
     let used = scene.run(&["usage"]).await;
     assert_eq!((used.code, used.out.trim()), (Some(0), "I used no tokens in the last 30 days."));
@@ -263,4 +264,129 @@ async fn secrets_in_a_folder_of_the_system_cost_the_shell_and_nothing_else() {
     assert_eq!(status["shell"]["state"], "refused", "{status}");
     assert!(status["shell"]["why"].as_str().unwrap().starts_with(&words), "{status}");
     daemon.terminate().await;
+}
+
+#[tokio::test]
+async fn jobs_heartbeat_and_usage_work_without_a_daemon() {
+    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
+    for args in [&["heartbeat"] as &[&str], &["cron", "rm", "1"], &["usage", "--json"]] {
+        let ended = scene.run(args).await;
+        assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
+        assert!(ended.err.contains("there is no data in this home yet"), "{args:?}: {ended:?}");
+    }
+    assert!(!scene.home().exists());
+    scene.run(&["chat", "-m", "hello"]).await;
+    let to = ["--to", "terminal:main"];
+    let added = [&["cron", "add", "--every", "1d"], &to as &[&str], &["water the plants"]].concat();
+    for (args, words) in [
+        (added.as_slice(), "Job 1 every 1d"),
+        (&["cron", "pause", "1"], "1"),
+        (&["cron", "list"], "paused"),
+        (&["heartbeat", "off"], "eartbeat"),
+        (&["heartbeat"], "eartbeat"),
+        (&["usage"], "rehearsal"),
+    ] {
+        let ended = scene.run(args).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
+        assert!(ended.out.contains(words), "{args:?}: {ended:?}");
+    }
+    let daemon = scene.daemon().await;
+    let kept = scene.run(&["cron", "list"]).await;
+    assert!(kept.out.contains("paused"), "{kept:?}");
+    daemon.terminate().await;
+    let gone = scene.run(&["cron", "rm", "1"]).await;
+    assert_eq!(gone.code, Some(0), "{gone:?}");
+    let again = scene.run(&["cron", "rm", "1"]).await;
+    assert_eq!(again.code, Some(1), "{again:?}");
+}
+
+#[tokio::test]
+async fn every_listing_is_json_with_and_without_a_daemon() {
+    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
+    scene.run(&["chat", "-m", "hello"]).await;
+    scene.run(&["cron", "add", "--every", "1d", "--to", "terminal:main", "water the plants"]).await;
+    let read = async || {
+        let mut listed = Vec::new();
+        for args in
+            [&["cron", "list"] as &[&str], &["pair", "list"], &["usage"], &["skills"], &["actions"]]
+        {
+            let ended = scene.run(&[args, &["--json"]].concat()).await;
+            assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
+            listed.push(serde_json::from_str::<Value>(&ended.out).unwrap());
+        }
+        listed
+    };
+    let alone = read().await;
+    let _daemon = scene.daemon().await;
+    assert_eq!(read().await, alone);
+    let [jobs, people, used, skills, actions] = alone.try_into().unwrap();
+    assert_eq!(jobs[0]["text"], "water the plants");
+    assert!(jobs[0]["next"].as_str().unwrap().contains('T'), "{jobs}");
+    assert_eq!(people, serde_json::json!({"pending": [], "paired": []}));
+    assert_eq!(used[0]["today"]["output"], 1);
+    assert_eq!(skills["broken"], serde_json::json!([]));
+    assert_eq!(actions, serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn check_names_the_file_and_warns_of_what_cannot_work() {
+    let scene = Scene::new("");
+    let hook = scene.home().join("workspace/hook.sh");
+    let config = format!(
+        "[channels.home]\ntype = \"telegram\"\ntoken = \"not-a-token\"\n\
+         [channels.crew]\ntype = \"discord\"\ntoken = \"an.id\"\n\
+         [providers.main]\ntype = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9\"\ncontext = 32768\n\
+         [hooks.tell]\non = [\"turn_end\"]\ncommand = [\"sh\", \"{}\"]\n",
+        hook.display()
+    );
+    fs::write(scene.folder().join("config.toml"), config).unwrap();
+    let ended = scene.run(&["check"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for words in [
+        format!("config: {}", scene.folder().join("config.toml").display()),
+        "context window 32768 tokens".to_owned(),
+        "[channels.home] `token` does not look like a token: @BotFather gives".to_owned(),
+        "[channels.crew] `token` does not look like a token: Discord's has three parts".to_owned(),
+        format!("[hooks.tell] runs {}, which the model can change", hook.display()),
+    ] {
+        assert!(ended.out.contains(&words), "{words}: {ended:?}");
+    }
+    assert!(!ended.out.contains("not-a-token"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn first_successes_are_logged_without_texts() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let daemon = scene.daemon().await;
+    until("the channel in the log", async || {
+        let log = daemon.log();
+        log.lines()
+            .any(|line| line.contains("The channel is up") && line.contains("home"))
+            .then_some(())
+    })
+    .await;
+    let up = daemon.log();
+    let up = up.lines().find(|line| line.contains("The channel is up") && line.contains("home"));
+    assert!(up.is_some_and(|line| line.contains("about=")), "{}", daemon.log());
+    scene.run(&["chat", "-m", "a secret plan"]).await;
+    until("the turn in the log", async || daemon.log().contains("A turn has ended").then_some(()))
+        .await;
+    let log = daemon.log();
+    let turn = log.lines().find(|line| line.contains("A turn has ended")).unwrap();
+    for field in ["ms=", "steps=1", "tokens_in=", "tokens_out=1", "of=terminal:main"] {
+        assert!(turn.contains(field), "{field}: {turn}");
+    }
+    assert!(!log.contains("secret plan"), "{log}");
+}
+
+#[tokio::test]
+async fn rehearsal_shows_the_result_of_every_step() {
+    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let steps =
+        "write peas to a.md then read a.md then append beans to a.md then read a.md then wait 1";
+    let ended = scene.run(&["chat", "-m", steps]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.out.matches("peas").count(), 2, "{ended:?}");
+    assert!(ended.out.contains("beans") && ended.out.contains("seconds have passed"), "{ended:?}");
 }

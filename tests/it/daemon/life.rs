@@ -8,7 +8,7 @@ use tokio::net::UnixDatagram;
 use tokio::time::timeout;
 
 use super::models::{answer, hang};
-use crate::support::binary::{PATIENCE, Scene, home, home_at, model, said};
+use crate::support::binary::{PATIENCE, Scene, home, home_at, model, said, until};
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::bot_api::{BotApi, Fault};
 use crate::support::model_api::{ModelApi, Platform};
@@ -127,7 +127,7 @@ async fn next(socket: &UnixDatagram) -> String {
 async fn ends_with_words_if_it_cannot_make_its_socket() {
     let scene = Scene::new("");
     fs::create_dir_all(scene.home().join("control.sock/in the way")).unwrap();
-    for args in [&["run"] as &[&str], &["chat"]] {
+    for args in [&["run"] as &[&str], &["chat", "-m", "hello"]] {
         let ended = timeout(PATIENCE, scene.run(args)).await.unwrap();
         assert_eq!(ended.code, Some(1), "{ended:?}");
         assert!(ended.err.contains("cannot make the control socket"), "{ended:?}");
@@ -158,4 +158,27 @@ async fn a_chat_of_its_own_leaves_the_work_of_others_alone() {
     let asked = main.requests().pop().unwrap().to_string();
     assert!(asked.contains("(owner)") && asked.contains("write_file"), "{asked}");
     main.finish();
+}
+
+#[tokio::test]
+async fn a_restart_reports_back_where_it_was_asked_for() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let mut command = scene.command(&[], &["run"]);
+    command.env("INVOCATION_ID", "of a systemd");
+    let daemon = scene.begin(command);
+    until("the daemon to start", async || daemon.log().contains("Started").then_some(())).await;
+    api.say(&said(&ADA, "/restart"));
+    api.wait_for_words(ADA.id, "I'm restarting").await;
+    assert!(daemon.ended().await.success());
+    assert_eq!(api.sent().len(), 1, "{:?}", api.sent());
+    let daemon = scene.daemon().await;
+    api.wait_for_words(ADA.id, "I'm back (Peacrab").await;
+    daemon.terminate().await;
+    // Once.
+    let _daemon = scene.daemon().await;
+    api.say(&said(&ADA, "/whoami"));
+    api.wait_for_sent(3).await;
+    let back = api.sent().iter().filter(|sent| sent.text.contains("I'm back")).count();
+    assert_eq!(back, 1, "{:?}", api.sent());
 }

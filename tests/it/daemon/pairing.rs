@@ -46,9 +46,11 @@ async fn own(scene: &Scene, api: &BotApi) {
 async fn a_stranger_becomes_the_owner_with_their_code_and_is_answered() {
     let api = BotApi::start().await;
     let scene = nobodys(&api);
-    let _daemon = scene.daemon().await;
+    let daemon = scene.daemon().await;
     let code = code_of(&api, &ADA).await;
-    assert!(api.sent()[0].text.contains(&format!("peacrab pair approve {code}")));
+    // As it can be typed on that machine: neither the program nor the home is where a shell would look.
+    let typed = format!("/peacrab --home {} pair approve {code}", scene.home().display());
+    assert!(api.sent()[0].text.contains(&typed), "{}", api.sent()[0].text);
 
     let wrong = scene.run(&["pair", "approve", "WRONGCOD"]).await;
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
@@ -58,6 +60,9 @@ async fn a_stranger_becomes_the_owner_with_their_code_and_is_answered() {
 
     let ended = scene.run(&["pair", "approve", &code.to_lowercase()]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
+    let log = daemon.log();
+    let line = log.lines().find(|line| line.contains("Let somebody in")).unwrap();
+    assert!(line.contains("channel=home") && line.contains("role=owner"), "{line}");
     assert!(ended.out.contains("now has access as owner"), "{ended:?}");
     api.wait_for_words(ADA.id, "You are my owner now").await;
     api.say(&said(&ADA, "what now?"));

@@ -23,6 +23,7 @@ async fn ask(api: &DiscordApi, desk: &Desk) -> Sent {
         text: "Shall I?".to_owned(),
         choices: vec![choice("yes"), choice("no")],
         who: Entitled::Only(SenderId::from(ADA.id.to_string())),
+        proposal: None,
     });
     let to = address(CREW, None);
     let (put_to, put_body) = (to.clone(), body.clone());

@@ -200,7 +200,12 @@ async fn shows_that_it_types_and_that_it_has_seen() {
 fn question(count: usize) -> Outbound {
     let choice = |n| Choice { label: format!("Choice {n}"), says: format!("/pick {n}") };
     let choices = (0..count).map(choice).collect();
-    let body = Body::Choice(Question { text: "Which?".to_owned(), choices, who: Entitled::Anyone });
+    let body = Body::Choice(Question {
+        text: "Which?".to_owned(),
+        choices,
+        who: Entitled::Anyone,
+        proposal: None,
+    });
     Outbound { id: DeliveryId(9), body, ..to_ada("") }
 }
 
@@ -283,7 +288,10 @@ async fn fetches_files_that_lie_at_discord_and_no_others() {
     assert!(matches!(&error, ChannelError::Refused(why) if why.contains("too large")), "{error}");
     let gone = url.replace("a.png", "b.png");
     let error = fetch(&discord, &gone, 1000).await.unwrap_err();
-    assert!(matches!(&error, ChannelError::Refused(why) if why.contains("no longer at Discord")), "{error}");
+    assert!(
+        matches!(&error, ChannelError::Refused(why) if why.contains("no longer at Discord")),
+        "{error}"
+    );
     let other = DiscordApi::start().await.url().to_owned() + "/attachments/1/a.png";
     for url in [
         other.as_str(),

@@ -138,6 +138,7 @@ impl World {
             store: StoreOptions { observer: Some(trap.observer()), ..StoreOptions::default() },
             intake: Intake::default(),
             surroundings: SkillEnvironment::default(),
+            program: "peacrab".to_owned(),
             restarts: false,
             hooks: BTreeMap::default(),
             clock: Clock::default(),

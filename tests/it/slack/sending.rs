@@ -270,7 +270,8 @@ async fn says_when_it_cannot_know() {
 fn question(text: &str) -> Outbound {
     let choice = |label: &str| Choice { label: label.to_owned(), says: format!("/{label}") };
     let choices = vec![choice("Yes"), choice(&"No, never. ".repeat(20))];
-    let question = Question { text: text.to_owned(), choices, who: Entitled::Anyone };
+    let question =
+        Question { text: text.to_owned(), choices, who: Entitled::Anyone, proposal: None };
     Outbound { body: Body::Choice(question), ..to_ada("") }
 }
 
@@ -436,7 +437,10 @@ async fn fetches_a_file_with_its_token_and_from_slack_only() {
     }
     let gone = url.replace("crab", "gone");
     let error = fetched(&adapter, &media(&gone), 9).await.unwrap_err();
-    assert!(matches!(&error, ChannelError::Refused(why) if why.contains("no longer there")), "{error}");
+    assert!(
+        matches!(&error, ChannelError::Refused(why) if why.contains("no longer there")),
+        "{error}"
+    );
     // Without the scope, Slack gives a page to log in.
     let mut config = config(&api);
     config.token = peacrab::secret::Secret::new("xoxb-other");

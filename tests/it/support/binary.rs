@@ -176,6 +176,12 @@ impl Daemon {
         self.child.kill().await.unwrap();
     }
 
+    /// Waits until it has ended by itself.
+    pub(crate) async fn ended(mut self) -> ExitStatus {
+        let ended = timeout(PATIENCE, self.child.wait()).await;
+        ended.unwrap_or_else(|_| panic!("it does not end:\n{}", self.log())).unwrap()
+    }
+
     /// Asks it to end, and waits until it has.
     pub(crate) async fn terminate(mut self) -> ExitStatus {
         let pid = i32::try_from(self.child.id().expect("it runs")).unwrap();

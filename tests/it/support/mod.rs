@@ -17,6 +17,7 @@ pub(crate) mod model_api;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 pub(crate) mod outbound;
 pub(crate) mod platform;
+pub(crate) mod pty;
 pub(crate) mod record;
 pub(crate) mod rig;
 pub(crate) mod script;

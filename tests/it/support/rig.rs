@@ -183,6 +183,7 @@ impl Rig {
             store: self.parts.store.clone(),
             intake: self.parts.intake.clone(),
             surroundings: self.parts.surroundings.clone(),
+            program: "peacrab".to_owned(),
             restarts: self.parts.restarts,
             hooks: self.parts.hooks.clone(),
             shell: Default::default(),

@@ -1,0 +1,245 @@
+//! A conversation at a terminal: says what is typed, shows answers as they come.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader, Lines, Stdin, WriteHalf};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::editor::{Editor, EditorEvents, Typed};
+use super::screen::{SPIN_EVERY, Screen};
+use super::{ChatOptions, Left, print, send};
+use crate::control::{ControlRequest, MESSAGE_BYTES_MAX, Response, Say};
+use crate::replies;
+
+/// How soon a second Ctrl-C means it.
+const PRESS_AGAIN_WITHIN: Duration = Duration::from_secs(3);
+
+/// What a first Ctrl-C says where there is nothing to stop.
+const PRESS_AGAIN: &str =
+    "Nothing to stop. Press Ctrl-C again to exit; Ctrl-D ends the conversation.";
+
+/// Talks over a connection to the daemon until somebody leaves.
+pub(super) async fn talk(
+    stream: impl AsyncRead + AsyncWrite,
+    options: &ChatOptions<'_>,
+) -> anyhow::Result<Left> {
+    let ChatOptions { message, session, events, failed, home, environment } = options;
+    if message.as_ref().is_some_and(|message| message.trim().is_empty()) {
+        bail!("the message is empty");
+    }
+    let (read, write) = tokio::io::split(stream);
+    let talks = message.is_none();
+    let (editor, input) = match talks.then(|| Editor::begin(home, environment)) {
+        None => (None, Input::None),
+        Some(None) => (None, Input::Lines(BufReader::new(tokio::io::stdin()).lines())),
+        Some(Some((editor, events))) => (Some(editor), Input::Editor(events)),
+    };
+    let mut talk = Talk {
+        write,
+        busy: false,
+        streamed: String::new(),
+        shown: Vec::new(),
+        screen: Screen::new(editor, talks),
+        leaves: !talks,
+        failed,
+        interrupted: None,
+    };
+    send(&mut talk.write, &ControlRequest::Chat { session: session.clone(), events: *events })
+        .await?;
+    if let Some(message) = message {
+        talk.say(message.clone()).await?;
+    }
+    talk.run(BufReader::new(read).lines(), input).await
+}
+
+/// Where messages come from.
+enum Input {
+    None,
+    /// A terminal without an editor: a line is a message.
+    Lines(Lines<BufReader<Stdin>>),
+    Editor(EditorEvents),
+}
+
+/// What the terminal brings.
+enum Event {
+    Typed(Typed),
+    /// A line of the log, which must not go to the screen by itself.
+    Logged(String),
+}
+
+impl Input {
+    async fn next(&mut self) -> std::io::Result<Event> {
+        match self {
+            Self::None => std::future::pending().await,
+            Self::Lines(lines) => {
+                let line = lines.next_line().await?;
+                Ok(Event::Typed(line.map_or(Typed::End, Typed::Message)))
+            }
+            Self::Editor(EditorEvents { typed, log }) => Ok(tokio::select! {
+                Some(line) = log.recv() => Event::Logged(line),
+                typed = typed.recv() => Event::Typed(typed.unwrap_or(Typed::End)),
+            }),
+        }
+    }
+}
+
+/// A terminal that talks.
+struct Talk<S> {
+    write: WriteHalf<S>,
+    /// Something was said whose outcome is not known yet.
+    busy: bool,
+    /// The answer that is being written, as far as it has come.
+    streamed: String,
+    /// Texts that were shown before it, whose messages may still come.
+    shown: Vec<String>,
+    screen: Screen,
+    /// Leaves when all is answered.
+    leaves: bool,
+    failed: &'static str,
+    /// When Ctrl-C was pressed with nothing to stop.
+    interrupted: Option<Instant>,
+}
+
+impl<S: AsyncWrite> Talk<S> {
+    async fn run(
+        &mut self,
+        mut lines: Lines<impl AsyncBufReadExt + Unpin>,
+        mut input: Input,
+    ) -> anyhow::Result<Left> {
+        let mut listens = true;
+        let mut spin = interval(SPIN_EVERY);
+        spin.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        if !self.leaves {
+            self.screen.prompt().await;
+        }
+        loop {
+            tokio::select! {
+                line = lines.next_line() => {
+                    let line = line?.context("the daemon closed the connection; see its log")?;
+                    if self.show(serde_json::from_str(&line)?).await? {
+                        return Ok(Left::Conversation);
+                    }
+                }
+                event = input.next(), if listens => match event? {
+                    Event::Logged(line) => self.screen.aside(&line).await,
+                    Event::Typed(Typed::Begins) => self.screen.edit().await,
+                    Event::Typed(Typed::Message(text)) => {
+                        self.screen.edited();
+                        self.say(text).await?;
+                    }
+                    Event::Typed(Typed::Interrupt) => {
+                        self.screen.edited();
+                        if self.interrupt().await? {
+                            return Ok(Left::Interrupted);
+                        }
+                    }
+                    // No more will be said; what was said still gets its answer.
+                    Event::Typed(Typed::End) if self.busy => {
+                        self.screen.edited();
+                        (listens, self.leaves) = (false, true);
+                    }
+                    Event::Typed(Typed::End) => return Ok(Left::Conversation),
+                },
+                _ = spin.tick(), if self.screen.spins() => self.screen.spin(),
+                pressed = tokio::signal::ctrl_c() => {
+                    pressed?;
+                    if self.interrupt().await? {
+                        return Ok(Left::Interrupted);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stops the running turn; returns true if there is none and the person wants to leave.
+    async fn interrupt(&mut self) -> anyhow::Result<bool> {
+        if self.busy {
+            self.say("/stop".to_owned()).await?;
+            return Ok(false);
+        }
+        let is_again = self.interrupted.is_some_and(|at| at.elapsed() < PRESS_AGAIN_WITHIN);
+        if self.screen.editor.is_none() || is_again {
+            self.screen.fresh_line().await;
+            return Ok(true);
+        }
+        self.interrupted = Some(Instant::now());
+        self.screen.line(PRESS_AGAIN).await;
+        self.screen.prompt().await;
+        Ok(false)
+    }
+
+    async fn say(&mut self, say: String) -> anyhow::Result<()> {
+        if say.len() > MESSAGE_BYTES_MAX {
+            let words = replies::too_long_to_say(say.len(), MESSAGE_BYTES_MAX);
+            if self.leaves {
+                bail!(words);
+            }
+            self.screen.aside(&words).await;
+        } else if !say.trim().is_empty() {
+            self.busy = true;
+            self.screen.said();
+            return Ok(send(&mut self.write, &Say { say }).await?);
+        }
+        match self.busy {
+            true => self.screen.watch(),
+            false => self.screen.prompt().await,
+        }
+        Ok(())
+    }
+
+    /// Shows a line of the daemon's; true if it was the last that is wanted.
+    async fn show(&mut self, response: Response) -> anyhow::Result<bool> {
+        match response {
+            Response::Text(text) if self.screen.streams => {
+                self.screen.draft(&text).await;
+                self.streamed.push_str(&text);
+            }
+            Response::Again if self.screen.streams => {
+                self.screen.fresh_line().await;
+                self.shown.push(std::mem::take(&mut self.streamed).trim_end().to_owned());
+            }
+            Response::Text(_)
+            | Response::Again
+            | Response::Status(_)
+            | Response::Actions(_)
+            | Response::Listing(_)
+            | Response::Sent(_) => {}
+            Response::Message(text) if self.shown.contains(&text) => {
+                self.shown.retain(|shown| *shown != text);
+            }
+            Response::Message(text) => match text.strip_prefix(self.streamed.trim_end()) {
+                Some(rest) if !self.streamed.is_empty() => {
+                    self.screen.finish_draft(rest).await;
+                    self.streamed.clear();
+                }
+                _ => self.screen.line(&text).await,
+            },
+            Response::Done(text) => self.screen.line(&text).await,
+            Response::Failed(words) if self.leaves => bail!(words),
+            Response::Failed(words) => {
+                self.screen.aside(&words).await;
+                self.busy = false;
+                self.screen.prompt().await;
+            }
+            Response::Event(event) => {
+                if let Some(line) = print::event(&event.what) {
+                    self.screen.aside(&line).await;
+                }
+            }
+            Response::Settled { well } => {
+                self.screen.fresh_line().await;
+                self.busy = false;
+                self.shown.clear();
+                if self.leaves && !well {
+                    bail!(self.failed);
+                }
+                if self.leaves {
+                    return Ok(true);
+                }
+                self.screen.prompt().await;
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,87 @@
+//! A command line in its surroundings: the home, the config, the log.
+
+use std::path::{Path, PathBuf};
+
+use chrono_tz::Tz;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+use super::chat;
+use crate::config::{self, Config, ConfigErrors, Environment};
+use crate::control::{ControlRequest, Response};
+use crate::daemon::logging;
+use crate::daemon::{self, Daemon, Plan};
+use crate::secret::Redactor;
+use crate::workspace::Workspace;
+use crate::workspace::skills::SkillEnvironment;
+use crate::{people, store};
+
+pub(super) struct Invocation {
+    pub(super) home: PathBuf,
+    /// As the command line names it.
+    pub(super) config: Option<PathBuf>,
+    pub(super) environment: Environment,
+    pub(super) format: logging::Format,
+}
+
+impl Invocation {
+    pub(super) fn load(&self) -> Result<Config, ConfigErrors> {
+        config::load(&self.home, self.config.as_deref(), &self.environment)
+    }
+
+    /// Loads the config and begins to log, of a command that does one thing and ends.
+    pub(super) fn prepare(&self) -> anyhow::Result<Config> {
+        self.prepare_with(logging::QUIET_FILTER)
+    }
+
+    /// As [`Self::prepare`], with what is logged by default.
+    pub(super) fn prepare_with(&self, filter: &str) -> anyhow::Result<Config> {
+        let config = self.load()?;
+        rustls::crypto::ring::default_provider().install_default().ok();
+        keep_to_ourselves();
+        let redactor = Redactor::new(config.secrets());
+        logging::init((self.format, filter), redactor, &self.environment)?;
+        let warnings = warnings(&config, &self.home);
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        Ok(config)
+    }
+
+    pub(super) fn plan(&self, config: Config) -> anyhow::Result<Plan> {
+        Plan::new(&self.home, config, &self.environment)
+    }
+
+    /// Asks the daemon. Where none runs, this process opens the home for the request; it holds the home's lock meanwhile,
+    /// so that there is one writer.
+    pub(super) async fn ask(&self, request: &ControlRequest) -> anyhow::Result<Response> {
+        if chat::is_running(&self.home).await? {
+            return chat::ask(&self.home, request).await;
+        }
+        if !self.home.join(store::FILE).exists() {
+            anyhow::bail!(chat::NOTHING_RAN);
+        }
+        let daemon = Daemon::open(self.plan(self.prepare()?)?).await?;
+        chat::ask_in_memory(daemon.control_server(), request).await
+    }
+
+    /// The owner's time zone as the daemon knows it: of the config, of USER.md, or of this machine.
+    pub(super) fn owners_zone(&self) -> Tz {
+        let root = self.home.join("workspace");
+        let workspace = Workspace::look(&root, SkillEnvironment::default());
+        let path = daemon::USER.parse();
+        let user = workspace.ok().zip(path.ok()).and_then(|(it, path)| it.read_text(&path).ok()?);
+        let agent = self.load().map(|config| config.agent).unwrap_or_default();
+        agent.zone(&user.unwrap_or_default())
+    }
+}
+
+/// Nobody else of this account reads our memory, nor is it written down when we crash: secrets are in it.
+fn keep_to_ourselves() {
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "Our memory can be read by other programs of this account");
+    }
+}
+
+/// Returns what will work, but perhaps not as meant.
+pub(super) fn warnings(config: &Config, home: &Path) -> Vec<String> {
+    let paired = store::look(home, people::paired).unwrap_or_default();
+    config.warnings(&paired).into_iter().chain(config.cautions(home)).collect()
+}

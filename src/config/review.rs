@@ -1,0 +1,105 @@
+//! What is worth a warning although the config can be used: tokens of another shape than the platform's, and programs
+//! that lie where a model can change them.
+
+use std::path::{Path, PathBuf};
+
+use crate::channels::Kind;
+use crate::secret::Secret;
+use crate::tools::mcp::Via;
+
+use super::Config;
+
+/// Folders of the home in which tools write.
+const WRITABLE: [&str; 5] = ["workspace", "downloads", "shared", "people", "groups"];
+
+/// Returns a warning for each token that its platform cannot have given out.
+pub(super) fn tokens(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (name, channel) in &config.channels {
+        let found: Vec<(&str, Option<&str>)> = match &channel.kind {
+            Kind::Telegram(it) => vec![("token", telegram(&it.token))],
+            Kind::Discord(it) => vec![("token", discord(&it.token))],
+            Kind::Slack(it) => {
+                vec![
+                    ("token", begins(&it.token, "xoxb-", SLACK_BOT)),
+                    ("app_token", begins(&it.app_token, "xapp-", SLACK_APP)),
+                ]
+            }
+            Kind::Terminal => Vec::new(),
+        };
+        for (key, wanted) in found {
+            warnings.extend(wanted.map(|wanted| {
+                format!("[channels.{name}] `{key}` does not look like a token: {wanted}")
+            }));
+        }
+    }
+    warnings
+}
+
+const TELEGRAM: &str = "@BotFather gives digits, a colon and about 35 letters, digits, - and _";
+const DISCORD: &str =
+    "Discord's has three parts with dots between (not the public key, the client secret or an id)";
+const SLACK_BOT: &str = "a bot token begins with xoxb-";
+const SLACK_APP: &str = "an app-level token begins with xapp-";
+
+/// Telegram's Bot API, "Authorizing your bot": `123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11`.
+fn telegram(token: &Secret) -> Option<&'static str> {
+    let is_word = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_');
+    let is_one = token.reveal().split_once(':').is_some_and(|(id, rest)| {
+        !id.is_empty()
+            && id.chars().all(|sign| sign.is_ascii_digit())
+            && (25..=60).contains(&rest.len())
+            && rest.chars().all(is_word)
+    });
+    (!is_one).then_some(TELEGRAM)
+}
+
+/// Discord's documentation, "Reference: Authentication": three parts in base64url.
+fn discord(token: &Secret) -> Option<&'static str> {
+    let is_word = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_' | '=');
+    let parts: Vec<_> = token.reveal().split('.').collect();
+    let is_one =
+        parts.len() == 3 && parts.iter().all(|part| !part.is_empty() && part.chars().all(is_word));
+    (!is_one).then_some(DISCORD)
+}
+
+fn begins(token: &Secret, prefix: &str, wanted: &'static str) -> Option<&'static str> {
+    (!token.reveal().starts_with(prefix)).then_some(wanted)
+}
+
+/// Returns a warning for each hook and each MCP server that runs what lies in a folder in which tools write.
+pub(super) fn writable_programs(config: &Config, home: &Path) -> Vec<String> {
+    let folders = WRITABLE.map(|name| resolved(&home.join(name)));
+    let within = |base: Option<&Path>, word: &str| -> Option<PathBuf> {
+        let path = base.map_or_else(|| PathBuf::from(word), |base| base.join(word));
+        let path = resolved(&path);
+        folders.iter().any(|folder| path.starts_with(folder)).then_some(path)
+    };
+    let mut warnings = Vec::new();
+    let mut warn = |title: String, found: Option<PathBuf>| {
+        warnings.extend(found.map(|path| {
+            format!(
+                "{title} runs {}, which the model can change: move it out of the home's folders",
+                path.display()
+            )
+        }));
+    };
+    for (name, hook) in &config.hooks {
+        warn(format!("[hooks.{name}]"), hook.command.iter().find_map(|word| within(None, word)));
+    }
+    for (name, server) in &config.mcp {
+        let Via::Program(program) = &server.via else { continue };
+        let base = program.cwd.as_deref();
+        let words = [&program.command].into_iter().chain(&program.args);
+        let cwd = base.and_then(|cwd| within(None, cwd.to_str()?));
+        let found = words.filter_map(|word| within(base, word)).next();
+        warn(format!("The MCP server {name}"), found.or(cwd));
+    }
+    warnings
+}
+
+/// The path without links, or as it is where nothing lies.
+fn resolved(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute.canonicalize().unwrap_or(absolute)
+}

@@ -1,0 +1,264 @@
+//! The terminal as a person has it: keys in, a screen out, on a pseudo-terminal.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::binary::{Scene, until};
+use crate::support::pty::Pty;
+
+/// A narrow and a wide terminal.
+const COLUMNS: [u16; 2] = [40, 120];
+
+const LEFT: &str = "\x1b[D";
+const UP: &str = "\x1b[A";
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+
+/// Without a platform: only the terminal.
+const CONFIG: &str = "[exec]\nenabled = false\n";
+
+/// The daemon with its own terminal, ready for a message.
+async fn runs(scene: &Scene, columns: u16) -> Pty {
+    let terminal = Pty::begin(scene.command(&Pty::session(), &["run"]), columns);
+    terminal.wait_for_line(">").await;
+    terminal
+}
+
+#[tokio::test]
+async fn a_line_is_edited_with_arrows_and_answered() {
+    for columns in COLUMNS {
+        let scene = Scene::new(CONFIG);
+        let mut terminal = runs(&scene, columns).await;
+        terminal.type_keys(&format!("helo{LEFT}l"));
+        terminal.wait_for_line("> hello").await;
+        terminal.type_keys("\r");
+        terminal.wait_for_line("You said: hello").await;
+        terminal.wait_for_words("This is a rehearsal").await;
+        terminal.wait_for("the next prompt", ends_with_prompt).await;
+    }
+}
+
+/// The last line is an empty prompt.
+fn ends_with_prompt(lines: &[String]) -> bool {
+    lines.iter().rev().find(|line| !line.is_empty()).is_some_and(|line| line == ">")
+}
+
+#[tokio::test]
+async fn the_history_is_kept_in_the_home_for_its_owner_alone() {
+    let scene = Scene::new(CONFIG);
+    let mut terminal = runs(&scene, 120).await;
+    terminal.type_keys("first words\r");
+    terminal.wait_for_line("You said: first words").await;
+    terminal.wait_for("the next prompt", ends_with_prompt).await;
+    terminal.type_keys(UP);
+    terminal.wait_for_line("> first words").await;
+    terminal.type_keys(CTRL_C);
+    terminal.type_keys("two\r");
+    terminal.wait_for_line("You said: two").await;
+    let file = scene.home().join("terminal-history");
+    let about = fs::metadata(&file).unwrap();
+    assert_eq!(about.permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "\"first words\"\n\"two\"\n");
+    // Another terminal, of another program, has it too.
+    let chat = scene.command(&Pty::session(), &["chat"]);
+    let mut other = Pty::begin(chat, 40);
+    other.wait_for_line(">").await;
+    other.type_keys(&format!("{UP}{UP}"));
+    other.wait_for_line("> first words").await;
+}
+
+#[tokio::test]
+async fn a_history_is_bounded_and_survives_a_broken_line() {
+    let scene = Scene::new(CONFIG);
+    fs::create_dir_all(scene.home()).unwrap();
+    let mut lines: String = (0..2_500).map(|number| format!("\"entry {number}\"\n")).collect();
+    lines.push_str("not JSON\n");
+    let file = scene.home().join("terminal-history");
+    fs::write(&file, lines).unwrap();
+    let mut terminal = runs(&scene, 120).await;
+    terminal.type_keys(UP);
+    terminal.wait_for_line("> entry 2499").await;
+    let kept = fs::read_to_string(&file).unwrap();
+    assert_eq!(kept.lines().count(), 1_000);
+    assert_eq!(kept.lines().next(), Some("\"entry 1500\""));
+}
+
+#[tokio::test]
+async fn a_paste_of_several_lines_is_one_message() {
+    for columns in COLUMNS {
+        let scene = Scene::new(CONFIG);
+        let mut terminal = runs(&scene, columns).await;
+        terminal.paste("one\ntwo\nthree");
+        terminal.wait_for_line("three").await;
+        terminal.type_keys("\r");
+        terminal.wait_for_line("You said: one").await;
+        terminal
+            .wait_for("the answer whole", |lines| {
+                lines.windows(3).any(|three| three == ["You said: one", "two", "three"])
+            })
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn a_long_line_is_not_cut_and_one_that_is_too_long_is_explained() {
+    let scene = Scene::new(CONFIG);
+    let mut terminal = runs(&scene, 120).await;
+    let long = format!("{} end", "word ".repeat(1_600));
+    assert!(long.len() > 8_000);
+    terminal.paste(&format!("write {long} to long.md"));
+    terminal.type_keys("\r");
+    let file = scene.home().join("workspace/long.md");
+    let written = until("the file", async || fs::read_to_string(&file).ok()).await;
+    assert_eq!(written.split_whitespace().count(), 1_601);
+    terminal.wait_for("the next prompt", ends_with_prompt).await;
+    terminal.paste(&"x".repeat(100_001));
+    terminal.type_keys("\r");
+    terminal.wait_for_words("Your message has 100001 bytes, and I take 100000").await;
+}
+
+#[tokio::test]
+async fn a_choice_stands_there_once() {
+    let scene = Scene::new(CONFIG);
+    let mut terminal = runs(&scene, 120).await;
+    terminal.type_keys("ask Something to drink?: Tea, Coffee\r");
+    terminal.wait_for_line("- Coffee").await;
+    assert!(terminal.screen().iter().any(|line| line == "- Tea"), "{:?}", terminal.screen());
+}
+
+#[tokio::test]
+async fn commands_are_completed() {
+    let scene = Scene::new(CONFIG);
+    let mut terminal = runs(&scene, 120).await;
+    terminal.type_keys("/who\t");
+    terminal.wait_for_line("> /whoami").await;
+    terminal.type_keys("\r");
+    terminal.wait_for_words("owner").await;
+}
+
+#[tokio::test]
+async fn ctrl_c_clears_the_line_stops_the_turn_and_twice_ends_the_daemon() {
+    for columns in COLUMNS {
+        let scene = Scene::new(CONFIG);
+        let mut terminal = runs(&scene, columns).await;
+        terminal.type_keys("not meant");
+        terminal.wait_for_line("> not meant").await;
+        terminal.type_keys(CTRL_C);
+        terminal.wait_for("the empty line", ends_with_prompt).await;
+        terminal.type_keys("wait 600\r");
+        terminal.wait_for_words("1 ").await;
+        terminal.type_keys(CTRL_C);
+        terminal.wait_for_words("Stopped").await;
+        terminal.wait_for("the next prompt", ends_with_prompt).await;
+        assert!(terminal.is_running());
+        terminal.type_keys(CTRL_C);
+        terminal.wait_for_words("Press Ctrl-C again").await;
+        terminal.wait_for("the next prompt", ends_with_prompt).await;
+        terminal.type_keys(CTRL_C);
+        assert_eq!(terminal.ends().await, Some(0));
+        assert!(!terminal.raw().contains("not meant\r\nYou said"), "{}", terminal.raw());
+    }
+}
+
+#[tokio::test]
+async fn ctrl_d_ends_the_conversation_and_the_daemon_goes_on() {
+    let scene = Scene::new(CONFIG);
+    let mut terminal = runs(&scene, 120).await;
+    terminal.type_keys(CTRL_D);
+    terminal.wait_for_words("Peacrab goes on").await;
+    assert_eq!(scene.run(&["status"]).await.code, Some(0));
+    let pid = i32::try_from(terminal.pid()).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+    assert_eq!(terminal.ends().await, Some(0));
+    assert!(terminal.raw().ends_with("\n"), "{:?}", terminal.raw());
+}
+
+#[tokio::test]
+async fn a_line_of_the_log_does_not_go_into_what_is_typed() {
+    for columns in COLUMNS {
+        let scene = Scene::new(CONFIG);
+        let mut command = scene.command(&Pty::session(), &["run"]);
+        command.env("NO_COLOR", "1");
+        let mut terminal = Pty::begin(command, columns);
+        terminal.wait_for_line(">").await;
+        terminal.type_keys("half a li");
+        terminal.wait_for_line("> half a li").await;
+        let before = terminal.raw().len();
+        // A turn elsewhere is logged.
+        let said = scene.run(&["chat", "--session", "other", "-m", "hello"]).await;
+        assert_eq!(said.code, Some(0), "{said:?}");
+        until("a line of the log", async || {
+            terminal.raw()[before..].contains(" INFO ").then_some(())
+        })
+        .await;
+        terminal.type_keys("ne\r");
+        terminal.wait_for_line("You said: half a line").await;
+        assert!(
+            terminal.screen().iter().any(|line| line == "> half a line"),
+            "{:?}",
+            terminal.screen()
+        );
+    }
+}
+
+#[tokio::test]
+async fn typing_goes_on_while_an_answer_comes() {
+    let scene = Scene::new(CONFIG);
+    let mut terminal = runs(&scene, 120).await;
+    terminal.type_keys("wait 3\r");
+    terminal.wait_for_words("1 ").await;
+    terminal.type_keys("next");
+    terminal.wait_for_line("> next").await;
+    terminal.wait_for_words("seconds have passed").await;
+    terminal
+        .wait_for("the line under the answer", |lines| {
+            lines.iter().rev().find(|line| !line.is_empty()).is_some_and(|line| line == "> next")
+        })
+        .await;
+    terminal.type_keys("\r");
+    terminal.wait_for_line("You said: next").await;
+}
+
+#[tokio::test]
+async fn a_terminal_without_an_editor_is_plain() {
+    let scene = Scene::new(CONFIG);
+    let mut command = scene.command(&Pty::session(), &["run"]);
+    command.env("TERM", "dumb").env("NO_COLOR", "1");
+    let mut terminal = Pty::begin(command, 120);
+    terminal.wait_for_words(">").await;
+    terminal.type_keys("hello\n");
+    terminal.wait_for_line("You said: hello").await;
+    assert!(!terminal.raw().contains('\x1b'), "{:?}", terminal.raw());
+    assert!(!scene.home().join("terminal-history").exists());
+}
+
+#[tokio::test]
+async fn what_is_piped_in_is_one_message() {
+    let scene = Scene::new(CONFIG);
+    for args in [&["chat"] as &[&str], &["chat", "-m", "-"]] {
+        let ended = scene.run_with(scene.command(&[], args), "one\n\ntwo\n").await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
+        assert_eq!(ended.out.matches("You said").count(), 1, "{args:?}: {ended:?}");
+        assert!(ended.out.contains("You said: one\ntwo"), "{args:?}: {ended:?}");
+    }
+    let ended = scene.run_with(scene.command(&[], &["chat", "-m", "-"]), "").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("the message is empty"), "{ended:?}");
+    let ended = scene.run_with(scene.command(&[], &["chat"]), &"x".repeat(100_001)).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("I take 100000 at a time"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn one_shot_commands_log_nothing_and_show_no_escapes() {
+    let scene = Scene::new(CONFIG);
+    let ended = scene.run(&["chat", "-m", "write a to _x_*y*.md then list"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let acted = scene.run(&["chat", "-m", "/actions"]).await;
+    assert!(acted.out.contains("\"path\":\"_x_*y*.md\""), "{acted:?}");
+    let mut command = scene.command(&[], &["chat", "-m", "hello"]);
+    command.env("PEACRAB_LOG", "info");
+    assert!(scene.run_with(command, "").await.err.contains("Started"));
+}
