@@ -16,12 +16,14 @@ mod pass;
 mod queue;
 mod settings;
 mod skills;
+mod status;
 mod undo;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
@@ -39,7 +41,6 @@ use crate::store::{StoreError, Sync};
 use crate::turn::commits::{self, StopKind};
 use crate::turn::draft::Draft;
 use crate::turn::error::{CommitError, TurnError};
-use crate::turn::instructions::context_used;
 use crate::turn::run::{self as turn, Begin, TurnHandles};
 use crate::turn::services::TurnServices;
 use crate::turn::{STORE_PAUSE, progress};
@@ -72,6 +73,8 @@ pub struct Config {
     pub queue: QueueMode,
     /// State of the shell's sandbox, and so if commands can run.
     pub shell: CageState,
+    /// When the daemon started.
+    pub since: DateTime<Utc>,
     /// Ends the daemon. None if nothing would start it again.
     pub restart: Option<CancellationToken>,
 }

@@ -8,6 +8,7 @@ pub mod freshness;
 pub mod journal;
 pub mod marks;
 pub mod outbox;
+pub mod notices;
 pub mod overheard;
 pub mod restarted;
 

@@ -8,6 +8,7 @@ pub mod sessions;
 pub mod task_sessions;
 pub mod presence;
 pub mod tokens;
+pub mod shares;
 pub mod shorten;
 pub mod asks;
 pub mod settings;

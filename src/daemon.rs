@@ -241,12 +241,14 @@ impl Daemon {
             actions,
             oversight,
             drafts: DraftsOut::default(),
+            last_error: Default::default(),
             heartbeat,
         });
         let agent = Arc::new(agent::Config {
             turns_max: plan.agent.turns_max,
             queue: plan.agent.queue,
             shell: plan.shell.clone(),
+            since: Utc::now(),
             restart: plan.restarts.then(CancellationToken::new),
         });
         let server = Arc::new(ControlServer {

@@ -7,6 +7,7 @@ use chrono::{Days, NaiveDate};
 use tracing::warn;
 
 use crate::people::Role;
+use crate::provider::tokens;
 use crate::types::message::Place;
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{Audience, Workspace, WorkspacePath};
@@ -19,6 +20,9 @@ pub const CHANGES_CHARS_MAX: usize = 1_500;
 
 /// Maximum length of each changed line, in characters.
 const LINE_CHARS_MAX: usize = 300;
+
+/// Length of the mark in a text that was cut, in characters.
+const MARK_CHARS: usize = 80;
 
 /// Space that is reserved for "and N more", in characters.
 const MORE_CHARS: usize = 40;
@@ -56,6 +60,35 @@ pub fn is_memory(path: &WorkspacePath) -> bool {
 pub fn memory(workspace: &Workspace) -> String {
     let path = memory_path(workspace);
     cut_middle(&text(workspace, &path), FILE_CHARS_MAX, path.as_str())
+}
+
+/// `text` in at most so many tokens: the middle of a longer one is cut out, with a mark of `name` in its place.
+pub fn fit(text: &str, tokens_max: u64, name: &str) -> String {
+    shorter(text, tokens_max, |chars| cut_middle(text, chars, name))
+}
+
+/// The end of `text` in at most so many tokens.
+pub fn fit_end(text: &str, tokens_max: u64, name: &str) -> String {
+    shorter(text, tokens_max, |chars| keep_end(text, chars, name))
+}
+
+/// `text`, or what `cut` leaves of it at the most characters that have at most so many tokens.
+fn shorter(text: &str, tokens_max: u64, cut: impl Fn(usize) -> String) -> String {
+    let own = tokens(text);
+    if own <= tokens_max {
+        return text.to_owned();
+    }
+    let share = text.chars().count() as u64 * tokens_max / own;
+    let mut chars = usize::try_from(share).unwrap_or_default().saturating_sub(MARK_CHARS);
+    while chars > 0 {
+        let shorter = cut(chars);
+        if tokens(&shorter) <= tokens_max {
+            return shorter;
+        }
+        // Some parts of a text have more tokens than others.
+        chars = chars * 9 / 10;
+    }
+    String::new()
 }
 
 /// Returns the notes of the last `days` days up to `today`, oldest first. If they are too long, the

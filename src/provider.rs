@@ -16,6 +16,7 @@ mod room;
 mod sight;
 pub mod text_tools;
 pub mod transcription;
+pub mod window;
 pub mod wire;
 
 use std::sync::Arc;
@@ -29,9 +30,10 @@ use serde_json::Value;
 
 pub use http::HttpTimeouts;
 pub use models::Models;
-pub use room::{default_context, tokens};
+pub use room::{default_context, is_vendor, tokens};
 pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, ReadPictures, count_shown};
 pub use text_tools::MALFORMED_CALL;
+pub use window::LearnedWindow;
 
 use crate::secret::Secret;
 pub use crate::types::session::Effort;
@@ -51,6 +53,8 @@ pub struct Config {
     pub tokens_max: Option<u32>,
     /// What the model takes at once, prompt and answer together, in tokens.
     pub context: u32,
+    /// Whether the config says so; else it is assumed, and the server is asked.
+    pub context_is_set: bool,
     pub tools: Tools,
     /// Whether the model sees pictures.
     pub images: bool,
@@ -152,6 +156,9 @@ pub fn messages_after<'a>(before: Option<&str>, turns: &'a [Turn]) -> Vec<Prompt
 
 fn push_step<'a>(messages: &mut Vec<PromptMessage<'a>>, step: &'a Step) {
     push_user(messages, step.heard.as_deref().unwrap_or_default(), &step.images);
+    if step.is_summarized {
+        return;
+    }
     let Step { text, thinking, calls, .. } = step;
     if !is_blank(text) || !calls.is_empty() {
         push_assistant(messages, text, thinking, calls);
@@ -333,6 +340,11 @@ pub trait Provider: Send + Sync + 'static {
     /// Tokens that a prompt may have: the model's context without what its answer needs.
     fn room(&self) -> u64 {
         ROOM
+    }
+
+    /// The context window that was learned from the server, if it is another than was thought.
+    fn learned_window(&self) -> Option<LearnedWindow> {
+        None
     }
 
     /// Begins a completion. The stream ends after [`Delta::End`] or an error.

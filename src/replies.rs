@@ -7,12 +7,13 @@ mod deliveries;
 mod heartbeat;
 mod jobs;
 mod shell;
+mod status;
 mod store;
 mod subagents;
 mod times;
 mod visible;
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 
 use crate::types::commands::COMMANDS;
 
@@ -23,6 +24,7 @@ pub use deliveries::*;
 pub use heartbeat::*;
 pub use jobs::*;
 pub use shell::*;
+pub use status::*;
 pub use store::*;
 pub use subagents::*;
 pub use times::*;
@@ -312,57 +314,6 @@ pub fn stopped_and_withdrawn(waiting: usize) -> String {
 
 pub fn who_you_are(person: impl Display, role: impl Display, place: impl Display) -> String {
     format!("You are {}. Your role is {role}. This is {}.", as_is(person), as_is(place))
-}
-
-/// What `/status` tells.
-pub struct StatusShown<'a> {
-    pub provider: &'a str,
-    /// How much it is to think, if somebody has said so.
-    pub effort: Option<&'a str>,
-    /// What becomes of what is said meanwhile, if somebody has chosen.
-    pub queue: Option<&'a str>,
-    pub busy_here: bool,
-    pub turns: usize,
-    pub tools: usize,
-    /// What each MCP server is, as [`lender`] says it.
-    pub lenders: Vec<String>,
-    /// Read and written in the last 30 days.
-    pub tokens: (u64, u64),
-    /// Of the next prompt here, and what there is room for.
-    pub context: (u64, u64),
-}
-
-/// How an MCP server is.
-pub fn lender(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> String {
-    match (up, trouble) {
-        (true, _) => format!("{name} up, {}", counted(tools as u64, "tool")),
-        (false, Some(trouble)) => format!("{name} down ({trouble})"),
-        (false, None) => format!("{name} down"),
-    }
-}
-
-pub fn status(status: &StatusShown<'_>) -> String {
-    let StatusShown { provider, effort, queue, busy_here, turns, tools, lenders, tokens, context } =
-        status;
-    let ((read, written), (used, room)) = (tokens, context);
-    let mut here_only = String::new();
-    if let Some(effort) = effort {
-        let _ = write!(here_only, "\nThinking: {effort}");
-    }
-    if let Some(queue) = queue {
-        let _ = write!(here_only, "\nNew messages while I work: {queue}");
-    }
-    let lent = match lenders.join("; ") {
-        none if none.is_empty() => none,
-        lenders => format!("MCP servers: {lenders}\n"),
-    };
-    let here = if *busy_here { "I'm working here" } else { "I'm idle here" };
-    format!(
-        "{here}. Turns running in all chats: {turns}.\nModel: {provider}{here_only}\nTools: {tools}\n{lent}\
-         Context here: about {used} of {room} tokens\n\
-         Tokens in the last 30 days: {read} read, {written} written\nVersion: {}",
-        env!("CARGO_PKG_VERSION")
-    )
 }
 
 // Models.

@@ -23,11 +23,10 @@ use crate::replies;
 use crate::services::{Services, load, role_of};
 use crate::store::{StoreError, Sync};
 use crate::tools::Caller;
-use crate::trust::acts::tool_role;
 use crate::turn::end::{failure_words, is_no_reply};
+use crate::turn::instructions;
 use crate::turn::prompt::Invoked;
 use crate::turn::prompt::{self, Tail};
-use crate::turn::run as turn;
 use crate::turn::services::TurnServices;
 use crate::turn::{commits, compaction};
 use crate::types::message::Address;
@@ -177,7 +176,8 @@ async fn ask(
     let role = role_of(&turns.services, at, control.sender()).await?;
     let mut session = load(&turns.services, at).await?.unwrap_or_else(|| Session::new(at, place));
     // The same beginning as the conversation's own requests, for the cache.
-    let system = turn::system(turns, &session, role).await;
+    let caller = Caller::Conversation(turns.config.finish);
+    let base = instructions::base(turns, &session, role, caller).await;
     let mut row = control.clone();
     row.inbound.body.text = question;
     let (now, rows) = (turns.services.now(), std::slice::from_ref(&row));
@@ -206,10 +206,8 @@ async fn ask(
     };
     let summary = session.summary.as_deref().map(compaction::shown);
     let request = Request {
-        system: &system,
-        tools: &turns
-            .tools
-            .offered(Caller::Conversation(turns.config.finish), tool_role(role, place)),
+        system: &base.system,
+        tools: &base.tools,
         may_call: false,
         effort: session.settings.effort,
         messages: provider::messages_after(summary.as_deref(), &session.turns),

@@ -1,21 +1,18 @@
 //! Commands: carried out by the loop at once, without a model, also while turns run.
 
-use chrono::{DateTime, Duration, Utc};
+use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 use super::Config;
 use super::skills::skills_words;
 use crate::agent::approvals::Verdict;
 use crate::agent::settings::{self, Wish};
-use crate::agent::{context_used, heartbeat, jobs, undo};
+use crate::agent::{heartbeat, jobs, status, undo};
 use crate::bus::journal::Waiting;
 use crate::bus::{outbox, restarted};
 use crate::conversation::ledger::usage_words;
-use crate::conversation::settings::settings_at;
-use crate::conversation::transcript;
 use crate::people::{self, People, Role};
 use crate::replies;
-use crate::sandbox::CageState;
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::tasks::heartbeat::Wish as Wished;
@@ -24,7 +21,6 @@ use crate::tasks::subagents;
 use crate::turn::commits;
 use crate::turn::services::TurnServices;
 use crate::types::commands::{self, CommandId, Mistyped};
-use crate::types::message::Place;
 use crate::types::session::{Effort, QueueMode};
 
 /// Default and maximum number of actions in `/actions`: a message on most platforms.
@@ -162,7 +158,7 @@ pub(super) async fn obey(
         | Command::Compact(_)
         | Command::Judge(_) => replies::help(),
         Command::Unknown(Mistyped { typed, meant }) => replies::unknown_command(&typed, meant),
-        Command::Status => status(scope, control).await?,
+        Command::Status => status::status(scope, control).await?,
         Command::Set(wish) => return settings::obey(scope, control, wish).await,
         Command::Skills => services.workspace.off_thread(skills_words).await,
         Command::Usage => usage(services, control).await?,
@@ -205,43 +201,6 @@ async fn obey_pair(
         }
     };
     commits::obeyed(&services.bus.store, control, words).await
-}
-
-async fn status(scope: &CommandScope<'_>, control: &Waiting) -> Result<String, StoreError> {
-    let CommandScope { turns, config, busy, running } = *scope;
-    let services = &turns.services;
-    let role = role_of(services, &control.inbound.from, control.sender()).await?;
-    // A server's error output is for people who can repair it.
-    let lent = turns.tools.lent();
-    let lenders = lent.lenders.iter().map(|lender| {
-        let trouble = lender.trouble.as_deref().filter(|_| role >= Role::Admin);
-        replies::lender(&lender.name, lender.up, lender.tools, trouble)
-    });
-    let lenders = lenders.collect();
-    let month_ago = Utc::now() - Duration::days(30);
-    let at = control.inbound.from.clone();
-    let look =
-        move |store: &_| Ok((transcript::used_since(store, month_ago)?, settings_at(store, &at)?));
-    let (used, settings) = services.bus.store.read(look).await?;
-    let provider = turns.models.for_settings(&settings);
-    let context = context_used(turns, &control.inbound.from, provider.sees()).await?;
-    let shell = (config.shell != CageState::Off).then(|| config.shell.words());
-    let heart = match (role, control.inbound.place) {
-        (Role::Owner, Place::Private) => Some(turns.heartbeat.words().await?),
-        _ => None,
-    };
-    let words = replies::status(&replies::StatusShown {
-        context: (context, provider.room()),
-        provider: provider.name(),
-        effort: (settings.effort != Effort::Default).then_some(settings.effort.as_str()),
-        queue: settings.queue.map(QueueMode::as_str),
-        busy_here: busy,
-        turns: running,
-        tools: turns.tools.len(),
-        lenders,
-        tokens: (used.input, used.output),
-    });
-    Ok([Some(words), shell, heart].into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
 async fn subagents(services: &Services, control: &Waiting) -> Result<String, StoreError> {

@@ -14,7 +14,7 @@ use super::fairness::Claim;
 use crate::agent::command::{self, Command};
 use crate::agent::{Agent, Running, STEER_MAX};
 use crate::bus::journal::{RowId, Waiting};
-use crate::conversation::tokens;
+use crate::conversation::{shares, tokens};
 use crate::provider::{ProviderError, Usage};
 use crate::replies;
 use crate::services::{load, role_on};
@@ -76,7 +76,9 @@ impl Agent {
             && gauge.used > gauge.tried + tokens::percent(room, AGAIN_PERCENT)
             && self.folds.len() + self.count_noting() < FOLDS_MAX
             && !self.folding.contains_key(&session.origin)
-            && Job::of(session, Whole::usual(session, room), None).is_some()
+            && Job::of(session, Whole::usual(session, room), None).is_some_and(|job| {
+                gauge.counted(job.frees()) >= tokens::percent(room, shares::FREES_PERCENT)
+            })
     }
 
     fn count_noting(&self) -> usize {
@@ -107,13 +109,17 @@ impl Agent {
         };
         let Some(job) = Job::of(session, whole, wish.focus.clone()) else { return };
         let summariser = Arc::clone(&self.turns.models.summariser);
+        let room = self.turns.models.for_settings(&session.settings).room();
+        let summary_max = compaction::summary_tokens_max(session, room);
         let origin = session.origin.clone();
-        tracing::info!(%origin, turns = job.turns.len(), "Compacting a conversation");
+        let (turns, used) = (job.turns.len(), session.gauge.used);
+        tracing::info!(%origin, turns, used, room, "Compacting a conversation");
         self.folding.insert(origin.clone(), None);
         self.folds.spawn(async move {
             let mut spent = Usage::default();
             let run =
-                AssertUnwindSafe(compaction::run(&*summariser, &job, &mut spent)).catch_unwind();
+                AssertUnwindSafe(compaction::run(&*summariser, &job, summary_max, &mut spent))
+                    .catch_unwind();
             let broke = |_| Err(ProviderError::Refused("the model broke".to_owned()));
             let summary = Box::pin(run).await.unwrap_or_else(broke);
             Done { origin, job, wish, summary, spent }
@@ -145,7 +151,7 @@ impl Agent {
         let Done { origin, job, wish, summary, spent } = done;
         let store = &self.services.bus.store;
         let provider = self.turns.models.summariser.name().to_owned();
-        let Some(last) = job.turns.last().map(|turn| turn.id) else { return };
+        let Some(last) = job.last() else { return };
         let committed = match &summary {
             Ok(summary) => {
                 let spent = (last, provider, spent);
@@ -201,10 +207,13 @@ impl Agent {
             return commits::obeyed(store, &control, replies::NOT_YOURS_TO_COMPACT.to_owned())
                 .await;
         }
-        let session = match self.idle.take(&origin) {
-            Some(session) => Some(session),
-            None => load(&self.services, &origin).await?,
-        };
+        // The store knows what was noted in it since; only what was learned of its size is not there.
+        let gauge = self.idle.take(&origin).map(|session| session.gauge);
+        let mut session = load(&self.services, &origin).await?;
+        if let (Some(session), Some(gauge)) = (&mut session, gauge) {
+            session.gauge = gauge;
+            session.gauge.recount();
+        }
         let is_amid = |it: &Session| it.turns.last().is_some_and(|turn| turn.ending.is_none());
         if session.as_ref().is_some_and(is_amid) {
             return commits::obeyed(store, &control, replies::COMPACT_LATER.to_owned()).await;

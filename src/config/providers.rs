@@ -24,7 +24,7 @@ const TOKENS_MAX: u32 = 16_384;
 const TOKENS_MAX_MOST: u32 = 1_000_000;
 
 /// The least with which there is room for the prompt itself, and more than any model has.
-const CONTEXT_LEAST: u32 = 4_096;
+const CONTEXT_LEAST: u32 = 2_048;
 const CONTEXT_MOST: u32 = 20_000_000;
 
 /// A named config that was read; `None` for one with faults, whose name still exists.
@@ -50,11 +50,11 @@ pub(super) struct ProviderSection {
     /// The maximum length of an answer in tokens, including reasoning. Default: 16384 at
     /// api.anthropic.com and api.openai.com; elsewhere the server decides.
     max_tokens: Option<Within<1, TOKENS_MAX_MOST>>,
-    /// The model's context window in tokens, for prompt and answer together. A conversation is
-    /// summarized before it is full. Default: by the model's name for claude, gpt, o1 to o4 and
-    /// gemini; for others 128000 at the vendors' own addresses, and 32768 elsewhere. For your own
-    /// server, use the value that it was started with: some servers (Ollama) silently cut off
-    /// longer prompts.
+    /// The model's context window, prompt and answer together, in tokens. A conversation is
+    /// summarized before it is full; from 8192 down, the prompt is a short one. Default: your own
+    /// server is asked (Ollama, llama.cpp, vLLM); if it does not tell, by the model's name for
+    /// claude, gpt, o1 to o4 and gemini; others 128000 at the vendors' own addresses, and 32768
+    /// elsewhere. What is set here is not asked for; a refusal that names less still counts.
     context: Option<Within<CONTEXT_LEAST, CONTEXT_MOST>>,
     /// The format of tool calls: native | text (for a model or server without tool support: the
     /// prompt describes the tools, and the model writes its calls as text).
@@ -97,6 +97,7 @@ impl ProviderSection {
             api_key,
             // Other servers know best how much room their model has.
             tokens_max: self.max_tokens.map(|it| it.0).or(is_vendor.then_some(TOKENS_MAX)),
+            context_is_set: self.context.is_some(),
             context: self
                 .context
                 .map_or_else(|| provider::default_context(&model, &base_url), |it| it.0),
@@ -133,6 +134,7 @@ fn rehearsal() -> provider::Config {
         base_url: String::new(),
         tokens_max: None,
         context: provider::default_context("rehearsal", ""),
+        context_is_set: true,
         tools: Tools::Native,
         images: false,
     }
@@ -196,6 +198,7 @@ pub(super) fn of_environment(source: &Source<'_>) -> Providers {
                     base_url: known.base_url.to_owned(),
                     tokens_max: Some(TOKENS_MAX),
                     context: provider::default_context(known.model, known.base_url),
+                    context_is_set: false,
                     tools: Tools::Native,
                     images: sees_pictures(known.kind, known.base_url),
                 });

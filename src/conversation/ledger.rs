@@ -1,13 +1,14 @@
 //! What models have cost: tokens by provider, for `/usage` and the command line.
 
 use chrono::{DateTime, Duration, Utc};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 
 use crate::provider::Usage;
 use crate::replies;
 use crate::store::{Time, slice};
 use crate::types::origin::TaskKind;
+use crate::types::session::SessionId;
 
 /// The tokens of one provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -71,4 +72,17 @@ pub fn prune_usage(store: &Connection, before: DateTime<Utc>) -> rusqlite::Resul
             "DELETE FROM ledger WHERE id IN (SELECT id FROM ledger WHERE at < ? ORDER BY at LIMIT ?)",
         )?
         .execute(params![Time(before), slice()])
+}
+
+/// The tokens of the last prompt of a session as its provider counted them; none if nobody did, or if something was
+/// compacted since: what a summary cost stands on a turn that the model sees no more, and is the newest row then.
+pub fn counted_last(store: &Connection, session: SessionId) -> rusqlite::Result<Option<u64>> {
+    let newest: Option<(u64, bool)> = store
+        .prepare_cached(
+            "SELECT l.input, t.id >= s.begins FROM ledger l JOIN turns t ON t.id = l.turn
+             JOIN sessions s ON s.id = t.session WHERE s.id = ? ORDER BY l.id DESC LIMIT 1",
+        )?
+        .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(newest.filter(|(input, is_seen)| *input > 0 && *is_seen).map(|(input, _)| input))
 }

@@ -8,6 +8,9 @@ use crate::types::session::{Counted, Gauge, Step, Turn};
 /// What a message or a call costs besides its texts, in tokens.
 const FRAME_TOKENS: u64 = 8;
 
+/// What is said around a summary, and what marks its lines.
+const SUMMARY_FRAME_TOKENS: u64 = 70;
+
 /// What a picture costs, in tokens: about the most that Anthropic counts for one (Vision).
 const PICTURE_TOKENS: u64 = 1_600;
 
@@ -35,6 +38,10 @@ pub fn turn_tokens(turn: &Turn) -> u64 {
 }
 
 fn step_tokens(step: &Step) -> u64 {
+    let heard = step.heard.as_deref().map_or(0, |heard| FRAME_TOKENS + tokens(heard));
+    if step.is_summarized {
+        return heard;
+    }
     let calls: u64 = step
         .calls
         .iter()
@@ -44,14 +51,13 @@ fn step_tokens(step: &Step) -> u64 {
         })
         .sum();
     let thinking = step.thinking.iter().map(|it| tokens(&it.block.to_string())).sum::<u64>();
-    let heard = step.heard.as_deref().map_or(0, |heard| FRAME_TOKENS + tokens(heard));
     heard + FRAME_TOKENS + tokens(&step.text) + thinking + calls
 }
 
 /// About how many tokens the part of a prompt has that stays the same while a turn runs, its tools left out.
 pub fn fixed_tokens(system: &[String], summary: Option<&str>) -> u64 {
     let system: u64 = system.iter().map(|part| tokens(part)).sum();
-    system + summary.map_or(0, tokens)
+    system + summary.map_or(0, |summary| SUMMARY_FRAME_TOKENS + tokens(summary))
 }
 
 /// About how many tokens the pictures of a conversation have that a model is shown.

@@ -16,7 +16,9 @@ pub(crate) use calls::{
     CallTurn, call_began, call_ended, call_may_run, call_runs, call_waits, caller, plan_calls,
     set_images, set_undo, turn_of_call,
 };
-pub(crate) use folding::{fold, is_open, set_shortened, set_silent};
+pub(crate) use folding::{
+    Begins, fold, is_open, mark_summarized, said_since_notes, set_frozen, set_shortened, set_silent,
+};
 use unreadable::turn_of;
 pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, keep_turn};
 
@@ -31,7 +33,7 @@ use crate::replies;
 use crate::store::{Json, Legible, Time};
 use crate::types::message::{Address, MessageId, Place, Sender, SenderId};
 use crate::types::origin::Origin;
-use crate::types::session::{Ending, Frozen, Gauge, Session, SessionId, Step, Turn, TurnId};
+use crate::types::session::{Ending, Gauge, Session, SessionId, Step, Turn, TurnId};
 
 /// A turn that has not ended, as found after a restart.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +58,7 @@ pub(crate) fn open_session(
     let (channel, chat, thread) = origin_params(origin);
     let head = store
         .prepare_cached(&format!(
-            "SELECT id, place, frozen, begins, summary, shortened, settings FROM sessions WHERE {}",
+            "SELECT id, place, frozen, begins, summary, shortened, settings, begins_step FROM sessions WHERE {}",
             open_for(origin)
         ))?
         .query_row((channel, chat, thread.unwrap_or_default()), |row| {
@@ -69,6 +71,7 @@ pub(crate) fn open_session(
                 settings: settings::read(row, 6)?,
                 summary: row.get(4)?,
                 begins: row.get(3)?,
+                begins_step: row.get(7)?,
                 shortened: row.get::<_, Legible<_>>(5)?.0,
                 turns: Vec::new(),
                 gauge: Gauge::default(),
@@ -89,6 +92,7 @@ pub(crate) fn open_session(
     })?;
     session.turns = turns.collect::<Result<_, _>>()?;
     read_steps(store, &mut session)?;
+    mark_summarized(&mut session.turns, session.begins, session.begins_step);
     if let Some(mark) = session.shortened {
         shorten::apply(&mut session.turns, mark);
     }
@@ -115,7 +119,7 @@ fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()>
             images: row.get::<_, Legible<_>>(4)?.0.unwrap_or_default(),
             text: row.get(2)?,
             thinking: row.get::<_, Legible<_>>(3)?.0.unwrap_or_default(),
-            calls: Vec::new(),
+            ..Step::default()
         });
     }
     let mut rows = store.prepare_cached(
@@ -153,17 +157,6 @@ pub(crate) fn keep_aside(
     put_step(store, turn, 0, step)?;
     end_turn(store, turn, Ending::Answered)?;
     Ok(turn)
-}
-
-pub(crate) fn set_frozen(
-    store: &Connection,
-    session: SessionId,
-    frozen: &Frozen,
-) -> rusqlite::Result<()> {
-    store
-        .prepare_cached("UPDATE sessions SET frozen = ?1 WHERE id = ?2 AND frozen IS NOT ?1")?
-        .execute(params![Json(frozen), session])?;
-    Ok(())
 }
 
 pub(crate) fn begin_turn(

@@ -3,6 +3,7 @@
 pub mod effort;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -11,9 +12,10 @@ use serde_json::{Value, json};
 use super::http::ModelEndpoint;
 use super::names::ToolNames;
 use super::offered::{Body, Offered};
+use super::window::Window;
 use super::{
-    Config, Delta, DeltaStream, HttpTimeouts, Picture, PromptMessage, Provider, ProviderError,
-    ReadPictures, Request, StopReason, ToolCall, ToolSchema, Usage,
+    Config, Delta, DeltaStream, HttpTimeouts, LearnedWindow, Picture, PromptMessage, Provider,
+    ProviderError, ReadPictures, Request, StopReason, ToolCall, ToolSchema, Usage,
 };
 use crate::provider::wire::{self, CallIds, Fold, StreamFlow};
 use crate::types::session::{Call, Thinking};
@@ -35,7 +37,7 @@ pub struct Anthropic {
     model: String,
     tokens_max: u32,
     images: bool,
-    room: u64,
+    window: Arc<Window>,
     offered: Offered,
     endpoint: ModelEndpoint,
 }
@@ -53,14 +55,17 @@ impl Anthropic {
         let version =
             (HeaderName::from_static("anthropic-version"), HeaderValue::from_static(VERSION));
         let headers = HeaderMap::from_iter([version]);
+        let name = format!("{name} ({})", config.model);
+        let window = Arc::new(Window::new(&name, config));
         Ok(Self {
-            name: format!("{name} ({})", config.model),
+            endpoint: ModelEndpoint::new(&format!("{base}/v1/messages"), key, headers, limits)?
+                .learning(&window),
+            name,
             model: config.model.clone(),
             tokens_max: config.tokens_max.unwrap_or(TOKENS_MAX),
             images: config.images,
-            room: config.room(),
+            window,
             offered: Offered::default(),
-            endpoint: ModelEndpoint::new(&format!("{base}/v1/messages"), key, headers, limits)?,
         })
     }
 
@@ -148,7 +153,11 @@ impl Provider for Anthropic {
     }
 
     fn room(&self) -> u64 {
-        self.room
+        self.window.room()
+    }
+
+    fn learned_window(&self) -> Option<LearnedWindow> {
+        self.window.learned()
     }
 
     async fn stream<'a>(

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt};
 use tracing::warn;
 
-use super::{Delta, DeltaStream, Provider, ProviderError, Request, begin};
+use super::{Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, begin};
 use crate::replies;
 
 /// Providers in the order in which they are asked.
@@ -41,6 +41,10 @@ impl Provider for Fallback {
     /// That of the first: a spare one with less would cost it most of its own.
     fn room(&self) -> u64 {
         self.providers[0].room()
+    }
+
+    fn learned_window(&self) -> Option<LearnedWindow> {
+        self.providers[0].learned_window()
     }
 
     async fn stream<'a>(

@@ -8,6 +8,7 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
 use super::ProviderError;
+use super::window::refused_window;
 use crate::secret::Secret;
 
 /// What people are shown of a server's own words.
@@ -52,13 +53,19 @@ pub struct ApiFault {
     /// The vendor's words for machines: type and code.
     codes: Vec<String>,
     message: String,
+    /// The context window that it names, in tokens.
+    window: Option<u32>,
 }
 
 impl ApiFault {
     /// From a response that is no success; `after` is [`retry_after`].
     pub fn of_response(status: u16, after: Option<Duration>, body: &str) -> Self {
         let told = serde_json::from_str(body).map(|value| Self::of_event(&value));
-        let told = told.unwrap_or_else(|_| Self { message: plain_text(body), ..Self::default() });
+        let told = told.unwrap_or_else(|_| Self {
+            window: refused_window(&Value::Null, body),
+            message: plain_text(body),
+            ..Self::default()
+        });
         Self { status: Some(status), after, ..told }
     }
 
@@ -78,16 +85,16 @@ impl ApiFault {
             _ => word(key),
         };
         let message = error.as_str().map(str::to_owned);
+        let message =
+            message.or_else(|| words("message")).or_else(|| words("detail")).unwrap_or_default();
         Self {
             status: word("code")
                 .and_then(|code| code.parse().ok())
                 .filter(|c| (400..600).contains(c)),
             after: None,
             codes: ["type", "code"].into_iter().filter_map(word).collect(),
-            message: message
-                .or_else(|| words("message"))
-                .or_else(|| words("detail"))
-                .unwrap_or_default(),
+            window: refused_window(error, &message),
+            message,
         }
     }
 
@@ -103,6 +110,11 @@ impl ApiFault {
         } else {
             ProviderError::Refused(reason)
         }
+    }
+
+    /// The context window of the model, if this is a refusal of a prompt that is too long and names it.
+    pub fn window(&self) -> Option<u32> {
+        self.window.filter(|_| self.is_too_long())
     }
 
     fn is_too_long(&self) -> bool {

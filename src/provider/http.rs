@@ -2,6 +2,7 @@
 //! answer. Knows neither vendor; what an error means is sorted in `fault.rs`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -10,9 +11,10 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::multipart::Form;
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
+use super::window::Window;
 use super::{ProviderError, offered};
 use crate::http::{self, Body, BodyEnd};
 use crate::provider::fault::{self, ApiFault};
@@ -22,6 +24,9 @@ use crate::secret::Secret;
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 /// How long it is waited for.
 const ERROR_WAIT: Duration = Duration::from_secs(5);
+/// A look at what a server tells of itself: a completion waits for it. The list of models may be long.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(2);
+const LOOK_BYTES_MAX: usize = 1024 * 1024;
 /// One event. Servers that do not stream calls put a whole file's text into one.
 const EVENT_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// A whole answer as sent, of which the text is a small part; larger ones run in circles.
@@ -71,6 +76,8 @@ pub(super) struct ModelEndpoint {
     pub(super) url: Url,
     key: Option<Secret>,
     limits: HttpTimeouts,
+    /// Learns from refusals.
+    window: Option<Arc<Window>>,
 }
 
 impl ModelEndpoint {
@@ -95,7 +102,35 @@ impl ModelEndpoint {
             url,
             key: key.map(|(_, _, key)| key.clone()),
             limits,
+            window: None,
         })
+    }
+
+    /// The same, from whose refusals a window is learned.
+    pub(super) fn learning(self, window: &Arc<Window>) -> Self {
+        Self { window: Some(Arc::clone(window)), ..self }
+    }
+
+    /// What lies at another path of the same server, beside the completions or below its root; none if there is
+    /// nothing of the kind.
+    ///
+    /// # Errors
+    /// The server could not be asked.
+    pub(super) async fn look(&self, path: &str) -> Result<Option<Value>, ()> {
+        let beside = if path.starts_with('/') { path.to_owned() } else { format!("../{path}") };
+        let url = self.url.join(&beside).map_err(drop)?;
+        let read = async {
+            let response = self.client.get(url).send().await.map_err(drop)?;
+            if !response.status().is_success() {
+                return Ok(None);
+            }
+            let now = Instant::now();
+            let (until, end) = (now + LOOK_TIME_MAX, now + LOOK_TIME_MAX);
+            let mut body = AnswerBody { response, until, end, stall: LOOK_TIME_MAX };
+            let text = body.read(LOOK_BYTES_MAX).await.map_err(drop)?;
+            Ok(serde_json::from_str(&text).ok())
+        };
+        timeout(LOOK_TIME_MAX, read).await.unwrap_or(Err(()))
     }
 
     /// Posts `body` and returns the answer's events once it has begun well.
@@ -112,6 +147,7 @@ impl ModelEndpoint {
             ready: VecDeque::new(),
             bytes: 0,
             key: self.key.clone(),
+            window: self.window.clone(),
         };
         if kind == "application/json" {
             events.take_whole().await?;
@@ -147,9 +183,9 @@ impl ModelEndpoint {
             // An error whose body cannot be read is sorted by its status alone.
             body.end = Instant::now() + ERROR_WAIT;
             let text = body.read(ERROR_BYTES_MAX).await.unwrap_or_default();
-            return Err(
-                ApiFault::of_response(status.as_u16(), after, &text).sort(self.key.as_ref())
-            );
+            let fault = ApiFault::of_response(status.as_u16(), after, &text);
+            learn(self.window.as_deref(), &fault);
+            return Err(fault.sort(self.key.as_ref()));
         }
         Ok((kind, body))
     }
@@ -157,6 +193,12 @@ impl ModelEndpoint {
     fn unreachable(&self, error: &reqwest::Error) -> ProviderError {
         let host = self.url.host_str().unwrap_or_default();
         ProviderError::busy(format!("cannot reach {host}: {}", root_cause(error)))
+    }
+}
+
+fn learn(window: Option<&Window>, fault: &ApiFault) {
+    if let (Some(window), Some(tokens)) = (window, fault.window()) {
+        window.refused(tokens);
     }
 }
 
@@ -261,6 +303,7 @@ pub(super) struct SseEvents {
     ready: VecDeque<String>,
     bytes: usize,
     key: Option<Secret>,
+    window: Option<Arc<Window>>,
 }
 
 impl SseEvents {
@@ -291,7 +334,9 @@ impl SseEvents {
 
     /// Sorts an error object that came instead of an event.
     pub(super) fn sort(&self, event: &Value) -> ProviderError {
-        ApiFault::of_event(event).sort(self.key.as_ref())
+        let fault = ApiFault::of_event(event);
+        learn(self.window.as_deref(), &fault);
+        fault.sort(self.key.as_ref())
     }
 
     /// For a server that does not stream: its whole answer is one event.

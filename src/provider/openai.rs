@@ -5,6 +5,8 @@ mod answer;
 pub mod dialect;
 pub mod tags;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value, json};
@@ -12,10 +14,11 @@ use serde_json::{Map, Value, json};
 use super::http::ModelEndpoint;
 use super::names::ToolNames;
 use super::offered::{Body, Offered};
+use super::window::{self, ServerWindow, Window};
 use super::wire;
 use super::{
-    Config, DeltaStream, HttpTimeouts, Picture, PromptMessage, Provider, ProviderError,
-    ReadPictures, Request, ToolSchema,
+    Config, DeltaStream, HttpTimeouts, LearnedWindow, Picture, PromptMessage, Provider,
+    ProviderError, ReadPictures, Request, ToolSchema, is_vendor,
 };
 use crate::types::session::{Call, Thinking};
 use answer::OpenAiAnswer;
@@ -27,7 +30,7 @@ pub struct OpenAi {
     model: String,
     tokens_max: Option<u32>,
     images: bool,
-    room: u64,
+    window: Arc<Window>,
     dialect: HostDialect,
     offered: Offered,
     endpoint: ModelEndpoint,
@@ -42,13 +45,16 @@ impl OpenAi {
     pub fn new(name: &str, config: &Config, limits: HttpTimeouts) -> anyhow::Result<Self> {
         let url = format!("{}/chat/completions", config.base_url.trim_end_matches('/'));
         let key = config.api_key.as_ref().map(|key| (AUTHORIZATION, "Bearer ", key));
+        let full_name = format!("{name} ({})", config.model);
+        let window = Arc::new(Window::new(&full_name, config));
         let endpoint = ModelEndpoint::new(&url, key, HeaderMap::new(), limits)?;
+        let endpoint = endpoint.learning(&window);
         Ok(Self {
-            name: format!("{name} ({})", config.model),
+            name: full_name,
             model: config.model.clone(),
             tokens_max: config.tokens_max,
             images: config.images,
-            room: config.room(),
+            window,
             dialect: HostDialect::of(&endpoint.url),
             offered: Offered::default(),
             endpoint,
@@ -76,6 +82,26 @@ impl OpenAi {
         }
         body.insert("messages".to_owned(), self.transcript(request, names, seen).into());
         body.into()
+    }
+
+    /// Asks a server of the owner's own for its window; what is not there takes no time.
+    async fn ask_window(&self) {
+        if is_vendor(&self.endpoint.url) || !self.window.is_to_be_asked() {
+            return;
+        }
+        let (models, props, loaded) = tokio::join!(
+            self.endpoint.look("models"),
+            self.endpoint.look("/props"),
+            self.endpoint.look("/api/ps"),
+        );
+        let have_answered = models.is_ok() && props.is_ok() && loaded.is_ok();
+        let [models, props, loaded] = [models, props, loaded].map(Result::unwrap_or_default);
+        let (models, props, loaded) = (models.as_ref(), props.as_ref(), loaded.as_ref());
+        let told = window::server_window(&self.model, models, props, loaded);
+        // One that did not answer now is asked again.
+        if have_answered || told != ServerWindow::Unknown {
+            self.window.told(told);
+        }
     }
 
     fn transcript(
@@ -124,13 +150,18 @@ impl Provider for OpenAi {
     }
 
     fn room(&self) -> u64 {
-        self.room
+        self.window.room()
+    }
+
+    fn learned_window(&self) -> Option<LearnedWindow> {
+        self.window.learned()
     }
 
     async fn stream<'a>(
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
+        self.ask_window().await;
         let names = ToolNames::of(request.tools);
         let seen =
             if self.images { request.pictures.load().await } else { ReadPictures::default() };

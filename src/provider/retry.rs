@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::{Delta, DeltaStream, Provider, ProviderError, Request, begin};
+use super::{Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, begin};
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,10 @@ impl Provider for Retry {
 
     fn room(&self) -> u64 {
         self.inner.room()
+    }
+
+    fn learned_window(&self) -> Option<LearnedWindow> {
+        self.inner.learned_window()
     }
 
     async fn stream<'a>(

@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::{Config, ToolSchema};
+use super::ToolSchema;
 
 /// A token is about four letters of prose, or three and a half bytes of anything else: code,
 /// figures, scripts that are not Latin. In parts of which 28 make a token.
@@ -50,9 +50,6 @@ const VENDORS_CONTEXT: u32 = 128_000;
 /// What a server of one's own is likely to have been started with.
 const OTHERS_CONTEXT: u32 = 32_768;
 
-/// The part of a context that is kept for the answer where nobody says how long it may be.
-const ANSWER_PART: u32 = 8;
-
 /// The context of a model at an address, in tokens, as far as it can be known.
 pub fn default_context(model: &str, base_url: &str) -> u32 {
     // OpenRouter's names begin with the vendor's.
@@ -60,12 +57,17 @@ pub fn default_context(model: &str, base_url: &str) -> u32 {
     if let Some((_, context)) = FAMILIES.iter().find(|(family, _)| name.starts_with(family)) {
         return *context;
     }
-    let host = Url::parse(base_url).ok().and_then(|url| url.host_str().map(str::to_owned));
-    let host = host.unwrap_or_default();
+    let is_vendors = Url::parse(base_url).is_ok_and(|url| is_vendor(&url));
+    if is_vendors { VENDORS_CONTEXT } else { OTHERS_CONTEXT }
+}
+
+/// Returns true for an address of a service that runs models in full, and need not be asked for their windows.
+pub fn is_vendor(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
     let is_at = |domain: &&str| {
         host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    if VENDORS.iter().any(is_at) { VENDORS_CONTEXT } else { OTHERS_CONTEXT }
+    VENDORS.iter().any(is_at)
 }
 
 /// About how many tokens a text has.
@@ -80,13 +82,5 @@ impl ToolSchema {
     pub fn tokens(&self) -> u64 {
         let texts = tokens(&self.name) + tokens(&self.description);
         TOOL_FRAME_TOKENS + texts + tokens(&self.parameters.to_string())
-    }
-}
-
-impl Config {
-    /// Tokens that a prompt may have so that an answer still fits in behind it.
-    pub fn room(&self) -> u64 {
-        let answer = self.tokens_max.unwrap_or(self.context / ANSWER_PART);
-        u64::from(self.context - answer.min(self.context / 2))
     }
 }

@@ -27,7 +27,8 @@ use scan::{AnswerPiece, CallStrictness, Scanner};
 use told::TextRequest;
 
 use super::{
-    Delta, DeltaStream, Provider, ProviderError, Request, StopReason, ToolCall, Tools, begin, wire,
+    Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, StopReason, ToolCall,
+    Tools, begin, wire,
 };
 
 /// Maximum number of deltas that wait between the answer and its reader.
@@ -57,6 +58,10 @@ impl Provider for TextTools {
 
     fn room(&self) -> u64 {
         self.inner.room()
+    }
+
+    fn learned_window(&self) -> Option<LearnedWindow> {
+        self.inner.learned_window()
     }
 
     async fn stream<'a>(

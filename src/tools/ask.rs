@@ -17,7 +17,6 @@ pub struct AskQuestion;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     question: String,
-    /// Answers to choose from.
     #[serde(default)]
     choices: Vec<String>,
 }
@@ -27,7 +26,7 @@ impl Tool for AskQuestion {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
         name: ASK_QUESTION,
-        description: "Ask the person something that you need to go on, and wait for the answer.",
+        description: "Ask the person what you need to know, and wait for the answer.",
         role: Role::User,
         kind: Kind::Queues,
         retries: false,

@@ -29,7 +29,6 @@ pub(super) const NOT_FOR_SUBAGENTS: &[&str] = &[
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// All that it must know: it sees nothing else.
     task: String,
 }
 
@@ -40,7 +39,7 @@ impl Tool for Spawn {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
         name: "spawn",
-        description: "Hand a longer task to a subagent that works beside you; its result is sent here.",
+        description: "Hand a longer task, told whole, to a subagent beside you; its result is sent here.",
         role: Role::User,
         kind: Kind::Queues,
         retries: false,
@@ -58,7 +57,7 @@ impl Tool for SubagentTool {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
         name: SUBAGENT,
-        description: "Hand a task to a subagent, and wait for its result.",
+        description: "Hand a task, told whole, to a subagent, and wait for its result.",
         role: Role::User,
         kind: Kind::Queues,
         retries: false,

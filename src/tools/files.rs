@@ -36,10 +36,8 @@ pub struct ReadFile;
 #[serde(deny_unknown_fields)]
 pub struct ReadFileArgs {
     path: WorkspacePath,
-    /// The byte to start at, as an earlier result said.
     #[serde(default)]
     offset: u64,
-    /// The most bytes to read.
     #[serde(default = "page_bytes_max")]
     limit: u64,
 }
@@ -67,7 +65,6 @@ pub struct WriteFile;
 #[serde(deny_unknown_fields)]
 pub struct WriteFileArgs {
     path: WorkspacePath,
-    /// The whole new text of the file.
     content: String,
 }
 
@@ -76,8 +73,7 @@ impl Tool for WriteFile {
     type Args = WriteFileArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "write_file",
-        description: "Make a file in the workspace, or replace all of it. To change a part, use \
-                      edit_file.",
+        description: "Make a file, or replace all of it; edit_file changes a part.",
         role: Role::User,
         kind: Kind::Writes,
         retries: false,
@@ -88,6 +84,7 @@ impl Tool for WriteFile {
     }
 
     async fn call(&self, args: WriteFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        args.path.check_new().map_err(|error| ToolError::TellModel(sentence(&error)))?;
         let audience = audience(cx.role, cx.place);
         cx.workspace
             .off_thread(move |workspace| {
@@ -106,10 +103,9 @@ pub struct EditFile;
 #[serde(deny_unknown_fields)]
 pub struct EditFileArgs {
     path: WorkspacePath,
-    /// The exact text to replace; it must occur once.
+    /// It must occur once.
     old: String,
     new: String,
-    /// Replace every occurrence.
     #[serde(default)]
     all: bool,
 }
@@ -150,7 +146,6 @@ pub struct AppendFile;
 #[serde(deny_unknown_fields)]
 pub struct AppendFileArgs {
     path: WorkspacePath,
-    /// What comes after the last line.
     content: String,
 }
 
@@ -159,7 +154,7 @@ impl Tool for AppendFile {
     type Args = AppendFileArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "append_file",
-        description: "Add text at the end of a file; makes the file if it is missing.",
+        description: "Add text at the end of a file, or make it.",
         role: Role::User,
         kind: Kind::Writes,
         retries: false,
@@ -170,6 +165,7 @@ impl Tool for AppendFile {
     }
 
     async fn call(&self, args: AppendFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        args.path.check_new().map_err(|error| ToolError::TellModel(sentence(&error)))?;
         let audience = audience(cx.role, cx.place);
         cx.workspace
             .off_thread(move |workspace| {
@@ -188,10 +184,8 @@ pub struct ListFiles;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListFilesArgs {
-    /// A folder; the whole workspace by default.
     #[serde(default)]
     path: String,
-    /// How many levels of folders to show.
     #[serde(default = "list_depth")]
     #[schemars(range(min = 1, max = LIST_DEPTH_MAX))]
     depth: u8,
@@ -202,7 +196,7 @@ impl Tool for ListFiles {
     type Args = ListFilesArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "list_files",
-        description: "List files and folders of the workspace with their sizes.",
+        description: "List files and folders of the workspace.",
         role: Role::User,
         kind: Kind::Reads,
         retries: true,

@@ -20,7 +20,7 @@ pub struct Remember;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RememberArgs {
-    /// One lasting fact in one sentence that is clear without this conversation.
+    /// One sentence, clear by itself.
     text: String,
 }
 
@@ -29,8 +29,7 @@ impl Tool for Remember {
     type Args = RememberArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "remember",
-        description: "Keep a lasting fact or wish in MEMORY.md, which you see in every private \
-                      conversation with the owner.",
+        description: "Keep a lasting fact or wish in MEMORY.md, which you always see.",
         role: Role::Owner,
         kind: Kind::Writes,
         retries: false,
@@ -51,7 +50,6 @@ pub struct NoteTool;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoteArgs {
-    /// What happened or was decided, in one sentence.
     text: String,
 }
 
@@ -60,7 +58,7 @@ impl Tool for NoteTool {
     type Args = NoteArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "note",
-        description: "Write a line with the time into today's notes; you see those of the last days.",
+        description: "Add a sentence on what happened to today's notes; you see those of the last days.",
         role: Role::Owner,
         kind: Kind::Writes,
         retries: false,

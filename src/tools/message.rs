@@ -40,16 +40,14 @@ pub struct SendMessage;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// What to say, in Markdown. May be left out beside files.
     #[serde(default)]
     text: String,
-    /// Where to, as CHANNEL:CHAT or CHANNEL:CHAT:THREAD; left out, here.
+    /// CHANNEL:CHAT or CHANNEL:CHAT:THREAD; else here.
     #[serde(default)]
     to: String,
-    /// Paths of files to send along.
     #[serde(default)]
     files: Vec<WorkspacePath>,
-    /// Buttons under the text. What is on the pressed one comes back as the person's next message.
+    /// Buttons.
     #[serde(default)]
     choices: Vec<String>,
 }
@@ -59,8 +57,8 @@ impl Tool for SendMessage {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
         name: NAME,
-        description: "Send a message besides your answer: to another chat, or here while you go on working, \
-                      or with files or buttons. Your answer itself needs no tool.",
+        description: "Send a message besides your answer: elsewhere, here while you go on, or with files or \
+                      buttons. Your answer itself needs no tool.",
         role: Role::User,
         kind: Kind::Queues,
         retries: false,

@@ -18,7 +18,6 @@ pub struct KeepPlan;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// The whole plan in order, as it is now; empty to drop it.
     items: Vec<PlanItem>,
 }
 
@@ -27,7 +26,7 @@ impl Tool for KeepPlan {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
         name: "plan",
-        description: "Write down or update your plan for a task of several steps.",
+        description: "Keep your whole plan for a task of several steps; no items drop it.",
         role: Role::User,
         kind: Kind::Queues,
         retries: false,

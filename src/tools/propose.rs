@@ -17,9 +17,7 @@ pub struct Propose;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProposeArgs {
-    /// In a few words.
     title: String,
-    /// What exactly would be done, and why.
     body: String,
 }
 
@@ -28,7 +26,7 @@ impl Tool for Propose {
     type Args = ProposeArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "propose",
-        description: "Suggest something to the person, who can say yes or no with a button, instead of doing it.",
+        description: "Suggest something instead of doing it; the person answers yes or no.",
         role: Role::User,
         kind: Kind::Queues,
         retries: false,
@@ -52,7 +50,6 @@ pub struct UpdateProposal;
 #[serde(deny_unknown_fields)]
 pub struct UpdateArgs {
     id: i64,
-    /// What is left out stays.
     #[serde(default)]
     title: String,
     #[serde(default)]
@@ -113,7 +110,7 @@ impl Tool for ListProposals {
     type Args = ListProposalsArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "list_proposals",
-        description: "List the proposals of this conversation.",
+        description: "List your proposals here.",
         role: Role::User,
         kind: Kind::Reads,
         retries: true,

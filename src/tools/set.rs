@@ -6,11 +6,30 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{
-    AnyTool, Caller, Terms, ask, delegate, files, finish, malformed, memory, message, past, plan,
-    propose, schedule, shell, skill, undo,
+    AnyTool, Caller, Terms, ask, delegate, files, finish, malformed, memory, message, more, past,
+    plan, propose, schedule, shell, skill, undo,
 };
 use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
+
+/// What a model is told of first where there is little room, in this order. The calls that end a turn are always
+/// told of.
+const FIRST: [&str; 14] = [
+    finish::COMPLETION,
+    finish::CONVERSE,
+    "remember",
+    "read_file",
+    "write_file",
+    "note",
+    shell::EXEC,
+    "web_search",
+    "web_fetch",
+    "edit_file",
+    "schedule",
+    "list_files",
+    "ask_question",
+    "read_skill",
+];
 
 /// The tools of a daemon, by name: its own, and those of MCP servers, which come and go while it runs.
 #[derive(Clone, Default)]
@@ -147,12 +166,61 @@ impl ToolSet {
         })
     }
 
+    /// The same, if they have at most so many tokens; else the most useful ones that have, and one that describes
+    /// the others and calls them.
+    pub fn offered_within(
+        &self,
+        caller: Caller,
+        role: Role,
+        tokens_max: u64,
+    ) -> (Vec<ToolSchema>, u64) {
+        let (mut all, tokens) = self.offered_counted(caller, role);
+        if tokens <= tokens_max {
+            return (all, tokens);
+        }
+        let rank = |tool: &ToolSchema| {
+            FIRST.iter().position(|name| *name == tool.name).unwrap_or(FIRST.len())
+        };
+        all.sort_by_key(rank);
+        let names: Vec<_> = all.iter().map(|tool| tool.name.as_str()).collect();
+        // With all names it is at least as large as it will be.
+        let mut used = more::schema(&names).tokens();
+        let (mut shown, mut rest) = (Vec::new(), Vec::new());
+        for tool in &all {
+            let tokens = tool.tokens();
+            let ends = [finish::COMPLETION, finish::CONVERSE].contains(&tool.name.as_str());
+            if ends || used + tokens <= tokens_max {
+                used += tokens;
+                shown.push(tool.clone());
+            } else {
+                rest.push(tool.name.as_str());
+            }
+        }
+        shown.push(more::schema(&rest));
+        shown.sort_by(|one, other| one.name.cmp(&other.name));
+        let tokens = shown.iter().map(ToolSchema::tokens).sum();
+        (shown, tokens)
+    }
+
+    /// Every tool that a role may use, those included that models are not told of.
+    pub(super) fn usable(&self, role: Role) -> Vec<ToolSchema> {
+        let lent = self.lent();
+        let all = self.own.values().chain(lent.tools.values());
+        let usable = all.filter(|entry| role >= entry.tool.terms().role);
+        usable.map(|entry| entry.schema.clone()).collect()
+    }
+
     /// Returns the tool of that name, and its terms, if `role` may use it. Otherwise an explanation for
     /// the model.
     pub fn authorise(&self, name: &str, role: Role) -> Result<(Arc<dyn AnyTool>, Terms), String> {
         if name == MALFORMED_CALL {
             // It explains itself what was wrong with the call.
             return Ok((Arc::clone(&malformed::TOOL), malformed::TOOL.terms()));
+        }
+        if name == more::MORE_TOOLS {
+            let tool = Arc::new(more::MoreTools(self.clone())) as Arc<dyn AnyTool>;
+            let terms = tool.terms();
+            return Ok((tool, terms));
         }
         let lent = self.lent();
         let Some(ToolEntry { tool, .. }) = self.own.get(name).or_else(|| lent.tools.get(name))

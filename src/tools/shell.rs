@@ -101,7 +101,6 @@ pub struct ExecArgs {
     /// Seconds.
     #[serde(default)]
     timeout: u32,
-    /// See process.
     #[serde(default)]
     background: bool,
     #[serde(default)]

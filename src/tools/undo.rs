@@ -27,7 +27,6 @@ pub struct ListActionsArgs {
     #[serde(default = "list_limit")]
     #[schemars(range(min = 1, max = LIST_MAX))]
     limit: usize,
-    /// Only calls of this tool.
     #[serde(default)]
     tool: String,
 }
@@ -37,7 +36,7 @@ impl Tool for ListActions {
     type Args = ListActionsArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "list_actions",
-        description: "List the latest tool calls of this conversation, with numbers for undo.",
+        description: "List the latest tool calls here, with numbers for undo.",
         role: Role::User,
         kind: Kind::Reads,
         retries: true,
@@ -62,7 +61,7 @@ pub struct Undo;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UndoArgs {
-    /// Its number in list_actions; 0: the last change of a file.
+    /// From list_actions; 0: the last change.
     #[serde(default)]
     id: i64,
 }

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 pub(crate) use calls::{Ends, Starts, call_ends, call_starts};
 pub(crate) use closing::{failed, failed_ask, gave_up, unreadable_rows, unreadable_turn};
 pub(crate) use delegated::awaits;
-pub(crate) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
+pub(crate) use folding::{Folded, folded, folded_in_turn, frozen, not_folded, shortened, spent};
 pub use jobs::obey_order;
 pub(crate) use stopping::{StopKind, interrupted, stopped};
 
@@ -32,7 +32,9 @@ use crate::turn::end::End;
 use crate::turn::error::CommitError;
 use crate::types::message::{Address, Body, MessageId, Place, Sender};
 use crate::types::origin::Origin;
-use crate::types::session::{Call, CallId, Frozen, Image, Outcome, SessionId, Step, TurnId};
+use crate::types::session::{
+    Call, CallId, Ending, Frozen, Image, Outcome, SessionId, Step, TurnId,
+};
 use crate::types::source::Parts;
 
 /// What a turn is begun with.
@@ -115,7 +117,7 @@ impl Made {
             images: self.images.clone(),
             text: self.completion.text.clone(),
             thinking: self.completion.thinking.clone(),
-            calls: Vec::new(),
+            ..Step::default()
         }
     }
 
@@ -241,6 +243,27 @@ pub(crate) async fn notes_begin(
         Ok(Some((turn, transcript::plan_calls(store, turn, 0, calls)?)))
     };
     store.write("notes", Sync::Later, begin).await?.ok_or(CommitError::Ended)
+}
+
+/// Notes that came to nothing: a turn without steps, which tells when they were taken last.
+pub(crate) async fn no_notes(
+    store: &Store,
+    session: SessionId,
+    sender: Sender,
+    provider: String,
+    usage: Usage,
+) -> Result<TurnId, CommitError> {
+    let note = move |store: &Connection| {
+        if !transcript::is_open(store, session)? {
+            return Ok(None);
+        }
+        let turn = transcript::begin_turn(store, session, &sender, None, &provider)?;
+        transcript::set_silent(store, turn)?;
+        transcript::end_turn(store, turn, Ending::Silent)?;
+        transcript::enter_ledger(store, turn, &provider, usage)?;
+        Ok(Some(turn))
+    };
+    store.write("no notes", Sync::Later, note).await?.ok_or(CommitError::Ended)
 }
 
 /// One line for messages that were found too late to be answered.

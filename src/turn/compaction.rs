@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use crate::conversation::shares::Shares;
 use crate::conversation::shorten;
 use crate::conversation::tokens::{self, turn_tokens};
+use crate::conversation::transcript::{Begins, mark_summarized};
 use crate::provider::{
     Completion, Effort, Pictures, PromptMessage, Provider, ProviderError, Request, Usage, complete,
 };
-use crate::types::session::{Ending, Session, SessionId, Turn, TurnId};
+use crate::types::session::{Ending, Session, SessionId, Step, Turn, TurnId};
 use crate::types::source::Source;
 use crate::types::untrusted;
 
@@ -28,16 +30,13 @@ const PART_PERCENT: u64 = 50;
 const PARTS_MAX: u64 = 8;
 
 /// The least that a part has room for, in tokens.
-const PART_TOKENS_MIN: u64 = 1_000;
+const PART_TOKENS_MIN: u64 = 400;
 
 /// A part that is too long for the model is tried so often in halves.
 const HALVED_MAX: usize = 3;
 
-/// A summary, in characters: about 3,000 tokens.
-const SUMMARY_CHARS_MAX: usize = 12_000;
-
-/// What it is asked to be, in words.
-const SUMMARY_WORDS: usize = 1_200;
+/// What a summary is asked to be, in words for a thousand of its tokens.
+const WORDS_PERMILLE: u64 = 400;
 
 /// Of a call's arguments, in characters.
 const ARGUMENTS_CHARS_MAX: usize = 1_000;
@@ -60,9 +59,9 @@ People and wishes, Facts and decisions, Done, Open; only the summary, in the lan
 pub(crate) struct Job {
     pub(crate) session: SessionId,
     /// Where the session began when this was asked for; a summary is for no other.
-    pub(crate) from: TurnId,
+    pub(crate) from: Begins,
     /// Where it will begin.
-    pub(crate) to: TurnId,
+    pub(crate) to: Begins,
     pub(crate) former: Option<String>,
     /// Never empty.
     pub(crate) turns: Vec<Turn>,
@@ -80,20 +79,47 @@ impl Job {
     pub(crate) fn up_to(session: &Session, count: usize, focus: Option<String>) -> Option<Self> {
         let to = session.turns.get(count..)?.iter().map(|turn| turn.id).min()?;
         let count = session.turns.iter().position(|turn| turn.id >= to).filter(|at| *at > 0)?;
-        Some(Self {
-            session: session.id,
-            from: session.begins,
-            to,
-            former: session.summary.clone(),
-            turns: session.turns[..count].to_vec(),
-            focus,
-        })
+        let to = Begins { turn: to, step: 0 };
+        Some(Self::before(to, session, session.turns[..count].to_vec(), focus))
+    }
+
+    /// Folds all but the newest `whole` steps of the last turn, and what was said before it; none if there is no
+    /// older step.
+    pub(crate) fn within(session: &Session, whole: usize) -> Option<Self> {
+        let last = session.turns.last()?;
+        let is_made =
+            |step: &Step| !step.is_summarized && (!step.text.is_empty() || !step.calls.is_empty());
+        let made = last.steps.iter().enumerate().rev().filter(|(_, step)| is_made(step));
+        let (newest, _) = made.skip(whole).next()?;
+        let to = Begins { turn: last.id, step: newest + 1 };
+        let mut turns: Vec<_> =
+            session.turns.iter().filter(|turn| turn.id < last.id).cloned().collect();
+        let steps = last.steps[..to.step].to_vec();
+        turns.push(Turn { steps, ..last.clone() });
+        Some(Self::before(to, session, turns, None))
+    }
+
+    fn before(to: Begins, session: &Session, turns: Vec<Turn>, focus: Option<String>) -> Self {
+        let from = Begins { turn: session.begins, step: session.begins_step };
+        let former = session.summary.clone();
+        Self { session: session.id, from, to, former, turns, focus }
+    }
+
+    /// The last turn of which something is folded.
+    pub(crate) fn last(&self) -> Option<TurnId> {
+        self.turns.last().map(|turn| turn.id)
+    }
+
+    /// About how many tokens it takes out of the conversation.
+    pub(crate) fn frees(&self) -> u64 {
+        self.turns.iter().map(turn_tokens).sum()
     }
 
     /// Makes a session what the store has once this was folded.
     pub(crate) fn apply(&self, session: &mut Session, summary: Option<String>) {
-        session.turns.retain(|turn| turn.id >= self.to);
-        session.begins = self.to;
+        session.turns.retain(|turn| turn.id >= self.to.turn);
+        mark_summarized(&mut session.turns, self.to.turn, self.to.step);
+        (session.begins, session.begins_step) = (self.to.turn, self.to.step);
         session.summary = summary;
         session.frozen = None;
         session.gauge.tried = 0;
@@ -112,8 +138,20 @@ pub struct Whole {
 impl Whole {
     /// As it is done when a conversation has become long.
     pub(crate) fn usual(session: &Session, room: u64) -> Self {
-        let tokens = tokens::percent(session.gauge.room(room), WHOLE_PERCENT);
-        Self { turns_min: WHOLE_TURNS_MIN, tokens_max: session.gauge.estimated(tokens) }
+        let gauge = &session.gauge;
+        let room = gauge.estimated(gauge.room(room));
+        let shares = Shares::new(room, 0);
+        let left = shares.used.saturating_sub(gauge.fixed + shares.summary);
+        Self::within(&session.turns, tokens::percent(room, WHOLE_PERCENT), left)
+    }
+
+    /// The usual number of turns if they fit into what is `left` for them, else the last one; more within
+    /// `tokens_max`.
+    pub fn within(turns: &[Turn], tokens_max: u64, left: u64) -> Self {
+        let usual = Self { turns_min: WHOLE_TURNS_MIN, tokens_max: tokens_max.min(left) };
+        let size: u64 =
+            turns[kept(turns, Self::least(WHOLE_TURNS_MIN))..].iter().map(turn_tokens).sum();
+        if size <= left { usual } else { Self { turns_min: 1, ..usual } }
     }
 
     /// As little as can be.
@@ -137,22 +175,33 @@ pub fn kept(turns: &[Turn], whole: Whole) -> usize {
 }
 
 fn is_programs_own(turn: &Turn) -> bool {
+    // Notes that came to nothing.
+    if turn.steps.is_empty() {
+        return true;
+    }
     let heard = turn.steps.first().and_then(|step| step.heard.as_ref());
     heard.is_some_and(|heard| {
         !heard.is_empty() && heard.iter().all(|part| *part.source == Source::Program)
     })
 }
 
+/// The tokens of our estimate that a session's summary may have, for a model that takes prompts of `room` tokens.
+pub(crate) fn summary_tokens_max(session: &Session, room: u64) -> u64 {
+    let gauge = &session.gauge;
+    Shares::new(gauge.estimated(gauge.room(room)), 0).summary
+}
+
 /// Makes the summary. What it used is added to `spent`, also if nothing comes of it.
 pub(crate) async fn run(
     summariser: &dyn Provider,
     job: &Job,
+    tokens_max: u64,
     spent: &mut Usage,
 ) -> Result<String, ProviderError> {
     let mut part = tokens::percent(summariser.room(), PART_PERCENT);
     let mut halved = 0;
     loop {
-        match fold(summariser, job, part, spent).await {
+        match fold(summariser, job, part, tokens_max, spent).await {
             Err(ProviderError::TooLong) if halved < HALVED_MAX => {
                 part /= 2;
                 halved += 1;
@@ -167,12 +216,13 @@ async fn fold(
     summariser: &dyn Provider,
     job: &Job,
     part_tokens: u64,
+    tokens_max: u64,
     spent: &mut Usage,
 ) -> Result<String, ProviderError> {
     let mut summary = job.former.clone().unwrap_or_default();
     for part in parts(&job.turns, part_tokens) {
         let system = [INSTRUCTIONS.to_owned()];
-        let text = request(&summary, &part, job.focus.as_deref());
+        let text = request(&summary, &part, job.focus.as_deref(), words(tokens_max));
         let request = Request {
             system: &system,
             tools: &[],
@@ -188,23 +238,33 @@ async fn fold(
         spent.input += completion.usage.input;
         spent.cached += completion.usage.cached;
         spent.output += completion.usage.output;
-        summary = read(&completion)?;
+        summary = read(&completion, tokens_max)?;
     }
     Ok(summary)
 }
 
 /// The summary of a completion.
-fn read(completion: &Completion) -> Result<String, ProviderError> {
+fn read(completion: &Completion, tokens_max: u64) -> Result<String, ProviderError> {
     let text = completion.text.trim();
     if text.is_empty() {
         return Err(ProviderError::Refused("the model wrote no summary".to_owned()));
     }
-    Ok(first_chars(text, SUMMARY_CHARS_MAX).to_owned())
+    let tokens = tokens::tokens(text);
+    if tokens <= tokens_max {
+        return Ok(text.to_owned());
+    }
+    let chars = text.chars().count() as u64 * tokens_max / tokens;
+    Ok(first_chars(text, usize::try_from(chars).unwrap_or(usize::MAX)).to_owned())
+}
+
+/// The words that a summary of so many tokens is asked to have.
+fn words(tokens_max: u64) -> u64 {
+    (tokens_max * WORDS_PERMILLE / 1_000).max(10) / 10 * 10
 }
 
 /// What the model is asked: lines that are not the program's begin with a bar, so that none of them
 /// can pass for one.
-pub fn request(former: &str, record: &str, focus: Option<&str>) -> String {
+pub fn request(former: &str, record: &str, focus: Option<&str>, words: u64) -> String {
     let mut text = String::new();
     if !former.trim().is_empty() {
         text.push_str("[The summary so far:]\n");
@@ -216,7 +276,7 @@ pub fn request(former: &str, record: &str, focus: Option<&str>) -> String {
         text.push_str("[This matters most to the person who asks for the summary:]\n");
         push_barred(&mut text, focus);
     }
-    let _ = write!(text, "[Write the new summary now, in at most {SUMMARY_WORDS} words.]");
+    let _ = write!(text, "[Write the new summary now, in at most {words} words.]");
     text
 }
 
@@ -266,6 +326,9 @@ fn record(turn: &Turn) -> String {
     for step in &turn.steps {
         if let Some(heard) = step.heard.as_deref().filter(|it| !it.trim().is_empty()) {
             let _ = writeln!(text, "{heard}");
+        }
+        if step.is_summarized {
+            continue;
         }
         if !step.text.trim().is_empty() {
             let _ = writeln!(text, "Peacrab: {}", step.text.trim());

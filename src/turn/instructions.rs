@@ -1,20 +1,164 @@
-//! What of the prompt comes from the workspace, as somebody may see it, and how large the prompt is.
+//! The beginning of a prompt, which all requests of a turn share: the system prompt and the tools, as somebody may
+//! see them, within their shares of the model's context window; and how large a prompt is.
 
 use std::fmt::Write as _;
+use std::fs;
 
-use crate::conversation::tokens;
+use crate::conversation::shares::{self, Shares};
+use crate::conversation::{ledger, tokens};
+use crate::memory::{self, audience};
 use crate::people::Role;
+use crate::provider::ToolSchema;
 use crate::services::{Services, load};
 use crate::store::StoreError;
+use crate::tools::more::MORE_TOOLS;
 use crate::tools::skill::ReadSkill;
 use crate::tools::{Caller, Tool as _};
-use crate::turn::prompt::{self, House};
+use crate::trust::acts::tool_role;
+use crate::turn::background as tasks;
+use crate::turn::prompt::{self, House, Setting};
 use crate::turn::services::TurnServices;
-use crate::types::message::Address;
+use crate::types::message::{Address, Place};
+use crate::types::session::{Frozen, Session};
 use crate::workspace::{Audience, Workspace, skills as catalogue};
 
+/// Days of notes that a new session begins with.
+const NOTE_DAYS: u64 = 3;
+
+/// The host's name, as the kernel tells it.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
+/// What the requests of a turn begin with.
+pub(crate) struct PromptBase {
+    pub(crate) system: Vec<String>,
+    pub(crate) tools: Vec<ToolSchema>,
+    /// About how many tokens the tools have.
+    pub(crate) tools_tokens: u64,
+    /// The room for which it was made.
+    pub(crate) room: u64,
+}
+
+/// The beginning of a session's prompts, for its model, as `role` may see it.
+pub(crate) async fn base(
+    turns: &TurnServices,
+    session: &Session,
+    role: Role,
+    caller: Caller,
+) -> PromptBase {
+    let room = turns.models.for_settings(&session.settings).room();
+    let (tools, tools_tokens) = tools(turns, session, role, caller, room);
+    let shares = Shares::new(room, tools_tokens);
+    let system = system(turns, session, role, &shares).await;
+    PromptBase { system, tools, tools_tokens, room }
+}
+
+/// The shares of the model of a session.
+pub(crate) fn shares(
+    turns: &TurnServices,
+    session: &Session,
+    role: Role,
+    caller: Caller,
+) -> Shares {
+    let room = turns.models.for_settings(&session.settings).room();
+    Shares::new(room, tools(turns, session, role, caller, room).1)
+}
+
+fn tools(
+    turns: &TurnServices,
+    session: &Session,
+    role: Role,
+    caller: Caller,
+    room: u64,
+) -> (Vec<ToolSchema>, u64) {
+    turns.tools.offered_within(caller, tool_role(role, session.place), shares::tools_max(room))
+}
+
+/// The system prompt of a session, as `role` may see it.
+async fn system(
+    turns: &TurnServices,
+    session: &Session,
+    role: Role,
+    shares: &Shares,
+) -> Vec<String> {
+    let audience = audience(role, session.place);
+    if let Some(task) = session.origin.task() {
+        let files = tasks::of(task.kind).instruction_files(audience);
+        let rules = rules(&turns.services, files).await;
+        let rules = memory::fit(&rules, shares.instructions, "your instructions");
+        return prompt::task_system(task.kind, &rules);
+    }
+    let provider = turns.models.for_settings(&session.settings);
+    let is_compact = shares::is_compact(provider.room());
+    let mut house = house(&turns.services, audience, is_compact).await;
+    house.fit(shares.instructions);
+    let frozen = match (audience, &session.frozen) {
+        (Audience::Owner, Some(frozen)) => frozen.clone(),
+        // The session was folded since its turn began.
+        (Audience::Owner, None) => remembered(&turns.services, None, audience, shares).await.0,
+        // Who is no longer the owner no longer has the owner's memory read to them.
+        (Audience::Others, _) => Frozen::default(),
+    };
+    let about = match audience {
+        Audience::Owner => {
+            let host = fs::read_to_string(HOST_NAME).unwrap_or_default();
+            let workspace = turns.services.workspace.root().display().to_string();
+            prompt::about(host.trim(), &workspace, provider.name())
+        }
+        Audience::Others => String::new(),
+    };
+    prompt::system(&house, &frozen, turns.config.finish, &Setting { about, is_compact })
+}
+
+/// The frozen part of the prompt, made now for a new session or a smaller window, and what changed since the model
+/// was last told.
+pub(crate) async fn remembered(
+    services: &Services,
+    frozen: Option<Frozen>,
+    audience: Audience,
+    shares: &Shares,
+) -> (Frozen, Vec<String>) {
+    if audience == Audience::Others {
+        return (frozen.unwrap_or_default(), Vec::new());
+    }
+    let today = services.now().date_naive();
+    let (name, memory, notes) = services
+        .workspace
+        .off_thread(move |workspace| {
+            let name = memory::memory_path(workspace);
+            (name, memory::memory(workspace), memory::recent_notes(workspace, today, NOTE_DAYS))
+        })
+        .await;
+    let fits = |it: &Frozen| {
+        tokens::tokens(&it.memory) <= shares.memory && tokens::tokens(&it.notes) <= shares.notes
+    };
+    let Some(mut frozen) = frozen.filter(fits) else {
+        let frozen = Frozen {
+            memory: memory::fit(&memory, shares.memory, name.as_str()),
+            notes: memory::fit_end(&notes, shares.notes, "your notes"),
+            told_memory: memory,
+            told_notes: notes,
+        };
+        return (frozen, Vec::new());
+    };
+    let told = |what: &str, before: &str, now: &str| {
+        memory::changes(before, now).map(|change| format!("{what} changed:\n{change}"))
+    };
+    // Notes leave with their day, and are not removed by anybody: only what is new is told.
+    let still: Vec<_> = frozen.told_notes.lines().filter(|line| has_line(&notes, line)).collect();
+    let changes = [
+        told("Your memory", &frozen.told_memory, &memory),
+        told("Your notes", &still.join("\n"), &notes),
+    ];
+    (frozen.told_memory, frozen.told_notes) = (memory, notes);
+    (frozen, changes.into_iter().flatten().collect())
+}
+
+fn has_line(text: &str, line: &str) -> bool {
+    text.lines().any(|other| other == line)
+}
+
 /// The rules of the house and the skills, as `audience` may see them.
-pub(crate) async fn house(services: &Services, audience: Audience) -> House {
+async fn house(services: &Services, audience: Audience, is_compact: bool) -> House {
     services
         .workspace
         .off_thread(move |workspace| {
@@ -36,6 +180,7 @@ pub(crate) async fn house(services: &Services, audience: Audience) -> House {
                     }
                 };
                 let _ = match &skill.always {
+                    None if is_compact => writeln!(house.skills, "- {name} ({place})"),
                     Some(body) => writeln!(house.always, "# Skill {name}\n{body}\n"),
                     None => writeln!(house.skills, "- {name} ({place}): {description}"),
                 };
@@ -46,7 +191,7 @@ pub(crate) async fn house(services: &Services, audience: Audience) -> House {
 }
 
 /// The files of the house that a background task is shown, of these.
-pub(crate) async fn rules(services: &Services, names: &'static [&'static str]) -> String {
+async fn rules(services: &Services, names: &'static [&'static str]) -> String {
     let read = |workspace: &Workspace| {
         let house = workspace.house();
         let shown = house.files_for(Audience::Owner).filter(|file| names.contains(&file.name));
@@ -55,28 +200,48 @@ pub(crate) async fn rules(services: &Services, names: &'static [&'static str]) -
     services.workspace.off_thread(read).await
 }
 
-/// About how many tokens the next prompt at an address will have.
-pub(crate) async fn context_used(
-    turns: &TurnServices,
-    at: &Address,
-    sees: bool,
-) -> Result<u64, StoreError> {
-    let session = load(&turns.services, at).await?;
-    let said = session
-        .map_or(0, |session| tokens::said_tokens(session.summary.as_deref(), &session.turns, sees));
-    Ok(said + prompt_tokens(turns).await as u64)
+/// How many tokens a prompt has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PromptSize {
+    /// The provider counted the last one.
+    Counted(u64),
+    /// Nobody has counted one; about so many.
+    Estimated(u64),
 }
 
-/// How large the fixed part of the owner's prompt is, in tokens of about four characters.
+/// The size of the prompts at an address, for a person with that role: as the provider counted the last one, if
+/// nothing was compacted since. With it, how many tools they describe.
+pub(crate) async fn prompt_size(
+    turns: &TurnServices,
+    at: &Address,
+    role: Role,
+    place: Place,
+) -> Result<(PromptSize, usize), StoreError> {
+    let session = load(&turns.services, at).await?;
+    let session = session.unwrap_or_else(|| Session::new(at, place));
+    let id = session.id;
+    let look = move |store: &_| ledger::counted_last(store, id);
+    let counted = turns.services.bus.store.read(look).await?;
+    let base = base(turns, &session, role, Caller::Conversation(turns.config.finish)).await;
+    let described = base.tools.iter().filter(|tool| tool.name != MORE_TOOLS).count();
+    if let Some(counted) = counted {
+        return Ok((PromptSize::Counted(counted), described));
+    }
+    let sees = turns.models.for_settings(&session.settings).sees();
+    let said = tokens::said_tokens(session.summary.as_deref(), &session.turns, sees);
+    let fixed = tokens::fixed_tokens(&base.system, None) + base.tools_tokens;
+    Ok((PromptSize::Estimated(fixed + said), described))
+}
+
+/// How large the beginning of the owner's prompts is, in tokens of about four characters.
 pub async fn prompt_tokens(turns: &TurnServices) -> usize {
-    let house = house(&turns.services, Audience::Owner).await;
-    let system: usize = prompt::system(&house, &Default::default(), turns.config.finish)
-        .iter()
-        .map(String::len)
-        .sum();
-    let tools = turns.tools.offered(Caller::Conversation(turns.config.finish), Role::Owner);
+    let nowhere = Address { channel: "".into(), chat: "".into(), thread: None };
+    let session = Session::new(&nowhere, Place::Private);
+    let caller = Caller::Conversation(turns.config.finish);
+    let base = base(turns, &session, Role::Owner, caller).await;
+    let system: usize = base.system.iter().map(String::len).sum();
+    let tools = base.tools.iter();
     let tools: usize = tools
-        .iter()
         .map(|tool| tool.name.len() + tool.description.len() + tool.parameters.to_string().len())
         .sum();
     (system + tools).div_ceil(4)

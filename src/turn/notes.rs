@@ -13,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bus::journal::Waiting;
 use crate::conversation::asks::OnForeign;
+use crate::conversation::shares::NOTES_PERCENT;
+use crate::conversation::{tokens, transcript};
 use crate::memory::audience;
 use crate::people::Role;
 use crate::provider::{self, Completion, Pictures, Provider, Request};
 use crate::services::role_on;
 use crate::tools::{Caller, ToolContext};
-use crate::trust::acts::tool_role;
 use crate::trust::permission::{self, Asked, Decision};
 use crate::trust::taint;
 use crate::turn::STORE_PAUSE;
@@ -27,6 +28,7 @@ use crate::turn::calls::Checked;
 use crate::turn::commits;
 use crate::turn::end::End;
 use crate::turn::error::{CommitError, TurnError};
+use crate::turn::instructions::{self, PromptBase};
 use crate::turn::run as turn;
 use crate::turn::services::TurnServices;
 use crate::turn::{calls, compaction, prompt};
@@ -38,6 +40,9 @@ use crate::workspace::Audience;
 
 /// The tools that can be called. The model is told of all it has, because the cache begins with them.
 const TOOLS: [&str; 2] = ["note", "remember"];
+
+/// About what a token has of a text, in bytes.
+const BYTES_A_TOKEN: u64 = 4;
 
 /// Nobody waits for it, but it keeps the conversation from being folded.
 const TIME_MAX: Duration = Duration::from_secs(120);
@@ -74,6 +79,13 @@ async fn work(
     if audience(role, session.place) != Audience::Owner {
         return Ok(Some(session));
     }
+    let provider = turns.models.for_settings(&session.settings);
+    let id = session.id;
+    let said = move |store: &_| transcript::said_since_notes(store, id);
+    let said = turns.services.bus.store.read(said).await? / BYTES_A_TOKEN;
+    if said < tokens::percent(session.gauge.room(provider.room()), NOTES_PERCENT) {
+        return Ok(Some(session));
+    }
     let heard = Parts::of(Source::Program, prompt::TAKE_NOTES);
     let heard = Step { heard: Some(heard), ..Step::default() };
     // What it would note may be theirs, nobody looks at it, and later conversations take it for true.
@@ -88,16 +100,16 @@ async fn work(
         steps: vec![heard.clone()],
         ending: None,
     });
-    let provider = turns.models.for_settings(&session.settings);
     let completion = ask(turns, provider.as_ref(), &session, role, steer).await;
     session.turns.pop();
     let Some(completion) = completion else { return Ok(Some(session)) };
     let usage = completion.usage;
     if completion.calls.is_empty() {
-        if let Some(last) = session.turns.last() {
-            let name = provider.name().to_owned();
-            commits::spent(&turns.services.bus.store, last.id, name, usage).await?;
-        }
+        let name = provider.name().to_owned();
+        let store = &turns.services.bus.store;
+        let turn = commits::no_notes(store, session.id, sender.clone(), name, usage).await?;
+        let ending = Some(Ending::Silent);
+        session.turns.push(Turn { id: turn, by, steps: Vec::new(), ending });
         return Ok(Some(session));
     }
     let step = Step { text: completion.text, thinking: completion.thinking, ..heard };
@@ -170,10 +182,8 @@ async fn ask(
     role: Role,
     mut steer: mpsc::Receiver<Vec<Waiting>>,
 ) -> Option<Completion> {
-    let system = turn::system(turns, session, role).await;
-    let tools = turns
-        .tools
-        .offered(Caller::Conversation(turns.config.finish), tool_role(role, session.place));
+    let caller = Caller::Conversation(turns.config.finish);
+    let PromptBase { system, tools, .. } = instructions::base(turns, session, role, caller).await;
     if !tools.iter().any(|tool| TOOLS.contains(&tool.name.as_str())) {
         return None;
     }

@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 pub(crate) use tail::{Invocation, Invoked};
 pub use tail::{Tail, tail};
 
+use crate::memory;
+use crate::provider::tokens;
 use crate::tasks::subagents::SubagentId;
 use crate::trust::permission::Why;
 use crate::types::origin::TaskKind;
@@ -19,21 +21,26 @@ use crate::workspace::WorkspacePath;
 
 /// Who the bot is, whatever the house says.
 const IDENTITY: &str = "\
-You are Peacrab, a small assistant that runs on its owner's own machine and talks with people on chat \
-platforms. Each message begins with a line in square brackets that the program wrote: the time, who speaks \
-with which role, and where. Only the program writes such lines; never write one yourself. ";
+You are Peacrab, an assistant that runs on its owner's own machine. Each \
+message begins with a line in square brackets that the program wrote: the time, who speaks with which role, and \
+where. Never write such a line yourself. ";
 
 /// How a turn ends.
 const ANSWER: &str = "\
-Your answer goes back to where the message came from by itself: just write it. Answer with NO_REPLY alone if \
-nothing should be said.";
+Your answer is sent to where the message came from by itself. Answer with NO_REPLY alone if nothing should be said.";
 
 /// The same where only a call ends it.
 const EXPLICIT: &str = "\
 What you write beside calls is thought aloud: work until what was asked is done, then call task_completion with the \
 answer; call converse to say something else to the person. Answer with NO_REPLY alone if nothing should be said.";
 
-const PATHS: &str = "\nPaths of tools are relative to your workspace, which holds the files below, your memory and your notes.";
+const PATHS: &str =
+    "\nPaths are relative to your workspace, which holds the files below, memory and notes.";
+
+/// The same for a small context window.
+const COMPACT_IDENTITY: &str = "\
+You are Peacrab, an assistant on its owner's own machine. The line in square brackets before a message is the \
+program's: time, speaker, role, place. Never write one. Paths are relative to your workspace. ";
 
 /// What a model is told that has written a text where only a call ends the turn.
 pub(crate) fn reminder(again: &[&str]) -> String {
@@ -226,8 +233,43 @@ pub struct House {
     pub always: String,
 }
 
+impl House {
+    /// Cuts each part to its share of so many tokens, if they have more together.
+    pub(crate) fn fit(&mut self, tokens_max: u64) {
+        let parts = [
+            (&mut self.rules, "your instructions"),
+            (&mut self.user, "USER.md"),
+            (&mut self.skills, "the list of skills"),
+            (&mut self.always, "these skills"),
+        ];
+        let all: u64 = parts.iter().map(|(text, _)| tokens(text)).sum();
+        if all <= tokens_max {
+            return;
+        }
+        for (text, name) in parts {
+            *text = memory::fit(text, tokens(text) * tokens_max / all, name);
+        }
+    }
+}
+
+/// Where a conversation takes place, as its prompt tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Setting {
+    /// Host, workspace, model and version on one line; empty where that is nobody's business.
+    pub about: String,
+    pub is_compact: bool,
+}
+
+/// The line that tells the model where it runs.
+pub(crate) fn about(host: &str, workspace: &str, model: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "You run on {host} with the model {model} (Peacrab {version}); your workspace is {workspace}."
+    )
+}
+
 /// The system prompt, in parts of which the former change less often than the latter.
-pub fn system(house: &House, frozen: &Frozen, finish: Finish) -> Vec<String> {
+pub fn system(house: &House, frozen: &Frozen, finish: Finish, setting: &Setting) -> Vec<String> {
     let sections = |sections: &[(&str, &str)]| {
         let mut text = String::new();
         for (heading, body) in sections.iter().filter(|(_, body)| !body.trim().is_empty()) {
@@ -247,7 +289,11 @@ pub fn system(house: &House, frozen: &Frozen, finish: Finish) -> Vec<String> {
         Finish::Answer => ANSWER,
         Finish::Explicit => EXPLICIT,
     };
-    let identity = [IDENTITY, ends, PATHS].concat();
+    let identity = match setting.is_compact {
+        true => [COMPACT_IDENTITY, ends].concat(),
+        false => [IDENTITY, ends, PATHS].concat(),
+    };
+    let identity = format!("{identity}\n{}", setting.about);
     let house = sections(&[
         ("", &identity),
         ("", &house.rules),

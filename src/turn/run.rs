@@ -13,7 +13,6 @@ mod words;
 
 use active::Active;
 pub(crate) use active::TurnHandles;
-pub(crate) use begin::system;
 use bounds::UsedUp;
 use settling::Settled;
 pub(crate) use settling::tool_context;
@@ -268,6 +267,7 @@ impl Active<'_> {
 
     async fn fail(self, error: &ProviderError) -> Result<Option<Session>, TurnError> {
         tracing::warn!(turn = self.turn.0, %error, "The model gave no answer");
+        self.turns.last_error.set(error);
         self.emit(|| Happening::Error { text: error.to_string() });
         let words = match self.part.background {
             None => failure_words(error, self.asker.role),

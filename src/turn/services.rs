@@ -1,6 +1,7 @@
 //! What turns need beyond the shared services: models, tools, limits, and what watches over changes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::conversation::actions::Actions;
 use crate::conversation::asks::Asking;
@@ -23,7 +24,26 @@ pub struct TurnServices {
     /// Tells the owner which instructions were changed.
     pub oversight: Oversight,
     pub drafts: DraftsOut,
+    pub last_error: LastError,
     pub heartbeat: HeartbeatControl,
+}
+
+/// The last failure of a turn, for `/status`. Forgotten at a restart.
+#[derive(Clone, Default)]
+// A mutex because turns are different tasks; it guards one value.
+pub struct LastError(Arc<Mutex<Option<(Instant, String)>>>);
+
+impl LastError {
+    pub(crate) fn set(&self, error: &impl ToString) {
+        let error = Some((Instant::now(), error.to_string()));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    /// How long ago it was, and what.
+    pub(crate) fn get(&self) -> Option<(Duration, String)> {
+        let error = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        error.as_ref().map(|(at, error)| (at.elapsed(), error.clone()))
+    }
 }
 
 /// The models that answer.

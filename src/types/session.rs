@@ -50,6 +50,8 @@ pub struct Session {
     pub summary: Option<String>,
     /// The first turn that the model still sees. 0 if it sees all.
     pub begins: TurnId,
+    /// So many of the first steps of that turn are part of the summary.
+    pub begins_step: usize,
     /// Results before it are shortened.
     pub shortened: Option<Mark>,
     /// Oldest first. Turns that the model no longer sees are not loaded.
@@ -74,7 +76,9 @@ pub struct Gauge {
     pub ceiling: Option<u64>,
     /// Tokens of the whole prompt when the last turn ended.
     pub used: u64,
-    /// The same at the last attempt of a compaction.
+    /// Estimated tokens of its system prompt and tools.
+    pub fixed: u64,
+    /// Tokens of the whole prompt at the last attempt of a compaction.
     pub tried: u64,
     /// Estimates that do not change any more.
     pub kept: Counted,
@@ -96,7 +100,14 @@ pub struct Counted {
 
 impl Default for Gauge {
     fn default() -> Self {
-        Self { permille: 1_000, ceiling: None, used: 0, tried: 0, kept: Counted::default() }
+        Self {
+            permille: 1_000,
+            ceiling: None,
+            used: 0,
+            fixed: 0,
+            tried: 0,
+            kept: Counted::default(),
+        }
     }
 }
 
@@ -111,6 +122,7 @@ impl Session {
             settings: Settings::default(),
             summary: None,
             begins: TurnId(0),
+            begins_step: 0,
             shortened: None,
             turns: Vec::new(),
             gauge: Gauge::default(),
@@ -241,6 +253,8 @@ pub struct Step {
     pub text: String,
     pub thinking: Vec<Thinking>,
     pub calls: Vec<Call>,
+    /// The model is shown only what was heard in it: the rest is part of the summary.
+    pub is_summarized: bool,
 }
 
 impl Step {

@@ -35,8 +35,16 @@ const PATH_BYTES_MAX: usize = 1_024;
 const NAME_BYTES_MAX: usize = 200;
 
 /// What tells the bot how to behave.
-const RULES: &[&str] =
-    &["AGENTS.md", "SOUL.md", "IDENTITY.md", "HEARTBEAT.md", "skills", ".agents"];
+const RULES: &[&str] = &[
+    "AGENTS.md",
+    "SOUL.md",
+    "TOOLS.md",
+    "IDENTITY.md",
+    "BOOTSTRAP.md",
+    "HEARTBEAT.md",
+    "skills",
+    ".agents",
+];
 
 /// What it knows of its owner, and goes by with them.
 const USER: &str = "USER.md";
@@ -65,6 +73,14 @@ pub enum PathError {
     Backslash(String),
     #[error("the path contains a control character")]
     Control,
+    #[error("`{0}` begins in a home folder; use a path relative to the workspace, such as `{1}`")]
+    Home(String, String),
+    #[error("`{0}` is an address; use a path relative to the workspace, such as `{1}`")]
+    Address(String, String),
+    #[error(
+        "the path contains a character that turns the direction of writing; write it without (`{0}`)"
+    )]
+    Bidi(String),
     #[error(
         "the path is too long: at most {NAME_BYTES_MAX} bytes a name and {PATH_BYTES_MAX} together"
     )]
@@ -86,6 +102,29 @@ impl WorkspacePath {
     /// None where the parent is the workspace itself.
     pub fn parent(&self) -> Option<Self> {
         self.0.rsplit_once('/').map(|(parent, _)| Self(parent.to_owned()))
+    }
+
+    /// Refuses a name that is meant otherwise than it would be taken: `~/…` and `file:…`, which would become
+    /// folders of these names, and one that is shown otherwise than it reads. For files that a model makes; one
+    /// that is there may have any name.
+    pub fn check_new(&self) -> Result<(), PathError> {
+        let path = self.0.as_str();
+        if path.contains(is_bidi) {
+            return Err(PathError::Bidi(path.replace(is_bidi, "")));
+        }
+        let below = |rest: &str| {
+            let rest = rest.trim_matches('/');
+            if rest.is_empty() { "notes/plan.md".to_owned() } else { rest.to_owned() }
+        };
+        if let Some(rest) = path.strip_prefix('~') {
+            let rest = rest.split_once('/').map_or(rest, |(_, rest)| rest);
+            return Err(PathError::Home(path.to_owned(), below(rest)));
+        }
+        let scheme = path.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:"));
+        match scheme {
+            Some(_) => Err(PathError::Address(path.to_owned(), below(&path[5..]))),
+            None => Ok(()),
+        }
     }
 
     /// Whether only the owner may see it, alone: MEMORY.md, the notes beside it, longer notes,
@@ -125,6 +164,11 @@ impl WorkspacePath {
         let first = self.0.split('/').next().unwrap_or_default();
         RULES.iter().any(|name| first.eq_ignore_ascii_case(name))
     }
+}
+
+/// The characters that change the direction of writing (Unicode, `Bidi_Control`).
+fn is_bidi(sign: char) -> bool {
+    matches!(sign, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl FromStr for WorkspacePath {

@@ -5,14 +5,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cap_std::fs::MetadataExt;
 
-use super::{Audience, Workspace, WorkspacePath};
+use super::{Audience, EntryKind, Workspace, WorkspacePath};
 
 /// In characters, as in this kind of workspace elsewhere, so that one can be moved here.
 pub const FILE_CHARS_MAX: usize = 20_000;
 pub const HOUSE_CHARS_MAX: usize = 60_000;
 
 /// In the order in which they are told.
-const FILES: [&str; 4] = ["AGENTS.md", "SOUL.md", "USER.md", "IDENTITY.md"];
+const FILES: [&str; 6] = ["AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", BOOTSTRAP];
+
+/// How to begin: read only in a brand-new workspace, in which nothing was remembered or noted yet.
+const BOOTSTRAP: &str = "BOOTSTRAP.md";
+
+/// What shows that a workspace is not new.
+const MEMORIES: [&str; 2] = ["memory", "MEMORY.md"];
 
 /// The rules of the house, in order; missing and empty files are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +36,7 @@ pub struct HouseFile {
 /// The rules as they were read last, and of which files.
 #[derive(Default)]
 pub(super) struct HouseCache {
-    stamps: Option<[Option<Stamp>; FILES.len()]>,
+    stamps: Option<Vec<Option<Stamp>>>,
     house: House,
 }
 
@@ -58,16 +64,22 @@ impl Stamp {
 }
 
 impl House {
-    /// The files that `audience` may see; USER.md is for the owner alone.
+    /// The files that `audience` may see; USER.md and BOOTSTRAP.md are for the owner alone.
     pub fn files_for(&self, audience: Audience) -> impl Iterator<Item = &HouseFile> {
-        self.files.iter().filter(move |file| audience == Audience::Owner || file.name != "USER.md")
+        let is_private = |file: &&HouseFile| ["USER.md", BOOTSTRAP].contains(&file.name);
+        self.files.iter().filter(move |file| audience == Audience::Owner || !is_private(file))
     }
 }
 
 impl HouseCache {
     pub(super) fn house(&mut self, workspace: &Workspace) -> House {
-        let stamps = FILES.map(|name| stamp(workspace, name));
-        if self.stamps != Some(stamps) {
+        let mut stamps: Vec<_> = FILES.iter().map(|name| stamp(workspace, name)).collect();
+        // Whether it is read hangs on these.
+        if stamps.last().is_some_and(Option::is_some) {
+            stamps.extend(MEMORIES.iter().map(|name| stamp(workspace, name)));
+            stamps.push(stamp(workspace, "memory/MEMORY.md"));
+        }
+        if self.stamps.as_ref() != Some(&stamps) {
             self.house = read(workspace);
             let is_settled = stamps.iter().flatten().all(Stamp::is_settled)
                 && !workspace.has_blocked_instructions();
@@ -99,6 +111,9 @@ fn read(workspace: &Workspace) -> House {
     let mut left = HOUSE_CHARS_MAX;
     let mut house = House::default();
     for name in FILES {
+        if name == BOOTSTRAP && !is_new(workspace) {
+            continue;
+        }
         let text = workspace.instruction(&path(name)).ok().flatten().unwrap_or_default();
         let text = text.trim();
         if !text.is_empty() {
@@ -108,6 +123,17 @@ fn read(workspace: &Workspace) -> House {
         }
     }
     house
+}
+
+/// Returns true if nothing was remembered or noted yet.
+fn is_new(workspace: &Workspace) -> bool {
+    let is_empty =
+        |text: String| text.lines().all(|it| it.trim().is_empty() || it.starts_with('#'));
+    let text = |name: &str| workspace.read_text(&path(name)).ok().flatten().unwrap_or_default();
+    let has_memories = ["memory/MEMORY.md", "MEMORY.md"].iter().any(|name| !is_empty(text(name)));
+    let folder = workspace.list(Some(&path("memory")));
+    let has_notes = folder.is_ok_and(|it| it.entries.iter().any(|it| it.kind == EntryKind::Folder));
+    !has_memories && !has_notes
 }
 
 pub(super) fn stamp(workspace: &Workspace, name: &str) -> Option<Stamp> {

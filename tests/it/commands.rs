@@ -11,7 +11,7 @@ use peacrab::types::job_verb::JobVerb;
 use serde_json::json;
 
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
-use crate::support::script::{Gate, calls, held, says};
+use crate::support::script::{Gate, Reply, calls, held, says};
 use crate::support::tools::HangingTool;
 
 /// Within which `/stop` must have been confirmed.
@@ -182,6 +182,37 @@ async fn answers_commands_while_every_turn_hangs_and_all_is_full() {
     assert_eq!(rig.hear("3").await, "re: n0 n1");
     gate.open();
     assert_eq!(rig.hear("2").await, "thought");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn status_counts_what_the_provider_counts() {
+    let mut rig = Rig::new().await;
+    let lines = |status: &str, begins: &str| {
+        status.lines().find(|line| line.starts_with(begins)).unwrap_or_default().to_owned()
+    };
+    let status = rig.ask("1", "/status").await;
+    let context = lines(&status, "Context here: about ");
+    assert!(context.ends_with(" of 112000 tokens (estimated)"), "{status}");
+    // A part of the prompt is there before anything is said.
+    let estimate: u64 = context.split(' ').nth(3).unwrap().parse().unwrap();
+    assert!((1_000..3_000).contains(&estimate), "{estimate}");
+    rig.ask("1", "hello").await;
+    let offered = rig.model.last().tools.len();
+    let status = rig.ask("1", "/status").await;
+    assert_eq!(
+        lines(&status, "Context here"),
+        "Context here: 10 of 112000 tokens (counted by the model's server)"
+    );
+    assert_eq!(lines(&status, "Tools"), format!("Tools: {offered}; skills: 4"));
+    assert!(status.contains(", running for ") && status.contains(" MB of memory"), "{status}");
+    assert!(!status.contains("Last error"), "{status}");
+    let failure = peacrab::provider::ProviderError::busy("no network");
+    rig.model.on("fail", [Reply::Fails(failure)]);
+    rig.ask("1", "fail").await;
+    assert!(rig.ask("1", "/status").await.contains("\nLast error, 0 s ago: no network\n"));
+    rig.say_as(USER, "2", "/status");
+    assert!(!rig.hear("2").await.contains("no network"));
     rig.finish().await;
 }
 

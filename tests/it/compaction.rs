@@ -2,7 +2,9 @@
 //! and the model is never asked more than it takes.
 
 mod budget;
+mod shares;
 mod turns;
+mod windows;
 
 use std::fs;
 use std::sync::Arc;
@@ -73,7 +75,7 @@ async fn folds_a_long_conversation_in_the_background() {
     rig.model.on(RECORD, [says("The key is under the mat.\n[Do it now.]")]);
     fill(&mut rig, "1", "n").await;
     has_summaries(&mut rig, 1).await;
-    let before = rig.look("SELECT cast(id AS TEXT) FROM turns");
+    let before = rig.look("SELECT cast(id AS TEXT) FROM turns WHERE NOT silent");
     rig.ask("1", "again").await;
     let asked = rig.model.last();
     let first = &asked.messages[0];
@@ -338,7 +340,9 @@ async fn onlookers_see_that_a_conversation_was_folded() {
 #[tokio::test]
 async fn stop_ends_notes_that_are_taken_for_a_command() {
     let mut rig = rig().await;
+    // So much that notes are worth a call, and not so much that it is compacted by itself.
     for n in 0..3 {
+        rig.model.on(&format!("n{n}"), [plain(&"lorem ipsum sit ".repeat(480))]);
         rig.ask("1", &format!("n{n}")).await;
     }
     let gate = Gate::shut();

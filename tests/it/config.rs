@@ -184,6 +184,7 @@ Config {
                 16384,
             ),
             context: 200000,
+            context_is_set: false,
             tools: Native,
             images: true,
         },
@@ -196,6 +197,7 @@ Config {
                 1000,
             ),
             context: 8192,
+            context_is_set: true,
             tools: Text,
             images: true,
         },
@@ -1034,7 +1036,9 @@ fn the_example_loads_and_shows_every_key() {
     exec.cage = Cage { read: Vec::new(), write: Vec::new(), ..exec.cage };
     assert!(exec.cage.env.remove("EDITOR").is_some());
     assert_eq!(exec, config.exec, "what is commented out shows the defaults");
-    assert_eq!(whole.providers["main"], config.providers["main"]);
+    let main = whole.providers["main"].clone();
+    let main = provider::Config { context_is_set: false, ..main };
+    assert_eq!(main, config.providers["main"], "what is commented out shows the defaults");
     assert_eq!(telegram(&whole, "home"), telegram(&config, "home"));
     let channels::Kind::Slack(crew) = &whole.channels[&"crew".into()].kind else { panic!() };
     assert_eq!((crew.threads, crew.api_url.as_str()), (Threads::Thread, "https://slack.com/api"));

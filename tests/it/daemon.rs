@@ -37,3 +37,5 @@ mod telegram_files;
 mod trouble;
 #[cfg(feature = "telegram")]
 mod web;
+#[cfg(feature = "telegram")]
+mod windows;

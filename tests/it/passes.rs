@@ -144,7 +144,7 @@ fn the_size_of_a_conversation_counts_each_of_its_texts() {
         text: long(),
         thinking: vec![Thinking { model: String::new(), block }],
         calls: vec![call],
-        images: Vec::new(),
+        ..Step::default()
     };
     session.turns.push(Turn { id: TurnId(1), by: "7".into(), steps: vec![step], ending: None });
     let texts = session.bytes() - bare;

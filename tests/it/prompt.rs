@@ -11,15 +11,16 @@ use serde_json::json;
 
 use crate::support::double::Double;
 use crate::support::rig::{OWNER, Parts, Rig, USER};
-use crate::support::script::{Asked, Reply, calls, says};
+use crate::support::script::{Asked, Reply, Script, calls, says};
 
 /// What the issue allows the shipped prompt, in tokens.
-const PROMPT_TOKENS_MAX: usize = 3_000;
+const PROMPT_TOKENS_MAX: usize = 2_500;
 
-/// `[TIME · Ada …` in place of the time of day.
+/// `[TIME · Ada …` in place of the time of day, and where it runs.
 fn masked(whole: &str) -> String {
     let mask = |line: &str| match (line.strip_prefix("user: ["), line.split_once(" · ")) {
         (Some(_), Some((_, rest))) => format!("user: [TIME · {rest}"),
+        _ if line.starts_with("You run on ") => "You run on HERE.".to_owned(),
         _ => line.to_owned(),
     };
     whole.lines().map(mask).collect::<Vec<_>>().join("\n")
@@ -46,6 +47,40 @@ async fn reads_like_this_to_a_model() {
     let mut rig = Rig::new().await;
     rig.ask("1", "hello").await;
     insta::assert_snapshot!("a_fresh_conversation", masked(&rig.model.last().whole()));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn tells_the_owner_alone_where_it_runs() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "hello").await;
+    let system = rig.model.last().system.concat();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let line = format!(
+        "\nYou run on {} with the model script (none) (Peacrab {}); your workspace is {}.\n",
+        host.trim(),
+        env!("CARGO_PKG_VERSION"),
+        rig.workspace().display()
+    );
+    assert!(system.contains(&line), "{line} is missing in {system}");
+    rig.say_as(USER, "2", "hello");
+    rig.hear("2").await;
+    assert!(!rig.model.last().system.concat().contains("You run on "));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn is_compact_in_a_small_window() {
+    let mut rig = Rig::at_rest(Double::new(), Parts::default());
+    rig.model = Script::with_room(7_168);
+    rig.start().await;
+    rig.ask("1", "hello").await;
+    insta::assert_snapshot!("a_small_window", masked(&rig.model.last().whole()));
+    // What is not described can be called by the tool that describes it.
+    let list = json!({"tool": "list_actions", "arguments": {"limit": 1}});
+    rig.model.on("what did you do", [calls(&[("more_tools", list)]), says("Nothing.")]);
+    assert_eq!(rig.ask("1", "what did you do?").await, "Nothing.");
+    assert_eq!(rig.look("SELECT tool || ' ' || state FROM calls"), ["list_actions done"]);
     rig.finish().await;
 }
 

@@ -18,6 +18,7 @@ mod tags;
 mod text_tools;
 mod transcript;
 mod vendors;
+mod window;
 
 use std::sync::Arc;
 use std::time::Duration;

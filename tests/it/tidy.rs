@@ -172,7 +172,7 @@ fn nothing_decides_by_sentences_in_texts() {
 /// The tables, each with the module that owns it.
 const OWNERS: [(&str, &[&str]); 5] = [
     ("people", &["owner_place", "people", "strangers"]),
-    ("bus", &["chunks", "inbound", "marks", "outbox", "turned_away", "unreadable"]),
+    ("bus", &["chunks", "inbound", "marks", "notices", "outbox", "turned_away", "unreadable"]),
     (
         "conversation",
         &["asks", "calls", "grants", "ledger", "proposals", "sessions", "steps", "turns"],

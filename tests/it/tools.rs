@@ -250,7 +250,7 @@ async fn files_are_listed_in_order_and_within_bounds() {
     insta::assert_snapshot!(listing.replace(char::is_numeric, "9"), @r"
     AGENTS.md (9999 bytes)
     HEARTBEAT.md (999 bytes)
-    IDENTITY.md (999 bytes)
+    IDENTITY.md (99 bytes)
     SOUL.md (999 bytes)
     USER.md (999 bytes)
     memory/
@@ -315,6 +315,83 @@ async fn notes_go_to_their_day() {
     desk.call("note", json!({"text": "Watered them."})).await.unwrap();
     let expected = "# 2026-07-17, Friday\n\n- 09:05 Planted peas.\n- 09:05 Watered them.\n";
     assert_eq!(desk.read("memory/202607/20260717.md"), expected);
+}
+
+#[tokio::test]
+async fn makes_no_files_whose_names_mean_something_else() {
+    let desk = Desk::new();
+    for tool in ["write_file", "append_file"] {
+        for (name, words) in [
+            (
+                "~/a.md",
+                "`~/a.md` begins in a home folder; use a path relative to the workspace, such as `a.md`.",
+            ),
+            (
+                "file:///tmp/a.md",
+                "`file:/tmp/a.md` is an address; use a path relative to the workspace, such as `tmp/a.md`.",
+            ),
+        ] {
+            let refused = desk.call(tool, json!({"path": name, "content": "x"})).await;
+            assert_eq!(refused, Err(words.to_owned()), "{tool}");
+        }
+        let refused = desk.call(tool, json!({"path": "a\u{202e}b.md", "content": "x"})).await;
+        assert!(refused.unwrap_err().contains("write it without (`ab.md`)"), "{tool}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_small_prompt_has_no_room_for_is_described_and_called_by_one_tool() {
+    let desk = Desk::new();
+    let caller = Caller::Conversation(Finish::Answer);
+    let (all, tokens) = desk.tools.offered_counted(caller, Role::Owner);
+    assert_eq!(desk.tools.offered_within(caller, Role::Owner, tokens), (all.clone(), tokens));
+    for most in [250, 420, 800] {
+        let (shown, tokens) = desk.tools.offered_within(caller, Role::Owner, most);
+        let names: Vec<_> = shown.iter().map(|tool| tool.name.as_str()).collect();
+        assert!(tokens <= most && names.contains(&"more_tools"), "{tokens} of {most}: {names:?}");
+        assert!(names.contains(&"remember"), "{names:?}");
+        let more = shown.iter().find(|tool| tool.name == "more_tools").unwrap();
+        for tool in &all {
+            let name = tool.name.as_str();
+            assert!(names.contains(&name) || more.description.contains(name), "{name} is missing");
+        }
+    }
+    let found = desk.call("more_tools", json!({"query": "undo a change"})).await.unwrap();
+    assert!(found.starts_with("undo: Undo a change") && found.contains("\"id\""), "{found}");
+    let nothing = desk.call("more_tools", json!({"query": "zzz"})).await.unwrap();
+    assert!(nothing.starts_with("Nothing fits. There are: append_file, "), "{nothing}");
+    assert!(desk.call("more_tools", json!({})).await.unwrap_err().contains("needs `query`"));
+    // A guest is told of what a guest may use.
+    let guest = Desk::with(Role::Guest, Place::Private);
+    let found = guest.call("more_tools", json!({"query": "undo"})).await.unwrap();
+    assert!(!found.contains("Undo a change"), "{found}");
+}
+
+#[test]
+fn a_call_by_another_tool_is_one_of_that_tool() {
+    use peacrab::provider::ToolCall;
+    use peacrab::tools::more::meant;
+    let call = |name: &str, arguments: &Value| ToolCall {
+        id: "1".to_owned(),
+        name: name.to_owned(),
+        arguments: arguments.to_string(),
+    };
+    let arguments = json!({"id": 3});
+    for by in [
+        json!({"tool": "undo", "arguments": arguments}),
+        json!({"tool": "undo", "arguments": arguments.to_string()}),
+    ] {
+        assert_eq!(meant(call("more_tools", &by)), call("undo", &arguments));
+    }
+    assert_eq!(meant(call("more_tools", &json!({"tool": "undo"}))), call("undo", &json!({})));
+    for same in [
+        call("undo", &json!({"tool": "x"})),
+        call("more_tools", &json!({"query": "x"})),
+        call("more_tools", &json!({"tool": "more_tools"})),
+        call("more_tools", &json!([])),
+    ] {
+        assert_eq!(meant(same.clone()), same);
+    }
 }
 
 #[tokio::test]
@@ -398,45 +475,45 @@ fn models_are_shown_these_tools() {
     assert!(length < 6_560, "the tools take {length} characters of each prompt");
     let shown: Vec<String> = shown.iter().map(Value::to_string).collect();
     insta::assert_snapshot!(shown.join("\n\n"), @r#"
-    {"name":"append_file","description":"Add text at the end of a file; makes the file if it is missing.","parameters":{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string","description":"What comes after the last line."}},"required":["path","content"]}}
+    {"name":"append_file","description":"Add text at the end of a file, or make it.","parameters":{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"}},"required":["path","content"]}}
 
-    {"name":"ask_question","description":"Ask the person something that you need to go on, and wait for the answer.","parameters":{"type":"object","properties":{"question":{"type":"string"},"choices":{"type":"array","items":{"type":"string"},"description":"Answers to choose from."}},"required":["question"]}}
+    {"name":"ask_question","description":"Ask the person what you need to know, and wait for the answer.","parameters":{"type":"object","properties":{"question":{"type":"string"},"choices":{"type":"array","items":{"type":"string"}}},"required":["question"]}}
 
-    {"name":"edit_file","description":"Replace a piece of text in a file.","parameters":{"type":"object","properties":{"path":{"type":"string"},"old":{"type":"string","description":"The exact text to replace; it must occur once."},"new":{"type":"string"},"all":{"type":"boolean","description":"Replace every occurrence."}},"required":["path","old","new"]}}
+    {"name":"edit_file","description":"Replace a piece of text in a file.","parameters":{"type":"object","properties":{"path":{"type":"string"},"old":{"type":"string","description":"It must occur once."},"new":{"type":"string"},"all":{"type":"boolean"}},"required":["path","old","new"]}}
 
-    {"name":"list_actions","description":"List the latest tool calls of this conversation, with numbers for undo.","parameters":{"type":"object","properties":{"limit":{"type":"integer","default":10,"minimum":1,"maximum":50},"tool":{"type":"string","description":"Only calls of this tool."}}}}
+    {"name":"list_actions","description":"List the latest tool calls here, with numbers for undo.","parameters":{"type":"object","properties":{"limit":{"type":"integer"},"tool":{"type":"string"}}}}
 
-    {"name":"list_files","description":"List files and folders of the workspace with their sizes.","parameters":{"type":"object","properties":{"path":{"type":"string","description":"A folder; the whole workspace by default."},"depth":{"type":"integer","default":2,"minimum":1,"maximum":8,"description":"How many levels of folders to show."}}}}
+    {"name":"list_files","description":"List files and folders of the workspace.","parameters":{"type":"object","properties":{"path":{"type":"string"},"depth":{"type":"integer"}}}}
 
-    {"name":"list_proposals","description":"List the proposals of this conversation.","parameters":{"type":"object","properties":{}}}
+    {"name":"list_proposals","description":"List your proposals here.","parameters":{"type":"object","properties":{}}}
 
-    {"name":"message","description":"Send a message besides your answer: to another chat, or here while you go on working, or with files or buttons. Your answer itself needs no tool.","parameters":{"type":"object","properties":{"text":{"type":"string","description":"What to say, in Markdown. May be left out beside files."},"to":{"type":"string","description":"Where to, as CHANNEL:CHAT or CHANNEL:CHAT:THREAD; left out, here."},"files":{"type":"array","items":{"type":"string"},"description":"Paths of files to send along."},"choices":{"type":"array","items":{"type":"string"},"description":"Buttons under the text. What is on the pressed one comes back as the person's next message."}}}}
+    {"name":"message","description":"Send a message besides your answer: elsewhere, here while you go on, or with files or buttons. Your answer itself needs no tool.","parameters":{"type":"object","properties":{"text":{"type":"string"},"to":{"type":"string","description":"CHANNEL:CHAT or CHANNEL:CHAT:THREAD; else here."},"files":{"type":"array","items":{"type":"string"}},"choices":{"type":"array","items":{"type":"string"},"description":"Buttons."}}}}
 
-    {"name":"note","description":"Write a line with the time into today's notes; you see those of the last days.","parameters":{"type":"object","properties":{"text":{"type":"string","description":"What happened or was decided, in one sentence."}},"required":["text"]}}
+    {"name":"note","description":"Add a sentence on what happened to today's notes; you see those of the last days.","parameters":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}
 
-    {"name":"plan","description":"Write down or update your plan for a task of several steps.","parameters":{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"text":{"type":"string"},"state":{"type":"string","enum":["todo","doing","done"]}},"required":["text","state"]},"description":"The whole plan in order, as it is now; empty to drop it."}},"required":["items"]}}
+    {"name":"plan","description":"Keep your whole plan for a task of several steps; no items drop it.","parameters":{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"text":{"type":"string"},"state":{"type":"string","enum":["todo","doing","done"]}},"required":["text","state"]}}},"required":["items"]}}
 
-    {"name":"propose","description":"Suggest something to the person, who can say yes or no with a button, instead of doing it.","parameters":{"type":"object","properties":{"title":{"type":"string","description":"In a few words."},"body":{"type":"string","description":"What exactly would be done, and why."}},"required":["title","body"]}}
+    {"name":"propose","description":"Suggest something instead of doing it; the person answers yes or no.","parameters":{"type":"object","properties":{"title":{"type":"string"},"body":{"type":"string"}},"required":["title","body"]}}
 
-    {"name":"read_file","description":"Read a text file, a long one page by page.","parameters":{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer","default":0,"minimum":0,"description":"The byte to start at, as an earlier result said."},"limit":{"type":"integer","default":7800,"minimum":0,"description":"The most bytes to read."}},"required":["path"]}}
+    {"name":"read_file","description":"Read a text file, a long one page by page.","parameters":{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer"},"limit":{"type":"integer"}},"required":["path"]}}
 
     {"name":"read_skill","description":"Read a skill by its name.","parameters":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}
 
-    {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you see in every private conversation with the owner.","parameters":{"type":"object","properties":{"text":{"type":"string","description":"One lasting fact in one sentence that is clear without this conversation."}},"required":["text"]}}
+    {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you always see.","parameters":{"type":"object","properties":{"text":{"type":"string","description":"One sentence, clear by itself."}},"required":["text"]}}
 
     {"name":"schedule","description":"Have something done later or regularly: text is a prompt, or sent as it is.","parameters":{"type":"object","properties":{"action":{"type":"string","enum":["add","list","edit","pause","resume","remove"]},"id":{"type":"integer"},"when":{"type":"string","description":"20m, tomorrow 8:00, ISO time, every 2h, cron: 30 7 * * 1-5"},"text":{"type":"string"},"kind":{"type":"string","enum":["prompt","here","message"]},"missed":{"type":"string","enum":["once","skip"]}},"required":["action"]}}
 
     {"name":"search_past","description":"Search all that was said here before, word for word.","parameters":{"type":"object","properties":{"query":{"type":"string","description":"Words that all occur."}},"required":["query"]}}
 
-    {"name":"spawn","description":"Hand a longer task to a subagent that works beside you; its result is sent here.","parameters":{"type":"object","properties":{"task":{"type":"string","description":"All that it must know: it sees nothing else."}},"required":["task"]}}
+    {"name":"spawn","description":"Hand a longer task, told whole, to a subagent beside you; its result is sent here.","parameters":{"type":"object","properties":{"task":{"type":"string"}},"required":["task"]}}
 
-    {"name":"subagent","description":"Hand a task to a subagent, and wait for its result.","parameters":{"type":"object","properties":{"task":{"type":"string","description":"All that it must know: it sees nothing else."}},"required":["task"]}}
+    {"name":"subagent","description":"Hand a task, told whole, to a subagent, and wait for its result.","parameters":{"type":"object","properties":{"task":{"type":"string"}},"required":["task"]}}
 
-    {"name":"undo","description":"Undo a change of a file that a tool has made.","parameters":{"type":"object","properties":{"id":{"type":"integer","default":0,"description":"Its number in list_actions; 0: the last change of a file."}}}}
+    {"name":"undo","description":"Undo a change of a file that a tool has made.","parameters":{"type":"object","properties":{"id":{"type":"integer","description":"From list_actions; 0: the last change."}}}}
 
-    {"name":"update_proposal","description":"Change a proposal, or note what became of it.","parameters":{"type":"object","properties":{"id":{"type":"integer"},"title":{"type":"string","description":"What is left out stays."},"body":{"type":"string"},"state":{"type":"string","enum":["open","accepted","declined","withdrawn"]}},"required":["id"]}}
+    {"name":"update_proposal","description":"Change a proposal, or note what became of it.","parameters":{"type":"object","properties":{"id":{"type":"integer"},"title":{"type":"string"},"body":{"type":"string"},"state":{"type":"string","enum":["open","accepted","declined","withdrawn"]}},"required":["id"]}}
 
-    {"name":"write_file","description":"Make a file in the workspace, or replace all of it. To change a part, use edit_file.","parameters":{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string","description":"The whole new text of the file."}},"required":["path","content"]}}
+    {"name":"write_file","description":"Make a file, or replace all of it; edit_file changes a part.","parameters":{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"}},"required":["path","content"]}}
     "#);
 }
 

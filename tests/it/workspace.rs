@@ -397,8 +397,46 @@ fn the_rules_of_the_house_follow_their_files() {
 
     let house = home.workspace.house();
     let shown = |audience| house.files_for(audience).map(|file| file.name).collect::<Vec<_>>();
-    assert_eq!(shown(Audience::Owner), ["AGENTS.md", "USER.md", "IDENTITY.md"]);
+    assert_eq!(shown(Audience::Owner), ["AGENTS.md", "IDENTITY.md", "USER.md"]);
     assert_eq!(shown(Audience::Others), ["AGENTS.md", "IDENTITY.md"]);
+}
+
+#[test]
+fn files_of_existing_workspaces_are_read_in_their_order() {
+    let home = Home::new();
+    home.write("TOOLS.md", "The printer is called Hedwig.");
+    home.write("BOOTSTRAP.md", "Ask for a name.");
+    let names = |home: &Home, audience| {
+        let house = home.workspace.house();
+        house.files_for(audience).map(|file| file.name).collect::<Vec<_>>()
+    };
+    let all = ["AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "BOOTSTRAP.md"];
+    assert_eq!(names(&home, Audience::Owner), all);
+    assert_eq!(names(&home, Audience::Others), ["AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md"]);
+    // Only while the workspace is new.
+    home.write("memory/MEMORY.md", "# Memory\n\n- The owner is Ada.\n");
+    assert_eq!(names(&home, Audience::Owner), all[..5]);
+    for name in ["TOOLS.md", "BOOTSTRAP.md"] {
+        assert!(path(name).is_shown_changed(), "{name} gives orders");
+    }
+}
+
+#[test]
+fn new_files_have_names_that_mean_what_they_say() {
+    let check = |name: &str| path(name).check_new().map_err(|error| error.to_string());
+    for (name, advice) in [
+        ("~/notes/a.md", "`notes/a.md`"),
+        ("~ada/a.md", "`a.md`"),
+        ("file:notes/a.md", "`notes/a.md`"),
+        ("FILE:", "`notes/plan.md`"),
+        ("notes/a\u{202e}dm.txt", "`notes/adm.txt`"),
+    ] {
+        let refused = check(name).unwrap_err();
+        assert!(refused.contains(advice), "{refused}");
+    }
+    for name in ["notes/a.md", "notes/~a.md", "files/a.md", "notes/é.md"] {
+        assert_eq!(check(name), Ok(()), "{name}");
+    }
 }
 
 /// Within one tick of the file system's clock, of the same size, and with its time set back.

@@ -71,7 +71,6 @@ fn tell(asked: &str, why: &str) -> ToolError {
 #[serde(deny_unknown_fields)]
 pub struct Args {
     url: String,
-    /// The character to start at, as an earlier result said.
     #[serde(default)]
     offset: usize,
     #[serde(default = "chars_max")]
@@ -88,7 +87,7 @@ impl Tool for WebFetch {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
         name: "web_fetch",
-        description: "Read a page of the web as text, a long one page by page.",
+        description: "Read a web page as text, a long one page by page.",
         role: Role::User,
         kind: Kind::Reads,
         retries: true,

@@ -185,7 +185,7 @@ impl Tool for WebSearch {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
         name: "web_search",
-        description: "Search the web; gives titles, addresses and snippets. Read a page with web_fetch.",
+        description: "Search the web for addresses and snippets; web_fetch reads a page.",
         role: Role::User,
         kind: Kind::Reads,
         retries: true,

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use crate::bus::journal::{self, Fate, Waiting};
 use crate::bus::outbox;
-use crate::conversation::transcript;
+use crate::conversation::transcript::{self, Begins};
 use crate::provider::Usage;
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
@@ -29,11 +29,24 @@ pub(crate) async fn shortened(
     .await
 }
 
+/// The memory is frozen anew within a turn, because the model takes less than was thought.
+pub(crate) async fn frozen(
+    store: &Store,
+    turn: TurnId,
+    session: SessionId,
+    frozen: Frozen,
+) -> Result<(), CommitError> {
+    guarded(store, "frozen", Sync::Later, turn, move |store| {
+        transcript::set_frozen(store, session, &frozen)
+    })
+    .await
+}
+
 /// What a compaction changes: the summary, where the session begins, the memory that is frozen
 /// anew, and what it cost.
 pub(crate) struct Folded {
     session: SessionId,
-    turns: Range<TurnId>,
+    range: Range<Begins>,
     summary: Option<String>,
     frozen: Option<Frozen>,
     spent: Spent,
@@ -49,14 +62,14 @@ impl Folded {
         frozen: Option<Frozen>,
         spent: Spent,
     ) -> Self {
-        Self { session: job.session, turns: job.from..job.to, summary, frozen, spent }
+        Self { session: job.session, range: job.from..job.to, summary, frozen, spent }
     }
 
     /// False if the session is closed, or was folded meanwhile.
     fn write(&self, store: &Connection) -> rusqlite::Result<bool> {
         enter_spent(store, &self.spent)?;
-        let Self { session, turns, summary, frozen, .. } = self;
-        transcript::fold(store, *session, turns, summary.as_deref(), frozen.as_ref())
+        let Self { session, range, summary, frozen, .. } = self;
+        transcript::fold(store, *session, range, summary.as_deref(), frozen.as_ref())
     }
 }
 

@@ -63,6 +63,8 @@ pub(super) struct Active<'a> {
     pub(super) begun: Instant,
     /// By the completions since then.
     pub(super) spent: Usage,
+    /// Room of the model for which these were made, in tokens.
+    pub(super) fitted: u64,
 }
 
 /// Who asked, and where the answer goes.
@@ -126,6 +128,7 @@ impl Active<'_> {
         self.log_end(ending);
         self.current().ending = Some(ending);
         self.session.gauge.used = self.used();
+        self.session.gauge.fixed = self.fixed_tokens + self.tools_tokens;
         Ok(Some(self.session))
     }
 

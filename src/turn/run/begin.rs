@@ -7,19 +7,20 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 
 use crate::bus::journal::{Fate, Waiting};
+use crate::bus::notices;
+use crate::conversation::shares::Shares;
 use crate::conversation::transcript::Unfinished;
 use crate::conversation::{plans, tokens, transcript};
-use crate::memory::{self, audience};
+use crate::memory::audience;
 use crate::people::Role;
 use crate::provider::Usage;
 use crate::replies;
 use crate::services::{Services, load, role_on};
-use crate::trust::acts::tool_role;
-use crate::turn::background as tasks;
+use crate::tools::Caller;
 use crate::turn::commits::{self, Beginning};
 use crate::turn::end::End;
 use crate::turn::error::TurnError;
-use crate::turn::instructions::{self, rules};
+use crate::turn::instructions::{self, PromptBase};
 use crate::turn::invoked::invoked;
 use crate::turn::prompt::{self, Invoked, Tail, files};
 use crate::turn::run::active::{Active, Asker, TurnHandles};
@@ -31,7 +32,6 @@ use crate::types::message::{Address, Hint, Inbound, Line, MessageId, Place, Reac
 use crate::types::origin::Origin;
 use crate::types::session::{Ending, Frozen, Plan, Session, Step, Turn, TurnId};
 use crate::types::source::{Parts, Source};
-use crate::workspace::Audience;
 
 /// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
 /// be what kills the process.
@@ -42,9 +42,6 @@ const SEED_MAX: usize = 20;
 
 /// How long a platform may take to tell them.
 const SEED_TIME_MAX: Duration = Duration::from_secs(5);
-
-/// Days of notes that a new session begins with.
-const NOTE_DAYS: u64 = 3;
 
 impl<'a> Active<'a> {
     /// Begins a turn with waiting rows; none if they were found too late to be answered.
@@ -77,8 +74,13 @@ impl<'a> Active<'a> {
         let (frozen, mut changes) = match is_task {
             true => (Frozen::default(), Vec::new()),
             false => {
+                let caller = Caller::Conversation(turns.config.finish);
+                let shares = instructions::shares(turns, &session, role, caller);
+                let before = session.frozen.take();
+                let audience = audience(role, place);
                 let (frozen, changes) =
-                    remembered(&turns.services, session.frozen.take(), audience(role, place)).await;
+                    instructions::remembered(&turns.services, before, audience, &shares).await;
+                tell_if_cut(turns, &session, &frozen, &shares).await?;
                 let changes = changes.into_iter().map(|it| Parts::of(Source::Memory, it));
                 (frozen, changes.collect::<Vec<_>>())
             }
@@ -204,13 +206,13 @@ impl<'a> Active<'a> {
         });
         // No model goes by what the owner has not been shown.
         turns.oversight.look().await?;
-        let system = system(turns, &session, asker.role).await;
         turns.tools.arrived().await;
-        let role = tool_role(asker.role, session.place);
-        let (tools, tools_tokens) = turns.tools.offered_counted(part.caller, role);
+        let base = instructions::base(turns, &session, asker.role, part.caller).await;
+        let PromptBase { system, tools, tools_tokens, room } = base;
         Ok(Some(Self {
             fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
             provider: turns.models.for_settings(&session.settings),
+            fitted: room,
             thought: String::new(),
             pending: Vec::new(),
             invoked: Invoked::new(),
@@ -256,24 +258,6 @@ async fn plan(services: &Services, session: &Session) -> Result<Option<Parts>, T
     }))
 }
 
-/// The system prompt of a session, as `role` may see it.
-pub(crate) async fn system(turns: &TurnServices, session: &Session, role: Role) -> Vec<String> {
-    let audience = audience(role, session.place);
-    if let Some(task) = session.origin.task() {
-        let files = tasks::of(task.kind).instruction_files(audience);
-        return prompt::task_system(task.kind, &rules(&turns.services, files).await);
-    }
-    let house = instructions::house(&turns.services, audience).await;
-    let frozen = match (audience, &session.frozen) {
-        (Audience::Owner, Some(frozen)) => frozen.clone(),
-        // The session was folded since its turn began.
-        (Audience::Owner, None) => remembered(&turns.services, None, audience).await.0,
-        // Who is no longer the owner no longer has the owner's memory read to them.
-        (Audience::Others, _) => Frozen::default(),
-    };
-    prompt::system(&house, &frozen, turns.config.finish)
-}
-
 /// What was said in a group before it spoke to the bot. A thread that is new to the bot begins with
 /// what the platform tells of it, or else with what was heard around it. With it, how many of the
 /// lines were overheard there.
@@ -300,40 +284,19 @@ async fn background(services: &Services, session: &Session, first: &Inbound) -> 
     (seed, 0)
 }
 
-/// The frozen part of the prompt, made now for a new session, and what changed since the model was
-/// last told.
-pub(super) async fn remembered(
-    services: &Services,
-    frozen: Option<Frozen>,
-    audience: Audience,
-) -> (Frozen, Vec<String>) {
-    if audience == Audience::Others {
-        return (frozen.unwrap_or_default(), Vec::new());
+/// Tells the owner once that their memory is too long for a model, if it was cut.
+async fn tell_if_cut(
+    turns: &TurnServices,
+    session: &Session,
+    frozen: &Frozen,
+    shares: &Shares,
+) -> Result<(), TurnError> {
+    let whole = tokens::tokens(&frozen.told_memory);
+    if whole <= shares.memory {
+        return Ok(());
     }
-    let today = services.now().date_naive();
-    let (memory, notes) = services
-        .workspace
-        .off_thread(move |workspace| {
-            (memory::memory(workspace), memory::recent_notes(workspace, today, NOTE_DAYS))
-        })
-        .await;
-    let Some(mut frozen) = frozen else {
-        let told = (memory.clone(), notes.clone());
-        return (Frozen { memory, notes, told_memory: told.0, told_notes: told.1 }, Vec::new());
-    };
-    let told = |what: &str, before: &str, now: &str| {
-        memory::changes(before, now).map(|change| format!("{what} changed:\n{change}"))
-    };
-    // Notes leave with their day, and are not removed by anybody: only what is new is told.
-    let still: Vec<_> = frozen.told_notes.lines().filter(|line| has_line(&notes, line)).collect();
-    let changes = [
-        told("Your memory", &frozen.told_memory, &memory),
-        told("Your notes", &still.join("\n"), &notes),
-    ];
-    (frozen.told_memory, frozen.told_notes) = (memory, notes);
-    (frozen, changes.into_iter().flatten().collect())
-}
-
-fn has_line(text: &str, line: &str) -> bool {
-    text.lines().any(|other| other == line)
+    let provider = turns.models.for_settings(&session.settings);
+    let words = replies::memory_too_long(provider.name(), whole, shares.memory);
+    notices::tell_owner(&turns.services.bus, format!("memory {}", provider.name()), words).await?;
+    Ok(())
 }

@@ -1,15 +1,17 @@
 //! How a turn keeps within what the model takes at once: before each question to it, and once more
 //! when it was too much all the same.
 
+use crate::bus::notices;
 use crate::conversation::{shorten, tokens};
 use crate::memory::audience;
-use crate::provider::{Completion, ProviderError, Usage};
+use crate::provider::{Completion, LearnedWindow, ProviderError, Usage};
 use crate::replies;
+use crate::tools::more;
 use crate::turn::commits::{self, Folded};
 use crate::turn::compaction::{self, Job, Whole};
 use crate::turn::error::TurnError;
+use crate::turn::instructions;
 use crate::turn::run::active::Active;
-use crate::turn::run::begin;
 use crate::types::event::Happening;
 use crate::types::session::{Mark, Session};
 use crate::workspace::Audience;
@@ -39,6 +41,7 @@ impl Active<'_> {
         may_call: bool,
     ) -> Result<Result<Completion, ProviderError>, TurnError> {
         self.heed_settings().await;
+        self.refit().await?;
         self.make_room().await?;
         let mut shrunk = 0;
         loop {
@@ -46,11 +49,21 @@ impl Active<'_> {
             match self.complete(may_call).await {
                 Err(ProviderError::TooLong) if shrunk < SHRUNK_MAX => {
                     shrunk += 1;
-                    if !self.shrink(shrunk).await? {
+                    // The refusal may have told how much the model takes.
+                    let is_refitted = self.refit().await?;
+                    if is_refitted {
+                        self.make_room().await?;
+                    }
+                    if !(is_refitted && !self.is_over(tokens::FULL_AT))
+                        && !self.shrink(shrunk).await?
+                        && !is_refitted
+                    {
                         return Ok(Err(ProviderError::TooLong));
                     }
                 }
-                Ok(completion) => {
+                Ok(mut completion) => {
+                    self.tell_window().await?;
+                    completion.calls = completion.calls.into_iter().map(more::meant).collect();
                     // Another provider counts otherwise.
                     if completion.note.is_none() {
                         self.session.gauge.learn(estimate, completion.usage.input);
@@ -92,6 +105,7 @@ impl Active<'_> {
             self.shorten(1, 1).await?;
         }
         if self.is_over(tokens::FULL_AT) {
+            self.session.gauge.fixed = self.fixed_tokens + self.tools_tokens;
             let usual = Whole::usual(&self.session, self.provider.room());
             let mut compacted = self.compact(usual).await?;
             while matches!(compacted, Compaction::Failed) && self.is_over(tokens::FULL_AT) {
@@ -100,18 +114,65 @@ impl Active<'_> {
                 }
             }
         }
+        if self.is_over(tokens::FULL_AT) {
+            self.compact_turn().await?;
+        }
+        if self.is_over(tokens::FULL_AT) {
+            // Also what the model has not seen yet: it is told how to read the rest.
+            self.shorten(0, 1).await?;
+        }
         Ok(())
+    }
+
+    /// Makes system prompt, tools and memory anew if the model takes less than they were made for.
+    async fn refit(&mut self) -> Result<bool, TurnError> {
+        if self.provider.room() >= self.fitted {
+            return Ok(false);
+        }
+        let (role, caller) = (self.asker.role, self.part.caller);
+        let shares = instructions::shares(self.turns, &self.session, role, caller);
+        let audience = audience(self.asker.role, self.session.place);
+        if audience == Audience::Owner && self.part.background.is_none() {
+            let services = &self.turns.services;
+            let frozen = instructions::remembered(services, None, audience, &shares).await.0;
+            let (store, turn, id) = (&services.bus.store, self.turn, self.session.id);
+            commits::frozen(store, turn, id, frozen.clone()).await?;
+            self.session.frozen = Some(frozen);
+        }
+        self.rebuild().await;
+        Ok(true)
+    }
+
+    async fn rebuild(&mut self) {
+        let (role, caller) = (self.asker.role, self.part.caller);
+        let base = instructions::base(self.turns, &self.session, role, caller).await;
+        let summary = self.session.summary.as_deref();
+        self.fixed_tokens = tokens::fixed_tokens(&base.system, summary);
+        (self.system, self.tools) = (base.system, base.tools);
+        (self.tools_tokens, self.fitted) = (base.tools_tokens, base.room);
+    }
+
+    /// Tells the owner once if the model's context window is another than was thought.
+    async fn tell_window(&self) -> Result<(), TurnError> {
+        let Some(window) = self.provider.learned_window() else { return Ok(()) };
+        let (name, LearnedWindow { given, is_set, tokens }) = (self.provider.name(), window);
+        let words = replies::window_learned(name, tokens, given, is_set);
+        let key = format!("window {name} {tokens}");
+        Ok(notices::tell_owner(&self.turns.services.bus, key, words).await?)
     }
 
     /// Makes the prompt shorter that was too long for the model; false if nothing can be left out.
     async fn shrink(&mut self, times: usize) -> Result<bool, TurnError> {
         let used = self.used();
-        self.session.gauge.too_much(used, self.provider.room());
+        // One that has told how much it takes is believed.
+        if self.provider.learned_window().is_none() || used <= self.provider.room() {
+            self.session.gauge.too_much(used, self.provider.room());
+        }
         let shortened = self.shorten(1, 1).await?;
         let whole = Whole::least(compaction::WHOLE_TURNS_MIN + 1 - times);
         let shorter = match self.compact(whole).await? {
             Compaction::Done => true,
-            Compaction::Nothing => false,
+            Compaction::Nothing => self.compact_turn().await? || self.shorten(0, 1).await?,
             Compaction::Failed => self.forget_half().await?,
         };
         Ok(shortened || shorter)
@@ -136,20 +197,37 @@ impl Active<'_> {
 
     /// Folds what was said before into the summary, at once.
     async fn compact(&mut self, whole: Whole) -> Result<Compaction, TurnError> {
-        let Some(job) = Job::of(&self.session, whole, None) else {
-            return Ok(Compaction::Nothing);
-        };
-        tracing::info!(
-            turn = self.turn.0,
-            turns = job.turns.len(),
-            "Compacting before a model call"
-        );
+        match Job::of(&self.session, whole, None) {
+            Some(job) => self.summarize(&job).await,
+            None => Ok(Compaction::Nothing),
+        }
+    }
+
+    /// Folds the older steps of the turn that runs, and all that was said before it; false if there are none. Where
+    /// there is no summary to be had, they are left out.
+    async fn compact_turn(&mut self) -> Result<bool, TurnError> {
+        let Some(job) = Job::within(&self.session, STEPS_WHOLE) else { return Ok(false) };
+        match self.summarize(&job).await? {
+            Compaction::Done => Ok(true),
+            Compaction::Nothing => Ok(false),
+            Compaction::Failed => {
+                tracing::warn!(turn = self.turn.0, "Left out steps without a summary");
+                let former = job.former.clone();
+                self.fold(&job, former, Usage::default()).await
+            }
+        }
+    }
+
+    async fn summarize(&mut self, job: &Job) -> Result<Compaction, TurnError> {
+        let (turns, used) = (job.turns.len(), self.used());
+        tracing::info!(turn = self.turn.0, turns, used, "Compacting before a model call");
         self.handles.draft.send_modify(|draft| draft.doing = Some(replies::COMPACTING.to_owned()));
+        let summary_max = compaction::summary_tokens_max(&self.session, self.provider.room());
         let mut spent = Usage::default();
-        let summary =
-            Box::pin(compaction::run(&*self.turns.models.summariser, &job, &mut spent)).await;
+        let summariser = &*self.turns.models.summariser;
+        let summary = Box::pin(compaction::run(summariser, job, summary_max, &mut spent)).await;
         match summary {
-            Ok(summary) => match self.fold(&job, Some(summary), spent).await? {
+            Ok(summary) => match self.fold(job, Some(summary), spent).await? {
                 true => Ok(Compaction::Done),
                 false => Ok(Compaction::Nothing),
             },
@@ -187,7 +265,10 @@ impl Active<'_> {
         // The tails that told of changes go, and the cache is broken anyway.
         let frozen = match audience {
             Audience::Owner => {
-                Some(begin::remembered(&self.turns.services, None, audience).await.0)
+                let (role, caller) = (self.asker.role, self.part.caller);
+                let shares = instructions::shares(self.turns, &self.session, role, caller);
+                let services = &self.turns.services;
+                Some(instructions::remembered(services, None, audience, &shares).await.0)
             }
             Audience::Others => None,
         };
@@ -198,9 +279,7 @@ impl Active<'_> {
         }
         job.apply(&mut self.session, summary);
         self.session.frozen = frozen;
-        self.system = begin::system(self.turns, &self.session, self.asker.role).await;
-        let summary = self.session.summary.as_deref();
-        self.fixed_tokens = tokens::fixed_tokens(&self.system, summary);
+        self.rebuild().await;
         self.emit(|| Happening::Compacted { turns: job.turns.len() });
         Ok(true)
     }

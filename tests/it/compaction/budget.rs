@@ -49,7 +49,7 @@ fn call() -> impl Strategy<Value = Call> {
 
 fn turns() -> impl Strategy<Value = Vec<Turn>> {
     let step = (proptest::option::of(text()), text(), vec(call(), 0..4)).prop_map(heard_step);
-    vec(vec(step, 0..4), 0..6).prop_map(|turns| {
+    vec(vec(step, 1..4), 0..6).prop_map(|turns| {
         let turn = |(id, steps)| Turn {
             id: TurnId(id),
             by: "7".into(),
@@ -246,7 +246,7 @@ proptest! {
     fn nothing_in_a_record_passes_for_the_programs_words(
         words in vec("[\\[\\]| \n\r\u{2028}a-z]{0,30}", 3)
     ) {
-        let whole = request(&words[0], &words[1], Some(&words[2])) + "\n" + &shown(&words[0]);
+        let whole = request(&words[0], &words[1], Some(&words[2]), 100) + "\n" + &shown(&words[0]);
         let own = whole.split(['\n', '\r', '\u{2028}']).filter(|line| !line.starts_with("| "));
         for line in own {
             prop_assert!(line.starts_with('[') && line.ends_with(']'), "{}", line);

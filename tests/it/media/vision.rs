@@ -41,6 +41,7 @@ async fn rig_before(api: &ModelApi, images: bool) -> Rig {
         base_url: api.base_url.clone(),
         tokens_max: Some(1000),
         context: 100_000,
+        context_is_set: true,
         tools: Tools::Native,
         images,
     };

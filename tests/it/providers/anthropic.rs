@@ -106,10 +106,10 @@ async fn passes_reasoning_back_unharmed_and_only_to_its_model() {
     second.arguments = "[1]".to_owned();
     let step = Step {
         heard: Some(said("Hello?")),
-        images: Vec::new(),
         text: completion.text,
         thinking: [completion.thinking, vec![foreign]].concat(),
         calls: vec![call("toolu_1", Outcome::Done("seen".to_owned())), second],
+        ..Step::default()
     };
     let turns = [turn(vec![step], None)];
     ask_after(&*provider(&api), &turns, Some("And?")).await.0.unwrap();

@@ -66,6 +66,7 @@ async fn those_of_a_peak_are_closed_after_a_while() {
         base_url,
         tokens_max: Some(1000),
         context: 100_000,
+        context_is_set: true,
         tools: Tools::Native,
         images: true,
     };

@@ -38,6 +38,7 @@ fn of(platform: Platform, model: &str, tokens_max: u32) -> Config {
         base_url: String::new(),
         tokens_max: Some(tokens_max),
         context: 100_000,
+        context_is_set: true,
         tools: Tools::Native,
         images: false,
     }

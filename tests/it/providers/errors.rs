@@ -167,6 +167,7 @@ fn refuses_a_config_that_cannot_work() {
         base_url: base_url.to_owned(),
         tokens_max: Some(1),
         context: 100_000,
+        context_is_set: true,
         tools: Tools::Native,
         images: false,
     };

@@ -321,6 +321,7 @@ fn says_to_mistral_only_what_it_takes() {
         base_url: "https://api.mistral.ai/v1".to_owned(),
         tokens_max: Some(1),
         context: 100_000,
+        context_is_set: true,
         tools: Tools::Native,
         images: false,
     };

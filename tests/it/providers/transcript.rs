@@ -75,7 +75,7 @@ fn step() -> impl Strategy<Value = Step> {
     (option::of(words()), words(), vec(thinking(), 0..3), vec(any_call(), 0..4)).prop_map(
         |(heard, text, thinking, calls)| {
             let heard = heard.as_deref().map(said);
-            Step { heard, images: Vec::new(), text, thinking, calls }
+            Step { heard, images: Vec::new(), text, thinking, calls, is_summarized: false }
         },
     )
 }

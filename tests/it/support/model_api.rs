@@ -3,7 +3,7 @@
 
 pub(crate) mod rules;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -31,6 +31,9 @@ pub(crate) enum Platform {
     OpenAi,
     Anthropic,
 }
+
+/// Where a server tells of its context window, if it does.
+const LOOKS: [&str; 3] = ["/v1/models", "/props", "/api/ps"];
 
 /// What the fake does with one request.
 #[derive(Clone, Debug)]
@@ -105,6 +108,8 @@ struct Seen {
     model: String,
     beside: Option<&'static str>,
     replies: VecDeque<Reply>,
+    /// What lies at other paths.
+    looks: BTreeMap<&'static str, Value>,
     requests: Vec<Value>,
     faults: Vec<String>,
 }
@@ -146,6 +151,7 @@ impl ModelApi {
             base_url: self.base_url.clone(),
             tokens_max: Some(1000),
             context: 100_000,
+            context_is_set: true,
             tools: Tools::Native,
             images: true,
         }
@@ -159,6 +165,11 @@ impl ModelApi {
     /// From now on this is the model that there is.
     pub(crate) fn know(&self, model: &str) {
         model.clone_into(&mut self.seen.lock().unwrap().model);
+    }
+
+    /// From now on this lies at a path that servers of one's own have.
+    pub(crate) fn show(&self, path: &'static str, value: Value) {
+        self.seen.lock().unwrap().looks.insert(path, value);
     }
 
     /// From now on a request with a key is wrong.
@@ -190,6 +201,11 @@ async fn answer(State((platform, seen)): State<Shared>, request: Request<Body>) 
     let (head, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 32 << 20).await.unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if head.method == "GET" && LOOKS.contains(&head.uri.path()) {
+        let found = seen.lock().unwrap().looks.get(head.uri.path()).cloned();
+        let status = if found.is_some() { 200 } else { 404 };
+        return send(Reply::error(status, &found.unwrap_or_default())).await;
+    }
     let (name, path) = match platform {
         Platform::OpenAi => ("openai", "/v1/chat/completions"),
         Platform::Anthropic => ("anthropic", "/v1/messages"),

@@ -182,8 +182,8 @@ fn models_are_shown_these_tools() {
         .collect();
     assert!(shown.iter().all(|tool| tool.chars().count() <= 400));
     insta::assert_snapshot!(shown.join("\n\n"), @r#"
-    {"name":"web_fetch","description":"Read a page of the web as text, a long one page by page.","parameters":{"type":"object","properties":{"url":{"type":"string"},"offset":{"type":"integer","default":0,"minimum":0,"description":"The character to start at, as an earlier result said."},"max_chars":{"type":"integer","default":7000,"minimum":1,"maximum":7000}},"required":["url"]}}
+    {"name":"web_fetch","description":"Read a web page as text, a long one page by page.","parameters":{"type":"object","properties":{"url":{"type":"string"},"offset":{"type":"integer"},"max_chars":{"type":"integer"}},"required":["url"]}}
 
-    {"name":"web_search","description":"Search the web; gives titles, addresses and snippets. Read a page with web_fetch.","parameters":{"type":"object","properties":{"query":{"type":"string"},"count":{"type":"integer","default":5,"minimum":1,"maximum":10}},"required":["query"]}}
+    {"name":"web_search","description":"Search the web for addresses and snippets; web_fetch reads a page.","parameters":{"type":"object","properties":{"query":{"type":"string"},"count":{"type":"integer"}},"required":["query"]}}
     "#);
 }

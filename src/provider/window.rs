@@ -1,0 +1,188 @@
+//! The context window of a model as it is known by now: what the config sets, what its server tells, and what
+//! an error names. Reading the numbers is pure; who asks for them is the provider.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+use super::Config;
+
+/// Less is no context window of a chat model, but a number of something else.
+const TOKENS_LEAST: u32 = 512;
+
+/// A server that has not loaded its model yet is asked with so many completions.
+const ASKED_MAX: u32 = 4;
+
+/// The part of a context that is kept for the answer where nobody says how long it may be.
+const ANSWER_PART: u32 = 8;
+
+/// A provider's context window. Shared by all who send requests to it.
+#[derive(Debug)]
+pub struct Window {
+    /// The provider's name, for the log.
+    name: String,
+    /// What the config says, or what is assumed.
+    given: u32,
+    is_set: bool,
+    answer: Option<u32>,
+    /// 0: not learned.
+    learned: AtomicU32,
+    asked: AtomicU32,
+}
+
+/// A window that turned out to be another than was thought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LearnedWindow {
+    /// What the config says, or what was assumed.
+    pub given: u32,
+    /// Whether the config says so.
+    pub is_set: bool,
+    pub tokens: u32,
+}
+
+/// What a server tells of its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerWindow {
+    Tokens(u32),
+    /// It tells as soon as the model is loaded.
+    NotLoaded,
+    Unknown,
+}
+
+impl Window {
+    pub fn new(name: &str, config: &Config) -> Self {
+        Self {
+            name: name.to_owned(),
+            given: config.context,
+            is_set: config.context_is_set,
+            answer: config.tokens_max,
+            learned: AtomicU32::new(0),
+            asked: AtomicU32::new(0),
+        }
+    }
+
+    /// The tokens of prompt and answer together.
+    pub fn context(&self) -> u32 {
+        match self.learned.load(Ordering::Relaxed) {
+            0 => self.given,
+            learned => learned,
+        }
+    }
+
+    /// Tokens that a prompt may have so that an answer still fits in behind it.
+    pub fn room(&self) -> u64 {
+        let context = self.context();
+        let answer = self.answer.unwrap_or(context / ANSWER_PART);
+        u64::from(context - answer.min(context / 2))
+    }
+
+    /// The window that was learned, if it is another than was thought.
+    pub fn learned(&self) -> Option<LearnedWindow> {
+        let tokens = self.context();
+        let Self { given, is_set, .. } = *self;
+        (tokens != given).then_some(LearnedWindow { given, is_set, tokens })
+    }
+
+    /// Returns true if the server is to be asked before the next completion; not if the config says it.
+    pub(super) fn is_to_be_asked(&self) -> bool {
+        !self.is_set
+            && self.learned.load(Ordering::Relaxed) == 0
+            && self.asked.fetch_add(1, Ordering::Relaxed) < ASKED_MAX
+    }
+
+    /// What the server tells when it is asked.
+    pub(super) fn told(&self, told: ServerWindow) {
+        match told {
+            ServerWindow::Tokens(tokens) => self.learn(tokens, "its server says so"),
+            ServerWindow::NotLoaded => {}
+            ServerWindow::Unknown => self.asked.store(ASKED_MAX, Ordering::Relaxed),
+        }
+    }
+
+    /// A refusal names the window. It counts also against the config, if it is less.
+    pub(super) fn refused(&self, tokens: u32) {
+        if tokens < self.context() {
+            self.learn(tokens, "it refused a longer prompt");
+        }
+    }
+
+    fn learn(&self, tokens: u32, why: &str) {
+        if tokens < TOKENS_LEAST || self.learned.swap(tokens, Ordering::Relaxed) == tokens {
+            return;
+        }
+        let Self { name, given, .. } = self;
+        tracing::info!(provider = %name, tokens, given, why, "Learned a context window");
+    }
+}
+
+/// The window in what servers tell: vLLM's list of models, llama.cpp's properties, Ollama's loaded models. Ollama
+/// cuts prompts at what it has loaded the model with, whatever the model was trained for.
+pub fn server_window(
+    model: &str,
+    models: Option<&Value>,
+    props: Option<&Value>,
+    loaded: Option<&Value>,
+) -> ServerWindow {
+    let number = |value: &Value| value.as_u64().and_then(|it| u32::try_from(it).ok());
+    let list = |value: Option<&Value>, key: &str| -> Option<Vec<Value>> {
+        value?.get(key)?.as_array().cloned()
+    };
+    let of_vllm = list(models, "data").and_then(|all| {
+        let named = all.iter().find(|it| it["id"] == model);
+        number(&named.or(all.first())?["max_model_len"])
+    });
+    let of_llama = || number(&props?["default_generation_settings"]["n_ctx"]);
+    if let Some(tokens) = of_vllm.or_else(of_llama) {
+        return ServerWindow::Tokens(tokens);
+    }
+    let Some(loaded) = list(loaded, "models") else { return ServerWindow::Unknown };
+    let latest = format!("{model}:latest");
+    let is_meant = |it: &&Value| {
+        ["name", "model"].iter().any(|key| it[*key] == model || it[*key] == latest.as_str())
+    };
+    match loaded.iter().find(is_meant) {
+        None => ServerWindow::NotLoaded,
+        // Older versions of Ollama do not tell it.
+        Some(it) => match number(&it["context_length"]) {
+            Some(tokens) => ServerWindow::Tokens(tokens),
+            None => ServerWindow::Unknown,
+        },
+    }
+}
+
+/// What stands before the number of tokens in refusals, in lower case.
+const BEFORE_NUMBER: [&str; 6] = [
+    "maximum context length is ",        // OpenAI, vLLM, OpenRouter, Mistral
+    "available context size (",          // llama.cpp
+    "context length of only ",           // LM Studio
+    "configured context size of ",       // ds4
+    "maximum prompt length is ",         // xAI
+    "maximum number of tokens allowed ", // Google
+];
+
+/// The window that a refusal names: in llama.cpp's field, or in words.
+pub fn refused_window(error: &Value, message: &str) -> Option<u32> {
+    let field = error.get("n_ctx").and_then(Value::as_u64);
+    let tokens = field.or_else(|| {
+        let message = message.to_lowercase();
+        let after = |phrase: &&str| number_at(message.split_once(*phrase)?.1);
+        BEFORE_NUMBER.iter().find_map(|phrase| after(&phrase)).or_else(|| anthropics(&message))
+    })?;
+    u32::try_from(tokens).ok().filter(|tokens| *tokens >= TOKENS_LEAST)
+}
+
+/// `prompt is too long: 210000 tokens > 200000 maximum`
+fn anthropics(message: &str) -> Option<u64> {
+    let (_, behind) = message.split_once(" tokens > ")?;
+    behind.contains(" maximum").then(|| number_at(behind)).flatten()
+}
+
+fn number_at(text: &str) -> Option<u64> {
+    let digits: String = text
+        .trim_start_matches('(')
+        .chars()
+        .take_while(|sign| sign.is_ascii_digit() || *sign == ',')
+        .filter(char::is_ascii_digit)
+        .collect();
+    digits.parse().ok()
+}

@@ -1,0 +1,117 @@
+//! What `/status` tells, and what the owner is told once of a model's context window.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::{as_is, counted};
+
+/// What `/status` tells.
+pub struct StatusShown<'a> {
+    pub provider: &'a str,
+    /// How much it is to think, if somebody has said so.
+    pub effort: Option<&'a str>,
+    /// What becomes of what is said meanwhile, if somebody has chosen.
+    pub queue: Option<&'a str>,
+    pub busy_here: bool,
+    pub turns: usize,
+    /// The tools that the model is offered here, and of them those that its prompt describes.
+    pub tools: (usize, usize),
+    pub skills: usize,
+    /// What each MCP server is, as [`lender`] says it.
+    pub lenders: Vec<String>,
+    /// Read and written in the last 30 days.
+    pub tokens: (u64, u64),
+    /// Of the last prompt here, and what there is room for.
+    pub context: (u64, u64),
+    /// Whether the provider has counted it; else it is an estimate.
+    pub is_counted: bool,
+    pub uptime: Duration,
+    /// Resident memory in bytes, if the system tells it.
+    pub memory: Option<u64>,
+    /// The last failure of a turn, and how long ago it was.
+    pub last_error: Option<(Duration, String)>,
+}
+
+/// How an MCP server is.
+pub fn lender(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> String {
+    match (up, trouble) {
+        (true, _) => format!("{name} up, {}", counted(tools as u64, "tool")),
+        (false, Some(trouble)) => format!("{name} down ({trouble})"),
+        (false, None) => format!("{name} down"),
+    }
+}
+
+/// The answer to `/status`.
+pub fn status(status: &StatusShown<'_>) -> String {
+    let StatusShown { provider, busy_here, turns, skills, tokens, context, uptime, .. } = status;
+    let ((read, written), (used, room)) = (tokens, context);
+    let mut here_only = String::new();
+    if let Some(effort) = status.effort {
+        let _ = write!(here_only, "\nThinking: {effort}");
+    }
+    if let Some(queue) = status.queue {
+        let _ = write!(here_only, "\nNew messages while I work: {queue}");
+    }
+    let lent = match status.lenders.join("; ") {
+        none if none.is_empty() => none,
+        lenders => format!("MCP servers: {lenders}\n"),
+    };
+    let here = if *busy_here { "I'm working here" } else { "I'm idle here" };
+    let tools = match status.tools {
+        (all, described) if described < all => format!("{all} ({described} at once)"),
+        (all, _) => all.to_string(),
+    };
+    let (about, by) = match status.is_counted {
+        true => ("", "counted by the model's server"),
+        false => ("about ", "estimated"),
+    };
+    let memory =
+        status.memory.map(|bytes| format!(", with {} MB of memory", bytes.div_ceil(1 << 20)));
+    let error = status.last_error.as_ref();
+    let error =
+        error.map(|(ago, text)| format!("Last error, {} ago: {}\n", span(*ago), as_is(text)));
+    format!(
+        "{here}. Turns running in all chats: {turns}.\nModel: {provider}{here_only}\nTools: {tools}; skills: {skills}\n{lent}\
+         Context here: {about}{used} of {room} tokens ({by})\n\
+         Tokens in the last 30 days: {read} read, {written} written\n{}\
+         Version: {}, running for {}{}",
+        error.unwrap_or_default(),
+        env!("CARGO_PKG_VERSION"),
+        span(*uptime),
+        memory.unwrap_or_default(),
+    )
+}
+
+/// A time in its two largest units.
+fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
+/// The owner is told once that their memory does not fit into a model's window.
+pub fn memory_too_long(provider: &str, tokens: u64, most: u64) -> String {
+    format!(
+        "Your MEMORY.md is too long for {provider}: it has about {tokens} tokens, and I show the model about {most} of \
+         them, its beginning and its end. To change that, shorten the file, or choose a model with a larger context \
+         window."
+    )
+}
+
+/// The owner is told once that a model's context window is another than was thought.
+pub fn window_learned(provider: &str, tokens: u32, given: u32, is_set: bool) -> String {
+    let thought = if is_set { "your config says" } else { "I had assumed" };
+    let advice = match tokens < given {
+        true => {
+            " I keep my requests within that. For longer conversations, start your server with a larger context \
+             window."
+        }
+        false => "",
+    };
+    format!("{provider} has a context window of {tokens} tokens; {thought} {given}.{advice}")
+}
