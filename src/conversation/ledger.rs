@@ -42,7 +42,8 @@ pub fn used(store: &Connection, midnight: DateTime<Utc>) -> rusqlite::Result<Vec
 pub fn used_by_tasks(
     store: &Connection,
     kind: TaskKind,
-    (since, until): (DateTime<Utc>, DateTime<Utc>),
+    since: DateTime<Utc>,
+    until: DateTime<Utc>,
 ) -> rusqlite::Result<u64> {
     store
         .prepare_cached(

@@ -352,7 +352,7 @@ impl HeartbeatControl {
             .services
             .bus
             .store
-            .read(move |store| ledger::used_by_tasks(store, TaskKind::Heartbeat, (since, now)))
+            .read(move |store| ledger::used_by_tasks(store, TaskKind::Heartbeat, since, now))
             .await?;
         Ok(self.config.tokens_max.saturating_sub(used))
     }
