@@ -4,6 +4,7 @@
 mod approvals;
 mod aside;
 mod asks;
+mod away;
 mod backlog;
 mod command;
 mod failing;
@@ -49,6 +50,7 @@ use crate::types::origin::Origin;
 use crate::types::session::{QueueMode, Session};
 use aside::Asides;
 use asks::Asks;
+use away::Away;
 use backlog::{Backlog, Person};
 use failing::{Failing, Item};
 use fairness::Claim;
@@ -97,6 +99,7 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
         is_up_to_date: false,
         asides: Asides::default(),
         failing: Failing::default(),
+        away: Away::default(),
     };
     while !stop.is_cancelled() {
         woken.mark_unchanged();
@@ -141,6 +144,7 @@ struct Agent {
     is_up_to_date: bool,
     asides: Asides,
     failing: Failing,
+    away: Away,
 }
 
 /// The loop's state of a running turn.
@@ -192,8 +196,9 @@ impl Agent {
             }
         };
         self.hear_changed().await;
+        self.look_after_waits().await;
         self.begin_turns().await;
-        let again = [next_expiry, self.backlog.next_look(), self.failing.next()];
+        let again = [next_expiry, self.backlog.next_look(), self.failing.next(), self.away.next()];
         Ok(again.into_iter().flatten().min())
     }
 
@@ -208,9 +213,15 @@ impl Agent {
         let stop = CancellationToken::new();
         let rows: Vec<_> = match &begin {
             Begin::New(rows) => rows.iter().map(|row| row.id).collect(),
-            Begin::Resume(_) => Vec::new(),
+            Begin::Resume(..) => Vec::new(),
         };
-        let given = rows.last().copied().unwrap_or(RowId(0));
+        let mut given = rows.last().copied().unwrap_or(RowId(0));
+        if let Begin::Resume(_, joins) = &begin
+            && let Some(last) = joins.last().map(|row| row.id)
+            && steer.try_send(joins.clone()).is_ok()
+        {
+            given = last;
+        }
         let session = self.idle.take(&origin);
         let (draft, shown) = watch::channel(Draft::default());
         let ends = TaskEnds { steer: steered, stop: stop.clone(), draft };
@@ -245,6 +256,7 @@ impl Agent {
                 let Self { turns, config, .. } = self;
                 let scope = command::CommandScope { turns, config, busy, running };
                 command::obey(&scope, &control, other).await?;
+                self.try_again_at(&control.origin);
             }
         }
         self.services.bus.outbox.up();
@@ -367,7 +379,7 @@ async fn work(
     let feed = progress::Feed { draft: drafted, signs: shown_signs };
     let handles = TurnHandles { steer, draft, signs, quiet: Arc::clone(&quiet) };
     let turn = async {
-        let ended = turn::run(&turns, session, begin, handles).await;
+        let ended = Box::pin(turn::run(&turns, session, begin, handles)).await;
         if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {
             // Waits here, not in the loop, which others need.
             sleep(STORE_PAUSE).await;

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rusqlite::Connection;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,10 +35,10 @@ use crate::control::lines::BoundedLines;
 use crate::control::listing::Listing;
 use crate::control::send::{Parcel, SendOutcome};
 use crate::conversation::actions::Action;
-use crate::conversation::{ledger, transcript};
+use crate::conversation::{ledger, model_waits, transcript};
 use crate::replies;
 use crate::sandbox::CageState;
-use crate::store::{StoreError, Sync};
+use crate::store::StoreError;
 use crate::tasks::heartbeat::Wish;
 use crate::tasks::schedule::{self, Wanted};
 use crate::tools::Lender;
@@ -146,6 +145,9 @@ pub struct Status {
     pub prompt_tokens: usize,
     pub turns_running: usize,
     pub waiting: usize,
+    /// Turns that wait for a model.
+    #[serde(default)]
+    pub awaiting_model: Option<model_waits::Waiting>,
     pub tokens_30_days: u64,
     pub channels: BTreeMap<String, ChannelStatus>,
     /// MCP servers.
@@ -292,9 +294,10 @@ async fn status(server: &ControlServer) -> Result<Status, StoreError> {
             |name| Ok((outbox::count_pending(store, name)?, outbox::failing(store, name)?));
         let pending: rusqlite::Result<Vec<_>> = names.iter().map(pending).collect();
         let waiting = journal::places(store)?.len();
-        Ok((transcript::count_running(store)?, waiting, used, pending?))
+        let awaiting_model = model_waits::waiting(store)?;
+        Ok((transcript::count_running(store)?, waiting, awaiting_model, used, pending?))
     });
-    let (turns_running, waiting, used, pending) = counted.await?;
+    let (turns_running, waiting, awaiting_model, used, pending) = counted.await?;
     let channels = server.links.iter().zip(pending).map(|((name, link), (pending, failing))| {
         (name.to_string(), channel_status(link.state(), pending, failing))
     });
@@ -317,6 +320,7 @@ async fn status(server: &ControlServer) -> Result<Status, StoreError> {
         prompt_tokens: prompt_tokens(turns).await,
         turns_running,
         waiting,
+        awaiting_model,
         tokens_30_days: used.input + used.output,
         channels: channels.collect(),
         mcp: mcp.collect(),

@@ -18,3 +18,4 @@ pub mod ledger;
 pub mod actions;
 pub mod history;
 pub mod transcript;
+pub mod model_waits;

@@ -235,6 +235,7 @@ impl Daemon {
                 finish: plan.agent.finish,
                 steps_max: plan.agent.steps_max,
                 subagent_steps_max: plan.agent.subagent_steps_max,
+                wait_for_model: plan.agent.wait_for_model,
                 asking: plan.agent.asking.clone(),
             },
             tools: plan.tools.clone(),

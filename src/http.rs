@@ -12,7 +12,7 @@ use url::{Host, Url};
 /// that server alone.
 pub fn client(url: &Url, connect: Duration) -> ClientBuilder {
     let builder = Client::builder().redirect(redirect::Policy::none()).connect_timeout(connect);
-    if is_loopback(url) { builder.no_proxy() } else { builder }
+    if is_local(url) { builder.no_proxy() } else { builder }
 }
 
 /// Returns true if `url` is on this machine.
@@ -21,6 +21,25 @@ pub fn is_loopback(url: &Url) -> bool {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),
         Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
+/// Endings of names that only a local network knows (RFC 6762, RFC 8375, and what ICANN keeps for this use).
+const LOCAL_NAMES: [&str; 4] = [".local", ".lan", ".internal", ".home.arpa"];
+
+/// Returns true if `url` is on this machine or on a local network: a private or link-local address, or a name that
+/// no public server has.
+pub fn is_local(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        Some(Host::Ipv6(ip)) => {
+            ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local()
+        }
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            !name.contains('.') || LOCAL_NAMES.iter().any(|ending| name.ends_with(ending))
+        }
         None => false,
     }
 }

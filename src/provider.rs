@@ -3,6 +3,8 @@
 //! providers around providers; they are in their own files.
 
 pub mod anthropic;
+pub mod completion;
+pub mod echo;
 pub mod fallback;
 pub mod fault;
 pub mod http;
@@ -11,6 +13,7 @@ pub mod names;
 pub mod offered;
 pub mod openai;
 pub mod rehearsal;
+pub mod repetition;
 pub mod retry;
 mod room;
 mod sight;
@@ -28,6 +31,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use completion::{Completion, Delta, StopReason, ToolCall, Usage};
 pub use http::HttpTimeouts;
 pub use models::Models;
 pub use room::{default_context, is_vendor, tokens};
@@ -39,6 +43,11 @@ use crate::secret::Secret;
 pub use crate::types::session::Effort;
 use crate::types::session::{Call, Ending, Image, Step, Thinking, Turn};
 use crate::types::words::words;
+
+/// The answers of a server of one's own have a quarter of its context, within these bounds in tokens.
+const OWN_ANSWER_PART: u32 = 4;
+const OWN_ANSWER_MIN: u32 = 1_024;
+const OWN_ANSWER_MAX: u32 = 8_192;
 
 /// One `[providers.NAME]` section.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +67,25 @@ pub struct Config {
     pub tools: Tools,
     /// Whether the model sees pictures.
     pub images: bool,
+    pub patience: Patience,
+}
+
+/// How long a provider is waited for, where its section says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// From the request to the first byte of the answer.
+    pub first_byte: Option<Duration>,
+    /// Between two bytes.
+    pub stall: Option<Duration>,
+}
+
+impl Config {
+    /// The longest answer to ask for, in tokens: on a server of one's own it is bounded, too.
+    pub fn answer_tokens_max(&self) -> Option<u32> {
+        let is_own = url::Url::parse(&self.base_url).is_ok_and(|url| crate::http::is_local(&url));
+        let own = (self.context / OWN_ANSWER_PART).clamp(OWN_ANSWER_MIN, OWN_ANSWER_MAX);
+        self.tokens_max.or(is_own.then_some(own))
+    }
 }
 
 /// How a model calls tools.
@@ -91,9 +119,20 @@ pub struct Request<'a> {
     /// Whether the model may call them now; they are told of in either case, for the cache.
     pub may_call: bool,
     pub effort: Effort,
+    pub attempts: Attempts,
     pub messages: Vec<PromptMessage<'a>>,
     /// What there is of the messages' pictures; the others are there in words only.
     pub pictures: &'a Pictures,
+}
+
+/// How often a provider is asked that cannot be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attempts {
+    /// As often as a person would wait for.
+    #[default]
+    Usual,
+    /// Once: it was away a moment ago, and whoever asks will ask again.
+    Once,
 }
 
 /// A tool as a model is told of it.
@@ -230,81 +269,21 @@ fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// One piece of a completion as it arrives.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Delta {
-    Text(String),
-    /// Reasoning for onlookers to read.
-    Thinking(String),
-    /// A whole block of reasoning, to be kept and passed back.
-    ThinkingBlock(Thinking),
-    /// A whole call; a provider joins the fragments.
-    Call(ToolCall),
-    Usage(Usage),
-    /// A line for the person: that another provider answers, say.
-    Note(String),
-    /// What came before, but for notes, is to be forgotten: the answer begins again.
-    Restart,
-    /// The last one; a stream that ends without it was cut.
-    End(StopReason),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolCall {
-    /// Never empty: a provider whose API gives none makes one up.
-    pub id: String,
-    pub name: String,
-    /// JSON as the model wrote it.
-    pub arguments: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopReason {
-    Done,
-    Calls,
-    /// The answer was cut at the model's limit.
-    MaxTokens,
-    Refused,
-}
-
-/// Tokens of one completion, as the provider counted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Usage {
-    /// All tokens of the prompt, cached ones included.
-    pub input: u64,
-    pub cached: u64,
-    pub output: u64,
-}
-
-impl Usage {
-    /// Adds the tokens of another completion.
-    pub fn add(&mut self, other: Self) {
-        self.input += other.input;
-        self.cached += other.cached;
-        self.output += other.output;
-    }
-}
-
-/// A finished completion.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Completion {
-    pub text: String,
-    pub thinking: Vec<Thinking>,
-    pub calls: Vec<ToolCall>,
-    pub usage: Usage,
-    pub note: Option<String>,
-    pub stop: Option<StopReason>,
-}
-
 /// Borrows the request, which retry and fallback may have to send again.
 pub type DeltaStream<'a> = BoxStream<'a, Result<Delta, ProviderError>>;
 
 /// Sorted by who acts next.
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
-    /// Try again, or another: rate limit, overload, 5xx, network, a stalled or cut stream.
+    /// Wait, try again, or try another: it cannot be reached, rate limit, overload, 5xx, no answer has begun.
     #[error("{reason}")]
     Busy { after: Option<Duration>, reason: String },
+    /// Try again, or another; waiting does not help: the answer was cut off, or cannot be read.
+    #[error("{0}")]
+    Broken(String),
+    /// Try another, or ask the person: the model fell silent in the middle of its answer.
+    #[error("{0}")]
+    Stalled(String),
     /// The agent shortens the prompt.
     #[error("the conversation is too long for the model")]
     TooLong,
@@ -320,7 +299,7 @@ impl ProviderError {
 
     /// The stream ended before its end.
     fn cut() -> Self {
-        Self::busy("the answer was cut off in the middle")
+        Self::Broken("the answer was cut off in the middle".to_owned())
     }
 }
 
@@ -359,14 +338,15 @@ pub trait Provider: Send + Sync + 'static {
 /// # Errors
 /// The base URL or the key cannot be used at all.
 pub fn connect(name: &str, config: &Config) -> anyhow::Result<Arc<dyn Provider>> {
-    let limits = HttpTimeouts::of(&config.base_url);
+    let limits = HttpTimeouts::for_provider(config);
     let bare: Arc<dyn Provider> = match config.kind {
         ProviderKind::Anthropic => Arc::new(anthropic::Anthropic::new(name, config, limits)?),
         ProviderKind::OpenAi => Arc::new(openai::OpenAi::new(name, config, limits)?),
         ProviderKind::Rehearsal => return Ok(Arc::new(rehearsal::Rehearsal)),
     };
     let reading = Arc::new(text_tools::TextTools::new(bare, config.tools));
-    Ok(Arc::new(retry::Retry::new(reading, retry::RetryOptions::default())))
+    let watched = Arc::new(repetition::Unrepeated::new(Arc::new(echo::Unechoed::new(reading))));
+    Ok(Arc::new(retry::Retry::new(watched, retry::RetryOptions::default())))
 }
 
 /// Providers as one: the first answers, the others are its fallbacks in this order.

@@ -221,9 +221,16 @@ pub fn doing(tool: &str, arguments: &str) -> String {
     if shown.is_empty() { format!("⚙ {tool}") } else { format!("⚙ {tool} `{shown}{more}`") }
 }
 
+pub const REPEATED: &str =
+    "(The model repeated the same words again and again, so I cut the repetition.)";
 pub const CUT_SHORT: &str =
     "(My answer was cut off at the model's output limit. Ask me for the rest.)";
 pub const TOO_LONG: &str = "Our conversation is too long for the model now. Use /new to start a new one. I can still search this one.";
+/// What is shown while nothing has come of an answer.
+pub fn reading_prompt(seconds: u64) -> String {
+    format!("⚙ the model is reading a long prompt, {seconds} s…")
+}
+
 /// What is shown while a turn waits for a summary.
 pub const COMPACTING: &str = "⚙ summarising our earlier messages";
 pub const GAVE_UP: &str = "I tried this three times and was interrupted each time, so I stopped. Please try rephrasing it.";
@@ -240,6 +247,31 @@ pub fn model_unavailable(reason: &str) -> String {
     let reason = as_is(reason);
     format!(
         "I can't reach a model: {reason}. Your message is saved in our conversation. Please ask me again later."
+    )
+}
+
+/// What people are told once while their turn waits for a model.
+pub const MODEL_AWAY: &str = "I can't reach the model; I'll answer when it's back.";
+
+/// The same, to the owner.
+pub fn model_away_because(reason: &str) -> String {
+    format!("{MODEL_AWAY} (/stop ends the wait; the reason: {})", as_is(reason))
+}
+
+/// A wait for a model is over. `since` is when it began, by the owner's clock.
+pub fn model_stayed_away(since: &str, reason: &str) -> String {
+    format!(
+        "I have waited for the model since {since} and still can't reach it, so I have stopped waiting: {}. Your \
+         message is kept in our conversation; ask me again once it is back.",
+        as_is(reason)
+    )
+}
+
+/// The model began an answer and did not bring it to its end.
+pub fn model_broke_off(reason: &str) -> String {
+    let reason = as_is(reason);
+    format!(
+        "The model did not finish its answer: {reason}. Your message is kept in our conversation; ask me again."
     )
 }
 

@@ -2,6 +2,7 @@
 //! person and the address in [`ToolContext`]; a model can never set them.
 
 pub mod ask;
+mod arguments;
 mod caller;
 pub mod delegate;
 pub mod files;
@@ -360,8 +361,11 @@ fn shorten(schema: &mut Value) {
 
 fn parse<T: Tool>(arguments: &str) -> Result<T::Args, String> {
     let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-    without_nulls(arguments)
-        .map_err(|error| format!("The arguments of {} are wrong: {error}.", T::SPEC.name))
+    without_nulls(arguments).map_err(|error| {
+        let schema = schemars::schema_for!(T::Args).to_value();
+        let fault = arguments::fault(arguments, &schema, &error);
+        format!("The arguments of {} are wrong: {fault}.", T::SPEC.name)
+    })
 }
 
 /// Parses arguments. Models write omitted ones as `null`.

@@ -18,7 +18,7 @@ use crate::bus::journal::{Fate, Waiting};
 use crate::bus::outbox;
 use crate::conversation::transcript;
 use crate::people::Role;
-use crate::provider::{self, Completion, Pictures, ProviderError, Request, StopReason};
+use crate::provider::{self, Attempts, Completion, Pictures, ProviderError, Request, StopReason};
 use crate::replies;
 use crate::services::{Services, load, role_of};
 use crate::store::{StoreError, Sync};
@@ -210,6 +210,7 @@ async fn ask(
         tools: &base.tools,
         may_call: false,
         effort: session.settings.effort,
+        attempts: Attempts::Usual,
         messages: provider::messages_after(summary.as_deref(), &session.turns),
         pictures: &pictures,
     };

@@ -21,7 +21,7 @@ use crate::types::session::TurnId;
 /// The tables whose rows it consists of.
 pub(super) const TABLES: &[&str] = &[INBOUND, TURNS, ASKS];
 const INBOUND: &str = "inbound";
-const TURNS: &str = "turns";
+pub(super) const TURNS: &str = "turns";
 const ASKS: &str = "asks";
 
 /// A person on a channel, who has a turn or waits for one.
@@ -59,6 +59,8 @@ struct Place {
     questions: BTreeMap<AskId, Ask>,
     /// A task works here.
     busy: bool,
+    /// A suspended turn that may try again, as the model that it waits for may be back.
+    released: Option<TurnId>,
     /// The messages are incomplete until something changes.
     held_up: bool,
     since: Option<Since>,
@@ -98,6 +100,11 @@ impl Found {
             Err(unreadable) => self.unreadable.push(unreadable),
         }
         Ok(())
+    }
+
+    /// The turns that have not ended.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = &Unfinished> {
+        self.turns.iter().map(|(turn, _)| turn)
     }
 
     /// Keeps only the served origins.
@@ -291,7 +298,8 @@ impl Backlog {
 
     /// Notes that a turn works for an origin.
     pub(super) fn began(&mut self, at: &Origin) {
-        self.places.entry(at.clone()).or_default().busy = true;
+        let place = self.places.entry(at.clone()).or_default();
+        (place.busy, place.released) = (true, None);
         self.line_up(at);
     }
 
@@ -300,6 +308,19 @@ impl Backlog {
             place.busy = false;
         }
         self.touch(at);
+    }
+
+    /// Lets a suspended turn of an origin try again, or none.
+    pub(super) fn release(&mut self, at: &Origin, turn: Option<TurnId>) {
+        if let Some(place) = self.places.get_mut(at) {
+            place.released = turn;
+        }
+        self.line_up(at);
+    }
+
+    /// Returns true if a suspended turn of an origin may try again and has not begun to.
+    pub(super) fn is_released(&self, at: &Origin) -> bool {
+        self.places.get(at).is_some_and(|place| place.released.is_some())
     }
 
     /// Notes that no turn can begin with the waiting messages until something changes.
@@ -317,7 +338,8 @@ impl Place {
     }
 
     fn cut_off(&self) -> Option<&(Unfinished, Claim<Person>)> {
-        self.turns.values().find(|(turn, _)| !self.busy && !turn.parked)
+        let may_go = |turn: &Unfinished| !turn.parked || self.released == Some(turn.turn);
+        self.turns.values().find(|(turn, _)| !self.busy && may_go(turn))
     }
 
     /// Returns since when a turn waits here, and for whom. None if none can begin. The next person in a

@@ -21,7 +21,6 @@ use crate::tasks::subagents;
 use crate::turn::commits;
 use crate::turn::services::TurnServices;
 use crate::types::commands::{self, CommandId, Mistyped};
-use crate::types::session::{Effort, QueueMode};
 
 /// Default and maximum number of actions in `/actions`: a message on most platforms.
 const ACTIONS_SHOWN: usize = 10;

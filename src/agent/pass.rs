@@ -57,6 +57,8 @@ impl Agent {
         found.retain(|at| self.serves(at));
         look.unreadable_turns = std::mem::take(&mut found.unreadable);
         let stopped = std::mem::take(&mut found.stopped);
+        let ended = stopped.iter().map(|(turn, _)| *turn).collect();
+        self.away.update(changed.as_ref(), found.unfinished(), &ended);
         match changed {
             Some(changed) => self.backlog.update(&changed, found),
             None => {
@@ -140,7 +142,8 @@ impl Agent {
     ) -> Result<(), StoreError> {
         if let Some(turn) = self.backlog.cut_off(origin).cloned() {
             let sender = turn.sender.clone();
-            self.start(origin.clone(), sender, claim, Begin::Resume(turn));
+            let joins = self.joins(&turn).await?;
+            self.start(origin.clone(), sender, claim, Begin::Resume(Box::new(turn), joins));
             // It first gets the messages that were sent since it was interrupted.
             return self.hear(origin).await;
         }

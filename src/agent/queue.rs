@@ -9,6 +9,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::agent::Agent;
 use crate::bus::journal::{self, RowId, Span, Waiting};
 use crate::conversation::settings::settings_for;
+use crate::conversation::transcript::Unfinished;
 use crate::store::StoreError;
 use crate::turn::commits;
 use crate::types::message::SenderId;
@@ -106,6 +107,30 @@ impl Agent {
         }
         // More messages may wait than are handed over at once.
         Ok((last < newest).then_some(Duration::ZERO))
+    }
+
+    /// What its person has said while a turn waited for a model, if their conversation wishes that it joins the turn.
+    pub(super) async fn joins(&self, turn: &Unfinished) -> Result<Vec<Waiting>, StoreError> {
+        let Some(newest) = self.backlog.newest(&turn.origin).filter(|_| turn.model_wait.is_some())
+        else {
+            return Ok(Vec::new());
+        };
+        let (at, sender) = (turn.origin.clone(), turn.sender.id.clone());
+        let look = move |store: &_| {
+            let mode = settings_for(store, &at)?.queue;
+            let rows = Span { after: RowId(0), until: newest };
+            Ok((mode, journal::next(store, &at, rows, Some(&sender))?))
+        };
+        let (mode, rows) = self.read(look).await?;
+        let joins = mode.unwrap_or(self.config.queue) == QueueMode::Steer;
+        let is_apart = |first: &Waiting| self.failing.is_apart(&turn.origin, first.id);
+        if !joins || rows.first().is_some_and(is_apart) {
+            return Ok(Vec::new());
+        }
+        match self.parts_to_come(&rows).await? {
+            Parts::None => Ok(rows),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Returns the further parts of the last row's message that may follow: more of an album, or of a long paste.

@@ -6,6 +6,7 @@ use chrono::{Duration, Utc};
 
 use crate::agent::command::CommandScope;
 use crate::bus::journal::Waiting;
+use crate::conversation::model_waits;
 use crate::conversation::settings::settings_at;
 use crate::conversation::transcript;
 use crate::people::Role;
@@ -41,9 +42,14 @@ pub(super) async fn status(
     let month_ago = Utc::now() - Duration::days(30);
     let here = at.clone();
     let look = move |store: &_| {
-        Ok((transcript::used_since(store, month_ago)?, settings_at(store, &here)?))
+        let used = transcript::used_since(store, month_ago)?;
+        Ok((used, settings_at(store, &here)?, model_waits::waiting(store)?))
     };
-    let (used, settings) = services.bus.store.read(look).await?;
+    let (used, settings, awaiting) = services.bus.store.read(look).await?;
+    let awaiting = awaiting.map(|it| {
+        let since = it.since.with_timezone(&services.zone).format("%Y-%m-%d %H:%M");
+        (it.turns, since.to_string())
+    });
     let provider = turns.models.for_settings(&settings);
     let (size, described) = prompt_size(turns, &at, role, place).await?;
     let caller = Caller::Conversation(turns.config.finish);
@@ -66,6 +72,7 @@ pub(super) async fn status(
         queue: settings.queue.map(QueueMode::as_str),
         busy_here: busy,
         turns: running,
+        awaiting,
         tools: (offered, described),
         skills,
         lenders,

@@ -7,6 +7,7 @@ use chrono::Utc;
 
 use crate::bus::outbox::FailingDeliveries;
 use crate::control::{ChannelStatus, Status};
+use crate::replies;
 use crate::types::event::Happening;
 
 pub(super) fn line(text: &str) {
@@ -46,6 +47,11 @@ pub(super) fn status(status: &Status) -> String {
         status.waiting,
         status.tokens_30_days,
     );
+    if let Some(awaiting) = &status.awaiting_model {
+        let since = awaiting.since.format("%Y-%m-%d %H:%M UTC").to_string();
+        text += &replies::turns_await_model(awaiting.turns, &since);
+        text.push('\n');
+    }
     for (name, channel) in &status.channels {
         let _ = writeln!(text, "channel {name}: {}", channel_line(channel));
     }

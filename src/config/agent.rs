@@ -1,5 +1,7 @@
 //! `[agent]` and `[asking]`: the agent as a whole, and the calls that people must approve.
 
+use std::time::Duration;
+
 use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,10 +13,16 @@ use crate::tasks::schedule;
 use crate::types::session::{Finish, QueueMode};
 
 use super::reading::Source;
-use super::values::{At, Text, Within, Zone};
+use super::values::{At, LengthOrOff, Text, Within, Zone};
 
 /// A week; the conversation waits meanwhile.
 const MINUTES_MOST: u32 = 7 * 24 * 60;
+
+/// A week: whoever asked has forgotten it by then.
+const WAIT_SECONDS_MOST: u64 = 7 * 24 * 3600;
+
+/// A night, and a machine that is repaired in the morning.
+const WAIT_FOR_MODEL: Duration = Duration::from_secs(12 * 3600);
 
 /// Settings of the agent.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -41,6 +49,12 @@ pub(super) struct AgentSection {
     /// (messages wait and get one answer) | interrupt (the turn ends, and the new message is
     /// answered). /queue changes it for one chat.
     queue: QueueMode,
+    /// How long an answer waits for a model that cannot be reached, is overloaded or refuses for too many
+    /// requests, once all fallbacks have failed: a number with s, m, h or d, up to 7d. The turn is
+    /// suspended and goes on by itself when the model is back; /stop ends that. A run of a repeated job
+    /// or of the heartbeat waits at most until its next time. 0 or "off": people are told at once.
+    #[schemars(with = "String", extend("default" = "12h"))]
+    wait_for_model: Option<LengthOrOff<1, WAIT_SECONDS_MOST>>,
     /// The end of a turn: answer (a text without tool calls, which is the answer) | explicit (only
     /// the calls task_completion and converse; a text alone counts as thinking, and the model is
     /// reminded, at most three times). explicit suits models that announce an action instead of
@@ -92,6 +106,8 @@ pub struct AgentConfig {
     pub subagent_steps_max: usize,
     /// Turns that run at a time.
     pub turns_max: usize,
+    /// How long a turn waits for a model that cannot be reached; none: not at all.
+    pub wait_for_model: Option<Duration>,
     /// Messages that wait in one chat; what comes beyond is refused in words.
     pub waiting_max: usize,
     /// What becomes of what is said meanwhile, where nobody chose otherwise.
@@ -127,6 +143,7 @@ impl AgentSection {
             steps_max: self.steps_max.count(),
             subagent_steps_max: self.subagent_steps_max.count(),
             turns_max: self.turns_max.count(),
+            wait_for_model: self.wait_for_model.map_or(Some(WAIT_FOR_MODEL), |wait| wait.0),
             waiting_max: self.waiting_max.count(),
             queue: self.queue,
             timezone: self.timezone.as_ref().map(|zone| zone.0.0),

@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::provider::ProviderKind::{Anthropic, OpenAi, Rehearsal};
-use crate::provider::{self, ProviderKind, Tools};
+use crate::provider::{self, Patience, ProviderKind, Tools};
 use crate::secret::Secret;
 
 use super::keys::Limited;
 use super::reading::{Section, Source};
-use super::values::{At, Text, Url, Within};
+use super::values::{At, Flag, Length, ModelUrl, Text, Within};
 use crate::config::secrets::{self, Written};
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
@@ -26,6 +26,9 @@ const TOKENS_MAX_MOST: u32 = 1_000_000;
 /// The least with which there is room for the prompt itself, and more than any model has.
 const CONTEXT_LEAST: u32 = 2_048;
 const CONTEXT_MOST: u32 = 20_000_000;
+
+/// A day; what is slower answers nobody.
+const FIRST_BYTE_SECONDS_MOST: u64 = 24 * 3600;
 
 /// A named config that was read; `None` for one with faults, whose name still exists.
 pub(super) type Providers = Vec<(String, Option<provider::Config>)>;
@@ -44,11 +47,15 @@ pub(super) struct ProviderSection {
     model: Option<String>,
     /// A secret: the API key. Only the vendors' own endpoints require it.
     api_key: Option<At<Written>>,
-    /// The endpoint. http:// is allowed for this machine only. Default: https://api.anthropic.com or
-    /// https://api.openai.com/v1, by type.
-    base_url: Option<Text<Url>>,
-    /// The maximum length of an answer in tokens, including reasoning. Default: 16384 at
-    /// api.anthropic.com and api.openai.com; elsewhere the server decides.
+    /// The endpoint. http:// is allowed for this machine and for local networks: private and
+    /// link-local addresses, names without a dot, and those that end in .local, .lan, .internal or
+    /// .home.arpa. Default: https://api.anthropic.com or https://api.openai.com/v1, by type.
+    base_url: Option<At<Text<ModelUrl>>>,
+    /// If true, http:// is allowed for any address. All that is said goes there unencrypted.
+    allow_http: Flag<false>,
+    /// The longest answer to ask for, in tokens, its reasoning included. Default: 16384 at
+    /// api.anthropic.com and api.openai.com; on this machine and local networks a quarter of
+    /// `context`, at least 1024 and at most 8192; elsewhere the server decides.
     max_tokens: Option<Within<1, TOKENS_MAX_MOST>>,
     /// The model's context window, prompt and answer together, in tokens. A conversation is
     /// summarized before it is full; from 8192 down, the prompt is a short one. Default: your own
@@ -56,6 +63,13 @@ pub(super) struct ProviderSection {
     /// claude, gpt, o1 to o4 and gemini; others 128000 at the vendors' own addresses, and 32768
     /// elsewhere. What is set here is not asked for; a refusal that names less still counts.
     context: Option<Within<CONTEXT_LEAST, CONTEXT_MOST>>,
+    /// How long the first word of an answer is waited for: a number with s, m or h. A model on a small
+    /// board reads a long prompt for minutes; people see meanwhile for how long. Default: 15m on this
+    /// machine and local networks, 90s elsewhere.
+    first_byte: Option<Text<Length<1, FIRST_BYTE_SECONDS_MOST>>>,
+    /// How long a model may be silent in the middle of an answer, which is then reported. Default: 5m
+    /// on this machine and local networks, 60s elsewhere.
+    stall: Option<Text<Length<1, FIRST_BYTE_SECONDS_MOST>>>,
     /// The format of tool calls: native | text (for a model or server without tool support: the
     /// prompt describes the tools, and the model writes its calls as text).
     tools: Tools,
@@ -65,7 +79,18 @@ pub(super) struct ProviderSection {
 }
 
 const LIMITED: Limited = &[(
-    &["model", "api_key", "base_url", "max_tokens", "context", "tools", "images"],
+    &[
+        "model",
+        "api_key",
+        "base_url",
+        "allow_http",
+        "max_tokens",
+        "context",
+        "first_byte",
+        "stall",
+        "tools",
+        "images",
+    ],
     &["anthropic", "openai"],
 )];
 
@@ -86,9 +111,9 @@ impl ProviderSection {
             return Some(rehearsal());
         }
         let wanted = "the model's name, as the vendor writes it";
+        let base_url = self.model_url(place);
         let model = place.require(self.model, "model", wanted);
-        let base_url = self.base_url.map(|url| url.0.0);
-        let base_url = place.or(base_url, "base_url", vendor_url.to_owned());
+        let base_url = base_url.and_then(|url| place.or(url, "base_url", vendor_url.to_owned()));
         let is_vendor = base_url.as_deref() == Some(vendor_url);
         let api_key = api_key(place, self.api_key.as_ref(), is_vendor.then_some(vendor_url));
         let (model, base_url, api_key) = (model?, base_url?, api_key?);
@@ -102,10 +127,36 @@ impl ProviderSection {
                 .context
                 .map_or_else(|| provider::default_context(&model, &base_url), |it| it.0),
             tools: self.tools,
+            patience: Patience {
+                first_byte: self.first_byte.map(|length| length.0.0),
+                stall: self.stall.map(|length| length.0.0),
+            },
             images: self.images.unwrap_or_else(|| sees_pictures(kind, &base_url)),
             model,
             base_url,
         })
+    }
+}
+
+impl ProviderSection {
+    /// The address as it is asked; the outer `None` if it may not be.
+    fn model_url(&self, place: &Section<'_, '_>) -> Option<Option<String>> {
+        let Some(written) = &self.base_url else { return Some(None) };
+        let ModelUrl { url, is_plain, is_local } = &written.value.0;
+        if *is_plain && !is_local && !self.allow_http.0 {
+            let words = "must begin with https://: http:// is for this machine and local networks (private addresses, \
+                         names such as ollama or box.lan); allow_http = true allows it all the same";
+            place.source.refuse(written, words);
+            return None;
+        }
+        let is_here = url::Url::parse(url).is_ok_and(|url| crate::http::is_loopback(&url));
+        if *is_plain && !is_here && self.api_key.is_some() {
+            place.source.note(format!(
+                "{}: the key is sent unencrypted to {url}: whoever listens on that network can read it",
+                place.title()
+            ));
+        }
+        Some(Some(url.clone()))
     }
 }
 
@@ -137,6 +188,7 @@ fn rehearsal() -> provider::Config {
         context_is_set: true,
         tools: Tools::Native,
         images: false,
+        patience: Patience::default(),
     }
 }
 
@@ -201,6 +253,7 @@ pub(super) fn of_environment(source: &Source<'_>) -> Providers {
                     context_is_set: false,
                     tools: Tools::Native,
                     images: sees_pictures(known.kind, known.base_url),
+                    patience: Patience::default(),
                 });
             (known.name.to_owned(), config)
         })

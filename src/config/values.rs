@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::http::is_loopback;
+use crate::http::{is_local, is_loopback};
 use crate::tasks::schedule;
 
 use super::hints::hint;
@@ -175,6 +175,110 @@ impl FromStr for Url {
             "http" if is_loopback(&url) => Ok(Self(url.as_str().trim_end_matches('/').to_owned())),
             "http" => Err("must begin with https://; http:// is for this machine only (127.0.0.1)"),
             _ => Err("must begin with https://"),
+        }
+    }
+}
+
+/// The address of a model API. Without a slash at the end, and without the path of a single call.
+pub(super) struct ModelUrl {
+    pub(super) url: String,
+    /// It is asked unencrypted.
+    pub(super) is_plain: bool,
+    /// It is on this machine or a local network.
+    pub(super) is_local: bool,
+}
+
+/// Paths of single calls, which people copy from examples.
+const CALLS: [&str; 3] = ["/chat/completions", "/v1/messages", "/messages"];
+
+impl FromStr for ModelUrl {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let url = url::Url::parse(text);
+        let url = url.map_err(|_| "must be an address that begins with https:// or http://")?;
+        match url.scheme() {
+            "https" | "http" if !url.username().is_empty() || url.password().is_some() => {
+                Err("must not contain a user name or password")
+            }
+            "https" | "http" if url.query().is_some() || url.fragment().is_some() => {
+                Err("must end with its path: no ? or #")
+            }
+            scheme @ ("https" | "http") => {
+                let (is_plain, is_local) = (scheme == "http", is_local(&url));
+                let url = url.as_str().trim_end_matches('/');
+                let base = CALLS.iter().find_map(|call| url.strip_suffix(call)).unwrap_or(url);
+                Ok(Self { url: base.trim_end_matches('/').to_owned(), is_plain, is_local })
+            }
+            _ => Err("must begin with https:// or http://"),
+        }
+    }
+}
+
+/// A length of time, such as "90s", "30m", "12h" or "2d", within bounds in seconds.
+#[derive(Clone, Copy)]
+pub(super) struct Length<const LEAST: u64, const MOST: u64>(pub(super) Duration);
+
+impl<const LEAST: u64, const MOST: u64> FromStr for Length<LEAST, MOST> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wanted =
+            || "must be a length of time, such as \"90s\", \"30m\", \"12h\" or \"2d\"".to_owned();
+        let end = text.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        let unit = UNITS.iter().find(|(name, _)| *name == unit.trim()).map(|(_, seconds)| *seconds);
+        let (Ok(number), Some(unit)) = (number.parse::<u32>(), unit) else { return Err(wanted()) };
+        let seconds = u64::from(number) * unit;
+        match (LEAST..=MOST).contains(&seconds) {
+            true => Ok(Self(Duration::from_secs(seconds))),
+            false => Err(format!("must be from {} to {}", shown(LEAST), shown(MOST))),
+        }
+    }
+}
+
+/// The units of lengths, in seconds, the longest first.
+const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+
+/// A length of time as it is written in the config.
+pub(super) fn shown(seconds: u64) -> String {
+    let fits = UNITS.iter().find(|(_, unit)| seconds >= *unit && seconds.is_multiple_of(*unit));
+    fits.map_or_else(|| "0".to_owned(), |(name, unit)| format!("{}{name}", seconds / unit))
+}
+
+/// A length of time, or 0 or "off" for none.
+#[derive(Clone, Copy)]
+pub(super) struct LengthOrOff<const LEAST: u64, const MOST: u64>(pub(super) Option<Duration>);
+
+impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for LengthOrOff<LEAST, MOST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LengthVisitor::<LEAST, MOST>)
+    }
+}
+
+struct LengthVisitor<const LEAST: u64, const MOST: u64>;
+
+impl<const LEAST: u64, const MOST: u64> Visitor<'_> for LengthVisitor<LEAST, MOST> {
+    type Value = LengthOrOff<LEAST, MOST>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a length of time, such as \"30m\" or \"12h\", or \"off\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        match text.trim() {
+            "0" | "off" => Ok(LengthOrOff(None)),
+            text => {
+                let length: Length<LEAST, MOST> = text.parse().map_err(E::custom)?;
+                Ok(LengthOrOff(Some(length.0)))
+            }
+        }
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
+        match number {
+            0 => Ok(LengthOrOff(None)),
+            _ => Err(E::custom("needs a unit, such as \"30m\" or \"12h\"")),
         }
     }
 }

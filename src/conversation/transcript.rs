@@ -23,11 +23,11 @@ use unreadable::turn_of;
 pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, keep_turn};
 
 use crate::bus::journal::{self, origin_params, read_origin};
-use crate::conversation::asks;
 use crate::conversation::sessions::open_for;
 use crate::conversation::settings;
 use crate::conversation::shorten;
 use crate::conversation::sources;
+use crate::conversation::{asks, model_waits::ModelWait};
 use crate::provider::Usage;
 use crate::replies;
 use crate::store::{Json, Legible, Time};
@@ -46,8 +46,10 @@ pub(crate) struct Unfinished {
     pub(crate) draft: Option<MessageId>,
     /// Nobody asked for it, and nobody hears how it ends.
     pub(crate) silent: bool,
-    /// Somebody was asked, and it waits.
+    /// It has no task: it waits for a person, a subagent or a model.
     pub(crate) parked: bool,
+    /// A model could not be reached, and has not answered since.
+    pub(crate) model_wait: Option<ModelWait>,
 }
 
 /// The open session of an origin, with the turns that the model still sees.
@@ -180,7 +182,7 @@ pub(crate) type ReadTurn = Result<Unfinished, UnreadableTurn>;
 
 const UNFINISHED: &str =
     "SELECT s.channel, s.chat, s.thread, t.id, t.sender, t.reply_to, t.attempts, t.draft,
-     t.silent, t.parked
+     t.silent, t.parked, t.model_wait
      FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL";
 
 /// The turns that have not ended and can be read, oldest first.
@@ -302,7 +304,7 @@ pub(crate) fn runs(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
 
 pub(crate) fn attempt_again(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store
-        .prepare_cached("UPDATE turns SET attempts = attempts + 1 WHERE id = ?")?
+        .prepare_cached("UPDATE turns SET attempts = attempts + 1, parked = 0 WHERE id = ?")?
         .execute([turn])?;
     Ok(())
 }
@@ -333,7 +335,7 @@ pub(crate) fn forgive_attempt(store: &Connection, of: &[Origin]) -> rusqlite::Re
     left.map(|turn| turn.turn).try_for_each(|turn| forgive.execute([turn]).map(drop))
 }
 
-/// Writes a step down; the first one already stands there with what was heard.
+/// Writes a step down. The first one already stands there with what was heard; more of it may have joined.
 pub(crate) fn put_step(
     store: &Connection,
     turn: TurnId,
@@ -343,7 +345,7 @@ pub(crate) fn put_step(
     store
         .prepare_cached(
             "INSERT INTO steps (turn, seq, heard, sources, images, text, thinking) VALUES (?, ?, ?, ?, ?, ?, ?)
-             ON CONFLICT DO UPDATE SET text = excluded.text, thinking = excluded.thinking",
+             ON CONFLICT DO UPDATE SET heard = excluded.heard, sources = excluded.sources, images = excluded.images, text = excluded.text, thinking = excluded.thinking",
         )?
         .execute(params![
             turn,

@@ -139,12 +139,17 @@ impl FallbackAttempt<'_> {
         let reason = named.join("; ");
         let busy = failures.iter().filter_map(|error| match error {
             ProviderError::Busy { after, .. } => Some(after.unwrap_or(Duration::ZERO)),
+            ProviderError::Broken(_) | ProviderError::Stalled(_) => None,
             ProviderError::TooLong | ProviderError::Refused(_) => None,
         });
+        let broke = |error: &ProviderError| {
+            matches!(error, ProviderError::Broken(_) | ProviderError::Stalled(_))
+        };
         match busy.min() {
             Some(after) => {
                 ProviderError::Busy { after: Some(after).filter(|after| !after.is_zero()), reason }
             }
+            None if failures.iter().any(broke) => ProviderError::Broken(reason),
             None => ProviderError::Refused(reason),
         }
     }

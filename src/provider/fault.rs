@@ -103,6 +103,11 @@ impl ApiFault {
         if self.is_too_long() {
             return ProviderError::TooLong;
         }
+        // Groq's, with status 400; the next attempt may well be right.
+        if self.has_code("tool_use_failed") {
+            let what = "the model wrote a tool call that its server could not read";
+            return ProviderError::Broken(format!("{what}{}", self.quoted(key)));
+        }
         let (is_busy, what) = self.verdict();
         let reason = format!("{what}{}", self.quoted(key));
         if is_busy {
@@ -144,10 +149,6 @@ impl ApiFault {
             || self.message.to_lowercase().contains("credit balance")
         {
             return (REFUSED, "there is no credit left; check the account's billing");
-        }
-        // Groq's, with status 400; the next attempt may well be right.
-        if codes(&["tool_use_failed"]) {
-            return (BUSY, "the model wrote a tool call that its server could not read");
         }
         match self.status {
             Some(401) => (REFUSED, "the key was not accepted; check api_key"),

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
 use super::window::Window;
-use super::{ProviderError, offered};
+use super::{Config, ProviderError, offered};
 use crate::http::{self, Body, BodyEnd};
 use crate::provider::fault::{self, ApiFault};
 use crate::secret::Secret;
@@ -48,25 +48,44 @@ impl Default for HttpTimeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
-            begin: Duration::from_secs(300),
+            begin: REMOTE_BEGIN,
             stall: Duration::from_secs(60),
             whole: Duration::from_secs(30 * 60),
         }
     }
 }
 
+/// An 8B model on a small board reads a prompt of some thousand tokens for that long.
+const LOCAL_BEGIN: Duration = Duration::from_secs(15 * 60);
+
+/// A slow model writes a call for that long, which its server sends whole.
+const LOCAL_STALL: Duration = Duration::from_secs(300);
+
+/// A long answer at two tokens a second, and the prompt before it.
+const LOCAL_WHOLE: Duration = Duration::from_secs(90 * 60);
+
 /// A vendor's servers have begun by then, or another provider should be asked.
 const REMOTE_BEGIN: Duration = Duration::from_secs(90);
 
 impl HttpTimeouts {
-    /// The limits for the server that `base_url` names. One on this machine is mostly a slow one, which may be silent
-    /// as long as it writes a call.
+    /// The limits for the server that `base_url` names. One on this machine or network is mostly a slow one, which
+    /// reads a long prompt for minutes, and may be silent as long as it writes a call.
     pub fn of(base_url: &str) -> Self {
         let limits = Self::default();
         match Url::parse(base_url) {
-            Ok(url) if http::is_loopback(&url) => Self { stall: limits.begin, ..limits },
-            _ => Self { begin: REMOTE_BEGIN, ..limits },
+            Ok(url) if http::is_local(&url) => {
+                Self { begin: LOCAL_BEGIN, stall: LOCAL_STALL, whole: LOCAL_WHOLE, ..limits }
+            }
+            _ => limits,
         }
+    }
+
+    /// The limits of a config section, which may set some of them.
+    pub fn for_provider(config: &Config) -> Self {
+        let limits = Self::of(&config.base_url);
+        let begin = config.patience.first_byte.unwrap_or(limits.begin);
+        let stall = config.patience.stall.unwrap_or(limits.stall);
+        Self { begin, stall, whole: limits.whole.max(begin + stall), ..limits }
     }
 }
 
@@ -255,11 +274,11 @@ fn silent(limit: Duration) -> ProviderError {
 }
 
 fn stalled() -> ProviderError {
-    ProviderError::busy("the answer stalled")
+    ProviderError::Stalled("the answer stalled".to_owned())
 }
 
 fn cut_off(error: &reqwest::Error) -> ProviderError {
-    ProviderError::busy(format!("the answer was cut off: {}", root_cause(error)))
+    ProviderError::Broken(format!("the answer was cut off: {}", root_cause(error)))
 }
 
 /// An answer's bytes, each awaited no longer than the limits allow.

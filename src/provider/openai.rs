@@ -52,7 +52,7 @@ impl OpenAi {
         Ok(Self {
             name: full_name,
             model: config.model.clone(),
-            tokens_max: config.tokens_max,
+            tokens_max: config.answer_tokens_max(),
             images: config.images,
             window,
             dialect: HostDialect::of(&endpoint.url),

@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::{Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, begin};
+use super::{Attempts, Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, begin};
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Provider for Retry {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
-        let attempts = Attempts {
+        let attempts = RetryAttempts {
             retry: self,
             request,
             current: Some(begin(&*self.inner, request)),
@@ -81,7 +81,7 @@ impl Provider for Retry {
     }
 }
 
-struct Attempts<'a> {
+struct RetryAttempts<'a> {
     retry: &'a Retry,
     request: &'a Request<'a>,
     /// None once the answer is whole.
@@ -93,7 +93,7 @@ struct Attempts<'a> {
     waited: Duration,
 }
 
-impl Attempts<'_> {
+impl RetryAttempts<'_> {
     async fn next(&mut self) -> Result<Option<Delta>, ProviderError> {
         loop {
             let Some(current) = &mut self.current else { return Ok(None) };
@@ -105,36 +105,37 @@ impl Attempts<'_> {
                     }
                     return Ok(Some(delta));
                 }
-                Err(ProviderError::Busy { after, reason }) => {
-                    if self.begin_again(after, reason).await? {
+                Err(error @ (ProviderError::Busy { .. } | ProviderError::Broken(_))) => {
+                    if self.begin_again(error).await? {
                         return Ok(Some(Delta::Restart));
                     }
                 }
-                Err(error @ (ProviderError::TooLong | ProviderError::Refused(_))) => {
-                    return Err(error);
-                }
+                Err(error) => return Err(error),
             }
         }
     }
 
     /// Waits and begins the next attempt, or gives up at once. Returns whether something has to be
     /// taken back.
-    async fn begin_again(
-        &mut self,
-        after: Option<Duration>,
-        reason: String,
-    ) -> Result<bool, ProviderError> {
+    async fn begin_again(&mut self, error: ProviderError) -> Result<bool, ProviderError> {
         let options = &self.retry.options;
+        let after = match error {
+            ProviderError::Busy { .. } if self.request.attempts == Attempts::Once => {
+                return Err(error);
+            }
+            ProviderError::Busy { after, .. } => after,
+            _ => None,
+        };
         self.failed += 1;
         if !self.brought {
             self.waited += self.began.elapsed();
         }
         let pause = after.unwrap_or_else(|| jittered(options.pause, self.failed));
         if self.failed >= options.attempts_max || self.waited + pause > options.waiting_max {
-            return Err(ProviderError::Busy { after, reason });
+            return Err(error);
         }
         let provider = self.retry.inner.name();
-        warn!(%provider, %reason, ?pause, "A model call failed, will try again");
+        warn!(%provider, %error, ?pause, "A model call failed, will try again");
         // Lets go of the broken connection first.
         self.current = None;
         sleep(pause).await;

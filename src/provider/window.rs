@@ -166,7 +166,7 @@ pub fn refused_window(error: &Value, message: &str) -> Option<u32> {
     let tokens = field.or_else(|| {
         let message = message.to_lowercase();
         let after = |phrase: &&str| number_at(message.split_once(*phrase)?.1);
-        BEFORE_NUMBER.iter().find_map(|phrase| after(&phrase)).or_else(|| anthropics(&message))
+        BEFORE_NUMBER.iter().find_map(after).or_else(|| anthropics(&message))
     })?;
     u32::try_from(tokens).ok().filter(|tokens| *tokens >= TOKENS_LEAST)
 }

@@ -14,6 +14,8 @@ pub struct StatusShown<'a> {
     pub queue: Option<&'a str>,
     pub busy_here: bool,
     pub turns: usize,
+    /// The number of turns that wait for a model, and since when.
+    pub awaiting: Option<(usize, String)>,
     /// The tools that the model is offered here, and of them those that its prompt describes.
     pub tools: (usize, usize),
     pub skills: usize,
@@ -41,10 +43,19 @@ pub fn lender(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> Stri
     }
 }
 
+/// Turns that wait for a model, in `/status` and `peacrab status`.
+pub fn turns_await_model(turns: usize, since: &str) -> String {
+    let turns = if turns == 1 { "1 turn waits".to_owned() } else { format!("{turns} turns wait") };
+    format!("{turns} for the model since {since}.")
+}
+
 /// The answer to `/status`.
 pub fn status(status: &StatusShown<'_>) -> String {
     let StatusShown { provider, busy_here, turns, skills, tokens, context, uptime, .. } = status;
     let ((read, written), (used, room)) = (tokens, context);
+    let awaiting = status.awaiting.as_ref();
+    let awaiting = awaiting.map(|(turns, since)| turns_await_model(*turns, since) + "\n");
+    let awaiting = awaiting.unwrap_or_default();
     let mut here_only = String::new();
     if let Some(effort) = status.effort {
         let _ = write!(here_only, "\nThinking: {effort}");
@@ -71,7 +82,7 @@ pub fn status(status: &StatusShown<'_>) -> String {
     let error =
         error.map(|(ago, text)| format!("Last error, {} ago: {}\n", span(*ago), as_is(text)));
     format!(
-        "{here}. Turns running in all chats: {turns}.\nModel: {provider}{here_only}\nTools: {tools}; skills: {skills}\n{lent}\
+        "{here}. Turns running in all chats: {turns}.\n{awaiting}Model: {provider}{here_only}\nTools: {tools}; skills: {skills}\n{lent}\
          Context here: {about}{used} of {room} tokens ({by})\n\
          Tokens in the last 30 days: {read} read, {written} written\n{}\
          Version: {}, running for {}{}",

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-12.sql"),
     include_str!("schema-13.sql"),
     include_str!("schema-14.sql"),
+    include_str!("schema-15.sql"),
 ];
 
 /// Returns the version of a database that is up to date.

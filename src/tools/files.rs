@@ -212,7 +212,9 @@ impl Tool for ListFiles {
                 Some(path.map_err(|error| ToolError::TellModel(sentence(&error)))?)
             }
         };
-        cx.workspace.off_thread(move |workspace| list(workspace, path, depth, audience)).await
+        cx.workspace
+            .off_thread(move |workspace| list(workspace, path.as_ref(), depth, audience))
+            .await
     }
 }
 
@@ -353,11 +355,11 @@ fn page_text(bytes: &[u8], limit: u64, is_inside: bool) -> Option<(usize, &str)>
 
 fn list(
     workspace: &Workspace,
-    path: Option<WorkspacePath>,
+    path: Option<&WorkspacePath>,
     depth: u8,
     audience: Audience,
 ) -> Result<ToolOutput, ToolError> {
-    let folder = workspace.open_folder_for(path.as_ref(), audience)?;
+    let folder = workspace.open_folder_for(path, audience)?;
     let mut shown = ShownListing { audience, lines: Vec::new(), cut: false };
     shown.folder(&folder, depth, 0);
     let mut text = shown.lines.join("\n");

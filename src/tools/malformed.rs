@@ -34,6 +34,8 @@ impl Tool for Malformed {
 
     async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         let fault = if args.fault.is_empty() { "it cannot be read" } else { &args.fault };
-        Err(ToolError::TellModel(format!("Your call was not run: {fault}. Write it again.")))
+        Err(ToolError::TellModel(format!(
+            "Your call was not run: {fault}. Write it again, or answer in words."
+        )))
     }
 }

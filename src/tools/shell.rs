@@ -114,7 +114,7 @@ impl Tool for Exec {
     type Args = ExecArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: EXEC,
-        description: "Run a shell command, caged in the workspace.",
+        description: "Run a shell command in the sandbox.",
         role: Role::Admin,
         kind: Kind::Acts { idempotent: false },
         retries: false,
@@ -223,7 +223,7 @@ impl Tool for ProcessTool {
     type Args = ProcessArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "process",
-        description: "Look after background commands: poll is for new output.",
+        description: "Background commands; poll: new output.",
         role: Role::Admin,
         kind: Kind::Acts { idempotent: false },
         retries: false,

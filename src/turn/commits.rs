@@ -8,6 +8,7 @@ mod folding;
 mod guarded;
 mod jobs;
 mod stopping;
+mod waiting;
 
 use guarded::guarded;
 use rusqlite::Connection;
@@ -18,11 +19,12 @@ pub(crate) use delegated::awaits;
 pub(crate) use folding::{Folded, folded, folded_in_turn, frozen, not_folded, shortened, spent};
 pub use jobs::obey_order;
 pub(crate) use stopping::{StopKind, interrupted, stopped};
+pub(crate) use waiting::{Line, Suspension, waits_for_model};
 
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::bus::outbox;
 use crate::conversation::asks::{self, AskId};
-use crate::conversation::{proposals, transcript};
+use crate::conversation::{model_waits, proposals, transcript};
 use crate::provider::{Completion, ToolCall, Usage};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
@@ -128,6 +130,7 @@ impl Made {
             transcript::call_ended(store, *call, &Outcome::Skipped, &[])?;
         }
         transcript::put_step(store, turn, self.seq, &self.step())?;
+        model_waits::end(store, turn)?;
         transcript::enter_ledger(store, turn, &self.provider, self.completion.usage)
     }
 }

@@ -11,7 +11,8 @@ use crate::conversation::shorten;
 use crate::conversation::tokens::{self, turn_tokens};
 use crate::conversation::transcript::{Begins, mark_summarized};
 use crate::provider::{
-    Completion, Effort, Pictures, PromptMessage, Provider, ProviderError, Request, Usage, complete,
+    Attempts, Completion, Effort, Pictures, PromptMessage, Provider, ProviderError, Request, Usage,
+    complete,
 };
 use crate::types::session::{Ending, Session, SessionId, Step, Turn, TurnId};
 use crate::types::source::Source;
@@ -89,8 +90,8 @@ impl Job {
         let last = session.turns.last()?;
         let is_made =
             |step: &Step| !step.is_summarized && (!step.text.is_empty() || !step.calls.is_empty());
-        let made = last.steps.iter().enumerate().rev().filter(|(_, step)| is_made(step));
-        let (newest, _) = made.skip(whole).next()?;
+        let mut made = last.steps.iter().enumerate().rev().filter(|(_, step)| is_made(step));
+        let (newest, _) = made.nth(whole)?;
         let to = Begins { turn: last.id, step: newest + 1 };
         let mut turns: Vec<_> =
             session.turns.iter().filter(|turn| turn.id < last.id).cloned().collect();
@@ -228,13 +229,14 @@ async fn fold(
             tools: &[],
             may_call: false,
             effort: Effort::Default,
+            attempts: Attempts::Usual,
             messages: vec![PromptMessage::User { text, images: Vec::new() }],
             pictures: &Pictures::default(),
         };
         let asking = Box::pin(complete(summariser, &request, |_| {}));
-        let completion = timeout(PART_TIME_MAX, asking)
-            .await
-            .unwrap_or_else(|_| Err(ProviderError::busy("the summary took too long")))?;
+        let completion = timeout(PART_TIME_MAX, asking).await.unwrap_or_else(|_| {
+            Err(ProviderError::Stalled("the summary took too long".to_owned()))
+        })?;
         spent.input += completion.usage.input;
         spent.cached += completion.usage.cached;
         spent.output += completion.usage.output;

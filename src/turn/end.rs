@@ -3,6 +3,7 @@
 use chrono_tz::Tz;
 
 use crate::bus::journal::Fate;
+use crate::conversation::transcript::Unfinished;
 use crate::people::Role;
 use crate::provider::ProviderError;
 use crate::replies;
@@ -32,6 +33,19 @@ pub(crate) struct End {
 }
 
 impl End {
+    /// A turn that has no task ends without an answer, in these words.
+    pub(crate) fn failed(turn: &Unfinished, words: String, zone: Tz) -> Self {
+        Self {
+            ending: Ending::Failed,
+            fate: Fate::Refused,
+            words: Some(words),
+            reply_to: turn.reply_to.clone(),
+            over_draft: true,
+            zone,
+            ..Self::silent(&turn.origin)
+        }
+    }
+
     /// Nobody is told anything.
     pub(crate) fn silent(origin: &Origin) -> Self {
         Self {
@@ -53,6 +67,9 @@ pub(crate) fn failure_words(error: &ProviderError, to: Role) -> String {
     match error {
         ProviderError::TooLong => replies::TOO_LONG.to_owned(),
         ProviderError::Busy { reason, .. } => replies::model_unavailable(reason),
+        ProviderError::Broken(reason) | ProviderError::Stalled(reason) => {
+            replies::model_broke_off(reason)
+        }
         ProviderError::Refused(reason) => replies::model_refused_us(reason, to == Role::Owner),
     }
 }

@@ -17,7 +17,7 @@ use crate::conversation::shares::NOTES_PERCENT;
 use crate::conversation::{tokens, transcript};
 use crate::memory::audience;
 use crate::people::Role;
-use crate::provider::{self, Completion, Pictures, Provider, Request};
+use crate::provider::{self, Attempts, Completion, Pictures, Provider, Request};
 use crate::services::role_on;
 use crate::tools::{Caller, ToolContext};
 use crate::trust::permission::{self, Asked, Decision};
@@ -193,6 +193,7 @@ async fn ask(
         tools: &tools,
         may_call: true,
         effort: session.settings.effort,
+        attempts: Attempts::Usual,
         messages: provider::messages_after(summary.as_deref(), &session.turns),
         pictures: &Pictures::default(),
     };

@@ -3,6 +3,7 @@
 
 mod active;
 mod asking;
+mod away;
 mod begin;
 mod bounds;
 pub mod late;
@@ -29,7 +30,6 @@ use crate::provider::{Completion, ProviderError};
 use crate::replies;
 use crate::store::Sync;
 use crate::turn::commits::{self, Made};
-use crate::turn::end::failure_words;
 use crate::turn::error::TurnError;
 use crate::turn::invoked::invoked;
 use crate::turn::loops::{self, Verdict};
@@ -44,7 +44,8 @@ use crate::types::source::{Parts, Source};
 pub(crate) enum Begin {
     /// Waiting messages of one person at one address; never empty.
     New(Vec<Waiting>),
-    Resume(Unfinished),
+    /// An unfinished turn, and what its person has said while it waited for a model.
+    Resume(Box<Unfinished>, Vec<Waiting>),
 }
 
 /// Runs a turn to its end, and gives the session back if it is as the store has it.
@@ -57,7 +58,7 @@ pub(crate) async fn run(
     let _about_to_write = turns.services.bus.store.about_to_write();
     let begun = match begin {
         Begin::New(rows) => Active::start(turns, session, rows, handles).await?,
-        Begin::Resume(unfinished) => Active::resume(turns, unfinished, handles).await?,
+        Begin::Resume(unfinished, _) => Active::resume(turns, *unfinished, handles).await?,
     };
     let Some(active) = begun else { return Ok(None) };
     let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
@@ -91,7 +92,7 @@ impl Active<'_> {
                 return self.finish(said).await;
             }
             if let Some(used_up) = self.used_up().await? {
-                return self.last_words(used_up).await;
+                return self.last_words(used_up, begun).await;
             }
             let note = match loops::verdict(&self.current().steps) {
                 Verdict::Fine => self.reminder(),
@@ -114,7 +115,7 @@ impl Active<'_> {
                         return self.suspend(begun).await;
                     }
                 }
-                Err(error) => return self.fail(&error).await,
+                Err(error) => return self.fail(&error, begun).await,
             }
         }
     }
@@ -129,7 +130,11 @@ impl Active<'_> {
 
     /// A limit is reached: the model says what it has and what is left. What was said meanwhile
     /// stays for the next turn.
-    async fn last_words(mut self, used_up: UsedUp) -> Result<Option<Session>, TurnError> {
+    async fn last_words(
+        mut self,
+        used_up: UsedUp,
+        begun: Instant,
+    ) -> Result<Option<Session>, TurnError> {
         let UsedUp { note, words } = used_up;
         self.pending.clear();
         self.invoked.clear();
@@ -144,6 +149,7 @@ impl Active<'_> {
                 });
                 self.answer(step, completion).await
             }
+            Err(error @ ProviderError::Busy { .. }) => self.fail(&error, begun).await,
             _ => self.give_up(words).await,
         }
     }
@@ -187,8 +193,8 @@ impl Active<'_> {
         }
         let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
         match steps.len() {
-            // What the turn began with stands in its first step.
-            1 if steps.last().is_some_and(unmade) => {}
+            // What the turn began with stands in its first step; what was said while the model was away joins it.
+            1 if steps.last().is_some_and(unmade) => steps[0].join(heard, images),
             // Tried before, without an answer: it shows what has come since, too.
             _ if steps.last().is_some_and(unmade) => {
                 steps.pop();
@@ -200,8 +206,9 @@ impl Active<'_> {
     }
 
     async fn take_steering(&mut self) -> Result<(), TurnError> {
-        // The first step shows what the turn began with; what came since is for the second.
-        if self.steps_made() == 0 {
+        // The first step shows what the turn began with; what came since is for the second. While the model was
+        // away, the first one has not been asked for.
+        if self.steps_made() == 0 && self.wait.is_none() {
             return Ok(());
         }
         while let Ok(rows) = self.handles.steer.try_recv() {
@@ -248,6 +255,7 @@ impl Active<'_> {
         let made = self.made(step, completion);
         let mut filled = made.step();
         filled.calls = commits::completed(&self.turns.services.bus.store, self.turn, made).await?;
+        self.note_answered();
         self.current().steps[step] = filled;
         Ok(())
     }
@@ -263,17 +271,6 @@ impl Active<'_> {
         let mut end = self.end_with(String::new());
         (end.ending, end.fate, end.words) = (ending, Fate::Answered, words);
         self.end(end, Some(made)).await
-    }
-
-    async fn fail(self, error: &ProviderError) -> Result<Option<Session>, TurnError> {
-        tracing::warn!(turn = self.turn.0, %error, "The model gave no answer");
-        self.turns.last_error.set(error);
-        self.emit(|| Happening::Error { text: error.to_string() });
-        let words = match self.part.background {
-            None => failure_words(error, self.asker.role),
-            Some(kind) => kind.failure_words(error, self.asker.role),
-        };
-        self.give_up(words).await
     }
 
     async fn give_up(self, words: String) -> Result<Option<Session>, TurnError> {

@@ -78,4 +78,6 @@ pub struct TurnConfig {
     pub subagent_steps_max: usize,
     /// What people are asked before it is done.
     pub asking: Asking,
+    /// How long a turn waits for a model that cannot be reached; none: not at all.
+    pub wait_for_model: Option<Duration>,
 }

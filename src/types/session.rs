@@ -258,6 +258,19 @@ pub struct Step {
 }
 
 impl Step {
+    /// Adds what was said before the step was made.
+    pub fn join(&mut self, heard: Option<Parts>, images: Vec<Image>) {
+        match (&mut self.heard, heard) {
+            (Some(before), Some(heard)) => {
+                before.push_program("\n\n");
+                before.append(&heard);
+            }
+            (before @ None, heard) => *before = heard,
+            (Some(_), None) => {}
+        }
+        self.images.extend(images);
+    }
+
     fn bytes(&self) -> usize {
         let heard = self.heard.as_ref().map_or(0, |heard| heard.len());
         let thinking: usize = self.thinking.iter().map(|it| value_bytes(&it.block)).sum();

@@ -47,7 +47,7 @@ async fn refuses_wrong_calls_before_any_call_of_the_step_begins() {
         ["planned", "failed", "failed", "failed"]
     );
     let told = rig.look("SELECT output FROM calls WHERE state = 'failed' ORDER BY id");
-    assert!(told[0].contains("missing field `path`"), "{told:?}");
+    assert!(told[0].contains("`path` is missing"), "{told:?}");
     assert!(told[1].contains("climbs with `..`"), "{told:?}");
     assert_eq!(told[2], "There is no tool `no`.");
     gate.open();

@@ -207,7 +207,7 @@ async fn status_counts_what_the_provider_counts() {
     assert_eq!(lines(&status, "Tools"), format!("Tools: {offered}; skills: 4"));
     assert!(status.contains(", running for ") && status.contains(" MB of memory"), "{status}");
     assert!(!status.contains("Last error"), "{status}");
-    let failure = peacrab::provider::ProviderError::busy("no network");
+    let failure = peacrab::provider::ProviderError::Broken("no network".to_owned());
     rig.model.on("fail", [Reply::Fails(failure)]);
     rig.ask("1", "fail").await;
     assert!(rig.ask("1", "/status").await.contains("\nLast error, 0 s ago: no network\n"));

@@ -71,6 +71,7 @@ providers = ["main", "spare"]      # the first answers; the others are fallbacks
 steps_max = 11
 subagent_steps_max = 21
 turns_max = 17
+wait_for_model = "30m"
 waiting_max = 50
 queue = "collect"
 timezone = "Europe/Berlin"
@@ -96,6 +97,8 @@ model = "qwen3:8b"
 base_url = "http://127.0.0.1:11434/v1/"
 max_tokens = 1000
 context = 8192
+first_byte = "20m"
+stall = "90s"
 tools = "text"
 images = true
 
@@ -136,6 +139,9 @@ Config {
         steps_max: 11,
         subagent_steps_max: 21,
         turns_max: 17,
+        wait_for_model: Some(
+            1800s,
+        ),
         waiting_max: 50,
         queue: Collect,
         timezone: Some(
@@ -187,6 +193,10 @@ Config {
             context_is_set: false,
             tools: Native,
             images: true,
+            patience: Patience {
+                first_byte: None,
+                stall: None,
+            },
         },
         "spare": Config {
             kind: OpenAi,
@@ -200,6 +210,14 @@ Config {
             context_is_set: true,
             tools: Text,
             images: true,
+            patience: Patience {
+                first_byte: Some(
+                    1200s,
+                ),
+                stall: Some(
+                    90s,
+                ),
+            },
         },
     },
     channels: {
@@ -499,7 +517,7 @@ config.toml:9:8: `type` in [providers.main] must be one of anthropic, openai, re
 config.toml:10:1: unknown key `modell` in [providers.main]; did you mean `model`?
 config.toml:12:12: missing key `model` in [providers.spare]: the model's name, as the vendor writes it
 config.toml:14:1: unknown key `apikey` in [providers.spare]; did you mean `api_key`?
-config.toml:15:12: `base_url` in [providers.spare] must begin with https://; http:// is for this machine only (127.0.0.1)
+config.toml:15:12: `base_url` in [providers.spare] must begin with https://: http:// is for this machine and local networks (private addresses, names such as ollama or box.lan); allow_http = true allows it all the same
 config.toml:19:1: `model` in [providers.dry] has no effect for a provider of type rehearsal: remove it
 config.toml:23:9: `token` in [channels.home] must name one of env, file, credential; did you mean `env`?
 config.toml:24:11: an entry of `owners` in [channels.home] must be a user id, which is a number, as "12345678" (/whoami shows it); a name can change its owner
@@ -1037,7 +1055,7 @@ fn the_example_loads_and_shows_every_key() {
     assert!(exec.cage.env.remove("EDITOR").is_some());
     assert_eq!(exec, config.exec, "what is commented out shows the defaults");
     let main = whole.providers["main"].clone();
-    let main = provider::Config { context_is_set: false, ..main };
+    let main = provider::Config { context_is_set: false, patience: Default::default(), ..main };
     assert_eq!(main, config.providers["main"], "what is commented out shows the defaults");
     assert_eq!(telegram(&whole, "home"), telegram(&config, "home"));
     let channels::Kind::Slack(crew) = &whole.channels[&"crew".into()].kind else { panic!() };
@@ -1152,4 +1170,108 @@ fn lets_in_as_many_as_the_file_holds() {
     let config = load(text, &secrets()).unwrap();
     let access = &config.channels[&"home".into()].access;
     assert_eq!((access.allow.len(), &*access.allow[19_999]), (20_000, "20000"));
+}
+
+/// A config with one provider at this address.
+fn with_model_at(base_url: &str, more: &str) -> Result<Config, String> {
+    let section = "[providers.main]\ntype = \"openai\"\nmodel = \"qwen3:8b\"\n";
+    load(format!("{section}base_url = \"{base_url}\"\n{more}"), &secrets())
+}
+
+#[test]
+fn a_model_on_the_local_network_is_asked_without_encryption() {
+    for host in [
+        "127.0.0.1:11434",
+        "192.168.1.20:11434",
+        "10.0.0.7",
+        "172.16.3.4",
+        "169.254.7.7",
+        "[::1]",
+        "[fe80::1]",
+        "[fd00::7]:8080",
+        "ollama:11434",
+        "big-machine",
+        "box.local",
+        "box.lan:8080",
+        "host.docker.internal:11434",
+        "model.home.arpa",
+    ] {
+        let config = with_model_at(&format!("http://{host}/v1"), "").unwrap();
+        assert_eq!(config.providers["main"].base_url, format!("http://{host}/v1"));
+        assert_eq!(config.warnings(&[]).iter().filter(|it| it.contains("unencrypted")).count(), 0);
+        assert!(config.providers["main"].answer_tokens_max().is_some(), "{host}");
+    }
+    for host in [
+        "models.example",
+        "8.8.8.8",
+        "172.32.0.1",
+        "[2001:db8::1]",
+        "local.example",
+        "notlocal.com",
+    ] {
+        let refused = with_model_at(&format!("http://{host}/v1"), "").unwrap_err();
+        assert!(refused.contains("http:// is for this machine and local networks"), "{refused}");
+        with_model_at(&format!("http://{host}/v1"), "allow_http = true\n").unwrap();
+    }
+}
+
+#[test]
+fn warns_of_a_key_that_goes_unencrypted() {
+    let key = "api_key = \"sk-0123456789\"\n";
+    let warned = |url: &str, more: &str| {
+        let config = with_model_at(url, more).unwrap();
+        config.warnings(&[]).into_iter().filter(|it| it.contains("unencrypted")).collect::<Vec<_>>()
+    };
+    let expected = "[providers.main]: the key is sent unencrypted to http://box.lan/v1: whoever listens on that network can read it";
+    assert_eq!(warned("http://box.lan/v1", key), [expected]);
+    assert_eq!(warned("http://127.0.0.1:1/v1", key), Vec::<String>::new());
+    assert_eq!(warned("https://box.lan/v1", key), Vec::<String>::new());
+    assert_eq!(warned("http://models.example/v1", &format!("{key}allow_http = true\n")).len(), 1);
+}
+
+#[test]
+fn corrects_an_address_of_a_single_call() {
+    for (written, expected) in [
+        ("https://api.groq.com/openai/v1/chat/completions", "https://api.groq.com/openai/v1"),
+        ("http://ollama:11434/v1/chat/completions/", "http://ollama:11434/v1"),
+        ("https://models.example/v1/messages", "https://models.example"),
+        ("https://models.example/v1/", "https://models.example/v1"),
+    ] {
+        assert_eq!(with_model_at(written, "").unwrap().providers["main"].base_url, expected);
+    }
+}
+
+#[test]
+fn lengths_of_time_have_a_unit_and_bounds() {
+    let wait = |text: &str| {
+        let config = load(format!("[agent]\nwait_for_model = {text}\n"), &secrets());
+        config.map(|config| config.agent.wait_for_model.map(|wait| wait.as_secs()))
+    };
+    for (text, expected) in [
+        ("\"90s\"", Some(90)),
+        ("\"30m\"", Some(1_800)),
+        ("\"12h\"", Some(43_200)),
+        ("\"7d\"", Some(604_800)),
+        ("0", None),
+        ("\"0\"", None),
+        ("\"off\"", None),
+    ] {
+        assert_eq!(wait(text), Ok(expected), "{text}");
+    }
+    for (text, words) in [
+        ("12", "`wait_for_model` in [agent] needs a unit, such as \"30m\" or \"12h\""),
+        (
+            "\"12\"",
+            "`wait_for_model` in [agent] must be a length of time, such as \"90s\", \"30m\", \"12h\" or \"2d\"",
+        ),
+        ("\"8d\"", "`wait_for_model` in [agent] must be from 1s to 7d"),
+        ("\"-1h\"", "`wait_for_model` in [agent] must be a length of time"),
+        (
+            "true",
+            "`wait_for_model` in [agent] must be a length of time, such as \"30m\" or \"12h\", or \"off\"",
+        ),
+    ] {
+        let refused = wait(text).unwrap_err();
+        assert!(refused.contains(words), "{text}: {refused}");
+    }
 }

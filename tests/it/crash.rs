@@ -305,6 +305,37 @@ fn an_undo_of_which_nobody_knows_is_told_and_left() {
     assert_eq!(verdict::states(&scene.home(), "undo"), ["interrupted"]);
 }
 
+/// Kills before or after each commit in turn, while a turn waits for the model, goes on, and waits again.
+fn kill_at_each_commit_of_a_wait(when: When) {
+    for commit in 1.. {
+        let scene = Scene::with_said(KNOWING, &[("1", child::AWAY)]);
+        let killed = scene.run(Kill { at: At::Commit(commit), when });
+        scene.bring_to_end();
+        scene.judge();
+        let den = fs::read_to_string(scene.home().join("workspace/den.md")).unwrap();
+        assert_eq!(den, "crab\n", "commit {commit}");
+        let got = scene.platform().got();
+        let told = got.iter().filter(|got| got.text.contains("I can't reach the model"));
+        assert!(told.count() <= 1, "commit {commit}: {got:?}");
+        let answers = got.iter().filter(|got| got.delivery != 0 && got.text.contains("Added to"));
+        assert_eq!(answers.count(), 1, "commit {commit}: {got:?}");
+        if !killed {
+            assert!(commit > 8, "there should be more than {commit} commits");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_turn_that_waits_for_the_model_is_answered_once_after_a_kill_before_any_commit() {
+    kill_at_each_commit_of_a_wait(When::Before);
+}
+
+#[test]
+fn a_turn_that_waits_for_the_model_is_answered_once_after_a_kill_after_any_commit() {
+    kill_at_each_commit_of_a_wait(When::After);
+}
+
 /// Kills before or after each commit in turn, while a subagent works beside the conversation or is
 /// waited for.
 fn kill_at_each_commit_of_a_subagent(words: &str, when: When) {

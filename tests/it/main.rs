@@ -49,6 +49,7 @@ mod media;
 mod origins;
 mod passes;
 mod memory;
+mod model_waits;
 mod past;
 mod prompt;
 mod proposals;

@@ -150,6 +150,9 @@ async fn requests_share_their_bytes_also_after_failures() {
     rig.model.on("panic", [Reply::Panics, says("there")]);
     for text in ["hello", "fail", "panic"] {
         rig.ask("1", text).await;
+        if text == "fail" {
+            assert_eq!(rig.hear("1").await, "re: fail");
+        }
     }
     rig.say("1", "hush");
     rig.settled().await;

@@ -3,6 +3,7 @@
 mod anthropic;
 mod call_ids;
 mod connections;
+mod echo;
 mod effort;
 mod errors;
 mod event_stream;
@@ -12,6 +13,7 @@ mod offered;
 mod openai;
 mod patience;
 mod quirks;
+mod repetition;
 mod room;
 mod scan;
 mod tags;
@@ -26,7 +28,7 @@ use std::time::Duration;
 use peacrab::provider::anthropic::Anthropic;
 use peacrab::provider::openai::OpenAi;
 use peacrab::provider::{
-    Completion, Config, Delta, Effort, HttpTimeouts, Pictures, Provider, ProviderError,
+    Attempts, Completion, Config, Delta, Effort, HttpTimeouts, Pictures, Provider, ProviderError,
     ProviderKind, Request, ToolSchema, Tools, complete, messages,
 };
 use peacrab::secret::Secret;
@@ -95,6 +97,7 @@ async fn ask_after(
         tools: &tools,
         may_call: true,
         effort: Effort::Default,
+        attempts: Attempts::Usual,
         messages,
         pictures,
     };

@@ -203,6 +203,7 @@ async fn restarts_only_where_somebody_starts_it_again() {
     rig.ends().await;
     rig.start().await;
     assert_eq!(rig.hear("1").await, replies::RESTARTING);
+    assert!(rig.hear("1").await.starts_with("I'm back"));
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     rig.finish().await;
 }

@@ -121,7 +121,7 @@ async fn a_command_that_cannot_be_is_refused_in_words() {
         (json!({"command": "true", "cwd": "AGENTS.md"}), "is no folder"),
         (json!({"command": "true", "timeout": 61}), "at most 60 seconds; longer ones go in"),
         (json!({"command": "true", "timeout": 999, "background": true}), "at most 120 seconds."),
-        (json!({"cmd": "true"}), "unknown field"),
+        (json!({"cmd": "true"}), "there is no `cmd`"),
     ] {
         let refused = desk.call("exec", wrong).await.unwrap_err();
         assert!(refused.contains(words), "{refused}");
@@ -259,9 +259,9 @@ fn models_are_told_of_the_shell_in_few_words() {
         .collect();
     assert!(shown.iter().all(|one| one.chars().count() <= 400), "{shown:?}");
     insta::assert_snapshot!(shown.join("\n\n"), @r#"
-    {"name":"exec","description":"Run a shell command, caged in the workspace.","parameters":{"type":"object","properties":{"command":{"type":"string"},"cwd":{"type":"string"},"timeout":{"type":"integer","default":0,"minimum":0,"description":"Seconds."},"background":{"type":"boolean","description":"See process."},"stdin":{"type":"string"},"pty":{"type":"boolean"}},"required":["command"]}}
+    {"name":"exec","description":"Run a shell command in the sandbox.","parameters":{"type":"object","properties":{"command":{"type":"string"},"cwd":{"type":"string"},"timeout":{"type":"integer","description":"Seconds."},"background":{"type":"boolean"},"stdin":{"type":"string"},"pty":{"type":"boolean"}},"required":["command"]}}
 
-    {"name":"process","description":"Look after background commands: poll is for new output.","parameters":{"type":"object","properties":{"action":{"type":"string","enum":["list","poll","write","kill"]},"id":{"type":"string"},"text":{"type":"string","description":"To write, with its line end."}},"required":["action"]}}
+    {"name":"process","description":"Background commands; poll: new output.","parameters":{"type":"object","properties":{"action":{"type":"string","enum":["list","poll","write","kill"]},"id":{"type":"string"},"text":{"type":"string","description":"To write, with its line end."}},"required":["action"]}}
     "#);
 }
 

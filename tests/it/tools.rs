@@ -134,8 +134,8 @@ async fn bad_arguments_are_answered_with_what_would_be_right() {
         let words = desk.call(tool, arguments).await.unwrap_err();
         assert!(words.contains(part), "{words}");
     };
-    check("read_file", json!({}), "missing field `path`").await;
-    check("read_file", json!({"path": "x", "line": 3}), "unknown field `line`").await;
+    check("read_file", json!({}), "`path` is missing").await;
+    check("read_file", json!({"path": "x", "line": 3}), "there is no `line`").await;
     check("read_file", json!({"path": "/etc/passwd"}), "use a path relative to the workspace")
         .await;
     check("read_file", json!({"path": "../state.db"}), "a path stays below the workspace").await;
@@ -521,7 +521,10 @@ fn models_are_shown_these_tools() {
 async fn tells_what_was_wrong_with_a_call_that_could_not_be_read() {
     let desk = Desk::with(Role::Guest, Place::Group);
     let words = desk.call("malformed_call", json!({"fault": "it is not valid JSON"})).await;
-    assert_eq!(words.unwrap_err(), "Your call was not run: it is not valid JSON. Write it again.");
+    assert_eq!(
+        words.unwrap_err(),
+        "Your call was not run: it is not valid JSON. Write it again, or answer in words."
+    );
     let offered = desk.tools.offered(Caller::Conversation(Finish::Answer), Role::Owner);
     assert!(offered.iter().all(|tool| tool.name != "malformed_call"));
 }
@@ -541,5 +544,24 @@ fn the_size_of_what_is_offered_is_that_of_its_schemas() {
             schemas.iter().map(ToolSchema::tokens).sum::<u64>(),
             "{caller:?} {role}"
         );
+    }
+}
+
+/// Small models answer better to what they can act on than to a parser's words.
+#[tokio::test]
+async fn wrong_arguments_are_named_without_the_words_of_a_parser() {
+    let desk = Desk::new();
+    for (tool, arguments, expected) in [
+        ("read_file", json!({}), "`path` is missing"),
+        ("read_file", json!({"path": 3}), "`path` must be a text, not a number"),
+        ("read_file", json!({"path": null}), "`path` is missing"),
+        (
+            "remember",
+            json!({"note": "x"}),
+            "`text` is missing; there is no `note`; there are `text`",
+        ),
+    ] {
+        let told = desk.output(tool, &arguments).await.unwrap_err();
+        assert_eq!(told, format!("The arguments of {tool} are wrong: {expected}."));
     }
 }

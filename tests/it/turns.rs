@@ -61,10 +61,12 @@ async fn tells_the_model_of_tools_that_are_not_there_or_called_wrongly() {
     let results: Vec<_> = rig.model.last().messages.split_off(4);
     assert_eq!(results[0], "result: There is no tool `fly`.");
     assert!(
-        results[1].starts_with("result: The arguments of read_file are wrong: EOF"),
+        results[1]
+            .starts_with("result: The arguments of read_file are wrong: the JSON ends too early."),
         "{results:?}"
     );
-    assert!(results[2].starts_with("result: The arguments of read_file are wrong: unknown"));
+    let told = "result: The arguments of read_file are wrong: `path` is missing; there is no `way`; there are ";
+    assert!(results[2].starts_with(told), "{results:?}");
     rig.finish().await;
 }
 
@@ -264,9 +266,14 @@ async fn says_so_if_the_answer_was_cut() {
 }
 
 #[tokio::test]
-async fn says_so_if_the_model_is_away() {
-    let words = replies::model_unavailable("no network");
-    answers_with([Reply::Fails(ProviderError::busy("no network"))], &words).await;
+async fn says_so_if_the_model_is_away_and_nothing_waits_for_it() {
+    let mut parts = Parts::default();
+    parts.agent.wait_for_model = None;
+    let mut rig = Rig::of(parts).await;
+    rig.model.on("do it", [Reply::Fails(ProviderError::busy("no network"))]);
+    assert_eq!(rig.ask("1", "do it").await, replies::model_unavailable("no network"));
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    rig.finish().await;
 }
 
 #[tokio::test]
@@ -289,7 +296,7 @@ async fn says_so_if_the_key_is_wrong() {
 
 #[tokio::test]
 async fn says_so_if_the_answer_breaks_off() {
-    let words = replies::model_unavailable("the answer was cut off in the middle");
+    let words = replies::model_broke_off("the answer was cut off in the middle");
     answers_with([Reply::Says(vec![Delta::Text("half an".to_owned())])], &words).await;
 }
 

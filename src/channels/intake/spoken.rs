@@ -33,6 +33,10 @@ pub(super) async fn words(
                 sleep(after.unwrap_or(wait)).await;
                 wait *= PAUSE_GROWTH;
             }
+            Err(ProviderError::Broken(_) | ProviderError::Stalled(_)) if attempt < ATTEMPTS_MAX => {
+                sleep(wait).await;
+                wait *= PAUSE_GROWTH;
+            }
             Err(error) => return Err(error.to_string()),
         }
     }

@@ -33,6 +33,7 @@ pub(super) fn turn_of(row: &Row<'_>) -> rusqlite::Result<Result<Unfinished, Unre
             draft: row.get(7)?,
             silent: row.get(8)?,
             parked: row.get(9)?,
+            model_wait: row.get::<_, Option<Json<_>>>(10)?.map(|wait| wait.0),
         })
     };
     let read: rusqlite::Result<_> = read();
@@ -62,7 +63,9 @@ pub(crate) fn end_turn_alone(
 ) -> rusqlite::Result<()> {
     let now = Time::now();
     store
-        .prepare_cached("UPDATE turns SET ended = ?, ending = ?, parked = 0 WHERE id = ?")?
+        .prepare_cached(
+            "UPDATE turns SET ended = ?, ending = ?, parked = 0, model_wait = NULL WHERE id = ?",
+        )?
         .execute(params![now, Json(&ending), turn])?;
     Ok(())
 }

@@ -12,6 +12,8 @@ use crate::provider::{ToolCall, ToolSchema, wire};
 pub const MALFORMED_CALL: &str = "malformed_call";
 /// The server name of our own tools.
 pub(super) const OWN_SERVER: &str = "peacrab";
+/// The name that models use for it which were trained to find tools on a machine.
+const LOCAL_SERVER: &str = "local";
 /// Prefix of the name of an MCP server's tool: `mcp_<server>_<tool>`.
 const MCP: &str = "mcp_";
 /// Maximum length of an unreadable block that is shown to the model again, in characters.
@@ -203,7 +205,7 @@ pub(super) fn own(body: &str, tools: &[ToolSchema]) -> Result<Written, String> {
         field(name)?.as_str().ok_or_else(|| format!("the field `{name}` is not a string"))
     };
     let (server, tool, arguments) = (word("server_name")?, word("tool_name")?, field("arguments")?);
-    let name = if server == OWN_SERVER {
+    let name = if [OWN_SERVER, LOCAL_SERVER].contains(&server) {
         tool.to_owned()
     } else {
         let of_server = format!("{MCP}{server}_");

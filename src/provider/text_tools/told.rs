@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crate::provider::text_tools::forms::{self, MALFORMED_CALL};
-use crate::provider::{Effort, Pictures, PromptMessage, Request, ToolSchema, wire};
+use crate::provider::{Attempts, Effort, Pictures, PromptMessage, Request, ToolSchema, wire};
 use crate::types::session::{Call, Image, Thinking};
 
 const RULES: &str = r#"# Tools
@@ -16,7 +16,7 @@ You call a tool by writing a block of exactly this form:
 - Several blocks one after another are several calls. End your answer behind the last one: the results come in the next message as <tool_result> blocks, in the same order. Never write a result yourself.
 - An answer without a block goes to the person, who sees neither blocks nor results."#;
 
-const REMINDER: &str = r#"[Call a tool by <tool>{"server_name":"…","tool_name":"…","arguments":{…}}</tool> and end your answer there; without a block, your answer goes to the person.]"#;
+const REMINDER: &str = r#"[Call a tool by a block as the rules above say, and end your answer there; without one, your answer goes to the person.]"#;
 const NO_CALLS: &str = "[No tool can be called now. Answer the person in words.]";
 /// Replaces a block that was too long to be kept.
 const UNREADABLE: &str = "[A tool call that could not be read.]";
@@ -28,6 +28,7 @@ pub(super) struct TextRequest<'a> {
     system: Vec<String>,
     parts: Vec<TextPart<'a>>,
     effort: Effort,
+    attempts: Attempts,
     pictures: &'a Pictures,
 }
 
@@ -64,7 +65,8 @@ impl<'a> TextRequest<'a> {
         if !request.tools.is_empty() {
             push_user(&mut parts, if request.may_call { REMINDER } else { NO_CALLS }, &[]);
         }
-        Self { system, parts, effort: request.effort, pictures: request.pictures }
+        let Request { effort, attempts, pictures, .. } = *request;
+        Self { system, parts, effort, attempts, pictures }
     }
 
     pub(super) fn request(&self) -> Request<'_> {
@@ -81,6 +83,7 @@ impl<'a> TextRequest<'a> {
             tools: &[],
             may_call: true,
             effort: self.effort,
+            attempts: self.attempts,
             messages: messages.collect(),
             pictures: self.pictures,
         }

@@ -65,7 +65,8 @@ impl AnyTool for LentTool {
         match serde_json::from_str(arguments) {
             Ok(Value::Object(arguments)) => self.call(arguments).await,
             Ok(_) => Err(self.wrong("they must be an object")),
-            Err(error) => Err(self.wrong(&error.to_string())),
+            Err(error) if error.is_eof() => Err(self.wrong("the JSON ends too early")),
+            Err(_) => Err(self.wrong("they are not valid JSON")),
         }
     }
 }

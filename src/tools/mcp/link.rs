@@ -134,7 +134,8 @@ impl Servers {
         let mut pause = PAUSE_MIN;
         while !stop.is_cancelled() {
             let begun = Instant::now();
-            let served = AssertUnwindSafe(self.serve(&server, &stop)).catch_unwind().await;
+            let served =
+                Box::pin(AssertUnwindSafe(self.serve(&server, &stop)).catch_unwind()).await;
             let why = served.unwrap_or_else(|_| "the fault is mine, and in the log".to_owned());
             if stop.is_cancelled() {
                 break;

@@ -1,6 +1,7 @@
 //! The turns of heartbeat runs: what one has to say goes out, and its owner's conversation knows of it.
 
 use async_trait::async_trait;
+use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
 
 use super::kind::{Background, Limits, TOKENS_MAX, TaskEnd, add_turn};
@@ -14,6 +15,9 @@ use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{Outcome, Step, TurnId};
+
+/// So long before the next run this one no longer waits for a model, or the next one would not begin.
+const BEFORE_NEXT: Duration = Duration::seconds(5);
 
 pub(super) struct HeartbeatRun;
 
@@ -45,6 +49,18 @@ impl Background for HeartbeatRun {
             tokens_max: (turns.heartbeat.tokens_left().await? + used).min(TOKENS_MAX),
             keeps_quiet: !beat.asked,
         }))
+    }
+
+    async fn next_run(
+        &self,
+        turns: &TurnServices,
+        number: i64,
+    ) -> Result<Option<DateTime<Utc>>, StoreError> {
+        let beat = move |store: &Connection| heartbeat::get(store, BeatId(number));
+        let beat = turns.services.bus.store.read(beat).await?;
+        // Somebody waits for one that was asked for.
+        let next = *turns.heartbeat.next.borrow();
+        Ok(next.filter(|_| beat.is_some_and(|beat| !beat.asked)).map(|next| next - BEFORE_NEXT))
     }
 
     fn gave_up(&self) -> &'static str {

@@ -1,22 +1,26 @@
 //! The turns of runs of jobs in a session of their own: what comes of one is sent to the address that asked,
 //! whose conversation knows of it when it is next spoken to.
 
-use chrono::Utc;
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 use super::kind::{Background, TaskEnd};
 use crate::bus::outbox;
 use crate::conversation::transcript;
 use crate::replies;
+use crate::store::StoreError;
 use crate::tasks::Ended;
 use crate::tasks::schedule::{self, JobId, Run, Saying};
 use crate::tools::TaskTools;
+use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::Origin;
 use crate::workspace::Audience;
 
 pub(super) struct JobRun;
 
+#[async_trait]
 impl Background for JobRun {
     fn tools(&self) -> TaskTools {
         TaskTools::JOB
@@ -24,6 +28,15 @@ impl Background for JobRun {
 
     fn people_at(&self, store: &Connection, number: i64) -> rusqlite::Result<Option<Address>> {
         Ok(schedule::of_job(store, JobId(number))?.map(|run| run.job.brief.to))
+    }
+
+    async fn next_run(
+        &self,
+        turns: &TurnServices,
+        number: i64,
+    ) -> Result<Option<DateTime<Utc>>, StoreError> {
+        let look = move |store: &Connection| schedule::of_job(store, JobId(number));
+        Ok(turns.services.bus.store.read(look).await?.and_then(|run| run.job.next))
     }
 
     fn instruction_files(&self, audience: Audience) -> &'static [&'static str] {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
@@ -25,8 +26,8 @@ use crate::workspace::Audience;
 /// Tokens that a background task may use, read and written: a long task, not a runaway.
 pub(super) const TOKENS_MAX: u64 = 200_000;
 
-/// Nobody sees it work, so nobody would stop it.
-pub(crate) const TIME_MAX: Duration = Duration::from_secs(600);
+/// Nobody sees it work, so nobody would stop it. A model on a small board takes a quarter of an hour to begin.
+pub(crate) const TIME_MAX: Duration = Duration::from_secs(3_600);
 
 /// A kind of background task. `number` is that of the task, as people see it.
 #[async_trait]
@@ -75,6 +76,15 @@ pub(crate) trait Background: Sync {
         at: &Address,
         whose: Option<&SenderId>,
     ) -> rusqlite::Result<Vec<Origin>>;
+
+    /// When the next run of the same is due, by when this one no longer waits for a model.
+    async fn next_run(
+        &self,
+        _turns: &TurnServices,
+        _number: i64,
+    ) -> Result<Option<DateTime<Utc>>, StoreError> {
+        Ok(None)
+    }
 
     /// What is said of a turn that got no answer from a model. Usually nobody waits to whom it could be said
     /// kindly.

@@ -7,8 +7,9 @@ use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 use crate::bus::journal::{Fate, Waiting};
+use crate::conversation::model_waits::ModelWait;
 use crate::people::Role;
-use crate::provider::{Provider, ToolSchema, Usage};
+use crate::provider::{Attempts, Provider, ToolSchema, Usage};
 use crate::trust::taint;
 use crate::turn::commits::{self, Made};
 use crate::turn::draft::Draft;
@@ -47,6 +48,10 @@ pub(super) struct Active<'a> {
     pub(super) asker: Asker,
     /// Who answers, as the conversation wishes at the step that runs.
     pub(super) provider: Arc<dyn Provider>,
+    /// The turn has waited for the model, which has not answered yet.
+    pub(super) wait: Option<ModelWait>,
+    /// How often a provider is asked that cannot be reached.
+    pub(super) attempts: Attempts,
     /// What the model has thought in this turn, for people to read.
     pub(super) thought: String,
     pub(super) handles: TurnHandles,

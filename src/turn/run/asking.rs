@@ -1,10 +1,23 @@
 //! How a turn asks the model: with the pictures that it may see, and showing what it says.
 
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::conversation::model_waits;
 use crate::conversation::settings::settings_of;
-use crate::provider::{self, Completion, Delta, Pictures, ProviderError, Request};
+use crate::provider::{self, Attempts, Completion, Delta, Pictures, ProviderError, Request};
+use crate::replies;
 use crate::turn::compaction;
 use crate::turn::run::active::Active;
 use crate::types::event::Happening;
+
+/// People see after so long that nothing has come of the answer, and then every so often for how long.
+const SILENCE_SHOWN_AFTER: Duration = Duration::from_secs(20);
+const SILENCE_SHOWN_EVERY: Duration = Duration::from_secs(10);
 
 /// What is kept of thinking, beyond which no step adds to it; far more than is shown.
 const THOUGHT_BYTES_MAX: usize = 16 * 1024;
@@ -32,14 +45,20 @@ impl Active<'_> {
 
     /// How people wish it to be by now.
     pub(super) async fn heed_settings(&mut self) {
-        let session = self.session.id;
-        let settings = move |store: &_| settings_of(store, session);
+        let (session, turn) = (self.session.id, self.turn);
+        let settings = move |store: &_| {
+            Ok((settings_of(store, session)?, model_waits::chains_away(store, turn)?))
+        };
         match self.turns.services.bus.store.read(settings).await {
-            Ok(settings) => {
+            Ok((settings, away)) => {
                 let provider = self.turns.models.for_settings(&settings);
                 if provider.name() != self.provider.name() {
                     self.session.gauge.forget_provider();
                 }
+                self.attempts = match self.wait.is_some() || away.contains(provider.name()) {
+                    true => Attempts::Once,
+                    false => Attempts::Usual,
+                };
                 self.provider = provider;
                 self.session.settings = settings;
             }
@@ -64,28 +83,37 @@ impl Active<'_> {
             tools: &self.tools,
             may_call,
             effort: self.session.settings.effort,
+            attempts: self.attempts,
             messages: provider::messages_after(summary.as_deref(), &self.session.turns),
             pictures,
         };
         let (mut thinks, mut thought) = (false, String::new());
-        let mut watch = |delta: &Delta| match delta {
-            Delta::Text(text) => {
-                self.mark_thinking(&mut thinks, false);
-                self.handles.draft.send_modify(|draft| draft.text.push_str(text));
-                self.emit(|| Happening::Text { text: text.clone() });
+        let has_begun = AtomicBool::new(false);
+        let mut watch = |delta: &Delta| {
+            self.note_begun(&has_begun);
+            match delta {
+                Delta::Text(text) => {
+                    self.mark_thinking(&mut thinks, false);
+                    self.handles.draft.send_modify(|draft| draft.text.push_str(text));
+                    self.emit(|| Happening::Text { text: text.clone() });
+                }
+                Delta::Thinking(text) => {
+                    self.mark_thinking(&mut thinks, true);
+                    thought.push_str(text);
+                    self.emit(|| Happening::Thinking { text: text.clone() });
+                }
+                Delta::Restart => {
+                    thought.clear();
+                    self.handles.draft.send_modify(|draft| draft.text.clear());
+                }
+                _ => {}
             }
-            Delta::Thinking(text) => {
-                self.mark_thinking(&mut thinks, true);
-                thought.push_str(text);
-                self.emit(|| Happening::Thinking { text: text.clone() });
-            }
-            Delta::Restart => {
-                thought.clear();
-                self.handles.draft.send_modify(|draft| draft.text.clear());
-            }
-            _ => {}
         };
-        let completed = provider::complete(self.provider.as_ref(), &request, &mut watch).await;
+        let asking = provider::complete(self.provider.as_ref(), &request, &mut watch);
+        let completed = tokio::select! {
+            completed = asking => completed,
+            never = self.show_silence(&has_begun) => match never {},
+        };
         drop(request);
         self.mark_thinking(&mut thinks, false);
         if self.thought.len() < THOUGHT_BYTES_MAX && !thought.trim().is_empty() {
@@ -93,6 +121,24 @@ impl Active<'_> {
             self.thought.push_str("\n\n");
         }
         completed
+    }
+
+    /// Shows how long nothing has come of the answer.
+    async fn show_silence(&self, has_begun: &AtomicBool) -> Infallible {
+        let begun = Instant::now();
+        sleep(SILENCE_SHOWN_AFTER).await;
+        while !has_begun.load(Ordering::Relaxed) {
+            let doing = replies::reading_prompt(begun.elapsed().as_secs());
+            self.handles.draft.send_modify(|draft| draft.doing = Some(doing));
+            sleep(SILENCE_SHOWN_EVERY).await;
+        }
+        pending().await
+    }
+
+    fn note_begun(&self, has_begun: &AtomicBool) {
+        if !has_begun.swap(true, Ordering::Relaxed) {
+            self.handles.draft.send_if_modified(|draft| draft.doing.take().is_some());
+        }
     }
 
     /// Says when thinking begins and ends.

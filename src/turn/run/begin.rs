@@ -6,14 +6,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 
-use crate::bus::journal::{Fate, Waiting};
+use crate::bus::journal::Waiting;
 use crate::bus::notices;
 use crate::conversation::shares::Shares;
 use crate::conversation::transcript::Unfinished;
 use crate::conversation::{plans, tokens, transcript};
 use crate::memory::audience;
-use crate::people::Role;
-use crate::provider::Usage;
+use crate::provider::{Attempts, Usage};
 use crate::replies;
 use crate::services::{Services, load, role_on};
 use crate::tools::Caller;
@@ -30,7 +29,7 @@ use crate::turn::services::TurnServices;
 use crate::types::event::Happening;
 use crate::types::message::{Address, Hint, Inbound, Line, MessageId, Place, Reaction};
 use crate::types::origin::Origin;
-use crate::types::session::{Ending, Frozen, Plan, Session, Step, Turn, TurnId};
+use crate::types::session::{Frozen, Plan, Session, Step, Turn, TurnId};
 use crate::types::source::{Parts, Source};
 
 /// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
@@ -138,8 +137,9 @@ impl<'a> Active<'a> {
         unfinished: Unfinished,
         handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
-        let Unfinished { turn, origin, sender, reply_to, attempts, draft, silent, .. } = unfinished;
-        handles.draft.send_modify(|shown| shown.made = draft);
+        let Unfinished { turn, attempts, silent, .. } = unfinished;
+        let origin = unfinished.origin.clone();
+        handles.draft.send_modify(|shown| shown.made = unfinished.draft.clone());
         let store = &turns.services.bus.store;
         if silent {
             commits::answer(store, turn, None, End::silent(&origin)).await?;
@@ -155,25 +155,17 @@ impl<'a> Active<'a> {
                 commits::gave_up(store, turn, origin).await?;
                 return Ok(None);
             }
-            let end = End {
-                ending: Ending::Failed,
-                fate: Fate::Refused,
-                words: Some(replies::GAVE_UP.to_owned()),
-                origin,
-                reply_to,
-                over_draft: true,
-                tainted: false,
-                zone: turns.services.zone,
-                is_quiet: false,
-            };
+            let end = End::failed(&unfinished, replies::GAVE_UP.to_owned(), turns.services.zone);
             commits::answer(store, turn, None, end).await?;
             return Ok(None);
         }
         commits::resume(store, turn).await?;
+        let Unfinished { sender, reply_to, model_wait: wait, .. } = unfinished;
         let Some(session) = load(&turns.services, &origin).await? else { return Ok(None) };
         let role = role_on(&turns.services, origin.channel(), &sender).await?;
         let asker = Asker { sender, role, reply_to };
         let active = Self::assemble(turns, session, turn, asker, handles).await?;
+        let active = active.map(|active| Self { wait, ..active });
         Ok(active.inspect(|active| {
             active.emit(|| Happening::TurnStart { attempt: attempts + 1 });
         }))
@@ -213,6 +205,8 @@ impl<'a> Active<'a> {
             fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
             provider: turns.models.for_settings(&session.settings),
             fitted: room,
+            wait: None,
+            attempts: Attempts::Usual,
             thought: String::new(),
             pending: Vec::new(),
             invoked: Invoked::new(),

@@ -32,6 +32,8 @@ enum Compaction {
     Nothing,
     /// There is no summary to be had.
     Failed,
+    /// The model that answers makes the summaries, too, and cannot be reached.
+    Away(ProviderError),
 }
 
 impl Active<'_> {
@@ -42,7 +44,9 @@ impl Active<'_> {
     ) -> Result<Result<Completion, ProviderError>, TurnError> {
         self.heed_settings().await;
         self.refit().await?;
-        self.make_room().await?;
+        if let Some(away) = self.make_room().await? {
+            return Ok(Err(away));
+        }
         let mut shrunk = 0;
         loop {
             let estimate = self.estimate();
@@ -51,14 +55,17 @@ impl Active<'_> {
                     shrunk += 1;
                     // The refusal may have told how much the model takes.
                     let is_refitted = self.refit().await?;
-                    if is_refitted {
-                        self.make_room().await?;
+                    if is_refitted && let Some(away) = self.make_room().await? {
+                        return Ok(Err(away));
                     }
-                    if !(is_refitted && !self.is_over(tokens::FULL_AT))
-                        && !self.shrink(shrunk).await?
-                        && !is_refitted
-                    {
-                        return Ok(Err(ProviderError::TooLong));
+                    if is_refitted && !self.is_over(tokens::FULL_AT) {
+                        continue;
+                    }
+                    match self.shrink(shrunk).await? {
+                        Ok(true) => {}
+                        Ok(false) if is_refitted => {}
+                        Ok(false) => return Ok(Err(ProviderError::TooLong)),
+                        Err(away) => return Ok(Err(away)),
                     }
                 }
                 Ok(mut completion) => {
@@ -96,7 +103,8 @@ impl Active<'_> {
         self.used() > tokens::percent(self.room(), percent)
     }
 
-    async fn make_room(&mut self) -> Result<(), TurnError> {
+    /// Returns the error if the model cannot be reached that would have to make room.
+    async fn make_room(&mut self) -> Result<Option<ProviderError>, TurnError> {
         if self.is_over(tokens::SHORTEN_AT) {
             let worth = tokens::percent(self.room(), SAVING_PERCENT);
             self.shorten(STEPS_WHOLE, worth).await?;
@@ -113,15 +121,20 @@ impl Active<'_> {
                     compacted = Compaction::Nothing;
                 }
             }
+            if let Compaction::Away(error) = compacted {
+                return Ok(Some(error));
+            }
         }
-        if self.is_over(tokens::FULL_AT) {
-            self.compact_turn().await?;
+        if self.is_over(tokens::FULL_AT)
+            && let Err(away) = self.compact_turn().await?
+        {
+            return Ok(Some(away));
         }
         if self.is_over(tokens::FULL_AT) {
             // Also what the model has not seen yet: it is told how to read the rest.
             self.shorten(0, 1).await?;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Makes system prompt, tools and memory anew if the model takes less than they were made for.
@@ -162,7 +175,7 @@ impl Active<'_> {
     }
 
     /// Makes the prompt shorter that was too long for the model; false if nothing can be left out.
-    async fn shrink(&mut self, times: usize) -> Result<bool, TurnError> {
+    async fn shrink(&mut self, times: usize) -> Result<Result<bool, ProviderError>, TurnError> {
         let used = self.used();
         // One that has told how much it takes is believed.
         if self.provider.learned_window().is_none() || used <= self.provider.room() {
@@ -172,10 +185,12 @@ impl Active<'_> {
         let whole = Whole::least(compaction::WHOLE_TURNS_MIN + 1 - times);
         let shorter = match self.compact(whole).await? {
             Compaction::Done => true,
-            Compaction::Nothing => self.compact_turn().await? || self.shorten(0, 1).await?,
+            // Steps of this turn are folded only by our own measure: a model that has forgotten a call repeats it.
+            Compaction::Nothing => self.shorten(0, 1).await?,
             Compaction::Failed => self.forget_half().await?,
+            Compaction::Away(error) => return Ok(Err(error)),
         };
-        Ok(shortened || shorter)
+        Ok(Ok(shortened || shorter))
     }
 
     /// Shortens old results for good, if that saves so many tokens.
@@ -205,15 +220,16 @@ impl Active<'_> {
 
     /// Folds the older steps of the turn that runs, and all that was said before it; false if there are none. Where
     /// there is no summary to be had, they are left out.
-    async fn compact_turn(&mut self) -> Result<bool, TurnError> {
-        let Some(job) = Job::within(&self.session, STEPS_WHOLE) else { return Ok(false) };
+    async fn compact_turn(&mut self) -> Result<Result<bool, ProviderError>, TurnError> {
+        let Some(job) = Job::within(&self.session, STEPS_WHOLE) else { return Ok(Ok(false)) };
         match self.summarize(&job).await? {
-            Compaction::Done => Ok(true),
-            Compaction::Nothing => Ok(false),
+            Compaction::Done => Ok(Ok(true)),
+            Compaction::Nothing => Ok(Ok(false)),
+            Compaction::Away(error) => Ok(Err(error)),
             Compaction::Failed => {
                 tracing::warn!(turn = self.turn.0, "Left out steps without a summary");
                 let former = job.former.clone();
-                self.fold(&job, former, Usage::default()).await
+                self.fold(&job, former, Usage::default()).await.map(Ok)
             }
         }
     }
@@ -235,7 +251,12 @@ impl Active<'_> {
                 tracing::warn!(turn = self.turn.0, %error, "The model gave no summary");
                 commits::spent(&self.turns.services.bus.store, self.turn, self.summariser(), spent)
                     .await?;
-                Ok(Compaction::Failed)
+                let waits = self.turns.config.wait_for_model.is_some();
+                let is_same = self.summariser() == self.provider.name();
+                Ok(match error {
+                    ProviderError::Busy { .. } if waits && is_same => Compaction::Away(error),
+                    _ => Compaction::Failed,
+                })
             }
         }
     }

@@ -12,7 +12,7 @@ use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
 use peacrab::conversation::asks::{Approvals, Asking};
 use peacrab::daemon::{Daemon, Plan};
-use peacrab::people::Access;
+use peacrab::people::{Access, Role};
 use peacrab::provider::rehearsal::Rehearsal;
 use peacrab::provider::{
     Delta, DeltaStream, Models, PromptMessage, Provider, ProviderError, Request, StopReason,
@@ -56,6 +56,11 @@ pub(super) const REMIND: &str = "remind me of";
 pub(super) const COMMAND: &str = "run it later";
 pub(super) const CHECK: &str = "look before you do it";
 const RUNS: &str = "echo ran >> ran.log; echo the crab ran";
+/// What is said while the model cannot be reached: at first, and again once it has called a tool.
+pub(super) const AWAY: &str = "come back later then append crab to den.md";
+/// The questions of which this is true fail, counted over all processes.
+const AWAY_AT: [usize; 2] = [1, 3];
+
 /// What HEARTBEAT.md asks for, and what the model tells of it.
 pub(super) const WATCH: &str = "watch the tide";
 pub(super) const TIDE: &str = "The tide is high.";
@@ -81,8 +86,8 @@ pub(super) struct Spec {
 /// What the daemon asks people for, and for how long.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Asks {
-    /// Tools that must be allowed.
-    pub(super) approve: Vec<String>,
+    /// Calls that act must be allowed.
+    pub(super) approve: bool,
     /// Until it takes silence for an answer; none is as usual.
     pub(super) time: Option<Duration>,
 }
@@ -129,13 +134,16 @@ fn plan(spec: Spec) -> Plan {
         let log = spec.home.join(ACTS);
         Arc::new(ActingTool { name, idempotent, log }) as Arc<dyn AnyTool>
     };
+    let away = spec.home.join("away.log");
     let config = shell::config();
     let standing = tools::shell::standing(&config);
     let tools = ToolSet::standard_with(tools::shell::tools(&config, &standing));
     tools.lend(Lent::new(vec![act("act", false), act("look", true)], Vec::new()));
     let usual = Asking::default();
+    // Where a role is asked about, "always" can be chosen, too.
+    let approvals = Approvals { tools: Vec::new(), roles: vec![Role::Owner] };
     let asking = Asking {
-        approvals: Approvals { tools: spec.asks.approve, roles: Vec::new() },
+        approvals: if spec.asks.approve { approvals } else { Approvals::default() },
         approval_time: spec.asks.time.unwrap_or(usual.approval_time),
         question_time: spec.asks.time.unwrap_or(usual.question_time),
         ..usual
@@ -145,8 +153,8 @@ fn plan(spec: Spec) -> Plan {
         home: spec.home,
         agent: AgentConfig { asking, ..AgentConfig::default() },
         models: ModelChoice {
-            default: Arc::new(Watchful(Rehearsal)),
-            summariser: Arc::new(Watchful(Rehearsal)),
+            default: Arc::new(Watchful(Rehearsal, away.clone())),
+            summariser: Arc::new(Watchful(Rehearsal, away)),
             all: Models::default(),
         },
         channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
@@ -190,7 +198,21 @@ impl Kill {
 }
 
 /// A model that takes no transcript that the vendors would not take.
-struct Watchful(Rehearsal);
+struct Watchful(Rehearsal, PathBuf);
+
+impl Watchful {
+    /// Returns true if it cannot be reached now.
+    fn is_away(&self, request: &Request<'_>) -> bool {
+        let is_asked = |message: &PromptMessage<'_>| matches!(message, PromptMessage::User { text, .. } if text.contains(AWAY));
+        if !request.messages.iter().any(is_asked) {
+            return false;
+        }
+        let mut asked = std::fs::read_to_string(&self.1).unwrap_or_default();
+        asked.push('x');
+        std::fs::write(&self.1, &asked).unwrap();
+        AWAY_AT.contains(&asked.len())
+    }
+}
 
 #[async_trait]
 impl Provider for Watchful {
@@ -210,6 +232,9 @@ impl Provider for Watchful {
             |message| matches!(message, PromptMessage::User { text, .. } if text.contains(DEADLY)),
         ) {
             std::process::abort();
+        }
+        if self.is_away(request) {
+            return Err(ProviderError::busy("away"));
         }
         let task = format!(r#"{{"task":"{TASK}"}}"#);
         let later = |text: &str, kind: &str| {

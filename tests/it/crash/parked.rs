@@ -127,7 +127,7 @@ impl Case {
             let mut scene = Scene::with_said(manners, &[("1", said)]);
             scene.reaction = self.reaction;
             scene.asks = Asks {
-                approve: vec!["append_file".to_owned(), "act".to_owned()],
+                approve: tool != "ask_question",
                 time: matches!(self.reaction, Reaction::None).then_some(EXPIRES),
             };
             let killed = scene.run(Kill { at: At::Commit(commit), when });

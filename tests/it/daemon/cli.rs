@@ -202,6 +202,7 @@ async fn status_is_json_with_its_documented_fields() {
         "skills",
         "prompt_tokens",
         "turns_running",
+        "awaiting_model",
         "waiting",
         "tokens_30_days",
         "channels",
@@ -279,7 +280,7 @@ async fn jobs_heartbeat_and_usage_work_without_a_daemon() {
     let to = ["--to", "terminal:main"];
     let added = [&["cron", "add", "--every", "1d"], &to as &[&str], &["water the plants"]].concat();
     for (args, words) in [
-        (added.as_slice(), "Job 1 every 1d"),
+        (added.as_slice(), "job 1"),
         (&["cron", "pause", "1"], "1"),
         (&["cron", "list"], "paused"),
         (&["heartbeat", "off"], "eartbeat"),

@@ -73,18 +73,16 @@ async fn a_tool_is_called_and_its_outcome_goes_back_to_the_model() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_down_is_told_in_words_and_asked_again_next_time() {
+async fn a_model_that_is_down_is_told_in_words_and_answers_when_it_is_back() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
     let scene = both(&api, &main);
     let _daemon = scene.daemon().await;
-    (0..4).for_each(|_| main.reply(unavailable()));
-    api.say(&said(&ADA, "Are you there?"));
-    api.wait_for_words(ADA.id, "I can't reach a model").await;
+    (0..5).for_each(|_| main.reply(unavailable()));
     main.reply(answer("Now I am."));
-    api.say(&said(&ADA, "And now?"));
+    api.say(&said(&ADA, "Are you there?"));
+    api.wait_for_words(ADA.id, "I can't reach the model; I'll answer when it's back").await;
     api.wait_for_words(ADA.id, "Now I am.").await;
     assert_eq!(api.sent().len(), 2, "{:?}", api.sent());
-    // What was asked in vain is not forgotten.
     let last = main.requests().pop().unwrap().to_string();
     assert!(last.contains("Are you there?"), "{last}");
     main.finish();
@@ -99,10 +97,9 @@ async fn a_model_that_cannot_be_connected_to_answers_once_it_is_there() {
     api.say(&said(&ADA, "Are you there?"));
     // It is tried again for up to 14 seconds.
     until("words", async || api.sent().pop()).await;
-    assert!(api.sent()[0].text.contains("I can't reach a model"), "{:?}", api.sent());
+    assert!(api.sent()[0].text.contains("I can't reach the model"), "{:?}", api.sent());
     let main = ModelApi::start_at(Platform::OpenAi, socket.listen(64).unwrap());
     main.reply(answer("Now I am."));
-    api.say(&said(&ADA, "And now?"));
     api.wait_for_words(ADA.id, "Now I am.").await;
     main.finish();
 }

@@ -126,7 +126,7 @@ impl World {
         let provider = Arc::clone(&self.brain) as Arc<dyn Provider>;
         Plan {
             home: self.path(),
-            agent: AgentConfig { asking, ..AgentConfig::default() },
+            agent: AgentConfig { asking, wait_for_model: None, ..AgentConfig::default() },
             models: ModelChoice {
                 summariser: Arc::clone(&provider),
                 default: provider,

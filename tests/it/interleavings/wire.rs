@@ -6,7 +6,7 @@ use std::time::Duration;
 use peacrab::provider::anthropic::Anthropic;
 use peacrab::provider::openai::OpenAi;
 use peacrab::provider::{
-    Config, Effort, HttpTimeouts, Pictures, PromptMessage, Provider, Request, complete,
+    Attempts, Config, Effort, HttpTimeouts, Pictures, PromptMessage, Provider, Request, complete,
 };
 use peacrab::types::session::{Call, Thinking};
 use serde_json::json;
@@ -91,6 +91,7 @@ impl Apis {
                 tools: &[],
                 may_call: true,
                 effort: Effort::Default,
+                attempts: Attempts::Usual,
                 messages: kept.messages(),
                 pictures: &Pictures::default(),
             };

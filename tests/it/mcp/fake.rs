@@ -146,8 +146,10 @@ fn serve() {
                 let result = json!({ "tools": tools });
                 say(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }));
                 let changed = "notifications/tools/list_changed";
-                while manner == "flood" {
-                    say(&json!({ "jsonrpc": "2.0", "method": changed }));
+                if manner == "flood" {
+                    loop {
+                        say(&json!({ "jsonrpc": "2.0", "method": changed }));
+                    }
                 }
             }
             _ => say(&answer(&request, &manner)),

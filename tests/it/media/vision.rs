@@ -44,6 +44,7 @@ async fn rig_before(api: &ModelApi, images: bool) -> Rig {
         context_is_set: true,
         tools: Tools::Native,
         images,
+        patience: Default::default(),
     };
     let provider = Some(provider::connect("main", &config).unwrap());
     let rig = Rig::of(Parts { provider, ..taking(LIMITS) }).await;

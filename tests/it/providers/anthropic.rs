@@ -161,6 +161,7 @@ async fn cuts_the_cache_after_what_changes_least() {
             tools: &tools,
             may_call: true,
             effort: Effort::Default,
+            attempts: Attempts::Usual,
             messages,
             pictures,
         };

@@ -69,6 +69,7 @@ async fn those_of_a_peak_are_closed_after_a_while() {
         context_is_set: true,
         tools: Tools::Native,
         images: true,
+        patience: Default::default(),
     };
     let provider = connected(&config, "main", LIMITS);
     let asked = join_all((0..PEAK).map(|_| ask(&*provider))).await;

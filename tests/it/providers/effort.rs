@@ -19,6 +19,7 @@ async fn sent(platform: Platform, config: Config, turns: &[Turn], effort: Effort
         tools: &tools(),
         may_call: true,
         effort,
+        attempts: Attempts::Usual,
         messages: messages(turns),
         pictures: &Pictures::default(),
     };
@@ -41,6 +42,7 @@ fn of(platform: Platform, model: &str, tokens_max: u32) -> Config {
         context_is_set: true,
         tools: Tools::Native,
         images: false,
+        patience: Default::default(),
     }
 }
 

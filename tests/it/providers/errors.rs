@@ -23,6 +23,8 @@ fn told(error: ProviderError) -> String {
         ProviderError::Busy { after: Some(after), reason } => {
             format!("busy for {after:?}: {reason}")
         }
+        ProviderError::Broken(reason) => format!("broken: {reason}"),
+        ProviderError::Stalled(reason) => format!("stalled: {reason}"),
         ProviderError::TooLong => "too long".to_owned(),
         ProviderError::Refused(reason) => format!("refused: {reason}"),
     }
@@ -125,12 +127,12 @@ async fn understands_an_error_within_the_stream() {
 async fn notices_a_broken_stalled_or_silent_answer() {
     for platform in BOTH {
         let half = |ending| half_an_answer(platform, ending);
-        let cut = "busy: the answer was cut off in the middle";
+        let cut = "broken: the answer was cut off in the middle";
         assert_eq!(sorted(platform, half(StreamEnding::Closes)).await, cut);
         let told = sorted(platform, half(StreamEnding::Breaks)).await;
-        assert!(told.starts_with("busy: the answer was cut off: "), "{told}");
+        assert!(told.starts_with("broken: the answer was cut off: "), "{told}");
         let told = sorted_within(SHORT_LIMITS, platform, half(StreamEnding::Stalls)).await;
-        assert_eq!(told, "busy: the answer stalled");
+        assert_eq!(told, "stalled: the answer stalled");
         let told = sorted_within(SHORT_LIMITS, platform, Reply::Silence).await;
         assert_eq!(told, "busy: the server sent nothing for 0.5 s");
     }
@@ -170,6 +172,7 @@ fn refuses_a_config_that_cannot_work() {
         context_is_set: true,
         tools: Tools::Native,
         images: false,
+        patience: Default::default(),
     };
     let refusal = |config: Config| match OpenAi::new("main", &config, LIMITS) {
         Ok(_) => panic!("taken: {config:?}"),

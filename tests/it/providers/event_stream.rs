@@ -23,12 +23,20 @@ fn reads_payloads_only() {
 }
 
 #[test]
-fn waits_longer_for_this_machine() {
-    let stall = |url| HttpTimeouts::of(url).stall.as_secs();
-    assert_eq!(stall("http://127.0.0.1:11434/v1"), 300);
-    assert_eq!(stall("http://localhost:8080/v1"), 300);
-    assert_eq!(stall("http://[::1]/v1"), 300);
-    assert_eq!(stall("https://api.openai.com/v1"), 60);
+fn waits_longer_for_this_machine_and_its_network() {
+    let limits = |url| {
+        let limits = HttpTimeouts::of(url);
+        (limits.begin.as_secs(), limits.stall.as_secs())
+    };
+    for own in [
+        "http://127.0.0.1:11434/v1",
+        "http://localhost:8080/v1",
+        "http://[::1]/v1",
+        "http://box.lan/v1",
+    ] {
+        assert_eq!(limits(own), (900, 300), "{own}");
+    }
+    assert_eq!(limits("https://api.openai.com/v1"), (90, 60));
 }
 
 proptest! {

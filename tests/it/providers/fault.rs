@@ -30,6 +30,8 @@ fn sorted(status: u16, body: &str) -> String {
     let secret = Secret::new("sk-very-secret");
     match ApiFault::of_response(status, None, body).sort(Some(&secret)) {
         ProviderError::Busy { reason, .. } => format!("busy: {reason}"),
+        ProviderError::Broken(reason) => format!("broken: {reason}"),
+        ProviderError::Stalled(reason) => format!("stalled: {reason}"),
         ProviderError::TooLong => "too long".to_owned(),
         ProviderError::Refused(reason) => format!("refused: {reason}"),
     }
@@ -80,7 +82,7 @@ fn tries_again_after_a_call_that_the_server_could_not_read() {
     let body = r#"{"error":{"message":"Failed to call a function.","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=look"}}"#;
     assert_eq!(
         sorted(400, body),
-        "busy: the model wrote a tool call that its server could not read (400: Failed to call a function.)"
+        "broken: the model wrote a tool call that its server could not read (400: Failed to call a function.)"
     );
 }
 

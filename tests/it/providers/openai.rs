@@ -324,6 +324,7 @@ fn says_to_mistral_only_what_it_takes() {
         context_is_set: true,
         tools: Tools::Native,
         images: false,
+        patience: Default::default(),
     };
     let mistral = OpenAi::new("main", &config, HttpTimeouts::default()).unwrap();
     let calls = ["call_1", "D681PevKs"].map(|id| call(id, Outcome::Done("seen".to_owned())));
@@ -334,7 +335,9 @@ fn says_to_mistral_only_what_it_takes() {
     ];
     let pictures = &Pictures::default();
     let effort = Effort::High;
-    let request = Request { system: &[], tools: &[], may_call: true, effort, messages, pictures };
+    let attempts = Attempts::Usual;
+    let request =
+        Request { system: &[], tools: &[], may_call: true, effort, attempts, messages, pictures };
     let body = mistral.body(&request, &ToolNames::of(&[]), &ReadPictures::default());
     assert_eq!(body.get("reasoning_effort"), None);
     assert_eq!(body.get("stream_options"), None);

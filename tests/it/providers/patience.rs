@@ -65,11 +65,11 @@ async fn does_not_repeat_what_cannot_succeed() {
 }
 
 #[tokio::test]
-async fn begins_a_broken_or_stalled_answer_again() {
+async fn begins_a_broken_answer_again() {
     for platform in [Platform::OpenAi, Platform::Anthropic] {
         let api = ModelApi::start(platform).await;
         api.reply(half_an_answer(platform, StreamEnding::Breaks));
-        api.reply(half_an_answer(platform, StreamEnding::Stalls));
+        api.reply(half_an_answer(platform, StreamEnding::Breaks));
         api.reply(Reply::events(&answer(platform, "A whole answer")));
         let patient = Retry::new(connected(&config(&api), "main", SHORT_LIMITS), HASTY);
         let (completion, deltas) = ask(&patient).await;
@@ -91,6 +91,18 @@ async fn begins_a_broken_or_stalled_answer_again() {
                 text("A whole answer")
             ]
         );
+        api.finish();
+    }
+}
+
+#[tokio::test]
+async fn reports_a_stalled_answer_and_does_not_begin_it_again() {
+    for platform in [Platform::OpenAi, Platform::Anthropic] {
+        let api = ModelApi::start(platform).await;
+        api.reply(half_an_answer(platform, StreamEnding::Stalls));
+        let patient = Retry::new(connected(&config(&api), "main", SHORT_LIMITS), HASTY);
+        let error = ask(&patient).await.0.unwrap_err();
+        assert!(matches!(error, ProviderError::Stalled(_)), "{error:?}");
         api.finish();
     }
 }
@@ -220,6 +232,7 @@ async fn ends_the_stream_after_its_end() {
         tools: &[],
         may_call: true,
         effort: Effort::Default,
+        attempts: Attempts::Usual,
         messages,
         pictures,
     };

@@ -118,6 +118,7 @@ async fn tells_a_model_when_it_can_call_nothing() {
         tools: &tools,
         may_call: false,
         effort: Effort::Default,
+        attempts: Attempts::Usual,
         messages: messages(&turns),
         pictures: &Pictures::default(),
     };
@@ -175,7 +176,7 @@ async fn tells_of_a_failure_as_the_provider_itself_does() {
     let error = ask(&model).await.0.unwrap_err();
     assert!(matches!(error, ProviderError::Refused(_)), "{error:?}");
     let error = ask(&model).await.0.unwrap_err();
-    assert!(matches!(error, ProviderError::Busy { .. }), "{error:?}");
+    assert!(matches!(error, ProviderError::Broken(_)), "{error:?}");
     api.finish();
 }
 

@@ -124,7 +124,13 @@ fn without_landlock_the_daemon_offers_no_shell_and_says_why() {
         assert!(daemon.log().contains("Shell: not available"), "{}", daemon.log());
         let doctor = scene.run(&["doctor"]).await;
         assert_eq!(doctor.code, Some(1));
-        assert!(doctor.out.contains("WRONG shell: Shell: not available"), "{}", doctor.out);
+        assert!(
+            doctor
+                .out
+                .contains("WRONG shell: as the daemon that runs found it: Shell: not available"),
+            "{}",
+            doctor.out
+        );
     });
 }
 
@@ -137,7 +143,7 @@ async fn the_doctor_says_what_is_well() {
         "ok    config: ",
         "ok    store: there is none yet",
         "ok    workspace: ",
-        "ok    shell: Shell: sandboxed",
+        "ok    shell: as tried from here: Shell: sandboxed",
     ] {
         assert!(doctor.out.contains(line), "{}", doctor.out);
     }

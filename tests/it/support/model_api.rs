@@ -154,6 +154,7 @@ impl ModelApi {
             context_is_set: true,
             tools: Tools::Native,
             images: true,
+            patience: Default::default(),
         }
     }
 

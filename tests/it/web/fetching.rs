@@ -62,10 +62,10 @@ async fn bad_arguments_are_answered_with_what_would_be_right() {
     let site = Site::start().await;
     let reader = Reader::of(&site);
     for (arguments, part) in [
-        (json!({}), "missing field `url`"),
-        (json!({ "url": 7 }), "invalid type"),
+        (json!({}), "`url` is missing"),
+        (json!({ "url": 7 }), "`url` must be a text, not a number"),
         (json!({ "url": site.url("/"), "offset": -1 }), "invalid value"),
-        (json!({ "url": site.url("/"), "method": "POST" }), "unknown field `method`"),
+        (json!({ "url": site.url("/"), "method": "POST" }), "there is no `method`"),
         (json!({ "url": " " }), "The URL is wrong"),
     ] {
         let words = reader.call(arguments).await.refused();

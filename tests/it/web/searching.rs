@@ -193,11 +193,11 @@ async fn what_engines_say_is_kept_within_bounds() {
 async fn bad_arguments_are_answered_with_what_would_be_right() {
     let fake = SearchApi::start(EngineKind::Brave).await;
     for (arguments, part) in [
-        (json!({}), "missing field `query`"),
+        (json!({}), "`query` is missing"),
         (json!({ "query": " \n " }), "The query is empty"),
         (json!({ "query": "x".repeat(401) }), "longer than 400 characters"),
         (json!({ "query": "x", "count": -1 }), "invalid value"),
-        (json!({ "query": "x", "page": 2 }), "unknown field `page`"),
+        (json!({ "query": "x", "page": 2 }), "there is no `page`"),
     ] {
         let words = search(&[fake.engine()], arguments).await.refused();
         assert!(words.contains(part), "{words}");

@@ -42,7 +42,7 @@ async fn what_a_page_says_is_others_words() {
 fn alphabet(site: &Site, links: usize) {
     let link = |n| format!("<a href='/letter/{n}'>{n}</a> ");
     let page: String = (0..links).map(link).collect();
-    site.has("/", Answer::html(&format!("<p>{page}</p>")));
+    site.has("/", Answer::html(format!("<p>{page}</p>")));
     for n in 0..links {
         site.has(&format!("/letter/{n}"), Answer::html("<p>Go on.</p>"));
     }

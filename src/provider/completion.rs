@@ -1,0 +1,71 @@
+//! A completion: its pieces as they arrive, and the whole.
+
+use serde::Serialize;
+
+use crate::types::session::Thinking;
+
+/// One piece of a completion as it arrives.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delta {
+    Text(String),
+    /// Reasoning for onlookers to read.
+    Thinking(String),
+    /// A whole block of reasoning, to be kept and passed back.
+    ThinkingBlock(Thinking),
+    /// A whole call; a provider joins the fragments.
+    Call(ToolCall),
+    Usage(Usage),
+    /// A line for the person: that another provider answers, say.
+    Note(String),
+    /// What came before, but for notes, is to be forgotten: the answer begins again.
+    Restart,
+    /// The last one; a stream that ends without it was cut.
+    End(StopReason),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCall {
+    /// Never empty: a provider whose API gives none makes one up.
+    pub id: String,
+    pub name: String,
+    /// JSON as the model wrote it.
+    pub arguments: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    Done,
+    Calls,
+    /// The answer was cut at the model's limit.
+    MaxTokens,
+    Refused,
+}
+
+/// Tokens of one completion, as the provider counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// All tokens of the prompt, cached ones included.
+    pub input: u64,
+    pub cached: u64,
+    pub output: u64,
+}
+
+impl Usage {
+    /// Adds the tokens of another completion.
+    pub fn add(&mut self, other: Self) {
+        self.input += other.input;
+        self.cached += other.cached;
+        self.output += other.output;
+    }
+}
+
+/// A finished completion.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Completion {
+    pub text: String,
+    pub thinking: Vec<Thinking>,
+    pub calls: Vec<ToolCall>,
+    pub usage: Usage,
+    pub note: Option<String>,
+    pub stop: Option<StopReason>,
+}

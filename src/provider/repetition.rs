@@ -1,0 +1,194 @@
+//! A provider that ends an answer which repeats itself without an end, as small models do. What repeats is cut to
+//! one occurrence, and a note says so. Code blocks and tables may repeat as they like.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::stream::{self, StreamExt};
+use tracing::warn;
+
+use super::{Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, StopReason};
+use crate::replies;
+
+/// The longest block that is looked for, in characters: two lines of a chat.
+pub const BLOCK_MAX: usize = 200;
+
+/// So often in a row no block is meant.
+pub const TIMES: usize = 20;
+
+/// What repeats is at least so long, in characters. A laugh of twenty letters is none.
+const LETTERS_MIN: usize = 60;
+
+/// The same of a block without a letter: rules, dots, spaces and the zeros of a large number.
+const SIGNS_MIN: usize = 300;
+
+/// A provider whose answers end.
+pub struct Unrepeated {
+    inner: Arc<dyn Provider>,
+}
+
+impl Unrepeated {
+    pub fn new(inner: Arc<dyn Provider>) -> Self {
+        Self { inner }
+    }
+}
+
+#[async_trait]
+impl Provider for Unrepeated {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn sees(&self) -> bool {
+        self.inner.sees()
+    }
+
+    fn room(&self) -> u64 {
+        self.inner.room()
+    }
+
+    fn learned_window(&self) -> Option<LearnedWindow> {
+        self.inner.learned_window()
+    }
+
+    async fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> Result<DeltaStream<'a>, ProviderError> {
+        let inner = Some(self.inner.stream(request).await?);
+        let reading = (inner, RepetitionWatch::default(), VecDeque::new());
+        Ok(stream::try_unfold(reading, move |(mut inner, mut watch, mut ready)| async move {
+            if ready.is_empty()
+                && let Some(open) = &mut inner
+            {
+                match open.next().await.transpose()? {
+                    None => inner = None,
+                    Some(delta) => {
+                        ready.extend(watch.take(delta));
+                        if watch.has_cut {
+                            warn!(provider = self.name(), "An answer repeated itself, and was cut");
+                            // The server need not go on.
+                            inner = None;
+                        }
+                    }
+                }
+            }
+            Ok(ready.pop_front().map(|delta| (delta, (inner, watch, ready))))
+        })
+        .boxed())
+    }
+}
+
+/// Watches the words of an answer.
+#[derive(Default)]
+pub struct RepetitionWatch {
+    text: String,
+    line: Line,
+    /// The last characters of what may repeat, the newest first.
+    recent: VecDeque<char>,
+    /// For each length of a block, how many characters in a row were the same as those so many before.
+    same: Vec<usize>,
+    in_code: bool,
+    has_cut: bool,
+}
+
+/// What is known of the line that is being written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Line {
+    /// Nothing but spaces.
+    #[default]
+    Blank,
+    /// So many signs of a fence.
+    Fence(char, usize),
+    Table,
+    Text,
+}
+
+impl RepetitionWatch {
+    /// Passes a delta on, or what takes its place.
+    pub fn take(&mut self, delta: Delta) -> Vec<Delta> {
+        match delta {
+            Delta::Text(text) => match self.push(&text) {
+                None => vec![Delta::Text(text)],
+                Some(kept) => {
+                    self.has_cut = true;
+                    let note = Delta::Note(replies::REPEATED.to_owned());
+                    vec![Delta::Restart, Delta::Text(kept), note, Delta::End(StopReason::Done)]
+                }
+            },
+            Delta::Restart => {
+                *self = Self::default();
+                vec![delta]
+            }
+            delta => vec![delta],
+        }
+    }
+
+    /// Adds words of the answer; returns what is kept of the answer if it repeats itself.
+    pub fn push(&mut self, text: &str) -> Option<String> {
+        for sign in text.chars() {
+            self.text.push(sign);
+            if self.is_prose(sign) {
+                if let Some(block) = self.repeats(sign) {
+                    let cut = self.text.char_indices().rev().nth(block.whole - block.one - 1);
+                    let kept = &self.text[..cut.map_or(self.text.len(), |(at, _)| at)];
+                    return Some(kept.trim_end().to_owned());
+                }
+            } else {
+                self.recent.clear();
+                self.same.clear();
+            }
+        }
+        None
+    }
+
+    /// Returns true if a character belongs to neither code nor a table.
+    fn is_prose(&mut self, sign: char) -> bool {
+        if sign == '\n' {
+            let is_fence = matches!(self.line, Line::Fence(_, 3..));
+            if is_fence {
+                self.in_code = !self.in_code;
+            }
+            let is_prose = !is_fence && !self.in_code && self.line != Line::Table;
+            self.line = Line::Blank;
+            return is_prose;
+        }
+        self.line = match (self.line, sign) {
+            (Line::Blank, ' ' | '\t') => Line::Blank,
+            (Line::Blank, '`' | '~') => Line::Fence(sign, 1),
+            (Line::Blank, '|') => Line::Table,
+            (Line::Fence(of, signs), _) if of == sign && signs < 3 => Line::Fence(of, signs + 1),
+            (Line::Fence(of, 3), _) => Line::Fence(of, 3),
+            (Line::Table, _) => Line::Table,
+            _ => Line::Text,
+        };
+        !self.in_code && !matches!(self.line, Line::Table | Line::Fence(_, 3))
+    }
+
+    /// The shortest block that repeats too often, if `sign` follows.
+    fn repeats(&mut self, sign: char) -> Option<Repetition> {
+        self.same.resize(BLOCK_MAX + 1, 0);
+        for block in 1..=BLOCK_MAX {
+            let is_same = self.recent.get(block - 1) == Some(&sign);
+            self.same[block] = if is_same { self.same[block] + 1 } else { 0 };
+        }
+        self.recent.push_front(sign);
+        self.recent.truncate(BLOCK_MAX);
+        (1..=BLOCK_MAX).find_map(|one| {
+            let whole = self.same[one] + one;
+            if whole < (one * TIMES).max(LETTERS_MIN) {
+                return None;
+            }
+            let has_letters = self.recent.iter().take(one).any(|sign| sign.is_alphabetic());
+            (has_letters || whole >= SIGNS_MIN).then_some(Repetition { one, whole })
+        })
+    }
+}
+
+/// A block of characters that is repeated.
+struct Repetition {
+    one: usize,
+    /// Characters of all its occurrences.
+    whole: usize,
+}

@@ -1,0 +1,43 @@
+//! The commit that suspends a turn until a model can be reached again.
+
+use crate::bus::outbox;
+use crate::conversation::model_waits::{self, ModelWait};
+use crate::conversation::transcript;
+use crate::store::{Store, Sync};
+use crate::turn::commits::guarded::guarded;
+use crate::turn::error::CommitError;
+use crate::types::message::{Address, MessageId};
+use crate::types::session::TurnId;
+
+/// What is committed when a model cannot be reached.
+pub(crate) struct Suspension {
+    pub(crate) wait: ModelWait,
+    /// The line for the people who wait for the answer; they are told once.
+    pub(crate) line: Option<Line>,
+}
+
+pub(crate) struct Line {
+    pub(crate) to: Address,
+    pub(crate) reply_to: Option<MessageId>,
+    pub(crate) words: String,
+}
+
+/// Suspends a turn until a model can be reached. Returns the draft that no answer takes the place of for now.
+pub(crate) async fn waits_for_model(
+    store: &Store,
+    turn: TurnId,
+    Suspension { wait, line }: Suspension,
+) -> Result<Option<MessageId>, CommitError> {
+    guarded(store, "waits for a model", Sync::Later, turn, move |store| {
+        model_waits::suspend(store, turn, &wait)?;
+        if let Some(Line { to, reply_to, words }) = &line
+            && model_waits::note_told(store, turn, to)?
+        {
+            outbox::put(store, to, reply_to.as_ref(), words)?;
+        }
+        let draft = transcript::draft(store, turn)?;
+        transcript::set_draft(store, turn, None)?;
+        Ok(draft)
+    })
+    .await
+}
