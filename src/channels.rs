@@ -12,6 +12,7 @@ pub mod discord;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 pub mod hear;
 pub mod intake;
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 mod json;
 pub mod markup;
 pub mod network;

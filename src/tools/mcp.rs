@@ -4,8 +4,8 @@
 #[cfg(feature = "mcp")]
 pub mod catalogue;
 #[cfg(feature = "mcp")]
-#[cfg(feature = "mcp")]
 mod flood;
+#[cfg(feature = "mcp")]
 mod http;
 #[cfg(feature = "mcp")]
 mod lent;

@@ -93,10 +93,6 @@ impl Site {
     }
 
     /// The paths that were asked for.
-    #[cfg_attr(
-        not(feature = "telegram"),
-        expect(dead_code, reason = "the tests of the real program speak through Telegram")
-    )]
     pub(crate) fn asked(&self) -> Vec<String> {
         self.seen.lock().unwrap().asked.clone()
     }
