@@ -20,6 +20,10 @@ bench:
 dist:
     cargo build --profile dist --locked --bin peacrab
 
+# Static binaries for boards and servers: target/static
+static *targets:
+    packaging/static-binaries {{targets}}
+
 # README and docs/: links, configs, commands, quoted messages, lengths
 docs:
     cargo test --test it documents

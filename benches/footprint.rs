@@ -15,7 +15,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use peacrab::sandbox::{self, Bounds, Cage, CommandEnding, Enforced, Input, Level, SandboxCommand};
+use peacrab::sandbox::{
+    self, CommandEnding, CommandInput, CommandLimits, Enforced, Sandbox, SandboxCommand,
+    SandboxLevel,
+};
 use tempfile::TempDir;
 
 mod measure;
@@ -72,19 +75,19 @@ fn measure() -> Result<()> {
     measure_connected(&platforms)
 }
 
-/// What a command in the cage takes beyond one that is not.
+/// What a command in the sandbox takes beyond one that is not.
 fn cage_cost() -> Result<String> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().canonicalize()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let cage = Cage {
+    let sandbox = Sandbox {
         program: BINARY.into(),
-        level: Level::Required,
+        level: SandboxLevel::Required,
         network: false,
         read: Vec::new(),
         write: Vec::new(),
         env: BTreeMap::new(),
-        bounds: Bounds::new(1 << 29, 1 << 28, 1 << 30, 128),
+        bounds: CommandLimits::new(1 << 29, 1 << 28, 1 << 30, 128),
         least: Enforced::default(),
     };
     let order = SandboxCommand {
@@ -92,22 +95,23 @@ fn cage_cost() -> Result<String> {
         cwd: place.clone(),
         folder: place,
         read: Vec::new(),
+        write: Vec::new(),
         time_max: START_MAX,
-        input: Input::Pipe,
+        input: CommandInput::Pipe,
     };
     let begun = Instant::now();
     for _ in 0..TURNS {
-        let run = runtime.block_on(sandbox::run(&cage, &order, b""))?;
+        let run = runtime.block_on(sandbox::run(&sandbox, &order, b""))?;
         if run.ending != CommandEnding::Exit(0) {
             return Err(format!("a command ended as {:?}", run.ending).into());
         }
     }
-    let caged = begun.elapsed();
+    let sandboxed = begun.elapsed();
     let begun = Instant::now();
     for _ in 0..TURNS {
         quiet("/bin/sh").args(["-c", ":"]).status()?;
     }
-    let each = caged.saturating_sub(begun.elapsed()) / TURNS;
+    let each = sandboxed.saturating_sub(begun.elapsed()) / TURNS;
     Ok(format!("{:.1} ms", each.as_secs_f64() * 1000.0))
 }
 

@@ -1,23 +1,27 @@
 //! The agent loop: one task reads the journal, carries commands out, and moves sessions into turns and
 //! back. It alone owns the sessions. A turn gets its session by value.
 
+mod activation;
 mod approvals;
-mod aside;
+mod side_question;
 mod asks;
-mod away;
-mod backlog;
+mod suspended;
+mod work_queue;
+mod budget;
 mod command;
-mod failing;
+mod failing_items;
 pub mod fairness;
-mod folds;
+mod compaction;
 mod heartbeat;
 mod idle;
 mod jobs;
 mod pass;
+mod people;
 mod queue;
 mod settings;
 mod skills;
 mod status;
+mod trusting;
 mod undo;
 
 use std::collections::HashMap;
@@ -30,31 +34,33 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+pub use budget::{BudgetOrder, order_budget};
 pub use command::{Pairing, pair};
 pub use jobs::{may_command, place_of_command};
+pub use people::{Ordered, PeopleOrder, order_people};
 pub use skills::{skills_json, skills_words};
 
-use crate::bus::journal::{RowId, Waiting};
+use crate::bus::journal::{RowId, WaitingMessage};
 use crate::conversation::transcript;
-use crate::sandbox::CageState;
+use crate::sandbox::SandboxState;
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
 use crate::turn::commits::{self, StopKind};
 use crate::turn::draft::Draft;
 use crate::turn::error::{CommitError, TurnError};
-use crate::turn::run::{self as turn, Begin, TurnHandles};
+use crate::turn::run::{self as turn, TurnHandles, TurnStart};
 use crate::turn::services::TurnServices;
 use crate::turn::{STORE_PAUSE, progress};
 use crate::types::message::Sender;
 use crate::types::origin::Origin;
 use crate::types::session::{QueueMode, Session};
-use aside::Asides;
-use asks::Asks;
-use away::Away;
-use backlog::{Backlog, Person};
-use failing::{Failing, Item};
+use asks::AskProgress;
+use failing_items::{Failing, Item};
 use fairness::Claim;
 use idle::Idle;
+use side_question::SideQuestions;
+use suspended::SuspendedTurns;
+use work_queue::{Person, WorkQueue};
 
 /// Maximum number of steering batches that a turn has not read. Further messages stay in the journal.
 const STEER_MAX: usize = 16;
@@ -74,7 +80,7 @@ pub struct Config {
     /// Handling of messages that arrive during a turn, unless the conversation has its own setting.
     pub queue: QueueMode,
     /// State of the shell's sandbox, and so if commands can run.
-    pub shell: CageState,
+    pub shell: SandboxState,
     /// When the daemon started.
     pub since: DateTime<Utc>,
     /// Ends the daemon. None if nothing would start it again.
@@ -92,20 +98,23 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
         tasks: HashMap::new(),
         running: HashMap::new(),
         idle: Idle::default(),
-        folds: JoinSet::new(),
-        folding: HashMap::new(),
-        backlog: Backlog::default(),
+        compactions: JoinSet::new(),
+        compacting: HashMap::new(),
+        backlog: WorkQueue::default(),
         follows: false,
         is_up_to_date: false,
-        asides: Asides::default(),
+        side_questions: SideQuestions::default(),
         failing: Failing::default(),
-        away: Away::default(),
+        away: SuspendedTurns::default(),
     };
     while !stop.is_cancelled() {
         woken.mark_unchanged();
         agent.take_all_back().await;
         let (failed, rest) = match agent.pass().await {
-            Ok(join) => (false, join),
+            Ok(join) => {
+                agent.services.bus.passes.up();
+                (false, join)
+            }
             Err(error) => {
                 tracing::error!(%error, "The agent loop failed and pauses");
                 agent.is_up_to_date = false;
@@ -115,11 +124,11 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
         tokio::select! {
             () = stop.cancelled() => {}
             Some(ended) = agent.turn_tasks.join_next_with_id() => agent.take_back(ended).await,
-            Some(done) = agent.folds.join_next() => agent.folded(done).await,
+            Some(done) = agent.compactions.join_next() => agent.compacted(done).await,
             changed = woken.changed(), if !failed => if changed.is_err() { break },
             () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
             () = agent.idle.forget() => {}
-            Some(()) = agent.asides.next_ended() => {}
+            Some(()) = agent.side_questions.next_ended() => {}
         }
     }
     agent.wind_down().await;
@@ -135,21 +144,21 @@ struct Agent {
     running: HashMap<Origin, Running>,
     idle: Idle,
     /// Running compactions, and the results of those whose conversation is in a turn.
-    folds: JoinSet<folds::Done>,
-    folding: HashMap<Origin, Option<folds::Done>>,
-    backlog: Backlog,
+    compactions: JoinSet<compaction::CompactionResult>,
+    compacting: HashMap<Origin, Option<compaction::CompactionResult>>,
+    backlog: WorkQueue,
     /// The store tracks changes in the tables of the backlog.
     follows: bool,
     /// No change was lost, so the backlog need not be read completely.
     is_up_to_date: bool,
-    asides: Asides,
+    side_questions: SideQuestions,
     failing: Failing,
-    away: Away,
+    away: SuspendedTurns,
 }
 
 /// The loop's state of a running turn.
 struct Running {
-    steer: mpsc::Sender<Vec<Waiting>>,
+    steer: mpsc::Sender<Vec<WaitingMessage>>,
     stop: CancellationToken,
     sender: Sender,
     /// The person whose slot it uses.
@@ -161,14 +170,14 @@ struct Running {
     /// Its visible draft. It has no turn before the turn was begun.
     shown: watch::Receiver<Draft>,
     /// Set if it is no turn, but saves notes before a requested compaction.
-    folds: Option<folds::Wish>,
+    compactions: Option<compaction::CompactionRequest>,
 }
 
 impl Agent {
     /// Makes one pass: handles everything that waits and can be handled now. Returns the time until the
     /// next pass, if something is due by then.
     async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
-        if let Err(error) = self.asides.tell_cut_off(&self.services).await {
+        if let Err(error) = self.side_questions.tell_cut_off(&self.services).await {
             tracing::error!(%error, "Cannot notify askers of side questions about the restart, will try again");
         }
         // Commands come first: a stopped turn is not resumed. Messages are read together with commands,
@@ -184,15 +193,15 @@ impl Agent {
             });
             if controls.is_empty() {
                 match self.look_after_asks(look.overdue).await {
-                    Asks::Settled => continue,
-                    Asks::Same if all_closed => break look.next_expiry,
-                    Asks::Same | Asks::Failed => break Some(STORE_PAUSE),
+                    AskProgress::Settled => continue,
+                    AskProgress::Same if all_closed => break look.next_expiry,
+                    AskProgress::Same | AskProgress::Failed => break Some(STORE_PAUSE),
                 }
             }
             for control in controls {
                 // The command may have changed the queue mode there.
                 self.backlog.touch(&control.origin);
-                self.try_to_obey(control).await;
+                self.try_to_handle(control).await;
             }
         };
         self.hear_changed().await;
@@ -208,15 +217,15 @@ impl Agent {
     }
 
     /// Moves a session into a turn.
-    fn start(&mut self, origin: Origin, sender: Sender, claim: Claim<Person>, begin: Begin) {
+    fn start(&mut self, origin: Origin, sender: Sender, claim: Claim<Person>, begin: TurnStart) {
         let (steer, steered) = mpsc::channel(STEER_MAX);
         let stop = CancellationToken::new();
         let rows: Vec<_> = match &begin {
-            Begin::New(rows) => rows.iter().map(|row| row.id).collect(),
-            Begin::Resume(..) => Vec::new(),
+            TurnStart::New(rows) => rows.iter().map(|row| row.id).collect(),
+            TurnStart::Resume(..) => Vec::new(),
         };
         let mut given = rows.last().copied().unwrap_or(RowId(0));
-        if let Begin::Resume(_, joins) = &begin
+        if let TurnStart::Resume(_, joins) = &begin
             && let Some(last) = joins.last().map(|row| row.id)
             && steer.try_send(joins.clone()).is_ok()
         {
@@ -227,7 +236,7 @@ impl Agent {
         let ends = TaskEnds { steer: steered, stop: stop.clone(), draft };
         let task = work(Arc::clone(&self.turns), origin.clone(), session, begin, ends);
         let id = self.turn_tasks.spawn(task).id();
-        let running = Running { steer, stop, sender, claim, rows, given, shown, folds: None };
+        let running = Running { steer, stop, sender, claim, rows, given, shown, compactions: None };
         self.occupy(id, origin, running);
     }
 
@@ -239,15 +248,16 @@ impl Agent {
     }
 
     /// Carries a command out at once.
-    async fn obey(&mut self, control: Waiting) -> Result<(), StoreError> {
+    async fn handle(&mut self, control: WaitingMessage) -> Result<(), StoreError> {
         match command::parse(&control.inbound.body.text) {
             command::Command::Stop => self.stop(&control, StopKind::Stop).await?,
             command::Command::New => self.stop(&control, StopKind::New).await?,
+            command::Command::Clean => self.stop(&control, StopKind::Clean).await?,
             command::Command::Judge(verdict) => {
-                approvals::obey(&self.services, &control, verdict).await?;
+                approvals::handle(&self.services, &control, verdict).await?;
             }
             command::Command::Btw(question) => {
-                self.asides.begin(&self.turns, control, question).await?;
+                self.side_questions.begin(&self.turns, control, question).await?;
             }
             command::Command::Compact(focus) => self.compact(control, focus).await?,
             other => {
@@ -255,7 +265,7 @@ impl Agent {
                 let running = self.running.len();
                 let Self { turns, config, .. } = self;
                 let scope = command::CommandScope { turns, config, busy, running };
-                command::obey(&scope, &control, other).await?;
+                command::handle(&scope, &control, other).await?;
                 self.try_again_at(&control.origin);
             }
         }
@@ -265,17 +275,17 @@ impl Agent {
 
     /// Ends the work of the conversation in which the command was given. The store decides. The task is
     /// cancelled, and its later commits are rejected.
-    async fn stop(&mut self, control: &Waiting, kind: StopKind) -> Result<(), StoreError> {
+    async fn stop(&mut self, control: &WaitingMessage, kind: StopKind) -> Result<(), StoreError> {
         let role = role_of(&self.services, &control.inbound.from, control.sender()).await?;
         let stopped = commits::stopped(&self.services.bus.store, control, role, kind).await?;
-        if stopped.asides {
-            self.asides.stop(&control.inbound.from);
+        if stopped.side_questions {
+            self.side_questions.stop(&control.inbound.from);
         }
         if stopped.turn {
             self.idle.take(&control.origin);
         }
         // Notes are saved for a waiting command, or for nobody.
-        let ends = |it: &&Running| stopped.turn || (stopped.waiting && it.folds.is_some());
+        let ends = |it: &&Running| stopped.turn || (stopped.waiting && it.compactions.is_some());
         if let Some(running) = self.running.get(&control.origin).filter(ends) {
             running.stop.cancel();
         }
@@ -328,7 +338,7 @@ impl Agent {
                 self.has_panicked(running.rows, &origin, begun).await;
             }
         }
-        self.take_over_folded(&origin).await;
+        self.take_over_compacted(&origin).await;
         self.services.bus.outbox.up();
         self.services.bus.jobs.up();
     }
@@ -339,7 +349,7 @@ impl Agent {
             tracing::info!(turns = self.turn_tasks.len(), "Turns are left for the next start");
         }
         self.turn_tasks.shutdown().await;
-        self.asides.wind_down(&self.services, ASIDE_GRACE).await;
+        self.side_questions.wind_down(&self.services, ASIDE_GRACE).await;
         // A stop request is no failure of theirs.
         let left: Vec<_> = self.running.into_keys().collect();
         let forgive = move |store: &_| transcript::forgive_attempt(store, &left);
@@ -359,7 +369,7 @@ impl Agent {
 
 /// A task's ends of the channels to the loop.
 struct TaskEnds {
-    steer: mpsc::Receiver<Vec<Waiting>>,
+    steer: mpsc::Receiver<Vec<WaitingMessage>>,
     stop: CancellationToken,
     draft: watch::Sender<Draft>,
 }
@@ -369,14 +379,14 @@ async fn work(
     turns: Arc<TurnServices>,
     origin: Origin,
     session: Option<Session>,
-    begin: Begin,
+    begin: TurnStart,
     TaskEnds { steer, stop, draft }: TaskEnds,
 ) -> Result<Option<Session>, TurnError> {
     let drafted = draft.subscribe();
     let shown_last = drafted.clone();
     let quiet = Arc::new(Mutex::new(()));
     let (signs, shown_signs) = mpsc::channel(SIGNS_MAX);
-    let feed = progress::Feed { draft: drafted, signs: shown_signs };
+    let feed = progress::TurnProgress { draft: drafted, signs: shown_signs };
     let handles = TurnHandles { steer, draft, signs, quiet: Arc::clone(&quiet) };
     let turn = async {
         let ended = Box::pin(turn::run(&turns, session, begin, handles)).await;

@@ -3,14 +3,17 @@
 
 mod admission;
 mod arrivals;
-pub mod asides;
+pub mod side_questions;
+pub mod feed;
 pub mod freshness;
 pub mod journal;
 pub mod marks;
 pub mod outbox;
 pub mod notices;
 pub mod overheard;
+pub mod rates;
 pub mod restarted;
+pub mod restored;
 
 use std::sync::Arc;
 
@@ -21,12 +24,15 @@ use tokio::time::timeout;
 
 use crate::people::{Groups, People};
 use crate::store::{Store, StoreError, Sync};
-use crate::types::message::{Address, ChannelName, DedupKey, Inbound, Line, MessageId, SenderId};
+use crate::types::message::{
+    Address, ChannelName, DedupKey, Inbound, MessageId, OverheardLine, SenderId,
+};
 
 pub use admission::{Received, receive};
 pub use arrivals::Arrival;
-use freshness::{ClockLag, Heard, since_boot};
+use freshness::{ClockLag, ReceivedPeriod, since_boot};
 use overheard::Overheard;
+use rates::{RateCounters, RateLimits};
 
 /// Retention of finished rows: longer than any platform repeats a message, or any backlog is read.
 pub const KEPT: Duration = Duration::days(90);
@@ -75,10 +81,14 @@ pub struct Bus {
     pub outbox: Wake,
     /// Wakes when jobs were changed, or runs of them have ended.
     pub jobs: Wake,
+    /// Wakes after each pass of the agent loop that went well.
+    pub passes: Wake,
     /// Maximum number of messages that wait at one address.
     pub waiting_max: usize,
     pub overheard: Overheard,
     pub clock_lag: ClockLag,
+    pub limits: RateLimits,
+    pub rates: RateCounters,
 }
 
 impl Bus {
@@ -90,10 +100,18 @@ impl Bus {
             inbox,
             outbox,
             jobs,
+            passes: Wake::default(),
             waiting_max,
             overheard: Overheard::default(),
             clock_lag: ClockLag::default(),
+            limits: RateLimits::default(),
+            rates: RateCounters::default(),
         }
+    }
+
+    /// With these rate limits; without them there are none.
+    pub fn with_limits(self, limits: RateLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Returns a channel's publisher, and the queue of addresses whose messages the store rejected.
@@ -145,9 +163,14 @@ impl Publisher {
 
     /// Returns when the bot answers in a group. The config may name the group by any of these ids; the
     /// first one counts most.
-    pub fn groups<'a>(&self, ids: impl IntoIterator<Item = &'a str>) -> Groups {
-        let access = self.bus.people.access(&self.channel);
-        access.map(|access| access.listed(ids).unwrap_or(access.groups)).unwrap_or_default()
+    pub fn groups<'a>(&self, ids: impl IntoIterator<Item = &'a str> + Clone) -> Groups {
+        let people = &self.bus.people;
+        let access = people.access(&self.channel);
+        let listed = access.map(|access| access.listed(ids.clone()).unwrap_or(access.groups));
+        match listed.unwrap_or_default() {
+            Groups::Off => Groups::Off,
+            by_config => people.activations.find(&self.channel, ids).unwrap_or(by_config),
+        }
     }
 
     /// Returns true if another bot may address this one.
@@ -209,7 +232,7 @@ impl Publisher {
         let mut is_steady = false;
         self.link.heard(|state| {
             state.last_event = Some(now);
-            is_steady = state.heard.is_some_and(Heard::is_steady);
+            is_steady = state.heard.is_some_and(ReceivedPeriod::is_steady);
         });
         let last = messages.into_iter().filter(|it| it.body.press.is_none()).last();
         if let Some(message) = last.filter(|_| is_steady) {
@@ -233,13 +256,13 @@ impl Publisher {
     }
 
     /// Remembers a line that does not address the bot. Kept in memory, as context for one that does.
-    pub fn overheard(&self, at: &Address, id: MessageId, line: Line) {
+    pub fn overheard(&self, at: &Address, id: MessageId, line: OverheardLine) {
         self.link.heard(|state| state.last_event = Some(Utc::now()));
         self.bus.overheard.push(at, id, line);
     }
 
     /// Replaces the text of an edited line while it is remembered.
-    pub fn reword_overheard(&self, at: &Address, id: &MessageId, line: Line) {
+    pub fn reword_overheard(&self, at: &Address, id: &MessageId, line: OverheardLine) {
         self.bus.overheard.reword(at, id, line);
     }
 
@@ -327,7 +350,7 @@ pub struct LinkState {
     pub last_event: Option<DateTime<Utc>>,
     /// Reception since it was last down.
     #[serde(skip)]
-    pub heard: Option<Heard>,
+    pub heard: Option<ReceivedPeriod>,
     /// The reason why it is down.
     pub trouble: Option<String>,
 }
@@ -365,7 +388,7 @@ impl Link {
         self.0.send_if_modified(|state| {
             let was_up = state.up;
             state.last_byte = Some(Utc::now());
-            state.heard = Some(Heard::again(state.heard, since_boot()));
+            state.heard = Some(ReceivedPeriod::again(state.heard, since_boot()));
             state.trouble = None;
             change(state);
             state.up != was_up

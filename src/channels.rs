@@ -1,5 +1,5 @@
 //! A chat platform behind one trait: listen, send once, hint, find. The differences between platforms are
-//! data ([`Limits`]). Supervision, splitting and delivery exist once, beside the adapters.
+//! data ([`PlatformLimits`]). Supervision, splitting and delivery exist once, beside the adapters.
 
 #[cfg(any(feature = "discord", feature = "slack"))]
 pub mod backlog;
@@ -16,7 +16,7 @@ pub mod intake;
 mod json;
 pub mod markup;
 pub mod network;
-pub mod parcel;
+pub mod chunking;
 #[cfg(feature = "slack")]
 pub mod slack;
 pub mod supervise;
@@ -24,6 +24,8 @@ pub mod supervise;
 pub mod telegram;
 pub mod terminal;
 pub mod text;
+#[cfg(feature = "gateway")]
+pub mod web;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,25 +39,25 @@ use tokio::io::AsyncWriteExt as _;
 use crate::bus::{PublishError, Publisher};
 use crate::replies;
 use crate::types::message::{
-    Address, ChannelName, Hint, Line, MediaKind, MediaRef, MessageId, Outbound,
+    Address, ChannelName, Hint, MediaKind, MediaRef, MessageId, Outbound, OverheardLine,
 };
 
-pub use config::{Config, Kind};
+pub use config::{ChannelKind, Config};
 pub use markup::Markup;
 
 /// All channels of a daemon, by name.
 pub type Channels = Arc<BTreeMap<ChannelName, Arc<dyn Channel>>>;
 
 /// Creates the adapter of a config section. None for the terminal, which is always there.
-pub fn connect(kind: &Kind) -> anyhow::Result<Option<Arc<dyn Channel>>> {
+pub fn connect(kind: &ChannelKind) -> anyhow::Result<Option<Arc<dyn Channel>>> {
     Ok(match kind {
         #[cfg(feature = "discord")]
-        Kind::Discord(config) => Some(Arc::new(discord::Discord::new(config)?)),
+        ChannelKind::Discord(config) => Some(Arc::new(discord::Discord::new(config)?)),
         #[cfg(feature = "slack")]
-        Kind::Slack(config) => Some(Arc::new(slack::Slack::new(config)?)),
+        ChannelKind::Slack(config) => Some(Arc::new(slack::Slack::new(config)?)),
         #[cfg(feature = "telegram")]
-        Kind::Telegram(config) => Some(Arc::new(telegram::Telegram::new(config)?)),
-        Kind::Terminal => None,
+        ChannelKind::Telegram(config) => Some(Arc::new(telegram::Telegram::new(config)?)),
+        ChannelKind::Terminal => None,
         #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
         _ => anyhow::bail!("this program was built without this platform"),
     })
@@ -67,7 +69,7 @@ pub const GIVE_UP_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// Limits and features of a platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct PlatformLimits {
     /// Maximum length of one message, in `unit`s.
     pub text_max: usize,
     pub unit: Unit,
@@ -79,7 +81,7 @@ pub struct Limits {
     pub typing_every: Option<Duration>,
     pub drafts: Drafts,
     /// Minimum pause before an ambiguous send (it may or may not have arrived) is repeated.
-    pub doubt_pause: Duration,
+    pub ambiguity_pause: Duration,
     /// Time limit for one message while others of the channel arrive.
     pub give_up_after: Duration,
     /// Output format of chunks.
@@ -120,10 +122,21 @@ pub struct Sent {
 
 /// The platform's answer to the question if it has a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum SendLookup {
     Sent(Sent),
     Absent,
     Unknowable,
+}
+
+/// The platform's answer to the question who the bot is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChannelProbe {
+    /// The bot's name there, such as `@pea_bot`.
+    pub name: String,
+    /// The address at which a person opens a chat with the bot, or adds it. None if it has no such address.
+    pub link: Option<String>,
+    /// Faults that do not keep the token from being accepted, each with what to do.
+    pub faults: Vec<String>,
 }
 
 /// A failed call of a platform, sorted by who acts next.
@@ -201,12 +214,17 @@ impl MediaSink {
 
 #[async_trait]
 pub trait Channel: Send + Sync + 'static {
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> PlatformLimits;
+
+    /// Asks the platform who the bot is and what it lacks. Confirms no event, and keeps no link open.
+    async fn probe(&self) -> Result<ChannelProbe, ChannelError> {
+        Ok(ChannelProbe::default())
+    }
 
     /// Publishes events until the link ends. Reports each received byte to `publisher.link()`.
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError>;
 
-    /// Sends one text or question, once. The message is within [`Limits`] and in the platform's markup.
+    /// Sends one text or question, once. The message is within [`PlatformLimits`] and in the platform's markup.
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError>;
 
     /// Sends one [`Body::File`](crate::types::message::Body::File), once.
@@ -226,7 +244,7 @@ pub trait Channel: Send + Sync + 'static {
         _at: &Address,
         _before: Option<&MessageId>,
         _max: usize,
-    ) -> Result<Vec<Line>, ChannelError> {
+    ) -> Result<Vec<OverheardLine>, ChannelError> {
         Ok(Vec::new())
     }
 
@@ -234,5 +252,9 @@ pub trait Channel: Send + Sync + 'static {
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError>;
 
     /// Asks the platform if it has a message whose sending began at `since`.
-    async fn find(&self, message: &Outbound, since: DateTime<Utc>) -> Result<Found, ChannelError>;
+    async fn find(
+        &self,
+        message: &Outbound,
+        since: DateTime<Utc>,
+    ) -> Result<SendLookup, ChannelError>;
 }

@@ -3,21 +3,27 @@
 mod arguments;
 mod chat;
 mod cron;
+mod dialog;
 mod doctor;
 mod explain;
+mod init;
 mod invocation;
+mod keep;
+mod manual;
 mod print;
+mod run;
 mod send;
+mod usage;
+pub mod service;
+mod systemd;
+mod web;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use chrono::Utc;
 use chrono_tz::Tz;
 use clap::Parser as _;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent;
@@ -27,7 +33,6 @@ use crate::control::{ControlRequest, Response, Status};
 use crate::daemon::Daemon;
 use crate::daemon::logging;
 use crate::replies;
-use crate::store::OnFull;
 use crate::workspace::Workspace;
 use arguments::{Cli, CliCommand, Pair};
 use chat::ChatOptions;
@@ -62,7 +67,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         .enable_all()
         .build();
     let done = match &runtime {
-        Ok(runtime) => runtime.block_on(Box::pin(obey(cli))),
+        Ok(runtime) => runtime.block_on(Box::pin(handle(cli))),
         Err(error) => Err(anyhow::anyhow!("cannot start: {error}")),
     };
     // A terminal that is being read from would be waited for.
@@ -79,14 +84,17 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
+async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let format = if cli.log_json { logging::Format::Json } else { logging::Format::Plain };
     let home = config::home(cli.home, &environment);
     let on = Invocation { home, config: cli.config, environment, format };
     let Invocation { home, environment, .. } = &on;
     match cli.command.unwrap_or(CliCommand::Run) {
-        CliCommand::Run => run(&on).await?,
+        CliCommand::Run => run::run(&on).await?,
+        CliCommand::Reload => {
+            print::line(&done(chat::ask(home, &ControlRequest::Reload).await?)?);
+        }
         CliCommand::Chat { message, session, verbose } => {
             let is_piped = message.is_none();
             let message = chat::message_to_say(message)?;
@@ -103,9 +111,13 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             let options = ChatOptions { message, session, events, failed, home, environment };
             talk(&on, &options).await?;
         }
-        CliCommand::Doctor => {
-            return Ok(doctor::run(home, &on.load(), chat::status(home).await.ok().as_ref()));
-        }
+        CliCommand::Doctor { fix, json } => return doctor::run(&on, fix, json).await,
+        CliCommand::Init(options) => return Box::pin(init::run(&on, &options)).await,
+        CliCommand::Backup { file } => keep::back_up(home, file)?,
+        CliCommand::Restore { file, replace } => keep::restore(home, &file, replace)?,
+        CliCommand::Service(command) => service::handle(&on, command).await?,
+        CliCommand::Completions { shell } => manual::completions(shell)?,
+        CliCommand::Man { folder } => manual::pages(&folder)?,
         CliCommand::Check => return Ok(check(&on, chat::status(home).await.ok().as_ref())),
         CliCommand::Explain(explain) => {
             let config = on.load()?;
@@ -113,20 +125,27 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             print::line(&explain.words(&on.plan(config)?.tools, &asking)?);
         }
         CliCommand::Send { to, file, markdown, text } => {
-            let parcel = send::parcel(to, file, text, markdown)?;
-            if let Some(sent) = send::through_socket(home, &parcel).await? {
+            let request = send::request(to, file, text, markdown)?;
+            if let Some(sent) = send::through_socket(home, &request).await? {
                 return Ok(send::tell(&sent));
             }
             let daemon = Daemon::open(on.plan(on.prepare()?)?).await?;
-            return Ok(send::tell(&daemon.send(parcel).await?));
+            return Ok(send::tell(&daemon.send(request).await?));
         }
-        CliCommand::Cron(cron) => cron::obey(&on, cron).await?,
+        CliCommand::Cron(cron) => cron::handle(&on, cron).await?,
         CliCommand::Heartbeat { wish } => {
             print::line(&done(on.ask(&ControlRequest::Heartbeat { wish }).await?)?);
         }
+        CliCommand::Web(web) => print::line(&web.handle(&on).await?),
         CliCommand::Pair(Pair::List { json: true }) => {
             let people = chat::listing(home, Listing::Pairings, Tz::UTC).await?;
             print::line(&serde_json::to_string_pretty(&people)?);
+        }
+        CliCommand::People { words, json: false } => {
+            print::line(&done(on.ask(&ControlRequest::People { words }).await?)?);
+        }
+        CliCommand::Budget { words } => {
+            print::line(&done(on.ask(&ControlRequest::Budget { words }).await?)?);
         }
         CliCommand::Pair(pair) => {
             let request = ControlRequest::Pair { words: pair.words() };
@@ -153,11 +172,14 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
             serde_json::to_string_pretty(&chat::status(home).await?)?
         }
         CliCommand::Status { .. } => print::status(&chat::status(home).await?),
-        CliCommand::Usage { json: true } => {
-            let used = chat::listing(home, Listing::Usage, on.owners_zone()).await?;
-            serde_json::to_string_pretty(&used)?
+        CliCommand::People { .. } => {
+            let asked = on.ask(&ControlRequest::Listing { what: Listing::People }).await?;
+            let Response::Listing(listed) = asked else {
+                anyhow::bail!("the daemon gave an answer of another kind");
+            };
+            serde_json::to_string_pretty(&listed)?
         }
-        CliCommand::Usage { .. } => chat::usage(home, on.owners_zone()).await?,
+        CliCommand::Usage(asked) => usage::show(home, &asked, on.owners_zone()).await?,
         CliCommand::Skills { json } => {
             let surroundings = on.environment.surroundings();
             let workspace = Workspace::look(&home.join("workspace"), surroundings)?;
@@ -185,13 +207,14 @@ async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<()> 
     }
     let mut config = on.prepare()?;
     config.channels.clear();
+    config.gateway = None;
     let daemon = Daemon::open(on.plan(config)?).await?;
     let server = daemon.control_server();
     let stop = CancellationToken::new();
     let talk = async {
         let talked = tokio::select! {
             talked = chat::through_memory(server, options) => talked,
-            () = stop.cancelled() => Ok(chat::Left::Conversation),
+            () = stop.cancelled() => Ok(chat::ChatEnd::Conversation),
         };
         stop.cancel();
         talked.map(drop)
@@ -199,40 +222,6 @@ async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<()> 
     let (ran, talked) = tokio::join!(run_until_end(daemon, &stop, || {}), talk);
     ran?;
     talked
-}
-
-/// The daemon: until a signal, with a terminal of its own if there is one.
-async fn run(on: &Invocation) -> anyhow::Result<()> {
-    let mut plan = on.plan(on.prepare_with(logging::FILTER)?)?;
-    plan.store.on_full = OnFull::Wait;
-    let daemon = Daemon::open(plan).await?;
-    let stop = CancellationToken::new();
-    let mut terminate = signal(SignalKind::terminate()).context("cannot watch for signals")?;
-    let mut hangup = signal(SignalKind::hangup()).context("cannot watch for signals")?;
-    let server = daemon.control_server();
-    let until = stop.clone();
-    let (ready, runs) = oneshot::channel();
-    let own_terminal = async move {
-        runs.await.ok();
-        chat::own_terminal(server, on).await;
-    };
-    let signals = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-            () = own_terminal => {}
-            () = until.cancelled() => {}
-        }
-        sd_notify::notify(&[sd_notify::NotifyState::Stopping]).ok();
-        until.cancel();
-    };
-    let ready = || {
-        ready.send(()).ok();
-        // Fails where no systemd listens, which is fine.
-        sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
-    };
-    let (ran, ()) = tokio::join!(run_until_end(daemon, &stop, ready), signals);
-    ran
 }
 
 /// Runs the daemon; when it ends by itself, `stop` tells those beside it.

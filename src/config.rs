@@ -1,19 +1,25 @@
 //! What the operator wants: `config.toml`, or the environment alone. All faults of a file are
 //! told at once, each with its line. What a key does is its module's business.
 
+pub mod edit;
 pub mod environment;
 pub mod fault;
 mod agent;
+mod backup;
 mod channels;
 mod deserializer;
 mod exec;
 mod file;
+mod gateway;
 mod heartbeat;
 mod hints;
 mod hooks;
+mod ids;
 mod keys;
+mod limits;
 mod mcp;
 mod media;
+mod money;
 mod providers;
 mod reading;
 mod review;
@@ -28,11 +34,13 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use crate::channels::config::{DiscordThreads, SlackThreads};
-use crate::channels::{Config as ChannelConfig, Kind, intake};
+use crate::channels::{ChannelKind, Config as ChannelConfig, intake};
+use crate::gateway::Config as GatewayConfig;
+use crate::gateway::config::WEB;
 use crate::hooks::Hook;
 use crate::people::{Access, Paired, Role};
 use crate::provider::{self, transcription};
-use crate::secret::{Secret, Setting};
+use crate::secret::{Secret, VariableValue};
 use crate::tasks::schedule;
 use crate::tools;
 use crate::types::message::ChannelName;
@@ -41,10 +49,10 @@ pub use agent::AgentConfig;
 pub use channels::TERMINAL;
 pub use environment::Environment;
 pub use exec::Exposure;
-pub use fault::{ConfigErrors, Fault, Place};
+pub use fault::{ConfigErrors, Fault, FaultPlace};
 use file::read_text;
-use reading::Source;
-use schema::File;
+use reading::ConfigSource;
+use schema::ConfigFile;
 pub use schema::{KEYS, schema, sections};
 use values::MB;
 
@@ -67,6 +75,10 @@ pub struct Config {
     pub web: tools::web::Config,
     /// The shell.
     pub exec: tools::shell::Config,
+    /// Regular backups.
+    pub backup: Option<crate::backup::schedule::Config>,
+    /// The gateway; none if nothing listens.
+    pub gateway: Option<GatewayConfig>,
     /// What was coped with while loading, for the log.
     pub notes: Vec<String>,
     /// The files that it was read from: its own, and those of keys.
@@ -131,13 +143,18 @@ pub fn load(
         None if matches!(file.try_exists(), Ok(false)) => String::new(),
         _ => read_text(&file).map_err(|fault| ConfigErrors(vec![fault]))?,
     };
-    let (tree, wrong) = DeTable::parse_recoverable(&text);
+    load_text(&file, &text, env)
+}
+
+/// Reads the text of a config file, which stands in `file` or is about to.
+fn load_text(file: &Path, text: &str, env: &Environment) -> Result<Config, ConfigErrors> {
+    let (tree, wrong) = DeTable::parse_recoverable(text);
     let tree = DeValue::Table(tree.into_inner());
-    let source = Source::new(&file, &text, &tree, env, &KEYS);
-    source.read_from(&file);
+    let source = ConfigSource::new(file, text, &tree, env, &KEYS);
+    source.read_from(file);
     for wrong in &wrong {
         let at = wrong.span().map_or(text.len(), |span| span.start);
-        source.fault(at, format!("{}{}", wrong.message(), quotes_hint(&text, at)));
+        source.fault(at, format!("{}{}", wrong.message(), quotes_hint(text, at)));
     }
     // What is left of a broken file would only give faults that are none.
     let config = if wrong.is_empty() { read(&source) } else { None };
@@ -161,9 +178,8 @@ fn quotes_hint(text: &str, at: usize) -> &'static str {
     if is_word { "; put text in quotes" } else { "" }
 }
 
-fn read(source: &Source<'_>) -> Option<Config> {
-    source.not_built("gateway");
-    let file: File = deserializer::read(source)?;
+fn read(source: &ConfigSource<'_>) -> Option<Config> {
+    let file: ConfigFile = deserializer::read(source)?;
     let mut providers = providers::configs(source, file.providers);
     if providers.is_empty() {
         providers = providers::of_environment(source);
@@ -173,6 +189,8 @@ fn read(source: &Source<'_>) -> Option<Config> {
     agent.timezone = agent.timezone.or_else(|| schedule::zone(source.env.text("TZ")?).ok());
     agent.asking = file.asking.into();
     agent.heartbeat = file.heartbeat.config(source, &names);
+    agent.limits = file.limits.limits();
+    agent.budgets = money::budgets(source, file.budgets);
     let (mut channels, count) = channels::channels(source, file.channels);
     if count == 0 {
         channels.extend(channels::of_environment(source));
@@ -185,6 +203,19 @@ fn read(source: &Source<'_>) -> Option<Config> {
     let mcp = mcp::servers(source, file.mcp, file.agent.mcp_file.as_ref());
     let web = file.web.config(source, file.search);
     let exec = file.exec.config(source);
+    let backup = file.backup.config(source);
+    let gateway = match file.gateway {
+        Some(section) => {
+            let place = source.section("gateway");
+            if channels.contains_key(&WEB.into()) {
+                place.fault(format!(
+                    "[channels.{WEB}] needs another name: with [gateway], it is the page's"
+                ));
+            }
+            Some(section.config(&place)?)
+        }
+        None => None,
+    };
     let providers: Option<_> =
         providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
     let (providers, notes, files) = (providers?, Vec::new(), Vec::new());
@@ -198,6 +229,8 @@ fn read(source: &Source<'_>) -> Option<Config> {
         mcp,
         web,
         exec,
+        backup,
+        gateway,
         notes,
         files,
     })
@@ -208,15 +241,18 @@ impl Config {
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         let keys = self.providers.values().filter_map(|provider| provider.api_key.as_ref());
         let tokens = self.channels.values().flat_map(|channel| match &channel.kind {
-            Kind::Discord(discord) => vec![&discord.token],
-            Kind::Slack(slack) => vec![&slack.token, &slack.app_token],
-            Kind::Telegram(telegram) => vec![&telegram.token],
-            Kind::Terminal => Vec::new(),
+            ChannelKind::Discord(discord) => vec![&discord.token],
+            ChannelKind::Slack(slack) => vec![&slack.token, &slack.app_token],
+            ChannelKind::Telegram(telegram) => vec![&telegram.token],
+            ChannelKind::Terminal => Vec::new(),
         });
-        let ears = self.transcription.iter().filter_map(|ears| ears.api_key.as_ref());
-        let lenders = self.mcp.values().flat_map(tools::mcp::Config::secrets);
-        let shell = self.exec.cage.env.values().filter_map(Setting::secret);
-        keys.chain(tokens).chain(ears).chain(lenders).chain(shell).chain(self.web.secrets())
+        let transcription =
+            self.transcription.iter().filter_map(|transcription| transcription.api_key.as_ref());
+        let mcp_servers = self.mcp.values().flat_map(tools::mcp::Config::secrets);
+        let shell = self.exec.sandbox.env.values().filter_map(VariableValue::secret);
+        let gateway = self.gateway.iter().flat_map(GatewayConfig::secrets);
+        let others = mcp_servers.chain(shell).chain(self.web.secrets()).chain(gateway);
+        keys.chain(tokens).chain(transcription).chain(others)
     }
 
     /// Why the shell cannot be as this says: commands would see the home, or a file with secrets.
@@ -236,6 +272,7 @@ impl Config {
             format!("  {name}: {provider}, {role}\n")
         });
         let (mcp, web) = (mcp::describe(&self.mcp), web::describe(&self.web));
+        let gateway = self.gateway.as_ref().map(gateway::describe).unwrap_or_default();
         let (shell, heartbeat) =
             (exec::describe(&self.exec), heartbeat::describe(&self.agent.heartbeat));
         let (channels, providers): (String, String) = (channels.collect(), providers.collect());
@@ -244,11 +281,19 @@ impl Config {
         format!(
             "channels\n{channels}providers\n{providers}{mcp}limits\n  {steps_max} steps a turn, \
              {turns_max} turns at a time, {waiting_max} messages waiting in a chat; what is said meanwhile: {queue}\n\
-             {heartbeat}files\n  {} MB a file, {} MB in all; voice messages: {}\n{web}{shell}",
+             {heartbeat}files\n  {} MB a file, {} MB in all; voice messages: {}\n{web}{shell}{gateway}",
             self.media.file_max / MB,
             self.media.inbox_max / MB,
-            self.transcription.as_ref().map_or_else(|| "not transcribed".to_owned(), describe_ears),
+            self.transcription
+                .as_ref()
+                .map_or_else(|| "not transcribed".to_owned(), describe_transcription),
         )
+    }
+
+    /// Returns true if somebody is the owner, by the config or among those who were `paired`.
+    pub fn has_owner(&self, paired: &[Paired]) -> bool {
+        let by_config = |(_, access): (_, &Access)| !access.owners.is_empty();
+        self.platforms().any(by_config) || paired.iter().any(|person| person.role == Role::Owner)
     }
 
     /// What will work, but perhaps not as meant; the notes of loading among them. `paired` are those
@@ -293,8 +338,15 @@ impl Config {
         if !cfg!(feature = "mcp") && !self.mcp.is_empty() {
             warnings.push("this program was built without MCP: its servers are ignored".to_owned());
         }
-        let sums_up = |name: &String| self.agent.summary_provider.as_ref() == Some(name);
-        let is_used = |name: &String| self.agent.providers.contains(name) || sums_up(name);
+        let agent = &self.agent;
+        let others = [&agent.summary_provider, &agent.job_provider, &agent.subagent_provider];
+        let serves = |name: &String| others.iter().any(|other| other.as_ref() == Some(name));
+        let is_used = |name: &String| agent.providers.contains(name) || serves(name);
+        if !cfg!(feature = "gateway") && self.gateway.is_some() {
+            warnings.push(
+                "this program was built without the gateway: [gateway] is ignored".to_owned(),
+            );
+        }
         for name in self.providers.keys().filter(|name| !is_used(name)) {
             warnings.push(format!(
                 "[providers.{name}] answers only if somebody chooses it with /model, \
@@ -319,7 +371,7 @@ impl Config {
 
     /// The channels that strangers can reach.
     fn platforms(&self) -> impl Iterator<Item = (&ChannelName, &Access)> {
-        let reachable = |channel: &&ChannelConfig| channel.kind != Kind::Terminal;
+        let reachable = |channel: &&ChannelConfig| channel.kind != ChannelKind::Terminal;
         self.channels
             .iter()
             .filter(move |(_, channel)| reachable(channel))
@@ -329,22 +381,22 @@ impl Config {
 
 fn describe_channel(channel: &ChannelConfig) -> String {
     let (platform, threads) = match &channel.kind {
-        Kind::Terminal => return "terminal".to_owned(),
-        Kind::Discord(discord) => {
+        ChannelKind::Terminal => return "terminal".to_owned(),
+        ChannelKind::Discord(discord) => {
             let threads = match discord.threads {
                 DiscordThreads::Open => ", a thread for each question",
                 DiscordThreads::Reply => "",
             };
             (format!("discord ({})", discord.api_url), threads)
         }
-        Kind::Slack(slack) => {
+        ChannelKind::Slack(slack) => {
             let threads = match slack.threads {
                 SlackThreads::Thread => "",
                 SlackThreads::Channel => ", answers in the channel",
             };
             (format!("slack ({})", slack.api_url), threads)
         }
-        Kind::Telegram(telegram) => (format!("telegram ({})", telegram.api_url), ""),
+        ChannelKind::Telegram(telegram) => (format!("telegram ({})", telegram.api_url), ""),
     };
     let Access { owners, admins, allow, groups, chats, bots, pairing } = &channel.access;
     let groups = groups.as_str();
@@ -378,8 +430,9 @@ fn describe_provider(provider: &provider::Config) -> String {
     )
 }
 
-fn describe_ears(ears: &transcription::Config) -> String {
-    let key = if ears.api_key.is_some() { "" } else { ", no key" };
-    let language = ears.language.as_deref().map(|it| format!(", in {it}")).unwrap_or_default();
-    format!("{} ({}{key}){language}", ears.model, ears.base_url)
+fn describe_transcription(transcription: &transcription::Config) -> String {
+    let key = if transcription.api_key.is_some() { "" } else { ", no key" };
+    let language =
+        transcription.language.as_deref().map(|it| format!(", in {it}")).unwrap_or_default();
+    format!("{} ({}{key}){language}", transcription.model, transcription.base_url)
 }

@@ -7,9 +7,11 @@ pub mod listing;
 mod orders;
 pub mod send;
 mod socket;
+#[cfg(feature = "gateway")]
+mod web;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -18,13 +20,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use lines::LINE_BYTES_MAX;
 pub use socket::{SOCKET, bind, connect};
+#[cfg(feature = "gateway")]
+pub use web::{WebEntrance, WebRequest};
 
 use crate::agent;
 use crate::bus::outbox::{self, FailingDeliveries};
@@ -33,15 +37,17 @@ use crate::channels::terminal::Terminal;
 use crate::control::chat::ChatClient;
 use crate::control::lines::BoundedLines;
 use crate::control::listing::Listing;
-use crate::control::send::{Parcel, SendOutcome};
+use crate::control::send::{SendOutcome, SendRequest};
 use crate::conversation::actions::Action;
-use crate::conversation::{ledger, model_waits, transcript};
+use crate::conversation::ledger::breakdown::{usage_since, usage_words};
+use crate::conversation::{model_waits, transcript};
+use crate::doctor::Finding;
 use crate::replies;
-use crate::sandbox::CageState;
+use crate::sandbox::SandboxState;
 use crate::store::StoreError;
-use crate::tasks::heartbeat::Wish;
-use crate::tasks::schedule::{self, Wanted};
-use crate::tools::Lender;
+use crate::tasks::heartbeat::HeartbeatRequest;
+use crate::tasks::schedule::{self, JobRequest};
+use crate::tools::McpServerEntry;
 use crate::turn::instructions::prompt_tokens;
 use crate::turn::services::TurnServices;
 use crate::types::event::Event;
@@ -82,17 +88,34 @@ pub enum ControlRequest {
     Listing {
         what: Listing,
     },
+    /// Reads the config again.
+    Reload,
+    /// Asks each model for a word, and describes the links.
+    Doctor,
     /// Jobs; what comes of a new one goes to the owner if nothing else is said.
     Cron {
-        wanted: Box<Wanted>,
+        wanted: Box<JobRequest>,
         #[serde(default)]
         to: Option<Address>,
     },
     Heartbeat {
-        wish: Wish,
+        wish: HeartbeatRequest,
+    },
+    /// `list`, `p5`, or `admin p5` and the like.
+    People {
+        words: Vec<String>,
+    },
+    /// `show`, `set WHOSE AMOUNT PER` or `reset WHOSE`.
+    Budget {
+        words: Vec<String>,
+    },
+    /// About the page in the browser.
+    #[cfg(feature = "gateway")]
+    Web {
+        request: WebRequest,
     },
     /// A message of a script's, say.
-    Send(Parcel),
+    Send(SendRequest),
     Chat {
         session: String,
         /// Also show what happens inside the turns.
@@ -104,7 +127,7 @@ pub enum ControlRequest {
 /// A further line of a client that chats.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Say {
+pub struct ChatLine {
     pub say: String,
 }
 
@@ -131,6 +154,7 @@ pub enum Response {
     Event(Box<Event>),
     Actions(Vec<Action>),
     Listing(Value),
+    Findings(Vec<Finding>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -147,21 +171,21 @@ pub struct Status {
     pub waiting: usize,
     /// Turns that wait for a model.
     #[serde(default)]
-    pub awaiting_model: Option<model_waits::Waiting>,
+    pub awaiting_model: Option<model_waits::WaitingTurns>,
     pub tokens_30_days: u64,
     pub channels: BTreeMap<String, ChannelStatus>,
     /// MCP servers.
     #[serde(default)]
-    pub mcp: BTreeMap<String, LenderStatus>,
+    pub mcp: BTreeMap<String, McpServerStatus>,
     #[serde(default)]
-    pub shell: CageState,
+    pub shell: SandboxState,
     /// In words.
     #[serde(default)]
     pub heartbeat: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct LenderStatus {
+pub struct McpServerStatus {
     pub up: bool,
     pub tools: usize,
     pub trouble: Option<String>,
@@ -190,6 +214,19 @@ pub struct ControlServer {
     pub links: BTreeMap<ChannelName, Arc<Link>>,
     pub home: String,
     pub since: DateTime<Utc>,
+    /// Takes the requests to read the config again. Empty where nobody does.
+    pub reloads: OnceLock<mpsc::Sender<ReloadRequest>>,
+    /// The page in the browser; none without the gateway.
+    #[cfg(feature = "gateway")]
+    pub web: Option<WebEntrance>,
+}
+
+/// A request to read the config again.
+pub struct ReloadRequest {
+    /// The result, or the reason why the former config stays.
+    pub answer: oneshot::Sender<Result<String, String>>,
+    /// Comes when the answer is on its way to the client: the daemon may end then.
+    pub written: oneshot::Receiver<()>,
 }
 
 /// Serves clients until `stop`.
@@ -263,19 +300,26 @@ async fn serve_bounded(
             };
             return ChatClient::begin(server, session.into(), events).run(lines, out).await;
         }
+        Ok(ControlRequest::Reload) => return reload(server, &mut out).await,
         Ok(ControlRequest::Status) => {
             status(server).await.map(|status| Response::Status(Box::new(status)))
         }
         Ok(ControlRequest::Actions { limit }) => orders::actions(server, limit).await,
         Ok(ControlRequest::Listing { what }) => orders::listing(server, what).await,
+        Ok(ControlRequest::Doctor) => orders::examine(server).await,
         Ok(ControlRequest::Usage) => {
-            let midnight = schedule::midnight(Utc::now(), server.turns.services.zone);
-            let words = move |store: &_| ledger::usage_words(store, midnight);
+            let zone = server.turns.services.zone;
+            let midnight = schedule::midnight(Utc::now(), zone);
+            let words = move |store: &_| usage_words(store, midnight, zone);
             server.turns.services.bus.store.read(words).await.map(Response::Done)
         }
         Ok(ControlRequest::Pair { words }) => orders::pair(server, &words).await,
+        Ok(ControlRequest::People { words }) => orders::people(server, &words).await,
+        Ok(ControlRequest::Budget { words }) => orders::budget(server, &words).await,
         Ok(ControlRequest::Heartbeat { wish }) => orders::heartbeat(server, wish).await,
-        Ok(ControlRequest::Send(parcel)) => orders::send(server, parcel).await,
+        #[cfg(feature = "gateway")]
+        Ok(ControlRequest::Web { request }) => web::answer(server, request).await,
+        Ok(ControlRequest::Send(request)) => orders::send(server, request).await,
         Ok(ControlRequest::Cron { wanted, to }) => orders::cron(server, *wanted, to).await,
         Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
     };
@@ -283,31 +327,25 @@ async fn serve_bounded(
     write_line(&mut out, &response).await
 }
 
-async fn status(server: &ControlServer) -> Result<Status, StoreError> {
+/// The state of the daemon.
+pub async fn status(server: &ControlServer) -> Result<Status, StoreError> {
     let turns = &server.turns;
     let services = &turns.services;
-    let names: Vec<_> = server.links.keys().cloned().collect();
     let counted = services.bus.store.read(move |store| {
         let month_ago = Utc::now() - chrono::Duration::days(30);
-        let used = transcript::used_since(store, month_ago)?;
-        let pending =
-            |name| Ok((outbox::count_pending(store, name)?, outbox::failing(store, name)?));
-        let pending: rusqlite::Result<Vec<_>> = names.iter().map(pending).collect();
+        let used = usage_since(store, month_ago)?.usage;
         let waiting = journal::places(store)?.len();
         let awaiting_model = model_waits::waiting(store)?;
-        Ok((transcript::count_running(store)?, waiting, awaiting_model, used, pending?))
+        Ok((transcript::count_running(store)?, waiting, awaiting_model, used))
     });
-    let (turns_running, waiting, awaiting_model, used, pending) = counted.await?;
-    let channels = server.links.iter().zip(pending).map(|((name, link), (pending, failing))| {
-        (name.to_string(), channel_status(link.state(), pending, failing))
-    });
+    let (turns_running, waiting, awaiting_model, used) = counted.await?;
     let skills = services
         .workspace
         .off_thread(|workspace| crate::workspace::skills::catalogue(workspace).skills.len());
-    let lent = turns.tools.lent();
-    let mcp = lent.lenders.iter().map(|lender| {
-        let Lender { name, up, tools, trouble } = lender.clone();
-        (name, LenderStatus { up, tools, trouble })
+    let mcp_tools = turns.tools.mcp_tools();
+    let mcp = mcp_tools.mcp_servers.iter().map(|mcp_server| {
+        let McpServerEntry { name, up, tools, trouble } = mcp_server.clone();
+        (name, McpServerStatus { up, tools, trouble })
     });
     Ok(Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -322,11 +360,45 @@ async fn status(server: &ControlServer) -> Result<Status, StoreError> {
         waiting,
         awaiting_model,
         tokens_30_days: used.input + used.output,
-        channels: channels.collect(),
+        channels: channel_statuses(server).await?,
         mcp: mcp.collect(),
         shell: server.agent.shell.clone(),
         heartbeat: turns.heartbeat.words().await?,
     })
+}
+
+async fn reload(
+    server: &ControlServer,
+    out: &mut (impl AsyncWrite + Unpin),
+) -> std::io::Result<()> {
+    let (answer, answered) = oneshot::channel();
+    let (tell_written, written) = oneshot::channel();
+    let asked = match server.reloads.get() {
+        Some(reloads) => reloads.send(ReloadRequest { answer, written }).await.is_ok(),
+        None => false,
+    };
+    let result = if asked { answered.await.ok() } else { None };
+    let result = result.unwrap_or_else(|| Err(replies::CANNOT_RELOAD.to_owned()));
+    let written = write_line(out, &result.map_or_else(Response::Failed, Response::Done)).await;
+    tell_written.send(()).ok();
+    written
+}
+
+/// The state of each channel, by name.
+async fn channel_statuses(
+    server: &ControlServer,
+) -> Result<BTreeMap<String, ChannelStatus>, StoreError> {
+    let names: Vec<_> = server.links.keys().cloned().collect();
+    let counted = server.turns.services.bus.store.read(move |store| {
+        let pending =
+            |name| Ok((outbox::count_pending(store, name)?, outbox::failing(store, name)?));
+        names.iter().map(pending).collect::<rusqlite::Result<Vec<_>>>()
+    });
+    let statuses = server.links.iter().zip(counted.await?);
+    let statuses = statuses.map(|((name, link), (pending, failing))| {
+        (name.to_string(), channel_status(link.state(), pending, failing))
+    });
+    Ok(statuses.collect())
 }
 
 fn channel_status(link: LinkState, pending: i64, failing: FailingDeliveries) -> ChannelStatus {

@@ -1,9 +1,12 @@
 //! Assembles the parts, starts them in order and ends them in order: sources first, then turns, then
 //! deliveries. Every running part is a task here, and is joined here.
 
+mod backups;
+mod gateway;
 pub mod logging;
 mod opening;
 mod providers;
+mod shell;
 pub mod tasks;
 mod tidy;
 
@@ -24,32 +27,32 @@ use crate::channels::intake::{Intake, IntakeStores};
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, intake};
 use crate::channels::{Channel, Channels, deliver, supervise};
-use crate::config::{self, AgentConfig, Config, Environment, Exposure, TERMINAL};
-use crate::control::send::{self, Parcel, SendOutcome};
+use crate::config::{self, AgentConfig, Config, Environment, TERMINAL};
+use crate::control::send::{self, SendOutcome, SendRequest};
 use crate::control::{self, ControlServer};
-use crate::conversation::actions::{Actions, Images};
+use crate::conversation::actions::{Actions, BeforeImages};
 use crate::hooks::{self, Hook};
 use crate::people::{Access, People};
 use crate::provider;
 use crate::provider::models::Standing;
 use crate::provider::transcription::Transcriber;
-use crate::sandbox::{self, CageState, Level};
+use crate::sandbox::SandboxState;
 use crate::secret::Redactor;
 use crate::services::Services;
 use crate::store::{self, HomeLock};
 use crate::tasks::heartbeat::{self, HeartbeatControl};
 use crate::tasks::schedule::{self, Clock, Commands, Scheduler};
-#[cfg(feature = "hardware")]
-use crate::tools::hardware;
-use crate::tools::{self, AnyTool, ToolSet, mcp};
+use crate::tools::{self, ToolSet, mcp};
 use crate::trust::instruction_versions;
-use crate::trust::instruction_watch::{self, Oversight};
-use crate::turn::draft_rate::DraftsOut;
+use crate::trust::instruction_watch::{self, InstructionWatcher};
+use crate::turn::draft_rate::OpenDrafts;
 use crate::turn::services::{ModelChoice, TurnConfig, TurnServices};
+use crate::turn::spending::Spending;
 use crate::types::event::Events;
 use crate::types::message::ChannelName;
 use crate::workspace::Workspace;
 use crate::workspace::skills::SkillEnvironment;
+pub use providers::models;
 use tasks::{end, forever};
 pub use tidy::forget_old;
 
@@ -60,13 +63,13 @@ const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Deadline of MCP servers at the shutdown.
-const LENT_TIME_MAX: Duration = Duration::from_secs(3);
+const MCP_CALL_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// The file about the owner, which may contain their time zone.
 pub const USER: &str = "USER.md";
 
 /// The parts of a daemon.
-pub struct Plan {
+pub struct DaemonParts {
     pub home: PathBuf,
     pub agent: AgentConfig,
     pub models: ModelChoice,
@@ -84,8 +87,12 @@ pub struct Plan {
     /// The command by which people start this program for this home.
     pub program: String,
     pub hooks: BTreeMap<String, Hook>,
+    /// Regular backups.
+    pub backup: Option<crate::backup::schedule::Config>,
+    /// None if nothing listens for browsers and other programs.
+    pub gateway: Option<crate::gateway::Config>,
     /// State of the shell's sandbox.
-    pub shell: CageState,
+    pub shell: SandboxState,
     /// Runs the commands of jobs. None without a shell.
     pub commands: Option<Commands>,
     /// The clock for due times of jobs.
@@ -94,14 +101,14 @@ pub struct Plan {
     pub redactor: Redactor,
 }
 
-impl Plan {
+impl DaemonParts {
     /// Creates the parts that the config asks for, in this home.
     pub fn new(home: &Path, config: Config, environment: &Environment) -> anyhow::Result<Self> {
         let exposed = config.exposed(home);
         if let Some(exposure) = exposed.as_ref().filter(|it| !it.is_by_system) {
             anyhow::bail!(exposure.words.clone());
         }
-        let models = providers::models(&config)?;
+        let models = models(&config)?;
         let redactor = Redactor::new(config.secrets());
         let line = models.all().iter().filter(|model| model.standing == Standing::InLine);
         let provider = provider::chain(line.map(|model| Arc::clone(&model.provider)).collect());
@@ -120,7 +127,7 @@ impl Plan {
                 channels.insert(name, (channel, access));
             }
         }
-        let shell = shell(&config.exec, exposed);
+        let shell = shell::sandbox(&config.exec, exposed);
         let transcriber = config.transcription.as_ref().map(Transcriber::new).transpose()?;
         let transcriber = transcriber.map(Arc::new);
         Ok(Self {
@@ -128,7 +135,7 @@ impl Plan {
             agent: config.agent,
             models: ModelChoice { default: provider, summariser, all: models },
             channels,
-            tools: ToolSet::standard_with(more_tools(&config.web, &config.exec, &shell)?),
+            tools: ToolSet::standard_with(shell::more_tools(&config.web, &config.exec, &shell)?),
             mcp: config.mcp,
             store: store::StoreOptions::default(),
             intake: Intake { limits: config.media, transcriber },
@@ -137,6 +144,8 @@ impl Plan {
             restarts: environment.raw("INVOCATION_ID").is_some(),
             program: config::program(home, environment),
             hooks: config.hooks,
+            backup: config.backup,
+            gateway: config.gateway,
             commands: tools::shell::commands(&config.exec, &shell),
             shell,
             clock: Clock::default(),
@@ -145,49 +154,22 @@ impl Plan {
     }
 }
 
-/// Returns the tools that depend on the config and on the build.
-fn more_tools(
-    web: &tools::web::Config,
-    exec: &tools::shell::Config,
-    shell: &CageState,
-) -> anyhow::Result<Vec<Arc<dyn AnyTool>>> {
-    let mut tools = tools::web::tools(web)?;
-    tools.extend(tools::shell::tools(exec, shell));
-    #[cfg(feature = "hardware")]
-    tools.extend(hardware::tools(&hardware::Devices::default()));
-    Ok(tools)
-}
-
-/// Tests the sandbox, unless commands could read what they must not. Logs its state.
-fn shell(config: &tools::shell::Config, exposed: Option<Exposure>) -> CageState {
-    sandbox::sweep();
-    let standing = match exposed {
-        Some(Exposure { words: why, .. }) => CageState::Refused { why },
-        None => tools::shell::standing(config),
-    };
-    match &standing {
-        CageState::Off => {}
-        CageState::Caged { level: Level::Required, .. } => tracing::info!("{}", standing.words()),
-        _ => tracing::warn!("{}", standing.words()),
-    }
-    standing
-}
-
 /// A daemon that has locked its home and is about to run.
 pub struct Daemon {
     _lock: HomeLock,
-    plan: Plan,
+    plan: DaemonParts,
     services: Services,
     turns: Arc<TurnServices>,
     agent: Arc<agent::Config>,
     terminal: Arc<Terminal>,
     server: Arc<ControlServer>,
-    opened: opening::Opened,
+    gateway: gateway::GatewayPart,
+    opened: opening::OpenedStore,
 }
 
 impl Daemon {
     /// Locks the home, opens its files, and creates what is missing.
-    pub async fn open(plan: Plan) -> anyhow::Result<Self> {
+    pub async fn open(plan: DaemonParts) -> anyhow::Result<Self> {
         let lock = HomeLock::claim(&plan.home)?;
         let (store, opened) = opening::store(&plan.home, &plan.store).await?;
         let workspace =
@@ -203,19 +185,19 @@ impl Daemon {
         }
         channels.insert(TERMINAL.into(), Arc::clone(&terminal) as _);
         access.insert(TERMINAL.into(), Access::local());
+        let gateway = gateway::GatewayPart::new(plan.gateway.clone(), &plan.home);
+        gateway.add_channel(&mut channels, &mut access);
         let channels: Channels = Arc::new(channels);
 
-        let images = Images::open(&plan.home).context("cannot make the folder `undo`")?;
+        let images = BeforeImages::open(&plan.home).context("cannot make the folder `undo`")?;
         let actions = Actions { store: store.clone(), images };
-        let bus = Bus::new(
-            store,
-            People::new(access).with_program(&plan.program),
-            plan.agent.waiting_max,
-        );
-        opening::tell_if_full(&bus).await;
+        let people = People::new(access).with_program(&plan.program);
+        let bus = Bus::new(store, people, plan.agent.waiting_max).with_limits(plan.agent.limits);
+        opening::prepare(&bus).await?;
         let user = workspace.instruction(&USER.parse()?).ok().flatten();
         let zone = plan.agent.zone(&user.unwrap_or_default());
-        let oversight = Oversight::new(workspace.clone(), actions.clone(), bus.outbox.clone());
+        let instruction_watcher =
+            InstructionWatcher::new(workspace.clone(), actions.clone(), bus.outbox.clone());
         let redactor = plan.redactor.clone();
         let events = Events::default();
         let services = Services { bus, channels, workspace, events, zone, redactor };
@@ -227,6 +209,8 @@ impl Daemon {
             next: Default::default(),
             switched: Default::default(),
         };
+        let (budgets, prices) = (plan.agent.budgets.clone(), plan.models.all.prices.clone());
+        let spending = Spending::open(&services.bus.store, budgets, prices, zone).await?;
         let turns = Arc::new(TurnServices {
             services: services.clone(),
             models: plan.models.clone(),
@@ -240,10 +224,12 @@ impl Daemon {
             },
             tools: plan.tools.clone(),
             actions,
-            oversight,
-            drafts: DraftsOut::default(),
+            instruction_watcher,
+            drafts: OpenDrafts::default(),
             last_error: Default::default(),
+            tools_shown: Default::default(),
             heartbeat,
+            spending,
         });
         let agent = Arc::new(agent::Config {
             turns_max: plan.agent.turns_max,
@@ -259,8 +245,11 @@ impl Daemon {
             links: services.channels.keys().map(|it| (it.clone(), Arc::default())).collect(),
             home: plan.home.display().to_string(),
             since: Utc::now(),
+            reloads: Default::default(),
+            #[cfg(feature = "gateway")]
+            web: gateway.entrance(),
         });
-        Ok(Self { _lock: lock, plan, services, turns, agent, terminal, server, opened })
+        Ok(Self { _lock: lock, plan, services, turns, agent, terminal, server, gateway, opened })
     }
 
     /// Returns the control server; the daemon's own terminal uses it too.
@@ -299,16 +288,18 @@ impl Daemon {
             let (workspace, bus) = (workspace.clone(), bus.clone());
             instruction_versions::run(workspace, bus.store, bus.outbox, stop)
         }));
-        let oversight = self.turns.oversight.clone();
+        let instruction_watcher = self.turns.instruction_watcher.clone();
         listening.spawn(forever("the oversight of rules", sources.clone(), move |stop| {
-            instruction_watch::run(oversight.clone(), stop)
+            instruction_watch::run(instruction_watcher.clone(), stop)
         }));
         let (server, listener) = (Arc::clone(&self.server), Arc::new(listener));
         listening.spawn(forever("the control socket", sources.clone(), move |stop| {
             control::run(Arc::clone(&server), Arc::clone(&listener), stop)
         }));
+        self.gateway.start(&self.server, &mut listening, &sources);
         let (clock, commands) = (self.plan.clock.clone(), self.plan.commands.clone());
-        let scheduler = Scheduler::new(&self.services, commands, clock, &self.turns.oversight);
+        let scheduler =
+            Scheduler::new(&self.services, commands, clock, &self.turns.instruction_watcher);
         listening.spawn(forever("jobs", sources.clone(), move |stop| {
             schedule::run(scheduler.clone(), stop)
         }));
@@ -316,6 +307,7 @@ impl Daemon {
         listening.spawn(forever("the heartbeat", sources.clone(), move |stop| {
             heartbeat::run(heartbeat.clone(), stop)
         }));
+        self.back_up(&sources, &mut listening);
 
         // Hooks receive the end of turns, too.
         let mut hooking = JoinSet::new();
@@ -326,7 +318,7 @@ impl Daemon {
             }));
         }
         let lends = CancellationToken::new();
-        let lending = self.lend(&lends);
+        let lending = self.set_mcp_tools(&lends);
 
         let mut thinking = JoinSet::new();
         let (services, config) = (Arc::clone(&self.turns), Arc::clone(&self.agent));
@@ -355,7 +347,7 @@ impl Daemon {
             self.turns.drafts.end(DRAIN_TIME_MAX),
             end("deliveries", delivering, DRAIN_TIME_MAX),
             end("hooks", hooking, DRAIN_TIME_MAX),
-            end("MCP servers", lending, LENT_TIME_MAX)
+            end("MCP servers", lending, MCP_CALL_TIME_MAX)
         );
         let mut tidied = JoinSet::new();
         let store = self.services.bus.store.clone();
@@ -384,7 +376,7 @@ impl Daemon {
     }
 
     /// Sends one message and does nothing else: no listener, no turn.
-    pub async fn send(self, parcel: Parcel) -> anyhow::Result<SendOutcome> {
+    pub async fn send(self, request: SendRequest) -> anyhow::Result<SendOutcome> {
         let (stop, mut delivering) = (CancellationToken::new(), JoinSet::new());
         // There is no terminal here.
         let channels = self.services.channels.iter().filter(|(name, _)| name.as_str() != TERMINAL);
@@ -393,7 +385,7 @@ impl Daemon {
             names.insert(name.clone());
             self.deliver(name, channel, &mut delivering, &stop);
         }
-        let sent = send::send(&self.services.bus, &self.services.workspace, &names, parcel).await;
+        let sent = send::send(&self.services.bus, &self.services.workspace, &names, request).await;
         stop.cancel();
         end("deliveries", delivering, DRAIN_TIME_MAX).await;
         self.services.bus.store.checkpoint().await;
@@ -402,7 +394,7 @@ impl Daemon {
 
     /// Starts the MCP servers.
     #[cfg(feature = "mcp")]
-    fn lend(&self, until: &CancellationToken) -> JoinSet<()> {
+    fn set_mcp_tools(&self, until: &CancellationToken) -> JoinSet<()> {
         let mut lending = JoinSet::new();
         if !self.plan.mcp.is_empty() {
             let servers = mcp::Servers::new(&self.plan.mcp, self.turns.tools.clone());
@@ -414,7 +406,7 @@ impl Daemon {
     }
 
     #[cfg(not(feature = "mcp"))]
-    fn lend(&self, _: &CancellationToken) -> JoinSet<()> {
+    fn set_mcp_tools(&self, _: &CancellationToken) -> JoinSet<()> {
         JoinSet::new()
     }
 

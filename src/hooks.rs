@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::types::event::{Event, Onlooker};
+use crate::types::event::{Event, EventSubscriber};
 
 /// Maximum number of parallel hooks: a small board has other work.
 const AT_ONCE_MAX: usize = 2;
@@ -47,7 +47,11 @@ struct DueHook {
 }
 
 /// Runs hooks until `stop`. Running ones are killed then.
-pub async fn run(hooks: BTreeMap<String, Hook>, mut events: Onlooker, stop: CancellationToken) {
+pub async fn run(
+    hooks: BTreeMap<String, Hook>,
+    mut events: EventSubscriber,
+    stop: CancellationToken,
+) {
     let mut running: JoinSet<()> = JoinSet::new();
     let mut queue: VecDeque<DueHook> = VecDeque::new();
     let mut dropped = 0_u64;

@@ -54,7 +54,7 @@ pub fn root_cause(error: &dyn Error) -> Option<String> {
 }
 
 /// The part of a body that was read.
-pub struct Body {
+pub struct ReadBody {
     pub bytes: Vec<u8>,
     pub end: BodyEnd,
 }
@@ -75,7 +75,7 @@ pub async fn read_body(
     response: &mut Response,
     bytes_max: usize,
     mut until: impl FnMut() -> Option<Instant>,
-) -> Body {
+) -> ReadBody {
     let mut bytes = Vec::new();
     let end = loop {
         let piece = match until() {
@@ -94,5 +94,5 @@ pub async fn read_body(
             break BodyEnd::TooLong;
         }
     };
-    Body { bytes, end }
+    ReadBody { bytes, end }
 }

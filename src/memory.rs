@@ -8,9 +8,9 @@ use tracing::warn;
 
 use crate::people::Role;
 use crate::provider::tokens;
-use crate::types::message::Place;
+use crate::types::message::{Address, ChatKind, SenderId};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
-use crate::workspace::{Audience, Workspace, WorkspacePath};
+use crate::workspace::{Audience, FileScope, Workspace, WorkspacePath};
 
 /// Maximum length of all notes in a prompt, in characters: about 1,500 tokens.
 pub const NOTES_CHARS_MAX: usize = 6_000;
@@ -28,11 +28,25 @@ const MARK_CHARS: usize = 80;
 const MORE_CHARS: usize = 40;
 
 /// Returns the audience of a text for `role` in `place`: memories are for the owner alone.
-pub fn audience(role: Role, place: Place) -> Audience {
+pub fn audience(role: Role, place: ChatKind) -> Audience {
     match (role, place) {
-        (Role::Owner, Place::Private) => Audience::Owner,
-        (Role::Guest | Role::User | Role::Admin | Role::Owner, Place::Private | Place::Group) => {
-            Audience::Others
+        (Role::Owner, ChatKind::Private) => Audience::Owner,
+        (
+            Role::Guest | Role::User | Role::Admin | Role::Owner,
+            ChatKind::Private | ChatKind::Group,
+        ) => Audience::Others,
+    }
+}
+
+/// Returns the files that a turn can reach for `role` in `place`, at an address, for a person.
+pub fn file_scope(role: Role, place: ChatKind, at: &Address, who: &SenderId) -> FileScope {
+    match (audience(role, place), place) {
+        (Audience::Owner, _) => FileScope::Owner,
+        (Audience::Others, ChatKind::Private) => {
+            FileScope::of_person(at.channel.as_str(), who.as_str())
+        }
+        (Audience::Others, ChatKind::Group) => {
+            FileScope::of_group(at.channel.as_str(), at.chat.as_str())
         }
     }
 }

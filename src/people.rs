@@ -1,6 +1,12 @@
 //! Roles and access of people, from the config and from pairings. A stranger in private gets a code that
 //! an entitled person approves. Nobody else is admitted.
 
+pub mod activation;
+pub mod links;
+pub mod listing;
+pub mod persons;
+mod roles;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,10 +16,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Legible, Time};
-use crate::types::message::{Address, ChannelName, ChatId, Inbound, Place, Sender, SenderId};
+use crate::store::{LenientJson, Time};
+use crate::types::message::{Address, ChannelName, ChatId, Sender, SenderId};
 pub use crate::types::role::Role;
 use crate::types::words::words;
+use activation::Activations;
 
 /// Validity of a pairing code.
 const CODE_AGE_MAX: Duration = Duration::hours(1);
@@ -88,6 +95,7 @@ words!(Groups { Off = "off", Mention = "mention", Always = "always" });
 pub struct People {
     access: Arc<BTreeMap<ChannelName, Access>>,
     program: Arc<str>,
+    pub activations: Activations,
 }
 
 impl Default for People {
@@ -98,7 +106,11 @@ impl Default for People {
 
 impl People {
     pub fn new(access: BTreeMap<ChannelName, Access>) -> Self {
-        Self { access: Arc::new(access), program: "peacrab".into() }
+        Self {
+            access: Arc::new(access),
+            program: "peacrab".into(),
+            activations: Activations::default(),
+        }
     }
 
     /// With the command by which this program is started for this home.
@@ -115,55 +127,13 @@ impl People {
         self.access.get(channel)
     }
 
-    /// Returns the sender's role on the channel. None for a stranger.
-    pub fn role_of(
-        &self,
-        store: &Connection,
-        channel: &ChannelName,
-        sender: &SenderId,
-    ) -> rusqlite::Result<Option<Role>> {
-        let Some(access) = self.access.get(channel) else { return Ok(None) };
-        let among = |list: &[String]| list.iter().any(|id| id == sender.as_str());
-        if among(&access.owners) {
-            return Ok(Some(Role::Owner));
-        }
-        let listed = if among(&access.admins) {
-            Some(Role::Admin)
-        } else if among(&access.allow) {
-            Some(Role::User)
-        } else {
-            access.allow.iter().any(|id| id == "*").then_some(Role::Guest)
-        };
-        Ok(listed.max(paired_role(store, channel, sender)?))
-    }
-
-    /// Returns the role of a message's sender, like [`Self::role_of`]. Everybody in a listed chat is a
-    /// guest there.
-    pub fn role_of_speaker(
-        &self,
-        store: &Connection,
-        inbound: &Inbound,
-        sender: &Sender,
-    ) -> rusqlite::Result<Option<Role>> {
-        let from = &inbound.from;
-        let role = self.role_of(store, &from.channel, &sender.id)?;
-        if role.is_some() || inbound.place == Place::Private {
-            return Ok(role);
-        }
-        let listed =
-            self.access.get(&from.channel).and_then(|access| access.listed(inbound.places()));
-        Ok(listed.filter(|groups| *groups != Groups::Off).map(|_| Role::Guest))
-    }
-
     /// Returns true if this bot has an owner. The machine's own terminal does not count.
     pub fn have_owner(&self, store: &Connection) -> rusqlite::Result<bool> {
         let by_config = |access: &Access| access.owners.iter().any(|id| id != LOCAL);
         if self.access.values().any(by_config) {
             return Ok(true);
         }
-        let owner = Role::Owner;
-        let mut paired = store.prepare_cached("SELECT 1 FROM people WHERE role = ?")?;
-        paired.exists([owner])
+        store.prepare_cached("SELECT 1 FROM people WHERE role = ?")?.exists([Role::Owner])
     }
 }
 
@@ -387,18 +357,6 @@ pub fn name_of(
     Ok(name.unwrap_or_else(|| sender.to_string()))
 }
 
-fn paired_role(
-    store: &Connection,
-    channel: &ChannelName,
-    sender: &SenderId,
-) -> rusqlite::Result<Option<Role>> {
-    let role = store
-        .prepare_cached("SELECT role FROM people WHERE channel = ? AND sender = ?")?
-        .query_row(params![channel, sender], |row| row.get(0))
-        .optional()?;
-    Ok(role)
-}
-
 /// Removes and returns the waiting stranger with this code.
 fn take(store: &Connection, code: &str, now: DateTime<Utc>) -> rusqlite::Result<Option<Pending>> {
     expire(store, now)?;
@@ -437,7 +395,7 @@ fn new_code() -> String {
 /// Reads JSON. An unknown role counts as the lowest.
 impl FromSql for Role {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        Ok(Legible::column_result(value)?.0.unwrap_or(Self::Guest))
+        Ok(LenientJson::column_result(value)?.0.unwrap_or(Self::Guest))
     }
 }
 

@@ -8,19 +8,23 @@ pub mod echo;
 pub mod fallback;
 pub mod fault;
 pub mod http;
+mod made;
+pub mod listing;
 pub mod models;
 pub mod names;
 pub mod offered;
 pub mod openai;
+pub mod prices;
 pub mod rehearsal;
 pub mod repetition;
 pub mod retry;
-mod room;
-mod sight;
+mod default_window;
+mod pictures;
 pub mod text_tools;
 pub mod transcription;
 pub mod window;
 pub mod wire;
+mod word;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,16 +36,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use completion::{Completion, Delta, StopReason, ToolCall, Usage};
+pub use default_window::{default_context, is_vendor, tokens};
 pub use http::HttpTimeouts;
+pub use made::recorded_call;
 pub use models::Models;
-pub use room::{default_context, is_vendor, tokens};
-pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, ReadPictures, count_shown};
+pub use pictures::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, ReadPictures, count_shown};
 pub use text_tools::MALFORMED_CALL;
 pub use window::LearnedWindow;
+pub use word::ask_for_a_word;
 
 use crate::secret::Secret;
 pub use crate::types::session::Effort;
-use crate::types::session::{Call, Ending, Image, Step, Thinking, Turn};
+use crate::types::session::{Call, Image, Step, Thinking, Turn, TurnOutcome};
 use crate::types::words::words;
 
 /// The answers of a server of one's own have a quarter of its context, within these bounds in tokens.
@@ -68,6 +74,8 @@ pub struct Config {
     /// Whether the model sees pictures.
     pub images: bool,
     pub patience: Patience,
+    /// What its tokens cost; none: as the table has it.
+    pub price: Option<prices::Price>,
 }
 
 /// How long a provider is waited for, where its section says so.
@@ -120,6 +128,8 @@ pub struct Request<'a> {
     pub may_call: bool,
     pub effort: Effort,
     pub attempts: Attempts,
+    /// The longest answer that a budget allows, in tokens; none leaves it to the provider's config.
+    pub tokens_max: Option<u32>,
     pub messages: Vec<PromptMessage<'a>>,
     /// What there is of the messages' pictures; the others are there in words only.
     pub pictures: &'a Pictures,
@@ -182,7 +192,11 @@ pub fn messages_after<'a>(before: Option<&str>, turns: &'a [Turn]) -> Vec<Prompt
     let mut messages = Vec::new();
     push_user(&mut messages, before.unwrap_or_default(), &[]);
     for turn in turns {
-        turn.steps.iter().for_each(|step| push_step(&mut messages, step));
+        let summarized = turn.steps.iter().take_while(|step| step.is_summarized).count();
+        let (summarized, steps) = turn.steps.split_at(summarized);
+        summarized.iter().for_each(|step| push_step(&mut messages, step));
+        push_user(&mut messages, &made::calls_record(summarized).unwrap_or_default(), &[]);
+        steps.iter().for_each(|step| push_step(&mut messages, step));
         if let Some(note) = ending_note(turn) {
             push_assistant(&mut messages, note, &[], &[]);
         }
@@ -194,7 +208,7 @@ pub fn messages_after<'a>(before: Option<&str>, turns: &'a [Turn]) -> Vec<Prompt
 }
 
 fn push_step<'a>(messages: &mut Vec<PromptMessage<'a>>, step: &'a Step) {
-    push_user(messages, step.heard.as_deref().unwrap_or_default(), &step.images);
+    push_user(messages, step.input.as_deref().unwrap_or_default(), &step.images);
     if step.is_summarized {
         return;
     }
@@ -204,18 +218,18 @@ fn push_step<'a>(messages: &mut Vec<PromptMessage<'a>>, step: &'a Step) {
     }
 }
 
-fn push_user<'a>(messages: &mut Vec<PromptMessage<'a>>, heard: &str, seen: &'a [Image]) {
-    if is_blank(heard) {
+fn push_user<'a>(messages: &mut Vec<PromptMessage<'a>>, input: &str, seen: &'a [Image]) {
+    if is_blank(input) {
         return;
     }
     match messages.last_mut() {
         Some(PromptMessage::User { text, images }) => {
             text.push_str("\n\n");
-            text.push_str(heard);
+            text.push_str(input);
             images.extend(seen);
         }
         _ => {
-            let (text, images) = (heard.to_owned(), seen.iter().collect());
+            let (text, images) = (input.to_owned(), seen.iter().collect());
             messages.push(PromptMessage::User { text, images });
         }
     }
@@ -252,15 +266,15 @@ fn ending_note(turn: &Turn) -> Option<&'static str> {
     let last = turn.steps.last()?;
     match turn.ending? {
         _ if !is_blank(&last.text) && last.calls.is_empty() => None,
-        Ending::Answered
+        TurnOutcome::Answered
             if last.calls.iter().any(|call| [COMPLETION, CONVERSE].contains(&&*call.tool)) =>
         {
             Some("[Sent.]")
         }
-        Ending::Answered => Some("[Answered without words.]"),
-        Ending::Silent => Some("NO_REPLY"),
-        Ending::Stopped => Some("[Stopped by the person.]"),
-        Ending::Failed => Some("[This failed; the person was told why.]"),
+        TurnOutcome::Answered => Some("[Answered without words.]"),
+        TurnOutcome::Silent => Some("NO_REPLY"),
+        TurnOutcome::Stopped => Some("[Stopped by the person.]"),
+        TurnOutcome::Failed => Some("[This failed; the person was told why.]"),
     }
 }
 
@@ -290,6 +304,9 @@ pub enum ProviderError {
     /// The operator acts: a wrong key, an unknown model, a bad request, no credit.
     #[error("{0}")]
     Refused(String),
+    /// The person waits, or the owner raises the budget. No model was called. The words are for the person.
+    #[error("{0}")]
+    OverBudget(String),
 }
 
 impl ProviderError {
@@ -317,7 +334,7 @@ pub trait Provider: Send + Sync + 'static {
     }
 
     /// Tokens that a prompt may have: the model's context without what its answer needs.
-    fn room(&self) -> u64 {
+    fn context_window(&self) -> u64 {
         ROOM
     }
 
@@ -325,6 +342,9 @@ pub trait Provider: Send + Sync + 'static {
     fn learned_window(&self) -> Option<LearnedWindow> {
         None
     }
+
+    /// Asks the server for its context window, where that is not known and the server can tell. Bounded in time.
+    async fn learn_window(&self) {}
 
     /// Begins a completion. The stream ends after [`Delta::End`] or an error.
     async fn stream<'a>(
@@ -345,7 +365,8 @@ pub fn connect(name: &str, config: &Config) -> anyhow::Result<Arc<dyn Provider>>
         ProviderKind::Rehearsal => return Ok(Arc::new(rehearsal::Rehearsal)),
     };
     let reading = Arc::new(text_tools::TextTools::new(bare, config.tools));
-    let watched = Arc::new(repetition::Unrepeated::new(Arc::new(echo::Unechoed::new(reading))));
+    let watched =
+        Arc::new(repetition::WithoutRepetition::new(Arc::new(echo::WithoutEchoes::new(reading))));
     Ok(Arc::new(retry::Retry::new(watched, retry::RetryOptions::default())))
 }
 
@@ -379,8 +400,11 @@ pub async fn complete(
             Delta::Call(call) => completion.calls.push(call),
             Delta::Usage(usage) => completion.usage = usage,
             Delta::Note(note) => completion.note = Some(note),
+            Delta::By(name) => completion.by = Some(name),
             Delta::Restart => {
-                completion = Completion { note: completion.note, ..Completion::default() };
+                let Completion { note, by, usage, mut wasted, .. } = completion;
+                wasted.add(usage);
+                completion = Completion { note, by, wasted, ..Completion::default() };
             }
             Delta::End(stop) => {
                 completion.stop = Some(stop);

@@ -6,12 +6,16 @@ mod commands;
 mod deliveries;
 mod heartbeat;
 mod jobs;
+mod people;
+mod restored;
 mod shell;
+mod spending;
 mod status;
 mod store;
 mod subagents;
 mod times;
 mod visible;
+mod web;
 
 use std::fmt::Display;
 
@@ -23,11 +27,15 @@ pub use commands::*;
 pub use deliveries::*;
 pub use heartbeat::*;
 pub use jobs::*;
+pub use people::*;
+pub use restored::*;
 pub use shell::*;
+pub use spending::*;
 pub use status::*;
 pub use store::*;
 pub use subagents::*;
 pub use times::*;
+pub use web::*;
 
 /// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on
 /// one line: nobody can put a link of theirs into the bot's words.
@@ -194,6 +202,24 @@ pub fn too_many_waiting(bound: usize) -> String {
     )
 }
 
+pub fn too_fast(most: usize) -> String {
+    format!(
+        "That's more than {most} messages in a minute, and I left this one out. Give me a minute, then send it again."
+    )
+}
+
+pub fn chat_too_fast(most: usize) -> String {
+    format!(
+        "That's more than {most} messages in a minute in this chat, and I left this one out. Please send it again in a minute."
+    )
+}
+
+pub fn too_many_files_today(most: usize) -> String {
+    format!(
+        "You've sent me as many files as I take from one person in 24 hours ({most}), so I left this message out. Send it again tomorrow."
+    )
+}
+
 pub const TOO_LATE: &str = "I was offline when you wrote this, and found it more than a day later. Send it again if you still want an answer.";
 
 // Turns.
@@ -202,6 +228,18 @@ pub const TOO_LATE: &str = "I was offline when you wrote this, and found it more
 pub const WORKING: &str = "is working on it…";
 
 pub const NO_WORDS: &str = "The model gave an empty answer. Please try rephrasing your message.";
+/// In place of a line of an answer that stands for a file which cannot be sent.
+pub fn not_attached(line: &str, why: &str) -> String {
+    format!("{line} (I cannot attach this file: {})", as_is(why))
+}
+
+/// The words of an answer that has only files.
+pub fn files_alone(names: &[&str]) -> String {
+    format!("📎 {}", names.join(", "))
+}
+
+/// In place of a silence that the model chose where a person waits for an answer.
+pub const NOTHING_TO_SAY: &str = "I have read this, and have nothing to add.";
 pub const LIMIT_USED_UP: &str = "The model reached its output limit before it answered. My owner can raise max_tokens in config.toml.";
 /// The same, to the owner.
 pub const LIMIT_USED_UP_OWNER: &str = "The model reached its output limit before it answered. Raise max_tokens in config.toml, then restart me.";
@@ -308,6 +346,10 @@ pub fn help() -> String {
 
 pub const NOTHING_TO_STOP: &str = "There is nothing to stop.";
 pub const STOPPED: &str = "Stopped.";
+pub const CLEAN_IN_PRIVATE: &str =
+    "/clean works in a private chat only. In a group, /new starts a new conversation.";
+pub const NOTHING_TO_CLEAN: &str =
+    "I see nothing here that others wrote, so there is nothing to leave out.";
 pub const NEW_SESSION: &str =
     "This is a new conversation. The old one is saved, but I no longer have it in mind.";
 pub const NOT_YOURS_TO_STOP: &str =

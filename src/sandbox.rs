@@ -1,4 +1,4 @@
-//! The cage in which commands run: a process of our own binary that takes rights away from itself and
+//! The sandbox in which commands run: a process of our own binary that takes rights away from itself and
 //! becomes the command. It sees the system and what it is given, and nothing of the daemon, its home,
 //! or others. What a kernel cannot enforce is found out by trying, and said; there are no patterns of
 //! what looks dangerous.
@@ -10,11 +10,11 @@
 //! ```
 
 mod calls;
-pub mod census;
+pub mod accounting;
 mod disk;
 mod entry;
 mod inside;
-mod keep;
+mod output;
 mod limits;
 mod paths;
 mod raw;
@@ -34,16 +34,18 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::secret::Setting;
+use crate::secret::VariableValue;
 use crate::types::words::words;
 
-pub use keep::{KeptOutput, WHOLE_BYTES_MAX};
+pub use output::{KeptOutput, WHOLE_BYTES_MAX};
 pub use paths::{Exposed, exposed};
 pub use readable::readable;
 pub use scratch::sweep;
-pub use start::{Caged, CommandEnding, Feed, FinishedCommand, Input, OUTPUT_BYTES_MAX, run};
-pub use trial::{CageState, trial};
-pub use wire::Over;
+pub use start::{
+    CommandEnding, CommandInput, FinishedCommand, OUTPUT_BYTES_MAX, RunningSandbox, StdinFeed, run,
+};
+pub use trial::{SandboxState, trial};
+pub use wire::ExceededLimit;
 
 /// The program's hidden first argument.
 pub const ENTRY: &str = "__cage";
@@ -64,7 +66,7 @@ const FILES_MAX: u64 = 250_000;
 /// How much is insisted on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Level {
+pub enum SandboxLevel {
     /// Where files or the network cannot be kept away, nothing runs.
     #[default]
     Required,
@@ -74,11 +76,11 @@ pub enum Level {
     Off,
 }
 
-words!(Level { Required = "required", BestEffort = "best-effort", Off = "off" });
+words!(SandboxLevel { Required = "required", BestEffort = "best-effort", Off = "off" });
 
 /// What commands may take. Of a process alone unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bounds {
+pub struct CommandLimits {
     /// Bytes of memory, and of all of a command's processes together.
     pub memory: u64,
     /// Bytes of one file.
@@ -94,7 +96,7 @@ pub struct Bounds {
     pub tmp: u64,
 }
 
-impl Bounds {
+impl CommandLimits {
     pub fn new(memory: u64, file: u64, disk: u64, processes: u32) -> Self {
         let tmp = memory / TMP_SHARE;
         Self { memory, file, processes, cpu_seconds: 0, disk, files: FILES_MAX, tmp }
@@ -103,22 +105,22 @@ impl Bounds {
 
 /// What all commands have in common.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cage {
+pub struct Sandbox {
     /// Our own program, by default as it runs.
     pub program: PathBuf,
-    pub level: Level,
+    pub level: SandboxLevel,
     pub network: bool,
     /// What may be read besides the system, and what may be written besides the workspace.
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
     /// All of a command's variables but HOME, PWD and TMPDIR.
-    pub env: BTreeMap<String, Setting>,
-    pub bounds: Bounds,
+    pub env: BTreeMap<String, VariableValue>,
+    pub bounds: CommandLimits,
     /// What was found to hold: where less does, a command does not begin.
     pub least: Enforced,
 }
 
-impl Cage {
+impl Sandbox {
     /// This program as it runs, also when another has been put in its place.
     pub const THIS_PROGRAM: &str = "/proc/self/exe";
 }
@@ -128,14 +130,16 @@ impl Cage {
 pub struct SandboxCommand {
     /// For `sh -c`.
     pub command: String,
-    /// Where it begins; within `folder`.
+    /// Where it begins; within what it may see.
     pub cwd: PathBuf,
     /// What it may change, and its home.
     pub folder: PathBuf,
     /// What else it may read.
     pub read: Vec<PathBuf>,
+    /// What else it may change.
+    pub write: Vec<PathBuf>,
     pub time_max: Duration,
-    pub input: Input,
+    pub input: CommandInput,
 }
 
 /// What holds for a command, on this kernel.
@@ -147,7 +151,7 @@ pub struct Enforced {
     pub own_root: bool,
     /// It sees its own processes only, and none outlives it.
     pub processes: bool,
-    pub network: Network,
+    pub network: NetworkAccess,
     /// It cannot signal others.
     pub signals: bool,
     /// Dangerous calls to the kernel are refused.
@@ -156,7 +160,7 @@ pub struct Enforced {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Network {
+pub enum NetworkAccess {
     /// It should have none, and may have it.
     #[default]
     Open,
@@ -179,7 +183,7 @@ impl Enforced {
 
     /// The first that held for `least`, and does not here.
     fn lost(&self, least: &Self) -> Option<&'static str> {
-        let apart = |network| matches!(network, Network::Apart | Network::Refused);
+        let apart = |network| matches!(network, NetworkAccess::Apart | NetworkAccess::Refused);
         let pairs = [
             (self.landlock < least.landlock, "the Landlock rules"),
             (least.own_root && !self.own_root, "its own file system"),

@@ -30,12 +30,12 @@ impl fmt::Debug for Secret {
 
 /// The value of an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Setting {
+pub enum VariableValue {
     Plain(String),
     Secret(Secret),
 }
 
-impl Setting {
+impl VariableValue {
     /// Creates the value of a variable in a file. It is secret if its name suggests that.
     pub fn new(name: &str, value: &str) -> Self {
         let name = name.to_ascii_uppercase();

@@ -6,12 +6,13 @@ use chrono_tz::Tz;
 use crate::bus::Bus;
 use crate::channels::Channels;
 use crate::conversation::transcript;
-use crate::people::Role;
+use crate::people::{Role, persons};
 use crate::secret::Redactor;
 use crate::store::StoreError;
 use crate::types::event::Events;
 use crate::types::message::{Address, ChannelName, Sender};
 use crate::types::origin::Origin;
+use crate::types::person::PersonId;
 use crate::types::session::Session;
 use crate::workspace::Workspace;
 
@@ -65,4 +66,14 @@ pub(crate) async fn role_on(
         (services.bus.people.clone(), channel.clone(), sender.id.clone());
     let role = services.bus.store.read(move |it| people.role_of(it, &channel, &sender)).await?;
     Ok(role.unwrap_or(Role::Guest))
+}
+
+/// Returns the person who is known on a channel.
+pub(crate) async fn person_on(
+    services: &Services,
+    channel: &ChannelName,
+    sender: &Sender,
+) -> Result<Option<PersonId>, StoreError> {
+    let (channel, sender) = (channel.clone(), sender.id.clone());
+    services.bus.store.read(move |store| persons::person_of(store, &channel, &sender)).await
 }

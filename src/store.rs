@@ -6,6 +6,7 @@ mod ballast;
 mod changes;
 mod columns;
 mod lock;
+mod offline;
 mod pages;
 mod schema;
 mod savepoint;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -29,10 +30,11 @@ use tokio_util::task::AbortOnDropHandle;
 use ballast::{Ballast, is_full};
 pub use changes::ChangedRow;
 use changes::Changes;
-pub use columns::{Json, Legible, Time};
+pub use columns::{Json, LenientJson, Time};
 pub(crate) use columns::{integer_columns, text_columns};
 pub use lock::HomeLock;
-pub use pages::Pages;
+pub use offline::{change_offline, examine, examine_file, look, peek, snapshot};
+pub use pages::DatabasePages;
 pub use savepoint::apart;
 pub use slices::{SLICE, slice};
 pub use threads::AboutToWrite;
@@ -188,12 +190,12 @@ pub struct Store {
     searches: Arc<Semaphore>,
     /// Number of tasks that are about to write.
     writers: Arc<AtomicUsize>,
-    room: Room,
+    room: FreeSpace,
 }
 
 /// Free disk space when the store was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum FreeSpace {
     Enough,
     /// Only after the ballast file was deleted.
     Ballast,
@@ -203,12 +205,12 @@ impl Store {
     /// Opens `state.db` in `home`, creating or migrating it. On a full disk the ballast file is deleted
     /// first.
     pub fn open(home: &Path, options: &StoreOptions) -> Result<Self, OpenError> {
-        match Self::open_within(home, options, Room::Enough) {
+        match Self::open_within(home, options, FreeSpace::Enough) {
             Err(OpenError::Database { path, source }) if is_full(home, &source) => {
                 if !Ballast::of(home).drop_overboard() {
                     return Err(OpenError::Full { path });
                 }
-                match Self::open_within(home, options, Room::Ballast) {
+                match Self::open_within(home, options, FreeSpace::Ballast) {
                     Err(OpenError::Database { path, source }) if is_full(home, &source) => {
                         Err(OpenError::Full { path })
                     }
@@ -220,11 +222,15 @@ impl Store {
     }
 
     /// Returns the state of the disk when the store was opened: enough space, or only without the ballast file.
-    pub fn room(&self) -> Room {
+    pub fn room(&self) -> FreeSpace {
         self.room
     }
 
-    fn open_within(home: &Path, options: &StoreOptions, room: Room) -> Result<Self, OpenError> {
+    fn open_within(
+        home: &Path,
+        options: &StoreOptions,
+        room: FreeSpace,
+    ) -> Result<Self, OpenError> {
         let path = home.join(FILE);
         let failed = |source| OpenError::Database { path: path.clone(), source };
         let broken = |error: std::io::Error| failed(StoreError::Broken(error.to_string()));
@@ -239,13 +245,9 @@ impl Store {
             None => Ok(()),
         };
         let found = schema::version(&connection).map_err(|error| failed(error.into()))?;
-        match found {
-            0 => {}
-            1..schema::BASE_VERSION => return Err(OpenError::Older { path, found }),
-            _ if found > schema::newest() => {
-                return Err(OpenError::Newer { path, found, known: schema::newest() });
-            }
-            _ => limit(&connection).map_err(|error| failed(error.into()))?,
+        schema::check_version(&path, found)?;
+        if found > 0 {
+            limit(&connection).map_err(|error| failed(error.into()))?;
         }
         schema::migrate(&mut connection, found).map_err(|error| failed(error.into()))?;
         limit(&connection).map_err(|error| failed(error.into()))?;
@@ -268,8 +270,8 @@ impl Store {
         let (writes, queue) = mpsc::channel(QUEUE_MAX);
         let (reads, questions) = mpsc::channel(QUEUE_MAX);
         let ballast = match room {
-            Room::Enough => Ballast::lay(home),
-            Room::Ballast => Ballast::overboard(home),
+            FreeSpace::Enough => Ballast::lay(home),
+            FreeSpace::Ballast => Ballast::overboard(home),
         };
         let writers = Arc::<AtomicUsize>::default();
         let (observer, noted) = (options.observer.clone(), Arc::clone(&changes));
@@ -372,38 +374,8 @@ impl Store {
     }
 }
 
-/// Reads from a home without claiming or changing it, whether or not a daemon runs there. None if nothing
-/// can be read.
-pub fn look<T>(home: &Path, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
-    let path = std::path::absolute(home.join(FILE)).ok()?;
-    let mut url = url::Url::from_file_path(&path).ok()?;
-    if !path.with_extension("db-wal").exists() {
-        // SQLite would create files that only a daemon needs.
-        url.set_query(Some("immutable=1"));
-    }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI;
-    let connection = Connection::open_with_flags(url.as_str(), flags).ok()?;
-    work(&connection).ok()
-}
-
 fn gone() -> StoreError {
     StoreError::Broken("its thread has ended".to_owned())
-}
-
-/// Reads the store of a home without a running daemon. None if there is no store yet.
-pub fn peek<T>(
-    home: &Path,
-    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-) -> Result<Option<T>, StoreError> {
-    let path = home.join(FILE);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let store = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    store.busy_timeout(Duration::from_secs(5))?;
-    Ok(Some(work(&store)?))
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

@@ -10,6 +10,7 @@ mod assignment;
 pub mod subagents;
 pub mod schedule;
 pub mod heartbeat;
+pub mod restored;
 
-pub use ended::{Ended, State};
+pub use ended::{TaskOutcome, TaskState};
 pub use table::{TaskRow, turn_begun};

@@ -25,10 +25,10 @@ pub mod skill;
 pub mod undo;
 pub mod web;
 
-pub use crate::tasks::subagents::Task;
-pub use crate::trust::acts::{Kind, Reach, Terms};
+pub use crate::tasks::subagents::SubagentTask;
+pub use crate::trust::acts::{Reach, ToolKind, ToolTerms};
 pub use crate::types::untrusted;
-pub use set::{Lender, Lent, ToolSet};
+pub use set::{McpServerEntry, McpTools, ToolSet};
 
 use std::sync::Arc;
 
@@ -43,16 +43,18 @@ pub use caller::{Caller, TaskTools};
 
 use crate::conversation::actions::Actions;
 use crate::conversation::proposals;
-use crate::memory::audience;
+use crate::memory::{audience, file_scope};
 use crate::people::Role;
 use crate::provider::ToolSchema;
 use crate::store::StoreError;
 use crate::tasks::schedule as jobs;
-use crate::trust::instruction_watch::{Actor, Oversight};
-use crate::types::message::{Address, Body, ChannelName, Place, Sender};
+use crate::trust::instruction_watch::{InstructionEditor, InstructionWatcher};
+use crate::types::message::{Address, Body, ChannelName, ChatKind, Sender};
 use crate::types::session::{CallId, Plan, SessionId};
 use crate::types::source::Source;
-use crate::workspace::{Audience, FileChange, FileError, OpenedFile, Workspace, WorkspacePath};
+use crate::workspace::{
+    Audience, FileChange, FileError, FileScope, OpenedFile, Workspace, WorkspacePath,
+};
 
 /// Maximum length of a result for a model, in characters. The cut explains how to read on.
 pub const RESULT_CHARS_MAX: usize = 8_000;
@@ -66,7 +68,7 @@ pub struct ToolSpec {
     pub description: &'static str,
     /// The lowest role that may use it.
     pub role: Role,
-    pub kind: Kind,
+    pub kind: ToolKind,
     /// True if a call that failed, hung or met a temporary error may be repeated once.
     pub retries: bool,
 }
@@ -77,12 +79,12 @@ pub struct ToolContext {
     /// The record of actions, and their undo.
     pub actions: Actions,
     /// Watches changes of the instructions that may happen after the call has ended.
-    pub oversight: Oversight,
+    pub instruction_watcher: InstructionWatcher,
     pub session: SessionId,
     pub who: Sender,
     pub role: Role,
     pub address: Address,
-    pub place: Place,
+    pub place: ChatKind,
     /// Files that arrived at this address, which everybody here may see.
     pub came_here: Arc<[String]>,
     /// The existing channels.
@@ -97,18 +99,25 @@ pub struct ToolContext {
 #[derive(Clone, Debug)]
 pub struct ToolReader {
     pub audience: Audience,
+    pub scope: FileScope,
     came_here: Arc<[String]>,
 }
 
 impl ToolContext {
     pub fn reader(&self) -> ToolReader {
-        let audience = audience(self.role, self.place);
-        ToolReader { audience, came_here: Arc::clone(&self.came_here) }
+        let scope = self.scope();
+        let audience = scope.audience();
+        ToolReader { audience, scope, came_here: Arc::clone(&self.came_here) }
+    }
+
+    /// Returns the files that the call can reach.
+    pub fn scope(&self) -> FileScope {
+        file_scope(self.role, self.place, &self.address, &self.who.id)
     }
 
     /// Returns the author of a call's changes.
-    pub fn actor(&self, tool: &str) -> Actor {
-        Actor {
+    pub fn actor(&self, tool: &str) -> InstructionEditor {
+        InstructionEditor {
             tool: tool.to_owned(),
             at: self.address.clone(),
             place: self.place,
@@ -128,9 +137,10 @@ impl ToolReader {
         let is_own = |file: &OpenedFile| {
             !file.has_other_names() && self.came_here.iter().any(|own| own == file.path().as_str())
         };
-        match workspace.open_file(path) {
+        let path = self.scope.path(path);
+        match workspace.open_file(&path) {
             Ok(file) if is_own(&file) => Ok(file),
-            _ => workspace.open_for(path, self.audience),
+            _ => workspace.open_for(&path, &self.scope),
         }
     }
 }
@@ -153,7 +163,7 @@ pub enum ToolOutput {
     /// A question to the person. The turn waits for the answer, which is the call's outcome.
     Asks(Body),
     /// A task for a subagent. The turn waits for its result, which is the call's outcome.
-    Awaits(Task),
+    Awaits(SubagentTask),
 }
 
 /// A change of a file, and the text for the model once it is made.
@@ -200,20 +210,27 @@ pub enum Effect {
         /// The turn has read untrusted content.
         tainted: bool,
     },
+    /// Tells people what was not done because nobody could be asked. A heartbeat run does not repeat itself.
+    Report {
+        to: Address,
+        body: Body,
+        /// The turn has read untrusted content.
+        tainted: bool,
+    },
     /// Asks the person to approve a suggestion.
     Propose(proposals::NewProposal),
-    UpdateProposal(proposals::Change),
+    UpdateProposal(proposals::ProposalChange),
     /// Creates, changes or lists jobs. There may be too many, so the store decides on the outcome.
     Schedule {
-        whose: jobs::Whose,
-        order: jobs::Order,
+        whose: jobs::JobScope,
+        order: jobs::JobOrder,
         zone: Tz,
     },
     /// Replaces the conversation's plan.
     Plan(Plan),
     /// Starts a subagent on this task beside the conversation. It may be one too many, so the store
     /// decides on the outcome.
-    Spawn(Task),
+    Spawn(SubagentTask),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -273,7 +290,7 @@ pub trait Tool: Send + Sync + 'static {
 /// A tool with its type erased.
 #[async_trait]
 pub trait AnyTool: Send + Sync + 'static {
-    fn terms(&self) -> Terms;
+    fn terms(&self) -> ToolTerms;
     /// Returns the schema. The name in it is `[a-z0-9_]`, at most 64 characters.
     fn schema(&self) -> ToolSchema;
 
@@ -295,9 +312,9 @@ pub trait AnyTool: Send + Sync + 'static {
 
 #[async_trait]
 impl<T: Tool> AnyTool for T {
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ToolTerms {
         let ToolSpec { role, kind, retries, .. } = T::SPEC;
-        Terms { role, kind, retries }
+        ToolTerms { role, kind, retries }
     }
 
     fn schema(&self) -> ToolSchema {

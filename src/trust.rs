@@ -2,8 +2,10 @@
 
 pub mod acts;
 pub mod taint;
+pub mod clean;
 pub mod known_urls;
 pub mod links;
+pub mod table;
 pub mod permission;
 pub mod instruction_watch;
 pub mod instruction_versions;

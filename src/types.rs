@@ -5,6 +5,7 @@ pub mod role;
 pub mod untrusted;
 pub mod message;
 pub mod origin;
+pub mod person;
 pub mod source;
 pub mod session;
 pub mod event;

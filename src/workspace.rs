@@ -4,9 +4,10 @@
 //! path (openat2 with RESOLVE_BENEATH), so that links and races cannot lead out. Everything here
 //! blocks; async code calls it through [`Workspace::off_thread`]. What tools make of it is theirs.
 
+pub mod folders;
 pub mod instructions;
 pub mod opened;
-pub mod others;
+pub mod file_reads;
 pub mod path;
 pub mod rules;
 pub mod skills;
@@ -31,11 +32,12 @@ pub use self::opened::{OpenedFile, OpenedFolder};
 pub use self::picture::picture_type;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::folders::{DOWNLOADS, SHARED};
+pub use self::folders::{FileScope, Folder};
 use self::instructions::Instructions;
-use self::path::SHARED;
 pub use self::path::{PathError, WorkspacePath};
 use self::skills::{SkillCache, SkillEnvironment};
-use self::snapshot::{House, HouseCache};
+use self::snapshot::{InstructionCache, InstructionFiles};
 
 /// What is read of a file at once, in bytes: far above any text written by hand, and small beside
 /// the memory of a small board.
@@ -48,10 +50,12 @@ pub struct Workspace(Arc<WorkspaceInner>);
 struct WorkspaceInner {
     root: PathBuf,
     dir: Dir,
+    /// The folder that holds the workspace and the folders beside it.
+    home: Dir,
     /// Shared by all sessions, so that an unchanged file is read once. Held while the rules are
     /// read; never over an await, as everything here blocks.
-    house: Mutex<HouseCache>,
-    /// As `house`.
+    instruction_files: Mutex<InstructionCache>,
+    /// As `instruction_files`.
     skills: Mutex<SkillCache>,
     /// The versions that are in force; locked for a moment only.
     instructions: Instructions,
@@ -78,10 +82,14 @@ pub enum FileError {
     Outside(WorkspacePath),
     #[error("`{0}` is a link that leads nowhere")]
     Dangling(WorkspacePath),
-    #[error("`{0}` is private: only the owner can reach it, in a private chat")]
+    #[error(
+        "`{0}` is private: only its owner can reach it, in a private chat; files for everybody lie in `shared/`"
+    )]
     Private(WorkspacePath),
-    #[error("`{0}` is a rule of the house: only the owner can have it changed, in a private chat")]
-    Rule(WorkspacePath),
+    #[error(
+        "`{0}` lies in a folder of a former version, which is only read; save it under another name"
+    )]
+    Former(WorkspacePath),
     #[error("`{0}` is a folder")]
     Folder(WorkspacePath),
     #[error("`{0}` is not a folder")]
@@ -115,7 +123,7 @@ pub struct FilePage {
 
 /// What a folder holds, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct FolderListing {
     pub entries: Vec<ListingEntry>,
     /// Not all names of the folder were read.
     pub cut: bool,
@@ -153,27 +161,59 @@ impl Workspace {
             .with_context(|| format!("cannot open the workspace {}", root.display()))?;
         template::fill(&dir).context("cannot write the template of the workspace")?;
         change::sweep(&dir);
-        Ok(Self::of(root, dir, surroundings))
+        let workspace = Self::of(root, dir, surroundings)?;
+        for name in [DOWNLOADS, SHARED] {
+            let folder = WorkspacePath::own(name);
+            workspace.make_folder(&folder).with_context(|| format!("cannot make {name}/"))?;
+            if let Ok(folder) = workspace.0.home.open_dir(name) {
+                change::sweep(&folder);
+            }
+        }
+        Ok(workspace)
     }
 
     /// Looks at a folder that is there, and may be another process's: nothing is made or removed.
     pub fn look(root: &Path, surroundings: SkillEnvironment) -> anyhow::Result<Self> {
         let dir = Dir::open_ambient_dir(root, ambient_authority())
             .with_context(|| format!("cannot open the workspace {}", root.display()))?;
-        Ok(Self::of(root, dir, surroundings))
+        Self::of(root, dir, surroundings)
     }
 
-    fn of(root: &Path, dir: Dir, surroundings: SkillEnvironment) -> Self {
-        let (house, skills, changing) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self(Arc::new(WorkspaceInner {
+    fn of(root: &Path, dir: Dir, surroundings: SkillEnvironment) -> anyhow::Result<Self> {
+        let home = match root.parent() {
+            Some(home) if !home.as_os_str().is_empty() => home,
+            _ => Path::new("."),
+        };
+        let home = Dir::open_ambient_dir(home, ambient_authority())
+            .with_context(|| format!("cannot open the home {}", home.display()))?;
+        let (instruction_files, skills, changing) =
+            (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(WorkspaceInner {
             root: root.to_owned(),
             dir,
-            house,
+            home,
+            instruction_files,
             skills,
             instructions: Instructions::default(),
             surroundings,
             changing,
-        }))
+        })))
+    }
+
+    /// The open folder below which a path is resolved.
+    fn base(&self, path: &WorkspacePath) -> &Dir {
+        if path.is_beside() { &self.0.home } else { &self.0.dir }
+    }
+
+    /// The place of a path on disk, for commands.
+    fn on_disk(&self, path: &WorkspacePath) -> io::Result<PathBuf> {
+        match path.is_beside() {
+            true => {
+                let home = self.root().parent().filter(|home| !home.as_os_str().is_empty());
+                Ok(home.unwrap_or(Path::new(".")).canonicalize()?.join(path))
+            }
+            false => Ok(self.root().canonicalize()?.join(path)),
+        }
     }
 
     /// For people to read; files are reached through the other functions.
@@ -181,18 +221,31 @@ impl Workspace {
         &self.0.root
     }
 
-    /// What commands may change that are run for such people: all of it, or the folder that is not the
-    /// owner's memory, nor holds rules of the house; made if it is missing.
-    pub fn folder_of_commands(&self, audience: Audience) -> anyhow::Result<PathBuf> {
-        let root = self.root().canonicalize()?;
-        match audience {
-            Audience::Owner => Ok(root),
-            Audience::Others => {
-                let shared: WorkspacePath = SHARED.parse().expect("it is one name");
-                self.make_folder(&shared)?;
-                Ok(root.join(SHARED))
+    /// The folder in which commands run, made if it is missing: the trusted one, or the one for untrusted
+    /// files.
+    pub fn folder_of_commands(
+        &self,
+        scope: &FileScope,
+        is_untrusted: bool,
+    ) -> anyhow::Result<PathBuf> {
+        let folder = if is_untrusted { Some(scope.downloads()) } else { scope.root() };
+        match folder {
+            None => Ok(self.root().canonicalize()?),
+            Some(folder) => {
+                self.make_folder(&folder)?;
+                Ok(self.on_disk(&folder)?)
             }
         }
+    }
+
+    /// The place on disk of something in one of the folders, if nothing leads out of that folder.
+    pub fn place_of(&self, path: &WorkspacePath) -> Option<PathBuf> {
+        let root = match path.own_folder() {
+            Some(folder) => self.on_disk(&folder).ok()?,
+            None => self.root().canonicalize().ok()?,
+        };
+        let found = self.on_disk(path).ok()?.canonicalize().ok()?;
+        found.starts_with(&root).then_some(found)
     }
 
     /// Does blocking `work` where it stops nobody; it runs to its end even if the caller is
@@ -212,10 +265,11 @@ impl Workspace {
         }
     }
 
-    /// The rules of the house as they are now; files are read only if they changed.
-    pub fn house(&self) -> House {
-        let mut cache = self.0.house.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        cache.house(self)
+    /// The instructions as they are now; files are read only if they changed.
+    pub fn instruction_files(&self) -> InstructionFiles {
+        let mut cache =
+            self.0.instruction_files.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        cache.instruction_files(self)
     }
 
     /// Where `path` leads when the links on its way are followed. The file need not exist.
@@ -224,13 +278,14 @@ impl Workspace {
         if self.is_plain(path) {
             return Ok(path.clone());
         }
-        match self.0.dir.canonicalize(path) {
+        match self.base(path).canonicalize(path) {
             Ok(found) => found
                 .to_str()
-                .and_then(|found| found.parse().ok())
+                .and_then(|found| found.parse::<WorkspacePath>().ok())
+                .filter(|found| found.beside() == path.beside())
                 .ok_or_else(|| FileError::Outside(path.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if self.0.dir.symlink_metadata(path).is_ok() {
+                if self.base(path).symlink_metadata(path).is_ok() {
                     return Err(FileError::Dangling(path.clone()));
                 }
                 let Some(parent) = path.parent() else { return Ok(path.clone()) };
@@ -241,33 +296,16 @@ impl Workspace {
         }
     }
 
-    /// As [`Self::resolve`], and refuses what `audience` must not see.
+    /// As [`Self::resolve`], and refuses what is out of a scope. `path` is one of the tree.
     pub fn resolve_for(
         &self,
         path: &WorkspacePath,
-        audience: Audience,
+        scope: &FileScope,
     ) -> Result<WorkspacePath, FileError> {
         let found = self.resolve(path);
-        let is_private = path.is_private() || found.as_ref().is_ok_and(WorkspacePath::is_private);
-        match audience {
-            Audience::Others if is_private => Err(FileError::Private(path.clone())),
-            Audience::Others | Audience::Owner => found,
-        }
-    }
-
-    /// As [`Self::resolve_for`], and leaves the rules of the house to the owner.
-    pub fn resolve_to_write(
-        &self,
-        path: &WorkspacePath,
-        audience: Audience,
-    ) -> Result<WorkspacePath, FileError> {
-        let found = self.resolve_for(path, audience)?;
-        match audience {
-            Audience::Others if path.is_rule() || self.shown_changed_as(&found).is_some() => {
-                Err(FileError::Rule(path.clone()))
-            }
-            Audience::Others | Audience::Owner => Ok(found),
-        }
+        let is_reached =
+            scope.reaches(path) && found.as_ref().map_or(true, |found| scope.reaches(found));
+        if is_reached { found } else { Err(FileError::Private(path.clone())) }
     }
 
     /// A whole file, or None where there is none. At most [`READ_BYTES_MAX`].
@@ -302,7 +340,7 @@ impl Workspace {
     }
 
     /// What the folder `path` (None: the workspace itself) holds, but for leftovers of writes.
-    pub fn list(&self, path: Option<&WorkspacePath>) -> Result<Listing, FileError> {
+    pub fn list(&self, path: Option<&WorkspacePath>) -> Result<FolderListing, FileError> {
         self.open_folder(path).map(|folder| folder.list())
     }
 }

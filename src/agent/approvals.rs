@@ -2,9 +2,9 @@
 
 use rusqlite::Connection;
 
-use crate::bus::journal::Waiting;
+use crate::bus::journal::WaitingMessage;
 use crate::conversation::asks;
-use crate::conversation::asks::{Ask, AskId, AskedCall, Ended, Grant, Kind};
+use crate::conversation::asks::{Ask, AskId, AskKind, AskOutcome, AskedCall, Grant};
 use crate::conversation::transcript;
 use crate::people::Role;
 use crate::replies;
@@ -13,14 +13,14 @@ use crate::store::StoreError;
 use crate::turn::commits;
 use crate::turn::prompt;
 use crate::types::commands::CommandId;
-use crate::types::message::{ChannelName, Place, SenderId};
-use crate::types::session::Outcome;
+use crate::types::message::{ChannelName, ChatKind, SenderId};
+use crate::types::session::CallOutcome;
 
-use crate::turn::parking::unpark;
+use crate::turn::suspension::resume_call;
 
 /// A decision of an entitled person about a waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ApprovalVerdict {
     Approve {
         ask: AskId,
         always: bool,
@@ -31,7 +31,7 @@ pub(crate) enum Verdict {
     List,
 }
 
-impl Verdict {
+impl ApprovalVerdict {
     /// Parses the arguments of `/approve`. None if they are invalid.
     pub(crate) fn approve<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let Some(ask) = words.next() else { return Some(Self::List) };
@@ -54,19 +54,19 @@ impl Verdict {
 }
 
 /// Carries out `/approve` and `/deny`.
-pub(crate) async fn obey(
+pub(crate) async fn handle(
     services: &Services,
-    control: &Waiting,
-    verdict: Option<Verdict>,
+    control: &WaitingMessage,
+    verdict: Option<ApprovalVerdict>,
 ) -> Result<(), StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let Some(verdict) = verdict else {
-        return commits::obeyed(&services.bus.store, control, replies::APPROVE_USAGE.to_owned())
+        return commits::handled(&services.bus.store, control, replies::APPROVE_USAGE.to_owned())
             .await;
     };
     if !CommandId::Approve.spec().allows(role, control.inbound.place) {
         let words = replies::NOT_YOURS_TO_APPROVE.to_owned();
-        return commits::obeyed(&services.bus.store, control, words).await;
+        return commits::handled(&services.bus.store, control, words).await;
     }
     let by = control.sender().name.clone();
     let judge = Judge {
@@ -74,16 +74,18 @@ pub(crate) async fn obey(
         channel: control.inbound.from.channel.clone(),
         id: control.sender().id.clone(),
     };
-    commits::obeyed_with(&services.bus.store, control, move |store| match verdict {
-        Verdict::Approve { ask, .. } | Verdict::Deny(ask)
+    commits::handled_with(&services.bus.store, control, move |store| match verdict {
+        ApprovalVerdict::Approve { ask, .. } | ApprovalVerdict::Deny(ask)
             if asks::approval(store, ask)?.is_some_and(|call| !judge.may_see(&call)) =>
         {
             Ok(replies::CALL_OF_SOMEBODY_ELSE.to_owned())
         }
-        Verdict::Approve { ask, always } => approve(store, ask, always, &by),
-        Verdict::Deny(ask) => deny(store, ask, &by),
-        Verdict::Revoke(tool) => Ok(replies::revoked_grants(&tool, asks::revoke(store, &tool)?)),
-        Verdict::List => {
+        ApprovalVerdict::Approve { ask, always } => approve(store, ask, always, &by),
+        ApprovalVerdict::Deny(ask) => deny(store, ask, &by),
+        ApprovalVerdict::Revoke(tool) => {
+            Ok(replies::revoked_grants(&tool, asks::revoke(store, &tool)?))
+        }
+        ApprovalVerdict::List => {
             let waiting = asks::approvals(store, |call| judge.may_see(call))?;
             let granted = asks::grants(store)?;
             let waiting = waiting.iter().map(|call| (call.id.0, &*call.tool, &*call.arguments));
@@ -105,8 +107,8 @@ struct Judge {
 impl Judge {
     /// Returns true if somebody may see the call's conversation: the owner any, others a group's and their own.
     fn may_see(&self, call: &AskedCall) -> bool {
-        let is_theirs = |(channel, sender, place): &(ChannelName, SenderId, Place)| {
-            *place == Place::Group || (*channel == self.channel && *sender == self.id)
+        let is_theirs = |(channel, sender, place): &(ChannelName, SenderId, ChatKind)| {
+            *place == ChatKind::Group || (*channel == self.channel && *sender == self.id)
         };
         self.role == Role::Owner || call.made_for.as_ref().is_some_and(is_theirs)
     }
@@ -118,14 +120,14 @@ fn approve(store: &Connection, id: AskId, always: bool, by: &str) -> rusqlite::R
         return Ok(replies::no_always(id.0));
     }
     let choice = if always { replies::ALWAYS } else { replies::ONCE };
-    asks::end(store, &ask, Ended::Settled, &replies::choice_of(choice, by))?;
+    asks::end(store, &ask, AskOutcome::Settled, &replies::choice_of(choice, by))?;
     let (channel, person, tool) = transcript::caller(store, ask.call)?;
     if always {
         let (channel, sender) = (channel.to_string(), person.id.to_string());
         asks::grant(store, &Grant { channel, sender, tool: tool.clone() })?;
     }
     transcript::call_may_run(store, ask.call)?;
-    transcript::unpark(store, ask.turn)?;
+    transcript::resume_call(store, ask.turn)?;
     Ok(match always {
         true => replies::approved_always(&tool, person),
         false => replies::approved_once(&tool),
@@ -134,12 +136,12 @@ fn approve(store: &Connection, id: AskId, always: bool, by: &str) -> rusqlite::R
 
 fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<String> {
     let Some(ask) = approval(store, id)? else { return Ok(replies::ALREADY_DECIDED.to_owned()) };
-    asks::end(store, &ask, Ended::Settled, &replies::choice_of(replies::DENY, by))?;
+    asks::end(store, &ask, AskOutcome::Settled, &replies::choice_of(replies::DENY, by))?;
     let (_, _, tool) = transcript::caller(store, ask.call)?;
-    unpark(store, &ask, &Outcome::Denied(prompt::denied_by(by)), &[])?;
+    resume_call(store, &ask, &CallOutcome::Denied(prompt::denied_by(by)), &[])?;
     Ok(replies::denied_call(&tool))
 }
 
 fn approval(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
-    Ok(asks::open(store, id)?.filter(|ask| ask.kind == Kind::Approval))
+    Ok(asks::open(store, id)?.filter(|ask| ask.kind == AskKind::Approval))
 }

@@ -3,29 +3,29 @@
 
 use rusqlite::Connection;
 
-use crate::agent::failing::Item;
+use crate::agent::failing_items::Item;
 use crate::bus::journal;
-use crate::bus::journal::{RowId, Span};
+use crate::bus::journal::{RowId, RowRange};
 use crate::conversation::asks;
-use crate::conversation::asks::{Ask, Ended, Kind};
+use crate::conversation::asks::{Ask, AskKind, AskOutcome};
 use crate::conversation::transcript;
 use crate::people::Role;
 use crate::replies;
 use crate::services::role_of;
 use crate::store::{StoreError, Sync};
 use crate::turn::prompt;
-use crate::turn::prompt::Invoked;
-use crate::turn::prompt::{Tail, files};
+use crate::turn::prompt::InvokedSkills;
+use crate::turn::prompt::{PromptTail, files};
 use crate::types::message::SenderId;
 use crate::types::origin::Origin;
-use crate::types::session::Outcome;
+use crate::types::session::CallOutcome;
 
-use super::{Agent, STORE_PAUSE, queue::Parts};
-use crate::turn::parking::unpark;
+use super::{Agent, STORE_PAUSE, queue::FurtherParts};
+use crate::turn::suspension::resume_call;
 
 /// The result of a look at the waiting asks. Of several, the last variant counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Asks {
+pub(crate) enum AskProgress {
     /// Nothing has changed.
     Same,
     /// Something was settled, so the store must be read again.
@@ -37,11 +37,11 @@ pub(crate) enum Asks {
 impl Agent {
     /// Resumes turns whose asks have expired, and turns whose question is answered by a waiting message,
     /// where something has changed.
-    pub(crate) async fn look_after_asks(&mut self, overdue: Vec<Ask>) -> Asks {
-        let mut asks = Asks::Same;
+    pub(crate) async fn look_after_asks(&mut self, overdue: Vec<Ask>) -> AskProgress {
+        let mut asks = AskProgress::Same;
         for ask in overdue {
             if self.failing.rests(Item::Ask(ask.id)).is_some() {
-                asks = Asks::Failed;
+                asks = AskProgress::Failed;
                 continue;
             }
             let expired = self.expire(ask.clone()).await.map(|()| true);
@@ -59,43 +59,43 @@ impl Agent {
             }
             asks = asks.max(self.settled(ask, heard).await);
         }
-        if asks != Asks::Same {
+        if asks != AskProgress::Same {
             self.services.bus.outbox.up();
         }
         asks
     }
 
     /// Handles the result of settling an ask.
-    async fn settled(&mut self, ask: Ask, settled: Result<bool, StoreError>) -> Asks {
+    async fn settled(&mut self, ask: Ask, settled: Result<bool, StoreError>) -> AskProgress {
         match settled {
-            Ok(false) => Asks::Same,
+            Ok(false) => AskProgress::Same,
             Ok(true) => {
                 self.failing.forget(Item::Ask(ask.id));
-                Asks::Settled
+                AskProgress::Settled
             }
             Err(error) => {
                 self.ask_failed(ask, &error).await;
-                Asks::Failed
+                AskProgress::Failed
             }
         }
     }
 
     async fn expire(&mut self, ask: Ask) -> Result<(), StoreError> {
         let expire = move |store: &Connection| {
-            if !asks::end(store, &ask, Ended::Expired, replies::NOBODY_ANSWERED)? {
+            if !asks::end(store, &ask, AskOutcome::Expired, replies::NOBODY_ANSWERED)? {
                 return Ok(());
             }
             let outcome = match ask.kind {
-                Kind::Approval => Outcome::Denied(prompt::NOBODY_APPROVED.to_owned()),
-                Kind::Question => Outcome::Failed(prompt::NOBODY_ANSWERED.to_owned()),
+                AskKind::Approval => CallOutcome::Denied(prompt::NOBODY_APPROVED.to_owned()),
+                AskKind::Question => CallOutcome::Failed(prompt::NOBODY_ANSWERED.to_owned()),
             };
-            unpark(store, &ask, &outcome, &[])
+            resume_call(store, &ask, &outcome, &[])
         };
         self.services.bus.store.write("ask expired", Sync::Now, expire).await
     }
 
     /// Returns the person whose message answers a question: the one who was asked, or the owner.
-    async fn who_answers(&self, ask: &Ask, rows: Span) -> Result<Option<SenderId>, StoreError> {
+    async fn who_answers(&self, ask: &Ask, rows: RowRange) -> Result<Option<SenderId>, StoreError> {
         if let Some(who) = &ask.who {
             return Ok(Some(who.clone()));
         }
@@ -115,38 +115,44 @@ impl Agent {
     /// Takes the next plain message of the asked person at that address as the answer. Returns false if
     /// there is none yet.
     async fn hear_answer(&mut self, ask: Ask, newest: RowId) -> Result<bool, StoreError> {
-        let (at, span) = (ask.at.clone(), Span { after: ask.after, until: newest });
+        let (at, span) = (ask.at.clone(), RowRange { after: ask.after, until: newest });
         let Some(who) = self.who_answers(&ask, span).await? else { return Ok(false) };
         let said = move |store: &Connection| journal::said_by(store, &at, span, Some(&who));
         let rows = self.read(said).await?;
         let Some(first) = rows.first() else { return Ok(false) };
         match self.parts_to_come(&rows).await? {
-            Parts::None => {}
-            Parts::Within(pause) => {
+            FurtherParts::None => {}
+            FurtherParts::Within(pause) => {
                 self.backlog.look_again(&ask.at.into(), pause);
                 return Ok(false);
             }
-            Parts::Fetching => return Ok(false),
+            FurtherParts::Fetching => return Ok(false),
         }
         let (sender, place) = (first.sender().clone(), first.inbound.place);
         let role = role_of(&self.services, &ask.at, &sender).await?;
-        let answer = prompt::tail(&Tail {
+        let answer = prompt::tail(&PromptTail {
             now: self.services.now(),
+            is_time_due: false,
             role,
             place,
             rows: &rows,
-            invoked: &Invoked::default(),
+            invoked: &InvokedSkills::default(),
             background: &[],
             changes: vec![],
         });
         let images = files::images(&rows);
         let answered = move |store: &Connection| {
             let settled = journal::wait(store, &rows)?
-                && asks::end(store, &ask, Ended::Settled, &replies::answered_by(&sender.name))?;
+                && asks::end(
+                    store,
+                    &ask,
+                    AskOutcome::Settled,
+                    &replies::answered_by(&sender.name),
+                )?;
             if settled {
                 journal::take(store, &rows, ask.turn)?;
-                let outcome = Outcome::Done(answer.to_string());
-                unpark(store, &ask, &outcome, &answer.sources())?;
+                let outcome = CallOutcome::Done(answer.to_string());
+                resume_call(store, &ask, &outcome, &answer.sources())?;
                 if !images.is_empty() {
                     transcript::set_images(store, ask.call, &images)?;
                 }

@@ -5,22 +5,26 @@ use rusqlite::Connection;
 
 use super::Config;
 use super::skills::skills_words;
-use crate::agent::approvals::Verdict;
-use crate::agent::settings::{self, Wish};
+use crate::agent::activation::{self, ActivationOrder};
+use crate::agent::approvals::ApprovalVerdict;
+use crate::agent::budget::{self, BudgetOrder};
+use crate::agent::people::{self, LinkOrder, PeopleOrder};
+use crate::agent::settings::{self, SettingRequest};
+use crate::agent::trusting::{self, Trusting};
 use crate::agent::{heartbeat, jobs, status, undo};
-use crate::bus::journal::Waiting;
+use crate::bus::journal::WaitingMessage;
 use crate::bus::{outbox, restarted};
-use crate::conversation::ledger::usage_words;
-use crate::people::{self, People, Role};
+use crate::conversation::ledger::breakdown::usage_words;
+use crate::people::{self as access, People, Role};
 use crate::replies;
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
-use crate::tasks::heartbeat::Wish as Wished;
-use crate::tasks::schedule::{self, Wanted};
+use crate::tasks::heartbeat::HeartbeatRequest as Wished;
+use crate::tasks::schedule::{self, JobRequest};
 use crate::tasks::subagents;
 use crate::turn::commits;
 use crate::turn::services::TurnServices;
-use crate::types::commands::{self, CommandId, Mistyped};
+use crate::types::commands::{self, CommandId, MistypedCommand};
 
 /// Default and maximum number of actions in `/actions`: a message on most platforms.
 const ACTIONS_SHOWN: usize = 10;
@@ -33,6 +37,9 @@ pub(super) enum Command {
     Status,
     Stop,
     New,
+    Clean,
+    /// None if no path was given.
+    Trust(Option<Trusting>),
     WhoAmI,
     /// The focus of the summary.
     Compact(Option<String>),
@@ -43,23 +50,31 @@ pub(super) enum Command {
     Plan,
     Subagents,
     /// None if the arguments are invalid.
-    Jobs(Option<Wanted>),
+    Jobs(Option<JobRequest>),
     /// None if the arguments are invalid.
     Heartbeat(Option<Wished>),
     Proposals,
     /// None if the arguments are invalid.
     Pair(Option<Pairing>),
     /// The model, the reasoning effort or the queue mode of a conversation.
-    Set(Wish),
+    Set(SettingRequest),
     /// A side question. Empty if it has no text.
     Btw(String),
     Skills,
     Usage,
+    /// None if the arguments are invalid.
+    Budget(Option<BudgetOrder>),
     Restart,
+    /// None if the arguments are invalid.
+    People(Option<PeopleOrder>),
+    /// None if the arguments are invalid.
+    Activation(Option<ActivationOrder>),
+    Link(LinkOrder),
+    Unlink,
     /// A decision about a waiting call. None if the arguments are invalid.
-    Judge(Option<Verdict>),
+    Judge(Option<ApprovalVerdict>),
     /// One that does not exist.
-    Unknown(Mistyped),
+    Unknown(MistypedCommand),
 }
 
 /// A `/pair` subcommand, or the same from the command line.
@@ -96,6 +111,11 @@ pub(super) fn parse(text: &str) -> Command {
         CommandId::Status => Command::Status,
         CommandId::Stop => Command::Stop,
         CommandId::New => Command::New,
+        CommandId::Clean => Command::Clean,
+        CommandId::Trust => {
+            let said = text.trim_start().split_once(char::is_whitespace);
+            Command::Trust(said.and_then(|(_, said)| Trusting::parse(said)))
+        }
         CommandId::WhoAmI => Command::WhoAmI,
         CommandId::Actions => Command::Actions(match words.next() {
             None => Some(ACTIONS_SHOWN),
@@ -115,18 +135,23 @@ pub(super) fn parse(text: &str) -> Command {
             Command::Compact((!focus.is_empty()).then_some(focus))
         }
         CommandId::Pair => Command::Pair(Pairing::parse(words)),
-        CommandId::Model => Command::Set(Wish::of_model(words)),
-        CommandId::Think => Command::Set(Wish::of_thinking(words)),
-        CommandId::Queue => Command::Set(Wish::of_queue(words)),
+        CommandId::Model => Command::Set(SettingRequest::of_model(words)),
+        CommandId::Think => Command::Set(SettingRequest::of_thinking(words)),
+        CommandId::Queue => Command::Set(SettingRequest::of_queue(words)),
         CommandId::Btw => {
             let question = text.trim_start().split_once(char::is_whitespace);
             Command::Btw(question.map_or("", |(_, question)| question.trim()).to_owned())
         }
         CommandId::Skills => Command::Skills,
         CommandId::Usage => Command::Usage,
+        CommandId::Budget => Command::Budget(BudgetOrder::parse(words)),
+        CommandId::People => Command::People(PeopleOrder::parse(words)),
+        CommandId::Activation => Command::Activation(ActivationOrder::parse(words)),
+        CommandId::Link => Command::Link(LinkOrder::parse(words)),
+        CommandId::Unlink => Command::Unlink,
         CommandId::Restart => Command::Restart,
-        CommandId::Approve => Command::Judge(Verdict::approve(words)),
-        CommandId::Deny => Command::Judge(Verdict::deny(words)),
+        CommandId::Approve => Command::Judge(ApprovalVerdict::approve(words)),
+        CommandId::Deny => Command::Judge(ApprovalVerdict::deny(words)),
         // `/skill` is a turn, not a control.
         CommandId::Help | CommandId::Skill => Command::Help,
     }
@@ -143,9 +168,9 @@ pub(super) struct CommandScope<'a> {
 }
 
 /// Answers every command, except those that the loop carries out itself.
-pub(super) async fn obey(
+pub(super) async fn handle(
     scope: &CommandScope<'_>,
-    control: &Waiting,
+    control: &WaitingMessage,
     command: Command,
 ) -> Result<(), StoreError> {
     let (turns, services) = (scope.turns, &scope.turns.services);
@@ -153,14 +178,19 @@ pub(super) async fn obey(
         Command::Help
         | Command::Stop
         | Command::New
+        | Command::Clean
         | Command::Btw(_)
         | Command::Compact(_)
         | Command::Judge(_) => replies::help(),
-        Command::Unknown(Mistyped { typed, meant }) => replies::unknown_command(&typed, meant),
+        Command::Trust(wanted) => return trusting::handle(services, control, wanted).await,
+        Command::Unknown(MistypedCommand { typed, meant }) => {
+            replies::unknown_command(&typed, meant)
+        }
         Command::Status => status::status(scope, control).await?,
-        Command::Set(wish) => return settings::obey(scope, control, wish).await,
+        Command::Set(wish) => return settings::handle(scope, control, wish).await,
         Command::Skills => services.workspace.off_thread(skills_words).await,
         Command::Usage => usage(services, control).await?,
+        Command::Budget(order) => return budget::handle(turns, control, order).await,
         Command::Restart => return restart(scope, control).await,
         Command::WhoAmI => {
             let role = role_of(services, &control.inbound.from, control.sender()).await?;
@@ -169,20 +199,24 @@ pub(super) async fn obey(
         }
         Command::Actions(None) => replies::ACTIONS_USAGE.to_owned(),
         Command::Actions(Some(limit)) => undo::list(services, control, limit).await?,
-        Command::Undo(number) => return undo::obey(turns, control, number.as_deref()).await,
+        Command::Undo(number) => return undo::handle(turns, control, number.as_deref()).await,
         Command::Plan => undo::plan(services, control).await?,
         Command::Subagents => subagents(services, control).await?,
-        Command::Jobs(order) => return jobs::obey(scope, control, order).await,
-        Command::Heartbeat(wish) => return heartbeat::obey(turns, control, wish).await,
+        Command::Jobs(order) => return jobs::handle(scope, control, order).await,
+        Command::Heartbeat(wish) => return heartbeat::handle(turns, control, wish).await,
         Command::Proposals => undo::proposals(services, control).await?,
-        Command::Pair(pairing) => return obey_pair(services, control, pairing).await,
+        Command::People(order) => return people::handle(services, control, order).await,
+        Command::Activation(order) => return activation::handle(services, control, order).await,
+        Command::Link(order) => return people::link(services, control, order).await,
+        Command::Unlink => return people::unlink(services, control).await,
+        Command::Pair(pairing) => return handle_pair(services, control, pairing).await,
     };
-    commits::obeyed(&services.bus.store, control, words).await
+    commits::handled(&services.bus.store, control, words).await
 }
 
-async fn obey_pair(
+async fn handle_pair(
     services: &Services,
-    control: &Waiting,
+    control: &WaitingMessage,
     pairing: Option<Pairing>,
 ) -> Result<(), StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
@@ -192,17 +226,17 @@ async fn obey_pair(
         None => replies::PAIR_USAGE.to_owned(),
         Some(pairing) => {
             let people = services.bus.people.clone();
-            return commits::obeyed_with(&services.bus.store, control, move |store| {
+            return commits::handled_with(&services.bus.store, control, move |store| {
                 let done = pair(store, &people, &pairing, Utc::now())?;
                 Ok(done.unwrap_or_else(|words| words))
             })
             .await;
         }
     };
-    commits::obeyed(&services.bus.store, control, words).await
+    commits::handled(&services.bus.store, control, words).await
 }
 
-async fn subagents(services: &Services, control: &Waiting) -> Result<String, StoreError> {
+async fn subagents(services: &Services, control: &WaitingMessage) -> Result<String, StoreError> {
     let at = control.inbound.from.clone();
     let found = services.bus.store.read(move |store| subagents::list(store, &at)).await?;
     let lines = found.iter().map(|it| {
@@ -212,17 +246,18 @@ async fn subagents(services: &Services, control: &Waiting) -> Result<String, Sto
     Ok(replies::subagents(lines))
 }
 
-async fn usage(services: &Services, control: &Waiting) -> Result<String, StoreError> {
+async fn usage(services: &Services, control: &WaitingMessage) -> Result<String, StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     if !CommandId::Usage.spec().allows(role, control.inbound.place) {
         return Ok(replies::USAGE_FOR_ADMINS.to_owned());
     }
-    let midnight = schedule::midnight(Utc::now(), services.zone);
-    services.bus.store.read(move |store| usage_words(store, midnight)).await
+    let zone = services.zone;
+    let midnight = schedule::midnight(Utc::now(), zone);
+    services.bus.store.read(move |store| usage_words(store, midnight, zone)).await
 }
 
 /// Ends the daemon, if something starts it again.
-async fn restart(scope: &CommandScope<'_>, control: &Waiting) -> Result<(), StoreError> {
+async fn restart(scope: &CommandScope<'_>, control: &WaitingMessage) -> Result<(), StoreError> {
     let services = &scope.turns.services;
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let is_allowed = CommandId::Restart.spec().allows(role, control.inbound.place);
@@ -239,7 +274,7 @@ async fn restart(scope: &CommandScope<'_>, control: &Waiting) -> Result<(), Stor
         }
         Ok(words.to_owned())
     };
-    commits::obeyed_with(&services.bus.store, control, note).await?;
+    commits::handled_with(&services.bus.store, control, note).await?;
     if let (true, Some(restart)) = (is_allowed, &scope.config.restart) {
         tracing::info!("Restarting on the owner's command");
         restart.cancel();
@@ -256,8 +291,8 @@ pub fn pair(
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Result<String, String>> {
     Ok(match command {
-        Pairing::List => Ok(list(&people::pending(store, now)?, &people::paired(store)?)),
-        Pairing::Approve(code) => match people::approve(store, people, code, now)? {
+        Pairing::List => Ok(list(&access::pending(store, now)?, &access::paired(store)?)),
+        Pairing::Approve(code) => match access::approve(store, people, code, now)? {
             None => Err(replies::UNKNOWN_CODE.to_owned()),
             Some((stranger, role)) => {
                 let welcome = match role {
@@ -270,7 +305,7 @@ pub fn pair(
                 Ok(replies::approved(&stranger.sender, role))
             }
         },
-        Pairing::Deny(code) => match people::deny(store, code, now)? {
+        Pairing::Deny(code) => match access::deny(store, code, now)? {
             None => Err(replies::UNKNOWN_CODE.to_owned()),
             Some(stranger) => {
                 outbox::put(store, &stranger.address(), None, replies::TURNED_AWAY)?;
@@ -279,7 +314,7 @@ pub fn pair(
                 Ok(replies::denied(&stranger.sender))
             }
         },
-        Pairing::Revoke { channel, sender } => match people::revoke(store, channel, sender)? {
+        Pairing::Revoke { channel, sender } => match access::revoke(store, channel, sender)? {
             true => {
                 tracing::info!(channel, id = sender, "Shut somebody out, who is a stranger now");
                 Ok(replies::revoked(sender))
@@ -289,7 +324,7 @@ pub fn pair(
     })
 }
 
-fn list(pending: &[people::Pending], paired: &[people::Paired]) -> String {
+fn list(pending: &[access::Pending], paired: &[access::Paired]) -> String {
     if pending.is_empty() && paired.is_empty() {
         return replies::NOBODY_WAITS.to_owned();
     }

@@ -60,14 +60,14 @@ pub fn choose<P: Copy + Eq + Hash>(
     }
 
     let mut chosen = Vec::new();
-    let mut line = Line::new(waiting, true, &held);
+    let mut line = PersonQueue::new(waiting, true, &held);
     while free > 0
         && let Some((next, _)) = line.next()
     {
         free -= 1;
         chosen.push(next);
     }
-    let mut line = Line::new(waiting, false, &held);
+    let mut line = PersonQueue::new(waiting, false, &held);
     while free > 0
         && open > 0
         && let Some((next, holds)) = line.next()
@@ -82,14 +82,14 @@ pub fn choose<P: Copy + Eq + Hash>(
 }
 
 /// Persons who wait. Next is the person who holds the fewest turns, then the one who has waited longest.
-struct Line<P> {
+struct PersonQueue<P> {
     of: HashMap<P, VecDeque<usize>>,
     /// The number of turns that each person holds, and their first waiting turn.
     next: BinaryHeap<Reverse<(usize, usize)>>,
     waiting: Vec<P>,
 }
 
-impl<P: Copy + Eq + Hash> Line<P> {
+impl<P: Copy + Eq + Hash> PersonQueue<P> {
     fn new(waiting: &[Claim<P>], entitled: bool, held: &HashMap<P, usize>) -> Self {
         let mut of: HashMap<P, VecDeque<usize>> = HashMap::new();
         for (at, claim) in waiting.iter().enumerate().filter(|(_, it)| it.entitled == entitled) {

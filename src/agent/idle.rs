@@ -25,13 +25,13 @@ const PEAK: u32 = 32;
 const QUIET: Duration = Duration::from_secs(35);
 
 /// Time since when a session is idle. The number distinguishes those of the same instant.
-type Since = (Instant, u64);
+type IdleSince = (Instant, u64);
 
 #[derive(Default)]
 pub(super) struct Idle {
-    sessions: HashMap<Origin, Kept>,
+    sessions: HashMap<Origin, IdleSession>,
     /// The one that has been idle for longest comes first.
-    order: BTreeMap<Since, Origin>,
+    order: BTreeMap<IdleSince, Origin>,
     bytes: usize,
     count: u64,
     /// Turns that ended since memory was returned to the kernel.
@@ -39,9 +39,9 @@ pub(super) struct Idle {
     last_end: Option<Instant>,
 }
 
-struct Kept {
+struct IdleSession {
     session: Session,
-    since: Since,
+    since: IdleSince,
     bytes: usize,
 }
 
@@ -61,11 +61,11 @@ impl Idle {
         let (origin, since) = (session.origin.clone(), (Instant::now(), self.count));
         self.bytes += bytes;
         self.order.insert(since, origin.clone());
-        self.sessions.insert(origin, Kept { session, since, bytes });
+        self.sessions.insert(origin, IdleSession { session, since, bytes });
     }
 
     pub(super) fn take(&mut self, origin: &Origin) -> Option<Session> {
-        let Kept { session, since, bytes } = self.sessions.remove(origin)?;
+        let IdleSession { session, since, bytes } = self.sessions.remove(origin)?;
         self.order.remove(&since);
         self.bytes -= bytes;
         Some(session)

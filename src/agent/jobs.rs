@@ -4,42 +4,42 @@ use chrono::Utc;
 use rusqlite::Connection;
 
 use super::command::CommandScope;
-use crate::bus::journal::Waiting;
+use crate::bus::journal::WaitingMessage;
 use crate::people::Role;
 use crate::replies;
-use crate::sandbox::CageState;
+use crate::sandbox::SandboxState;
 use crate::services::role_of;
 use crate::store::StoreError;
-use crate::tasks::schedule::{self, Asker, JobId, Kind, Wanted, Whose};
+use crate::tasks::schedule::{self, JobId, JobRequest, JobRequestKind, JobRequester, JobScope};
 use crate::tools::shell::EXEC;
 use crate::turn::commits;
 use crate::turn::services::TurnConfig;
 use crate::types::commands::CommandId;
 use crate::types::job_verb::JobVerb;
-use crate::types::message::Place;
+use crate::types::message::ChatKind;
 
 /// Parses the arguments of `/jobs`. None if they are invalid. A new job is written as `add WHEN | WHAT`.
-pub(super) fn read(said: &str) -> Option<Wanted> {
+pub(super) fn read(said: &str) -> Option<JobRequest> {
     let (verb, rest) = first_word(said);
     let verb = verb.to_ascii_lowercase();
     let new = |kind| {
         let (when, text) = rest.split_once('|')?;
         let (when, text, kind) = (when.trim().to_owned(), text.trim().to_owned(), Some(kind));
-        Some(Wanted { when, text, kind, ..Wanted::new(JobVerb::Add) })
+        Some(JobRequest { when, text, kind, ..JobRequest::new(JobVerb::Add) })
     };
     let (id, after) = first_word(rest);
     let id = id.trim_start_matches('#').parse().ok();
-    let of = |action| Some(Wanted { id: Some(id?), ..Wanted::new(action) });
+    let of = |action| Some(JobRequest { id: Some(id?), ..JobRequest::new(action) });
     match verb.as_str() {
-        "" => return Some(Wanted::new(JobVerb::List)),
-        "message" => return new(Kind::Message),
-        "command" => return new(Kind::Command),
-        "check" => return Some(Wanted { check: Some(after.to_owned()), ..of(JobVerb::Edit)? }),
+        "" => return Some(JobRequest::new(JobVerb::List)),
+        "message" => return new(JobRequestKind::Message),
+        "command" => return new(JobRequestKind::Command),
+        "check" => return Some(JobRequest { check: Some(after.to_owned()), ..of(JobVerb::Edit)? }),
         _ => {}
     }
     match JobVerb::parse(&verb)? {
-        JobVerb::List => Some(Wanted::new(JobVerb::List)),
-        JobVerb::Add => new(Kind::Prompt),
+        JobVerb::List => Some(JobRequest::new(JobVerb::List)),
+        JobVerb::Add => new(JobRequestKind::Prompt),
         // In chat, a job is edited by asking the model.
         JobVerb::Edit => None,
         verb => of(verb),
@@ -57,9 +57,9 @@ fn first_word(text: &str) -> (&str, &str) {
 /// is asked for. The owner needs no other permission.
 pub fn may_command(
     config: &TurnConfig,
-    shell: &CageState,
+    shell: &SandboxState,
     role: Role,
-    place: Place,
+    place: ChatKind,
 ) -> Result<(), String> {
     let Some(commands) = &config.commands else {
         return Err(replies::no_commands(&shell.words()));
@@ -79,24 +79,24 @@ pub fn may_command(
 /// its results go there.
 pub fn place_of_command(
     store: &Connection,
-    wanted: &Wanted,
-    here: Place,
-) -> rusqlite::Result<Place> {
+    wanted: &JobRequest,
+    here: ChatKind,
+) -> rusqlite::Result<ChatKind> {
     let changed = wanted.id.filter(|_| wanted.action == JobVerb::Edit).map(JobId);
-    let job = changed.map(|id| schedule::get(store, id, &Whose::All)).transpose()?.flatten();
+    let job = changed.map(|id| schedule::get(store, id, &JobScope::All)).transpose()?.flatten();
     Ok(job.map_or(here, |job| job.brief.place))
 }
 
 /// Carries it out: on all jobs for the owner in private, else on those of the sender.
-pub(super) async fn obey(
+pub(super) async fn handle(
     scope: &CommandScope<'_>,
-    control: &Waiting,
-    wanted: Option<Wanted>,
+    control: &WaitingMessage,
+    wanted: Option<JobRequest>,
 ) -> Result<(), StoreError> {
     let (turns, services, inbound) = (scope.turns, &scope.turns.services, &control.inbound);
     let role = role_of(services, &inbound.from, control.sender()).await?;
     let (now, zone) = (Utc::now(), services.zone);
-    let asker = Asker {
+    let asker = JobRequester {
         to: inbound.from.clone(),
         known_on: inbound.from.channel.clone(),
         place: inbound.place,
@@ -119,15 +119,15 @@ pub(super) async fn obey(
     };
     let order = match order {
         Ok(order) => order,
-        Err(words) => return commits::obeyed(&services.bus.store, control, words).await,
+        Err(words) => return commits::handled(&services.bus.store, control, words).await,
     };
     let whose = match (role, inbound.place) {
-        (Role::Owner, Place::Private) => Whose::All,
-        _ => Whose::Of(inbound.from.channel.clone(), control.sender().id.clone()),
+        (Role::Owner, ChatKind::Private) => JobScope::All,
+        _ => JobScope::Of(inbound.from.channel.clone(), control.sender().id.clone()),
     };
-    commits::obeyed_with(&services.bus.store, control, move |store| {
-        let obeyed = commits::obey_order(store, &whose, order, now, zone)?;
-        Ok(obeyed.unwrap_or_else(|words| words))
+    commits::handled_with(&services.bus.store, control, move |store| {
+        let handled = commits::handle_order(store, &whose, order, now, zone)?;
+        Ok(handled.unwrap_or_else(|words| words))
     })
     .await?;
     services.bus.jobs.up();

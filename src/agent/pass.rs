@@ -1,25 +1,25 @@
 //! The parts of a pass of the loop: it reads the changes in the store, passes them to running turns, and
 //! begins others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use chrono::Utc;
 
-use crate::agent::backlog::{self, Backlog, Found, Person};
 use crate::agent::fairness::{self, Claim};
+use crate::agent::work_queue::{self, Person, WaitingRows, WorkQueue};
 use crate::agent::{Agent, STORE_PAUSE};
-use crate::bus::journal::{self, UnreadableRow, Waiting};
+use crate::bus::journal::{self, UnreadableRow, WaitingMessage};
 use crate::conversation::asks::{self, Ask};
 use crate::conversation::transcript::UnreadableTurn;
 use crate::store::StoreError;
-use crate::turn::parking;
-use crate::turn::run::Begin;
+use crate::turn::run::TurnStart;
+use crate::turn::suspension;
 use crate::types::origin::Origin;
 
 /// Commands and asks that were read from the store.
-pub(super) struct Look {
-    pub(super) controls: Vec<Waiting>,
+pub(super) struct CommandsAndAsks {
+    pub(super) controls: Vec<WaitingMessage>,
     /// Commands that cannot be read.
     pub(super) unreadable: Vec<UnreadableRow>,
     pub(super) unreadable_turns: Vec<UnreadableTurn>,
@@ -31,9 +31,9 @@ pub(super) struct Look {
 
 impl Agent {
     /// Updates the backlog from the store.
-    pub(super) async fn look(&mut self) -> Result<Look, StoreError> {
+    pub(super) async fn look(&mut self) -> Result<CommandsAndAsks, StoreError> {
         if !self.follows {
-            self.services.bus.store.follow(backlog::TABLES).await?;
+            self.services.bus.store.follow(work_queue::TABLES).await?;
             self.follows = true;
         }
         let changed = self.services.bus.store.changed().filter(|_| self.is_up_to_date);
@@ -42,15 +42,17 @@ impl Agent {
         let (people, now) = (self.services.bus.people.clone(), Utc::now());
         let look = move |store: &_| {
             let found = match &changed {
-                Some(changed) => Found::among(store, &people, changed)?,
-                None => Found::all(store, &people)?,
+                Some(changed) => WaitingRows::among(store, &people, changed)?,
+                None => WaitingRows::all(store, &people)?,
             };
-            let journal::Controls { waiting: controls, unreadable } = journal::controls(store)?;
+            let journal::WaitingControls { waiting: controls, unreadable } =
+                journal::controls(store)?;
             let (overdue, next) = (asks::overdue(store, now)?, asks::next_expiry(store)?);
             let next = next.map(|at| (at - now).to_std().unwrap_or_default());
-            let next_expiry = next.map(|next| next.max(parking::MOMENT));
+            let next_expiry = next.map(|next| next.max(suspension::MOMENT));
             let unreadable_turns = Vec::new();
-            let look = Look { controls, unreadable, unreadable_turns, overdue, next_expiry };
+            let look =
+                CommandsAndAsks { controls, unreadable, unreadable_turns, overdue, next_expiry };
             Ok((changed, found, look))
         };
         let (changed, mut found, mut look) = self.read(look).await?;
@@ -62,7 +64,7 @@ impl Agent {
         match changed {
             Some(changed) => self.backlog.update(&changed, found),
             None => {
-                self.backlog = Backlog::default();
+                self.backlog = WorkQueue::default();
                 self.running.keys().for_each(|at| self.backlog.began(at));
                 self.backlog.update(&BTreeSet::new(), found);
                 self.tell_of_cut_off();
@@ -111,8 +113,8 @@ impl Agent {
             Some(running) if newest > running.given => self.hear_more(origin, newest).await?,
             Some(_) => None,
             None => {
-                let Some(sender) = self.backlog.parked(origin) else { return Ok(()) };
-                let is_ended = self.interrupt_parked(origin, sender).await?;
+                let Some(sender) = self.backlog.suspended(origin) else { return Ok(()) };
+                let is_ended = self.interrupt_suspended(origin, sender).await?;
                 is_ended.then_some(Duration::ZERO)
             }
         };
@@ -143,7 +145,7 @@ impl Agent {
         if let Some(turn) = self.backlog.cut_off(origin).cloned() {
             let sender = turn.sender.clone();
             let joins = self.joins(&turn).await?;
-            self.start(origin.clone(), sender, claim, Begin::Resume(Box::new(turn), joins));
+            self.start(origin.clone(), sender, claim, TurnStart::Resume(Box::new(turn), joins));
             // It first gets the messages that were sent since it was interrupted.
             return self.hear(origin).await;
         }
@@ -169,7 +171,7 @@ impl Agent {
         self.failing.begins(origin, first.id);
         let mut sender = first.sender().clone();
         sender.id = first.inbound.cause.voice();
-        self.start(origin.clone(), sender, claim, Begin::New(rows));
+        self.start(origin.clone(), sender, claim, TurnStart::New(rows));
         Ok(())
     }
 
@@ -178,10 +180,32 @@ impl Agent {
         if self.running.len() >= self.config.turns_max {
             return Vec::new();
         }
-        let line: Vec<_> = self.backlog.line().collect();
+        let line = self.within_limit(self.backlog.line());
         let waiting: Vec<_> = line.iter().map(|(_, claim)| claim.by_ref()).collect();
         let running: Vec<_> = self.running.values().map(|it| it.claim.by_ref()).collect();
         let chosen = fairness::choose(self.config.turns_max, &running, &waiting);
         chosen.into_iter().map(|at| line[at].clone()).collect()
+    }
+
+    /// Leaves out the turns of persons who have as many as one person may have at a time.
+    fn within_limit<'a>(
+        &'a self,
+        line: impl Iterator<Item = &'a (Origin, Claim<Person>)>,
+    ) -> Vec<&'a (Origin, Claim<Person>)> {
+        let most = self.services.bus.limits.turns_per_person;
+        let mut held: HashMap<&Person, usize> = HashMap::new();
+        for running in self.running.values() {
+            *held.entry(&running.claim.person).or_default() += 1;
+        }
+        let mut within = Vec::new();
+        for next in line {
+            let (_, claim) = next;
+            let held = held.entry(&claim.person).or_default();
+            *held += 1;
+            if most == 0 || claim.entitled || *held <= most {
+                within.push(next);
+            }
+        }
+        within
     }
 }

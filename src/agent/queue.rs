@@ -7,7 +7,7 @@ use chrono::Utc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::agent::Agent;
-use crate::bus::journal::{self, RowId, Span, Waiting};
+use crate::bus::journal::{self, RowId, RowRange, WaitingMessage};
 use crate::conversation::settings::settings_for;
 use crate::conversation::transcript::Unfinished;
 use crate::store::StoreError;
@@ -32,11 +32,11 @@ impl Agent {
         &self,
         origin: &Origin,
         newest: RowId,
-    ) -> Result<(Vec<Waiting>, Option<Duration>), StoreError> {
+    ) -> Result<(Vec<WaitingMessage>, Option<Duration>), StoreError> {
         let at = origin.clone();
         let look = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
-            let rows = Span { after: RowId(0), until: newest };
+            let rows = RowRange { after: RowId(0), until: newest };
             Ok((mode, journal::next(store, &at, rows, None)?))
         };
         let (mode, mut rows) = self.read(look).await?;
@@ -47,9 +47,9 @@ impl Agent {
             QueueMode::Steer | QueueMode::Collect | QueueMode::Interrupt => {}
         }
         Ok(match self.parts_to_come(&rows).await? {
-            Parts::None => (rows, None),
-            Parts::Within(pause) => (Vec::new(), Some(pause)),
-            Parts::Fetching => (Vec::new(), None),
+            FurtherParts::None => (rows, None),
+            FurtherParts::Within(pause) => (Vec::new(), Some(pause)),
+            FurtherParts::Fetching => (Vec::new(), None),
         })
     }
 
@@ -61,14 +61,14 @@ impl Agent {
         newest: RowId,
     ) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(origin) else { return Ok(None) };
-        if running.folds.is_some() {
+        if running.compactions.is_some() {
             // Saving notes is cancelled as soon as somebody sends a message, whatever the queue mode.
             return self.steer(origin, newest).await;
         }
         let (at, after, sender) = (origin.clone(), running.given, running.sender.id.clone());
         let look = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
-            Ok((mode, journal::speaks_again(store, &at, Span::after(after), &sender)?))
+            Ok((mode, journal::speaks_again(store, &at, RowRange::after(after), &sender)?))
         };
         let (mode, speaks_again) = self.read(look).await?;
         match mode.unwrap_or(self.config.queue) {
@@ -86,16 +86,16 @@ impl Agent {
     ) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(origin) else { return Ok(None) };
         let (at, sender) = (origin.clone(), running.sender.id.clone());
-        let rows = Span { after: running.given, until: newest };
+        let rows = RowRange { after: running.given, until: newest };
         let next = move |store: &_| journal::next(store, &at, rows, Some(&sender));
         let rows = self.read(next).await?;
         if rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id)) {
             return Ok(None);
         }
         match self.parts_to_come(&rows).await? {
-            Parts::None => {}
-            Parts::Within(pause) => return Ok(Some(pause)),
-            Parts::Fetching => return Ok(None),
+            FurtherParts::None => {}
+            FurtherParts::Within(pause) => return Ok(Some(pause)),
+            FurtherParts::Fetching => return Ok(None),
         }
         let running = self.running.get_mut(origin).expect("only the loop removes it");
         let Some(last) = rows.last().map(|row| row.id) else { return Ok(None) };
@@ -110,7 +110,7 @@ impl Agent {
     }
 
     /// What its person has said while a turn waited for a model, if their conversation wishes that it joins the turn.
-    pub(super) async fn joins(&self, turn: &Unfinished) -> Result<Vec<Waiting>, StoreError> {
+    pub(super) async fn joins(&self, turn: &Unfinished) -> Result<Vec<WaitingMessage>, StoreError> {
         let Some(newest) = self.backlog.newest(&turn.origin).filter(|_| turn.model_wait.is_some())
         else {
             return Ok(Vec::new());
@@ -118,25 +118,28 @@ impl Agent {
         let (at, sender) = (turn.origin.clone(), turn.sender.id.clone());
         let look = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
-            let rows = Span { after: RowId(0), until: newest };
+            let rows = RowRange { after: RowId(0), until: newest };
             Ok((mode, journal::next(store, &at, rows, Some(&sender))?))
         };
         let (mode, rows) = self.read(look).await?;
         let joins = mode.unwrap_or(self.config.queue) == QueueMode::Steer;
-        let is_apart = |first: &Waiting| self.failing.is_apart(&turn.origin, first.id);
+        let is_apart = |first: &WaitingMessage| self.failing.is_apart(&turn.origin, first.id);
         if !joins || rows.first().is_some_and(is_apart) {
             return Ok(Vec::new());
         }
         match self.parts_to_come(&rows).await? {
-            Parts::None => Ok(rows),
+            FurtherParts::None => Ok(rows),
             _ => Ok(Vec::new()),
         }
     }
 
     /// Returns the further parts of the last row's message that may follow: more of an album, or of a long paste.
-    pub(super) async fn parts_to_come(&self, rows: &[Waiting]) -> Result<Parts, StoreError> {
+    pub(super) async fn parts_to_come(
+        &self,
+        rows: &[WaitingMessage],
+    ) -> Result<FurtherParts, StoreError> {
         let Some(last) = rows.last().filter(|last| last.inbound.body.more) else {
-            return Ok(Parts::None);
+            return Ok(FurtherParts::None);
         };
         let part = last.clone();
         let unready = move |store: &_| {
@@ -144,12 +147,12 @@ impl Agent {
             journal::next_is_unready(store, &part, within)
         };
         if self.read(unready).await? {
-            return Ok(Parts::Fetching);
+            return Ok(FurtherParts::Fetching);
         }
         // No age if the clock was set back.
         let age = (Utc::now() - last.received).to_std().unwrap_or(JOIN_PAUSE);
         let pause = JOIN_PAUSE.checked_sub(age).filter(|pause| !pause.is_zero());
-        Ok(pause.map_or(Parts::None, Parts::Within))
+        Ok(pause.map_or(FurtherParts::None, FurtherParts::Within))
     }
 
     /// Ends a running turn, because its person has sent a new message. The waiting messages begin the
@@ -165,7 +168,7 @@ impl Agent {
 
     /// Ends a suspended turn likewise, if its conversation's queue mode says so. Returns true if it has
     /// ended.
-    pub(super) async fn interrupt_parked(
+    pub(super) async fn interrupt_suspended(
         &mut self,
         origin: &Origin,
         sender: SenderId,
@@ -196,7 +199,7 @@ impl Agent {
 }
 
 /// Further parts of the last row's message.
-pub(super) enum Parts {
+pub(super) enum FurtherParts {
     None,
     /// If any follow, then within that time.
     Within(Duration),
@@ -205,7 +208,7 @@ pub(super) enum Parts {
 }
 
 /// Returns how many of the rows are one message: the first, and its further parts.
-fn first_message(rows: &[Waiting]) -> usize {
+fn first_message(rows: &[WaitingMessage]) -> usize {
     let parts = rows.iter().take_while(|row| row.inbound.body.more).count();
     rows.len().min(parts + 1)
 }

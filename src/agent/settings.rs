@@ -2,7 +2,7 @@
 //! turn reads the store before each step, so nothing changes concurrently.
 
 use super::command::CommandScope;
-use crate::bus::journal::Waiting;
+use crate::bus::journal::WaitingMessage;
 use crate::conversation::settings::{self, settings_at, settings_of};
 use crate::conversation::transcript;
 use crate::provider::models::Standing;
@@ -11,12 +11,12 @@ use crate::services::role_of;
 use crate::store::StoreError;
 use crate::turn::commits;
 use crate::types::commands::CommandId;
-use crate::types::message::Place;
+use crate::types::message::ChatKind;
 use crate::types::session::{Effort, QueueMode, Settings};
 
 /// A requested setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum SettingRequest {
     /// Lists the models.
     Models,
     /// A section's or a model's name.
@@ -31,7 +31,7 @@ pub(crate) enum Wish {
     Queues,
 }
 
-impl Wish {
+impl SettingRequest {
     /// Returns the command of this request.
     fn command(&self) -> CommandId {
         match self {
@@ -66,29 +66,30 @@ impl Wish {
 }
 
 /// Changes a setting, or shows it.
-pub(super) async fn obey(
+pub(super) async fn handle(
     scope: &CommandScope<'_>,
-    control: &Waiting,
-    wish: Wish,
+    control: &WaitingMessage,
+    wish: SettingRequest,
 ) -> Result<(), StoreError> {
     let turns = scope.turns;
     let (store, inbound) = (&turns.services.bus.store, &control.inbound);
     let role = role_of(&turns.services, &inbound.from, control.sender()).await?;
     let (at, place) = (inbound.from.clone(), inbound.place);
-    let asks = matches!(wish, Wish::Models | Wish::Think | Wish::Queues);
+    let asks =
+        matches!(wish, SettingRequest::Models | SettingRequest::Think | SettingRequest::Queues);
     if !asks && !wish.command().spec().allows(role, place) {
         let words = match place {
-            Place::Private => replies::NOT_FOR_GUESTS,
-            Place::Group => replies::NOT_YOURS_TO_SET,
+            ChatKind::Private => replies::NOT_FOR_GUESTS,
+            ChatKind::Group => replies::NOT_YOURS_TO_SET,
         };
-        return commits::obeyed(store, control, words.to_owned()).await;
+        return commits::handled(store, control, words.to_owned()).await;
     }
     let (models, queue) = (turns.models.all.clone(), scope.config.queue);
     if asks {
-        return commits::obeyed_with(store, control, move |store| {
+        return commits::handled_with(store, control, move |store| {
             let now = settings_at(store, &at)?;
             Ok(match wish {
-                Wish::Models => {
+                SettingRequest::Models => {
                     let shown = models.all().iter().map(|model| replies::ModelShown {
                         name: &model.name,
                         shown: model.provider.name(),
@@ -97,39 +98,41 @@ pub(super) async fn obey(
                     });
                     replies::models(&shown.collect::<Vec<_>>())
                 }
-                Wish::Think => replies::thinking_is(now.effort.as_str(), now.show_thinking),
+                SettingRequest::Think => {
+                    replies::thinking_is(now.effort.as_str(), now.show_thinking)
+                }
                 _ => replies::queue_is(now.queue.unwrap_or(queue).as_str()),
             })
         })
         .await;
     }
-    let change: Change = match wish {
-        Wish::Model(asked) => match models.find(&asked) {
+    let change: SettingChange = match wish {
+        SettingRequest::Model(asked) => match models.find(&asked) {
             None => {
-                return commits::obeyed(store, control, replies::unknown_model(&asked)).await;
+                return commits::handled(store, control, replies::unknown_model(&asked)).await;
             }
             Some(model) => {
                 let (name, words) = (model.name.clone(), replies::model_is(model.provider.name()));
                 (Box::new(|settings| settings.model = Some(name)), words)
             }
         },
-        Wish::DefaultModel | Wish::Models => {
+        SettingRequest::DefaultModel | SettingRequest::Models => {
             let words = replies::model_is(turns.models.default.name());
             (Box::new(|settings| settings.model = None), words)
         }
-        Wish::Effort(effort) => {
+        SettingRequest::Effort(effort) => {
             (Box::new(move |it| it.effort = effort), replies::effort_is(effort.as_str()))
         }
-        Wish::ShowThinking(show) => {
+        SettingRequest::ShowThinking(show) => {
             (Box::new(move |it| it.show_thinking = show), replies::thinking_shown(show).to_owned())
         }
-        Wish::Queue(mode) => {
+        SettingRequest::Queue(mode) => {
             let words = replies::queue_is(mode.unwrap_or(queue).as_str());
             (Box::new(move |it| it.queue = mode), words)
         }
-        Wish::Think | Wish::Queues => (Box::new(|_| ()), String::new()),
+        SettingRequest::Think | SettingRequest::Queues => (Box::new(|_| ()), String::new()),
     };
-    commits::obeyed_with(store, control, move |store| {
+    commits::handled_with(store, control, move |store| {
         let (change, words) = change;
         let session = transcript::open_or_begin(store, &at, place)?;
         let mut changed = settings_of(store, session)?;
@@ -141,4 +144,4 @@ pub(super) async fn obey(
 }
 
 /// A change, and the reply to it.
-type Change = (Box<dyn FnOnce(&mut Settings) + Send>, String);
+type SettingChange = (Box<dyn FnOnce(&mut Settings) + Send>, String);

@@ -5,19 +5,19 @@ use std::fs;
 use chrono::{Duration, Utc};
 
 use crate::agent::command::CommandScope;
-use crate::bus::journal::Waiting;
+use crate::bus::journal::WaitingMessage;
+use crate::conversation::ledger::breakdown::usage_since;
 use crate::conversation::model_waits;
 use crate::conversation::settings::settings_at;
-use crate::conversation::transcript;
 use crate::people::Role;
 use crate::replies;
-use crate::sandbox::CageState;
+use crate::sandbox::SandboxState;
 use crate::services::role_of;
 use crate::store::StoreError;
 use crate::tools::Caller;
 use crate::trust::acts::tool_role;
-use crate::turn::instructions::{PromptSize, prompt_size};
-use crate::types::message::Place;
+use crate::turn::instructions::{PromptSize, Speaker, prompt_size};
+use crate::types::message::ChatKind;
 use crate::types::session::{Effort, QueueMode};
 use crate::workspace::skills::catalogue;
 
@@ -26,23 +26,23 @@ const PROCESS: &str = "/proc/self/status";
 
 pub(super) async fn status(
     scope: &CommandScope<'_>,
-    control: &Waiting,
+    control: &WaitingMessage,
 ) -> Result<String, StoreError> {
     let CommandScope { turns, config, busy, running } = *scope;
     let services = &turns.services;
     let (at, place) = (control.inbound.from.clone(), control.inbound.place);
     let role = role_of(services, &at, control.sender()).await?;
     // What a program has said in its distress is for those who can mend it.
-    let lent = turns.tools.lent();
-    let lenders = lent.lenders.iter().map(|lender| {
-        let trouble = lender.trouble.as_deref().filter(|_| role >= Role::Admin);
-        replies::lender(&lender.name, lender.up, lender.tools, trouble)
+    let mcp_tools = turns.tools.mcp_tools();
+    let mcp_servers = mcp_tools.mcp_servers.iter().map(|mcp_server| {
+        let trouble = mcp_server.trouble.as_deref().filter(|_| role >= Role::Admin);
+        replies::mcp_server(&mcp_server.name, mcp_server.up, mcp_server.tools, trouble)
     });
-    let lenders = lenders.collect();
+    let mcp_servers = mcp_servers.collect();
     let month_ago = Utc::now() - Duration::days(30);
     let here = at.clone();
     let look = move |store: &_| {
-        let used = transcript::used_since(store, month_ago)?;
+        let used = usage_since(store, month_ago)?.usage;
         Ok((used, settings_at(store, &here)?, model_waits::waiting(store)?))
     };
     let (used, settings, awaiting) = services.bus.store.read(look).await?;
@@ -51,12 +51,13 @@ pub(super) async fn status(
         (it.turns, since.to_string())
     });
     let provider = turns.models.for_settings(&settings);
-    let (size, described) = prompt_size(turns, &at, role, place).await?;
+    let speaker = Speaker { name: &control.sender().name, role };
+    let (size, described) = prompt_size(turns, &at, speaker, place).await?;
     let caller = Caller::Conversation(turns.config.finish);
     let offered = turns.tools.offered(caller, tool_role(role, place)).len();
-    let shell = (config.shell != CageState::Off).then(|| config.shell.words());
+    let shell = (config.shell != SandboxState::Off).then(|| config.shell.words());
     let heart = match (role, place) {
-        (Role::Owner, Place::Private) => Some(turns.heartbeat.words().await?),
+        (Role::Owner, ChatKind::Private) => Some(turns.heartbeat.words().await?),
         _ => None,
     };
     let skills = services.workspace.off_thread(|it| catalogue(it).for_model().count()).await;
@@ -65,7 +66,7 @@ pub(super) async fn status(
         PromptSize::Estimated(tokens) => (tokens, false),
     };
     let words = replies::status(&replies::StatusShown {
-        context: (tokens, provider.room()),
+        context: (tokens, provider.context_window()),
         is_counted,
         provider: provider.name(),
         effort: (settings.effort != Effort::Default).then_some(settings.effort.as_str()),
@@ -75,10 +76,11 @@ pub(super) async fn status(
         awaiting,
         tools: (offered, described),
         skills,
-        lenders,
+        mcp_servers,
         tokens: (used.input, used.output),
         uptime: (Utc::now() - config.since).to_std().unwrap_or_default(),
         memory: resident(),
+        tools_dropped: turns.tools_shown.are_dropped(provider.name()),
         last_error: turns.last_error.get().filter(|_| role >= Role::Admin),
     });
     Ok([Some(words), shell, heart].into_iter().flatten().collect::<Vec<_>>().join("\n"))

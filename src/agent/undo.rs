@@ -3,12 +3,12 @@
 
 use rusqlite::Connection;
 
-use crate::bus::journal::{self, Fate, Waiting};
+use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
 use crate::bus::outbox;
-use crate::conversation::actions::{self, Sight, Target};
+use crate::conversation::actions::{self, ActionScope, UndoTarget};
 use crate::conversation::proposals;
 use crate::conversation::transcript;
-use crate::memory::audience;
+use crate::memory::file_scope;
 use crate::people::Role;
 use crate::replies;
 use crate::services::{Services, role_of};
@@ -16,19 +16,19 @@ use crate::store::{StoreError, Sync};
 use crate::turn::calls::{self, Happened};
 use crate::turn::services::TurnServices;
 use crate::types::commands::CommandId;
-use crate::types::message::Place;
-use crate::types::session::{CallId, Intent, Outcome};
+use crate::types::message::ChatKind;
+use crate::types::session::{CallId, CallOutcome, Intent};
 use crate::workspace::FileChange;
 
 /// Undoes the action with that number, or the last one that changed a file.
-pub(super) async fn obey(
+pub(super) async fn handle(
     turns: &TurnServices,
-    control: &Waiting,
+    control: &WaitingMessage,
     number: Option<&str>,
 ) -> Result<(), StoreError> {
     let role = role_of(&turns.services, &control.inbound.from, control.sender()).await?;
     let place = control.inbound.place;
-    let role = if place == Place::Group { role.min(Role::Admin) } else { role };
+    let role = if place == ChatKind::Group { role.min(Role::Admin) } else { role };
     let number = number.map(|number| number.trim_start_matches('#').parse().map(CallId));
     let id = match number {
         None => None,
@@ -44,14 +44,14 @@ pub(super) async fn obey(
     let (at, who, asked) = (control.inbound.from.clone(), control.sender().clone(), mark.clone());
     let look = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
-        let sight = Sight::of(&who, role, place, session);
+        let scope = ActionScope::of(&who, role, place, session);
         let begun = actions::begun(store, &asked)?;
-        let (sight, id) = match (&begun, id) {
-            (Some((_, Intent::File { undoes, .. })), _) => (sight, *undoes),
-            (None, None) => (sight.within(session), None),
-            (_, id) => (sight, id),
+        let (scope, id) = match (&begun, id) {
+            (Some((_, Intent::File { undoes, .. })), _) => (scope, *undoes),
+            (None, None) => (scope.within(session), None),
+            (_, id) => (scope, id),
         };
-        Ok((begun, actions::target(store, &sight, id)?))
+        Ok((begun, actions::target(store, &scope, id)?))
     };
     let (begun, target) = turns.services.bus.store.read(look).await?;
     let Some(target) = target else {
@@ -65,34 +65,35 @@ pub(super) async fn obey(
             Happened::Yes => return done(&turns.services, control, call, &target, &intent).await,
             Happened::Unknown => {
                 let words = replies::UNDO_IN_DOUBT.to_owned();
-                let settled = Settled { call, outcome: Outcome::Interrupted };
+                let settled = SettledUndo { call, outcome: CallOutcome::Interrupted };
                 return end(&turns.services, control, Some(settled), words).await;
             }
             Happened::No => Some(call),
         },
     };
-    let (images, audience, asked) = (turns.actions.images.clone(), audience(role, place), target);
+    let scope = file_scope(role, place, &control.inbound.from, &control.sender().id);
+    let (images, asked) = (turns.actions.images.clone(), target);
     let worked_out = turns.services.workspace.off_thread(move |workspace| {
-        let change = actions::undoing(workspace, &images, &asked, audience);
+        let change = actions::undoing(workspace, &images, &asked, &scope);
         let kept = change.as_ref().is_ok_and(|change| images.keep_before(workspace, change));
         (change, kept, asked)
     });
     let (change, kept, target) = worked_out.await;
     match change {
         Err(words) => {
-            let outcome = Outcome::Failed(words.clone());
-            let failed = call.map(|call| Settled { call, outcome });
+            let outcome = CallOutcome::Failed(words.clone());
+            let failed = call.map(|call| SettledUndo { call, outcome });
             end(&turns.services, control, failed, words).await
         }
         Ok(change) => {
-            let undoing = WorkedOut { mark, begun: call, change, kept };
+            let undoing = UndoChange { mark, begun: call, change, kept };
             make(&turns.services, control, &target, undoing).await
         }
     }
 }
 
 /// A change that undoes an action.
-struct WorkedOut {
+struct UndoChange {
     /// Identifies the command, to find the action again after a crash.
     mark: String,
     /// The action, if it was stored before a crash.
@@ -105,9 +106,9 @@ struct WorkedOut {
 /// Stores the action, unless it was stored before a crash, and makes its change.
 async fn make(
     services: &Services,
-    control: &Waiting,
-    target: &Target,
-    WorkedOut { mark, begun, change, kept }: WorkedOut,
+    control: &WaitingMessage,
+    target: &UndoTarget,
+    UndoChange { mark, begun, change, kept }: UndoChange,
 ) -> Result<(), StoreError> {
     let intent = change.intent(Some(target.id));
     let call = match begun {
@@ -129,7 +130,7 @@ async fn make(
     match calls::apply(services, change).await {
         Ok(()) => done(services, control, call, target, &intent).await,
         Err(words) => {
-            let settled = Settled { call, outcome: Outcome::Failed(words.clone()) };
+            let settled = SettledUndo { call, outcome: CallOutcome::Failed(words.clone()) };
             end(services, control, Some(settled), words).await
         }
     }
@@ -137,9 +138,9 @@ async fn make(
 
 async fn done(
     services: &Services,
-    control: &Waiting,
+    control: &WaitingMessage,
     call: CallId,
-    target: &Target,
+    target: &UndoTarget,
     intent: &Intent,
 ) -> Result<(), StoreError> {
     let path = match intent {
@@ -147,32 +148,36 @@ async fn done(
         Intent::Act { .. } => "",
     };
     let words = replies::undone(target.id, &target.tool, path);
-    let settled = Settled { call, outcome: Outcome::Done(words.clone()) };
+    let settled = SettledUndo { call, outcome: CallOutcome::Done(words.clone()) };
     end(services, control, Some(settled), words).await
 }
 
-async fn refuse(services: &Services, control: &Waiting, words: String) -> Result<(), StoreError> {
+async fn refuse(
+    services: &Services,
+    control: &WaitingMessage,
+    words: String,
+) -> Result<(), StoreError> {
     end(services, control, None, words).await
 }
 
 /// An action of the command, with its outcome.
-struct Settled {
+struct SettledUndo {
     call: CallId,
-    outcome: Outcome,
+    outcome: CallOutcome,
 }
 
 /// Settles the command with the action, if one was begun, and reports the result.
 async fn end(
     services: &Services,
-    control: &Waiting,
-    settled: Option<Settled>,
+    control: &WaitingMessage,
+    settled: Option<SettledUndo>,
     words: String,
 ) -> Result<(), StoreError> {
     let (row, inbound) = (control.id, control.inbound.clone());
     let end = move |store: &Connection| {
-        let well = matches!(settled, Some(Settled { outcome: Outcome::Done(_), .. }));
-        let fate = if well { Fate::Obeyed } else { Fate::Refused };
-        if let Some(Settled { call, outcome }) = &settled {
+        let well = matches!(settled, Some(SettledUndo { outcome: CallOutcome::Done(_), .. }));
+        let fate = if well { InboundOutcome::Obeyed } else { InboundOutcome::Refused };
+        if let Some(SettledUndo { call, outcome }) = &settled {
             transcript::call_ended(store, *call, outcome, &[])?;
         }
         if journal::settle(store, row, fate)? {
@@ -186,7 +191,7 @@ async fn end(
 /// Returns the text of `/actions`: the conversation's actions, or all of them for the owner in private.
 pub(super) async fn list(
     services: &Services,
-    control: &Waiting,
+    control: &WaitingMessage,
     limit: usize,
 ) -> Result<String, StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
@@ -194,8 +199,8 @@ pub(super) async fn list(
     let who = control.sender().clone();
     let look = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
-        let role = if place == Place::Group { role.min(Role::Admin) } else { role };
-        actions::list(store, &Sight::of(&who, role, place, session), None, limit)
+        let role = if place == ChatKind::Group { role.min(Role::Admin) } else { role };
+        actions::list(store, &ActionScope::of(&who, role, place, session), None, limit)
     };
     let found = services.bus.store.read(look).await?;
     if found.is_empty() {
@@ -206,7 +211,10 @@ pub(super) async fn list(
 }
 
 /// Returns the text of `/plan`.
-pub(super) async fn plan(services: &Services, control: &Waiting) -> Result<String, StoreError> {
+pub(super) async fn plan(
+    services: &Services,
+    control: &WaitingMessage,
+) -> Result<String, StoreError> {
     let at = control.inbound.from.clone();
     let look = move |store: &Connection| match actions::session_at(store, &at)? {
         Some(session) => crate::conversation::plans::of(store, session),
@@ -219,7 +227,7 @@ pub(super) async fn plan(services: &Services, control: &Waiting) -> Result<Strin
 /// Returns the text of `/proposals`.
 pub(super) async fn proposals(
     services: &Services,
-    control: &Waiting,
+    control: &WaitingMessage,
 ) -> Result<String, StoreError> {
     let at = control.inbound.from.clone();
     let look = move |store: &Connection| match actions::session_at(store, &at)? {

@@ -1,22 +1,27 @@
 //! Access control: each message is admitted or turned away in the transaction that writes it into the
 //! journal.
 
+use std::time::Instant;
+
 use chrono::{Duration, Utc};
 use rusqlite::Connection;
 
 use super::{Bus, Published};
-use crate::bus::journal::{self, Fate, Waiting};
+use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
 use crate::bus::outbox::{self, Pressed};
-use crate::people::{self, Greeting, People, Role};
+use crate::bus::rates::{Rate, RateOf};
+use crate::people::{self, Greeting, People, Role, listing, persons};
 use crate::replies;
-use crate::types::commands::is_control;
+use crate::types::commands::{self, CommandId, is_control};
 use crate::types::message::{
-    Body, Choice, DedupKey, Entitled, Inbound, MediaRef, Place, Press, Question, Quote, Said,
-    Sender,
+    Body, ChatKind, Choice, DedupKey, Entitled, Inbound, InboundContent, MediaRef, Press, Question,
+    Quote, Sender,
 };
 
 /// This many messages of bots in a row, without a person between them, are a loop.
 const BOTS_IN_A_ROW_MAX: usize = 5;
+
+const DAY: Duration = Duration::hours(24);
 
 /// A loop may begin again after this pause.
 const LOOP_FORGOTTEN: Duration = Duration::hours(1);
@@ -30,7 +35,7 @@ pub(super) fn admit(
         return Ok(Published::Repeated);
     }
     let sender = inbound.cause.sender();
-    let in_group = inbound.place == Place::Group;
+    let in_group = inbound.place == ChatKind::Group;
     if in_group && journal::was_turned_away(store, &inbound.key)? {
         return Ok(Published::TurnedAway);
     }
@@ -44,8 +49,8 @@ pub(super) fn admit(
     let (since, max) = (Utc::now() - LOOP_FORGOTTEN, BOTS_IN_A_ROW_MAX);
     if sender.bot && journal::bots_in_a_row(store, &inbound.from, since, max)? >= max {
         tracing::info!(at = %inbound.from, sender = %sender.id, "Stopped a loop between bots");
-        let emptied = Inbound { body: Said::default(), ..inbound };
-        journal::add(store, &emptied, false, Some(Fate::TurnedAway))?;
+        let emptied = Inbound { body: InboundContent::default(), ..inbound };
+        journal::add(store, &emptied, false, Some(InboundOutcome::TurnedAway))?;
         return Ok(Published::TurnedAway);
     }
     match inbound.body.press {
@@ -65,21 +70,64 @@ fn accept(
     let from = &inbound.from;
     // A terminal may be closed when the owner must be notified.
     let stays = sender.id.as_str() != people::LOCAL || people::owner_place(store)?.is_none();
-    if role == Role::Owner && inbound.place == Place::Private && stays {
+    if role == Role::Owner && inbound.place == ChatKind::Private && stays {
         people::set_owner_place(store, from, &sender.id)?;
     }
     let control = is_control(&inbound.body.text);
+    if role != Role::Owner
+        && (!control || asks_model(&inbound.body.text))
+        && let Some(words) = over_limits(store, bus, inbound)?
+    {
+        if let Some(words) = words {
+            outbox::put(store, from, inbound.id.as_ref(), &words)?;
+        }
+        journal::add(store, inbound, control, Some(InboundOutcome::Refused))?;
+        return Ok(Published::Full);
+    }
     if !control && journal::count_waiting(store, from)? >= bus.waiting_max {
         // Sent once, until there is room again.
         if !journal::refused_last(store, from)? {
             let words = replies::too_many_waiting(bus.waiting_max);
             outbox::put(store, from, inbound.id.as_ref(), &words)?;
         }
-        journal::add(store, inbound, control, Some(Fate::Refused))?;
+        journal::add(store, inbound, control, Some(InboundOutcome::Refused))?;
         return Ok(Published::Full);
     }
+    persons::meet(store, &from.channel, sender, Utc::now())?;
     journal::add(store, inbound, control, None)?;
     Ok(Published::Accepted)
+}
+
+/// Returns a line for the sender of a message that is over the rate limits, or that there is none because they were
+/// told. None if the message is within the limits.
+fn over_limits(
+    store: &Connection,
+    bus: &Bus,
+    inbound: &Inbound,
+) -> rusqlite::Result<Option<Option<String>>> {
+    let (limits, from, sender) = (&bus.limits, &inbound.from, inbound.cause.sender());
+    let files = inbound.body.media.len();
+    if files > 0 && limits.files_per_day > 0 {
+        let before = journal::count_files(store, &from.channel, &sender.id, Utc::now() - DAY)?;
+        if before + files > limits.files_per_day {
+            let is_told = journal::refused_last(store, from)?;
+            return Ok(Some(
+                (!is_told).then(|| replies::too_many_files_today(limits.files_per_day)),
+            ));
+        }
+    }
+    Ok(match bus.rates.count(limits, from, &sender.id, Instant::now()) {
+        Rate::Within => None,
+        Rate::Over { is_news: false, .. } => Some(None),
+        Rate::Over { most, whose: RateOf::Person, .. } => Some(Some(replies::too_fast(most))),
+        Rate::Over { most, whose: RateOf::Chat, .. } => Some(Some(replies::chat_too_fast(most))),
+    })
+}
+
+/// Returns true for a command that calls a model, which counts as a message.
+fn asks_model(text: &str) -> bool {
+    let command = commands::find(text).map(|spec| spec.id);
+    matches!(command, Some(CommandId::Btw | CommandId::Compact))
 }
 
 /// Accepts a press as a message with the button's text: once, from an entitled person, where the question
@@ -137,7 +185,7 @@ pub(super) fn edit(
     if !journal::has(store, &inbound.key)? {
         return admit(store, bus, inbound);
     }
-    if let Some(Waiting { inbound: before, .. }) = journal::waiting(store, &inbound.key)? {
+    if let Some(WaitingMessage { inbound: before, .. }) = journal::waiting(store, &inbound.key)? {
         inbound.body.receive(&before.body.media);
         // The address and the sender stay the same, however the edit is reported.
         let now = Inbound { at: inbound.at, body: inbound.body, ..before };
@@ -178,8 +226,11 @@ fn turn_away(
     sender: &Sender,
 ) -> rusqlite::Result<()> {
     let from = &inbound.from;
+    if listing::is_blocked(store, &from.channel, &sender.id)? {
+        return Ok(());
+    }
     let pairs = people.access(&from.channel).is_some_and(|access| access.pairing);
-    if inbound.place == Place::Group || sender.bot || !pairs {
+    if inbound.place == ChatKind::Group || sender.bot || !pairs {
         tracing::info!(channel = %from.channel, sender = %sender.id, "Refused a message of an unknown person");
         return Ok(());
     }

@@ -15,12 +15,12 @@ const STEADY_MIN: Duration = Duration::from_secs(10 * 60);
 
 /// The period in which a channel was received without a gap, in time since the machine was booted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct ReceivedPeriod {
     since: Duration,
     last: Duration,
 }
 
-impl Heard {
+impl ReceivedPeriod {
     /// Extends the period `before` to the moment `at`, or begins a new one after a gap.
     pub fn again(before: Option<Self>, at: Duration) -> Self {
         let steady = before.filter(|before| at.saturating_sub(before.last) <= GAP_MAX);

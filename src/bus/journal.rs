@@ -15,16 +15,16 @@ pub use self::origins::{
     task_channel, task_key,
 };
 pub use self::past::{
-    bots_in_a_row, files_at, knows, last_heard, last_row, note_turned_away, origin_of, outcome_of,
-    question, refused_last, text_of, was_turned_away,
+    bots_in_a_row, count_files, files_at, knows, last_heard, last_row, note_turned_away, origin_of,
+    outcome_of, question, refused_last, text_of, was_turned_away,
 };
 pub use self::pruning::{forget_turn, prune};
-pub use self::row::{Fate, RowId, Span, UnreadableRow, Waiting};
+pub use self::row::{InboundOutcome, RowId, RowRange, UnreadableRow, WaitingMessage};
 pub(super) use self::row::{read_waiting, readable};
 pub use self::times::{
-    Times, last_received, newest_of_platforms, times_before, times_elsewhere_before,
+    MessageTimes, last_received, newest_of_platforms, times_before, times_elsewhere_before,
 };
-pub use self::unreadable::{Controls, close_unreadable, keep_raw, keep_row, unreadable_at};
+pub use self::unreadable::{WaitingControls, close_unreadable, keep_raw, keep_row, unreadable_at};
 pub use self::waits::{WaitingAt, all_waiting, is_empty, waiting_at};
 use crate::store::{Json, Time};
 use crate::types::message::{Address, ChannelName, DedupKey, Inbound, SenderId};
@@ -44,10 +44,10 @@ pub fn has(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
 /// Returns false if an accepted message was refused, and true for every other outcome. None while it has
 /// no outcome.
 pub fn went_well(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<bool>> {
-    let outcome: Option<Fate> = store
+    let outcome: Option<InboundOutcome> = store
         .prepare_cached("SELECT outcome FROM inbound WHERE key = ?")?
         .query_row([key], |row| row.get(0))?;
-    Ok(outcome.map(|outcome| outcome != Fate::Refused))
+    Ok(outcome.map(|outcome| outcome != InboundOutcome::Refused))
 }
 
 /// Adds a message: waiting, or done at once with the given outcome.
@@ -55,7 +55,7 @@ pub fn add(
     store: &Connection,
     inbound: &Inbound,
     control: bool,
-    done: Option<Fate>,
+    done: Option<InboundOutcome>,
 ) -> rusqlite::Result<RowId> {
     insert(store, &(&inbound.from).into(), inbound, control, done)
 }
@@ -71,7 +71,7 @@ fn insert(
     origin: &Origin,
     inbound: &Inbound,
     control: bool,
-    done: Option<Fate>,
+    done: Option<InboundOutcome>,
 ) -> rusqlite::Result<RowId> {
     let (channel, chat, thread) = origin_params(origin);
     store
@@ -108,7 +108,7 @@ pub fn replace(store: &Connection, inbound: &Inbound, control: bool) -> rusqlite
 }
 
 /// Returns a waiting message. None if it does not wait.
-pub fn waiting(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<Waiting>> {
+pub fn waiting(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<WaitingMessage>> {
     let row = store
         .prepare_cached(
             "SELECT id, received, message, revision, channel, chat, thread FROM inbound WHERE key = ? AND state = 'waiting'",
@@ -120,7 +120,7 @@ pub fn waiting(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<Wa
 
 /// Returns messages of a channel whose files are still to be fetched: the oldest of each chat, then the
 /// second of each, so that one chat does not fill the list.
-pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Vec<Waiting>> {
+pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Vec<WaitingMessage>> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM
              (SELECT id, received, message, revision, channel, chat, thread, row_number() OVER (PARTITION BY chat ORDER BY id) AS place
@@ -145,7 +145,7 @@ pub fn take_back(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
             "UPDATE inbound SET state = 'done', outcome = ?
              WHERE key = ? AND state = 'waiting' AND control = 0",
         )?
-        .execute(params![Fate::Withdrawn, key])?;
+        .execute(params![InboundOutcome::Withdrawn, key])?;
     Ok(())
 }
 
@@ -153,7 +153,7 @@ pub fn take_back(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
 /// person within that time.
 pub fn next_is_unready(
     store: &Connection,
-    last: &Waiting,
+    last: &WaitingMessage,
     within: chrono::Duration,
 ) -> rusqlite::Result<bool> {
     let (channel, chat, thread) = origin_params(&last.origin);
@@ -194,12 +194,12 @@ pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Origin, RowId)>> {
 }
 
 /// Returns the waiting commands, oldest first. The index contains nothing else.
-pub fn controls(store: &Connection) -> rusqlite::Result<Controls> {
+pub fn controls(store: &Connection) -> rusqlite::Result<WaitingControls> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound INDEXED BY inbound_controls
          WHERE state = 'waiting' AND control = 1 ORDER BY id",
     )?;
-    let mut found = Controls::default();
+    let mut found = WaitingControls::default();
     for row in rows.query_map([], read_waiting)? {
         match row? {
             Ok(row) => found.waiting.push(row),
@@ -214,10 +214,10 @@ pub fn controls(store: &Connection) -> rusqlite::Result<Controls> {
 pub fn next(
     store: &Connection,
     at: &Origin,
-    rows: Span,
+    rows: RowRange,
     sender: Option<&SenderId>,
-) -> rusqlite::Result<Vec<Waiting>> {
-    let Span { after, until } = rows;
+) -> rusqlite::Result<Vec<WaitingMessage>> {
+    let RowRange { after, until } = rows;
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound
          WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
@@ -240,9 +240,9 @@ pub fn next(
 pub fn said_by(
     store: &Connection,
     at: &Address,
-    rows: Span,
+    rows: RowRange,
     sender: Option<&SenderId>,
-) -> rusqlite::Result<Vec<Waiting>> {
+) -> rusqlite::Result<Vec<WaitingMessage>> {
     let mut found = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread, ready FROM inbound
          WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
@@ -264,7 +264,7 @@ pub fn said_by(
 pub fn speaks_again(
     store: &Connection,
     at: &Origin,
-    rows: Span,
+    rows: RowRange,
     sender: &SenderId,
 ) -> rusqlite::Result<bool> {
     let (channel, chat, thread) = origin_params(at);
@@ -280,7 +280,7 @@ pub fn speaks_again(
 }
 
 /// Reads those of the rows again that still wait. Omits one that was given other files.
-pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<Waiting>> {
+pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<WaitingMessage>> {
     let mut again = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound
          WHERE id = ? AND state = 'waiting' AND ready = 1",
@@ -290,7 +290,7 @@ pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<Waiting
 }
 
 /// Returns true if a row still waits, and was not changed since it was read.
-fn is_unchanged(store: &Connection, row: &Waiting) -> rusqlite::Result<bool> {
+fn is_unchanged(store: &Connection, row: &WaitingMessage) -> rusqlite::Result<bool> {
     store
         .prepare_cached(
             "SELECT 1 FROM inbound
@@ -300,7 +300,7 @@ fn is_unchanged(store: &Connection, row: &Waiting) -> rusqlite::Result<bool> {
 }
 
 /// Returns true if all of these rows still wait, and none was changed since it was read.
-pub fn wait(store: &Connection, rows: &[Waiting]) -> rusqlite::Result<bool> {
+pub fn wait(store: &Connection, rows: &[WaitingMessage]) -> rusqlite::Result<bool> {
     for row in rows {
         if !is_unchanged(store, row)? {
             return Ok(false);
@@ -310,7 +310,7 @@ pub fn wait(store: &Connection, rows: &[Waiting]) -> rusqlite::Result<bool> {
 }
 
 /// Moves waiting rows into a turn. A row that was edited since it was read stays for the next turn.
-pub fn take(store: &Connection, rows: &[Waiting], turn: TurnId) -> rusqlite::Result<()> {
+pub fn take(store: &Connection, rows: &[WaitingMessage], turn: TurnId) -> rusqlite::Result<()> {
     let mut take =
         store.prepare_cached("UPDATE inbound SET state = 'in turn', turn = ? WHERE id = ?")?;
     for row in rows {
@@ -322,7 +322,7 @@ pub fn take(store: &Connection, rows: &[Waiting], turn: TurnId) -> rusqlite::Res
 }
 
 /// Settles the rows of a turn.
-pub fn settle_turn(store: &Connection, turn: TurnId, fate: Fate) -> rusqlite::Result<()> {
+pub fn settle_turn(store: &Connection, turn: TurnId, fate: InboundOutcome) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = ? WHERE turn = ? AND state = 'in turn'",
@@ -332,7 +332,7 @@ pub fn settle_turn(store: &Connection, turn: TurnId, fate: Fate) -> rusqlite::Re
 }
 
 /// Settles one waiting row. Returns false if it does not wait any more.
-pub fn settle(store: &Connection, row: RowId, fate: Fate) -> rusqlite::Result<bool> {
+pub fn settle(store: &Connection, row: RowId, fate: InboundOutcome) -> rusqlite::Result<bool> {
     let settled = store
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = ? WHERE id = ? AND state = 'waiting'",

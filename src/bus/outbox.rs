@@ -9,14 +9,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::journal::{address_params, read_address};
 use crate::replies;
-use crate::store::{Json, Legible, Time, slice};
+use crate::store::{Json, LenientJson, Time, slice};
 use crate::types::message::{
     Address, Body, ChannelName, DeliveryId, MessageId, Outbound, Press, Question,
 };
 
 pub use failing::{
-    DeliveryFailure, FailingDeliveries, Failures, Lost, begin_pauses_again, dead, failing, fails,
-    hasten_after_outage, hasten_failing, note_question,
+    DeliveryFailure, DeliveryLoss, FailingDeliveries, Failures, begin_pauses_again, dead, failing,
+    fails, hasten_after_outage, hasten_failing, note_question,
 };
 pub use lanes::{Head, Lane, hasten, heads};
 
@@ -40,7 +40,7 @@ pub struct Chunk {
     /// Start of the send whose result is still unknown.
     pub sending_since: Option<DateTime<Utc>>,
     /// Number of sends whose result will never be known.
-    pub doubts: u32,
+    pub ambiguous_sends: u32,
 }
 
 /// Queues a text for an address.
@@ -140,7 +140,7 @@ pub fn question(
     let found = store
         .prepare_cached("SELECT channel, chat, thread, body, pressed FROM outbox WHERE id = ?")?
         .query_row([id], |row| {
-            let Legible(body) = row.get(3)?;
+            let LenientJson(body) = row.get(3)?;
             let pressed =
                 row.get::<_, Option<i64>>(4)?.map_or(Pressed::NotYet, |_| Pressed::Before);
             Ok((read_address(row)?, body, pressed))
@@ -272,7 +272,7 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
             seq: row.get(0)?,
             body: read_body(row.get(1)?),
             sending_since: since.filter(|_| sending).map(|since| since.0),
-            doubts: row.get(4)?,
+            ambiguous_sends: row.get(4)?,
         })
     })?;
     delivery.chunks = chunks.collect::<Result<_, _>>()?;
@@ -317,15 +317,20 @@ fn add_chunks(store: &Connection, id: DeliveryId, chunks: &[Chunk]) -> rusqlite:
     Ok(())
 }
 
-/// Marks a chunk as being sent. With `doubt` an earlier send may have arrived, whose time stays.
-pub fn sending(store: &Connection, id: DeliveryId, seq: u32, doubt: bool) -> rusqlite::Result<()> {
+/// Marks a chunk as being sent. With `ambiguity` an earlier send may have arrived, whose time stays.
+pub fn sending(
+    store: &Connection,
+    id: DeliveryId,
+    seq: u32,
+    ambiguity: bool,
+) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE chunks SET since = CASE state WHEN 'sending' THEN since ELSE ? END,
              state = 'sending', doubts = doubts + ?
              WHERE delivery = ? AND seq = ? AND state IN ('pending', 'sending')",
         )?
-        .execute(params![Time::now(), doubt, id, seq])?;
+        .execute(params![Time::now(), ambiguity, id, seq])?;
     Ok(())
 }
 
@@ -343,7 +348,7 @@ pub fn not_sent(store: &Connection, id: DeliveryId, before: &Chunk) -> rusqlite:
             "UPDATE chunks SET state = iif(?1 IS NULL, 'pending', 'sending'), since = ?1, doubts = ?2
              WHERE delivery = ?3 AND seq = ?4",
         )?
-        .execute(params![since, before.doubts, id, before.seq])?;
+        .execute(params![since, before.ambiguous_sends, id, before.seq])?;
     Ok(())
 }
 
@@ -360,7 +365,7 @@ pub fn replace(
     store
         .prepare_cached("DELETE FROM chunks WHERE delivery = ? AND seq >= ?")?
         .execute(params![id, seq])?;
-    let chunk = |(seq, body)| Chunk { seq, body, sending_since: None, doubts: 0 };
+    let chunk = |(seq, body)| Chunk { seq, body, sending_since: None, ambiguous_sends: 0 };
     let chunks: Vec<_> = (seq..).zip(bodies).map(chunk).collect();
     add_chunks(store, id, &chunks)?;
     begin_anew(store, id, "without a file")

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::types::message::{Address, Line, MessageId};
+use crate::types::message::{Address, MessageId, OverheardLine};
 
 /// Maximum number of lines that are kept of one address (a customary value).
 const LINES_MAX: usize = 50;
@@ -15,7 +15,7 @@ const PLACES_MAX: usize = 50;
 /// Maximum number of characters that are kept of one line.
 const LINE_CHARS_MAX: usize = 500;
 
-type OverheardLines = VecDeque<(MessageId, Line)>;
+type OverheardLines = VecDeque<(MessageId, OverheardLine)>;
 
 /// Recent lines in groups. Cheap to clone.
 #[derive(Clone, Default)]
@@ -25,7 +25,7 @@ pub struct Overheard(
 );
 
 impl Overheard {
-    pub(super) fn push(&self, at: &Address, id: MessageId, mut line: Line) {
+    pub(super) fn push(&self, at: &Address, id: MessageId, mut line: OverheardLine) {
         if let Some((cut, _)) = line.text.char_indices().nth(LINE_CHARS_MAX) {
             line.text.truncate(cut);
             line.text.shrink_to_fit();
@@ -50,7 +50,7 @@ impl Overheard {
     }
 
     /// Replaces an edited line. One that was shown or forgotten is not added again.
-    pub(super) fn reword(&self, at: &Address, id: &MessageId, line: Line) {
+    pub(super) fn reword(&self, at: &Address, id: &MessageId, line: OverheardLine) {
         let is_kept = {
             let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             places.get(at).is_some_and(|lines| lines.iter().any(|(known, _)| known == id))
@@ -77,7 +77,7 @@ impl Overheard {
     }
 
     /// Returns the lines of an address, oldest first.
-    pub fn look(&self, at: &Address) -> Vec<Line> {
+    pub fn look(&self, at: &Address) -> Vec<OverheardLine> {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.get(at).into_iter().flatten().map(|(_, line)| line.clone()).collect()
     }

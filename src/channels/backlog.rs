@@ -1,6 +1,6 @@
 //! Reads messages that were missed while there was no link, one conversation at a time. One that cannot
 //! be read now is read later, while new messages arrive, and delays no other. A platform supplies
-//! [`Pages`].
+//! [`HistoryPages`].
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::ChannelError;
 use crate::bus::{PublishError, Publisher};
-use crate::channels::hear::{self, Event};
+use crate::channels::hear::{self, InboundEvent};
 use crate::types::message::{Address, MessageId};
 
 /// Pages that are read of one conversation in a round. The rest is read later, so that others get their
@@ -112,8 +112,8 @@ impl Backlog {
 
 /// A page of a conversation's messages.
 #[derive(Default)]
-pub struct Page {
-    pub events: Vec<(Position, Event)>,
+pub struct HistoryPage {
+    pub events: Vec<(Position, InboundEvent)>,
     pub next: Option<Unread>,
     /// Threads of the conversation that have new messages.
     pub threads: Vec<Address>,
@@ -153,7 +153,7 @@ pub enum RateLimit {
 }
 
 /// Reads a platform's history in pages.
-pub trait Pages: Sync {
+pub trait HistoryPages: Sync {
     const RATE_LIMIT: RateLimit;
     /// Maximum number of channels, and of threads, that are read: those with the newest received
     /// messages.
@@ -175,7 +175,7 @@ pub trait Pages: Sync {
         &self,
         at: &Address,
         from: &Unread,
-    ) -> impl Future<Output = Result<Page, PageError>> + Send;
+    ) -> impl Future<Output = Result<HistoryPage, PageError>> + Send;
 
     /// Stores the backlog durably.
     fn keep_backlog(&self) -> impl Future<Output = Result<(), ChannelError>> + Send;
@@ -183,7 +183,7 @@ pub trait Pages: Sync {
 
 /// Adds every conversation in which the bot was addressed to the backlog. All messages before `until`
 /// were received already.
-pub async fn note_missed<P: Pages>(
+pub async fn note_missed<P: HistoryPages>(
     pages: &P,
     until: Option<DateTime<Utc>>,
 ) -> Result<(), PublishError> {
@@ -198,7 +198,7 @@ pub async fn note_missed<P: Pages>(
 
 /// Reads each conversation of the backlog once, after a pause. Removes those that were read completely,
 /// and those that will never be readable. An error ends the link.
-pub async fn read_round<P: Pages>(pages: &P, pause: Duration) -> Result<(), ChannelError> {
+pub async fn read_round<P: HistoryPages>(pages: &P, pause: Duration) -> Result<(), ChannelError> {
     sleep(pause).await;
     if pages.backlog().is_empty() {
         return Ok(());
@@ -231,7 +231,7 @@ pub async fn read_round<P: Pages>(pages: &P, pause: Duration) -> Result<(), Chan
 }
 
 /// Reads a few pages of a conversation. Returns what is left to read.
-async fn read<P: Pages>(
+async fn read<P: HistoryPages>(
     pages: &P,
     at: &Address,
     from: &Unread,
@@ -252,7 +252,9 @@ async fn read<P: Pages>(
     let is_new = |at: &Position| at.0.is_empty() || *at > from.after;
     for (_, event) in found.into_iter().filter(|(position, _)| is_new(position)) {
         let event = match event {
-            Event::New(message) if Some(message.inbound.at) < from.until => Event::Reread(message),
+            InboundEvent::New(message) if Some(message.inbound.at) < from.until => {
+                InboundEvent::Reread(message)
+            }
             event => event,
         };
         // There may be a thousand messages: let the link's own task run in between.
@@ -265,12 +267,12 @@ async fn read<P: Pages>(
 }
 
 /// Reads one page. Waits as long as the platform's rate limit demands.
-async fn read_page<P: Pages>(
+async fn read_page<P: HistoryPages>(
     pages: &P,
     at: &Address,
     from: &Unread,
     waits: &mut usize,
-) -> Result<Page, PageError> {
+) -> Result<HistoryPage, PageError> {
     let mut tries = 1;
     loop {
         match pages.page(at, from).await {
@@ -291,7 +293,7 @@ async fn read_page<P: Pages>(
 
 /// Returns the conversations to read, each with its newest received message. A thread's first message is
 /// in the channel around it, so that channel is read too, from the newest message of all its threads.
-fn places<P: Pages>(heard: Vec<(Address, MessageId)>) -> Vec<(Address, Position)> {
+fn places<P: HistoryPages>(heard: Vec<(Address, MessageId)>) -> Vec<(Address, Position)> {
     let mut newest: BTreeMap<Address, Position> = BTreeMap::new();
     let (mut channels, mut threads, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (at, id) in heard {

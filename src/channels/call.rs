@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 
 use super::ChannelError;
-use crate::http::{self, Body, BodyEnd};
+use crate::http::{self, BodyEnd, ReadBody};
 
 /// Idle time after which a connection is not reused. Servers and routers forget idle connections, and a
 /// request lost in one may or may not have arrived.
@@ -33,7 +33,7 @@ pub(super) enum CallError<P> {
 
 /// The meaning of a refusal for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DenialKind {
     /// Only the operator can help.
     Closed,
     /// The rate limit was exceeded.
@@ -49,12 +49,12 @@ pub enum Kind {
 }
 
 /// A row of a platform's table of refusals.
-pub struct Row<Sign: 'static> {
+pub struct DenialRow<Sign: 'static> {
     /// Empty matches any status.
     pub statuses: &'static [u16],
     /// The refusal shows one of these signs. Empty matches any refusal.
     pub signs: &'static [Sign],
-    pub kind: Kind,
+    pub kind: DenialKind,
     /// An explanation for people. Empty if the platform's own text is used. `{said}` is replaced by that
     /// text.
     pub meaning: &'static str,
@@ -64,10 +64,10 @@ pub struct Row<Sign: 'static> {
 pub const fn row<Sign>(
     statuses: &'static [u16],
     signs: &'static [Sign],
-    kind: Kind,
+    kind: DenialKind,
     meaning: &'static str,
-) -> Row<Sign> {
-    Row { statuses, signs, kind, meaning }
+) -> DenialRow<Sign> {
+    DenialRow { statuses, signs, kind, meaning }
 }
 
 /// A refusal of a call.
@@ -80,7 +80,7 @@ pub struct Denial<P> {
     /// The pause that the platform demands.
     pub after: Option<Duration>,
     /// An alternative explanation, if the answer may come from a server other than the platform's.
-    pub doubt: Option<String>,
+    pub ambiguity: Option<String>,
     /// Facts that only this platform reports.
     pub own: P,
 }
@@ -94,15 +94,15 @@ pub trait Platform: Sized + Default {
     const NAME: &'static str;
 
     /// The first matching row counts. A refusal that matches none is tried again.
-    const REFUSALS: &'static [Row<Self::Sign>];
+    const REFUSALS: &'static [DenialRow<Self::Sign>];
 
     fn shows(denial: &Denial<Self>, sign: &Self::Sign) -> bool;
 
     /// Describes the refusal completely, for the log.
     fn in_words(denial: &Denial<Self>) -> String {
         let (name, status) = (Self::NAME, denial.status);
-        match (&denial.doubt, denial.said.as_str()) {
-            (Some(doubt), _) => format!("{name} answers with {doubt}"),
+        match (&denial.ambiguity, denial.said.as_str()) {
+            (Some(ambiguity), _) => format!("{name} answers with {ambiguity}"),
             (None, "") => format!("{name} answers with {status}"),
             (None, said) => format!("{name} answers with {status}: {said}"),
         }
@@ -110,7 +110,7 @@ pub trait Platform: Sized + Default {
 
     /// Explains a refused message that the table has no text for.
     fn refusal(denial: &Denial<Self>) -> String {
-        match denial.doubt {
+        match denial.ambiguity {
             Some(_) => Self::in_words(denial),
             None => format!("{} refuses the message: {}", Self::NAME, denial.said),
         }
@@ -129,15 +129,15 @@ impl<P: Platform> Denial<P> {
         Self { status: status.as_u16(), said, ..Self::default() }
     }
 
-    fn row(&self) -> Option<&'static Row<P::Sign>> {
+    fn row(&self) -> Option<&'static DenialRow<P::Sign>> {
         P::REFUSALS.iter().find(|row| {
             (row.statuses.is_empty() || row.statuses.contains(&self.status))
                 && (row.signs.is_empty() || row.signs.iter().any(|sign| P::shows(self, sign)))
         })
     }
 
-    pub(super) fn kind(&self) -> Kind {
-        self.row().map_or(Kind::Later, |row| row.kind)
+    pub(super) fn kind(&self) -> DenialKind {
+        self.row().map_or(DenialKind::Later, |row| row.kind)
     }
 
     pub(super) fn meaning(&self) -> &'static str {
@@ -147,7 +147,7 @@ impl<P: Platform> Denial<P> {
     /// The error of a call that changes nothing visible.
     fn while_asking(self) -> ChannelError {
         match self.kind() {
-            Kind::Perhaps | Kind::Unsendable => self.unavailable(),
+            DenialKind::Perhaps | DenialKind::Unsendable => self.unavailable(),
             _ => self.while_sending(),
         }
     }
@@ -155,21 +155,25 @@ impl<P: Platform> Denial<P> {
     /// The error of a call that sends a message.
     pub(super) fn while_sending(self) -> ChannelError {
         match (self.kind(), self.meaning()) {
-            (Kind::Closed, _) if self.doubt.is_some() => ChannelError::Closed(P::in_words(&self)),
-            (Kind::Closed, meaning) => ChannelError::Closed(P::explain(&self, meaning)),
-            (Kind::Perhaps, _) => ChannelError::Ambiguous(P::in_words(&self)),
-            (Kind::Never | Kind::Unsendable, "") => ChannelError::Refused(P::refusal(&self)),
-            (Kind::Never | Kind::Unsendable, meaning) => {
+            (DenialKind::Closed, _) if self.ambiguity.is_some() => {
+                ChannelError::Closed(P::in_words(&self))
+            }
+            (DenialKind::Closed, meaning) => ChannelError::Closed(P::explain(&self, meaning)),
+            (DenialKind::Perhaps, _) => ChannelError::Ambiguous(P::in_words(&self)),
+            (DenialKind::Never | DenialKind::Unsendable, "") => {
+                ChannelError::Refused(P::refusal(&self))
+            }
+            (DenialKind::Never | DenialKind::Unsendable, meaning) => {
                 ChannelError::Refused(format!("{meaning} ({})", self.said))
             }
-            (Kind::Limited | Kind::Later, _) => self.unavailable(),
+            (DenialKind::Limited | DenialKind::Later, _) => self.unavailable(),
         }
     }
 
     pub(super) fn unavailable(self) -> ChannelError {
         let reason = match (self.kind(), self.meaning()) {
-            (Kind::Limited, _) => format!("{} limits the rate of requests", P::NAME),
-            (Kind::Later, meaning) if !meaning.is_empty() => P::explain(&self, meaning),
+            (DenialKind::Limited, _) => format!("{} limits the rate of requests", P::NAME),
+            (DenialKind::Later, meaning) if !meaning.is_empty() => P::explain(&self, meaning),
             _ => P::in_words(&self),
         };
         ChannelError::Unavailable { after: self.after, reason }
@@ -206,7 +210,7 @@ impl<P: Platform> CallError<P> {
 }
 
 /// The client of one platform's API.
-pub struct Caller {
+pub struct ApiClient {
     pub(super) client: Client,
     /// Ends in a slash.
     pub(super) base: Url,
@@ -214,7 +218,7 @@ pub struct Caller {
     elsewhere: Option<String>,
 }
 
-impl Caller {
+impl ApiClient {
     /// Creates a client for the API at `api_url`. `own` is the platform's own URL.
     pub fn new(api_url: &str, own: &str, connect: Duration) -> anyhow::Result<Self> {
         let base: Url = format!("{}/", api_url.trim_end_matches('/'))
@@ -252,7 +256,7 @@ impl Caller {
 
     /// Describes a status without the platform's own text, if another server may have answered. None if
     /// the server is only in trouble or rate-limits us: then it may answer as briefly.
-    pub fn doubt(&self, status: StatusCode) -> Option<String> {
+    pub fn ambiguity(&self, status: StatusCode) -> Option<String> {
         let in_trouble = status.is_server_error()
             || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE);
         self.elsewhere.as_ref().filter(|_| !in_trouble)?;
@@ -278,7 +282,7 @@ pub(super) async fn whole<P>(response: Response) -> Result<Vec<u8>, CallError<P>
 }
 
 async fn read(mut response: Response) -> Result<Vec<u8>, String> {
-    let Body { bytes, end } = http::read_body(&mut response, ANSWER_BYTES_MAX, || None).await;
+    let ReadBody { bytes, end } = http::read_body(&mut response, ANSWER_BYTES_MAX, || None).await;
     match end {
         BodyEnd::Whole => Ok(bytes),
         BodyEnd::TooLong => Err(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes")),

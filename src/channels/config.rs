@@ -15,11 +15,11 @@ pub const TELEGRAM_URL: &str = "https://api.telegram.org";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub access: Access,
-    pub kind: Kind,
+    pub kind: ChannelKind,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum ChannelKind {
     Discord(DiscordConfig),
     Slack(SlackConfig),
     Telegram(TelegramConfig),

@@ -21,20 +21,20 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-pub use self::set_back::SetBack;
+pub use self::set_back::ClockReading;
 use super::supervise::AFTER_MAX;
-use super::{Channel, ChannelError, Found, Sent};
-use crate::bus::outbox::{self, Chunk, Delivery, Head, Lane, Lost};
+use super::{Channel, ChannelError, SendLookup, Sent};
+use crate::bus::outbox::{self, Chunk, Delivery, DeliveryLoss, Head, Lane};
 use crate::bus::{Bus, Link};
-use crate::channels::parcel::{self, NoContent};
+use crate::channels::chunking::{self, NoContent};
 use crate::replies;
 use crate::secret::Redactor;
 use crate::store::{Store, StoreError, Sync};
-use crate::types::event::{Event, Events, Happening};
+use crate::types::event::{Event, EventKind, Events};
 use crate::types::message::{Attachment, Body, ChannelName, DeliveryId, Outbound};
 use crate::workspace::Workspace;
 pub use arrivals::Arrivals;
-use patience::{Attempt, Verdict};
+use patience::{FailedAttempt, FailureVerdict};
 
 /// Maximum number of parallel deliveries. A chat that hangs delays no other, until so many hang that the
 /// platform itself must be stuck.
@@ -78,7 +78,7 @@ pub async fn run(queue: DeliveryQueue, stop: CancellationToken) {
     let mut woken = queue.bus.outbox.watch();
     let mut sends: JoinSet<Lane> = JoinSet::new();
     let mut busy: HashSet<Lane> = HashSet::new();
-    let mut set_back = SetBack::at_start(&queue).await;
+    let mut set_back = ClockReading::at_start(&queue).await;
     let mut link = queue.link.watch();
     let mut ups = 0;
     loop {
@@ -184,8 +184,8 @@ impl DeliveryQueue {
             let deliverer = Deliverer { channel, store, queue: self, delivery: &delivery, is_cut };
             match deliverer.bring(chunk).await? {
                 // As in the store: the next chunk starts without this one's failures.
-                Then::GoOn => (delivery.attempts, delivery.failures) = (0, None),
-                Then::Leave => break,
+                AfterChunk::GoOn => (delivery.attempts, delivery.failures) = (0, None),
+                AfterChunk::Leave => break,
             }
         }
         // A failed delivery may have queued a message to the owner on another channel.
@@ -196,7 +196,7 @@ impl DeliveryQueue {
 
 /// Knowledge about a chunk after its attempt has failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum ChunkFailure {
     /// Unchanged: it may have arrived.
     Kept,
     /// This attempt has certainly not arrived. Doubts about earlier ones remain.
@@ -207,22 +207,22 @@ enum Fate {
 #[derive(Clone, Copy)]
 struct Knowledge {
     /// An earlier one may have arrived, and nobody will ever know.
-    doubt: bool,
+    ambiguity: bool,
     /// The platform was reachable since the last attempt. If this one fails too, the platform is not
     /// away.
     is_heard: bool,
 }
 
 /// The next action after a chunk.
-enum Then {
+enum AfterChunk {
     GoOn,
     Leave,
 }
 
 fn cut(channel: &dyn Channel, message: &Outbound) -> Vec<Chunk> {
     (0..)
-        .zip(parcel::cut(message, &channel.limits()))
-        .map(|(seq, body)| Chunk { seq, body, sending_since: None, doubts: 0 })
+        .zip(chunking::cut(message, &channel.limits()))
+        .map(|(seq, body)| Chunk { seq, body, sending_since: None, ambiguous_sends: 0 })
         .collect()
 }
 
@@ -241,59 +241,59 @@ struct Deliverer<'a> {
 }
 
 impl Deliverer<'_> {
-    async fn bring(&self, chunk: &Chunk) -> Result<Then, StoreError> {
+    async fn bring(&self, chunk: &Chunk) -> Result<AfterChunk, StoreError> {
         if patience::is_too_old(self.delivery, Utc::now()) {
-            return self.dead(Lost::GivenUp, "it could not be delivered for a week").await;
+            return self.dead(DeliveryLoss::GivenUp, "it could not be delivered for a week").await;
         }
-        let message = self.message(chunk, chunk.doubts > 0);
-        let (mut doubt, mut is_heard) = (false, self.link_is_heard());
+        let message = self.message(chunk, chunk.ambiguous_sends > 0);
+        let (mut ambiguity, mut is_heard) = (false, self.link_is_heard());
         if let Some(since) = chunk.sending_since {
             match self.ask(&message, since).await {
-                Ok(Found::Sent(sent)) => return self.sent(chunk, sent.id).await,
+                Ok(SendLookup::Sent(sent)) => return self.sent(chunk, sent.id).await,
                 // The platform answers.
-                Ok(Found::Absent) => is_heard = true,
+                Ok(SendLookup::Absent) => is_heard = true,
                 // Editing a draft twice has the same result as editing it once.
-                Ok(Found::Unknowable) if message.replaces.is_some() => {}
-                Ok(Found::Unknowable)
-                    if patience::is_in_doubt_for_ever(chunk, self.delivery.failures) =>
+                Ok(SendLookup::Unknowable) if message.replaces.is_some() => {}
+                Ok(SendLookup::Unknowable)
+                    if patience::is_ambiguous_for_ever(chunk, self.delivery.failures) =>
                 {
                     return self.give_up(chunk, "nobody can say whether it arrived").await;
                 }
-                Ok(Found::Unknowable) if self.sends_no_more(chunk) => {
+                Ok(SendLookup::Unknowable) if self.sends_no_more(chunk) => {
                     let reason = "nobody can say whether it arrived".to_owned();
                     if self.fails_while_heard(is_heard) >= patience::HEARD_MIN {
                         return self.give_up(chunk, &reason).await;
                     }
-                    return self.fails(chunk, Fate::Kept, AFTER_MAX, reason).await;
+                    return self.fails(chunk, ChunkFailure::Kept, AFTER_MAX, reason).await;
                 }
-                Ok(Found::Unknowable) => doubt = true,
+                Ok(SendLookup::Unknowable) => ambiguity = true,
                 Err(reason) => {
                     let pause = patience::pause_after_failure(self.delivery.attempts, None);
-                    return self.fails(chunk, Fate::Kept, pause, reason).await;
+                    return self.fails(chunk, ChunkFailure::Kept, pause, reason).await;
                 }
             }
         }
-        self.send(chunk, Knowledge { doubt, is_heard }).await
+        self.send(chunk, Knowledge { ambiguity, is_heard }).await
     }
 
     /// Returns true if so many copies of a chunk may exist that the next one waits until anything
     /// arrives.
     fn sends_no_more(&self, chunk: &Chunk) -> bool {
         let failed = self.delivery.failures.map(|failures| failures.last);
-        chunk.doubts + 1 >= patience::COPIES_MAX && self.queue.arrivals.last() <= failed
+        chunk.ambiguous_sends + 1 >= patience::COPIES_MAX && self.queue.arrivals.last() <= failed
     }
 
-    async fn send(&self, chunk: &Chunk, known: Knowledge) -> Result<Then, StoreError> {
-        let (doubt, ups) = (known.doubt, self.queue.link.state().ups);
+    async fn send(&self, chunk: &Chunk, known: Knowledge) -> Result<AfterChunk, StoreError> {
+        let (ambiguity, ups) = (known.ambiguity, self.queue.link.state().ups);
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let overtakes = self.delivery.message.overtakes;
         let uncut = (!self.is_cut && seq == 0).then(|| self.delivery.chunks.clone());
         let begun = move |store: &_| {
             uncut.map_or(Ok(()), |chunks| outbox::cut(store, id, &chunks, overtakes))?;
-            outbox::sending(store, id, seq, doubt)
+            outbox::sending(store, id, seq, ambiguity)
         };
         self.store.write("sending", Sync::Now, begun).await?;
-        let message = self.message(chunk, doubt || chunk.doubts > 0);
+        let message = self.message(chunk, ambiguity || chunk.ambiguous_sends > 0);
         let sent = match &message.body {
             Body::File(file) => timeout(UPLOAD_TIME_MAX, self.upload(&message, file)).await,
             Body::Text(_) | Body::Choice(_) | Body::Printed(_) => {
@@ -308,29 +308,29 @@ impl Deliverer<'_> {
                 let is_over = self.queue.link.state().ups != ups;
                 let attempts = if is_over { 0 } else { attempts };
                 let pause = patience::pause_after_failure(attempts, after.map(bounded));
-                self.fails(chunk, Fate::NotSent, pause, reason).await
+                self.fails(chunk, ChunkFailure::NotSent, pause, reason).await
             }
             Ok(Err(ChannelError::Closed(reason))) => {
-                self.fails(chunk, Fate::NotSent, CLOSED_PAUSE, reason).await
+                self.fails(chunk, ChunkFailure::NotSent, CLOSED_PAUSE, reason).await
             }
             Ok(Err(ChannelError::DraftGone)) => self.forget_draft(chunk).await,
             Ok(Err(ChannelError::Refused(reason))) => match &chunk.body {
                 Body::File(file) => self.do_without(chunk, file, &reason).await,
                 Body::Text(_) | Body::Choice(_) | Body::Printed(_) => {
-                    self.dead(Lost::Refused, &reason).await
+                    self.dead(DeliveryLoss::Refused, &reason).await
                 }
             },
-            Ok(Err(ChannelError::Ambiguous(reason))) => self.doubt(chunk, known, reason).await,
+            Ok(Err(ChannelError::Ambiguous(reason))) => self.ambiguity(chunk, known, reason).await,
             Err(_) => {
                 let reason = "the platform did not answer in time".to_owned();
-                self.doubt(chunk, known, reason).await
+                self.ambiguity(chunk, known, reason).await
             }
         }
     }
 
     async fn upload(&self, message: &Outbound, file: &Attachment) -> Result<Sent, ChannelError> {
         let (wanted, limits) = (file.clone(), self.channel.limits());
-        let open = move |workspace: &Workspace| parcel::open(&wanted, workspace, &limits);
+        let open = move |workspace: &Workspace| chunking::open(&wanted, workspace, &limits);
         match self.queue.workspace.off_thread(open).await {
             Ok(content) => self.channel.upload(message, content).await,
             Err(NoContent::NotNow(reason)) => Err(ChannelError::unavailable(reason)),
@@ -340,48 +340,48 @@ impl Deliverer<'_> {
 
     /// Schedules another look at a chunk that may have arrived, when the platform's trouble may be over.
     /// Each pause is longer.
-    async fn doubt(
+    async fn ambiguity(
         &self,
         chunk: &Chunk,
         known: Knowledge,
         reason: String,
-    ) -> Result<Then, StoreError> {
+    ) -> Result<AfterChunk, StoreError> {
         let times = self.fails_while_heard(known.is_heard);
         if times >= patience::UPLOADS_MAX && matches!(chunk.body, Body::File(_)) {
             return self.give_up(chunk, &reason).await;
         }
-        let least = self.channel.limits().doubt_pause;
-        let doubts = chunk.doubts + u32::from(known.doubt);
-        let pause = patience::pause_in_doubt(least, self.delivery.attempts, doubts);
-        self.fails(chunk, Fate::Kept, pause, reason).await
+        let least = self.channel.limits().ambiguity_pause;
+        let ambiguous_sends = chunk.ambiguous_sends + u32::from(known.ambiguity);
+        let pause = patience::ambiguity_pause(least, self.delivery.attempts, ambiguous_sends);
+        self.fails(chunk, ChunkFailure::Kept, pause, reason).await
     }
 
     /// Schedules another attempt after a failure, or gives up after the time limit.
     async fn fails(
         &self,
         chunk: &Chunk,
-        fate: Fate,
+        fate: ChunkFailure,
         pause: Duration,
         reason: String,
-    ) -> Result<Then, StoreError> {
+    ) -> Result<AfterChunk, StoreError> {
         let (delivery, at) = (self.delivery, Utc::now());
         let last_arrival = self.queue.arrivals.last();
         self.queue.arrivals.note_failure(at);
-        let attempt = Attempt { delivery, chunk, at, pause, last_arrival };
+        let attempt = FailedAttempt { delivery, chunk, at, pause, last_arrival };
         let failure = match attempt.judge(self.channel.limits().give_up_after, reason.clone()) {
-            Verdict::TryLater(failure) => failure,
-            Verdict::GiveUp => return self.give_up(chunk, &reason).await,
+            FailureVerdict::TryLater(failure) => failure,
+            FailureVerdict::GiveUp => return self.give_up(chunk, &reason).await,
         };
         self.late(&reason);
         let (id, chunk) = (delivery.message.id, chunk.clone());
         let fails = move |store: &_| {
-            if fate == Fate::NotSent {
+            if fate == ChunkFailure::NotSent {
                 outbox::not_sent(store, id, &chunk)?;
             }
             outbox::fails(store, id, &failure)
         };
         self.store.write("not sent", Sync::Later, fails).await?;
-        Ok(Then::Leave)
+        Ok(AfterChunk::Leave)
     }
 
     /// Returns the chunk as a message of its own. The first chunk replies, and replaces a draft.
@@ -399,10 +399,10 @@ impl Deliverer<'_> {
     }
 
     /// Asks the platform if it has the message. Returns an error if it cannot be asked now.
-    async fn ask(&self, message: &Outbound, since: DateTime<Utc>) -> Result<Found, String> {
+    async fn ask(&self, message: &Outbound, since: DateTime<Utc>) -> Result<SendLookup, String> {
         match timeout(SEND_TIME_MAX, self.channel.find(message, since)).await {
             // We are not allowed to look any more: nobody will ever know.
-            Ok(Err(ChannelError::Refused(_))) => Ok(Found::Unknowable),
+            Ok(Err(ChannelError::Refused(_))) => Ok(SendLookup::Unknowable),
             Ok(found) => found.map_err(|error| error.to_string()),
             Err(_) => Err("the platform did not answer in time".to_owned()),
         }
@@ -412,7 +412,7 @@ impl Deliverer<'_> {
         &self,
         chunk: &Chunk,
         platform_id: Option<crate::types::message::MessageId>,
-    ) -> Result<Then, StoreError> {
+    ) -> Result<AfterChunk, StoreError> {
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let was_away = self.queue.arrivals.note_arrival(Utc::now());
         self.queue.arrivals.forget(id);
@@ -422,11 +422,11 @@ impl Deliverer<'_> {
             if was_away { outbox::hasten_failing(store, &channel) } else { Ok(()) }
         };
         self.store.write("sent", Sync::Later, sent).await?;
-        self.emit(|| Happening::Delivered { delivery: id, part: seq });
-        Ok(Then::GoOn)
+        self.emit(|| EventKind::Delivered { delivery: id, part: seq });
+        Ok(AfterChunk::GoOn)
     }
 
-    fn emit(&self, what: impl FnOnce() -> Happening) {
+    fn emit(&self, what: impl FnOnce() -> EventKind) {
         let address = || Some(self.delivery.message.to.clone());
         self.queue.events.emit(|| Event {
             session: None,
@@ -438,7 +438,7 @@ impl Deliverer<'_> {
 
     fn late(&self, reason: &str) {
         let delivery = self.delivery.message.id;
-        self.emit(|| Happening::DeliveryLate { delivery, reason: reason.to_owned() });
+        self.emit(|| EventKind::DeliveryLate { delivery, reason: reason.to_owned() });
         let attempts = self.delivery.attempts;
         tracing::info!(to = %self.delivery.message.to, attempts, reason, "Will deliver later");
     }

@@ -15,6 +15,7 @@ pub mod gateway;
 pub mod inbound;
 mod link;
 mod pages;
+mod probe;
 mod sending;
 pub mod wire;
 
@@ -29,18 +30,18 @@ use tokio::sync::OnceCell;
 use super::backlog::Backlog;
 pub use super::config::{DiscordConfig as Config, DiscordThreads as Threads};
 use super::{
-    Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
-    Sent, Unit,
+    Channel, ChannelError, ChannelProbe, Drafts, FileContent, GIVE_UP_AFTER, Markup, MediaSink,
+    PlatformLimits, SendLookup, Sent, Unit,
 };
 use crate::bus::Publisher;
-use crate::types::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
+use crate::types::message::{Address, Hint, MediaRef, MessageId, Outbound, OverheardLine};
 
 use addresses::Addresses;
-use call::{Api, CallError};
+use call::{DiscordApi, DiscordCallError};
 use endpoints::Endpoint;
-use inbound::Identity;
-use link::Progress;
-use wire::User;
+use inbound::DiscordIdentity;
+use link::EventPosition;
+use wire::DiscordUser;
 
 /// Maximum length of a message (Message resource, create message). Discord counts characters; UTF-16
 /// never counts fewer.
@@ -53,7 +54,7 @@ const TYPING_EVERY: Duration = Duration::from_secs(8);
 const DRAFT_EVERY: Duration = Duration::from_millis(1500);
 
 /// Discord can be asked for a message, so an ambiguous send is resolved soon.
-const DOUBT_PAUSE: Duration = Duration::from_secs(2);
+const AMBIGUITY_PAUSE: Duration = Duration::from_secs(2);
 
 /// Maximum upload of a bot in a server without boosts (Reference, uploading files).
 const FILE_MAX: u64 = 10 << 20;
@@ -63,7 +64,7 @@ const MESSAGES_MAX: usize = 5;
 
 /// Deadlines for Discord's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadlines {
+pub struct DiscordDeadlines {
     pub connect: Duration,
     /// For a whole call, except uploads.
     pub call: Duration,
@@ -80,7 +81,7 @@ pub struct Deadlines {
     pub again: Duration,
 }
 
-impl Default for Deadlines {
+impl Default for DiscordDeadlines {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -97,27 +98,27 @@ impl Default for Deadlines {
 
 /// One Discord bot.
 pub struct Discord {
-    api: Api,
-    deadlines: Deadlines,
+    api: DiscordApi,
+    deadlines: DiscordDeadlines,
     threads: Threads,
-    me: OnceCell<Identity>,
+    me: OnceCell<DiscordIdentity>,
     /// Set once our commands are registered.
     told_commands: OnceCell<()>,
     addresses: Addresses,
     /// The position for the next link. A mutex, because the next listener takes it over from one that was
     /// dropped. Locked only briefly.
-    progress: Mutex<Progress>,
+    progress: Mutex<EventPosition>,
     backlog: Backlog,
 }
 
 impl Discord {
     pub fn new(config: &Config) -> anyhow::Result<Self> {
-        Self::with_deadlines(config, Deadlines::default())
+        Self::with_deadlines(config, DiscordDeadlines::default())
     }
 
-    pub fn with_deadlines(config: &Config, deadlines: Deadlines) -> anyhow::Result<Self> {
+    pub fn with_deadlines(config: &Config, deadlines: DiscordDeadlines) -> anyhow::Result<Self> {
         Ok(Self {
-            api: Api::new(config, &deadlines)?,
+            api: DiscordApi::new(config, &deadlines)?,
             deadlines,
             threads: config.threads,
             me: OnceCell::new(),
@@ -128,28 +129,28 @@ impl Discord {
         })
     }
 
-    async fn get_me(&self) -> Result<Identity, ChannelError> {
-        let me = self.api.get::<User>(Endpoint::CurrentUser, &[]).await;
-        let me = me.map_err(CallError::while_asking)?;
-        Ok(Identity { id: me.id, name: me.username })
+    async fn get_me(&self) -> Result<DiscordIdentity, ChannelError> {
+        let me = self.api.get::<DiscordUser>(Endpoint::CurrentUser, &[]).await;
+        let me = me.map_err(DiscordCallError::while_asking)?;
+        Ok(DiscordIdentity { id: me.id, name: me.username })
     }
 
     /// Returns the bot's identity. Requested once.
-    async fn identity(&self) -> Result<&Identity, ChannelError> {
+    async fn identity(&self) -> Result<&DiscordIdentity, ChannelError> {
         self.me.get_or_try_init(|| self.get_me()).await
     }
 }
 
 #[async_trait]
 impl Channel for Discord {
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> PlatformLimits {
+        PlatformLimits {
             text_max: TEXT_MAX,
             caption_max: TEXT_MAX,
             caption_previews: false,
             unit: Unit::Utf16,
             typing_every: Some(TYPING_EVERY),
-            doubt_pause: DOUBT_PAUSE,
+            ambiguity_pause: AMBIGUITY_PAUSE,
             give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Edited { every: DRAFT_EVERY, every_in_groups: DRAFT_EVERY },
             markup: Markup::Discord,
@@ -158,6 +159,10 @@ impl Channel for Discord {
             reacts: true,
             replies: true,
         }
+    }
+
+    async fn probe(&self) -> Result<ChannelProbe, ChannelError> {
+        self.ask_who_we_are().await
     }
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
@@ -185,7 +190,7 @@ impl Channel for Discord {
         at: &Address,
         before: Option<&MessageId>,
         max: usize,
-    ) -> Result<Vec<Line>, ChannelError> {
+    ) -> Result<Vec<OverheardLine>, ChannelError> {
         self.read_before(at, before, max).await
     }
 
@@ -198,10 +203,14 @@ impl Channel for Discord {
         }
     }
 
-    async fn find(&self, message: &Outbound, since: DateTime<Utc>) -> Result<Found, ChannelError> {
+    async fn find(
+        &self,
+        message: &Outbound,
+        since: DateTime<Utc>,
+    ) -> Result<SendLookup, ChannelError> {
         match &message.replaces {
             // Repeating an edit does no harm.
-            Some(_) => Ok(Found::Absent),
+            Some(_) => Ok(SendLookup::Absent),
             None => self.look_for(message, since).await,
         }
     }

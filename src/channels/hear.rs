@@ -1,4 +1,4 @@
-//! The inbound pipeline. An adapter decodes its platform's events into [`Event`]. Only this module
+//! The inbound pipeline. An adapter decodes its platform's events into [`InboundEvent`]. Only this module
 //! decides if an event is answered, remembered as context, applied to an earlier message, or ignored. Not
 //! here: the platforms' JSON, and access control (`bus`).
 
@@ -9,7 +9,8 @@ use crate::bus::{Arrival, PublishError, Published, Publisher};
 use crate::people::Groups;
 use crate::replies;
 use crate::types::message::{
-    Address, DedupKey, Inbound, Line, MediaKind, MediaRef, MessageId, Place, Quote, SenderId,
+    Address, ChatKind, DedupKey, Inbound, MediaKind, MediaRef, MessageId, OverheardLine, Quote,
+    SenderId,
 };
 
 /// Maximum age of a message that can address the bot by an edit: the longest that people take to add a
@@ -18,13 +19,13 @@ pub const EDIT_AGE_MAX: Duration = Duration::hours(1);
 
 /// An event of a platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    New(Message),
+pub enum InboundEvent {
+    New(DecodedMessage),
     /// A message that was sent while the bot listened, and is read again after a gap.
-    Reread(Message),
+    Reread(DecodedMessage),
     /// A message that was changed at `message.inbound.at` and first sent at `said`.
     Edited {
-        message: Message,
+        message: DecodedMessage,
         said: DateTime<Utc>,
     },
     /// `at` is the address at which the message would have been remembered as context.
@@ -47,7 +48,7 @@ pub enum Event {
 
 /// A decoded message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct DecodedMessage {
     pub inbound: Inbound,
     pub addressee: Addressee,
     /// The address at which an overheard message is remembered. Differs from `inbound.from` if an answer
@@ -74,7 +75,7 @@ pub enum Addressee {
 
 /// The rules that decide if a message in a group addresses the bot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct AddressingRules {
     pub groups: Groups,
     /// The bot was addressed in this thread before.
     pub takes_part: bool,
@@ -90,7 +91,7 @@ pub enum Route {
 
 /// Result of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum EventOutcome {
     Published(Published),
     /// Stored: a deletion, or an unreadable event.
     Kept,
@@ -98,7 +99,7 @@ pub enum Outcome {
     Ignored,
 }
 
-impl Outcome {
+impl EventOutcome {
     pub fn published(self) -> Option<Published> {
         match self {
             Self::Published(published) => Some(published),
@@ -107,7 +108,7 @@ impl Outcome {
     }
 }
 
-impl Rules {
+impl AddressingRules {
     /// Returns stricter rules for earlier messages: only a message that itself addresses the bot counts.
     #[must_use]
     pub fn strict(self) -> Self {
@@ -118,7 +119,7 @@ impl Rules {
         Self { groups, takes_part: false }
     }
 
-    async fn of(message: &Message, publisher: &Publisher) -> Result<Self, PublishError> {
+    async fn of(message: &DecodedMessage, publisher: &Publisher) -> Result<Self, PublishError> {
         let inbound = &message.inbound;
         let groups = publisher.groups(inbound.places());
         let may_take_part = message.addressee == Addressee::Thread && groups == Groups::Mention;
@@ -128,15 +129,17 @@ impl Rules {
 }
 
 /// Decides if a message addresses the bot.
-pub fn route(message: &Message, rules: Rules) -> Route {
+pub fn route(message: &DecodedMessage, rules: AddressingRules) -> Route {
     match (message.inbound.place, rules.groups, message.addressee) {
-        (_, _, Addressee::AnotherBot) | (Place::Group, Groups::Off, _) => Route::Ignored,
-        (Place::Private, _, _)
-        | (Place::Group, Groups::Always, _)
-        | (Place::Group, Groups::Mention, Addressee::Bot) => Route::ToBot,
+        (_, _, Addressee::AnotherBot) | (ChatKind::Group, Groups::Off, _) => Route::Ignored,
+        (ChatKind::Private, _, _)
+        | (ChatKind::Group, Groups::Always, _)
+        | (ChatKind::Group, Groups::Mention, Addressee::Bot) => Route::ToBot,
         // In a thread with the bot, a message that addresses nobody else addresses the bot.
-        (Place::Group, Groups::Mention, Addressee::Thread) if rules.takes_part => Route::ToBot,
-        (Place::Group, Groups::Mention, Addressee::Thread | Addressee::Others) => Route::Overheard,
+        (ChatKind::Group, Groups::Mention, Addressee::Thread) if rules.takes_part => Route::ToBot,
+        (ChatKind::Group, Groups::Mention, Addressee::Thread | Addressee::Others) => {
+            Route::Overheard
+        }
     }
 }
 
@@ -145,138 +148,157 @@ pub fn route(message: &Message, rules: Rules) -> Route {
 /// before the first of them is written.
 pub async fn receive(
     publisher: &Publisher,
-    events: Vec<Event>,
+    events: Vec<InboundEvent>,
     mark: Option<String>,
-) -> Result<Vec<Outcome>, PublishError> {
+) -> Result<Vec<EventOutcome>, PublishError> {
     let (mut arrivals, mut decisions) = (Vec::new(), Vec::new());
     for event in events {
         let (decision, arrival) = match decide(publisher, event).await? {
-            Decision::Take(arrival, then) => (Decision::Take((), then), Some(arrival)),
-            Decision::Done(outcome) => (Decision::Done(outcome), None),
+            InboundDecision::Take(arrival, then) => {
+                (InboundDecision::Take((), then), Some(arrival))
+            }
+            InboundDecision::Done(outcome) => (InboundDecision::Done(outcome), None),
         };
         arrivals.extend(arrival);
         decisions.push(decision);
     }
     let mut published = publisher.publish_all(arrivals, mark).await?.into_iter();
     let outcomes = decisions.into_iter().map(|decision| match decision {
-        Decision::Take((), then) => conclude(publisher, then, published.next().flatten()),
-        Decision::Done(outcome) => outcome,
+        InboundDecision::Take((), then) => conclude(publisher, then, published.next().flatten()),
+        InboundDecision::Done(outcome) => outcome,
     });
     Ok(outcomes.collect())
 }
 
 /// Accepts one event.
-pub async fn receive_one(publisher: &Publisher, event: Event) -> Result<Outcome, PublishError> {
+pub async fn receive_one(
+    publisher: &Publisher,
+    event: InboundEvent,
+) -> Result<EventOutcome, PublishError> {
     let outcomes = receive(publisher, vec![event], None).await?;
-    Ok(outcomes.first().copied().unwrap_or(Outcome::Ignored))
+    Ok(outcomes.first().copied().unwrap_or(EventOutcome::Ignored))
 }
 
 /// Decision about an event, and about its line in the context once the event is stored.
-enum Decision<T> {
-    Take(T, Then),
-    Done(Outcome),
+enum InboundDecision<T> {
+    Take(T, ContextChange),
+    Done(EventOutcome),
 }
 
-enum Then {
+enum ContextChange {
     Nothing,
     /// Remove it from the context.
     Forget(Address, MessageId),
     /// If the journal does not know the message, replace its text in the context.
-    Reword(Address, MessageId, Line),
+    Reword(Address, MessageId, OverheardLine),
 }
 
 /// First delivery of a message, or a repeated one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Redelivery {
     First,
     Again,
 }
 
-async fn decide(publisher: &Publisher, event: Event) -> Result<Decision<Arrival>, PublishError> {
+async fn decide(
+    publisher: &Publisher,
+    event: InboundEvent,
+) -> Result<InboundDecision<Arrival>, PublishError> {
     Ok(match event {
-        Event::New(message) => hear(publisher, message, Told::First).await?,
-        Event::Reread(message) => hear(publisher, message, Told::Again).await?,
-        Event::Edited { message, said } => edit(publisher, message, said),
-        Event::Deleted { at, id, key } => {
-            let forget = Then::Forget(at.clone(), id.clone());
-            Decision::Take(Arrival::Withdrawn { at, id, key }, forget)
+        InboundEvent::New(message) => hear(publisher, message, Redelivery::First).await?,
+        InboundEvent::Reread(message) => hear(publisher, message, Redelivery::Again).await?,
+        InboundEvent::Edited { message, said } => edit(publisher, message, said),
+        InboundEvent::Deleted { at, id, key } => {
+            let forget = ContextChange::Forget(at.clone(), id.clone());
+            InboundDecision::Take(Arrival::Withdrawn { at, id, key }, forget)
         }
-        Event::Pressed(inbound) | Event::Command(inbound) => {
-            let is_group = inbound.place == Place::Group;
+        InboundEvent::Pressed(inbound) | InboundEvent::Command(inbound) => {
+            let is_group = inbound.place == ChatKind::Group;
             if is_group && publisher.groups(inbound.places()) == Groups::Off {
-                Decision::Done(Outcome::Published(Published::TurnedAway))
+                InboundDecision::Done(EventOutcome::Published(Published::TurnedAway))
             } else {
-                Decision::Take(Arrival::New(inbound), Then::Nothing)
+                InboundDecision::Take(Arrival::New(inbound), ContextChange::Nothing)
             }
         }
-        Event::Unreadable { key, raw } => {
-            Decision::Take(Arrival::Unreadable { key, raw }, Then::Nothing)
+        InboundEvent::Unreadable { key, raw } => {
+            InboundDecision::Take(Arrival::Unreadable { key, raw }, ContextChange::Nothing)
         }
-        Event::Ignored => Decision::Done(Outcome::Ignored),
+        InboundEvent::Ignored => InboundDecision::Done(EventOutcome::Ignored),
     })
 }
 
 /// Decides about a new message.
 async fn hear(
     publisher: &Publisher,
-    mut message: Message,
-    told: Told,
-) -> Result<Decision<Arrival>, PublishError> {
+    mut message: DecodedMessage,
+    told: Redelivery,
+) -> Result<InboundDecision<Arrival>, PublishError> {
     if !may_speak(publisher, &mut message) {
-        return Ok(Decision::Done(Outcome::Ignored));
+        return Ok(InboundDecision::Done(EventOutcome::Ignored));
     }
-    let rules = Rules::of(&message, publisher).await?;
-    let rules = if told == Told::Again { rules.strict() } else { rules };
+    let rules = AddressingRules::of(&message, publisher).await?;
+    let rules = if told == Redelivery::Again { rules.strict() } else { rules };
     match (route(&message, rules), told) {
         (Route::ToBot, _) => {
-            return Ok(Decision::Take(Arrival::New(message.inbound), Then::Nothing));
+            return Ok(InboundDecision::Take(
+                Arrival::New(message.inbound),
+                ContextChange::Nothing,
+            ));
         }
-        (Route::Overheard, Told::First) => {
+        (Route::Overheard, Redelivery::First) => {
             if let Some((at, id, line)) = remembered(&message) {
                 publisher.overheard(&at, id, line);
             }
         }
-        (Route::Overheard, Told::Again) | (Route::Ignored, _) => {}
+        (Route::Overheard, Redelivery::Again) | (Route::Ignored, _) => {}
     }
-    Ok(Decision::Done(Outcome::Ignored))
+    Ok(InboundDecision::Done(EventOutcome::Ignored))
 }
 
 /// Decides about an edited message. If the journal knows it, its new text is answered while it waits;
 /// later, its answer remains. If the journal does not know it, it was meant for others: it is answered
 /// only if the edit addresses the bot soon enough. Otherwise it remains context, with its new text.
-fn edit(publisher: &Publisher, mut message: Message, said: DateTime<Utc>) -> Decision<Arrival> {
+fn edit(
+    publisher: &Publisher,
+    mut message: DecodedMessage,
+    said: DateTime<Utc>,
+) -> InboundDecision<Arrival> {
     if !may_speak(publisher, &mut message) || message.addressee == Addressee::AnotherBot {
-        return Decision::Done(Outcome::Ignored);
+        return InboundDecision::Done(EventOutcome::Ignored);
     }
     let groups = publisher.groups(message.inbound.places());
-    let rules = Rules { groups, takes_part: false }.strict();
+    let rules = AddressingRules { groups, takes_part: false }.strict();
     let is_recent = message.inbound.at - said <= EDIT_AGE_MAX;
     let begins = is_recent && route(&message, rules) == Route::ToBot;
     let then = match remembered(&message) {
-        Some((at, id, _)) if begins => Then::Forget(at, id),
-        Some((at, id, line)) => Then::Reword(at, id, Line { at: said, ..line }),
-        None => Then::Nothing,
+        Some((at, id, _)) if begins => ContextChange::Forget(at, id),
+        Some((at, id, line)) => ContextChange::Reword(at, id, OverheardLine { at: said, ..line }),
+        None => ContextChange::Nothing,
     };
     let arrival = if begins { Arrival::Changed } else { Arrival::Amended };
-    Decision::Take(arrival(message.inbound), then)
+    InboundDecision::Take(arrival(message.inbound), then)
 }
 
 /// Updates the context after an arrival is stored.
-fn conclude(publisher: &Publisher, then: Then, published: Option<Published>) -> Outcome {
+fn conclude(
+    publisher: &Publisher,
+    then: ContextChange,
+    published: Option<Published>,
+) -> EventOutcome {
     match (then, published) {
-        (Then::Reword(at, id, line), None) => {
+        (ContextChange::Reword(at, id, line), None) => {
             publisher.reword_overheard(&at, &id, line);
-            return Outcome::Ignored;
+            return EventOutcome::Ignored;
         }
-        (Then::Forget(at, id), _) => publisher.forget_overheard(&at, &id),
-        (Then::Nothing | Then::Reword(..), _) => {}
+        (ContextChange::Forget(at, id), _) => publisher.forget_overheard(&at, &id),
+        (ContextChange::Nothing | ContextChange::Reword(..), _) => {}
     }
-    published.map_or(Outcome::Kept, Outcome::Published)
+    published.map_or(EventOutcome::Kept, EventOutcome::Published)
 }
 
 /// Returns false for another bot that the config does not admit. An admitted one gets the id that the
 /// config names.
-fn may_speak(publisher: &Publisher, message: &mut Message) -> bool {
+fn may_speak(publisher: &Publisher, message: &mut DecodedMessage) -> bool {
     let sender = message.inbound.cause.sender_mut();
     if !sender.bot {
         return true;
@@ -289,16 +311,16 @@ fn may_speak(publisher: &Publisher, message: &mut Message) -> bool {
 }
 
 /// Returns a message as context, with its address. None if it is empty, or has no id.
-fn remembered(message: &Message) -> Option<(Address, MessageId, Line)> {
+fn remembered(message: &DecodedMessage) -> Option<(Address, MessageId, OverheardLine)> {
     Some((message.heard_at.clone(), message.inbound.id.clone()?, message.line()?))
 }
 
-impl Message {
+impl DecodedMessage {
     /// The message as a line of context. None if it is empty.
-    pub fn line(&self) -> Option<Line> {
+    pub fn line(&self) -> Option<OverheardLine> {
         let Inbound { at, cause, .. } = &self.inbound;
         let (author, text) = (cause.sender().name.clone(), self.context.clone());
-        (!text.is_empty()).then_some(Line { at: *at, author, text })
+        (!text.is_empty()).then_some(OverheardLine { at: *at, author, text })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Downloads the files of messages into the workspace, and transcribes speech, before a turn sees them.
+//! Downloads the files of messages into the downloads of their person, or into their group's folder, and transcribes speech, before a turn sees them.
 //! Shared by all adapters. A file is fetched again after a crash, under the same name.
 
 pub mod names;
@@ -16,14 +16,15 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Channel, ChannelError, MediaSink};
-use crate::bus::journal::{RowId, Waiting};
+use crate::bus::journal::{RowId, WaitingMessage};
 use crate::bus::{self, journal};
 use crate::bus::{Bus, Received};
+use crate::memory::file_scope;
+use crate::people::Role;
 use crate::provider::transcription::Transcriber;
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::types::message::{ChannelName, ChatId, Fetched, MediaKind, MediaRef};
-use crate::workspace::path::INBOX;
 use crate::workspace::{FileError, Workspace, WorkspacePath, picture_type};
 
 /// Parallel downloads of a channel, each of another chat: a small board has a slow line, and one person's
@@ -161,7 +162,7 @@ struct Fetcher {
 
 impl Fetcher {
     /// Downloads all files of a message, and marks it ready.
-    async fn take_in(&self, row: Waiting) -> RowId {
+    async fn take_in(&self, row: WaitingMessage) -> RowId {
         let id = row.id;
         let mut files = row.inbound.body.media.clone();
         let fetched = AssertUnwindSafe(self.fetch_all(&row, &mut files)).catch_unwind().await;
@@ -190,7 +191,11 @@ impl Fetcher {
         id
     }
 
-    async fn commit(&self, row: &Waiting, files: Vec<MediaRef>) -> Result<Received, StoreError> {
+    async fn commit(
+        &self,
+        row: &WaitingMessage,
+        files: Vec<MediaRef>,
+    ) -> Result<Received, StoreError> {
         let key = row.inbound.key.clone();
         let receive = move |store: &_| bus::receive(store, &key, &files);
         self.bus.store.write("files", Sync::Now, receive).await
@@ -207,15 +212,16 @@ impl Fetcher {
             .await;
     }
 
-    async fn fetch_all(&self, row: &Waiting, files: &mut [MediaRef]) {
+    async fn fetch_all(&self, row: &WaitingMessage, files: &mut [MediaRef]) {
         let no_words = row.inbound.body.text.trim().is_empty();
         let mut patience = self.intake.limits.patience;
+        let folder = self.folder(row).await;
         let open = files.iter_mut().enumerate().filter(|(_, file)| file.fetched.is_none());
         for (n, file) in open {
             let fetched = match n {
                 FILES_MAX.. => Err(replies::too_many_files(FILES_MAX)),
                 _ => {
-                    let path = names::path(row.id, row.received, n, file);
+                    let path = names::path(&folder, (row.id, row.received), n, file);
                     let fetched = self.fetch(&path, file, &mut patience).await;
                     if fetched.is_err() {
                         // A crash may have left a partial file there.
@@ -234,10 +240,27 @@ impl Fetcher {
             });
         }
         let (room, kept) = (self.intake.limits.inbox_max, format!("{}-", row.id.0));
-        let made = move |workspace: &Workspace| workspace.make_room(INBOX, room, &kept);
+        let made = move |workspace: &Workspace| {
+            workspace.make_room(&workspace.attachment_folders(), room, &kept)
+        };
         if let Err(error) = self.workspace.off_thread(made).await {
-            tracing::warn!(%error, "Cannot delete old files of the inbox");
+            tracing::warn!(%error, "Cannot delete old attachments");
         }
+    }
+
+    /// Returns the folder for a message's files: the downloads of the person, or the group's folder. While the
+    /// store cannot tell who the person is, nobody else than that person reaches them.
+    async fn folder(&self, row: &WaitingMessage) -> WorkspacePath {
+        let (from, sender) = (&row.inbound.from, row.sender().clone());
+        let (people, channel, id) =
+            (self.bus.people.clone(), from.channel.clone(), sender.id.clone());
+        let role = move |store: &_| people.role_of(store, &channel, &id);
+        let role = self.bus.store.read(role).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "Cannot look up the role of a person who has sent files");
+            None
+        });
+        let role = role.unwrap_or(Role::Guest);
+        file_scope(role, row.inbound.place, from, &sender.id).downloads()
     }
 
     /// Downloads one file, with the remaining patience. Returns an explanation if it fails.

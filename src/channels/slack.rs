@@ -9,9 +9,11 @@ mod files;
 pub mod inbound;
 pub mod interaction;
 mod looking;
+pub mod manifest;
 mod mrkdwn;
 mod names;
 mod pages;
+mod probe;
 mod progress;
 mod sending;
 mod socket;
@@ -30,19 +32,19 @@ use tokio::time::timeout;
 use super::backlog::Backlog;
 pub use super::config::{SlackConfig as Config, SlackThreads as Threads};
 use super::{
-    Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
-    Sent, Unit,
+    Channel, ChannelError, ChannelProbe, Drafts, FileContent, GIVE_UP_AFTER, Markup, MediaSink,
+    PlatformLimits, SendLookup, Sent, Unit,
 };
 use crate::bus::Publisher;
 use crate::replies;
-use crate::types::message::{Address, ChatId, Hint, Line, MediaRef, MessageId, Outbound};
+use crate::types::message::{Address, ChatId, Hint, MediaRef, MessageId, Outbound, OverheardLine};
 
-use call::{Api, AuthTest};
-use events::Listener;
-use failure::CallError;
-use inbound::Identity;
+use call::{AuthTest, SlackApi};
+use events::SlackListener;
+use failure::SlackCallError;
+use inbound::SlackIdentity;
 use names::Names;
-use progress::Progress;
+use progress::SlackProgress;
 use socket::Socket;
 
 /// Maximum length of a message, in characters. Messages may be longer, but edits may not (chat.update),
@@ -59,14 +61,14 @@ const TYPING_EVERY: Duration = Duration::from_secs(60);
 const DRAFT_EVERY: Duration = Duration::from_secs(3);
 
 /// Slack's brief outages are over by then, and a posted message is in the history.
-const DOUBT_PAUSE: Duration = Duration::from_secs(5);
+const AMBIGUITY_PAUSE: Duration = Duration::from_secs(5);
 
 /// Maximum number of addresses whose status is remembered. The status of the others disappears by itself.
 const STATUSES_MAX: usize = 1000;
 
 /// Deadlines for Slack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadlines {
+pub struct SlackDeadlines {
     pub connect: Duration,
     /// For a whole call.
     pub call: Duration,
@@ -84,7 +86,7 @@ pub struct Deadlines {
     pub again: Duration,
 }
 
-impl Default for Deadlines {
+impl Default for SlackDeadlines {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -103,17 +105,17 @@ impl Default for Deadlines {
 
 /// One Slack app in one workspace.
 pub struct Slack {
-    api: Api,
-    deadlines: Deadlines,
+    api: SlackApi,
+    deadlines: SlackDeadlines,
     threads: Threads,
     names: Names,
     /// Our identity, once Slack has reported it. A token belongs to one bot forever.
-    bot: OnceLock<Identity>,
+    bot: OnceLock<SlackIdentity>,
     /// True once Slack has reported that it shows no status of this app.
     no_status: AtomicBool,
     /// The position in the events. A mutex, because the next listener takes it over from one that was
     /// dropped. Locked only briefly.
-    progress: Mutex<Progress>,
+    progress: Mutex<SlackProgress>,
     backlog: Backlog,
     /// Addresses at which a status is shown.
     statuses: Mutex<BTreeSet<Address>>,
@@ -122,18 +124,18 @@ pub struct Slack {
 }
 
 #[derive(Deserialize)]
-struct Opened {
+struct OpenedSocket {
     url: String,
 }
 
 impl Slack {
     pub fn new(config: &Config) -> anyhow::Result<Self> {
-        Self::with_deadlines(config, Deadlines::default())
+        Self::with_deadlines(config, SlackDeadlines::default())
     }
 
-    pub fn with_deadlines(config: &Config, deadlines: Deadlines) -> anyhow::Result<Self> {
+    pub fn with_deadlines(config: &Config, deadlines: SlackDeadlines) -> anyhow::Result<Self> {
         Ok(Self {
-            api: Api::new(config, &deadlines)?,
+            api: SlackApi::new(config, &deadlines)?,
             deadlines,
             threads: config.threads,
             names: Names::default(),
@@ -146,13 +148,14 @@ impl Slack {
         })
     }
 
-    async fn identity(&self) -> Result<Identity, ChannelError> {
-        let bot: Identity = self.api.call(&AuthTest {}).await.map_err(CallError::while_asking)?;
+    async fn identity(&self) -> Result<SlackIdentity, ChannelError> {
+        let bot: SlackIdentity =
+            self.api.call(&AuthTest {}).await.map_err(SlackCallError::while_asking)?;
         self.bot.set(bot.clone()).ok();
         Ok(bot)
     }
 
-    async fn known_identity(&self) -> Result<Identity, ChannelError> {
+    async fn known_identity(&self) -> Result<SlackIdentity, ChannelError> {
         match self.bot.get() {
             Some(bot) => Ok(bot.clone()),
             None => self.identity().await,
@@ -183,8 +186,14 @@ impl Slack {
     }
 
     async fn connect(&self) -> Result<Socket, ChannelError> {
+        let url = self.socket_address().await?;
+        Socket::open(&url, self.api.is_here(), self.deadlines).await
+    }
+
+    /// Returns the address of a new link. Nothing is connected by that, but the app's token is checked.
+    async fn socket_address(&self) -> Result<String, ChannelError> {
         let open = SlackApiAppsConnectionOpenRequest::new();
-        let opened = self.api.call::<_, Opened>(&open).await;
+        let opened = self.api.call::<_, OpenedSocket>(&open).await;
         let opened = opened.map_err(|error| match error.missing_scope() {
             Some(scope) => ChannelError::Closed(format!(
                 "the app-level token may not do this: {scope} is needed. Make one with the scope \
@@ -193,20 +202,20 @@ impl Slack {
             )),
             None => error.while_asking(),
         })?;
-        Socket::open(&opened.url, self.api.is_here(), self.deadlines).await
+        Ok(opened.url)
     }
 }
 
 #[async_trait]
 impl Channel for Slack {
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> PlatformLimits {
+        PlatformLimits {
             text_max: TEXT_MAX,
             unit: Unit::Chars,
             caption_max: TEXT_MAX,
             caption_previews: true,
             typing_every: Some(TYPING_EVERY),
-            doubt_pause: DOUBT_PAUSE,
+            ambiguity_pause: AMBIGUITY_PAUSE,
             give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Edited { every: DRAFT_EVERY, every_in_groups: DRAFT_EVERY },
             markup: Markup::Slack,
@@ -217,6 +226,10 @@ impl Channel for Slack {
         }
     }
 
+    async fn probe(&self) -> Result<ChannelProbe, ChannelError> {
+        self.ask_who_we_are().await
+    }
+
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         let bot = self.identity().await?;
         publisher.heard_byte();
@@ -224,7 +237,7 @@ impl Channel for Slack {
         let about = format!("@{} in {}", bot.name, bot.team_name);
         publisher.link_up(about);
         loop {
-            Listener { slack: self, bot: &bot, publisher }.receive(&mut socket).await?;
+            SlackListener { slack: self, bot: &bot, publisher }.receive(&mut socket).await?;
             if socket.age() < self.deadlines.steady {
                 return Ok(());
             }
@@ -259,7 +272,7 @@ impl Channel for Slack {
         at: &Address,
         before: Option<&MessageId>,
         max: usize,
-    ) -> Result<Vec<Line>, ChannelError> {
+    ) -> Result<Vec<OverheardLine>, ChannelError> {
         self.look_back(at, before, max).await
     }
 
@@ -278,7 +291,11 @@ impl Channel for Slack {
         }
     }
 
-    async fn find(&self, message: &Outbound, since: DateTime<Utc>) -> Result<Found, ChannelError> {
+    async fn find(
+        &self,
+        message: &Outbound,
+        since: DateTime<Utc>,
+    ) -> Result<SendLookup, ChannelError> {
         sending::find(&self.api, &self.known_identity().await?, message, since).await
     }
 }

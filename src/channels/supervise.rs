@@ -66,7 +66,7 @@ async fn keep_listening(
     link: &Link,
 ) {
     let mut failures = 0;
-    let mut log = Log { name, told: Told::Nothing };
+    let mut log = LinkLog { name, told: LoggedState::Nothing };
     loop {
         let begun = Instant::now();
         let mut listening = pin!(AssertUnwindSafe(channel.listen(publisher)).catch_unwind());
@@ -124,13 +124,13 @@ async fn rest(failures: u32, wanted: Option<Duration>) -> u32 {
 }
 
 /// Logs each change of a link once, however often it is tried.
-struct Log<'a> {
+struct LinkLog<'a> {
     name: &'a ChannelName,
-    told: Told,
+    told: LoggedState,
 }
 
 /// The last state that was logged.
-enum Told {
+enum LoggedState {
     Nothing,
     Up,
     Down {
@@ -140,30 +140,32 @@ enum Told {
     },
 }
 
-impl Log<'_> {
+impl LinkLog<'_> {
     /// Called when the link has held for [`SETTLED`]. `about` names the account.
     fn up(&mut self, about: &str) {
         match self.told {
-            Told::Nothing => tracing::info!(channel = %self.name, about, "The channel is up"),
-            Told::Up => {}
-            Told::Down { since, .. } => {
+            LoggedState::Nothing => {
+                tracing::info!(channel = %self.name, about, "The channel is up")
+            }
+            LoggedState::Up => {}
+            LoggedState::Down { since, .. } => {
                 let down_for = since.elapsed().saturating_sub(SETTLED);
                 let down_for = Duration::from_secs(down_for.as_secs().max(1));
                 tracing::info!(channel = %self.name, about, ?down_for, "The channel is up again");
             }
         }
-        self.told = Told::Up;
+        self.told = LoggedState::Up;
     }
 
     fn down(&mut self, error: &ChannelError) {
         match self.told {
-            Told::Nothing => {
+            LoggedState::Nothing => {
                 tracing::warn!(channel = %self.name, %error, "Cannot reach the channel, will keep trying");
             }
-            Told::Up => {
+            LoggedState::Up => {
                 tracing::warn!(channel = %self.name, %error, "Lost the channel, will reconnect");
             }
-            Told::Down { .. } => {
+            LoggedState::Down { .. } => {
                 tracing::debug!(channel = %self.name, %error, "The channel is still down");
             }
         }
@@ -173,7 +175,7 @@ impl Log<'_> {
     /// Somebody must act, so another reason is worth another line.
     fn closed(&mut self, reason: String) {
         let name = self.name;
-        if let Told::Down { closed, .. } = self.note_down()
+        if let LoggedState::Down { closed, .. } = self.note_down()
             && closed.as_ref() != Some(&reason)
         {
             tracing::error!(channel = %name, %reason, "The platform does not accept this channel");
@@ -186,9 +188,9 @@ impl Log<'_> {
         self.note_down();
     }
 
-    fn note_down(&mut self) -> &mut Told {
-        if !matches!(self.told, Told::Down { .. }) {
-            self.told = Told::Down { since: Instant::now(), closed: None };
+    fn note_down(&mut self) -> &mut LoggedState {
+        if !matches!(self.told, LoggedState::Down { .. }) {
+            self.told = LoggedState::Down { since: Instant::now(), closed: None };
         }
         &mut self.told
     }

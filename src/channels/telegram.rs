@@ -7,6 +7,7 @@ mod files;
 pub mod inbound;
 pub mod offset;
 mod outgoing;
+mod probe;
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -24,16 +25,16 @@ use teloxide::types::{AllowedUpdate, BotCommand};
 
 pub use super::config::TelegramConfig as Config;
 use super::{
-    Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
-    Sent, Unit,
+    Channel, ChannelError, ChannelProbe, Drafts, FileContent, GIVE_UP_AFTER, Markup, MediaSink,
+    PlatformLimits, SendLookup, Sent, Unit,
 };
 use crate::bus::{Published, Publisher};
-use crate::channels::hear::{self, Addressee, Event};
+use crate::channels::hear::{self, Addressee, InboundEvent};
 use crate::types::commands;
 use crate::types::message::{Address, ChannelName, Hint, MediaRef, Outbound};
 
-use call::{Api, CallError};
-use inbound::{Decoded, Identity, ReadingContext};
+use call::{TelegramApi, TelegramCallError};
+use inbound::{Decoded, TelegramIdentity, TelegramReadingContext};
 use offset::Offset;
 
 /// Maximum length of a text, in UTF-16 units (Bot API, sendMessage).
@@ -60,7 +61,7 @@ const EMPTY_POLL_MIN: Duration = Duration::from_secs(1);
 
 /// Deadlines for Telegram's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadlines {
+pub struct TelegramDeadlines {
     pub connect: Duration,
     /// For a whole call, except a poll.
     pub call: Duration,
@@ -74,7 +75,7 @@ pub struct Deadlines {
     pub ask_again: Duration,
 }
 
-impl Default for Deadlines {
+impl Default for TelegramDeadlines {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -91,7 +92,7 @@ impl Default for Deadlines {
 }
 
 /// Telegram's brief outages are over by then. The deliverer bounds the number of copies.
-const DOUBT_PAUSE: Duration = Duration::from_secs(10);
+const AMBIGUITY_PAUSE: Duration = Duration::from_secs(10);
 
 /// A chat may get one message a second, a group 20 a minute (Bot API FAQ, "My bot is hitting limits").
 const DRAFT_EVERY: Duration = Duration::from_secs(1);
@@ -110,11 +111,11 @@ const ANSWERS_MAX: usize = 16;
 
 /// One Telegram bot.
 pub struct Telegram {
-    api: Api,
-    deadlines: Deadlines,
+    api: TelegramApi,
+    deadlines: TelegramDeadlines,
     /// Our identity, and the time of the request. A mutex, because a link may end and begin again. It
     /// guards a few short names.
-    me: Mutex<Option<(Identity, Instant)>>,
+    me: Mutex<Option<(TelegramIdentity, Instant)>>,
     /// True if our commands are registered.
     has_commands: AtomicBool,
     /// The albums that addressed the bot. A mutex for the same reason.
@@ -155,7 +156,7 @@ fn album_of(update: &RawUpdate) -> Option<Album> {
 }
 
 /// An accepted press and its outcome. None if the button was not ours.
-struct Answer {
+struct PressAnswer {
     query: String,
     published: Option<Published>,
 }
@@ -165,12 +166,12 @@ type RawUpdate = Value;
 
 impl Telegram {
     pub fn new(config: &Config) -> anyhow::Result<Self> {
-        Self::with_deadlines(config, Deadlines::default())
+        Self::with_deadlines(config, TelegramDeadlines::default())
     }
 
-    pub fn with_deadlines(config: &Config, deadlines: Deadlines) -> anyhow::Result<Self> {
+    pub fn with_deadlines(config: &Config, deadlines: TelegramDeadlines) -> anyhow::Result<Self> {
         Ok(Self {
-            api: Api::new(config, &deadlines)?,
+            api: TelegramApi::new(config, &deadlines)?,
             deadlines,
             me: Mutex::default(),
             has_commands: AtomicBool::new(false),
@@ -179,18 +180,21 @@ impl Telegram {
     }
 
     /// Returns our identity, requested or remembered.
-    async fn identity(&self) -> Result<Identity, ChannelError> {
+    async fn ask_identity(&self) -> Result<TelegramIdentity, ChannelError> {
+        self.api
+            .call(&GetMe::new(), self.deadlines.call)
+            .await
+            .map_err(TelegramCallError::while_asking)
+    }
+
+    async fn identity(&self) -> Result<TelegramIdentity, ChannelError> {
         let known = self.me.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((me, asked)) = known
             && asked.elapsed() < IDENTITY_TIME
         {
             return Ok(me);
         }
-        let me: Identity = self
-            .api
-            .call(&GetMe::new(), self.deadlines.call)
-            .await
-            .map_err(CallError::while_asking)?;
+        let me = self.ask_identity().await?;
         let told = Some((me.clone(), Instant::now()));
         *self.me.lock().unwrap_or_else(PoisonError::into_inner) = told;
         Ok(me)
@@ -213,7 +217,7 @@ impl Telegram {
             ]),
         };
         let deadline = hold + self.deadlines.poll_grace;
-        self.api.call(&ask, deadline).await.map_err(CallError::while_asking)
+        self.api.call(&ask, deadline).await.map_err(TelegramCallError::while_asking)
     }
 
     /// Registers our commands, unless they are registered already. Nothing depends on it.
@@ -231,7 +235,7 @@ impl Telegram {
             }
             Ok(())
         };
-        match listed.await.map_err(CallError::while_asking) {
+        match listed.await.map_err(TelegramCallError::while_asking) {
             Ok(()) => self.has_commands.store(true, Ordering::Relaxed),
             Err(error) => tracing::info!(%error, "Cannot register the commands at Telegram"),
         }
@@ -246,9 +250,9 @@ impl Telegram {
         &self,
         updates: &[RawUpdate],
         offset: &mut Offset,
-        bot: &Identity,
+        bot: &TelegramIdentity,
         publisher: &Publisher,
-    ) -> Result<Vec<Answer>, ChannelError> {
+    ) -> Result<Vec<PressAnswer>, ChannelError> {
         let (mut events, mut queries) = (Vec::new(), Vec::new());
         // An update without an id cannot be confirmed, nor can the ones after it.
         for (update, id) in updates.iter().map_while(|it| Some((it, update_id(it).ok()?))) {
@@ -259,7 +263,7 @@ impl Telegram {
         }
         let outcomes = hear::receive(publisher, events, offset.mark()).await?;
         let answers = queries.into_iter().zip(outcomes).filter_map(|(query, outcome)| {
-            Some(Answer { query: query?, published: outcome.published() })
+            Some(PressAnswer { query: query?, published: outcome.published() })
         });
         let answers = answers.collect();
         updates.iter().try_for_each(|update| update_id(update).map(drop))?;
@@ -267,13 +271,13 @@ impl Telegram {
     }
 
     /// Decodes one update, and notes its album if it addresses the bot.
-    fn decode(&self, update: &RawUpdate, bot: &Identity, channel: &ChannelName) -> Decoded {
+    fn decode(&self, update: &RawUpdate, bot: &TelegramIdentity, channel: &ChannelName) -> Decoded {
         let album = album_of(update);
         let known = album.as_ref().filter(|album| self.albums().0.contains(album));
         let album_name = known.map(|album| album.name.as_str());
-        let context = ReadingContext { bot, channel, album: album_name, now: Utc::now() };
+        let context = TelegramReadingContext { bot, channel, album: album_name, now: Utc::now() };
         let decoded = inbound::decode(update, &context);
-        if let (Event::New(message), Some(album)) = (&decoded.event, album)
+        if let (InboundEvent::New(message), Some(album)) = (&decoded.event, album)
             && message.addressee == Addressee::Bot
         {
             self.albums().note(album);
@@ -283,7 +287,7 @@ impl Telegram {
 }
 
 /// Describes a link for `status`.
-fn about(bot: &Identity) -> String {
+fn about(bot: &TelegramIdentity) -> String {
     let name = &bot.username;
     if bot.can_read_all_group_messages {
         format!("@{name}")
@@ -294,14 +298,14 @@ fn about(bot: &Identity) -> String {
 
 #[async_trait]
 impl Channel for Telegram {
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> PlatformLimits {
+        PlatformLimits {
             text_max: TEXT_MAX,
             unit: Unit::Utf16,
             caption_max: CAPTION_MAX,
             caption_previews: false,
             typing_every: Some(TYPING_EVERY),
-            doubt_pause: DOUBT_PAUSE,
+            ambiguity_pause: AMBIGUITY_PAUSE,
             give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Edited { every: DRAFT_EVERY, every_in_groups: DRAFT_EVERY_IN_GROUPS },
             markup: MARKUP,
@@ -310,6 +314,10 @@ impl Channel for Telegram {
             reacts: false,
             replies: true,
         }
+    }
+
+    async fn probe(&self) -> Result<ChannelProbe, ChannelError> {
+        self.ask_who_we_are().await
     }
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
@@ -328,7 +336,7 @@ impl Channel for Telegram {
                 publisher.link_up(about(&bot));
             }
             let taken = self.take_in(&updates, &mut offset, &bot, publisher);
-            for Answer { query, published } in beside(taken, &mut answers).await? {
+            for PressAnswer { query, published } in beside(taken, &mut answers).await? {
                 if answers.len() < ANSWERS_MAX {
                     answers.push(self.answer_press(query, published));
                 }
@@ -369,8 +377,8 @@ impl Channel for Telegram {
         &self,
         _message: &Outbound,
         _since: DateTime<Utc>,
-    ) -> Result<Found, ChannelError> {
-        Ok(Found::Unknowable)
+    ) -> Result<SendLookup, ChannelError> {
+        Ok(SendLookup::Unknowable)
     }
 }
 

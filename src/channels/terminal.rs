@@ -11,13 +11,15 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::markup::unescaped;
-use super::{Channel, ChannelError, Drafts, Found, GIVE_UP_AFTER, Limits, Markup, Sent, Unit};
+use super::{
+    Channel, ChannelError, Drafts, GIVE_UP_AFTER, Markup, PlatformLimits, SendLookup, Sent, Unit,
+};
 use crate::bus::Publisher;
 use crate::people::LOCAL;
 use crate::replies;
 use crate::types::message::{
-    Address, Body, Cause, ChannelName, ChatId, DedupKey, Hint, Inbound, Outbound, Place, Said,
-    Sender,
+    Address, Body, Cause, ChannelName, ChatId, ChatKind, DedupKey, Hint, Inbound, InboundContent,
+    Outbound, Sender,
 };
 
 /// Longer messages are shown in parts.
@@ -37,7 +39,7 @@ const BEHIND: Duration = Duration::from_secs(1);
 
 /// Output for a terminal.
 #[derive(Debug)]
-pub enum Show {
+pub enum TerminalOutput {
     /// The text so far.
     Draft(String),
     /// A message. The sender is notified once it is written.
@@ -45,7 +47,7 @@ pub enum Show {
 }
 
 /// A line that a person typed.
-struct Line {
+struct TypedLine {
     chat: ChatId,
     key: DedupKey,
     text: String,
@@ -54,11 +56,11 @@ struct Line {
 
 pub struct Terminal {
     name: ChannelName,
-    lines: mpsc::Sender<Line>,
+    lines: mpsc::Sender<TypedLine>,
     /// Locked by `listen` for as long as it runs.
-    typed: tokio::sync::Mutex<mpsc::Receiver<Line>>,
+    typed: tokio::sync::Mutex<mpsc::Receiver<TypedLine>>,
     /// A mutex, because terminals come and go while deliveries run. Locked only briefly.
-    attached: Mutex<HashMap<ChatId, Vec<mpsc::Sender<Show>>>>,
+    attached: Mutex<HashMap<ChatId, Vec<mpsc::Sender<TerminalOutput>>>>,
 }
 
 impl Terminal {
@@ -72,7 +74,7 @@ impl Terminal {
     }
 
     /// Attaches a terminal to a chat. It is detached when the receiver is dropped.
-    pub fn attach(&self, chat: &ChatId) -> mpsc::Receiver<Show> {
+    pub fn attach(&self, chat: &ChatId) -> mpsc::Receiver<TerminalOutput> {
         let (shows, shown) = mpsc::channel(BEHIND_MAX);
         let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
         attached.retain(|_, terminals| {
@@ -89,12 +91,12 @@ impl Terminal {
         getrandom::fill(&mut unique).expect("the kernel has random bytes");
         let key = DedupKey::from(format!("{}:{:032x}", self.name, u128::from_ne_bytes(unique)));
         let (kept, was_kept) = oneshot::channel();
-        let line = Line { chat: chat.clone(), key: key.clone(), text, kept };
+        let line = TypedLine { chat: chat.clone(), key: key.clone(), text, kept };
         self.lines.send(line).await.ok()?;
         was_kept.await.unwrap_or(false).then_some(key)
     }
 
-    fn terminals(&self, chat: &ChatId) -> Vec<mpsc::Sender<Show>> {
+    fn terminals(&self, chat: &ChatId) -> Vec<mpsc::Sender<TerminalOutput>> {
         let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
         attached.get(chat).cloned().unwrap_or_default()
     }
@@ -102,14 +104,14 @@ impl Terminal {
 
 #[async_trait]
 impl Channel for Terminal {
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> PlatformLimits {
+        PlatformLimits {
             text_max: TEXT_CHARS_MAX,
             unit: Unit::Chars,
             caption_max: TEXT_CHARS_MAX,
             caption_previews: false,
             typing_every: None,
-            doubt_pause: Duration::from_secs(1),
+            ambiguity_pause: Duration::from_secs(1),
             give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Hinted { every: Duration::from_millis(40) },
             markup: Markup::Terminal,
@@ -123,18 +125,18 @@ impl Channel for Terminal {
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         let mut typed = self.typed.lock().await;
         publisher.link_up("control socket".to_owned());
-        while let Some(Line { chat, key, text, kept }) = typed.recv().await {
+        while let Some(TypedLine { chat, key, text, kept }) = typed.recv().await {
             let from = Address { channel: self.name.clone(), chat, thread: None };
             let sender = Sender::person(LOCAL, "owner");
             let inbound = Inbound {
                 key,
                 at: Utc::now(),
                 from,
-                place: Place::Private,
+                place: ChatKind::Private,
                 within: Vec::new(),
                 cause: Cause::Person(sender),
                 id: None,
-                body: Said::text(text),
+                body: InboundContent::text(text),
             };
             let published = publisher.publish(inbound).await;
             kept.send(published.is_ok()).ok();
@@ -147,7 +149,7 @@ impl Channel for Terminal {
         let (mut shown, mut behind) = (false, false);
         for terminal in self.terminals(&message.to.chat) {
             let (tell, told) = oneshot::channel();
-            match terminal.try_send(Show::Message(text.clone(), tell)) {
+            match terminal.try_send(TerminalOutput::Message(text.clone(), tell)) {
                 Ok(()) => shown |= told.await.is_ok(),
                 Err(error) => behind |= matches!(error, TrySendError::Full(_)),
             }
@@ -167,15 +169,15 @@ impl Channel for Terminal {
             for terminal in self.terminals(&to.chat) {
                 // The other half is reserved for messages.
                 if terminal.capacity() > BEHIND_MAX / 2 {
-                    terminal.try_send(Show::Draft(text.clone())).ok();
+                    terminal.try_send(TerminalOutput::Draft(text.clone())).ok();
                 }
             }
         }
         Ok(())
     }
 
-    async fn find(&self, _: &Outbound, _: DateTime<Utc>) -> Result<Found, ChannelError> {
-        Ok(Found::Unknowable)
+    async fn find(&self, _: &Outbound, _: DateTime<Utc>) -> Result<SendLookup, ChannelError> {
+        Ok(SendLookup::Unknowable)
     }
 }
 

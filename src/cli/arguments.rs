@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use super::{cron, explain};
-use crate::tasks::heartbeat::Wish;
+use super::init::InitOptions;
+use super::service::ServiceCommand;
+use super::{cron, explain, usage, web};
+use crate::tasks::heartbeat::HeartbeatRequest;
 
 /// A small assistant that answers on your chat platforms and loses nothing.
 #[derive(Parser)]
@@ -28,6 +30,8 @@ pub(super) struct Cli {
 pub(super) enum CliCommand {
     /// Run the daemon in the foreground (the default)
     Run,
+    /// Let the running daemon read its config again
+    Reload,
     /// Chat with the bot in this terminal
     Chat {
         /// Send this message, print the answer and exit; `-` reads it from standard input
@@ -40,10 +44,34 @@ pub(super) enum CliCommand {
         #[arg(short, long)]
         verbose: bool,
     },
+    /// Set up a model, a chat platform, the owner and the service, each tested at once
+    Init(InitOptions),
+    /// Run as a service of systemd
+    #[command(subcommand)]
+    Service(ServiceCommand),
+    /// Back up the store and the workspace into one file, also while the daemon runs
+    Backup {
+        /// The file [default: peacrab-TIME.tar.gz in this folder]
+        file: Option<PathBuf>,
+    },
+    /// Restore a backup into the home. What was pending in it is listed, and not done
+    Restore {
+        file: PathBuf,
+        /// Move what is in the home into a folder beside it
+        #[arg(long)]
+        replace: bool,
+    },
     /// Check the config and show what would start
     Check,
-    /// Test everything that a start needs: the config, the home, the sandbox of the shell
-    Doctor,
+    /// Check everything that a running bot needs, and say what to do
+    Doctor {
+        /// Make the repairs that cannot do harm
+        #[arg(long)]
+        fix: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the state of the running daemon
     Status {
         /// As JSON
@@ -64,11 +92,13 @@ pub(super) enum CliCommand {
         /// The number of the action, as `actions` shows it
         id: u64,
     },
-    /// Show the tokens used, by provider
-    Usage {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+    /// Show the tokens used and what they cost
+    Usage(usage::Args),
+    /// Show or change budgets: `budget set guest 20000 month`, `budget reset guest`
+    Budget {
+        /// set WHOSE AMOUNT PER, or reset WHOSE; nothing shows the budgets
+        #[arg(value_name = "WORDS")]
+        words: Vec<String>,
     },
     /// List the skills, and what is missing for those that cannot be used
     Skills {
@@ -97,12 +127,27 @@ pub(super) enum CliCommand {
     Cron(cron::Cron),
     /// Show the heartbeat, turn it on or off, or run it now
     Heartbeat {
-        #[arg(value_enum, default_value_t = Wish::Show)]
-        wish: Wish,
+        #[arg(value_enum, default_value_t = HeartbeatRequest::Show)]
+        wish: HeartbeatRequest,
     },
+    /// Make a link to sign in on the page in the browser, or manage the sign-ins
+    Web(web::WebArguments),
     /// Manage who can talk to the bot
     #[command(subcommand)]
     Pair(Pair),
+    /// List the people that the bot knows, or change one: `people admin p5`
+    People {
+        /// p5, or guest, user, admin, block, unblock or remove and p5; nothing lists all
+        #[arg(value_name = "WORDS")]
+        words: Vec<String>,
+        /// List them as JSON
+        #[arg(long, conflicts_with = "words")]
+        json: bool,
+    },
+    /// Print the completions for a shell
+    Completions { shell: clap_complete::Shell },
+    /// Write the man pages into a folder
+    Man { folder: PathBuf },
 }
 
 #[derive(Subcommand)]

@@ -19,11 +19,13 @@ use tokio::net::UnixStream;
 
 use super::invocation::Invocation;
 use super::print;
-use crate::config::Environment;
+use crate::config::{self, Environment};
 use crate::control::listing::{self, Listing};
 use crate::control::{self, ControlRequest, ControlServer, MESSAGE_BYTES_MAX, Response, Status};
-use crate::conversation::actions::{self, Action, Sight};
-use crate::conversation::ledger;
+use crate::conversation::actions::{self, Action, ActionScope};
+use crate::conversation::ledger::breakdown::usage_words;
+use crate::people::People;
+use crate::provider::rehearsal;
 use crate::store;
 use crate::tasks::schedule;
 
@@ -44,6 +46,14 @@ const HELLO: &str = "Peacrab is running. Type a message, or /help. Ctrl-C stops 
 const DAEMON_GOES_ON: &str = "This conversation has ended, and Peacrab goes on. Ctrl-C exits; `peacrab chat` in another \
                               terminal starts a new one.";
 
+/// What stands before it where there is neither a model nor a platform.
+fn nothing_set_up(program: &str) -> String {
+    format!(
+        "Nothing is set up yet, so rehearsal answers by fixed rules. To set up a model and a chat platform, end this and run:\n\
+         {program} init"
+    )
+}
+
 pub(super) struct ChatOptions<'a> {
     /// Say this and leave, else talk.
     pub(super) message: Option<String>,
@@ -57,7 +67,7 @@ pub(super) struct ChatOptions<'a> {
 
 /// How a conversation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum ChatEnd {
     /// All is answered, or the person left the conversation.
     Conversation,
     /// The person interrupted while nothing was being worked on.
@@ -83,7 +93,7 @@ pub(super) fn message_to_say(option: Option<String>) -> anyhow::Result<Option<St
 pub(super) async fn actions(home: &Path, limit: usize) -> anyhow::Result<Vec<Action>> {
     if connect(home).await?.is_none() {
         let limit = limit.clamp(1, control::ACTIONS_MAX);
-        let list = |store: &_| actions::list(store, &Sight::ALL, None, limit);
+        let list = |store: &_| actions::list(store, &ActionScope::ALL, None, limit);
         return Ok(store::peek(home, list)?.unwrap_or_default());
     }
     match ask(home, &ControlRequest::Actions { limit }).await? {
@@ -129,7 +139,7 @@ async fn ask_over(
 pub(super) async fn usage(home: &Path, zone: Tz) -> anyhow::Result<String> {
     if connect(home).await?.is_none() {
         let midnight = schedule::midnight(Utc::now(), zone);
-        let read = |store: &_| ledger::usage_words(store, midnight);
+        let read = |store: &_| usage_words(store, midnight, zone);
         return store::peek(home, read)?.context(NOTHING_RAN);
     }
     match ask(home, &ControlRequest::Usage).await? {
@@ -141,7 +151,8 @@ pub(super) async fn usage(home: &Path, zone: Tz) -> anyhow::Result<String> {
 /// Returns a listing: of the running daemon, or where none runs, from the store.
 pub(super) async fn listing(home: &Path, what: Listing, zone: Tz) -> anyhow::Result<Value> {
     if connect(home).await?.is_none() {
-        let read = |store: &_| listing::read(store, what, zone);
+        let nobody = People::default();
+        let read = |store: &_| listing::read(store, &nobody, what, zone);
         return store::peek(home, read)?.context(NOTHING_RAN);
     }
     match ask(home, &ControlRequest::Listing { what }).await? {
@@ -170,35 +181,42 @@ pub(super) async fn through_socket(options: &ChatOptions<'_>) -> anyhow::Result<
 pub(super) async fn through_memory(
     server: Arc<ControlServer>,
     options: &ChatOptions<'_>,
-) -> anyhow::Result<Left> {
+) -> anyhow::Result<ChatEnd> {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     tokio::select! {
         talked = talking::talk(ours, options) => talked,
-        served = control::serve(&server, theirs) => Ok(served.map(|()| Left::Conversation)?),
+        served = control::serve(&server, theirs) => Ok(served.map(|()| ChatEnd::Conversation)?),
     }
 }
 
 /// The daemon's own terminal: ends when somebody wants the daemon to end, by Ctrl-C while nothing
 /// is being worked on. Never ends because there is nobody there.
 pub(super) async fn own_terminal(server: Arc<ControlServer>, on: &Invocation) {
-    // In the background of a shell, reading from its terminal would stop the whole daemon.
-    let foreground = rustix::termios::tcgetpgrp(stdin()) == Ok(rustix::process::getpgrp());
-    let talks = foreground && stdin().is_terminal() && stdout().is_terminal();
-    if !talks {
+    if !has_own_terminal() {
         tracing::info!("There is no terminal to chat in. Use `peacrab chat`");
         tokio::signal::ctrl_c().await.ok();
         return;
+    }
+    if server.turns.models.default.name() == rehearsal::NAME && server.links.len() == 1 {
+        print::line(&nothing_set_up(&config::program(&on.home, &on.environment)));
     }
     print::line(HELLO);
     let (session, home, environment) = ("main".to_owned(), on.home.clone(), &on.environment);
     let options =
         ChatOptions { message: None, session, events: false, failed: "", home, environment };
     match through_memory(server, &options).await {
-        Ok(Left::Interrupted) => return,
-        Ok(Left::Conversation) => print::line(DAEMON_GOES_ON),
+        Ok(ChatEnd::Interrupted) => return,
+        Ok(ChatEnd::Conversation) => print::line(DAEMON_GOES_ON),
         Err(error) => tracing::warn!(error = format!("{error:#}"), "Lost the terminal"),
     }
     tokio::signal::ctrl_c().await.ok();
+}
+
+/// Returns true if somebody may sit at the terminal in which this process runs.
+pub(super) fn has_own_terminal() -> bool {
+    // In the background of a shell, reading from its terminal would stop the whole daemon.
+    let foreground = rustix::termios::tcgetpgrp(stdin()) == Ok(rustix::process::getpgrp());
+    foreground && stdin().is_terminal() && stdout().is_terminal()
 }
 
 /// Whether a daemon runs there.

@@ -12,9 +12,9 @@ use crate::control::ControlRequest;
 use crate::control::listing::Listing;
 use crate::people;
 use crate::store;
-use crate::tasks::schedule::{self, Asker, Kind, Missed, Wanted, Whose};
+use crate::tasks::schedule::{self, JobRequest, JobRequestKind, JobRequester, JobScope, Missed};
 use crate::types::job_verb::JobVerb;
-use crate::types::message::{Address, Place, Sender};
+use crate::types::message::{Address, ChatKind, Sender};
 
 #[derive(Subcommand)]
 pub(super) enum Cron {
@@ -119,10 +119,10 @@ pub(super) struct How {
 }
 
 impl How {
-    fn kind(&self) -> Option<Kind> {
+    fn kind(&self) -> Option<JobRequestKind> {
         match self {
-            Self { message: true, .. } => Some(Kind::Message),
-            Self { command: true, .. } => Some(Kind::Command),
+            Self { message: true, .. } => Some(JobRequestKind::Message),
+            Self { command: true, .. } => Some(JobRequestKind::Command),
             _ => None,
         }
     }
@@ -171,30 +171,30 @@ impl When {
 }
 
 impl Cron {
-    fn wanted(self) -> (Wanted, Option<Address>) {
+    fn wanted(self) -> (JobRequest, Option<Address>) {
         match self {
-            Self::List { .. } => (Wanted::new(JobVerb::List), None),
+            Self::List { .. } => (JobRequest::new(JobVerb::List), None),
             Self::OneJob(OneJob { verb, id }) => {
-                (Wanted { id: Some(id), ..Wanted::new(verb) }, None)
+                (JobRequest { id: Some(id), ..JobRequest::new(verb) }, None)
             }
             Self::Edit { id, when, text, how } => {
                 let (words, missed, kind) = (when.words(), when.missed, how.kind());
                 let (text, check) = (text.unwrap_or_default(), how.check);
-                let edit = Wanted::new(JobVerb::Edit);
-                (Wanted { id: Some(id), when: words, text, kind, missed, check, ..edit }, None)
+                let edit = JobRequest::new(JobVerb::Edit);
+                (JobRequest { id: Some(id), when: words, text, kind, missed, check, ..edit }, None)
             }
             Self::Add(Add { when, to, how, text }) => {
                 let (words, missed, kind) = (when.words(), when.missed, how.kind());
                 let (kind, check) = (Some(kind.unwrap_or_default()), how.check);
-                let add = Wanted::new(JobVerb::Add);
-                (Wanted { when: words, text, kind, missed, check, ..add }, to)
+                let add = JobRequest::new(JobVerb::Add);
+                (JobRequest { when: words, text, kind, missed, check, ..add }, to)
             }
         }
     }
 }
 
 /// Carries a command out.
-pub(super) async fn obey(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
+pub(super) async fn handle(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
     let (home, zone) = (&on.home, on.owners_zone());
     if matches!(cron, Cron::List { json: true }) {
         let jobs = chat::listing(home, Listing::Jobs, zone).await?;
@@ -203,16 +203,16 @@ pub(super) async fn obey(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
     }
     let (wanted, to) = cron.wanted();
     if wanted.action.only_reads() && !chat::is_running(home).await? {
-        let asker = Asker {
+        let asker = JobRequester {
             to: Address { channel: "".into(), chat: "".into(), thread: None },
             known_on: "".into(),
-            place: Place::Private,
+            place: ChatKind::Private,
             sender: Sender::person(people::LOCAL, people::LOCAL),
             tainted: false,
         };
         let now = Utc::now();
         let order = wanted.read(asker, now, zone).map_err(anyhow::Error::msg)?;
-        let look = |store: &_| schedule::obey(store, &Whose::All, order, now, zone);
+        let look = |store: &_| schedule::handle(store, &JobScope::All, order, now, zone);
         let found = store::peek(home, look)?.context(chat::NOTHING_RAN)?;
         print::line(&found.map_err(anyhow::Error::msg)?);
         return Ok(());

@@ -3,20 +3,20 @@
 use anyhow::Context as _;
 use clap::Args;
 
-use crate::conversation::asks::Asking;
+use crate::conversation::asks::ApprovalSettings;
 use crate::people::Role;
-use crate::tools::{Reach, ToolSet};
-use crate::trust::permission::{Asked, Decision, Why, decide};
+use crate::tools::ToolSet;
+use crate::trust::permission::{Decision, PermissionReason, PermissionRequest, decide};
+use crate::trust::table::Act;
 use crate::trust::taint::Taint;
-use crate::types::message::Address;
+use crate::types::message::{Address, ChatKind};
 
 #[derive(Args)]
 pub(super) struct Explain {
     /// The name of the tool (tools of MCP servers are known only to the running daemon)
     tool: String,
-    /// The arguments of the call, as JSON
-    #[arg(default_value = "{}")]
-    arguments: String,
+    /// The arguments of the call, as JSON; without them, they are not checked
+    arguments: Option<String>,
     /// The role of the person: guest, user, admin or owner
     #[arg(long, default_value = "owner", value_parser = role)]
     role: Role,
@@ -26,6 +26,9 @@ pub(super) struct Explain {
     /// In a conversation that has read untrusted content
     #[arg(long)]
     foreign: bool,
+    /// In a run of a job or of the heartbeat, where nobody can be asked
+    #[arg(long)]
+    unattended: bool,
     /// The chat of the call, as CHANNEL:CHAT[:THREAD]
     #[arg(long, default_value = "terminal:main", value_name = "ADDRESS")]
     at: Address,
@@ -39,21 +42,26 @@ fn role(word: &str) -> Result<Role, String> {
 
 impl Explain {
     /// The decision and its reason, in a sentence.
-    pub(super) fn words(&self, tools: &ToolSet, asking: &Asking) -> anyhow::Result<String> {
-        serde_json::from_str::<serde_json::Value>(&self.arguments)
+    pub(super) fn words(
+        &self,
+        tools: &ToolSet,
+        asking: &ApprovalSettings,
+    ) -> anyhow::Result<String> {
+        let arguments = self.arguments.as_deref().unwrap_or("{}");
+        serde_json::from_str::<serde_json::Value>(arguments)
             .context("the arguments are not JSON")?;
         let (tool_behind, terms) =
             tools.authorise(&self.tool, Role::Owner).map_err(anyhow::Error::msg)?;
         let taint = Taint::Tool("read_file".to_owned());
-        let reach = tool_behind.reach(&self.arguments, &self.at);
-        let reaches = match &reach {
-            Reach::Here => "acts only in this conversation",
-            Reach::Outside => "acts outside this conversation",
-            Reach::Rules => "changes instructions or skills",
-            Reach::Memory => "changes the memory",
-            Reach::Url(_) => "opens a web address",
-        };
-        let asked = Asked {
+        if self.arguments.is_some()
+            && let Err(why) = tool_behind.check(arguments)
+        {
+            return Ok(format!("deny: {} cannot begin: {why}", self.tool));
+        }
+        let place = if self.group { ChatKind::Group } else { ChatKind::Private };
+        let reach = tool_behind.reach(arguments, &self.at).within(place);
+        let act = Act::of(&reach, false);
+        let asked = PermissionRequest {
             tool: &self.tool,
             terms,
             reach,
@@ -61,13 +69,14 @@ impl Explain {
             own_role: self.role,
             taint: self.foreign.then_some(&taint),
             knows_url: false,
+            is_attended: !self.unattended,
         };
         let tool = &self.tool;
-        let decision = match (decide(&asked, asking), tool_behind.stands_for(&self.arguments)) {
+        let decision = match (decide(&asked, asking), tool_behind.stands_for(arguments)) {
             (Decision::Allow, Some(other)) => {
                 let (_, terms) = tools.authorise(other, Role::Owner).map_err(anyhow::Error::msg)?;
-                let of = |why| Why::StandsFor(other, Box::new(why));
-                match decide(&Asked { tool: other, terms, ..asked }, asking) {
+                let of = |why| PermissionReason::StandsFor(other, Box::new(why));
+                match decide(&PermissionRequest { tool: other, terms, ..asked }, asking) {
                     Decision::Allow => Decision::Allow,
                     Decision::Ask(why) => Decision::Ask(of(why)),
                     Decision::Deny(why) => Decision::Deny(of(why)),
@@ -76,7 +85,7 @@ impl Explain {
             (decision, _) => decision,
         };
         Ok(match decision {
-            Decision::Allow => format!("allow: {tool} {reaches}, and no rule restricts it."),
+            Decision::Allow => format!("allow: {tool} {act}, and no rule restricts it."),
             Decision::Ask(why) => {
                 format!("ask: {tool} needs approval first, because {why}.")
             }

@@ -9,7 +9,7 @@ use super::chat;
 use crate::config::{self, Config, ConfigErrors, Environment};
 use crate::control::{ControlRequest, Response};
 use crate::daemon::logging;
-use crate::daemon::{self, Daemon, Plan};
+use crate::daemon::{self, Daemon, DaemonParts};
 use crate::secret::Redactor;
 use crate::workspace::Workspace;
 use crate::workspace::skills::SkillEnvironment;
@@ -45,8 +45,17 @@ impl Invocation {
         Ok(config)
     }
 
-    pub(super) fn plan(&self, config: Config) -> anyhow::Result<Plan> {
-        Plan::new(&self.home, config, &self.environment)
+    /// Loads the config of a daemon that runs; its secrets stay out of the log from now on.
+    pub(super) fn load_again(&self) -> anyhow::Result<Config> {
+        let config = self.load()?;
+        logging::redact_also(Redactor::new(config.secrets()));
+        let warnings = warnings(&config, &self.home);
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        Ok(config)
+    }
+
+    pub(super) fn plan(&self, config: Config) -> anyhow::Result<DaemonParts> {
+        DaemonParts::new(&self.home, config, &self.environment)
     }
 
     /// Asks the daemon. Where none runs, this process opens the home for the request; it holds the home's lock meanwhile,

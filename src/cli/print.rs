@@ -8,7 +8,7 @@ use chrono::Utc;
 use crate::bus::outbox::FailingDeliveries;
 use crate::control::{ChannelStatus, Status};
 use crate::replies;
-use crate::types::event::Happening;
+use crate::types::event::EventKind;
 
 pub(super) fn line(text: &str) {
     let mut out = io::stdout().lock();
@@ -67,7 +67,7 @@ pub(super) fn status(status: &Status) -> String {
 }
 
 /// What happens inside, on a line; none for what is shown anyway.
-pub(super) fn event(what: &Happening) -> Option<String> {
+pub(super) fn event(what: &EventKind) -> Option<String> {
     /// Of a tool's input and output.
     const SHOWN_CHARS_MAX: usize = 200;
     let short = |text: &str| {
@@ -76,34 +76,34 @@ pub(super) fn event(what: &Happening) -> Option<String> {
         if shown.len() < line.len() { shown + "…" } else { shown }
     };
     let words = match what {
-        Happening::Text { .. } => return None,
-        Happening::TurnStart { attempt } => format!("turn begins, attempt {attempt}"),
-        Happening::StepStart { step } => format!("step {}", step + 1),
-        Happening::ThinkingStart => "thinking begins".to_owned(),
-        Happening::Thinking { text } => format!("| {}", short(text)),
-        Happening::ThinkingEnd => "thinking ends".to_owned(),
-        Happening::ToolStart { action, tool, arguments } => {
+        EventKind::Text { .. } => return None,
+        EventKind::TurnStart { attempt } => format!("turn begins, attempt {attempt}"),
+        EventKind::StepStart { step } => format!("step {}", step + 1),
+        EventKind::ThinkingStart => "thinking begins".to_owned(),
+        EventKind::Thinking { text } => format!("| {}", short(text)),
+        EventKind::ThinkingEnd => "thinking ends".to_owned(),
+        EventKind::ToolStart { action, tool, arguments } => {
             format!("{tool} {} (action {action})", short(arguments))
         }
-        Happening::ToolEnd { action, tool, result, failed, ms } => {
+        EventKind::ToolEnd { action, tool, result, failed, ms } => {
             let how = if *failed { "failed" } else { "is done" };
             format!("{tool} {how} in {ms} ms (action {action}): {}", short(result))
         }
-        Happening::MemoryUpdated { path } => format!("memory updated: {path}"),
-        Happening::NoToolCall { reminder } => format!("no tool call, reminder {reminder}"),
-        Happening::Steered { messages } => format!("{messages} new messages join the turn"),
-        Happening::Compacted { turns } => format!("{turns} turns compacted into a summary"),
-        Happening::Error { text } => format!("error: {}", short(text)),
-        Happening::TurnEnd { silent: true } => "turn ends, silent".to_owned(),
-        Happening::TurnEnd { silent: false } => "turn ends".to_owned(),
-        Happening::Delivered { delivery, .. } => format!("message {} delivered", delivery.0),
-        Happening::DeliveryLate { delivery, reason } => {
+        EventKind::MemoryUpdated { path } => format!("memory updated: {path}"),
+        EventKind::NoToolCall { reminder } => format!("no tool call, reminder {reminder}"),
+        EventKind::Steered { messages } => format!("{messages} new messages join the turn"),
+        EventKind::Compacted { turns } => format!("{turns} turns compacted into a summary"),
+        EventKind::Error { text } => format!("error: {}", short(text)),
+        EventKind::TurnEnd { silent: true } => "turn ends, silent".to_owned(),
+        EventKind::TurnEnd { silent: false } => "turn ends".to_owned(),
+        EventKind::Delivered { delivery, .. } => format!("message {} delivered", delivery.0),
+        EventKind::DeliveryLate { delivery, reason } => {
             format!("message {} is late: {}", delivery.0, short(reason))
         }
-        Happening::DeliveryFailed { delivery, reason } => {
+        EventKind::DeliveryFailed { delivery, reason } => {
             format!("message {} was given up: {}", delivery.0, short(reason))
         }
-        Happening::Missed { events } => {
+        EventKind::Missed { events } => {
             format!("{events} events skipped, because they came too fast")
         }
     };

@@ -7,16 +7,16 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 
 use super::{chat, print};
-use crate::control::send::{Parcel, SendOutcome, TEXT_BYTES_MAX};
+use crate::control::send::{SendOutcome, SendRequest, TEXT_BYTES_MAX};
 use crate::control::{ControlRequest, Response};
 
 /// What is to be sent: a text that is given, or else without files what is read.
-pub(super) fn parcel(
+pub(super) fn request(
     to: String,
     files: Vec<PathBuf>,
     text: Option<String>,
     markdown: bool,
-) -> anyhow::Result<Parcel> {
+) -> anyhow::Result<SendRequest> {
     let text = match text {
         Some(text) if text != "-" => text,
         None if !files.is_empty() => String::new(),
@@ -38,18 +38,18 @@ pub(super) fn parcel(
         std::path::absolute(&file).with_context(|| format!("cannot find {}", file.display()))
     };
     let files = files.into_iter().map(absolute).collect::<Result<_, _>>()?;
-    Ok(Parcel { to, text, files, markdown })
+    Ok(SendRequest { to, text, files, markdown })
 }
 
 /// What the daemon says of it; none if none runs.
 pub(super) async fn through_socket(
     home: &Path,
-    parcel: &Parcel,
+    request: &SendRequest,
 ) -> anyhow::Result<Option<SendOutcome>> {
     if !chat::is_running(home).await? {
         return Ok(None);
     }
-    match chat::ask(home, &ControlRequest::Send(parcel.clone())).await? {
+    match chat::ask(home, &ControlRequest::Send(request.clone())).await? {
         Response::Sent(sent) => Ok(Some(sent)),
         _ => bail!("the daemon gave an answer of another kind"),
     }

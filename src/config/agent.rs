@@ -6,13 +6,16 @@ use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::conversation::asks::{Approvals, Asking, OnForeign};
+use crate::bus::rates::RateLimits;
+use crate::conversation::asks::{ApprovalSettings, Approvals, OnUntrusted};
+use crate::conversation::budgets::Budgets;
 use crate::people::Role;
 use crate::tasks::heartbeat;
 use crate::tasks::schedule;
 use crate::types::session::{Finish, QueueMode};
 
-use super::reading::Source;
+use super::limits::LimitsSection;
+use super::reading::ConfigSource;
 use super::values::{At, LengthOrOff, Text, Within, Zone};
 
 /// A week; the conversation waits meanwhile.
@@ -35,6 +38,11 @@ pub(super) struct AgentSection {
     /// The provider that summarizes older messages when a conversation fills the context window. A
     /// cheaper model is enough. It need not be in `providers`. Default: the provider that answers.
     summary_provider: Option<At<String>>,
+    /// The provider for runs of jobs, by name. A cheaper model is often enough. It need not be in
+    /// `providers`, which step in if it fails. Default: the provider that answers.
+    job_provider: Option<At<String>>,
+    /// The same for subagents. Default: the provider that answers in the conversation.
+    subagent_provider: Option<At<String>>,
     /// Model calls in one turn, each with its tool calls.
     steps_max: Within<1, 100, 10>,
     /// Model calls of a subagent, which works on a task that the model has delegated.
@@ -80,8 +88,10 @@ pub(super) struct AskingSection {
     /// Roles whose calls need approval unless they only read, such as ["user"]: guest, user, admin,
     /// owner. Default: none.
     approve_roles: Vec<Role>,
-    /// Minutes to wait for an approval. A call without an answer is refused.
-    approval_minutes: Within<1, MINUTES_MOST, 5>,
+    /// Minutes to wait for an approval in a private chat. A call without an answer is refused.
+    approval_minutes: Within<1, MINUTES_MOST, 720>,
+    /// The same in a group.
+    group_approval_minutes: Within<1, MINUTES_MOST, 5>,
     /// Minutes to wait for the answer to a question of the model. Then it continues without the
     /// answer. The conversation waits meanwhile.
     question_minutes: Within<1, MINUTES_MOST, 60>,
@@ -90,7 +100,7 @@ pub(super) struct AskingSection {
     /// outside the conversation: commands, messages to other chats, changes of instructions, skills
     /// and memory, jobs, and addresses that nobody wrote. ask (they need approval) | deny (they are
     /// refused) | allow (they run).
-    foreign: OnForeign,
+    foreign: OnUntrusted,
 }
 
 /// The `[agent]` section.
@@ -100,6 +110,9 @@ pub struct AgentConfig {
     pub providers: Vec<String>,
     /// Who sums conversations up that have become long; none leaves it to who answers. It exists.
     pub summary_provider: Option<String>,
+    /// Who answers in runs of jobs and in subagents; they exist.
+    pub job_provider: Option<String>,
+    pub subagent_provider: Option<String>,
     /// Completions of one turn.
     pub steps_max: usize,
     /// Completions of one subagent.
@@ -117,20 +130,26 @@ pub struct AgentConfig {
     /// What ends a turn of a conversation.
     pub finish: Finish,
     /// The `[asking]` section.
-    pub asking: Asking,
+    pub asking: ApprovalSettings,
     /// The `[heartbeat]` section.
     pub heartbeat: heartbeat::Config,
+    /// The `[budgets.NAME]` sections.
+    pub budgets: Budgets,
+    /// The `[limits]` section.
+    pub limits: RateLimits,
 }
 
 impl AgentSection {
     /// Its providers must be among `names`, and are all of these by default.
-    pub(super) fn config(&self, source: &Source<'_>, names: &[&str]) -> AgentConfig {
+    pub(super) fn config(&self, source: &ConfigSource<'_>, names: &[&str]) -> AgentConfig {
         let order = self.providers.as_ref().map(|it| source.order(it, "provider", names));
         let all = || names.iter().map(|&name| name.to_owned()).collect();
         let one = |name| source.one(name, "provider", names);
         AgentConfig {
             providers: order.unwrap_or_else(all),
-            summary_provider: self.summary_provider.as_ref().and_then(one),
+            summary_provider: self.summary_provider.as_ref().and_then(&one),
+            job_provider: self.job_provider.as_ref().and_then(&one),
+            subagent_provider: self.subagent_provider.as_ref().and_then(&one),
             ..self.limits()
         }
     }
@@ -140,6 +159,8 @@ impl AgentSection {
         AgentConfig {
             providers: Vec::new(),
             summary_provider: None,
+            job_provider: None,
+            subagent_provider: None,
             steps_max: self.steps_max.count(),
             subagent_steps_max: self.subagent_steps_max.count(),
             turns_max: self.turns_max.count(),
@@ -148,17 +169,20 @@ impl AgentSection {
             queue: self.queue,
             timezone: self.timezone.as_ref().map(|zone| zone.0.0),
             finish: self.finish,
-            asking: Asking::default(),
+            asking: ApprovalSettings::default(),
             heartbeat: heartbeat::Config::default(),
+            budgets: Budgets::default(),
+            limits: LimitsSection::default().limits(),
         }
     }
 }
 
-impl From<AskingSection> for Asking {
+impl From<AskingSection> for ApprovalSettings {
     fn from(section: AskingSection) -> Self {
         Self {
             approvals: Approvals { tools: section.approve_tools, roles: section.approve_roles },
             approval_time: section.approval_minutes.minutes(),
+            group_approval_time: section.group_approval_minutes.minutes(),
             question_time: section.question_minutes.minutes(),
             foreign: section.foreign,
         }

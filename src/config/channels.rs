@@ -10,18 +10,19 @@ use crate::channels::config::{
     DISCORD_URL, DiscordConfig, DiscordThreads, SLACK_URL, SlackConfig, SlackThreads, TELEGRAM_URL,
     TelegramConfig,
 };
-use crate::channels::{self, Kind};
+use crate::channels::{self, ChannelKind};
 use crate::people::{Access, Groups};
 use crate::secret::Secret;
 use crate::types::message::ChannelName;
 
 use super::deserializer::word;
-use super::fault::Place;
+use super::fault::FaultPlace;
 use super::hints::none_of;
+use super::ids::{DISCORD_IDS, Ids, SLACK_IDS, TELEGRAM_IDS, chats, people};
 use super::keys::Limited;
-use super::reading::{Section, Source};
+use super::reading::{ConfigSource, Section};
 use super::values::{At, Flag, Id, Text, Url};
-use crate::config::secrets::{self, Written};
+use crate::config::secrets::{self, UnresolvedSecret};
 
 /// The name of the daemon's own terminal, which is always there.
 pub const TERMINAL: &str = "terminal";
@@ -35,11 +36,11 @@ pub const TERMINAL: &str = "terminal";
 #[schemars(extend("required" = ["type", "token"], "limited" = LIMITED))]
 pub(super) struct ChannelSection {
     /// telegram | discord | slack | terminal (it has no other keys).
-    r#type: Option<Text<Platform>>,
+    r#type: Option<Text<PlatformSection>>,
     /// A secret: the bot's token. On Telegram it is from @BotFather; on Slack it begins with xoxb-.
-    token: Option<At<Written>>,
+    token: Option<At<UnresolvedSecret>>,
     /// A secret: the token of the Slack app, with the scope connections:write. It begins with xapp-.
-    app_token: Option<At<Written>>,
+    app_token: Option<At<UnresolvedSecret>>,
     /// Another address of the platform: your own Bot API server, or a proxy. http:// is allowed for
     /// this machine only. Default: https://api.telegram.org, https://discord.com or
     /// https://slack.com/api, by type.
@@ -85,29 +86,29 @@ const LIMITED: Limited = &[
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Platform {
+enum PlatformSection {
     Telegram,
     Discord,
     Slack,
     Terminal,
-    /// In a later version.
+    /// It has a section of its own, `[gateway]`.
     Web,
 }
 
 /// The platforms by their words, each with true if this build has it.
-const PLATFORMS: [(&str, Platform, bool); 5] = [
-    ("telegram", Platform::Telegram, cfg!(feature = "telegram")),
-    ("discord", Platform::Discord, cfg!(feature = "discord")),
-    ("slack", Platform::Slack, cfg!(feature = "slack")),
-    ("terminal", Platform::Terminal, true),
-    ("web", Platform::Web, false),
+const PLATFORMS: [(&str, PlatformSection, bool); 5] = [
+    ("telegram", PlatformSection::Telegram, cfg!(feature = "telegram")),
+    ("discord", PlatformSection::Discord, cfg!(feature = "discord")),
+    ("slack", PlatformSection::Slack, cfg!(feature = "slack")),
+    ("terminal", PlatformSection::Terminal, true),
+    ("web", PlatformSection::Web, false),
 ];
 
 fn offered() -> Vec<&'static str> {
     PLATFORMS.iter().filter(|(.., is_built)| *is_built).map(|(word, ..)| *word).collect()
 }
 
-impl FromStr for Platform {
+impl FromStr for PlatformSection {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
@@ -117,16 +118,16 @@ impl FromStr for Platform {
 }
 
 /// The tokens of the channels so far, with their titles.
-type Tokens = Vec<(Secret, String)>;
+type ChannelTokens = Vec<(Secret, String)>;
 
 /// All `[channels.NAME]` without faults, and how many sections there are.
 pub(super) fn channels(
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     sections: BTreeMap<String, ChannelSection>,
 ) -> (BTreeMap<ChannelName, channels::Config>, usize) {
     let sections = source.named("channels", sections);
     let count = sections.len();
-    let mut tokens = Tokens::new();
+    let mut tokens = ChannelTokens::new();
     let configs = sections.into_iter().filter_map(|(name, place, section)| {
         let config = section.config(&name, &place, &mut tokens)?;
         Some((name.as_str().into(), config))
@@ -139,14 +140,14 @@ impl ChannelSection {
         self,
         name: &str,
         place: &Section<'_, '_>,
-        tokens: &mut Tokens,
+        tokens: &mut ChannelTokens,
     ) -> Option<channels::Config> {
         let wanted = format!("one of {}", offered().join(", "));
         let platform = place.require(self.r#type.as_ref(), "type", &wanted)?.0;
         let known = PLATFORMS.iter().find(|(_, known, _)| *known == platform);
         let (word, _, is_built) = known.copied()?;
-        if platform == Platform::Web {
-            place.fault(format!("this version does not support {word} channels yet"));
+        if platform == PlatformSection::Web {
+            place.fault("the page in the browser is no channel section: write [gateway]");
             return None;
         }
         if !is_built {
@@ -155,21 +156,25 @@ impl ChannelSection {
             ));
             return None;
         }
-        if name == TERMINAL && platform != Platform::Terminal {
+        if name == TERMINAL && platform != PlatformSection::Terminal {
             let own = "is the daemon's own terminal; choose another name";
             place.fault(format!("`{TERMINAL}` {own}"));
             return None;
         }
         place.allow_only(LIMITED, word, &format!("a channel of type {word}"));
         match platform {
-            Platform::Terminal | Platform::Web => Some(terminal()),
-            Platform::Discord => self.discord(place, tokens),
-            Platform::Slack => self.slack(place, tokens),
-            Platform::Telegram => self.telegram(place, tokens),
+            PlatformSection::Terminal | PlatformSection::Web => Some(terminal()),
+            PlatformSection::Discord => self.discord(place, tokens),
+            PlatformSection::Slack => self.slack(place, tokens),
+            PlatformSection::Telegram => self.telegram(place, tokens),
         }
     }
 
-    fn telegram(self, place: &Section<'_, '_>, tokens: &mut Tokens) -> Option<channels::Config> {
+    fn telegram(
+        self,
+        place: &Section<'_, '_>,
+        tokens: &mut ChannelTokens,
+    ) -> Option<channels::Config> {
         let token = token(place, self.token.as_ref(), "the bot's token, from @BotFather");
         take_token(
             place,
@@ -180,10 +185,14 @@ impl ChannelSection {
         let api_url = self.api_url(place, TELEGRAM_URL);
         let access = self.access(place.source, &TELEGRAM_IDS);
         let config = TelegramConfig { token: token?, api_url: api_url? };
-        Some(channels::Config { access, kind: Kind::Telegram(config) })
+        Some(channels::Config { access, kind: ChannelKind::Telegram(config) })
     }
 
-    fn discord(self, place: &Section<'_, '_>, tokens: &mut Tokens) -> Option<channels::Config> {
+    fn discord(
+        self,
+        place: &Section<'_, '_>,
+        tokens: &mut ChannelTokens,
+    ) -> Option<channels::Config> {
         let wanted = "the bot's token, from https://discord.com/developers/applications";
         let token = token(place, self.token.as_ref(), wanted);
         take_token(
@@ -197,10 +206,14 @@ impl ChannelSection {
         let access = self.access(place.source, &DISCORD_IDS);
         let threads = threads.unwrap_or_default();
         let config = DiscordConfig { token: token?, api_url: api_url?, threads };
-        Some(channels::Config { access, kind: Kind::Discord(config) })
+        Some(channels::Config { access, kind: ChannelKind::Discord(config) })
     }
 
-    fn slack(self, place: &Section<'_, '_>, tokens: &mut Tokens) -> Option<channels::Config> {
+    fn slack(
+        self,
+        place: &Section<'_, '_>,
+        tokens: &mut ChannelTokens,
+    ) -> Option<channels::Config> {
         let bot = self.token.as_ref();
         let bot_token = token(place, bot, "the bot's token, xoxb-…");
         let app = place.require(
@@ -229,7 +242,7 @@ impl ChannelSection {
             api_url: api_url?,
             threads: threads.unwrap_or_default(),
         };
-        Some(channels::Config { access, kind: Kind::Slack(config) })
+        Some(channels::Config { access, kind: ChannelKind::Slack(config) })
     }
 
     fn api_url(&self, place: &Section<'_, '_>, default: &str) -> Option<String> {
@@ -237,7 +250,7 @@ impl ChannelSection {
         place.or(given, "api_url", default.to_owned())
     }
 
-    fn access(self, source: &Source<'_>, ids: &Ids) -> Access {
+    fn access(self, source: &ConfigSource<'_>, ids: &Ids) -> Access {
         let list = |given, everyone, form| people(source, given, everyone, form);
         Access {
             owners: list(self.owners, None, &ids.person),
@@ -251,12 +264,21 @@ impl ChannelSection {
     }
 }
 
-fn token(place: &Section<'_, '_>, written: Option<&At<Written>>, wanted: &str) -> Option<Secret> {
+fn token(
+    place: &Section<'_, '_>,
+    written: Option<&At<UnresolvedSecret>>,
+    wanted: &str,
+) -> Option<Secret> {
     secrets::read(place.source, place.require(written, "token", wanted)?)
 }
 
 /// Notes a channel's token; two channels cannot share one, and `why` explains that.
-fn take_token(place: &Section<'_, '_>, token: Option<&Secret>, tokens: &mut Tokens, why: &str) {
+fn take_token(
+    place: &Section<'_, '_>,
+    token: Option<&Secret>,
+    tokens: &mut ChannelTokens,
+    why: &str,
+) {
     let Some(token) = token else { return };
     let title = place.title();
     match tokens.iter().find(|(other, _)| other == token) {
@@ -272,117 +294,7 @@ fn take_token(place: &Section<'_, '_>, token: Option<&Secret>, tokens: &mut Toke
 /// The daemon's own terminal; who sits at it needs no list.
 pub(super) fn terminal() -> channels::Config {
     let access = Access::local();
-    channels::Config { access, kind: Kind::Terminal }
-}
-
-/// How a platform writes its ids.
-struct Ids {
-    person: Form,
-    bot: Form,
-    /// What may be a key of `chats`.
-    chat: Form,
-}
-
-/// What an id looks like; `wanted` follows the name of what is wrong.
-struct Form {
-    fits: fn(&str) -> bool,
-    wanted: &'static str,
-}
-
-/// A positive number that is no greater is a topic's; any other is a group's that lost its minus.
-const TOPIC_MAX: i64 = i32::MAX as i64;
-
-const TELEGRAM_PERSON: Form = Form {
-    fits: is_number,
-    wanted: "must be a user id, which is a number, as \"12345678\" (/whoami shows it); a name can \
-             change its owner",
-};
-
-const TELEGRAM_IDS: Ids = Ids {
-    person: TELEGRAM_PERSON,
-    bot: TELEGRAM_PERSON,
-    chat: Form {
-        fits: |id| id.parse::<i64>().is_ok_and(|id| id <= TOPIC_MAX),
-        wanted: "must be a group's id, which is a negative number, as \"-1001234567890\", or a \
-                 forum topic's, as \"5\"",
-    },
-};
-
-const DISCORD_PERSON: Form = Form {
-    fits: is_number,
-    wanted: "must be a user id, which is a number, as \"80351110224678912\" (Developer Mode, Copy \
-             User ID); a name can change its owner",
-};
-
-const DISCORD_IDS: Ids = Ids {
-    person: DISCORD_PERSON,
-    bot: DISCORD_PERSON,
-    chat: Form {
-        fits: is_number,
-        wanted: "must be the id of a thread, a channel or a server, which is a number, as \
-                 \"81384788765712384\" (Developer Mode, Copy Channel ID or Copy Server ID)",
-    },
-};
-
-const SLACK_IDS: Ids = Ids {
-    person: Form {
-        fits: |id| is_slack_id(id, &['U', 'W']),
-        wanted: "must be a member id, which begins with U or W, as \"U012ABCDEF\" (in Slack: a \
-                 profile, ⋮, Copy member ID); a name can change its owner",
-    },
-    bot: Form {
-        fits: |id| is_slack_id(id, &['B', 'U', 'W']),
-        wanted: "must be a bot's id, which begins with B, U or W, as \"B012ABCDEF\"; a name can \
-                 change its owner",
-    },
-    chat: Form {
-        fits: |id| is_slack_id(id, &['C', 'D', 'G', 'T']),
-        wanted: "must be a channel's id, which begins with C, D or G, as \"C012ABCDEF\" (in Slack: \
-                 the channel's details, at the end), or a workspace's, which begins with T",
-    },
-};
-
-fn is_number(id: &str) -> bool {
-    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn is_slack_id(id: &str, begins: &[char]) -> bool {
-    id.len() > 1
-        && id.starts_with(begins)
-        && id.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
-}
-
-/// When the bot answers where, by id.
-fn chats(
-    source: &Source<'_>,
-    chats: BTreeMap<String, At<Groups>>,
-    form: &Form,
-) -> BTreeMap<String, Groups> {
-    let checked = chats.into_iter().map(|(id, groups)| {
-        if !(form.fits)(&id) {
-            source.refuse(&groups, form.wanted);
-        }
-        (id, groups.value)
-    });
-    checked.collect()
-}
-
-/// A platform's user ids, or `everyone`; as many as a config file holds (1 MiB, some 50,000).
-fn people(
-    source: &Source<'_>,
-    ids: Vec<At<Id>>,
-    everyone: Option<&str>,
-    form: &Form,
-) -> Vec<String> {
-    for entry in &ids {
-        let id = &*entry.value.0;
-        match (form.fits)(id) || Some(id) == everyone {
-            true => {}
-            false if id == "*" => source.refuse(entry, "cannot be \"*\": name them one by one"),
-            false => source.refuse(entry, form.wanted),
-        }
-    }
-    ids.into_iter().map(|entry| entry.value.0).collect()
+    channels::Config { access, kind: ChannelKind::Terminal }
 }
 
 const SLACK_BOT_TOKEN: &str = "SLACK_BOT_TOKEN";
@@ -391,8 +303,8 @@ const DISCORD_TOKEN: &str = "DISCORD_BOT_TOKEN";
 const TELEGRAM_TOKEN: &str = "TELEGRAM_BOT_TOKEN";
 
 /// The channels whose tokens are set; for a config that names none.
-pub(super) fn of_environment(source: &Source<'_>) -> Vec<(ChannelName, channels::Config)> {
-    type Read = fn(&Source<'_>) -> Option<Kind>;
+pub(super) fn of_environment(source: &ConfigSource<'_>) -> Vec<(ChannelName, channels::Config)> {
+    type Read = fn(&ConfigSource<'_>) -> Option<ChannelKind>;
     let platforms: [(&str, &str, bool, Read); 3] = [
         ("Discord", DISCORD_TOKEN, cfg!(feature = "discord"), discord),
         ("Slack", SLACK_BOT_TOKEN, cfg!(feature = "slack"), slack),
@@ -411,28 +323,28 @@ pub(super) fn of_environment(source: &Source<'_>) -> Vec<(ChannelName, channels:
     started.collect()
 }
 
-fn discord(source: &Source<'_>) -> Option<Kind> {
+fn discord(source: &ConfigSource<'_>) -> Option<ChannelKind> {
     source.env.raw(DISCORD_TOKEN)?;
     let token = secrets::of_variable(source, DISCORD_TOKEN)?;
     let threads = DiscordThreads::default();
-    Some(Kind::Discord(DiscordConfig { token, api_url: DISCORD_URL.into(), threads }))
+    Some(ChannelKind::Discord(DiscordConfig { token, api_url: DISCORD_URL.into(), threads }))
 }
 
-fn telegram(source: &Source<'_>) -> Option<Kind> {
+fn telegram(source: &ConfigSource<'_>) -> Option<ChannelKind> {
     source.env.raw(TELEGRAM_TOKEN)?;
     let token = secrets::of_variable(source, TELEGRAM_TOKEN)?;
-    Some(Kind::Telegram(TelegramConfig { token, api_url: TELEGRAM_URL.into() }))
+    Some(ChannelKind::Telegram(TelegramConfig { token, api_url: TELEGRAM_URL.into() }))
 }
 
 /// Slack needs two tokens.
-fn slack(source: &Source<'_>) -> Option<Kind> {
+fn slack(source: &ConfigSource<'_>) -> Option<ChannelKind> {
     let is_set = |variable| source.env.raw(variable).is_some();
     let (set, missing) = match (is_set(SLACK_BOT_TOKEN), is_set(SLACK_APP_TOKEN)) {
         (false, false) => return None,
         (true, true) => {
             let token = secrets::of_variable(source, SLACK_BOT_TOKEN);
             let app_token = secrets::of_variable(source, SLACK_APP_TOKEN);
-            return Some(Kind::Slack(SlackConfig {
+            return Some(ChannelKind::Slack(SlackConfig {
                 token: token?,
                 app_token: app_token?,
                 api_url: SLACK_URL.to_owned(),
@@ -443,7 +355,7 @@ fn slack(source: &Source<'_>) -> Option<Kind> {
         (false, true) => (SLACK_APP_TOKEN, SLACK_BOT_TOKEN),
     };
     source.fault_in(
-        Place::Environment,
+        FaultPlace::Environment,
         format!("{set} is set and {missing} is not; Slack needs both (xoxb-… and xapp-…)"),
     );
     None

@@ -13,12 +13,12 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::hints::none_of;
-use super::reading::{Entry, Source, Step};
+use super::reading::{ConfigEntry, ConfigSource, KeyPathStep};
 use super::values::{AT, At};
 
 /// The whole file. Each entry that a section cannot hold is reported and left out; `None` if there are too many
 /// faults.
-pub(super) fn read<'a, T: Deserialize<'a>>(source: &Source<'a>) -> Option<T> {
+pub(super) fn read<'a, T: Deserialize<'a>>(source: &ConfigSource<'a>) -> Option<T> {
     loop {
         let refusal = match T::deserialize(Value { source, value: source.tree, at: 0 }) {
             Ok(read) => return Some(read),
@@ -27,8 +27,8 @@ pub(super) fn read<'a, T: Deserialize<'a>>(source: &Source<'a>) -> Option<T> {
         let at = refusal.at.unwrap_or_default();
         // All that stands at the top is a section.
         match &source.steps(at)[..] {
-            [] | [.., Step::Entry] => source.fault_of(at, refusal.words),
-            [above @ .., Step::Key(key)] if refusal.words.is_empty() || above.is_empty() => {
+            [] | [.., KeyPathStep::Entry] => source.fault_of(at, refusal.words),
+            [above @ .., KeyPathStep::Key(key)] if refusal.words.is_empty() || above.is_empty() => {
                 let path = source.path(at);
                 let words = format!("`{path}` must be a section, written [{path}]");
                 source.fault(key.span().start, words);
@@ -43,7 +43,7 @@ pub(super) fn read<'a, T: Deserialize<'a>>(source: &Source<'a>) -> Option<T> {
 
 /// One of an enum's words, for a key whose words depend on another key.
 pub(super) fn word<T: for<'de> Deserialize<'de>>(
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     value: &At<String>,
 ) -> Option<T> {
     let word: Result<T, Refusal> = T::deserialize(value.value.as_str().into_deserializer());
@@ -62,7 +62,7 @@ struct Refusal {
 /// A value of the file, to be deserialized.
 #[derive(Clone, Copy)]
 struct Value<'s, 'a> {
-    source: &'s Source<'a>,
+    source: &'s ConfigSource<'a>,
     value: &'a DeValue<'a>,
     at: usize,
 }
@@ -129,8 +129,10 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
                 }
             }
             DeValue::Boolean(flag) => visitor.visit_bool(*flag),
-            // No key takes these; their types are enough for a message.
-            DeValue::Float(_) => visitor.visit_f64(0.0),
+            DeValue::Float(number) => {
+                visitor.visit_f64(number.as_str().replace('_', "").parse().unwrap_or(f64::NAN))
+            }
+            // No key takes these; their type is enough for a message.
             DeValue::Datetime(_) => visitor.visit_unit(),
             DeValue::Array(entries) => {
                 visitor.visit_seq(List { source: self.source, entries: entries.iter() })
@@ -196,8 +198,8 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
 
 /// The entries of a table.
 struct Entries<'s, 'a> {
-    source: &'s Source<'a>,
-    entries: std::vec::IntoIter<Entry<'a>>,
+    source: &'s ConfigSource<'a>,
+    entries: std::vec::IntoIter<ConfigEntry<'a>>,
     value: Option<Value<'s, 'a>>,
 }
 
@@ -223,7 +225,7 @@ impl<'de> MapAccess<'de> for Entries<'_, 'de> {
 
 /// The entries of a list.
 struct List<'s, 'a> {
-    source: &'s Source<'a>,
+    source: &'s ConfigSource<'a>,
     entries: std::slice::Iter<'a, Spanned<DeValue<'a>>>,
 }
 

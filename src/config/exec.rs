@@ -1,4 +1,4 @@
-//! `[exec]`: the shell, and the cage in which its commands run.
+//! `[exec]`: the shell, and the sandbox in which its commands run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::people::Role;
 use crate::replies;
-use crate::sandbox::{self, Bounds, Cage, Enforced, Level};
-use crate::secret::Setting;
-use crate::tools::shell::Config;
+use crate::sandbox::{self, CommandLimits, Enforced, Sandbox, SandboxLevel};
+use crate::secret::VariableValue;
+use crate::tools::shell::{Config, NetworkRule};
+use crate::workspace::folders::BESIDE;
 
-use super::reading::Source;
+use super::reading::ConfigSource;
 use super::values::{AbsolutePath, At, Flag, Text, Within};
-use crate::config::secrets::{self, Written};
+use crate::config::secrets::{self, UnresolvedSecret};
 
 /// A call has to be over before the agent gives a tool up (two minutes).
 const SECONDS_MOST: u32 = 100;
@@ -29,22 +30,24 @@ const MB_MOST: u32 = 1_000_000;
 const MB: u64 = 1024 * 1024;
 
 /// The shell: commands of the model, in a sandbox that the kernel enforces. They see the workspace
-/// and the system's programs, and nothing else. `peacrab doctor` shows the protections of this
-/// kernel.
+/// or, for untrusted files, `downloads/`, the system's programs, and nothing else. `peacrab doctor`
+/// shows the protections of this kernel.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ExecSection {
     /// If false, there is no shell at all.
     enabled: Flag<true>,
-    /// The least role that can use it: user | admin | owner. In a private chat, the owner's
-    /// commands have the whole workspace; all others have its folder `shared`.
+    /// The least role that can use it: user | admin | owner. The commands of others than the owner,
+    /// and those in groups, have folders of their own.
     role: ShellRole,
     /// required (if the kernel cannot protect files, the network or dangerous calls, there is no
     /// shell) | best-effort (commands run with the protections that there are) | off (commands can
     /// do everything that the daemon can).
-    sandbox: Level,
-    /// If true, commands can use the network, including this machine's own services.
-    network: Flag<false>,
+    sandbox: SandboxLevel,
+    /// off | ask (a call can ask for it, and somebody is asked each time) | on (a call can ask for
+    /// it). A command with the network sees `downloads/` and not the workspace. It reaches this
+    /// machine's own services, too.
+    network: NetworkRule,
     /// Files and folders that commands can read besides the system, as absolute paths. None may
     /// hold the home, the config file, or a file with a key. Default: none.
     read: Vec<Text<AbsolutePath>>,
@@ -54,7 +57,7 @@ pub(super) struct ExecSection {
     /// Environment variables of commands. From the daemon they get only PATH, LANG and TZ. A value
     /// can be a secret, which every command can then read.
     #[schemars(extend("title" = "table of strings or secrets"))]
-    env: BTreeMap<String, At<Written>>,
+    env: BTreeMap<String, At<UnresolvedSecret>>,
     /// The maximum duration of a command, in seconds.
     timeout_seconds: Within<1, SECONDS_MOST, 60>,
     /// The maximum duration of a background command, in minutes.
@@ -87,10 +90,10 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 const INHERITED: [&str; 3] = ["PATH", "LANG", "TZ"];
 
 impl ExecSection {
-    pub(super) fn config(self, source: &Source<'_>) -> Config {
+    pub(super) fn config(self, source: &ConfigSource<'_>) -> Config {
         let bytes = |megabytes: u32| u64::from(megabytes) * MB;
         let (file, disk) = (bytes(self.file_mb.0), bytes(self.disk_mb.0));
-        let bounds = Bounds::new(bytes(self.memory_mb.0), file, disk, self.processes.0);
+        let bounds = CommandLimits::new(bytes(self.memory_mb.0), file, disk, self.processes.0);
         let paths =
             |paths: Vec<Text<AbsolutePath>>| paths.into_iter().map(|path| path.0.0).collect();
         let mut env = usual(source);
@@ -103,10 +106,11 @@ impl ExecSection {
                 ShellRole::Admin => Role::Admin,
                 ShellRole::Owner => Role::Owner,
             },
-            cage: Cage {
-                program: Cage::THIS_PROGRAM.into(),
+            network: self.network,
+            sandbox: Sandbox {
+                program: Sandbox::THIS_PROGRAM.into(),
                 level: self.sandbox,
-                network: self.network.0,
+                network: false,
                 read: paths(self.read),
                 write: paths(self.write),
                 env,
@@ -120,8 +124,8 @@ impl ExecSection {
 }
 
 /// The variables that commands get without being asked.
-fn usual(source: &Source<'_>) -> BTreeMap<String, Setting> {
-    let plain = |name: &str, text: &str| (name.to_owned(), Setting::Plain(text.to_owned()));
+fn usual(source: &ConfigSource<'_>) -> BTreeMap<String, VariableValue> {
+    let plain = |name: &str, text: &str| (name.to_owned(), VariableValue::Plain(text.to_owned()));
     let mut env = BTreeMap::from([plain("PATH", PATH), plain("LANG", "C.UTF-8")]);
     env.extend([plain("TERM", "dumb")]);
     let own = INHERITED.iter().filter_map(|name| Some(plain(name, source.env.text(name)?)));
@@ -129,7 +133,11 @@ fn usual(source: &Source<'_>) -> BTreeMap<String, Setting> {
     env
 }
 
-fn variable(source: &Source<'_>, name: String, value: &At<Written>) -> Option<(String, Setting)> {
+fn variable(
+    source: &ConfigSource<'_>,
+    name: String,
+    value: &At<UnresolvedSecret>,
+) -> Option<(String, VariableValue)> {
     if name.is_empty() || name.contains(['=', '\0']) {
         source.refuse(value, "is not a valid name of an environment variable");
         return None;
@@ -139,15 +147,17 @@ fn variable(source: &Source<'_>, name: String, value: &At<Written>) -> Option<(S
 }
 
 pub(super) fn warning(config: &Config) -> Option<String> {
-    let says = match config.cage.level {
+    let says = match config.sandbox.level {
         _ if !config.enabled => return None,
-        Level::Required => return None,
-        Level::BestEffort => {
+        SandboxLevel::Required => return None,
+        SandboxLevel::BestEffort => {
             "commands run with the protections that the kernel has, even if some are missing"
         }
-        Level::Off => "commands run without a sandbox, and can do everything that the daemon can",
+        SandboxLevel::Off => {
+            "commands run without a sandbox, and can do everything that the daemon can"
+        }
     };
-    Some(format!("[exec] sandbox = \"{}\": {says}", config.cage.level.as_str()))
+    Some(format!("[exec] sandbox = \"{}\": {says}", config.sandbox.level.as_str()))
 }
 
 /// Something that commands must not see, and would.
@@ -161,11 +171,12 @@ pub struct Exposure {
 
 /// Why commands may not run as the config is: they would see what they must not. `secrets` are files.
 pub(super) fn exposed(config: &Config, home: &Path, secrets: &[PathBuf]) -> Option<Exposure> {
-    if !config.enabled || config.cage.level == Level::Off {
+    if !config.enabled || config.sandbox.level == SandboxLevel::Off {
         return None;
     }
-    let workspace = home.join("workspace");
-    let found = sandbox::exposed(&config.cage, home, &workspace, secrets)?;
+    let mut folders = BESIDE.into_iter().chain(["workspace"]).map(|name| home.join(name));
+    let found =
+        folders.find_map(|folder| sandbox::exposed(&config.sandbox, home, &folder, secrets))?;
     let words = replies::exposed(&found.by, (found.hidden != home).then_some(&*found.hidden));
     Some(Exposure { words, is_by_system: found.is_by_system() })
 }
@@ -175,12 +186,12 @@ pub(super) fn describe(config: &Config) -> String {
     if !config.enabled {
         return "shell: off\n".to_owned();
     }
-    let Config { role, cage, time_max, .. } = config;
-    let network = if cage.network { "on" } else { "off" };
+    let Config { role, network, sandbox, time_max, .. } = config;
+    let network = network.as_str();
     format!(
         "shell\n  for role {role}, sandbox {}, network {network}, {} s a command, {} MB of memory\n",
-        cage.level.as_str(),
+        sandbox.level.as_str(),
         time_max.as_secs(),
-        cage.bounds.memory / MB,
+        sandbox.bounds.memory / MB,
     )
 }

@@ -11,13 +11,13 @@ pub struct ConfigErrors(pub Vec<Fault>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    pub place: Place,
+    pub place: FaultPlace,
     /// One line; holds no value of the file.
     pub message: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum FaultPlace {
     File(PathBuf),
     /// Both count from 1; columns are characters.
     At {
@@ -31,12 +31,12 @@ pub enum Place {
 impl Fault {
     /// What looks like a token in `message` is masked, as it may be a key that is in the wrong
     /// place.
-    pub(super) fn new(place: Place, message: &str) -> Self {
+    pub(super) fn new(place: FaultPlace, message: &str) -> Self {
         Self { place, message: Redactor::default().redact(message).into_owned() }
     }
 }
 
-impl Place {
+impl FaultPlace {
     /// `offset` is in bytes; all before it is UTF-8.
     pub(super) fn at(file: &Path, text: &[u8], offset: usize) -> Self {
         let before = String::from_utf8_lossy(&text[..offset.min(text.len())]);
@@ -49,7 +49,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FaultPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(file) => write!(f, "{}", file.display()),

@@ -4,14 +4,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::fault::{Fault, Place};
+use super::fault::{Fault, FaultPlace};
 
 /// Far more than a config has; keeps a wrong path from filling the memory.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The text of a file, without the mark with which other programs begin UTF-8.
 pub(super) fn read_text(file: &Path) -> Result<String, Fault> {
-    let whole = |words: &str| Fault::new(Place::File(file.to_owned()), words);
+    let whole = |words: &str| Fault::new(FaultPlace::File(file.to_owned()), words);
     let mut bytes = Vec::new();
     let read =
         File::open(file).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
@@ -31,7 +31,7 @@ pub(super) fn read_text(file: &Path) -> Result<String, Fault> {
             Err(whole("is UTF-16; save it as UTF-8"))
         }
         Err(error) => {
-            let place = Place::at(file, &bytes, error.valid_up_to());
+            let place = FaultPlace::at(file, &bytes, error.valid_up_to());
             Err(Fault::new(place, "is not UTF-8 here; save it as UTF-8"))
         }
     }

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::tasks::heartbeat::{Config, Quiet};
+use crate::tasks::heartbeat::{Config, QuietHours};
 
-use super::reading::Source;
+use super::reading::ConfigSource;
 use super::values::{At, Text, Within};
 
 /// A day; what is wanted less often is a job.
@@ -46,7 +46,7 @@ pub(super) struct HeartbeatSection {
 
 impl HeartbeatSection {
     /// Its provider must be among `names`.
-    pub(super) fn config(self, source: &Source<'_>, names: &[&str]) -> Config {
+    pub(super) fn config(self, source: &ConfigSource<'_>, names: &[&str]) -> Config {
         let one = |name| source.one(name, "provider", names);
         let quiet = |text: &At<Text<String>>| {
             let wanted = "must be two times of the day, such as \"22:00-07:00\", or \"\" for none";
@@ -60,7 +60,7 @@ impl HeartbeatSection {
         };
         Config {
             every: (self.every_minutes.0 > 0).then(|| self.every_minutes.minutes()),
-            quiet: self.quiet.as_ref().map_or(Some(Quiet::NIGHT), quiet),
+            quiet: self.quiet.as_ref().map_or(Some(QuietHours::NIGHT), quiet),
             provider: self.provider.as_ref().and_then(one),
             to: self.to.as_ref().and_then(address),
             steps_max: self.steps_max.count(),

@@ -10,7 +10,7 @@ use crate::hooks::Hook;
 use crate::types::event;
 
 use super::hints::none_of;
-use super::reading::{Section, Source};
+use super::reading::{ConfigSource, Section};
 use super::values::{At, Text, Within};
 
 /// A hook that takes longer is none; it would hold up others.
@@ -48,7 +48,7 @@ impl FromStr for EventName {
 }
 
 pub(super) fn hooks(
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     sections: BTreeMap<String, HookSection>,
 ) -> BTreeMap<String, Hook> {
     let sections = source.named("hooks", sections).into_iter();

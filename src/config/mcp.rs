@@ -7,16 +7,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::people::Role;
-use crate::secret::{Secret, Setting};
+use crate::secret::{Secret, VariableValue};
 use crate::tools::mcp::{Config, Program, Via};
 
-use super::fault::Place;
+use super::fault::FaultPlace;
 use super::file::read_text;
 use super::hints::is_name;
 use super::keys::Limited;
-use super::reading::{Section, Source};
+use super::reading::{ConfigSource, Section};
 use super::values::{At, Flag, Text, Url, Within};
-use crate::config::secrets::{self, Written};
+use crate::config::secrets::{self, UnresolvedSecret};
 
 /// The daemon's own variables that a program gets; the others may be secrets.
 const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
@@ -42,14 +42,14 @@ pub(super) struct McpSection {
     /// value can be a secret.
     #[serde(default)]
     #[schemars(extend("title" = "table of strings or secrets"))]
-    env: BTreeMap<String, At<Written>>,
+    env: BTreeMap<String, At<UnresolvedSecret>>,
     /// The folder in which the program runs, relative to the config file. Default: the daemon's.
     cwd: Option<String>,
     /// The address, instead of a program. http:// is allowed for this machine only.
     url: Option<Text<Url>>,
     /// Headers of each request, as secrets.
     #[serde(default)]
-    headers: BTreeMap<String, At<Written>>,
+    headers: BTreeMap<String, At<UnresolvedSecret>>,
     /// The tools that can be used, by the server's names. Default: all.
     allow: Option<Vec<Text<String>>>,
     /// The maximum duration of a call, in seconds.
@@ -74,7 +74,7 @@ fn admin() -> Role {
 
 /// All `[mcp.NAME]` without faults, and those of the file that `[agent]` names.
 pub(super) fn servers(
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     sections: BTreeMap<String, McpSection>,
     file: Option<&At<String>>,
 ) -> BTreeMap<String, Config> {
@@ -131,7 +131,7 @@ impl McpSection {
         Some(Config { via, allow, timeout, role, trusted })
     }
 
-    fn program(self, source: &Source<'_>) -> Option<Program> {
+    fn program(self, source: &ConfigSource<'_>) -> Option<Program> {
         let env = self.env.into_iter().filter_map(|(name, value)| {
             let setting = secrets::read_setting(source, &name, &value)?;
             Some((name, setting))
@@ -146,7 +146,11 @@ impl McpSection {
     }
 }
 
-fn header(source: &Source<'_>, name: String, value: &At<Written>) -> Option<(String, Secret)> {
+fn header(
+    source: &ConfigSource<'_>,
+    name: String,
+    value: &At<UnresolvedSecret>,
+) -> Option<(String, Secret)> {
     if !is_header(&name) {
         source.refuse(value, "is not a valid name of a header");
         return None;
@@ -165,13 +169,13 @@ fn is_header(name: &str) -> bool {
 
 /// The file as Claude and many others write it; what they know besides is passed over.
 #[derive(Deserialize)]
-struct File {
+struct McpFile {
     #[serde(rename = "mcpServers", default)]
-    servers: BTreeMap<String, Entry>,
+    servers: BTreeMap<String, McpEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct McpEntry {
     #[serde(rename = "type", alias = "transport")]
     kind: Option<String>,
     command: Option<String>,
@@ -188,7 +192,7 @@ struct Entry {
 }
 
 /// The servers of an `mcpServers` file; its faults have the file's place.
-fn of_file(source: &Source<'_>, name: &str) -> Vec<(String, Config)> {
+fn of_file(source: &ConfigSource<'_>, name: &str) -> Vec<(String, Config)> {
     let path = source.folder().join(name);
     let text = match read_text(&path) {
         Ok(text) => text,
@@ -199,8 +203,8 @@ fn of_file(source: &Source<'_>, name: &str) -> Vec<(String, Config)> {
     };
     // Its variables may be keys.
     source.read_from(&path);
-    let place = || Place::File(path.clone());
-    let file: File = match serde_json::from_str(&text) {
+    let place = || FaultPlace::File(path.clone());
+    let file: McpFile = match serde_json::from_str(&text) {
         Ok(file) => file,
         Err(error) => {
             // Not serde's words: they repeat what stands there, which may be a secret.
@@ -224,13 +228,13 @@ fn of_file(source: &Source<'_>, name: &str) -> Vec<(String, Config)> {
     servers.collect()
 }
 
-impl Entry {
-    fn read(self, source: &Source<'_>, folder: &Path) -> Result<Config, String> {
+impl McpEntry {
+    fn read(self, source: &ConfigSource<'_>, folder: &Path) -> Result<Config, String> {
         let fill = |text: &str| filled(source, text);
         let via = match (self.command, self.url) {
             (Some(command), None) => {
                 let set = |(name, text): (String, String)| {
-                    let setting = Setting::new(&name, &fill(&text)?);
+                    let setting = VariableValue::new(&name, &fill(&text)?);
                     Ok((name, setting))
                 };
                 Via::Program(Program {
@@ -264,7 +268,7 @@ impl Entry {
 }
 
 /// `text` with the variables that it names as `${NAME}` or `${NAME:-else}`.
-fn filled(source: &Source<'_>, text: &str) -> Result<String, String> {
+fn filled(source: &ConfigSource<'_>, text: &str) -> Result<String, String> {
     let mut parts = text.split("${");
     let mut filled = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -10,14 +10,15 @@ use crate::provider::transcription;
 
 use super::providers::{OPENAI_URL, api_key};
 use super::reading::Section;
-use super::secrets::Written;
+use super::secrets::UnresolvedSecret;
 use super::values::{At, MB, Text, Url, Within};
 
 /// More than any platform sends, and than a small board's disk has.
 const FILE_MB_MOST: u32 = 2_000;
 const INBOX_MB_MOST: u32 = 1_000_000;
 
-/// Files that people send. They are saved in inbox/ of the workspace, with a folder for each month.
+/// Files that people send. They are saved in downloads/ beside the workspace, or in the folder of
+/// the person or group, with a folder for each month.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct MediaSection {
@@ -39,7 +40,7 @@ pub(super) struct TranscriptionSection {
     /// The model's name, such as whisper-1.
     model: Option<String>,
     /// A secret: the API key. Only OpenAI's own endpoint requires it.
-    api_key: Option<At<Written>>,
+    api_key: Option<At<UnresolvedSecret>>,
     /// The spoken language, as a code of two or three letters. Default: the endpoint detects it.
     language: Option<Text<Language>>,
 }

@@ -10,9 +10,10 @@ use crate::provider::{self, Patience, ProviderKind, Tools};
 use crate::secret::Secret;
 
 use super::keys::Limited;
-use super::reading::{Section, Source};
+use super::money::{Dollars, PriceKeys};
+use super::reading::{ConfigSource, Section};
 use super::values::{At, Flag, Length, ModelUrl, Text, Within};
-use crate::config::secrets::{self, Written};
+use crate::config::secrets::{self, UnresolvedSecret};
 
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
@@ -46,7 +47,7 @@ pub(super) struct ProviderSection {
     /// The model's name, as the vendor writes it.
     model: Option<String>,
     /// A secret: the API key. Only the vendors' own endpoints require it.
-    api_key: Option<At<Written>>,
+    api_key: Option<At<UnresolvedSecret>>,
     /// The endpoint. http:// is allowed for this machine and for local networks: private and
     /// link-local addresses, names without a dot, and those that end in .local, .lan, .internal or
     /// .home.arpa. Default: https://api.anthropic.com or https://api.openai.com/v1, by type.
@@ -76,6 +77,15 @@ pub(super) struct ProviderSection {
     /// If true, the model sees pictures that people send; else the prompt only names their files.
     /// Default: true for type anthropic and at api.openai.com; elsewhere false.
     images: Option<bool>,
+    /// What a million tokens of input cost, in dollars. Default: as the price table has it, which comes with
+    /// the program; servers on this machine and local networks cost nothing.
+    price_input: Option<Dollars>,
+    /// The same for input that the provider has in its cache. Default: `price_input`, where that is set.
+    price_cached: Option<Dollars>,
+    /// The same for input that is written to the cache. Default: `price_input`, where that is set.
+    price_cache_write: Option<Dollars>,
+    /// The same for output.
+    price_output: Option<Dollars>,
 }
 
 const LIMITED: Limited = &[(
@@ -90,12 +100,16 @@ const LIMITED: Limited = &[(
         "stall",
         "tools",
         "images",
+        "price_input",
+        "price_cached",
+        "price_cache_write",
+        "price_output",
     ],
     &["anthropic", "openai"],
 )];
 
 pub(super) fn configs(
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     sections: BTreeMap<String, ProviderSection>,
 ) -> Providers {
     let sections = source.named("providers", sections).into_iter();
@@ -116,6 +130,12 @@ impl ProviderSection {
         let base_url = base_url.and_then(|url| place.or(url, "base_url", vendor_url.to_owned()));
         let is_vendor = base_url.as_deref() == Some(vendor_url);
         let api_key = api_key(place, self.api_key.as_ref(), is_vendor.then_some(vendor_url));
+        let prices = PriceKeys {
+            input: self.price_input,
+            cached: self.price_cached,
+            cache_write: self.price_cache_write,
+            output: self.price_output,
+        };
         let (model, base_url, api_key) = (model?, base_url?, api_key?);
         Some(provider::Config {
             kind,
@@ -131,6 +151,7 @@ impl ProviderSection {
                 first_byte: self.first_byte.map(|length| length.0.0),
                 stall: self.stall.map(|length| length.0.0),
             },
+            price: prices.price(place),
             images: self.images.unwrap_or_else(|| sees_pictures(kind, &base_url)),
             model,
             base_url,
@@ -163,7 +184,7 @@ impl ProviderSection {
 /// The key, which `vendor_url` insists on; `None` if it is missing there or cannot be used.
 pub(super) fn api_key(
     place: &Section<'_, '_>,
-    written: Option<&At<Written>>,
+    written: Option<&At<UnresolvedSecret>>,
     vendor_url: Option<&str>,
 ) -> Option<Option<Secret>> {
     let written = match vendor_url {
@@ -189,6 +210,7 @@ fn rehearsal() -> provider::Config {
         tools: Tools::Native,
         images: false,
         patience: Patience::default(),
+        price: None,
     }
 }
 
@@ -237,7 +259,7 @@ const PROVIDERS: [Known; 3] = [
 ];
 
 /// One provider for each key that is set, or the rehearsal one; for a config that names none.
-pub(super) fn of_environment(source: &Source<'_>) -> Providers {
+pub(super) fn of_environment(source: &ConfigSource<'_>) -> Providers {
     let found: Vec<_> = PROVIDERS
         .iter()
         .filter(|known| source.env.raw(known.variable).is_some())
@@ -254,6 +276,7 @@ pub(super) fn of_environment(source: &Source<'_>) -> Providers {
                     tools: Tools::Native,
                     images: sees_pictures(known.kind, known.base_url),
                     patience: Patience::default(),
+                    price: None,
                 });
             (known.name.to_owned(), config)
         })

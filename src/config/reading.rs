@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::environment::Environment;
-use super::fault::{Fault, Place};
+use super::fault::{Fault, FaultPlace};
 use super::hints::{is_name, nearest};
 use super::keys::{self, Keys, Limited};
 use super::values::At;
@@ -19,18 +19,18 @@ use super::values::At;
 const FAULTS_MAX: usize = 100;
 
 /// A config file being read. Its values are known by their offset in bytes.
-pub(super) struct Source<'a> {
+pub(super) struct ConfigSource<'a> {
     pub(super) file: &'a Path,
     pub(super) text: &'a str,
     pub(super) env: &'a Environment,
     pub(super) tree: &'a DeValue<'a>,
     keys: &'static Keys,
     /// A cell, because the sections of a file are read inside each other and all report here.
-    found: RefCell<Found>,
+    found: RefCell<FoundValue>,
 }
 
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FoundValue {
     pub(super) faults: Vec<Fault>,
     pub(super) notes: Vec<String>,
     pub(super) files: Vec<PathBuf>,
@@ -40,7 +40,7 @@ pub(super) struct Found {
 
 /// A section as it stands in the file, to report what is wrong with its keys together.
 pub(super) struct Section<'s, 'a> {
-    pub(super) source: &'s Source<'a>,
+    pub(super) source: &'s ConfigSource<'a>,
     /// As a header names it, without brackets: `channels.home`.
     path: String,
     at: usize,
@@ -48,14 +48,14 @@ pub(super) struct Section<'s, 'a> {
 }
 
 /// The way from the top of the file to a value.
-pub(super) enum Step<'a> {
+pub(super) enum KeyPathStep<'a> {
     Key(&'a Spanned<Cow<'a, str>>),
     Entry,
 }
 
-pub(super) type Entry<'a> = (&'a Spanned<Cow<'a, str>>, &'a Spanned<DeValue<'a>>);
+pub(super) type ConfigEntry<'a> = (&'a Spanned<Cow<'a, str>>, &'a Spanned<DeValue<'a>>);
 
-impl<'a> Source<'a> {
+impl<'a> ConfigSource<'a> {
     pub(super) fn new(
         file: &'a Path,
         text: &'a str,
@@ -71,26 +71,17 @@ impl<'a> Source<'a> {
         self.file.parent().unwrap_or(Path::new(""))
     }
 
-    /// Reports `key`, which a later version may know.
-    pub(super) fn not_built(&self, key: &str) {
-        if let Some((key_at, _)) = self.tree.as_table().and_then(|top| top.get_key_value(key)) {
-            let at = key_at.span().start;
-            self.fault(at, format!("this version does not support [{key}] yet"));
-            self.found.borrow_mut().refused.insert(at);
-        }
-    }
-
     /// The entries of a table in the order of the file, without those that were refused. Keys that
     /// are not `known` are reported.
     pub(super) fn entries(
         &self,
         table: &'a DeTable<'a>,
         known: Option<&'static [&'static str]>,
-    ) -> Vec<Entry<'a>> {
-        let is_left = |(key, value): &Entry<'a>| {
+    ) -> Vec<ConfigEntry<'a>> {
+        let is_left = |(key, value): &ConfigEntry<'a>| {
             !self.is_refused(key.span().start) && !self.is_refused(value.span().start)
         };
-        let is_known = |(key, _): &Entry<'a>| match known {
+        let is_known = |(key, _): &ConfigEntry<'a>| match known {
             Some(known) if !known.contains(&&**key.get_ref()) => {
                 self.unknown(key, known);
                 false
@@ -121,7 +112,7 @@ impl<'a> Source<'a> {
     /// `at` is an offset in bytes.
     pub(super) fn fault(&self, at: usize, message: impl AsRef<str>) {
         if !self.is_full() {
-            self.fault_in(Place::at(self.file, self.text.as_bytes(), at), message);
+            self.fault_in(FaultPlace::at(self.file, self.text.as_bytes(), at), message);
         }
     }
 
@@ -132,7 +123,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    pub(super) fn fault_in(&self, place: Place, message: impl AsRef<str>) {
+    pub(super) fn fault_in(&self, place: FaultPlace, message: impl AsRef<str>) {
         self.found.borrow_mut().faults.push(Fault::new(place, message.as_ref()));
     }
 
@@ -162,7 +153,7 @@ impl<'a> Source<'a> {
     }
 
     /// The faults are in the order of the file.
-    pub(super) fn into_found(self) -> Found {
+    pub(super) fn into_found(self) -> FoundValue {
         let mut found = self.found.into_inner();
         found.faults.sort_by(|a, b| a.place.cmp(&b.place));
         found
@@ -194,7 +185,8 @@ impl<'a> Source<'a> {
     }
 
     fn section_in(&self, outer: &'a DeValue<'a>, prefix: &str, key: &str) -> Section<'_, 'a> {
-        let entry: Option<Entry<'a>> = outer.as_table().and_then(|outer| outer.get_key_value(key));
+        let entry: Option<ConfigEntry<'a>> =
+            outer.as_table().and_then(|outer| outer.get_key_value(key));
         let path = if prefix.is_empty() { shown(key) } else { format!("{prefix}.{}", shown(key)) };
         let at = entry.map_or(0, |(key, _)| key.span().start);
         Section { source: self, path, at, table: entry.and_then(|it| it.1.get_ref().as_table()) }
@@ -207,15 +199,17 @@ impl<'a> Source<'a> {
         let mut name = String::new();
         for (depth, step) in steps.iter().enumerate() {
             match step {
-                Step::Key(key)
+                KeyPathStep::Key(key)
                     if depth + 1 < steps.len()
                         && keys::is_section(self.keys, &section, key.get_ref()) =>
                 {
                     section.push(key.get_ref().as_ref());
                 }
-                Step::Key(key) if name.is_empty() => name = format!("`{}`", shown(key.get_ref())),
-                Step::Key(key) => name = format!("`{}` of {name}", shown(key.get_ref())),
-                Step::Entry => name = format!("an entry of {name}"),
+                KeyPathStep::Key(key) if name.is_empty() => {
+                    name = format!("`{}`", shown(key.get_ref()))
+                }
+                KeyPathStep::Key(key) => name = format!("`{}` of {name}", shown(key.get_ref())),
+                KeyPathStep::Entry => name = format!("an entry of {name}"),
             }
         }
         let section: Vec<_> = section.into_iter().map(shown).collect();
@@ -225,13 +219,13 @@ impl<'a> Source<'a> {
     /// The keys that lead to `at`, with dots.
     pub(super) fn path(&self, at: usize) -> String {
         let keys = self.steps(at).into_iter().filter_map(|step| match step {
-            Step::Key(key) => Some(shown(key.get_ref())),
-            Step::Entry => None,
+            KeyPathStep::Key(key) => Some(shown(key.get_ref())),
+            KeyPathStep::Entry => None,
         });
         keys.collect::<Vec<_>>().join(".")
     }
 
-    pub(super) fn steps(&self, at: usize) -> Vec<Step<'a>> {
+    pub(super) fn steps(&self, at: usize) -> Vec<KeyPathStep<'a>> {
         let mut steps = Vec::new();
         find(self.tree, at, &mut steps);
         steps
@@ -239,7 +233,7 @@ impl<'a> Source<'a> {
 }
 
 /// Looks for the key or the value that begins at `at`; `steps` lead there if it is found.
-fn find<'a>(inside: &'a DeValue<'a>, at: usize, steps: &mut Vec<Step<'a>>) -> bool {
+fn find<'a>(inside: &'a DeValue<'a>, at: usize, steps: &mut Vec<KeyPathStep<'a>>) -> bool {
     let mut is_below = |step, value: &'a Spanned<DeValue<'a>>, is_here: bool| {
         steps.push(step);
         let is_found = is_here || value.span().start == at || find(value.get_ref(), at, steps);
@@ -249,17 +243,19 @@ fn find<'a>(inside: &'a DeValue<'a>, at: usize, steps: &mut Vec<Step<'a>>) -> bo
         is_found
     };
     match inside {
-        DeValue::Table(table) => table.iter().any(|entry: Entry<'a>| {
+        DeValue::Table(table) => table.iter().any(|entry: ConfigEntry<'a>| {
             let (key, value) = entry;
-            is_below(Step::Key(key), value, key.span().start == at)
+            is_below(KeyPathStep::Key(key), value, key.span().start == at)
         }),
-        DeValue::Array(entries) => entries.iter().any(|value| is_below(Step::Entry, value, false)),
+        DeValue::Array(entries) => {
+            entries.iter().any(|value| is_below(KeyPathStep::Entry, value, false))
+        }
         _ => false,
     }
 }
 
 /// No message prints a value that it refuses: it may be a secret in the wrong place.
-impl Source<'_> {
+impl ConfigSource<'_> {
     /// Reports `words` of `value`.
     pub(super) fn refuse<T>(&self, value: &At<T>, words: impl AsRef<str>) {
         self.fault_of(value.at, words);

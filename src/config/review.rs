@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::channels::Kind;
+use crate::channels::ChannelKind;
 use crate::secret::Secret;
 use crate::tools::mcp::Via;
 
@@ -17,15 +17,15 @@ pub(super) fn tokens(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     for (name, channel) in &config.channels {
         let found: Vec<(&str, Option<&str>)> = match &channel.kind {
-            Kind::Telegram(it) => vec![("token", telegram(&it.token))],
-            Kind::Discord(it) => vec![("token", discord(&it.token))],
-            Kind::Slack(it) => {
+            ChannelKind::Telegram(it) => vec![("token", telegram(&it.token))],
+            ChannelKind::Discord(it) => vec![("token", discord(&it.token))],
+            ChannelKind::Slack(it) => {
                 vec![
                     ("token", begins(&it.token, "xoxb-", SLACK_BOT)),
                     ("app_token", begins(&it.app_token, "xapp-", SLACK_APP)),
                 ]
             }
-            Kind::Terminal => Vec::new(),
+            ChannelKind::Terminal => Vec::new(),
         };
         for (key, wanted) in found {
             warnings.extend(wanted.map(|wanted| {

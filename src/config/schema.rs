@@ -10,13 +10,17 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::agent::{AgentSection, AskingSection};
+use super::backup::BackupSection;
 use super::channels::ChannelSection;
 use super::exec::ExecSection;
+use super::gateway::GatewaySection;
 use super::heartbeat::HeartbeatSection;
 use super::hooks::HookSection;
 use super::keys::Keys;
+use super::limits::LimitsSection;
 use super::mcp::McpSection;
 use super::media::{MediaSection, TranscriptionSection};
+use super::money::BudgetSection;
 use super::providers::ProviderSection;
 use super::web::{SearchSection, WebSection};
 
@@ -24,10 +28,12 @@ use super::web::{SearchSection, WebSection};
 /// reference are made.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct File {
+pub(super) struct ConfigFile {
     pub(super) agent: AgentSection,
     pub(super) asking: AskingSection,
     pub(super) heartbeat: HeartbeatSection,
+    pub(super) limits: LimitsSection,
+    pub(super) budgets: BTreeMap<String, BudgetSection>,
     pub(super) providers: BTreeMap<String, ProviderSection>,
     pub(super) channels: BTreeMap<String, ChannelSection>,
     pub(super) media: MediaSection,
@@ -37,6 +43,8 @@ pub(super) struct File {
     pub(super) web: WebSection,
     pub(super) search: BTreeMap<String, SearchSection>,
     pub(super) exec: ExecSection,
+    pub(super) backup: BackupSection,
+    pub(super) gateway: Option<GatewaySection>,
 }
 
 /// Every key by its section; the empty name is the top of the file.
@@ -52,10 +60,10 @@ pub static KEYS: Keys = LazyLock::new(|| {
 /// not.
 pub fn schema() -> Schema {
     let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
-    settings.into_generator().into_root_schema_for::<File>()
+    settings.into_generator().into_root_schema_for::<ConfigFile>()
 }
 
-/// The sections in the order of [`File`], as `agent` or `providers.NAME`, each with its schema.
+/// The sections in the order of [`ConfigFile`], as `agent` or `providers.NAME`, each with its schema.
 pub fn sections(schema: &Schema) -> Vec<(String, &Map<String, Value>)> {
     let mut sections = Vec::new();
     for (name, value) in schema.as_object().map(properties).into_iter().flatten() {

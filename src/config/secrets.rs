@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::secret::{Secret, Setting};
+use crate::secret::{Secret, VariableValue};
 
-use super::fault::Place;
+use super::fault::FaultPlace;
 use super::hints::hint;
-use super::reading::Source;
+use super::reading::ConfigSource;
 use super::values::At;
 
 /// Far more than any key or token has.
@@ -24,7 +24,7 @@ const SOURCES: [&str; 3] = ["env", "file", "credential"];
 
 /// What a secret may look like.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum SecretFormat {
     Word,
     /// May have blanks inside.
     Line,
@@ -37,41 +37,48 @@ enum Form {
     expecting = r#"must be a string or one of { env = ".." }, { file = ".." }, { credential = ".." }"#
 )]
 #[schemars(with = "String", title = "secret")]
-pub(super) enum Written {
+pub(super) enum UnresolvedSecret {
     Here(String),
     Elsewhere(BTreeMap<String, String>),
 }
 
 /// The secret, which has no blanks.
-pub(super) fn read(source: &Source<'_>, value: &At<Written>) -> Option<Secret> {
-    read_as(source, value.at, &value.value, Form::Word)
+pub(super) fn read(source: &ConfigSource<'_>, value: &At<UnresolvedSecret>) -> Option<Secret> {
+    read_as(source, value.at, &value.value, SecretFormat::Word)
 }
 
 /// The secret, which may have blanks inside, as in `Bearer …`.
-pub(super) fn read_line(source: &Source<'_>, value: &At<Written>) -> Option<Secret> {
-    read_as(source, value.at, &value.value, Form::Line)
+pub(super) fn read_line(source: &ConfigSource<'_>, value: &At<UnresolvedSecret>) -> Option<Secret> {
+    read_as(source, value.at, &value.value, SecretFormat::Line)
 }
 
 /// The value of the variable `name`.
 pub(super) fn read_setting(
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     name: &str,
-    value: &At<Written>,
-) -> Option<Setting> {
+    value: &At<UnresolvedSecret>,
+) -> Option<VariableValue> {
     match &value.value {
-        Written::Here(text) => Some(Setting::new(name, text)),
-        written => read_as(source, value.at, written, Form::Line).map(Setting::Secret),
+        UnresolvedSecret::Here(text) => Some(VariableValue::new(name, text)),
+        written => {
+            read_as(source, value.at, written, SecretFormat::Line).map(VariableValue::Secret)
+        }
     }
 }
 
-fn read_as(source: &Source<'_>, at: usize, written: &Written, form: Form) -> Option<Secret> {
+fn read_as(
+    source: &ConfigSource<'_>,
+    at: usize,
+    written: &UnresolvedSecret,
+    form: SecretFormat,
+) -> Option<Secret> {
     let found = match written {
-        Written::Here(text) if text.trim().is_empty() => Err("is empty".to_owned()),
-        Written::Here(text) => {
+        UnresolvedSecret::Here(text) if text.trim().is_empty() => Err("is empty".to_owned()),
+        UnresolvedSecret::Here(text) => {
             warn_if_readable_by_all(source, source.file, "holds a secret");
             Ok((text.into(), "it".to_owned()))
         }
-        Written::Elsewhere(places) => match places.iter().next() {
+        UnresolvedSecret::Elsewhere(places) => match places.iter().next() {
             Some((place, name)) if places.len() == 1 => find(source, place, name),
             _ => Err("must name exactly one of env, file, credential".to_owned()),
         },
@@ -82,16 +89,18 @@ fn read_as(source: &Source<'_>, at: usize, written: &Written, form: Form) -> Opt
 }
 
 /// The secret in a variable that starts something by itself; the variable is set.
-pub(super) fn of_variable(source: &Source<'_>, variable: &str) -> Option<Secret> {
+pub(super) fn of_variable(source: &ConfigSource<'_>, variable: &str) -> Option<Secret> {
     let secret = source.env.text(variable).ok_or("is not UTF-8");
-    let secret = secret.and_then(|text| clean(text, Form::Word));
-    secret.map_err(|wrong| source.fault_in(Place::Environment, format!("{variable} {wrong}"))).ok()
+    let secret = secret.and_then(|text| clean(text, SecretFormat::Word));
+    secret
+        .map_err(|wrong| source.fault_in(FaultPlace::Environment, format!("{variable} {wrong}")))
+        .ok()
 }
 
 /// A text, and how messages name where it comes from.
-type Found<'a> = Result<(Cow<'a, str>, String), String>;
+type FoundSecret<'a> = Result<(Cow<'a, str>, String), String>;
 
-fn find<'a>(source: &Source<'a>, place: &str, name: &str) -> Found<'a> {
+fn find<'a>(source: &ConfigSource<'a>, place: &str, name: &str) -> FoundSecret<'a> {
     match place {
         "env" => match source.env.text(name) {
             Some(text) => Ok((text.into(), format!("the variable {name}"))),
@@ -108,7 +117,7 @@ fn find<'a>(source: &Source<'a>, place: &str, name: &str) -> Found<'a> {
     }
 }
 
-fn from_file<'a>(source: &Source<'_>, file: &Path) -> Found<'a> {
+fn from_file<'a>(source: &ConfigSource<'_>, file: &Path) -> FoundSecret<'a> {
     let named = format!("the file {}", file.display());
     let text = read_text(file).map_err(|error| format!("needs {named}: {error}"))?;
     warn_if_readable_by_all(source, file, "holds a secret");
@@ -117,7 +126,7 @@ fn from_file<'a>(source: &Source<'_>, file: &Path) -> Found<'a> {
 }
 
 /// The file in which systemd puts what `LoadCredential=` names.
-fn credential(source: &Source<'_>, name: &str) -> Result<PathBuf, String> {
+fn credential(source: &ConfigSource<'_>, name: &str) -> Result<PathBuf, String> {
     if name.contains('/') || name == "." || name == ".." {
         return Err("must name a credential, not a path".to_owned());
     }
@@ -131,14 +140,16 @@ fn credential(source: &Source<'_>, name: &str) -> Result<PathBuf, String> {
 }
 
 /// Without what an editor or `echo` leaves at the ends.
-fn clean(text: &str, form: Form) -> Result<Secret, &'static str> {
+fn clean(text: &str, form: SecretFormat) -> Result<Secret, &'static str> {
     let text = text.trim();
     match text {
         "" => Err("is empty"),
-        _ if form == Form::Line && text.contains(char::is_control) => {
+        _ if form == SecretFormat::Line && text.contains(char::is_control) => {
             Err("contains line breaks or control characters")
         }
-        _ if form == Form::Word && text.contains(|c: char| c.is_whitespace() || c.is_control()) => {
+        _ if form == SecretFormat::Word
+            && text.contains(|c: char| c.is_whitespace() || c.is_control()) =>
+        {
             Err("contains spaces or control characters")
         }
         _ => Ok(Secret::new(text)),
@@ -155,7 +166,7 @@ fn read_text(file: &Path) -> io::Result<String> {
 }
 
 #[cfg(unix)]
-fn warn_if_readable_by_all(source: &Source<'_>, file: &Path, what: &str) {
+fn warn_if_readable_by_all(source: &ConfigSource<'_>, file: &Path, what: &str) {
     use std::os::unix::fs::PermissionsExt;
     const OTHERS_READ: u32 = 0o004;
     let readable = file.metadata().is_ok_and(|meta| meta.permissions().mode() & OTHERS_READ != 0);
@@ -168,4 +179,4 @@ fn warn_if_readable_by_all(source: &Source<'_>, file: &Path, what: &str) {
 }
 
 #[cfg(not(unix))]
-fn warn_if_readable_by_all(_: &Source<'_>, _: &Path, _: &str) {}
+fn warn_if_readable_by_all(_: &ConfigSource<'_>, _: &Path, _: &str) {}

@@ -73,13 +73,13 @@ impl<'de, const LEAST: u32, const MOST: u32, const DEFAULT: u32> Deserialize<'de
     for Within<LEAST, MOST, DEFAULT>
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Bounds::<LEAST, MOST>).map(Self)
+        deserializer.deserialize_any(LengthBounds::<LEAST, MOST>).map(Self)
     }
 }
 
-struct Bounds<const LEAST: u32, const MOST: u32>;
+struct LengthBounds<const LEAST: u32, const MOST: u32>;
 
-impl<const LEAST: u32, const MOST: u32> Visitor<'_> for Bounds<LEAST, MOST> {
+impl<const LEAST: u32, const MOST: u32> Visitor<'_> for LengthBounds<LEAST, MOST> {
     type Value = u32;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,9 +12,9 @@ use crate::tools::web::address::AllowedHost;
 use crate::tools::web::search::{Engine, EngineKind};
 
 use super::keys::Limited;
-use super::reading::{Section, Source};
+use super::reading::{ConfigSource, Section};
 use super::values::{At, Flag, Text, Url};
-use crate::config::secrets::{self, Written};
+use crate::config::secrets::{self, UnresolvedSecret};
 
 /// More are a mistake.
 const LISTED_MAX: usize = 100;
@@ -44,7 +44,7 @@ pub(super) struct SearchSection {
     /// brave | tavily | searxng | duckduckgo.
     r#type: Option<EngineKind>,
     /// A secret: the API key. Brave and Tavily require it.
-    api_key: Option<At<Written>>,
+    api_key: Option<At<UnresolvedSecret>>,
     /// The engine's address. http:// is allowed for this machine only. SearXNG has no default, and
     /// `json` must be among search.formats in its settings.yml. Default: the vendor's own.
     base_url: Option<Text<Url>>,
@@ -61,7 +61,7 @@ impl Default for WebSection {
 impl WebSection {
     pub(super) fn config(
         self,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
         engines: BTreeMap<String, SearchSection>,
     ) -> Config {
         let sections = source.named("search", engines);

@@ -7,9 +7,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until};
 
 use super::lines::BoundedLines;
-use super::{ControlServer, MESSAGE_BYTES_MAX, Response, Say, write_line};
+use super::{ChatLine, ControlServer, MESSAGE_BYTES_MAX, Response, write_line};
 use crate::bus::{journal, outbox};
-use crate::channels::terminal::Show;
+use crate::channels::terminal::TerminalOutput;
 use crate::replies;
 use crate::store::Sync;
 use crate::types::event::Event;
@@ -96,13 +96,13 @@ impl<'a> ChatClient<'a> {
         out: &mut (impl AsyncWrite + Unpin),
         line: &str,
     ) -> std::io::Result<()> {
-        let response = match serde_json::from_str::<Say>(line) {
+        let response = match serde_json::from_str::<ChatLine>(line) {
             Err(error) => Response::Failed(format!("cannot read the line: {error}")),
-            Ok(Say { say }) if say.trim().is_empty() => Response::Settled { well: true },
-            Ok(Say { say }) if say.len() > MESSAGE_BYTES_MAX => {
+            Ok(ChatLine { say }) if say.trim().is_empty() => Response::Settled { well: true },
+            Ok(ChatLine { say }) if say.len() > MESSAGE_BYTES_MAX => {
                 Response::Failed(replies::too_long_to_say(say.len(), MESSAGE_BYTES_MAX))
             }
-            Ok(Say { say }) => match self.server.terminal.say(&self.address.chat, say).await {
+            Ok(ChatLine { say }) => match self.server.terminal.say(&self.address.chat, say).await {
                 None => Response::Failed(replies::NOT_KEPT.to_owned()),
                 Some(key) => {
                     self.hasten().await;
@@ -117,10 +117,10 @@ impl<'a> ChatClient<'a> {
     async fn show(
         &mut self,
         out: &mut (impl AsyncWrite + Unpin),
-        show: Show,
+        show: TerminalOutput,
     ) -> std::io::Result<()> {
         match show {
-            Show::Message(text, tell) => {
+            TerminalOutput::Message(text, tell) => {
                 // Else it is one that came between, and the draft goes on after it.
                 if text.starts_with(self.draft.trim_end()) {
                     self.draft.clear();
@@ -129,7 +129,7 @@ impl<'a> ChatClient<'a> {
                 tell.send(()).ok();
                 Ok(())
             }
-            Show::Draft(text) => {
+            TerminalOutput::Draft(text) => {
                 if !text.starts_with(&self.draft) {
                     self.draft.clear();
                     write_line(out, &Response::Again).await?;

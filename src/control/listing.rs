@@ -1,14 +1,17 @@
 //! Listings for scripts, as JSON: from the daemon that runs, or from the store where none does.
 
-use chrono::Utc;
+use chrono::{DateTime, Duration, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::conversation::ledger;
-use crate::people;
-use crate::tasks::schedule::{self, Whose};
+use crate::conversation::ledger::breakdown::{UsageBy, UsageSum, usage_by, usage_since};
+use crate::conversation::ledger::{LOOKS_BACK, LedgerPart, spent_since};
+use crate::people::listing::{self, ListedPerson};
+use crate::people::{self as access, People};
+use crate::provider::prices;
+use crate::tasks::schedule::{self, JobScope};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -16,18 +19,59 @@ pub enum Listing {
     /// Who waits to be let in, and who was.
     Pairings,
     Jobs,
-    /// Tokens of today and of 30 days.
-    Usage,
+    /// Persons with their accounts, roles and usage.
+    People,
+    /// What models have used and cost in so many days, summed up so; else by provider, today and in 30 days.
+    Usage {
+        by: Option<UsageBy>,
+        days: u32,
+    },
 }
 
 /// Reads a listing; `zone` says when today began.
-pub fn read(store: &Connection, what: Listing, zone: Tz) -> rusqlite::Result<Value> {
+pub fn read(
+    store: &Connection,
+    people: &People,
+    what: Listing,
+    zone: Tz,
+) -> rusqlite::Result<Value> {
     let now = Utc::now();
     Ok(match what {
         Listing::Pairings => {
-            json!({ "pending": people::pending(store, now)?, "paired": people::paired(store)? })
+            json!({ "pending": access::pending(store, now)?, "paired": access::paired(store)? })
         }
-        Listing::Jobs => schedule::listing(store, &Whose::All, zone)?.into(),
-        Listing::Usage => json!(ledger::used(store, schedule::midnight(now, zone))?),
+        Listing::People => {
+            let since = now - LOOKS_BACK;
+            let with_usage = |person: ListedPerson| {
+                let spent = spent_since(store, LedgerPart::Person(person.id), since)?;
+                Ok(json!({ "person": person, "last_30_days": spent }))
+            };
+            let listed = listing::list(store, people, None)?;
+            listed.into_iter().map(with_usage).collect::<rusqlite::Result<Vec<_>>>()?.into()
+        }
+        Listing::Jobs => schedule::listing(store, &JobScope::All, zone)?.into(),
+        Listing::Usage { by: None, .. } => by_provider(store, now, zone)?,
+        Listing::Usage { by: Some(by), days } => {
+            let since = now - Duration::days(days.into());
+            let today = usage_since(store, schedule::midnight(now, zone))?;
+            let sums = usage_by(store, by, since, zone)?;
+            let prices = prices::table_origin();
+            json!({ "by": by, "days": days, "prices": prices, "today": today, "sums": sums })
+        }
     })
+}
+
+/// What each provider has used today and in 30 days; who used most first.
+fn by_provider(store: &Connection, now: DateTime<Utc>, zone: Tz) -> rusqlite::Result<Value> {
+    let midnight = schedule::midnight(now, zone);
+    let today = usage_by(store, UsageBy::Provider, midnight, zone)?;
+    let sums = usage_by(store, UsageBy::Provider, now - LOOKS_BACK, zone)?;
+    let with_today = |sum: UsageSum| {
+        let today = today.iter().find(|today| today.name == sum.name).cloned().unwrap_or_default();
+        json!({
+            "provider": sum.name, "today": today.usage, "days_30": sum.usage,
+            "cost_today": today.cost, "cost_days_30": sum.cost,
+        })
+    };
+    Ok(sums.into_iter().map(with_today).collect())
 }

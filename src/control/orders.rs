@@ -6,30 +6,34 @@ use chrono::Utc;
 use rusqlite::Connection;
 
 use super::listing::{self, Listing};
-use super::{ACTIONS_MAX, ControlServer, Response};
-use crate::agent::{self, Pairing};
-use crate::control::send::{self, Parcel};
-use crate::conversation::actions::{self, Sight};
+use super::{ACTIONS_MAX, ControlServer, Response, channel_statuses};
+use crate::agent::{self, BudgetOrder, Ordered, Pairing, PeopleOrder};
+use crate::control::send::{self, SendRequest};
+use crate::conversation::actions::{self, ActionScope};
 use crate::conversation::presence;
+use crate::doctor::{Finding, links};
 use crate::people::{self, Role};
 use crate::replies;
 use crate::store::{StoreError, Sync};
-use crate::tasks::heartbeat::Wish;
-use crate::tasks::schedule::{Asker, Wanted, Whose};
-use crate::turn::commits::obey_order;
+use crate::tasks::heartbeat::HeartbeatRequest;
+use crate::tasks::schedule::{JobRequest, JobRequester, JobScope};
+use crate::turn::commits::handle_order;
 use crate::types::job_verb::JobVerb;
-use crate::types::message::{Address, Place, Sender};
+use crate::types::message::{Address, ChatKind, Sender};
 
-pub(super) async fn send(server: &ControlServer, parcel: Parcel) -> Result<Response, StoreError> {
+pub(super) async fn send(
+    server: &ControlServer,
+    request: SendRequest,
+) -> Result<Response, StoreError> {
     let services = &server.turns.services;
     let channels = server.links.keys().cloned().collect();
-    let sent = send::send(&services.bus, &services.workspace, &channels, parcel).await?;
+    let sent = send::send(&services.bus, &services.workspace, &channels, request).await?;
     Ok(Response::Sent(sent))
 }
 
 pub(super) async fn cron(
     server: &ControlServer,
-    wanted: Wanted,
+    wanted: JobRequest,
     to: Option<Address>,
 ) -> Result<Response, StoreError> {
     let services = &server.turns.services;
@@ -41,7 +45,7 @@ pub(super) async fn cron(
     // For what goes nowhere.
     let nowhere = || Address { channel: "".into(), chat: "".into(), thread: None };
     let (config, turns) = (Arc::clone(&server.agent), Arc::clone(&server.turns));
-    let obey = move |store: &Connection| {
+    let handle = move |store: &Connection| {
         let owner = people::owner_place(store)?;
         let is_new = wanted.action == JobVerb::Add && !wanted.when.is_empty();
         let Some(to) = to.or_else(|| owner.clone()).or_else(|| (!is_new).then(nowhere)) else {
@@ -50,7 +54,7 @@ pub(super) async fn cron(
         let is_owners = owner.is_some_and(|owner| {
             (owner.channel, owner.chat) == (to.channel.clone(), to.chat.clone())
         });
-        let place = if is_owners { Place::Private } else { presence::place_of(store, &to)? };
+        let place = if is_owners { ChatKind::Private } else { presence::place_of(store, &to)? };
         if wanted.has_command() {
             let place = agent::place_of_command(store, &wanted, place)?;
             let may = agent::may_command(&turns.config, &config.shell, Role::Owner, place);
@@ -59,18 +63,21 @@ pub(super) async fn cron(
             }
         }
         let sender = Sender::person(people::LOCAL, people::LOCAL);
-        match wanted.read(Asker { to, known_on, place, sender, tainted: false }, now, zone) {
-            Ok(order) => obey_order(store, &Whose::All, order, now, zone),
+        match wanted.read(JobRequester { to, known_on, place, sender, tainted: false }, now, zone) {
+            Ok(order) => handle_order(store, &JobScope::All, order, now, zone),
             Err(words) => Ok(Err(words)),
         }
     };
-    let obeyed = services.bus.store.write("cron", Sync::Now, obey).await?;
+    let handled = services.bus.store.write("cron", Sync::Now, handle).await?;
     services.bus.jobs.up();
     services.bus.inbox.up();
-    Ok(obeyed.map_or_else(Response::Failed, Response::Done))
+    Ok(handled.map_or_else(Response::Failed, Response::Done))
 }
 
-pub(super) async fn heartbeat(server: &ControlServer, wish: Wish) -> Result<Response, StoreError> {
+pub(super) async fn heartbeat(
+    server: &ControlServer,
+    wish: HeartbeatRequest,
+) -> Result<Response, StoreError> {
     let heartbeat = &server.turns.heartbeat;
     let order = heartbeat.order(wish).await?;
     let words = server.turns.services.bus.store.write("heartbeat", Sync::Now, order).await?;
@@ -80,7 +87,7 @@ pub(super) async fn heartbeat(server: &ControlServer, wish: Wish) -> Result<Resp
 
 pub(super) async fn actions(server: &ControlServer, limit: usize) -> Result<Response, StoreError> {
     let limit = limit.clamp(1, ACTIONS_MAX);
-    let list = move |store: &Connection| actions::list(store, &Sight::ALL, None, limit);
+    let list = move |store: &Connection| actions::list(store, &ActionScope::ALL, None, limit);
     server.turns.services.bus.store.read(list).await.map(Response::Actions)
 }
 
@@ -99,6 +106,73 @@ pub(super) async fn pair(server: &ControlServer, words: &[String]) -> Result<Res
 pub(super) async fn listing(server: &ControlServer, what: Listing) -> Result<Response, StoreError> {
     let services = &server.turns.services;
     let zone = services.zone;
-    let read = move |store: &Connection| listing::read(store, what, zone);
+    let people = services.bus.people.clone();
+    let read = move |store: &Connection| listing::read(store, &people, what, zone);
     services.bus.store.read(read).await.map(Response::Listing)
+}
+
+pub(super) async fn budget(
+    server: &ControlServer,
+    words: &[String],
+) -> Result<Response, StoreError> {
+    let Some(order) = BudgetOrder::parse(words.iter().map(String::as_str)) else {
+        return Ok(Response::Failed(replies::BUDGET_USAGE.trim_start().to_owned()));
+    };
+    let turns = &server.turns;
+    let spending = turns.spending.clone();
+    let handle = move |store: &Connection| agent::order_budget(store, &spending, order, Utc::now());
+    turns.services.bus.store.write("budget", Sync::Now, handle).await.map(Response::Done)
+}
+
+pub(super) async fn people(
+    server: &ControlServer,
+    words: &[String],
+) -> Result<Response, StoreError> {
+    let Some(order) = PeopleOrder::parse(words.iter().map(String::as_str)) else {
+        return Ok(Response::Failed(replies::PEOPLE_USAGE.to_owned()));
+    };
+    let services = &server.turns.services;
+    let (people, now) = (services.bus.people.clone(), services.now());
+    let handle = move |store: &Connection| agent::order_people(store, &people, order, now);
+    let done = services.bus.store.write("people", Sync::Now, handle).await?;
+    Ok(match done {
+        Ok(Ordered::Words(words)) => Response::Done(words),
+        Ok(Ordered::Card(question)) => Response::Done(question.text),
+        Err(words) => Response::Failed(words),
+    })
+}
+
+/// Asks each model for a word, and describes the links and the shell as this daemon has them.
+pub(super) async fn examine(server: &ControlServer) -> Result<Response, StoreError> {
+    let mut findings = links::check_models(&server.turns.models.all).await;
+    for (name, channel) in channel_statuses(server).await? {
+        // The terminal is a channel without a platform.
+        if name == server.terminal.name().as_str() {
+            continue;
+        }
+        let failing = channel.failing;
+        let failing = (failing.count > 0).then(|| {
+            (failing.count, failing.reason.unwrap_or_else(|| "there is no reason".to_owned()))
+        });
+        findings.push(links::link_finding(
+            &name,
+            &links::LinkReport {
+                up: channel.up,
+                about: channel.about,
+                last_byte_s: channel.last_byte_s,
+                trouble: channel.trouble,
+                failing,
+            },
+        ));
+    }
+    for mcp_server in server.turns.tools.mcp_tools().mcp_servers.clone() {
+        let check = format!("MCP server {}", mcp_server.name);
+        findings.push(match (mcp_server.trouble, mcp_server.up) {
+            (Some(trouble), _) => Finding::wrong(check, format!("down: {trouble}"))
+                .advise("correct its section in the config, or start it, and restart the daemon"),
+            (None, true) => Finding::ok(check, format!("up, {} tools", mcp_server.tools)),
+            (None, false) => Finding::warning(check, "starting"),
+        });
+    }
+    Ok(Response::Findings(findings))
 }

@@ -14,12 +14,13 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use crate::bus::{Bus, outbox};
-use crate::channels::parcel;
+use crate::channels::chunking;
 use crate::people;
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::types::message::{Address, Attachment, Body, ChannelName, Content, DeliveryId};
-use crate::workspace::Workspace;
+use crate::workspace::folders::DOWNLOADS;
+use crate::workspace::{PathError, Workspace, WorkspacePath};
 
 /// How long a text, and how long files, are waited for: a little longer than one attempt at them takes.
 const TEXT_WAIT_MAX: Duration = Duration::from_secs(45);
@@ -39,7 +40,7 @@ const OWNER: &str = "owner";
 /// What is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Parcel {
+pub struct SendRequest {
     /// `CHANNEL:CHAT`, `CHANNEL:CHAT:THREAD` or `owner`.
     pub to: String,
     #[serde(default)]
@@ -69,9 +70,9 @@ pub async fn send(
     bus: &Bus,
     workspace: &Workspace,
     channels: &BTreeSet<ChannelName>,
-    parcel: Parcel,
+    request: SendRequest,
 ) -> Result<SendOutcome, StoreError> {
-    let Parcel { to, text, files, markdown } = parcel;
+    let SendRequest { to, text, files, markdown } = request;
     if let Err(words) = check(&text, &files) {
         return Ok(SendOutcome::Refused(words));
     }
@@ -123,8 +124,7 @@ fn check(text: &str, files: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
-/// A copy of a file in the workspace, where it is when it is sent, however late. It lies with what
-/// people sent, which is the owner's to see and bounded.
+/// A copy of a file in the owner's downloads, where it is when it is sent, however late.
 fn attach(workspace: &Workspace, file: &Path) -> Result<Attachment, String> {
     let failed = |error: io::Error| replies::unreadable_file(&file.display(), &error);
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or("file");
@@ -139,11 +139,13 @@ fn attach(workspace: &Workspace, file: &Path) -> Result<Attachment, String> {
         return Err(replies::file_over_limit(name, FILE_BYTES_MAX));
     }
     let month = Local::now().format("%Y-%m").to_string();
-    let copied = workspace.copy_in(from.take(FILE_BYTES_MAX), name, &month);
+    let unnamed = |error: PathError| replies::unreadable_file(&file.display(), &error);
+    let of: WorkspacePath = format!("{DOWNLOADS}/{name}").parse().map_err(unnamed)?;
+    let copied = workspace.copy_in(from.take(FILE_BYTES_MAX), &of, &month);
     let path = copied.map_err(|error| replies::unreadable_file(&file.display(), &error))?;
     Ok(Attachment {
         name: name.to_owned(),
-        kind: parcel::kind_of(name),
+        kind: chunking::kind_of(name),
         caption: String::new(),
         printed: false,
         content: Content::Workspace(path.to_string()),

@@ -2,7 +2,7 @@
 //! forgets the old ones, and works out how one that changed a file is undone; the change itself is
 //! made as every other change is.
 
-mod images;
+mod before_images;
 mod pruning;
 mod seen;
 
@@ -11,22 +11,22 @@ use chrono_tz::Tz;
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use serde::{Deserialize, Serialize};
 
-use images::GRACE;
-pub use images::Images;
-pub use pruning::{BlobsWanted, Mark, prune, prune_commands};
-pub use seen::{Doer, Seen, is_told, note};
+pub use before_images::BeforeImages;
+use before_images::GRACE;
+pub use pruning::{BlobsWanted, PruneMark, prune, prune_commands};
+pub use seen::{ActionAuthor, SeenChange, is_told, note};
 
 use crate::bus::journal::read_origin_at;
 use crate::memory;
 use crate::people::Role;
 use crate::provider::{COMPLETION, CONVERSE};
 use crate::replies;
-use crate::store::{Json, Legible, Store, Time};
-use crate::types::message::{Address, Place, Sender, SenderId};
+use crate::store::{Json, LenientJson, Store, Time};
+use crate::types::message::{Address, ChatKind, Sender, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{CallId, FileUndo, Intent, SessionId};
 use crate::workspace::{
-    Audience, FileChange, FileError, Hash, OpenedFile, Workspace, WorkspacePath,
+    FileChange, FileError, FileScope, Hash, OpenedFile, Workspace, WorkspacePath,
 };
 
 /// Of an input and an output, in characters, where many actions are listed.
@@ -39,7 +39,7 @@ pub const UNDO: &str = "undo";
 #[derive(Clone)]
 pub struct Actions {
     pub store: Store,
-    pub images: Images,
+    pub images: BeforeImages,
 }
 
 /// A call as it is listed.
@@ -57,7 +57,7 @@ pub struct Action {
     pub session: SessionId,
     #[serde(rename = "place")]
     pub origin: Origin,
-    pub undo: Way,
+    pub undo: UndoWay,
 }
 
 impl Action {
@@ -72,9 +72,9 @@ impl Action {
             ms: self.ms,
             person: &self.person,
             undo: match self.undo {
-                Way::None => None,
-                Way::Open => Some(true),
-                Way::Taken => Some(false),
+                UndoWay::None => None,
+                UndoWay::Open => Some(true),
+                UndoWay::Taken => Some(false),
             },
         })
     }
@@ -83,7 +83,7 @@ impl Action {
 /// Whether there is a way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum UndoWay {
     None,
     Open,
     Taken,
@@ -91,26 +91,26 @@ pub enum Way {
 
 /// Which actions somebody may see, and undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct ActionScope {
     /// None: those of all conversations.
     session: Option<SessionId>,
     /// None: everybody's.
     whose: Option<SenderId>,
 }
 
-impl Sight {
+impl ActionScope {
     pub const ALL: Self = Self { session: None, whose: None };
 
     /// The owner in private sees all; else it is the conversation's, and in a group one's own.
-    pub fn of(who: &Sender, role: Role, place: Place, session: Option<SessionId>) -> Self {
+    pub fn of(who: &Sender, role: Role, place: ChatKind, session: Option<SessionId>) -> Self {
         // No session has this id.
         let here = session.unwrap_or(SessionId(0));
         match (place, role) {
-            (Place::Private, Role::Owner) => Self::ALL,
-            (Place::Private, _) | (Place::Group, Role::Admin | Role::Owner) => {
+            (ChatKind::Private, Role::Owner) => Self::ALL,
+            (ChatKind::Private, _) | (ChatKind::Group, Role::Admin | Role::Owner) => {
                 Self { session: Some(here), whose: None }
             }
-            (Place::Group, Role::Guest | Role::User) => {
+            (ChatKind::Group, Role::Guest | Role::User) => {
                 Self { session: Some(here), whose: Some(who.id.clone()) }
             }
         }
@@ -123,7 +123,7 @@ impl Sight {
 }
 
 /// What is seen: `calls c`, `turns t`, `sessions s`. What a command did at an address counts to the
-/// conversation that was open there, what a subagent, a job or a beat did to the one that hears of it.
+/// conversation that was open there, what a subagent, a job or a heartbeat run did to the one that hears of it.
 const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
     WHERE (:whose IS NULL OR iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) = :whose)
     AND (:session IS NULL OR s.id = :session OR (s.kind = 'command' AND EXISTS (
@@ -137,7 +137,7 @@ const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s O
 /// The newest actions first.
 pub fn list(
     store: &Connection,
-    sight: &Sight,
+    scope: &ActionScope,
     tool: Option<&str>,
     limit: usize,
 ) -> rusqlite::Result<Vec<Action>> {
@@ -150,8 +150,8 @@ pub fn list(
     ))?;
     let rows = rows.query_map(
         named_params! {
-            ":whose": sight.whose,
-            ":session": sight.session,
+            ":whose": scope.whose,
+            ":session": scope.session,
             ":tool": tool,
             ":limit": limit,
         },
@@ -169,23 +169,23 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Action> {
         output: row.get(4)?,
         state: row.get(5)?,
         ms: row.get(6)?,
-        person: match row.get::<_, Legible<Sender>>(7)?.0 {
+        person: match row.get::<_, LenientJson<Sender>>(7)?.0 {
             None => replies::SOMEBODY.to_owned(),
             Some(sender) => sender.to_string(),
         },
         session: row.get(8)?,
         origin: read_origin_at(row, 9)?,
         undo: match (row.get(12)?, row.get(13)?) {
-            (_, true) => Way::Taken,
-            (true, false) => Way::Open,
-            (false, false) => Way::None,
+            (_, true) => UndoWay::Taken,
+            (true, false) => UndoWay::Open,
+            (false, false) => UndoWay::None,
         },
     })
 }
 
 /// An action that may be undone.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Target {
+pub struct UndoTarget {
     pub id: CallId,
     pub tool: String,
     undo: Option<FileUndo>,
@@ -196,9 +196,9 @@ pub struct Target {
 /// seen.
 pub fn target(
     store: &Connection,
-    sight: &Sight,
+    scope: &ActionScope,
     id: Option<CallId>,
-) -> rusqlite::Result<Option<Target>> {
+) -> rusqlite::Result<Option<UndoTarget>> {
     store
         .prepare_cached(&format!(
             "SELECT c.id, c.tool, iif(c.state IN ('done', 'interrupted'), c.undo, NULL), c.undone IS NOT NULL
@@ -207,13 +207,13 @@ pub fn target(
         ))?
         .query_row(
             named_params! {
-                ":whose": sight.whose,
-                ":session": sight.session,
+                ":whose": scope.whose,
+                ":session": scope.session,
                 ":id": id,
             },
             |row| {
                 let undo = row.get::<_, Option<Json<_>>>(2)?.map(|undo| undo.0);
-                Ok(Target { id: row.get(0)?, tool: row.get(1)?, undo, undone: row.get(3)? })
+                Ok(UndoTarget { id: row.get(0)?, tool: row.get(1)?, undo, undone: row.get(3)? })
             },
         )
         .optional()
@@ -222,9 +222,9 @@ pub fn target(
 /// The change that undoes an action, or words on why there is none.
 pub fn undoing(
     workspace: &Workspace,
-    images: &Images,
-    target: &Target,
-    audience: Audience,
+    images: &BeforeImages,
+    target: &UndoTarget,
+    scope: &FileScope,
 ) -> Result<FileChange, String> {
     let number = target.id;
     if target.undone {
@@ -236,7 +236,7 @@ pub fn undoing(
     let path: WorkspacePath =
         undo.path.parse().map_err(|_| replies::no_way_back(number, &target.tool))?;
     let refused = |error: crate::workspace::FileError| replies::not_undone(&error.to_string());
-    let (path, file) = workspace.open_to_change(&path, audience).map_err(refused)?;
+    let (path, file) = workspace.open_to_change(&path, scope).map_err(refused)?;
     let now = file.map(OpenedFile::hash).transpose().map_err(refused)?;
     if now.as_ref().map(Hash::as_str) != undo.after.as_deref() {
         let differs = differs(workspace, images, &path, undo);
@@ -257,7 +257,7 @@ pub fn undoing(
 /// since before the action.
 fn differs(
     workspace: &Workspace,
-    images: &Images,
+    images: &BeforeImages,
     path: &WorkspacePath,
     undo: &FileUndo,
 ) -> String {
@@ -280,7 +280,7 @@ fn differs(
 /// What a command is about to undo, to be written down as an action of its own.
 pub struct Undoing {
     pub at: Address,
-    pub place: Place,
+    pub place: ChatKind,
     pub who: Sender,
     /// By which it is found after a crash.
     pub mark: String,
@@ -308,7 +308,7 @@ pub fn begin(store: &Connection, undoing: &Undoing) -> rusqlite::Result<CallId> 
 fn closed_turn(
     store: &Connection,
     at: &Address,
-    place: Place,
+    place: ChatKind,
     who: &Sender,
 ) -> rusqlite::Result<i64> {
     let now = Time::now();

@@ -14,7 +14,7 @@ use crate::bus::journal::{self, RowId, read_address_at, read_origin};
 use crate::bus::outbox;
 use crate::people::Role;
 use crate::store::{Json, Time, integer_columns, slice, text_columns};
-use crate::types::message::{Address, Body, ChannelName, DeliveryId, Place, Sender, SenderId};
+use crate::types::message::{Address, Body, ChannelName, ChatKind, DeliveryId, Sender, SenderId};
 use crate::types::session::{CallId, TurnId};
 use crate::types::words::words;
 
@@ -28,22 +28,22 @@ pub struct AskId(pub i64);
 integer_columns!(AskId);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AskKind {
     /// Whether the call may be made; whoever is entitled says so.
     Approval,
     /// Something that its person is asked.
     Question,
 }
 
-words!(Kind { Approval = "approval", Question = "question" });
-text_columns!(Kind = |text| Self::parse(text).unwrap_or(Self::Question));
+words!(AskKind { Approval = "approval", Question = "question" });
+text_columns!(AskKind = |text| Self::parse(text).unwrap_or(Self::Question));
 
 /// What is asked, before it is.
 #[derive(Clone, Debug)]
-pub struct New {
+pub struct NewAsk {
     pub turn: TurnId,
     pub call: CallId,
-    pub kind: Kind,
+    pub kind: AskKind,
     pub at: Address,
     /// Whose answer counts; none: that of anybody entitled.
     pub who: Option<SenderId>,
@@ -58,7 +58,7 @@ pub struct Ask {
     pub id: AskId,
     pub turn: TurnId,
     pub call: CallId,
-    pub kind: Kind,
+    pub kind: AskKind,
     pub delivery: DeliveryId,
     pub at: Address,
     pub who: Option<SenderId>,
@@ -68,16 +68,16 @@ pub struct Ask {
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum AskOutcome {
     Settled,
     Expired,
     /// Its turn was ended.
     Cancelled,
 }
 
-words!(Ended { Settled = "settled", Expired = "expired", Cancelled = "cancelled" });
+words!(AskOutcome { Settled = "settled", Expired = "expired", Cancelled = "cancelled" });
 
-impl ToSql for Ended {
+impl ToSql for AskOutcome {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_str().into())
     }
@@ -85,34 +85,37 @@ impl ToSql for Ended {
 
 /// What people are asked for, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asking {
+pub struct ApprovalSettings {
     pub approvals: Approvals,
-    /// After this, no word is a no.
+    /// The time after which no answer is a no, in a private chat and in a group.
     pub approval_time: Duration,
+    pub group_approval_time: Duration,
     pub question_time: Duration,
     /// What becomes of calls that reach outside where strangers' words were read.
-    pub foreign: OnForeign,
+    pub foreign: OnUntrusted,
 }
 
 /// What becomes of a call that reaches outside, once the model has read what strangers wrote: they may have
 /// asked for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum OnForeign {
+pub enum OnUntrusted {
     #[default]
     Ask,
     Deny,
     Allow,
 }
 
-impl Default for Asking {
+impl Default for ApprovalSettings {
     fn default() -> Self {
         Self {
             approvals: Approvals::default(),
-            approval_time: Duration::from_secs(5 * 60),
+            approval_time: Duration::from_secs(12 * 60 * 60),
+            // A group goes on without the turn that waits.
+            group_approval_time: Duration::from_secs(5 * 60),
             // The conversation waits meanwhile.
             question_time: Duration::from_secs(60 * 60),
-            foreign: OnForeign::default(),
+            foreign: OnUntrusted::default(),
         }
     }
 }
@@ -142,10 +145,10 @@ impl Approvals {
 /// Asks; the messages are made with the number by which the last of them can be answered.
 pub fn put(
     store: &Connection,
-    new: &New,
+    new: &NewAsk,
     bodies: impl FnOnce(AskId) -> Vec<Body>,
 ) -> rusqlite::Result<()> {
-    let New { turn, call, kind, at, who, time, offers_always } = new;
+    let NewAsk { turn, call, kind, at, who, time, offers_always } = new;
     let expires = Utc::now() + *time;
     store
         .prepare_cached(
@@ -211,7 +214,7 @@ pub fn next_expiry(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>
 
 /// Ends one, if nothing else has: only then is this true. `words` take the place of its buttons,
 /// unless one was pressed.
-pub fn end(store: &Connection, ask: &Ask, how: Ended, words: &str) -> rusqlite::Result<bool> {
+pub fn end(store: &Connection, ask: &Ask, how: AskOutcome, words: &str) -> rusqlite::Result<bool> {
     let ended = store
         .prepare_cached("UPDATE asks SET state = ? WHERE id = ? AND state = 'open'")?
         .execute(params![how, ask.id])?;
@@ -244,7 +247,7 @@ pub fn set_aside(store: &Connection, ask: &Ask, why: &str) -> rusqlite::Result<b
 pub fn cancel(store: &Connection, turn: TurnId, words: &str) -> rusqlite::Result<()> {
     let mut rows = store.prepare_cached(&format!("{OPEN} AND turn = ?"))?;
     let open: Vec<Ask> = rows.query_map([turn], read)?.collect::<Result<_, _>>()?;
-    open.iter().try_for_each(|ask| end(store, ask, Ended::Cancelled, words).map(drop))
+    open.iter().try_for_each(|ask| end(store, ask, AskOutcome::Cancelled, words).map(drop))
 }
 
 /// Whether a call that is about to be made was approved.
@@ -307,7 +310,7 @@ pub struct AskedCall {
     /// As JSON.
     pub arguments: String,
     /// For whom it is made, and in what kind of conversation; none if that cannot be read.
-    pub made_for: Option<(ChannelName, SenderId, Place)>,
+    pub made_for: Option<(ChannelName, SenderId, ChatKind)>,
     pub offers_always: bool,
 }
 
@@ -338,7 +341,7 @@ pub fn approval(store: &Connection, id: AskId) -> rusqlite::Result<Option<AskedC
 fn read_call(row: &Row<'_>) -> rusqlite::Result<AskedCall> {
     let made_for = read_origin(row).ok().and_then(|origin| {
         let sender: Json<Sender> = row.get(3).ok()?;
-        let place: Json<Place> = row.get(4).ok()?;
+        let place: Json<ChatKind> = row.get(4).ok()?;
         Some((origin.channel().clone(), sender.0.id, place.0))
     });
     Ok(AskedCall {

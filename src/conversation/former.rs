@@ -35,7 +35,7 @@ const TAKE_NOTES: &str =
     "[The older part of this conversation is about to be folded into a summary.";
 
 /// What was heard in a step of a turn of `author`'s.
-pub(super) fn heard(text: &str, author: Source) -> Parts {
+pub(super) fn input(text: &str, author: Source) -> Parts {
     if text.starts_with(TAKE_NOTES) {
         return Parts::of(Source::Program, text);
     }

@@ -19,12 +19,12 @@ pub const WORDS_MAX: usize = 8;
 
 /// A part of a step in which all words were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct HistoryMatch {
     pub at: DateTime<Utc>,
     pub session: SessionId,
     pub turn: TurnId,
     /// What was said to the bot, with what the program wrote around it.
-    pub heard: Option<String>,
+    pub input: Option<String>,
     pub said: String,
     /// The sources of all that the model had been shown in that conversation by then, which it may retell.
     pub sources: Vec<Source>,
@@ -46,7 +46,7 @@ pub fn search(
     at: &Address,
     words: &[String],
     limit: usize,
-) -> rusqlite::Result<Vec<Found>> {
+) -> rusqlite::Result<Vec<HistoryMatch>> {
     let words = &words[..words.len().min(WORDS_MAX)];
     let holds = "AND ifnull(heard, '') || char(10) || said LIKE ? ESCAPE '\\' ".repeat(words.len());
     let said = said();
@@ -64,11 +64,11 @@ pub fn search(
     values.extend(patterns.iter().map(|pattern| pattern as &dyn ToSql));
     values.push(&limit);
     let found = rows.query_map(params_from_iter(values), |row| {
-        Ok(Found {
+        Ok(HistoryMatch {
             at: row.get::<_, Time>(0)?.0,
             session: row.get(1)?,
             turn: row.get(2)?,
-            heard: row.get(3)?,
+            input: row.get(3)?,
             said: row.get(4)?,
             sources: Vec::new(),
         })
@@ -79,10 +79,10 @@ pub fn search(
 }
 
 /// Adds the sources of what each was written from; they are looked up once for each session.
-fn add_sources(store: &Connection, found: &mut [Found]) -> rusqlite::Result<()> {
+fn add_sources(store: &Connection, found: &mut [HistoryMatch]) -> rusqlite::Result<()> {
     let mut of_sessions = BTreeMap::new();
     // The newest come first: what was read up to them is read up to all.
-    for Found { session, turn, sources, .. } in found {
+    for HistoryMatch { session, turn, sources, .. } in found {
         let all = match of_sessions.entry(*session) {
             Entry::Occupied(all) => all.into_mut(),
             Entry::Vacant(none) => none.insert(sources::up_to(store, *session, *turn)?),

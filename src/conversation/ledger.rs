@@ -1,41 +1,332 @@
-//! What models have cost: tokens by provider, for `/usage` and the command line.
+//! What models have cost: every call, with its person, cause, tokens and cost.
+
+pub mod breakdown;
 
 use chrono::{DateTime, Duration, Utc};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, params};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::people::Role;
 use crate::provider::Usage;
-use crate::replies;
+use crate::provider::prices::{Cost, Price};
 use crate::store::{Time, slice};
 use crate::types::origin::TaskKind;
-use crate::types::session::SessionId;
+use crate::types::person::PersonId;
+use crate::types::session::{SessionId, TurnId};
+use crate::types::words::words;
 
-/// The tokens of one provider.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Used {
-    pub provider: String,
-    pub today: Usage,
-    pub days_30: Usage,
+/// Why a model is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallCause {
+    /// An answer in a conversation.
+    Chat,
+    /// A side question.
+    Aside,
+    Compaction,
+    /// Notes before a compaction.
+    Notes,
+    Subagent,
+    Job,
+    Heartbeat,
 }
 
-/// Tokens since midnight, by the owner's clock, and in the last 30 days; who used most first.
-pub fn used(store: &Connection, midnight: DateTime<Utc>) -> rusqlite::Result<Vec<Used>> {
-    let month_ago = Utc::now() - Duration::days(30);
+words!(CallCause {
+    Chat = "chat",
+    Aside = "aside",
+    Compaction = "compaction",
+    Notes = "notes",
+    Subagent = "subagent",
+    Job = "job",
+    Heartbeat = "heartbeat",
+});
+
+impl From<TaskKind> for CallCause {
+    fn from(kind: TaskKind) -> Self {
+        match kind {
+            TaskKind::Subagent => Self::Subagent,
+            TaskKind::Job => Self::Job,
+            TaskKind::Heartbeat => Self::Heartbeat,
+        }
+    }
+}
+
+impl ToSql for CallCause {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_str().into())
+    }
+}
+
+impl FromSql for CallCause {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Self::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)
+    }
+}
+
+impl ToSql for Cost {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(i64::try_from(self.0).unwrap_or(i64::MAX).into())
+    }
+}
+
+impl FromSql for Cost {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(Self(u64::try_from(value.as_i64()?).unwrap_or_default()))
+    }
+}
+
+/// On whose account a model is called, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payer {
+    /// None of the program's own work, and of rows of former versions.
+    pub person: Option<PersonId>,
+    pub role: Role,
+    pub cause: CallCause,
+    /// The number of the job that the call works for.
+    pub job: Option<i64>,
+}
+
+/// A row of the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LedgerId(pub i64);
+
+/// A model call that has ended, or several that are booked together.
+#[derive(Clone, Debug)]
+pub struct Charge {
+    pub payer: Payer,
+    pub provider: String,
+    pub usage: Usage,
+    /// Of attempts that broke off before this one.
+    pub wasted: Usage,
+    /// None if the price is unknown.
+    pub price: Option<Price>,
+    /// What was reserved for it.
+    pub reserved: Option<LedgerId>,
+}
+
+impl Charge {
+    fn is_empty(&self) -> bool {
+        self.usage == Usage::default() && self.wasted == Usage::default()
+    }
+}
+
+/// Books what a model call has cost, on a turn or, if that was forgotten meanwhile, on none. The reservation ends with
+/// it.
+pub(crate) fn enter(store: &Connection, turn: TurnId, charge: &Charge) -> rusqlite::Result<()> {
+    if charge.wasted != Usage::default() {
+        insert(store, turn, charge, charge.wasted)?;
+    }
+    if let Some(row) = charge.reserved
+        && settle(store, row, turn, charge)?
+    {
+        return Ok(());
+    }
+    insert(store, turn, charge, charge.usage)
+}
+
+/// The same, but nothing for calls that have used nothing.
+pub(crate) fn enter_spent(
+    store: &Connection,
+    turn: TurnId,
+    charge: &Charge,
+) -> rusqlite::Result<()> {
+    match (charge.is_empty(), charge.reserved) {
+        (false, _) => enter(store, turn, charge),
+        (true, Some(row)) => release(store, row),
+        (true, None) => Ok(()),
+    }
+}
+
+fn insert(store: &Connection, turn: TurnId, charge: &Charge, usage: Usage) -> rusqlite::Result<()> {
+    let Payer { person, cause, job, .. } = charge.payer;
+    store
+        .prepare_cached(
+            "INSERT INTO ledger (turn, session, at, person, cause, job, provider, input, cached, cache_written,
+                                 output, cost)
+             VALUES ((SELECT id FROM turns WHERE id = ?1), (SELECT session FROM turns WHERE id = ?1),
+                     ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )?
+        .execute(params![
+            turn,
+            Time::now(),
+            person,
+            cause,
+            job,
+            charge.provider,
+            usage.input,
+            usage.cached,
+            usage.cache_written,
+            usage.output,
+            charge.price.map(|price| price.cost(usage)),
+        ])?;
+    Ok(())
+}
+
+/// False if the reservation is gone.
+fn settle(
+    store: &Connection,
+    row: LedgerId,
+    turn: TurnId,
+    charge: &Charge,
+) -> rusqlite::Result<bool> {
+    let usage = charge.usage;
+    let settled = store
+        .prepare_cached(
+            "UPDATE ledger SET state = 'settled', provider = ?3, input = ?4, cached = ?5, cache_written = ?6,
+                 output = ?7, cost = ?8, turn = (SELECT id FROM turns WHERE id = ?2),
+                 session = (SELECT session FROM turns WHERE id = ?2)
+             WHERE id = ?1 AND state <> 'settled'",
+        )?
+        .execute(params![
+            row.0,
+            turn,
+            charge.provider,
+            usage.input,
+            usage.cached,
+            usage.cache_written,
+            usage.output,
+            charge.price.map(|price| price.cost(usage)),
+        ])?;
+    Ok(settled > 0)
+}
+
+/// What is reserved for a call: the most it may use.
+#[derive(Clone, Debug)]
+pub struct Reserved<'a> {
+    pub payer: &'a Payer,
+    pub provider: &'a str,
+    pub turn: Option<TurnId>,
+    pub usage: Usage,
+    pub cost: Option<Cost>,
+}
+
+/// Books a call before it is made.
+pub(crate) fn reserve(
+    store: &Connection,
+    reserved: &Reserved<'_>,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<LedgerId> {
+    let Payer { person, cause, job, .. } = *reserved.payer;
+    store
+        .prepare_cached(
+            "INSERT INTO ledger (state, turn, session, at, person, cause, job, provider, input, cached, output, cost)
+             VALUES ('reserved', ?1, (SELECT session FROM turns WHERE id = ?1), ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9)",
+        )?
+        .execute(params![
+            reserved.turn,
+            Time(now),
+            person,
+            cause,
+            job,
+            reserved.provider,
+            reserved.usage.input,
+            reserved.usage.output,
+            reserved.cost,
+        ])?;
+    Ok(LedgerId(store.last_insert_rowid()))
+}
+
+/// Takes a reservation back: the call has cost nothing.
+pub(crate) fn release(store: &Connection, row: LedgerId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("DELETE FROM ledger WHERE id = ? AND state = 'reserved'")?
+        .execute([row.0])
+        .map(drop)
+}
+
+/// Books a reservation as spent: nobody knows what the call has cost.
+pub(crate) fn book_estimated(store: &Connection, row: LedgerId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE ledger SET state = 'estimated' WHERE id = ? AND state = 'reserved'",
+        )?
+        .execute([row.0])
+        .map(drop)
+}
+
+/// Returns true if something is reserved.
+pub fn has_reserved(store: &Connection) -> rusqlite::Result<bool> {
+    store.prepare("SELECT 1 FROM ledger WHERE state = 'reserved'")?.exists([])
+}
+
+/// Books everything as spent that was reserved when the program ended. Returns how many calls.
+pub fn book_all_estimated(store: &Connection) -> rusqlite::Result<usize> {
+    store.execute("UPDATE ledger SET state = 'estimated' WHERE state = 'reserved'", [])
+}
+
+/// Tokens and money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Spent {
+    /// Read and written.
+    pub tokens: u64,
+    pub cost: Cost,
+    /// Of the tokens, those of calls that are under way.
+    pub reserved: u64,
+}
+
+/// The part of the ledger that a budget is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LedgerPart {
+    All,
+    Cause(CallCause),
+    Job(i64),
+    Person(PersonId),
+}
+
+/// What was spent since a time, reservations included.
+pub fn spent_since(
+    store: &Connection,
+    part: LedgerPart,
+    since: DateTime<Utc>,
+) -> rusqlite::Result<Spent> {
+    const SUM: &str = "SELECT ifnull(sum(input + output), 0), ifnull(sum(cost), 0),
+        ifnull(sum(input + output) FILTER (WHERE state = 'reserved'), 0) FROM ledger WHERE at >= ?";
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Spent { tokens: row.get(0)?, cost: row.get(1)?, reserved: row.get(2)? })
+    };
+    let since = Time(since);
+    match part {
+        LedgerPart::All => store.prepare_cached(SUM)?.query_row(params![since], read),
+        LedgerPart::Cause(cause) => store
+            .prepare_cached(&format!("{SUM} AND cause = ?"))?
+            .query_row(params![since, cause], read),
+        LedgerPart::Job(job) => store
+            .prepare_cached(&format!("{SUM} AND cause = 'job' AND job = ?"))?
+            .query_row(params![since, job], read),
+        LedgerPart::Person(person) => store
+            .prepare_cached(&format!("{SUM} AND person = ?"))?
+            .query_row(params![since, person], read),
+    }
+}
+
+/// The newest row of the ledger before which all calls have ended.
+pub fn last_entry(store: &Connection) -> rusqlite::Result<i64> {
+    store.query_row(
+        "SELECT ifnull((SELECT min(id) - 1 FROM ledger WHERE state = 'reserved'), ifnull(max(id), 0))
+         FROM ledger",
+        [],
+        |row| row.get(0),
+    )
+}
+
+/// Tokens by provider in the rows after one, up to the newest, and that row.
+pub fn used_after(store: &Connection, entry: i64) -> rusqlite::Result<(i64, Vec<(String, Usage)>)> {
+    let last = last_entry(store)?.max(entry);
     let mut rows = store.prepare_cached(
-        "SELECT provider,
-         ifnull(sum(input) FILTER (WHERE at >= ?1), 0), ifnull(sum(cached) FILTER (WHERE at >= ?1), 0),
-         ifnull(sum(output) FILTER (WHERE at >= ?1), 0), sum(input), sum(cached), sum(output)
-         FROM ledger WHERE at >= ?2 GROUP BY provider ORDER BY sum(input) + sum(output) DESC",
+        "SELECT provider, sum(input), sum(cached), sum(cache_written), sum(output) FROM ledger
+         WHERE id > ? AND id <= ? GROUP BY provider",
     )?;
-    let times = [Time(midnight), Time(month_ago)];
-    rows.query_map(times, |row| {
-        let usage = |first: usize| -> rusqlite::Result<Usage> {
-            let (input, cached) = (row.get(first)?, row.get(first + 1)?);
-            Ok(Usage { input, cached, output: row.get(first + 2)? })
+    let used = rows.query_map([entry, last], |row| {
+        let usage = Usage {
+            input: row.get(1)?,
+            cached: row.get(2)?,
+            cache_written: row.get(3)?,
+            output: row.get(4)?,
         };
-        Ok(Used { provider: row.get(0)?, today: usage(1)?, days_30: usage(4)? })
-    })?
-    .collect()
+        Ok((row.get(0)?, usage))
+    })?;
+    Ok((last, used.collect::<rusqlite::Result<_>>()?))
 }
 
 /// Tokens that background tasks of a kind have used within some time, read and written.
@@ -47,23 +338,14 @@ pub fn used_by_tasks(
 ) -> rusqlite::Result<u64> {
     store
         .prepare_cached(
-            "SELECT ifnull(sum(l.input + l.output), 0) FROM ledger l JOIN turns t ON t.id = l.turn
-             JOIN sessions s ON s.id = t.session WHERE l.at BETWEEN ? AND ? AND s.kind = ?",
+            "SELECT ifnull(sum(input + output), 0) FROM ledger WHERE at BETWEEN ? AND ? AND cause = ?",
         )?
-        .query_row(params![Time(since), Time(until), kind], |row| row.get(0))
+        .query_row(params![Time(since), Time(until), CallCause::from(kind)], |row| row.get(0))
 }
 
-/// The same in words.
-pub fn usage_words(store: &Connection, midnight: DateTime<Utc>) -> rusqlite::Result<String> {
-    let used = used(store, midnight)?;
-    let tokens = |usage: &Usage| replies::Tokens {
-        read: usage.input,
-        cached: usage.cached,
-        written: usage.output,
-    };
-    let lines =
-        used.iter().map(|used| (&*used.provider, tokens(&used.today), tokens(&used.days_30)));
-    Ok(replies::usage(&lines.collect::<Vec<_>>()))
+/// What a person has used is another one's from now on.
+pub fn change_person(store: &Connection, from: PersonId, to: PersonId) -> rusqlite::Result<()> {
+    store.execute("UPDATE ledger SET person = ? WHERE person = ?", [to, from]).map(drop)
 }
 
 /// Forgets what was used before a time, a slice at a time; returns how many rows.
@@ -81,9 +363,12 @@ pub fn counted_last(store: &Connection, session: SessionId) -> rusqlite::Result<
     let newest: Option<(u64, bool)> = store
         .prepare_cached(
             "SELECT l.input, t.id >= s.begins FROM ledger l JOIN turns t ON t.id = l.turn
-             JOIN sessions s ON s.id = t.session WHERE s.id = ? ORDER BY l.id DESC LIMIT 1",
+             JOIN sessions s ON s.id = t.session WHERE s.id = ? AND l.state = 'settled' ORDER BY l.id DESC LIMIT 1",
         )?
         .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     Ok(newest.filter(|(input, is_seen)| *input > 0 && *is_seen).map(|(input, _)| input))
 }
+
+/// The 30 days that `/usage` and `/status` look back.
+pub const LOOKS_BACK: Duration = Duration::days(30);

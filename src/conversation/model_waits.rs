@@ -51,7 +51,7 @@ impl ModelWait {
 
 /// The turns that wait for a model, as people are shown them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiting {
+pub struct WaitingTurns {
     pub turns: usize,
     /// When the first of them began to wait.
     pub since: DateTime<Utc>,
@@ -102,16 +102,16 @@ pub(crate) fn chains_away(store: &Connection, turn: TurnId) -> rusqlite::Result<
 }
 
 /// The turns that wait for a model now; none if no turn does.
-pub fn waiting(store: &Connection) -> rusqlite::Result<Option<Waiting>> {
+pub fn waiting(store: &Connection) -> rusqlite::Result<Option<WaitingTurns>> {
     let mut rows = store.prepare_cached(
         "SELECT model_wait FROM turns WHERE model_wait IS NOT NULL AND ending IS NULL",
     )?;
     let waits = rows.query_map([], |row| row.get::<_, String>(0))?;
-    let mut found: Option<Waiting> = None;
+    let mut found: Option<WaitingTurns> = None;
     for wait in waits {
         let Ok(ModelWait { since, .. }) = serde_json::from_str(&wait?) else { continue };
-        let before = found.unwrap_or(Waiting { turns: 0, since });
-        found = Some(Waiting { turns: before.turns + 1, since: before.since.min(since) });
+        let before = found.unwrap_or(WaitingTurns { turns: 0, since });
+        found = Some(WaitingTurns { turns: before.turns + 1, since: before.since.min(since) });
     }
     Ok(found)
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::bus::journal::Waiting;
+use crate::bus::journal::WaitingMessage;
 use crate::bus::outbox;
 use crate::conversation::sources::KeptSources;
 use crate::replies;
@@ -21,21 +21,21 @@ const LISTED_MAX: i64 = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum State {
+pub enum ProposalState {
     Open,
     Accepted,
     Declined,
     Withdrawn,
 }
 
-words!(State {
+words!(ProposalState {
     Open = "open",
     Accepted = "accepted",
     Declined = "declined",
     Withdrawn = "withdrawn",
 });
 
-text_columns!(State = |word| Self::parse(word).unwrap_or(Self::Open));
+text_columns!(ProposalState = |word| Self::parse(word).unwrap_or(Self::Open));
 
 /// A proposal by the number that people and models see.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Proposal {
     pub id: i64,
     pub title: String,
     pub body: String,
-    pub state: State,
+    pub state: ProposalState,
     /// None if a former version kept it.
     pub sources: Vec<Source>,
 }
@@ -91,11 +91,12 @@ pub fn propose(store: &Connection, turn: TurnId, proposal: &NewProposal) -> rusq
 
 /// Notes what people have decided by the buttons that they pressed, in the transaction that takes their messages into a
 /// turn. A proposal that is not open any more stays as it is.
-pub fn decide(store: &Connection, rows: &[Waiting]) -> rusqlite::Result<()> {
+pub fn decide(store: &Connection, rows: &[WaitingMessage]) -> rusqlite::Result<()> {
     for press in rows.iter().filter_map(|row| row.inbound.body.press) {
         let asked = outbox::question(store, press.delivery)?;
         let Some(id) = asked.and_then(|(_, question, _)| question.proposal) else { continue };
-        let state = if press.choice == 0 { State::Accepted } else { State::Declined };
+        let state =
+            if press.choice == 0 { ProposalState::Accepted } else { ProposalState::Declined };
         store
             .prepare_cached(
                 "UPDATE proposals SET state = ?, changed = ? WHERE id = ? AND state = 'open'",
@@ -107,17 +108,17 @@ pub fn decide(store: &Connection, rows: &[Waiting]) -> rusqlite::Result<()> {
 
 /// What becomes of a proposal; what is none stays as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct ProposalChange {
     pub id: i64,
     pub title: Option<String>,
     pub body: Option<String>,
-    pub state: Option<State>,
+    pub state: Option<ProposalState>,
     /// Those of what it was and of what it is now.
     pub sources: Vec<Source>,
 }
 
-pub fn update(store: &Connection, change: &Change) -> rusqlite::Result<()> {
-    let Change { id, title, body, state, sources } = change;
+pub fn update(store: &Connection, change: &ProposalChange) -> rusqlite::Result<()> {
+    let ProposalChange { id, title, body, state, sources } = change;
     store
         .prepare_cached(
             "UPDATE proposals SET title = ifnull(?, title), body = ifnull(?, body),

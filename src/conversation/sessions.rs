@@ -8,7 +8,7 @@ use crate::bus::journal::{origin_params, read_address};
 use crate::conversation::forgetting::{forget_sessions, forget_turns, forget_unseen_turns};
 use crate::conversation::settings;
 use crate::store::{Json, Time};
-use crate::types::message::{Address, Place, Sender};
+use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings, TurnId};
 use crate::types::source::Parts;
@@ -49,7 +49,7 @@ pub fn open_for(origin: &Origin) -> String {
 pub fn open_or_begin(
     store: &Connection,
     origin: impl Into<Origin>,
-    place: Place,
+    place: ChatKind,
 ) -> rusqlite::Result<SessionId> {
     let origin = origin.into();
     let (channel, chat, thread) = origin_params(&origin);
@@ -86,11 +86,19 @@ pub fn close(store: &Connection, origin: impl Into<Origin>) -> rusqlite::Result<
         .map(drop)
 }
 
+/// Gives a session that has just begun a record of what was said before it.
+pub fn set_summary(store: &Connection, session: SessionId, record: &str) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE sessions SET summary = ? WHERE id = ?")?
+        .execute(params![record, session])
+        .map(drop)
+}
+
 /// The conversation of a turn, and for whom the turn works.
 pub struct TurnSession {
     pub session: SessionId,
     pub at: Address,
-    pub place: Place,
+    pub place: ChatKind,
     pub settings: Settings,
     pub sender: Sender,
 }
@@ -135,7 +143,7 @@ pub struct Note<'a> {
     /// Who has answered; a word of its own where no model has.
     pub provider: &'a str,
     /// What the model is told of it.
-    pub heard: Parts,
+    pub input: Parts,
     /// As it was sent; it stands as the model's own words.
     pub said: String,
 }
@@ -153,7 +161,7 @@ pub fn note(store: &Connection, session: SessionId, note: &Note<'_>) -> rusqlite
         .prepare_cached(
             "INSERT INTO steps (turn, seq, heard, sources, text, thinking) VALUES (?, 0, ?, ?, ?, '[]')",
         )?
-        .execute(params![turn, &*note.heard, Json(note.heard.spans()), note.said])?;
+        .execute(params![turn, &*note.input, Json(note.input.spans()), note.said])?;
     forget_oldest(store, session)
 }
 

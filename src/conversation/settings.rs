@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::conversation::transcript;
-use crate::store::{Json, Legible};
+use crate::store::{Json, LenientJson};
 use crate::types::message::Address;
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings};
@@ -43,5 +43,5 @@ pub fn set(store: &Connection, session: SessionId, settings: &Settings) -> rusql
 
 /// Settings in a column; what cannot be read is as by default, and no conversation fails for it.
 pub fn read(row: &Row<'_>, column: usize) -> rusqlite::Result<Settings> {
-    Ok(row.get::<_, Legible<_>>(column)?.0.unwrap_or_default())
+    Ok(row.get::<_, LenientJson<_>>(column)?.0.unwrap_or_default())
 }

@@ -4,7 +4,7 @@
 use crate::conversation::tokens::percent;
 
 /// Up to so many tokens of prompt, a prompt is a compact one: few tools, short texts.
-pub const COMPACT_ROOM_MAX: u64 = 8_192;
+pub const COMPACT_WINDOW_MAX: u64 = 8_192;
 
 /// So much of the window is free after a compaction, in percent.
 pub const FREE_PERCENT: u64 = 35;
@@ -45,9 +45,9 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The shares of a window that leaves `room` tokens for a prompt, besides tools of so many tokens.
-    pub fn new(room: u64, tools: u64) -> Self {
-        let used = percent(room, 100 - FREE_PERCENT);
+    /// The shares of a window that leaves `context_window` tokens for a prompt, besides tools of so many tokens.
+    pub fn new(context_window: u64, tools: u64) -> Self {
+        let used = percent(context_window, 100 - FREE_PERCENT);
         let texts = used.saturating_sub(tools);
         let summary = percent(texts, SUMMARY_SHARE).clamp(SUMMARY_TOKENS_MIN, SUMMARY_TOKENS_MAX);
         Self {
@@ -61,14 +61,14 @@ impl Shares {
 }
 
 /// Returns true if a prompt for such a window is a compact one.
-pub fn is_compact(room: u64) -> bool {
-    room <= COMPACT_ROOM_MAX
+pub fn is_compact(context_window: u64) -> bool {
+    context_window <= COMPACT_WINDOW_MAX
 }
 
 /// What the tools of a prompt may take, in tokens.
-pub fn tools_max(room: u64) -> u64 {
-    match is_compact(room) {
-        true => percent(room, COMPACT_TOOLS_PERCENT).min(COMPACT_TOOLS_TOKENS_MAX),
-        false => percent(room, TOOLS_PERCENT),
+pub fn tools_max(context_window: u64) -> u64 {
+    match is_compact(context_window) {
+        true => percent(context_window, COMPACT_TOOLS_PERCENT).min(COMPACT_TOOLS_TOKENS_MAX),
+        false => percent(context_window, TOOLS_PERCENT),
     }
 }

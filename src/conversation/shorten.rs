@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::conversation::tokens::tokens;
-use crate::types::session::{Call, Mark, Outcome, Turn};
+use crate::types::session::{Call, CallOutcome, StepMark, Turn};
 
 /// Results up to this stay whole, in characters: to shorten them would save little.
 pub const WHOLE_CHARS_MAX: usize = 1_600;
@@ -19,15 +19,15 @@ const NAME_CHARS_MAX: usize = 200;
 
 /// Where the newest `whole` steps with calls of the last turn begin; all results before it may be
 /// shortened.
-pub fn mark(turns: &[Turn], whole: usize) -> Option<Mark> {
+pub fn mark(turns: &[Turn], whole: usize) -> Option<StepMark> {
     let last = turns.last()?;
     let with_calls = last.steps.iter().enumerate().rev().filter(|(_, step)| !step.calls.is_empty());
     let step = with_calls.take(whole).last().map_or(last.steps.len(), |(at, _)| at);
-    Some(Mark { turn: last.id, step })
+    Some(StepMark { turn: last.id, step })
 }
 
 /// Shortens all results before `mark`; those that were shortened before stay as they are.
-pub fn apply(turns: &mut [Turn], mark: Mark) {
+pub fn apply(turns: &mut [Turn], mark: StepMark) {
     for turn in turns.iter_mut().filter(|turn| turn.id <= mark.turn) {
         let steps = if turn.id < mark.turn { turn.steps.len() } else { mark.step };
         let calls = turn.steps.iter_mut().take(steps).flat_map(|step| &mut step.calls);
@@ -36,7 +36,7 @@ pub fn apply(turns: &mut [Turn], mark: Mark) {
 }
 
 /// About how many tokens that would save.
-pub fn saving(turns: &[Turn], mark: Mark) -> u64 {
+pub fn saving(turns: &[Turn], mark: StepMark) -> u64 {
     let before = |turn: &&Turn| turn.id <= mark.turn;
     let calls = turns.iter().filter(before).flat_map(|turn| {
         let steps = if turn.id < mark.turn { turn.steps.len() } else { mark.step };
@@ -52,7 +52,7 @@ pub fn saving(turns: &[Turn], mark: Mark) -> u64 {
 fn shorten(call: &mut Call) {
     if let Some(short) = shortened(call) {
         match &mut call.outcome {
-            Outcome::Done(text) | Outcome::Failed(text) => *text = short,
+            CallOutcome::Done(text) | CallOutcome::Failed(text) => *text = short,
             _ => {}
         }
     }
@@ -60,7 +60,7 @@ fn shorten(call: &mut Call) {
 
 /// The result of a call as it is shown once it is old; none if it stays whole.
 pub fn shortened(call: &Call) -> Option<String> {
-    let (Outcome::Done(text) | Outcome::Failed(text)) = &call.outcome else { return None };
+    let (CallOutcome::Done(text) | CallOutcome::Failed(text)) = &call.outcome else { return None };
     let chars = text.chars().count();
     if chars <= WHOLE_CHARS_MAX {
         return None;

@@ -7,11 +7,11 @@ use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::conversation::former;
-use crate::store::{Json, Legible};
+use crate::store::{Json, LenientJson};
 use crate::types::message::SenderId;
 use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{SessionId, TurnId};
-use crate::types::source::{self, Parts, Source, Span};
+use crate::types::source::{self, Parts, Source, SourceSpan};
 
 /// Sources in a column; none in rows of former versions. Those that cannot be read are of a newer version, and
 /// count as unknown.
@@ -19,20 +19,20 @@ pub struct KeptSources(pub Option<Vec<Source>>);
 
 impl FromSql for KeptSources {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let kept = Option::<Legible<Vec<Source>>>::column_result(value)?;
+        let kept = Option::<LenientJson<Vec<Source>>>::column_result(value)?;
         Ok(Self(kept.map(|kept| kept.0.unwrap_or_else(|| vec![Source::Unknown]))))
     }
 }
 
 /// What was heard in a step, in a turn of somebody's.
-pub fn heard(
+pub fn input(
     text: Option<String>,
-    spans: Option<Legible<Vec<Span>>>,
+    spans: Option<LenientJson<Vec<SourceSpan>>>,
     origin: &Origin,
     by: &SenderId,
 ) -> Option<Parts> {
     let text = text?;
-    let Some(spans) = spans else { return Some(former::heard(&text, author(origin, by))) };
+    let Some(spans) = spans else { return Some(former::input(&text, author(origin, by))) };
     Some(match spans.0 {
         Some(spans) => Parts::restored(text, spans),
         // A newer version wrote them.
@@ -131,10 +131,12 @@ fn of_steps(
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let turn = row.get(0)?;
-        let sources = match row.get::<_, Option<Legible<Vec<Span>>>>(1)? {
-            None => former::heard(row.get_ref(2)?.as_str()?, Source::Program).sources(),
-            Some(Legible(Some(spans))) => spans.into_iter().map(|Span(source, _)| source).collect(),
-            Some(Legible(None)) => vec![Source::Unknown],
+        let sources = match row.get::<_, Option<LenientJson<Vec<SourceSpan>>>>(1)? {
+            None => former::input(row.get_ref(2)?.as_str()?, Source::Program).sources(),
+            Some(LenientJson(Some(spans))) => {
+                spans.into_iter().map(|SourceSpan(source, _)| source).collect()
+            }
+            Some(LenientJson(None)) => vec![Source::Unknown],
         };
         found.extend(sources.into_iter().map(|source| (turn, source)));
     }

@@ -7,15 +7,15 @@ use rusqlite::{Connection, params};
 use crate::bus::journal::task_channel;
 use crate::conversation::forgetting::forget_sessions;
 use crate::store::{Json, Time};
-use crate::types::message::{Address, ChannelName, Place};
+use crate::types::message::{Address, ChannelName, ChatKind};
 use crate::types::origin::{TaskId, TaskKind};
 use crate::types::session::{SessionId, Settings};
 
 /// The terms on which a task's session is opened.
-pub struct Terms {
+pub struct SessionTerms {
     /// The channel on which its person is known.
     pub known_on: ChannelName,
-    pub place: Place,
+    pub place: ChatKind,
     pub settings: Settings,
 }
 
@@ -23,7 +23,7 @@ pub struct Terms {
 pub fn open(
     store: &Connection,
     task: TaskId,
-    terms: &Terms,
+    terms: &SessionTerms,
     to: &Address,
 ) -> rusqlite::Result<SessionId> {
     store

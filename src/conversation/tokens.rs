@@ -1,9 +1,9 @@
 //! How much of a model's room a conversation takes: an estimate, which the provider's own counts
 //! correct. Pure.
 
-use crate::provider::count_shown;
 pub use crate::provider::tokens;
-use crate::types::session::{Counted, Gauge, Step, Turn};
+use crate::provider::{count_shown, recorded_call};
+use crate::types::session::{Step, TokenEstimate, TokenSums, Turn};
 
 /// What a message or a call costs besides its texts, in tokens.
 const FRAME_TOKENS: u64 = 8;
@@ -23,8 +23,8 @@ const PERMILLE_LEAST: u64 = 500;
 const PERMILLE_MOST: u64 = 4_000;
 
 /// How full a model's room may be, in percent, until something is done about it: the conversation
-/// is folded in the background, old results are shortened, and it is folded at once.
-pub const FOLD_AT: u64 = 60;
+/// is compacted in the background, old results are shortened, and it is compacted at once.
+pub const COMPACT_AT: u64 = 60;
 pub const SHORTEN_AT: u64 = 75;
 pub const FULL_AT: u64 = 90;
 
@@ -38,9 +38,10 @@ pub fn turn_tokens(turn: &Turn) -> u64 {
 }
 
 fn step_tokens(step: &Step) -> u64 {
-    let heard = step.heard.as_deref().map_or(0, |heard| FRAME_TOKENS + tokens(heard));
+    let input = step.input.as_deref().map_or(0, |input| FRAME_TOKENS + tokens(input));
     if step.is_summarized {
-        return heard;
+        let recorded = step.calls.iter().map(recorded_call);
+        return input + recorded.map(|words| tokens(&words)).sum::<u64>();
     }
     let calls: u64 = step
         .calls
@@ -51,7 +52,7 @@ fn step_tokens(step: &Step) -> u64 {
         })
         .sum();
     let thinking = step.thinking.iter().map(|it| tokens(&it.block.to_string())).sum::<u64>();
-    heard + FRAME_TOKENS + tokens(&step.text) + thinking + calls
+    input + FRAME_TOKENS + tokens(&step.text) + thinking + calls
 }
 
 /// About how many tokens the part of a prompt has that stays the same while a turn runs, its tools left out.
@@ -73,11 +74,11 @@ pub fn said_tokens(summary: Option<&str>, turns: &[Turn], sees: bool) -> u64 {
 }
 
 /// So many percent of a room.
-pub fn percent(room: u64, percent: u64) -> u64 {
-    room.saturating_mul(percent) / 100
+pub fn percent(context_window: u64, percent: u64) -> u64 {
+    context_window.saturating_mul(percent) / 100
 }
 
-impl Gauge {
+impl TokenEstimate {
     /// About how many tokens the turns of a conversation have, their pictures left out. What does not change any
     /// more is counted once; who changes it all the same calls [`Self::recount`].
     pub fn turns_tokens(&mut self, turns: &[Turn]) -> u64 {
@@ -100,15 +101,15 @@ impl Gauge {
     }
 
     /// What is kept of the turns that have ended; nothing if they are others than those that were counted.
-    fn kept_of(&self, ended: &[Turn]) -> Counted {
+    fn kept_of(&self, ended: &[Turn]) -> TokenSums {
         let last = self.kept.turns.checked_sub(1).and_then(|last| ended.get(last));
         let is_same = self.kept.turns == 0 || last.map(|turn| turn.id) == self.kept.last;
-        if is_same { self.kept } else { Counted::default() }
+        if is_same { self.kept } else { TokenSums::default() }
     }
 
-    /// Turns were shortened, folded or read anew: they are counted anew.
+    /// Turns were shortened, compacted or read anew: they are counted anew.
     pub fn recount(&mut self) {
-        self.kept = Counted::default();
+        self.kept = TokenSums::default();
     }
 
     /// What the provider would count for an estimate of ours.
@@ -122,8 +123,8 @@ impl Gauge {
     }
 
     /// What there is room for, of what the provider was said to have.
-    pub fn room(&self, room: u64) -> u64 {
-        self.ceiling.map_or(room, |ceiling| room.min(ceiling))
+    pub fn context_window(&self, context_window: u64) -> u64 {
+        self.ceiling.map_or(context_window, |ceiling| context_window.min(ceiling))
     }
 
     /// The provider has counted what we had estimated; 0 if it did not say.
@@ -140,9 +141,9 @@ impl Gauge {
         (self.permille, self.ceiling) = (permille, ceiling);
     }
 
-    /// So much by our count was too much for the provider, which was said to have `room`.
-    pub fn too_much(&mut self, used: u64, room: u64) {
-        let ceiling = percent(used, FULL_AT).max(percent(room, CEILING_LEAST));
+    /// So much by our count was too much for the provider, which was said to have `context_window`.
+    pub fn too_much(&mut self, used: u64, context_window: u64) {
+        let ceiling = percent(used, FULL_AT).max(percent(context_window, CEILING_LEAST));
         self.ceiling = Some(self.ceiling.map_or(ceiling, |before| before.min(ceiling)));
     }
 }

@@ -2,7 +2,7 @@
 //! one transaction is decided in `commits`.
 
 mod calls;
-mod folding;
+mod compaction;
 mod unreadable;
 
 use std::collections::HashMap;
@@ -16,8 +16,9 @@ pub(crate) use calls::{
     CallTurn, call_began, call_ended, call_may_run, call_runs, call_waits, caller, plan_calls,
     set_images, set_undo, turn_of_call,
 };
-pub(crate) use folding::{
-    Begins, fold, is_open, mark_summarized, said_since_notes, set_frozen, set_shortened, set_silent,
+pub(crate) use compaction::{
+    TranscriptStart, compact, is_open, mark_summarized, said_since_notes, set_frozen,
+    set_shortened, set_silent,
 };
 use unreadable::turn_of;
 pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, keep_turn};
@@ -28,12 +29,11 @@ use crate::conversation::settings;
 use crate::conversation::shorten;
 use crate::conversation::sources;
 use crate::conversation::{asks, model_waits::ModelWait};
-use crate::provider::Usage;
 use crate::replies;
-use crate::store::{Json, Legible, Time};
-use crate::types::message::{Address, MessageId, Place, Sender, SenderId};
+use crate::store::{Json, LenientJson, Time};
+use crate::types::message::{Address, ChatKind, MessageId, Sender, SenderId};
 use crate::types::origin::Origin;
-use crate::types::session::{Ending, Gauge, Session, SessionId, Step, Turn, TurnId};
+use crate::types::session::{Session, SessionId, Step, TokenEstimate, Turn, TurnId, TurnOutcome};
 
 /// A turn that has not ended, as found after a restart.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,7 @@ pub(crate) struct Unfinished {
     /// Nobody asked for it, and nobody hears how it ends.
     pub(crate) silent: bool,
     /// It has no task: it waits for a person, a subagent or a model.
-    pub(crate) parked: bool,
+    pub(crate) suspended: bool,
     /// A model could not be reached, and has not answered since.
     pub(crate) model_wait: Option<ModelWait>,
 }
@@ -68,15 +68,15 @@ pub(crate) fn open_session(
                 id: row.get(0)?,
                 origin: origin.clone(),
                 // Who cannot be sure keeps to themselves what is private.
-                place: row.get::<_, Legible<_>>(1)?.0.unwrap_or(Place::Group),
-                frozen: row.get::<_, Legible<_>>(2)?.0,
+                place: row.get::<_, LenientJson<_>>(1)?.0.unwrap_or(ChatKind::Group),
+                frozen: row.get::<_, LenientJson<_>>(2)?.0,
                 settings: settings::read(row, 6)?,
                 summary: row.get(4)?,
                 begins: row.get(3)?,
                 begins_step: row.get(7)?,
-                shortened: row.get::<_, Legible<_>>(5)?.0,
+                shortened: row.get::<_, LenientJson<_>>(5)?.0,
                 turns: Vec::new(),
-                gauge: Gauge::default(),
+                estimate: TokenEstimate::default(),
             };
             Ok(session)
         })
@@ -89,7 +89,7 @@ pub(crate) fn open_session(
     )?;
     let turns = rows.query_map(params![session.id, session.begins], |row| {
         let by = row.get::<_, Option<SenderId>>(2)?.unwrap_or_else(|| "".into());
-        let Legible(ending) = row.get(1)?;
+        let LenientJson(ending) = row.get(1)?;
         Ok(Turn { id: row.get(0)?, by, steps: Vec::new(), ending })
     })?;
     session.turns = turns.collect::<Result<_, _>>()?;
@@ -115,12 +115,12 @@ fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()>
     while let Some(row) = rows.next()? {
         let Some(turn) = at.get(&row.get(0)?) else { continue };
         let by = &session.turns[*turn].by;
-        let heard = sources::heard(row.get(1)?, row.get(5)?, &session.origin, by);
+        let input = sources::input(row.get(1)?, row.get(5)?, &session.origin, by);
         session.turns[*turn].steps.push(Step {
-            heard,
-            images: row.get::<_, Legible<_>>(4)?.0.unwrap_or_default(),
+            input,
+            images: row.get::<_, LenientJson<_>>(4)?.0.unwrap_or_default(),
             text: row.get(2)?,
-            thinking: row.get::<_, Legible<_>>(3)?.0.unwrap_or_default(),
+            thinking: row.get::<_, LenientJson<_>>(3)?.0.unwrap_or_default(),
             ..Step::default()
         });
     }
@@ -139,7 +139,7 @@ fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()>
 }
 
 /// Keeps a question that was answered aside as a conversation of its own, which is over.
-pub(crate) fn keep_aside(
+pub(crate) fn keep_side_question(
     store: &Connection,
     beside: &Session,
     sender: &Sender,
@@ -157,7 +157,7 @@ pub(crate) fn keep_aside(
     let session = SessionId(store.last_insert_rowid());
     let turn = begin_turn(store, session, sender, None, provider)?;
     put_step(store, turn, 0, step)?;
-    end_turn(store, turn, Ending::Answered)?;
+    end_turn(store, turn, TurnOutcome::Answered)?;
     Ok(turn)
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn unfinished_turn(
 }
 
 /// The turn has no task until somebody has answered.
-pub(crate) fn park(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+pub(crate) fn suspend(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store.prepare_cached("UPDATE turns SET parked = 1 WHERE id = ?")?.execute([turn])?;
     Ok(())
 }
@@ -233,7 +233,7 @@ pub(crate) fn add_worked(
 }
 
 /// The turn may be taken up again; that it waited was no failed attempt.
-pub(crate) fn unpark(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+pub(crate) fn resume_call(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE turns SET parked = 0, attempts = 0 WHERE id = ?")?
         .execute([turn])?;
@@ -261,7 +261,7 @@ pub fn last_started(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>
 }
 
 /// Returns true if a turn waits for somebody.
-pub fn is_parked(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
+pub fn is_suspended(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND parked = 1")?.exists([turn])
 }
 
@@ -283,7 +283,7 @@ pub(crate) fn stopped_at(store: &Connection, turn: TurnId) -> rusqlite::Result<O
         "SELECT s.channel, s.chat, s.thread FROM turns t JOIN sessions s ON s.id = t.session
          WHERE t.id = ? AND t.ending = ?",
     )?;
-    stopped.query_row(params![turn, Json(Ending::Stopped)], read_origin).optional()
+    stopped.query_row(params![turn, Json(TurnOutcome::Stopped)], read_origin).optional()
 }
 
 /// For whom a turn works, and who answers.
@@ -350,8 +350,8 @@ pub(crate) fn put_step(
         .execute(params![
             turn,
             seq,
-            step.heard.as_deref(),
-            step.heard.as_ref().map(|heard| Json(heard.spans())),
+            step.input.as_deref(),
+            step.input.as_ref().map(|input| Json(input.spans())),
             (!step.images.is_empty()).then_some(Json(&step.images)),
             step.text,
             Json(&step.thinking)
@@ -359,7 +359,11 @@ pub(crate) fn put_step(
     Ok(())
 }
 
-pub(crate) fn end_turn(store: &Connection, turn: TurnId, ending: Ending) -> rusqlite::Result<()> {
+pub(crate) fn end_turn(
+    store: &Connection,
+    turn: TurnId,
+    ending: TurnOutcome,
+) -> rusqlite::Result<()> {
     let now = Time::now();
     store
         .prepare_cached(
@@ -370,34 +374,6 @@ pub(crate) fn end_turn(store: &Connection, turn: TurnId, ending: Ending) -> rusq
         .execute(params![now, turn])?;
     asks::cancel(store, turn, replies::NO_LONGER_NEEDED)?;
     end_turn_alone(store, turn, ending)
-}
-
-/// Books what a completion has cost, on a turn or, if that was forgotten meanwhile, on none.
-pub(crate) fn enter_ledger(
-    store: &Connection,
-    turn: TurnId,
-    provider: &str,
-    usage: Usage,
-) -> rusqlite::Result<()> {
-    store
-        .prepare_cached(
-            "INSERT INTO ledger (turn, at, provider, input, cached, output)
-             VALUES ((SELECT id FROM turns WHERE id = ?), ?, ?, ?, ?, ?)",
-        )?
-        .execute(params![turn, Time::now(), provider, usage.input, usage.cached, usage.output])?;
-    Ok(())
-}
-
-/// Tokens used since a time.
-pub fn used_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result<Usage> {
-    store
-        .prepare_cached(
-            "SELECT ifnull(sum(input), 0), ifnull(sum(cached), 0), ifnull(sum(output), 0)
-             FROM ledger WHERE at >= ?",
-        )?
-        .query_row([Time(since)], |row| {
-            Ok(Usage { input: row.get(0)?, cached: row.get(1)?, output: row.get(2)? })
-        })
 }
 
 /// Tokens that a turn has used, read and written.

@@ -24,6 +24,19 @@ pub const QUIET_FILTER: &str = "error";
 /// Where lines go while a terminal shows them itself. A mutex because any thread logs; held for one `try_send`.
 static DIVERTED: Mutex<Option<mpsc::Sender<String>>> = Mutex::new(None);
 
+/// Removes the secrets of a config that was read later. A mutex because any thread logs; held for one line.
+static LATER: Mutex<Vec<Redactor>> = Mutex::new(Vec::new());
+
+/// Configs that are read while the daemon runs; the secrets of older ones are not used any more.
+const LATER_MAX: usize = 8;
+
+/// Keeps also these secrets out of the log.
+pub fn redact_also(redactor: Redactor) {
+    let mut later = LATER.lock().unwrap_or_else(PoisonError::into_inner);
+    later.insert(0, redactor);
+    later.truncate(LATER_MAX);
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Plain,
@@ -32,7 +45,7 @@ pub enum Format {
 
 /// Appearance of lines, besides their [`Format`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Looks {
+pub struct LogAppearance {
     pub times: bool,
     pub colours: bool,
 }
@@ -45,7 +58,7 @@ pub fn init(
     env: &Environment,
 ) -> anyhow::Result<()> {
     let terminal = io::stderr().is_terminal();
-    let looks = Looks {
+    let looks = LogAppearance {
         // The journal has its own times. A terminal may have inherited the variable.
         times: terminal || env.raw("JOURNAL_STREAM").is_none(),
         colours: terminal && env.raw("NO_COLOR").is_none(),
@@ -65,7 +78,7 @@ pub fn init(
 /// Returns the subscriber of [`init`], with another output.
 pub fn subscriber<W>(
     format: Format,
-    looks: Looks,
+    looks: LogAppearance,
     filter: &str,
     to: Redacting<W>,
 ) -> anyhow::Result<impl Subscriber + Send + Sync + use<W>>
@@ -86,15 +99,15 @@ where
 }
 
 /// While this lives, a terminal shows the lines of the log itself, so that none is written into what is typed there.
-pub struct Diverted(());
+pub struct LogDiversion(());
 
 /// Sends the lines of the log to `lines`; those that find it full go to standard error.
-pub fn divert(lines: mpsc::Sender<String>) -> Diverted {
+pub fn divert(lines: mpsc::Sender<String>) -> LogDiversion {
     *DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines);
-    Diverted(())
+    LogDiversion(())
 }
 
-impl Drop for Diverted {
+impl Drop for LogDiversion {
     fn drop(&mut self) {
         *DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -142,7 +155,11 @@ impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Redacting<W> {
 impl<L: Write> Write for RedactingLine<'_, L> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        self.to.write_all(self.redactor.redact(&text).as_bytes())?;
+        let mut text = self.redactor.redact(&text).into_owned();
+        for later in LATER.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            text = later.redact(&text).into_owned();
+        }
+        self.to.write_all(text.as_bytes())?;
         Ok(line.len())
     }
 

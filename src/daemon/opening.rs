@@ -8,10 +8,12 @@ use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 use tokio::time::sleep;
 
+use crate::backup;
 use crate::bus::{Bus, outbox, restarted};
+use crate::conversation::ledger;
 use crate::people;
 use crate::replies;
-use crate::store::{OnFull, OpenError, Room, Store, StoreOptions, Sync};
+use crate::store::{FreeSpace, OnFull, OpenError, Store, StoreError, StoreOptions, Sync};
 use crate::tasks::schedule;
 
 /// Pause before a full disk is checked again.
@@ -19,14 +21,19 @@ const ROOM_PAUSE: Duration = Duration::from_secs(10);
 
 /// Facts from the time when the store was opened.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedStore {
     pub(super) at: Instant,
     /// The newest time in the store.
     pub(super) newest: Option<DateTime<Utc>>,
 }
 
 /// Opens the store. Waits for disk space if the options ask for it.
-pub(super) async fn store(home: &Path, options: &StoreOptions) -> anyhow::Result<(Store, Opened)> {
+pub(super) async fn store(
+    home: &Path,
+    options: &StoreOptions,
+) -> anyhow::Result<(Store, OpenedStore)> {
+    // A crash may have cut a restore off.
+    backup::restore::finish(home)?;
     let at = Instant::now();
     let mut waits = false;
     let store = loop {
@@ -41,13 +48,25 @@ pub(super) async fn store(home: &Path, options: &StoreOptions) -> anyhow::Result
             opened => break opened?,
         }
     };
+    if store.read(ledger::has_reserved).await.context("cannot read the store")? {
+        // What was under way when the program ended.
+        let calls = store.write("reservations", Sync::Later, ledger::book_all_estimated).await?;
+        tracing::info!(calls, "Booked model calls with an estimate, because their end was lost");
+    }
     let newest = store.read(schedule::newest).await.context("cannot read the store")?;
-    Ok((store, Opened { at, newest }))
+    Ok((store, OpenedStore { at, newest }))
+}
+
+/// Reads what is kept in memory, and notifies the owner if the store was opened on a full disk.
+pub(super) async fn prepare(bus: &Bus) -> Result<(), StoreError> {
+    tell_if_full(bus).await;
+    let activations = bus.people.activations.clone();
+    bus.store.read(move |store| activations.load(store)).await
 }
 
 /// Notifies the owner if the store was opened on a full disk.
-pub(super) async fn tell_if_full(bus: &Bus) {
-    if bus.store.room() == Room::Enough {
+async fn tell_if_full(bus: &Bus) {
+    if bus.store.room() == FreeSpace::Enough {
         return;
     }
     let tell = |store: &Connection| match people::owner_place(store)? {

@@ -5,18 +5,25 @@ use anyhow::Context as _;
 use crate::config::Config;
 use crate::provider;
 use crate::provider::models::{Model, Models, Standing};
+use crate::provider::prices::{self, Prices};
+use crate::types::origin::TaskKind;
 
 /// Connects all providers of the config, those that answer by default first.
-pub(super) fn models(config: &Config) -> anyhow::Result<Models> {
+pub fn models(config: &Config) -> anyhow::Result<Models> {
     let line = &config.agent.providers;
     let others = config.providers.keys().filter(|name| !line.contains(name));
     let line = line.iter().map(|name| (name, Standing::InLine));
-    let mut models = Vec::new();
+    let (mut models, mut known) = (Vec::new(), Vec::new());
     for (name, standing) in line.chain(others.map(|name| (name, Standing::Chosen))) {
         let section = config.providers.get(name);
         let section = section.with_context(|| format!("there is no provider `{name}`"))?;
         let provider = provider::connect(name, section)?;
+        known.extend(prices::of_provider(section).map(|it| (provider.name().to_owned(), it)));
         models.push(Model { name: name.clone(), provider, standing });
     }
-    Ok(Models::new(models))
+    let agent = &config.agent;
+    let tasks =
+        [(TaskKind::Job, &agent.job_provider), (TaskKind::Subagent, &agent.subagent_provider)];
+    let tasks = tasks.into_iter().filter_map(|(kind, name)| Some((kind, name.clone()?)));
+    Ok(Models::new(models).with_prices(Prices::new(known)).with_tasks(tasks.collect()))
 }

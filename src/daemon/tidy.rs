@@ -11,15 +11,15 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
-use super::opening::Opened;
+use super::opening::OpenedStore;
 use crate::bus::{KEPT, journal, marks, outbox};
-use crate::conversation::actions::{self, Mark};
+use crate::conversation::actions::{self, PruneMark};
 use crate::conversation::asks;
 use crate::conversation::ledger::prune_usage;
 use crate::conversation::sessions;
 use crate::conversation::transcript::is_quiet;
-use crate::store::{Pages, Store, StoreError, Sync};
-use crate::tasks::heartbeat::{self, BEATS_KEPT};
+use crate::store::{DatabasePages, Store, StoreError, Sync};
+use crate::tasks::heartbeat::{self, HEARTBEAT_RUNS_KEPT};
 use crate::tasks::schedule::{self, Clock};
 use crate::tasks::subagents;
 use crate::trust::instruction_watch::blobs_wanted;
@@ -46,7 +46,7 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
     (asks::prune, KEPT),
     (schedule::prune, KEPT),
     (subagents::prune, KEPT),
-    (heartbeat::prune, BEATS_KEPT),
+    (heartbeat::prune, HEARTBEAT_RUNS_KEPT),
     (actions::prune_commands, KEPT),
     (prune_usage, KEPT),
     (sessions::prune, sessions::KEPT),
@@ -57,7 +57,7 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
 pub(super) struct Tidier {
     turns: Arc<TurnServices>,
     clock: Clock,
-    opened: Opened,
+    opened: OpenedStore,
 }
 
 impl Tidier {
@@ -135,7 +135,7 @@ pub async fn forget_old(store: &Store, now: DateTime<Utc>) -> Result<(), StoreEr
             _ => sleep(SLICE_PAUSE).await,
         }
     }
-    let mut mark = Some(Mark::default());
+    let mut mark = Some(PruneMark::default());
     while let Some(from) = mark {
         let prune = move |store: &Connection| actions::prune(store, now - KEPT, from);
         mark = store.write("prune actions", Sync::Later, prune).await?;
@@ -147,7 +147,7 @@ pub async fn forget_old(store: &Store, now: DateTime<Utc>) -> Result<(), StoreEr
 /// Returns free pages to the disk. A database of an older version cannot do that in slices. Once a
 /// quarter of it is free, and nothing is in progress, it is rewritten as one that can.
 async fn give_back(store: &Store) -> Result<(), StoreError> {
-    let look = |store: &Connection| Ok((Pages::count(store)?, is_quiet(store)?));
+    let look = |store: &Connection| Ok((DatabasePages::count(store)?, is_quiet(store)?));
     let (pages, is_quiet) = store.read(look).await?;
     if pages.free <= FREE_KEPT {
         return Ok(());
@@ -156,7 +156,7 @@ async fn give_back(store: &Store) -> Result<(), StoreError> {
         let mut free = pages.free;
         while free > FREE_KEPT {
             let most = GIVEN_BACK.min(free - FREE_KEPT);
-            let shrink = move |store: &Connection| Pages::give_back(store, most);
+            let shrink = move |store: &Connection| DatabasePages::give_back(store, most);
             let left = store.write("shrink", Sync::Later, shrink).await?;
             // Others may need pages meanwhile, but no page becomes free by itself.
             if left >= free {

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use super::http::ModelEndpoint;
 use super::names::ToolNames;
-use super::offered::{Body, Offered};
+use super::offered::{Offered, RequestBody};
 use super::window::Window;
 use super::{
     Config, Delta, DeltaStream, HttpTimeouts, LearnedWindow, Picture, PromptMessage, Provider,
     ProviderError, ReadPictures, Request, StopReason, ToolCall, ToolSchema, Usage,
 };
-use crate::provider::wire::{self, CallIds, Fold, StreamFlow};
+use crate::provider::wire::{self, CallIds, DeltaReader, StreamFlow};
 use crate::types::session::{Call, Thinking};
 
 /// The only version of the API so far.
@@ -71,9 +71,10 @@ impl Anthropic {
 
     /// Builds the body of a request. Its variable parts come last, so that requests share their
     /// beginning.
-    fn body(&self, request: &Request<'_>, names: &ToolNames, seen: &ReadPictures) -> Body {
+    fn body(&self, request: &Request<'_>, names: &ToolNames, seen: &ReadPictures) -> RequestBody {
         let mut tools = None;
-        let mut body = json!({"model": self.model, "max_tokens": self.tokens_max, "stream": true});
+        let tokens_max = request.tokens_max.map_or(self.tokens_max, |it| it.min(self.tokens_max));
+        let mut body = json!({"model": self.model, "max_tokens": tokens_max, "stream": true});
         let system = system(request.system);
         if !request.tools.is_empty() {
             // A breakpoint in the system prompt is after the tools, and so covers them too.
@@ -94,14 +95,14 @@ impl Anthropic {
             body["system"] = system.into();
         }
         let is_unthinking =
-            effort::ask(&mut body, request.effort, &self.model, self.tokens_max, &request.messages);
+            effort::ask(&mut body, request.effort, &self.model, tokens_max, &request.messages);
         let mut messages = self.transcript(request, !is_unthinking, names, seen);
-        let heard = messages.iter_mut().rev().filter(|message| message["role"] == "user");
-        for message in heard.take(MESSAGE_CUTS) {
+        let input = messages.iter_mut().rev().filter(|message| message["role"] == "user");
+        for message in input.take(MESSAGE_CUTS) {
             message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()).map(cut);
         }
         body["messages"] = messages.into();
-        Body { fields: body, tools }
+        RequestBody { fields: body, tools }
     }
 
     /// Builds the messages. `thinks` is true if reasoning may be passed back.
@@ -152,8 +153,8 @@ impl Provider for Anthropic {
         self.images
     }
 
-    fn room(&self) -> u64 {
-        self.window.room()
+    fn context_window(&self) -> u64 {
+        self.window.context_window()
     }
 
     fn learned_window(&self) -> Option<LearnedWindow> {
@@ -274,7 +275,7 @@ enum AnthropicBlock {
     },
 }
 
-impl Fold for AnthropicAnswer {
+impl DeltaReader for AnthropicAnswer {
     fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> StreamFlow {
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
@@ -387,6 +388,7 @@ impl AnthropicAnswer {
         Usage {
             input: count("input_tokens") + cached + count("cache_creation_input_tokens"),
             cached,
+            cache_written: count("cache_creation_input_tokens"),
             output: count("output_tokens"),
         }
     }

@@ -17,6 +17,8 @@ pub enum Delta {
     Usage(Usage),
     /// A line for the person: that another provider answers, say.
     Note(String),
+    /// The name of another provider than the one that was asked, which answers.
+    By(String),
     /// What came before, but for notes, is to be forgotten: the answer begins again.
     Restart,
     /// The last one; a stream that ends without it was cut.
@@ -47,6 +49,8 @@ pub struct Usage {
     /// All tokens of the prompt, cached ones included.
     pub input: u64,
     pub cached: u64,
+    /// Of the input, what was written to the provider's cache, where that has a price of its own.
+    pub cache_written: u64,
     pub output: u64,
 }
 
@@ -55,6 +59,7 @@ impl Usage {
     pub fn add(&mut self, other: Self) {
         self.input += other.input;
         self.cached += other.cached;
+        self.cache_written += other.cache_written;
         self.output += other.output;
     }
 }
@@ -66,6 +71,10 @@ pub struct Completion {
     pub thinking: Vec<Thinking>,
     pub calls: Vec<ToolCall>,
     pub usage: Usage,
+    /// Of attempts that broke off before this one.
+    pub wasted: Usage,
+    /// The name of the provider that has answered, if it is not the one that was asked.
+    pub by: Option<String>,
     pub note: Option<String>,
     pub stop: Option<StopReason>,
 }

@@ -18,18 +18,18 @@ const TIME: &str = " dddd-dd-dd dd:dd +dd:dd";
 const LINE_BYTES_MAX: usize = 400;
 
 /// A provider whose answers have no such lines.
-pub struct Unechoed {
+pub struct WithoutEchoes {
     inner: Arc<dyn Provider>,
 }
 
-impl Unechoed {
+impl WithoutEchoes {
     pub fn new(inner: Arc<dyn Provider>) -> Self {
         Self { inner }
     }
 }
 
 #[async_trait]
-impl Provider for Unechoed {
+impl Provider for WithoutEchoes {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -38,12 +38,16 @@ impl Provider for Unechoed {
         self.inner.sees()
     }
 
-    fn room(&self) -> u64 {
-        self.inner.room()
+    fn context_window(&self) -> u64 {
+        self.inner.context_window()
     }
 
     fn learned_window(&self) -> Option<LearnedWindow> {
         self.inner.learned_window()
+    }
+
+    async fn learn_window(&self) {
+        self.inner.learn_window().await;
     }
 
     async fn stream<'a>(

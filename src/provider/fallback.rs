@@ -39,12 +39,16 @@ impl Provider for Fallback {
     }
 
     /// That of the first: a spare one with less would cost it most of its own.
-    fn room(&self) -> u64 {
-        self.providers[0].room()
+    fn context_window(&self) -> u64 {
+        self.providers[0].context_window()
     }
 
     fn learned_window(&self) -> Option<LearnedWindow> {
         self.providers[0].learned_window()
+    }
+
+    async fn learn_window(&self) {
+        self.providers[0].learn_window().await;
     }
 
     async fn stream<'a>(
@@ -96,7 +100,8 @@ impl FallbackAttempt<'_> {
         if !std::mem::replace(&mut self.brought, true)
             && let Some(note) = self.note()
         {
-            self.ready.push_back(Delta::Note(note));
+            let name = self.providers[self.failures.len()].name();
+            self.ready.extend([Delta::Note(note), Delta::By(name.to_owned())]);
         }
         if matches!(delta, Delta::End(_)) {
             self.current = None;
@@ -140,7 +145,9 @@ impl FallbackAttempt<'_> {
         let busy = failures.iter().filter_map(|error| match error {
             ProviderError::Busy { after, .. } => Some(after.unwrap_or(Duration::ZERO)),
             ProviderError::Broken(_) | ProviderError::Stalled(_) => None,
-            ProviderError::TooLong | ProviderError::Refused(_) => None,
+            ProviderError::TooLong | ProviderError::Refused(_) | ProviderError::OverBudget(_) => {
+                None
+            }
         });
         let broke = |error: &ProviderError| {
             matches!(error, ProviderError::Broken(_) | ProviderError::Stalled(_))

@@ -16,7 +16,7 @@ use url::Url;
 
 use super::window::Window;
 use super::{Config, ProviderError, offered};
-use crate::http::{self, Body, BodyEnd};
+use crate::http::{self, BodyEnd, ReadBody};
 use crate::provider::fault::{self, ApiFault};
 use crate::secret::Secret;
 
@@ -153,7 +153,10 @@ impl ModelEndpoint {
     }
 
     /// Posts `body` and returns the answer's events once it has begun well.
-    pub(super) async fn post(&self, body: offered::Body) -> Result<SseEvents, ProviderError> {
+    pub(super) async fn post(
+        &self,
+        body: offered::RequestBody,
+    ) -> Result<SseEvents, ProviderError> {
         let bytes = written(&body);
         // It may hold pictures, and need not be there twice while the answer is waited for.
         drop(body);
@@ -222,7 +225,7 @@ fn learn(window: Option<&Window>, fault: &ApiFault) {
 }
 
 /// A body as it is sent. Counted first, as what grows meanwhile may take twice the room.
-fn written(body: &offered::Body) -> Vec<u8> {
+fn written(body: &offered::RequestBody) -> Vec<u8> {
     let mut count = Count(0);
     let counted = serde_json::to_writer(&mut count, body);
     let mut bytes = Vec::with_capacity(count.0);
@@ -306,7 +309,7 @@ impl AnswerBody {
     async fn read(&mut self, bytes_max: usize) -> Result<String, ProviderError> {
         let (mut first, stall, end) = (Some(self.until), self.stall, self.end);
         let until = || Some(first.take().unwrap_or_else(|| Instant::now() + stall).min(end));
-        let Body { bytes, end } = http::read_body(&mut self.response, bytes_max, until).await;
+        let ReadBody { bytes, end } = http::read_body(&mut self.response, bytes_max, until).await;
         match end {
             BodyEnd::Whole | BodyEnd::TooLong => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             BodyEnd::Late => Err(stalled()),

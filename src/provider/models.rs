@@ -1,12 +1,21 @@
 //! The providers of the config by name, from which a conversation can choose who answers first.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::prices::Prices;
 use super::{Provider, chain};
+use crate::types::origin::TaskKind;
 
 /// Cheap to clone; those that answer by default come first, in their order.
 #[derive(Clone, Default)]
-pub struct Models(Arc<Vec<Model>>);
+pub struct Models {
+    all: Arc<Vec<Model>>,
+    /// What they cost.
+    pub prices: Prices,
+    /// The sections that answer in background tasks of these kinds.
+    tasks: Arc<BTreeMap<TaskKind, String>>,
+}
 
 pub struct Model {
     /// That of its section.
@@ -26,28 +35,44 @@ pub enum Standing {
 
 impl Models {
     pub fn new(models: Vec<Model>) -> Self {
-        Self(Arc::new(models))
+        Self { all: Arc::new(models), ..Self::default() }
+    }
+
+    /// Has these sections answer in background tasks.
+    pub fn with_tasks(self, tasks: BTreeMap<TaskKind, String>) -> Self {
+        Self { tasks: Arc::new(tasks), ..self }
+    }
+
+    /// The section that answers in background tasks of a kind; none if the config leaves it to who answers by default.
+    pub fn for_task(&self, kind: TaskKind) -> Option<&str> {
+        self.tasks.get(&kind).map(String::as_str)
+    }
+
+    pub fn with_prices(self, prices: Prices) -> Self {
+        Self { prices, ..self }
     }
 
     pub fn all(&self) -> &[Model] {
-        &self.0
+        &self.all
     }
 
     /// The one that somebody means by the name of its section or of its model.
     pub fn find(&self, asked: &str) -> Option<&Model> {
-        let by_name = self.0.iter().find(|model| model.name.eq_ignore_ascii_case(asked));
+        let by_name = self.all.iter().find(|model| model.name.eq_ignore_ascii_case(asked));
         by_name.or_else(|| {
             let shown = format!("({})", asked.to_ascii_lowercase());
-            self.0.iter().find(|model| model.provider.name().to_ascii_lowercase().ends_with(&shown))
+            self.all
+                .iter()
+                .find(|model| model.provider.name().to_ascii_lowercase().ends_with(&shown))
         })
     }
 
     /// The provider of that section, with those as fallbacks that answer by default; none if the
     /// config does not have it any more.
     pub fn chain(&self, name: &str) -> Option<Arc<dyn Provider>> {
-        let first = self.0.iter().find(|model| model.name == name)?;
+        let first = self.all.iter().find(|model| model.name == name)?;
         let others = self
-            .0
+            .all
             .iter()
             .filter(|model| model.standing == Standing::InLine && model.name != first.name);
         Some(chain([first].into_iter().chain(others).map(|it| Arc::clone(&it.provider)).collect()))

@@ -58,13 +58,13 @@ impl Offered {
 }
 
 /// The body of a request, whose tools are written already.
-pub(super) struct Body {
+pub(super) struct RequestBody {
     /// An object; with tools, it has a `tools` in whose place they are sent.
     pub(super) fields: Value,
     pub(super) tools: Option<Arc<RawValue>>,
 }
 
-impl Serialize for Body {
+impl Serialize for RequestBody {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (Value::Object(fields), Some(tools)) = (&self.fields, &self.tools) else {
             return self.fields.serialize(serializer);

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::http::ModelEndpoint;
 use super::names::ToolNames;
-use super::offered::{Body, Offered};
+use super::offered::{Offered, RequestBody};
 use super::window::{self, ServerWindow, Window};
 use super::wire;
 use super::{
@@ -66,7 +66,7 @@ impl OpenAi {
     pub fn body(&self, request: &Request<'_>, names: &ToolNames, seen: &ReadPictures) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
-        if let Some(tokens_max) = self.tokens_max {
+        if let Some(tokens_max) = self.tokens_max.into_iter().chain(request.tokens_max).min() {
             body.insert(self.dialect.limit_field().to_owned(), json!(tokens_max));
         }
         body.insert("stream".to_owned(), json!(true));
@@ -149,12 +149,16 @@ impl Provider for OpenAi {
         self.images
     }
 
-    fn room(&self) -> u64 {
-        self.window.room()
+    fn context_window(&self) -> u64 {
+        self.window.context_window()
     }
 
     fn learned_window(&self) -> Option<LearnedWindow> {
         self.window.learned()
+    }
+
+    async fn learn_window(&self) {
+        self.ask_window().await;
     }
 
     async fn stream<'a>(
@@ -171,7 +175,7 @@ impl Provider for OpenAi {
             self.offered.get(request.tools, false, write)
         });
         let _in_turn = seen.written();
-        let events = self.endpoint.post(Body { fields, tools }).await?;
+        let events = self.endpoint.post(RequestBody { fields, tools }).await?;
         Ok(wire::deltas(events, OpenAiAnswer::new(&self.model, names)))
     }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
-use crate::types::session::Outcome;
+use crate::types::session::CallOutcome;
 
 use super::{
     COMPLETION, Delta, DeltaStream, PromptMessage, Provider, ProviderError, Request, StopReason,
@@ -37,6 +37,9 @@ undo, or undo NUMBER
 wait SECONDS
 and several of these with then between them. Everything else I repeat.";
 
+/// The name that is shown for the provider without a model.
+pub const NAME: &str = "rehearsal (no model)";
+
 pub struct Rehearsal;
 
 /// What the rules make of a command.
@@ -56,7 +59,7 @@ enum RehearsalEnd {
 }
 
 /// What is done in one step.
-enum Deed {
+enum RehearsalStep {
     Call(&'static str, Value),
     /// Counts seconds aloud.
     Wait(u64),
@@ -66,7 +69,7 @@ enum Deed {
 #[async_trait]
 impl Provider for Rehearsal {
     fn name(&self) -> &str {
-        "rehearsal (no model)"
+        NAME
     }
 
     async fn stream<'a>(
@@ -81,28 +84,28 @@ impl Provider for Rehearsal {
             .map(|command| read(command.trim().trim_start_matches("- [ ] ")))
             .partition(|rule| matches!(rule, Rule::Call(..)));
         let deed = match calls.into_iter().nth(made(turn)) {
-            Some(Rule::Call(tool, arguments)) => Deed::Call(tool, arguments),
+            Some(Rule::Call(tool, arguments)) => RehearsalStep::Call(tool, arguments),
             _ => together(words),
         };
         let by_call = request.may_call && request.tools.iter().any(|tool| tool.name == COMPLETION);
         let ends = if by_call { RehearsalEnd::ByCall } else { RehearsalEnd::ByText };
-        let usage = Usage { input: (said.len() as u64).div_ceil(4), cached: 0, output: 1 };
+        let usage = Usage { input: (said.len() as u64).div_ceil(4), output: 1, ..Usage::default() };
         Ok(perform(deed, results(turn), ends, request.messages.len(), usage))
     }
 }
 
 /// One answer to all that calls no tool.
-fn together(rules: Vec<Rule>) -> Deed {
+fn together(rules: Vec<Rule>) -> RehearsalStep {
     let mut said = Vec::new();
     for rule in rules {
         match rule {
-            Rule::Wait(seconds) => return Deed::Wait(seconds),
-            Rule::Help => return Deed::Say(UNDERSTOOD.to_owned()),
+            Rule::Wait(seconds) => return RehearsalStep::Wait(seconds),
+            Rule::Help => return RehearsalStep::Say(UNDERSTOOD.to_owned()),
             Rule::Words(text) if !text.is_empty() => said.push(text),
             Rule::Words(_) | Rule::Call(..) => {}
         }
     }
-    Deed::Say(if said.is_empty() {
+    RehearsalStep::Say(if said.is_empty() {
         String::new()
     } else {
         format!("You said: {}", said.join("\n"))
@@ -145,7 +148,7 @@ fn made(turn: &[PromptMessage<'_>]) -> usize {
         PromptMessage::Results(calls) => Some(*calls),
         _ => None,
     });
-    calls.flatten().filter(|call| call.outcome != Outcome::Skipped).count()
+    calls.flatten().filter(|call| call.outcome != CallOutcome::Skipped).count()
 }
 
 /// The results of all steps of the turn, in order.
@@ -217,7 +220,7 @@ fn asked(words: &str) -> (String, Vec<String>) {
 }
 
 fn perform(
-    deed: Deed,
+    deed: RehearsalStep,
     results: Option<String>,
     ends: RehearsalEnd,
     done: usize,
@@ -226,20 +229,20 @@ fn perform(
     let before = results.map(|results| format!("{results}\n")).unwrap_or_default();
     let said = |text: &str| format!("{}\n\n{REHEARSAL}", format!("{before}{text}").trim());
     let deed = match (deed, ends) {
-        (Deed::Say(text), RehearsalEnd::ByText) => Deed::Say(said(&text)),
-        (Deed::Say(text), RehearsalEnd::ByCall) => {
-            Deed::Call(COMPLETION, json!({ "result": said(&text) }))
+        (RehearsalStep::Say(text), RehearsalEnd::ByText) => RehearsalStep::Say(said(&text)),
+        (RehearsalStep::Say(text), RehearsalEnd::ByCall) => {
+            RehearsalStep::Call(COMPLETION, json!({ "result": said(&text) }))
         }
         (deed, _) => deed,
     };
     match deed {
-        Deed::Call(name, arguments) => {
+        RehearsalStep::Call(name, arguments) => {
             let id = format!("rehearsal_{done}");
             let call = ToolCall { id, name: name.to_owned(), arguments: arguments.to_string() };
             let deltas = [Delta::Call(call), Delta::Usage(usage), Delta::End(StopReason::Calls)];
             stream::iter(deltas.map(Ok)).boxed()
         }
-        Deed::Say(text) => {
+        RehearsalStep::Say(text) => {
             let deltas: Vec<_> = text
                 .split_inclusive(' ')
                 .map(|word| Delta::Text(word.to_owned()))
@@ -247,7 +250,7 @@ fn perform(
                 .collect();
             stream::iter(deltas.into_iter().map(Ok)).boxed()
         }
-        Deed::Wait(seconds) => {
+        RehearsalStep::Wait(seconds) => {
             let counted = stream::iter(1..=seconds).then(|second| async move {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 Ok(Delta::Text(format!("{second} ")))

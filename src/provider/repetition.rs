@@ -24,18 +24,18 @@ const LETTERS_MIN: usize = 60;
 const SIGNS_MIN: usize = 300;
 
 /// A provider whose answers end.
-pub struct Unrepeated {
+pub struct WithoutRepetition {
     inner: Arc<dyn Provider>,
 }
 
-impl Unrepeated {
+impl WithoutRepetition {
     pub fn new(inner: Arc<dyn Provider>) -> Self {
         Self { inner }
     }
 }
 
 #[async_trait]
-impl Provider for Unrepeated {
+impl Provider for WithoutRepetition {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -44,12 +44,16 @@ impl Provider for Unrepeated {
         self.inner.sees()
     }
 
-    fn room(&self) -> u64 {
-        self.inner.room()
+    fn context_window(&self) -> u64 {
+        self.inner.context_window()
     }
 
     fn learned_window(&self) -> Option<LearnedWindow> {
         self.inner.learned_window()
+    }
+
+    async fn learn_window(&self) {
+        self.inner.learn_window().await;
     }
 
     async fn stream<'a>(
@@ -84,7 +88,7 @@ impl Provider for Unrepeated {
 #[derive(Default)]
 pub struct RepetitionWatch {
     text: String,
-    line: Line,
+    line: CurrentLine,
     /// The last characters of what may repeat, the newest first.
     recent: VecDeque<char>,
     /// For each length of a block, how many characters in a row were the same as those so many before.
@@ -95,7 +99,7 @@ pub struct RepetitionWatch {
 
 /// What is known of the line that is being written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Line {
+enum CurrentLine {
     /// Nothing but spaces.
     #[default]
     Blank,
@@ -146,24 +150,26 @@ impl RepetitionWatch {
     /// Returns true if a character belongs to neither code nor a table.
     fn is_prose(&mut self, sign: char) -> bool {
         if sign == '\n' {
-            let is_fence = matches!(self.line, Line::Fence(_, 3..));
+            let is_fence = matches!(self.line, CurrentLine::Fence(_, 3..));
             if is_fence {
                 self.in_code = !self.in_code;
             }
-            let is_prose = !is_fence && !self.in_code && self.line != Line::Table;
-            self.line = Line::Blank;
+            let is_prose = !is_fence && !self.in_code && self.line != CurrentLine::Table;
+            self.line = CurrentLine::Blank;
             return is_prose;
         }
         self.line = match (self.line, sign) {
-            (Line::Blank, ' ' | '\t') => Line::Blank,
-            (Line::Blank, '`' | '~') => Line::Fence(sign, 1),
-            (Line::Blank, '|') => Line::Table,
-            (Line::Fence(of, signs), _) if of == sign && signs < 3 => Line::Fence(of, signs + 1),
-            (Line::Fence(of, 3), _) => Line::Fence(of, 3),
-            (Line::Table, _) => Line::Table,
-            _ => Line::Text,
+            (CurrentLine::Blank, ' ' | '\t') => CurrentLine::Blank,
+            (CurrentLine::Blank, '`' | '~') => CurrentLine::Fence(sign, 1),
+            (CurrentLine::Blank, '|') => CurrentLine::Table,
+            (CurrentLine::Fence(of, signs), _) if of == sign && signs < 3 => {
+                CurrentLine::Fence(of, signs + 1)
+            }
+            (CurrentLine::Fence(of, 3), _) => CurrentLine::Fence(of, 3),
+            (CurrentLine::Table, _) => CurrentLine::Table,
+            _ => CurrentLine::Text,
         };
-        !self.in_code && !matches!(self.line, Line::Table | Line::Fence(_, 3))
+        !self.in_code && !matches!(self.line, CurrentLine::Table | CurrentLine::Fence(_, 3))
     }
 
     /// The shortest block that repeats too often, if `sign` follows.

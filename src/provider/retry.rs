@@ -53,12 +53,16 @@ impl Provider for Retry {
         self.inner.sees()
     }
 
-    fn room(&self) -> u64 {
-        self.inner.room()
+    fn context_window(&self) -> u64 {
+        self.inner.context_window()
     }
 
     fn learned_window(&self) -> Option<LearnedWindow> {
         self.inner.learned_window()
+    }
+
+    async fn learn_window(&self) {
+        self.inner.learn_window().await;
     }
 
     async fn stream<'a>(

@@ -1,9 +1,10 @@
 //! A provider for a model without native tools: the tools are described in its prompt, and it calls them by writing
-//! `<tool>{"server_name":…,"tool_name":…,"arguments":…}</tool>`. Around a model with native tools it only looks for
+//! `<tool_call>{"name":…,"arguments":…}</tool_call>`, the form of Hermes and Qwen that most open models were trained on.
+//! Another one is read, too: `<tool>{"server_name":…,"tool_name":…,"arguments":…}</tool>`. Around a model with native tools it only looks for
 //! calls that its server failed to parse out of the text.
 //!
-//! A call is a `<tool>` followed by JSON or a tool's name, wherever it is, also in a code fence. Every other mention
-//! of the tag is text. Such a block is never shown. An unreadable one becomes a call of [`MALFORMED_CALL`], whose result
+//! A call is a tag followed by JSON or a tool's name, wherever it is, also in a code fence. Every other mention
+//! of a tag is text. JSON in a code fence without a tag is a call if it names a tool. Such a block is never shown. An unreadable one becomes a call of [`MALFORMED_CALL`], whose result
 //! explains the mistake to the model. Invalid names and arguments are left for the tools themselves to refuse. For a
 //! model with native tools, a block is a call only if it names an existing tool and is not in backticks, and
 //! only if the answer has no native calls.
@@ -13,7 +14,7 @@ mod forms;
 mod pythonic;
 pub mod scan;
 mod tagged;
-mod told;
+mod request;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ use futures_util::stream::{self, StreamExt};
 use tokio::sync::mpsc;
 
 pub use forms::MALFORMED_CALL;
+use request::TextRequest;
 use scan::{AnswerPiece, CallStrictness, Scanner};
-use told::TextRequest;
 
 use super::{
     Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, StopReason, ToolCall,
@@ -56,12 +57,16 @@ impl Provider for TextTools {
         self.inner.sees()
     }
 
-    fn room(&self) -> u64 {
-        self.inner.room()
+    fn context_window(&self) -> u64 {
+        self.inner.context_window()
     }
 
     fn learned_window(&self) -> Option<LearnedWindow> {
         self.inner.learned_window()
+    }
+
+    async fn learn_window(&self) {
+        self.inner.learn_window().await;
     }
 
     async fn stream<'a>(

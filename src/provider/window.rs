@@ -70,7 +70,7 @@ impl Window {
     }
 
     /// Tokens that a prompt may have so that an answer still fits in behind it.
-    pub fn room(&self) -> u64 {
+    pub fn context_window(&self) -> u64 {
         let context = self.context();
         let answer = self.answer.unwrap_or(context / ANSWER_PART);
         u64::from(context - answer.min(context / 2))

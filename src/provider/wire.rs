@@ -109,7 +109,7 @@ fn respelt(text: &str, fit: fn(char) -> char, chars_max: usize) -> String {
 }
 
 /// Turns a vendor's events into deltas.
-pub(super) trait Fold: Send + 'static {
+pub(super) trait DeltaReader: Send + 'static {
     /// Takes one event, which is no error.
     fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> StreamFlow;
 
@@ -124,8 +124,8 @@ pub(super) enum StreamFlow {
 }
 
 /// The deltas of a completion that arrives as `events`.
-pub(super) fn deltas(events: SseEvents, fold: impl Fold) -> DeltaStream<'static> {
-    let reading = StreamReading { events, fold, ready: VecDeque::new(), ended: false };
+pub(super) fn deltas(events: SseEvents, reader: impl DeltaReader) -> DeltaStream<'static> {
+    let reading = StreamReading { events, reader, ready: VecDeque::new(), ended: false };
     stream::try_unfold(reading, |mut reading| async move {
         while reading.ready.is_empty() && !reading.ended {
             reading.step().await?;
@@ -143,12 +143,12 @@ fn error_of(event: &Value) -> Option<&Value> {
 
 struct StreamReading<F> {
     events: SseEvents,
-    fold: F,
+    reader: F,
     ready: VecDeque<Delta>,
     ended: bool,
 }
 
-impl<F: Fold> StreamReading<F> {
+impl<F: DeltaReader> StreamReading<F> {
     async fn step(&mut self) -> Result<(), ProviderError> {
         match self.events.next().await {
             Ok(Some(text)) if text.trim() == "[DONE]" => self.end(true, ProviderError::cut()),
@@ -156,7 +156,7 @@ impl<F: Fold> StreamReading<F> {
                 Err(_) => self.end(false, ProviderError::cut()),
                 Ok(event) => match error_of(&event) {
                     Some(error) => Err(self.events.sort(&json!({"error": error}))),
-                    None => match self.fold.take(&event, &mut self.ready) {
+                    None => match self.reader.take(&event, &mut self.ready) {
                         StreamFlow::More => Ok(()),
                         StreamFlow::Last => self.end(true, ProviderError::cut()),
                     },
@@ -170,7 +170,7 @@ impl<F: Fold> StreamReading<F> {
     /// What breaks after the answer was whole does not matter.
     fn end(&mut self, closed: bool, error: ProviderError) -> Result<(), ProviderError> {
         self.ended = true;
-        if self.fold.finish(closed, &mut self.ready) { Ok(()) } else { Err(error) }
+        if self.reader.finish(closed, &mut self.ready) { Ok(()) } else { Err(error) }
     }
 }
 

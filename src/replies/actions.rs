@@ -84,7 +84,7 @@ pub const UNDO_IN_DOUBT: &str = "I was interrupted while undoing this, and the f
 
 pub const NO_PLAN: &str = "There is no plan in this conversation.";
 
-/// What was changed in a file that the bot obeys.
+/// What was changed in a file that the bot follows.
 pub fn rules_changed(path: impl Display, lines: &str, action: impl Display) -> String {
     format!("I changed {}:\n{}\nUse /undo {action} to undo it.", as_is(path), fenced("", lines))
 }
@@ -97,8 +97,8 @@ pub const ITS_BYTES_CHANGED: &str = "- It was created or emptied, or its binary 
 /// Files whose changes are shown line by line in one message.
 const CHANGED_SHOWN_MAX: usize = 5;
 
-/// A file that the bot obeys, as a command has changed it.
-pub struct RuleChanged<'a> {
+/// A file that the bot follows, as a command has changed it.
+pub struct InstructionChanged<'a> {
     pub path: &'a str,
     pub lines: &'a str,
     pub action: i64,
@@ -107,7 +107,7 @@ pub struct RuleChanged<'a> {
     pub is_link: bool,
 }
 
-/// Where a file that the bot obeys leads now, none for one that is no link any more; empty for the whole
+/// Where a file that the bot follows leads now, none for one that is no link any more; empty for the whole
 /// workspace.
 pub fn leads_now(to: Option<&str>) -> String {
     match to {
@@ -117,15 +117,15 @@ pub fn leads_now(to: Option<&str>) -> String {
     }
 }
 
-/// What was changed of what the bot obeys while a tool ran. `too_many`: there are more files now than
+/// What was changed of what the bot follows while a tool ran. `too_many`: there are more files now than
 /// can be watched.
-pub fn rules_changed_by(tool: &str, changed: &[RuleChanged<'_>], too_many: bool) -> String {
+pub fn rules_changed_by(tool: &str, changed: &[InstructionChanged<'_>], too_many: bool) -> String {
     let mut parts = Vec::new();
     if !changed.is_empty() {
         parts.push(format!("My instructions or skills changed while {} ran.", as_is(tool)));
     }
     for change in changed.iter().take(CHANGED_SHOWN_MAX) {
-        let RuleChanged { path, lines, action, .. } = change;
+        let InstructionChanged { path, lines, action, .. } = change;
         let back = match (change.can_be_undone, change.is_link) {
             (true, false) => format!("Use /undo {action} to undo it."),
             (true, true) => {

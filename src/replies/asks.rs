@@ -9,6 +9,7 @@ use super::{as_is, counted, fenced};
 pub const ONCE: &str = "Once";
 pub const ALWAYS: &str = "Always";
 pub const DENY: &str = "No";
+pub const CLEAN: &str = "No, and forget what others wrote";
 
 // What stands in the place of the buttons afterwards.
 pub const NOBODY_ANSWERED: &str = "no answer in time";
@@ -49,33 +50,41 @@ pub fn closed(question: &str, words: &str) -> String {
 }
 
 /// A call that must be allowed.
-pub struct Leave<'a> {
+pub struct ApprovalPrompt<'a> {
     pub id: i64,
     /// For whom it is made.
     pub person: String,
     pub tool: &'a str,
     pub arguments: &'a str,
+    /// The difference that it makes to a file, which is shown in the place of the arguments.
+    pub change: Option<&'a str>,
     /// Why it must be, as the rest of a sentence.
     pub why: &'a str,
 }
 
-impl Leave<'_> {
-    /// The arguments, if they are too long for the question: name and content of a file that stands before it.
+impl ApprovalPrompt<'_> {
+    /// All that the call does: its arguments, or the difference that it makes to a file.
+    fn whole(&self) -> String {
+        visible(self.change.unwrap_or(self.arguments))
+    }
+
+    /// The call, if it is too long for the question: name and content of a file that stands before it.
     pub fn file(&self) -> Option<(String, String)> {
-        let whole = visible(self.arguments);
+        let whole = self.whole();
         let is_long = whole.chars().count() > ARGUMENTS_CHARS_MAX;
         is_long.then(|| (format!("call-{}.txt", self.id), whole))
     }
 }
 
 /// Asks whether a call may be made; `always` is a choice if calls of the tool can be allowed for good.
-pub fn may_i(call: &Leave<'_>, can_be_granted: bool, minutes: u64) -> String {
-    let Leave { id, person, tool, arguments, why } = call;
+pub fn may_i(call: &ApprovalPrompt<'_>, can_be_granted: bool, minutes: u64) -> String {
+    let ApprovalPrompt { id, person, tool, change, why, .. } = call;
+    let language = if change.is_some() { "diff" } else { "json" };
     let (shown, more) = match call.file() {
-        None => (fenced("json", &visible(arguments)), String::new()),
+        None => (fenced(language, &call.whole()), String::new()),
         Some((name, whole)) => {
             let signs: Vec<char> = whole.chars().collect();
-            let part = |signs: &[char]| fenced("json", &signs.iter().collect::<String>());
+            let part = |signs: &[char]| fenced(language, &signs.iter().collect::<String>());
             let (head, tail) = (&signs[..HEAD_CHARS], &signs[signs.len() - TAIL_CHARS..]);
             let left = signs.len() - HEAD_CHARS - TAIL_CHARS;
             let more = format!("\n{left} characters between are only in the file {name} above.");
@@ -89,7 +98,27 @@ pub fn may_i(call: &Leave<'_>, can_be_granted: bool, minutes: u64) -> String {
         as_is(person),
         as_is(tool),
         as_is(why),
-        counted(minutes, "minute")
+        match minutes {
+            120.. if minutes.is_multiple_of(60) => counted(minutes / 60, "hour"),
+            _ => counted(minutes, "minute"),
+        }
+    )
+}
+
+/// What of a call is shown that was not made, in characters.
+const NOT_DONE_CHARS_MAX: usize = 1_500;
+
+/// Reports a call that a task did not make because nobody could be asked.
+pub fn not_done(task: Option<&str>, tool: &str, arguments: &str) -> String {
+    let whole = visible(arguments);
+    let shown: String = whole.chars().take(NOT_DONE_CHARS_MAX).collect();
+    let more = if shown.len() < whole.len() { "\n(cut)" } else { "" };
+    format!(
+        "I did not run {} for {}, because it needs approval and nobody was there to ask:\n{}{more}\nIf you want it, \
+         ask me for it here.",
+        as_is(tool),
+        as_is(task.unwrap_or("a job")),
+        fenced("json", &shown),
     )
 }
 
@@ -111,6 +140,54 @@ pub fn revoked_grants(tool: &str, grants: usize) -> String {
         0 => format!("{} was not always allowed for anyone.", as_is(tool)),
         _ => format!("I'll ask again before each call of {}.", as_is(tool)),
     }
+}
+
+/// Confirms that a conversation goes on without what others wrote.
+pub fn cleaned(left_out: usize) -> String {
+    format!(
+        "I left out what others wrote, and {} of mine that came after it. Your own words are still here. The old \
+         conversation is saved.",
+        counted(left_out as u64, "message")
+    )
+}
+
+// Trusting a file.
+
+pub const COPY_IT: &str = "Copy it";
+pub const TRUST_USAGE: &str = "/trust PATH shows a file of downloads/, shared/ or a group, and then copies it into the workspace. For example: /trust downloads/recipe.md";
+pub const TRUSTED_ALREADY: &str = "it lies in the workspace, whose files I trust";
+pub const TRUST_NO_LINKS: &str = "it is a link; name the file that it leads to";
+
+/// A whole text with its invisible characters named.
+pub fn shown_whole(text: &str) -> String {
+    visible(text)
+}
+
+/// Asks whether a file is to be copied; `text` is its content, unless that stands in a file above.
+pub fn may_trust(path: impl Display, copy: impl Display, text: Option<&str>) -> String {
+    let shown = match text {
+        Some(text) => format!("{path} says:\n{}", fenced("", &visible(text))),
+        None => format!("What {path} says is in the file above."),
+    };
+    format!(
+        "{shown}\nShall I copy exactly this into {copy}, as text that you trust? The file itself stays untrusted."
+    )
+}
+
+pub fn trusted(path: impl Display, copy: impl Display) -> String {
+    format!("Copied: {copy} has what you saw of {path}, and I trust it.")
+}
+
+pub fn changed_since_shown(path: impl Display) -> String {
+    format!("{path} has changed since you saw it. Say /trust {path} to see it again.")
+}
+
+pub fn not_trusted(path: &str, why: &impl Display) -> String {
+    format!("I cannot copy {}: {why}.", as_is(path))
+}
+
+pub fn is_there(path: impl Display) -> String {
+    format!("there is another {path} already")
 }
 
 // Proposals.

@@ -165,31 +165,6 @@ pub fn skills(skills: &[SkillShown<'_>], broken: &[(&str, &str)]) -> String {
     if text.is_empty() { "There are no skills.".to_owned() } else { text.trim_end().to_owned() }
 }
 
-// What it costs.
-
-#[derive(Clone, Copy)]
-pub struct Tokens {
-    pub read: u64,
-    pub cached: u64,
-    pub written: u64,
-}
-
-pub const USAGE_FOR_ADMINS: &str = "Only my owner and admins can see my token usage.";
-
-/// Tokens by provider: today's, and those of 30 days.
-pub fn usage(used: &[(&str, Tokens, Tokens)]) -> String {
-    if used.is_empty() {
-        return "I used no tokens in the last 30 days.".to_owned();
-    }
-    let tokens = |Tokens { read, cached, written }: &Tokens| {
-        format!("{read} read ({cached} of them from the cache), {written} written")
-    };
-    let lines = used.iter().map(|(provider, today, month)| {
-        format!("{provider}\n  today: {}\n  30 days: {}", tokens(today), tokens(month))
-    });
-    format!("Tokens used\n{}", lines.collect::<Vec<_>>().join("\n"))
-}
-
 // Restarting.
 
 pub const RESTARTING: &str = "I'm restarting. I'll continue my work right after.";

@@ -22,7 +22,7 @@ pub const HEARTBEAT_SILENT: &str = "I checked HEARTBEAT.md, and there is nothing
 pub const QUIET_HOURS_BEGAN: &str = "(My quiet hours began before I finished.)";
 
 /// How the heartbeat is.
-pub struct HeartShown {
+pub struct HeartbeatShown {
     /// None: the config has it off.
     pub every_minutes: Option<u64>,
     pub quiet: Option<String>,
@@ -40,7 +40,7 @@ pub struct HeartShown {
     pub tokens: (u64, u64),
 }
 
-pub fn heartbeat(shown: &HeartShown) -> String {
+pub fn heartbeat(shown: &HeartbeatShown) -> String {
     let mut text = match (&shown.off, shown.every_minutes) {
         (_, None) => "Heartbeat: off in my config.".to_owned(),
         (Some(why), _) if why.is_empty() => "Heartbeat: off.".to_owned(),

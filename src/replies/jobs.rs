@@ -45,7 +45,7 @@ pub const NO_JOBS_FOR_GUESTS: &str = "Guests can't have jobs.";
 // Commands of jobs. Why there are none, as the rest of a sentence:
 
 pub const COMMANDS_NOT_OFFERED: &str = "shell commands are not available here";
-pub const COMMANDS_NOT_CAGED: &str =
+pub const COMMANDS_NOT_SANDBOXED: &str =
     "files can't be sandboxed on this machine, so only the owner can run commands, in private";
 
 pub fn commands_need(needs: impl Display, is: impl Display) -> String {
@@ -151,6 +151,8 @@ pub struct JobShown {
     /// Why, if that is known.
     pub paused: Option<String>,
     pub failures: u32,
+    /// What its runs have cost in the last 30 days, with the currency; none if nothing, or if nobody asks.
+    pub cost: Option<String>,
 }
 
 fn shortened(text: &str, most: usize) -> String {
@@ -194,6 +196,9 @@ fn head(job: &JobShown) -> String {
     }
     if let Some(kind) = job.kind {
         let _ = write!(text, ", {kind}");
+    }
+    if let Some(cost) = &job.cost {
+        let _ = write!(text, ", {cost} in 30 days");
     }
     text
 }

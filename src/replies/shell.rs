@@ -14,7 +14,7 @@ pub fn shell_refused(why: &str) -> String {
 }
 
 /// `held` and `open` are what the kernel enforces and what it does not.
-pub fn shell_caged(level: &str, held: &[String], open: &[String]) -> String {
+pub fn shell_sandboxed(level: &str, held: &[String], open: &[String]) -> String {
     let held = format!("Shell: sandboxed ({level}): {}.", held.join("; "));
     if open.is_empty() {
         return held;
@@ -39,7 +39,7 @@ pub fn not_enforced(open: &[String]) -> String {
     format!("not enforced on this kernel: {}", open.join("; "))
 }
 
-pub fn caged_files(landlock: u32, own_root: bool) -> String {
+pub fn sandboxed_files(landlock: u32, own_root: bool) -> String {
     let by = match (landlock, own_root) {
         (0, true) => " (own file system)".to_owned(),
         (0, false) => String::new(),
@@ -49,11 +49,11 @@ pub fn caged_files(landlock: u32, own_root: bool) -> String {
     format!("files limited to the workspace and the system{by}")
 }
 
-pub const CAGED_NETWORK: &str = "no network";
-pub const CAGED_NETWORK_ON: &str = "network on by config";
-pub const CAGED_PROCESSES: &str = "no access to other processes";
-pub const CAGED_SIGNALS: &str = "no signals to other processes";
-pub const CAGED_CALLS: &str = "no dangerous system calls";
+pub const SANDBOXED_NETWORK: &str = "no network";
+pub const SANDBOXED_NETWORK_ON: &str = "network on by config";
+pub const SANDBOXED_PROCESSES: &str = "no access to other processes";
+pub const SANDBOXED_SIGNALS: &str = "no signals to other processes";
+pub const SANDBOXED_CALLS: &str = "no dangerous system calls";
 
 // How a command ended.
 

@@ -19,8 +19,8 @@ pub struct StatusShown<'a> {
     /// The tools that the model is offered here, and of them those that its prompt describes.
     pub tools: (usize, usize),
     pub skills: usize,
-    /// What each MCP server is, as [`lender`] says it.
-    pub lenders: Vec<String>,
+    /// What each MCP server is, as [`mcp_server`] says it.
+    pub mcp_servers: Vec<String>,
     /// Read and written in the last 30 days.
     pub tokens: (u64, u64),
     /// Of the last prompt here, and what there is room for.
@@ -30,12 +30,14 @@ pub struct StatusShown<'a> {
     pub uptime: Duration,
     /// Resident memory in bytes, if the system tells it.
     pub memory: Option<u64>,
+    /// The model seems not to be shown its tools.
+    pub tools_dropped: bool,
     /// The last failure of a turn, and how long ago it was.
     pub last_error: Option<(Duration, String)>,
 }
 
 /// How an MCP server is.
-pub fn lender(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> String {
+pub fn mcp_server(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> String {
     match (up, trouble) {
         (true, _) => format!("{name} up, {}", counted(tools as u64, "tool")),
         (false, Some(trouble)) => format!("{name} down ({trouble})"),
@@ -52,7 +54,7 @@ pub fn turns_await_model(turns: usize, since: &str) -> String {
 /// The answer to `/status`.
 pub fn status(status: &StatusShown<'_>) -> String {
     let StatusShown { provider, busy_here, turns, skills, tokens, context, uptime, .. } = status;
-    let ((read, written), (used, room)) = (tokens, context);
+    let ((read, written), (used, context_window)) = (tokens, context);
     let awaiting = status.awaiting.as_ref();
     let awaiting = awaiting.map(|(turns, since)| turns_await_model(*turns, since) + "\n");
     let awaiting = awaiting.unwrap_or_default();
@@ -63,14 +65,18 @@ pub fn status(status: &StatusShown<'_>) -> String {
     if let Some(queue) = status.queue {
         let _ = write!(here_only, "\nNew messages while I work: {queue}");
     }
-    let lent = match status.lenders.join("; ") {
+    let mcp_tools = match status.mcp_servers.join("; ") {
         none if none.is_empty() => none,
-        lenders => format!("MCP servers: {lenders}\n"),
+        mcp_servers => format!("MCP servers: {mcp_servers}\n"),
     };
     let here = if *busy_here { "I'm working here" } else { "I'm idle here" };
     let tools = match status.tools {
         (all, described) if described < all => format!("{all} ({described} at once)"),
         (all, _) => all.to_string(),
+    };
+    let dropped = match status.tools_dropped {
+        true => "The model seems not to see its tools: set tools = \"text\" for its provider.\n",
+        false => "",
     };
     let (about, by) = match status.is_counted {
         true => ("", "counted by the model's server"),
@@ -82,8 +88,8 @@ pub fn status(status: &StatusShown<'_>) -> String {
     let error =
         error.map(|(ago, text)| format!("Last error, {} ago: {}\n", span(*ago), as_is(text)));
     format!(
-        "{here}. Turns running in all chats: {turns}.\n{awaiting}Model: {provider}{here_only}\nTools: {tools}; skills: {skills}\n{lent}\
-         Context here: {about}{used} of {room} tokens ({by})\n\
+        "{here}. Turns running in all chats: {turns}.\n{awaiting}Model: {provider}{here_only}\nTools: {tools}; skills: {skills}\n{dropped}{mcp_tools}\
+         Context here: {about}{used} of {context_window} tokens ({by})\n\
          Tokens in the last 30 days: {read} read, {written} written\n{}\
          Version: {}, running for {}{}",
         error.unwrap_or_default(),
@@ -114,6 +120,16 @@ pub fn memory_too_long(provider: &str, tokens: u64, most: u64) -> String {
     )
 }
 
+/// The owner is told once that a model is not shown its tools. `counted` and `estimate` are tokens of a prompt, by the
+/// server and by us.
+pub fn tools_dropped(provider: &str, counted: u64, estimate: u64) -> String {
+    format!(
+        "{provider} does not seem to see its tools: its server counted {counted} tokens where I had sent about \
+         {estimate}. Its chat template probably drops them. Set tools = \"text\" in its section of config.toml, then \
+         restart me, or use a model that can call tools."
+    )
+}
+
 /// The owner is told once that a model's context window is another than was thought.
 pub fn window_learned(provider: &str, tokens: u32, given: u32, is_set: bool) -> String {
     let thought = if is_set { "your config says" } else { "I had assumed" };
@@ -125,4 +141,19 @@ pub fn window_learned(provider: &str, tokens: u32, given: u32, is_set: bool) -> 
         false => "",
     };
     format!("{provider} has a context window of {tokens} tokens; {thought} {given}.{advice}")
+}
+
+/// The answer of a daemon that has read its config again.
+pub const RELOADED: &str = "The config was read again, and is in use in a moment.";
+
+pub const RELOAD_IN_TERMINAL: &str =
+    "the daemon runs in a terminal: end it there with Ctrl-C, and start it again";
+
+pub const CANNOT_RELOAD: &str = "this daemon cannot read its config again: restart it";
+
+/// Tells the owner that a changed config is not in use.
+pub fn reload_failed(reason: &str) -> String {
+    format!(
+        "I couldn't use my changed config, so I go on with the former one. Please correct it:\n{reason}"
+    )
 }

@@ -185,7 +185,7 @@ pub(super) enum Sockets {
 
 /// What a command has to itself.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Own {
+pub(super) struct OwnNamespaces {
     pub(super) sockets: Sockets,
     /// It sees no processes but its own.
     pub(super) processes: bool,
@@ -194,7 +194,7 @@ pub(super) struct Own {
 }
 
 /// Refuses these calls from now on; errs where this processor is not known.
-pub(super) fn refuse(own: Own) -> io::Result<()> {
+pub(super) fn refuse(own: OwnNamespaces) -> io::Result<()> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
     let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;
     let mut denied = denied(own.sockets).map_err(|error| failed(&error))?;

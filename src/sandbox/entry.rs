@@ -1,5 +1,5 @@
 //! The hidden entry of the program: a process with one thread that stands between the daemon and a
-//! caged command. It makes the namespaces, watches over what the command takes, and ends all of it when
+//! sandboxed command. It makes the namespaces, watches over what the command takes, and ends all of it when
 //! the daemon lets go of their socket, be it because the daemon was killed.
 
 use std::fs::{self, File};
@@ -18,9 +18,9 @@ use rustix::process::{
 };
 
 use super::scratch::Scratch;
-use super::{Level, inside, raw};
-use crate::sandbox::census::{self, Census};
-use crate::sandbox::wire::{self, Report, Spec};
+use super::{SandboxLevel, inside, raw};
+use crate::sandbox::accounting::{self, ResourceAccounting};
+use crate::sandbox::wire::{self, GuardReport, SandboxSpec};
 
 /// How often is looked at what a command takes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -63,7 +63,7 @@ pub(super) fn run() -> ExitCode {
     match guard(&control) {
         Ok(code) => code,
         Err(error) => {
-            wire::tell(&control, &Report::Failed(error.to_string()));
+            wire::tell(&control, &GuardReport::Failed(error.to_string()));
             ExitCode::FAILURE
         }
     }
@@ -74,8 +74,8 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     let shortage = Shortage::first_to_go();
     set_child_subreaper(Some(getpid()))?;
     let namespaces = match spec.level {
-        Level::Off => Namespaces { made: false, network: false },
-        Level::Required | Level::BestEffort => namespaces(!spec.network),
+        SandboxLevel::Off => Namespaces { made: false, network: false },
+        SandboxLevel::Required | SandboxLevel::BestEffort => namespaces(!spec.network),
     };
     // From now on nobody of this account can look into this process.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
@@ -149,12 +149,12 @@ fn namespaces(without_network: bool) -> Namespaces {
 fn watch(
     control: &UnixStream,
     child: Pid,
-    spec: &Spec,
+    spec: &SandboxSpec,
     scratch: &Scratch,
     told: UnixStream,
 ) -> io::Result<()> {
     let handle = pidfd_open(child, PidfdFlags::empty())?;
-    let mut census = Census::new(child, spec, scratch, told)?;
+    let mut accounting = ResourceAccounting::new(child, spec, scratch, told)?;
     let tick = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_EVERY.subsec_nanos()) };
     loop {
         let mut ends = [PollFd::new(&handle, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
@@ -167,9 +167,9 @@ fn watch(
         if let_go {
             kill(&handle);
         } else if !ended {
-            if let Some(over) = census.look() {
+            if let Some(over) = accounting.look() {
                 kill(&handle);
-                wire::tell(control, &Report::Over(over));
+                wire::tell(control, &GuardReport::Over(over));
             }
             continue;
         }
@@ -189,10 +189,10 @@ fn kill(process: &OwnedFd) {
 fn sweep() -> bool {
     let until = Instant::now() + SWEEP_TIME_MAX;
     for round in 0_usize.. {
-        let mut left = census::descendants(getpid());
+        let mut left = accounting::descendants(getpid());
         if left.is_empty() {
             // A list that changes while it is read may miss somebody.
-            left = census::by_parents(getpid());
+            left = accounting::by_parents(getpid());
         }
         for process in left {
             kill_process(process, Signal::KILL).ok();

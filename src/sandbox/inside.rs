@@ -1,4 +1,4 @@
-//! The process that becomes the cage: it takes rights away from itself, one after the other, starts the
+//! The process that becomes the sandbox: it takes rights away from itself, one after the other, starts the
 //! command inside, and tells how it ended. Where processes have a namespace of their own it is their
 //! first, so that nothing in it outlives it.
 
@@ -24,11 +24,11 @@ use rustix::process::{
 use rustix::stdio::{dup2_stderr, dup2_stdin};
 
 use super::entry::Prepared;
-use super::{Enforced, Level, Network, limits, raw, root};
+use super::{Enforced, NetworkAccess, SandboxLevel, limits, raw, root};
 use crate::replies;
-use crate::sandbox::calls::{self, Own, Sockets};
+use crate::sandbox::calls::{self, OwnNamespaces, Sockets};
 use crate::sandbox::paths::{self, DEVICES, VisiblePath};
-use crate::sandbox::wire::{self, Report, SandboxTask, Spec, Trial, TrialResult};
+use crate::sandbox::wire::{self, GuardReport, SandboxSpec, SandboxTask, Trial, TrialResult};
 
 /// The newest Landlock that is asked for; kernels give what they have of it.
 const LANDLOCK: ABI = ABI::V9;
@@ -40,20 +40,20 @@ const TRY_TIME_MAX: Duration = Duration::from_millis(500);
 const TELL_EVERY: u64 = 1024 * 1024;
 
 /// Ends with the command.
-pub(super) fn run(spec: &Spec, prepared: &Prepared, control: &UnixStream) -> ExitCode {
+pub(super) fn run(spec: &SandboxSpec, prepared: &Prepared, control: &UnixStream) -> ExitCode {
     match live(spec, prepared, control) {
         Ok(last) => {
             wire::tell(control, &last);
             ExitCode::SUCCESS
         }
         Err(error) => {
-            wire::tell(control, &Report::Failed(error.to_string()));
+            wire::tell(control, &GuardReport::Failed(error.to_string()));
             ExitCode::FAILURE
         }
     }
 }
 
-fn live(spec: &Spec, prepared: &Prepared, control: &UnixStream) -> io::Result<Report> {
+fn live(spec: &SandboxSpec, prepared: &Prepared, control: &UnixStream) -> io::Result<GuardReport> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have gone before that.
     let mut gone = [PollFd::new(&prepared.guard, PollFlags::IN)];
@@ -71,24 +71,24 @@ fn live(spec: &Spec, prepared: &Prepared, control: &UnixStream) -> io::Result<Re
     dup2_stderr(stdout.as_fd())?;
     let mut enforced = Enforced::default();
     let tmp = match spec.level {
-        Level::Off => {
+        SandboxLevel::Off => {
             std::env::set_current_dir(&spec.cwd)?;
             limits::set(&spec.bounds, false)?;
             std::env::temp_dir()
         }
-        Level::Required | Level::BestEffort => shut(spec, prepared, &mut enforced)?,
+        SandboxLevel::Required | SandboxLevel::BestEffort => shut(spec, prepared, &mut enforced)?,
     };
-    wire::tell(control, &Report::Ready(enforced));
+    wire::tell(control, &GuardReport::Ready(enforced));
     match &spec.task {
-        SandboxTask::Command(command) => obey(spec, command, &tmp, &prepared.tell),
-        SandboxTask::Trial(trial) => Ok(Report::Tried(attempt(trial, &enforced))),
+        SandboxTask::Command(command) => handle(spec, command, &tmp, &prepared.tell),
+        SandboxTask::Trial(trial) => Ok(GuardReport::Tried(attempt(trial, &enforced))),
     }
 }
 
-/// Shuts the cage around this process; gives the folder for temporary files.
-fn shut(spec: &Spec, prepared: &Prepared, enforced: &mut Enforced) -> io::Result<PathBuf> {
+/// Shuts the sandbox around this process; gives the folder for temporary files.
+fn shut(spec: &SandboxSpec, prepared: &Prepared, enforced: &mut Enforced) -> io::Result<PathBuf> {
     let Prepared { namespaces, scratch, .. } = prepared;
-    if spec.level == Level::Required {
+    if spec.level == SandboxLevel::Required {
         paths::all_there(&spec.write)?;
     }
     let seen = paths::seen(&spec.read, &spec.write);
@@ -117,16 +117,16 @@ fn shut(spec: &Spec, prepared: &Prepared, enforced: &mut Enforced) -> io::Result
         (true, false) => Sockets::NetworkOnly,
         (false, _) => Sockets::None,
     };
-    let own = Own { sockets, processes: enforced.processes, root: enforced.own_root };
+    let own = OwnNamespaces { sockets, processes: enforced.processes, root: enforced.own_root };
     let refused = calls::refuse(own);
     enforced.calls = refused.is_ok();
     enforced.network = match (spec.network, namespaces.network, enforced.calls) {
-        (true, ..) => Network::On,
-        (false, true, _) => Network::Apart,
-        (false, false, true) => Network::Refused,
-        (false, false, false) => Network::Open,
+        (true, ..) => NetworkAccess::On,
+        (false, true, _) => NetworkAccess::Apart,
+        (false, false, true) => NetworkAccess::Refused,
+        (false, false, false) => NetworkAccess::Open,
     };
-    if spec.level == Level::Required {
+    if spec.level == SandboxLevel::Required {
         insist(enforced, landlock.map(drop), refused)?;
     }
     let Some(lost) = enforced.lost(&spec.least) else { return Ok(tmp) };
@@ -137,7 +137,7 @@ fn shut(spec: &Spec, prepared: &Prepared, enforced: &mut Enforced) -> io::Result
     )))
 }
 
-/// What a command does not begin without, where the cage is required.
+/// What a command does not begin without, where the sandbox is required.
 fn insist(enforced: &Enforced, landlock: io::Result<()>, calls: io::Result<()>) -> io::Result<()> {
     if !enforced.files() {
         landlock?;
@@ -145,7 +145,7 @@ fn insist(enforced: &Enforced, landlock: io::Result<()>, calls: io::Result<()>) 
         let found = found.map_err(|error| error.raw_os_error().unwrap_or_default());
         return Err(io::Error::other(replies::no_landlock(found)));
     }
-    if enforced.network == Network::Open {
+    if enforced.network == NetworkAccess::Open {
         return Err(io::Error::other("this kernel cannot keep a command off the network"));
     }
     calls.map_err(|error| {
@@ -202,7 +202,12 @@ fn allow(
 
 /// Runs the command and waits for its end; what it has started and not waited for is waited for here.
 #[expect(clippy::disallowed_methods, reason = "this is the sandbox")]
-fn obey(spec: &Spec, command: &str, tmp: &Path, mut tell: &UnixStream) -> io::Result<Report> {
+fn handle(
+    spec: &SandboxSpec,
+    command: &str,
+    tmp: &Path,
+    mut tell: &UnixStream,
+) -> io::Result<GuardReport> {
     let output = || io::stdout().as_fd().try_clone_to_owned().map(Stdio::from);
     let shell = Command::new("/bin/sh")
         .args(["-c", command])
@@ -222,8 +227,8 @@ fn obey(spec: &Spec, command: &str, tmp: &Path, mut tell: &UnixStream) -> io::Re
         match wait(WaitOptions::empty()) {
             Ok(Some((ended, status))) if Some(ended) == shell => {
                 return Ok(match (status.exit_status(), status.terminating_signal()) {
-                    (Some(code), _) => Report::Exit(code),
-                    (None, signal) => Report::Signal(signal.unwrap_or_default()),
+                    (Some(code), _) => GuardReport::Exit(code),
+                    (None, signal) => GuardReport::Signal(signal.unwrap_or_default()),
                 });
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

@@ -9,20 +9,20 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use super::{Bounds, THREADS_EACH, census};
+use super::{CommandLimits, THREADS_EACH, accounting};
 
 /// Open files of one process: each may be a socket, which holds memory of the kernel's.
 pub(super) const FILES_MAX: u64 = 512;
 
 /// Threads that the rest of the account may yet start, where they count together with a command's: this
-/// limit is for what comes faster than the census looks, so it may be wide.
+/// limit is for what comes faster than the accounting looks, so it may be wide.
 const TASKS_SPARE: u64 = 256;
 
 /// Beside the daemon, commands come second.
 const NICE: i32 = 5;
 
 /// Sets the limits. `own_users`: processes are counted for this command alone.
-pub(super) fn set(bounds: &Bounds, own_users: bool) -> io::Result<()> {
+pub(super) fn set(bounds: &CommandLimits, own_users: bool) -> io::Result<()> {
     // Programs reserve far more addresses than they ever use, so not the addresses are limited.
     limit(Resource::Data, bounds.memory)?;
     limit(Resource::Fsize, bounds.file)?;
@@ -35,7 +35,7 @@ pub(super) fn set(bounds: &Bounds, own_users: bool) -> io::Result<()> {
         true => Some(0),
         // All of the account's tasks count, wherever they are; and root's never.
         false if getuid().is_root() => None,
-        false => Some(census::tasks_of(getuid()) + TASKS_SPARE),
+        false => Some(accounting::tasks_of(getuid()) + TASKS_SPARE),
     };
     if let Some(others) = others {
         // It counts threads.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Cage;
+use super::Sandbox;
 
 /// Programs and what they need; those that exist are there.
 const SYSTEM: &[&str] = &[
@@ -130,9 +130,14 @@ impl Exposed {
 
 /// What a command would see of the home, but for the workspace in it, and of these secrets. Neither a
 /// root of its own nor Landlock can take something out of a folder that is opened.
-pub fn exposed(cage: &Cage, home: &Path, workspace: &Path, secrets: &[PathBuf]) -> Option<Exposed> {
+pub fn exposed(
+    sandbox: &Sandbox,
+    home: &Path,
+    workspace: &Path,
+    secrets: &[PathBuf],
+) -> Option<Exposed> {
     let opened: Vec<PathBuf> =
-        system().chain(cage.read.iter().chain(&cage.write).cloned()).collect();
+        system().chain(sandbox.read.iter().chain(&sandbox.write).cloned()).collect();
     let shows = |by: &Path, hidden: &Path| real(hidden).starts_with(real(by));
     // A part of the home is not to be opened either.
     let home_by = opened.iter().find(|by| shows(by, home) || shows(home, by));

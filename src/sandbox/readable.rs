@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CommandEnding, Over};
+use super::{CommandEnding, ExceededLimit};
 use crate::replies;
 
 impl CommandEnding {
@@ -14,12 +14,12 @@ impl CommandEnding {
             Self::Signal(24) => replies::COMMAND_OVER_CPU.to_owned(),
             Self::Signal(25) => replies::COMMAND_OVER_FILE.to_owned(),
             Self::Signal(signal) => replies::ended_by_signal(*signal),
-            Self::Over(Over::Time) => replies::command_over_time(time_max),
-            Self::Over(Over::Memory) => replies::COMMAND_OVER_MEMORY.to_owned(),
-            Self::Over(Over::Processes) => replies::COMMAND_OVER_PROCESSES.to_owned(),
-            Self::Over(Over::Disk) => replies::COMMAND_OVER_DISK.to_owned(),
-            Self::Over(Over::Output) => replies::COMMAND_OVER_OUTPUT.to_owned(),
-            Self::Over(Over::Asked) => replies::COMMAND_KILLED.to_owned(),
+            Self::Over(ExceededLimit::Time) => replies::command_over_time(time_max),
+            Self::Over(ExceededLimit::Memory) => replies::COMMAND_OVER_MEMORY.to_owned(),
+            Self::Over(ExceededLimit::Processes) => replies::COMMAND_OVER_PROCESSES.to_owned(),
+            Self::Over(ExceededLimit::Disk) => replies::COMMAND_OVER_DISK.to_owned(),
+            Self::Over(ExceededLimit::Output) => replies::COMMAND_OVER_OUTPUT.to_owned(),
+            Self::Over(ExceededLimit::Asked) => replies::COMMAND_KILLED.to_owned(),
             Self::Refused(why) => replies::command_refused(why),
             Self::Lost => replies::COMMAND_LOST.to_owned(),
         }

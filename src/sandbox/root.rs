@@ -16,7 +16,7 @@ use rustix::mount::{
 use rustix::process::{fchdir, pivot_root};
 
 use super::paths::{DEVICES, VisiblePath};
-use super::{BYTES_A_FILE, Bounds, THREADS_EACH};
+use super::{BYTES_A_FILE, CommandLimits, THREADS_EACH};
 use crate::sandbox::raw::{self, NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY};
 
 /// Where the new root stands until it is one; every system has it.
@@ -50,7 +50,7 @@ const LINKS: [(&str, &str); 6] = [
 
 /// Moves this process, and all that it starts, to a root where there is only this. Its own processes
 /// are in `/proc`, where the kernel allows that.
-pub(super) fn enter(seen: &[VisiblePath], bounds: &Bounds) -> io::Result<()> {
+pub(super) fn enter(seen: &[VisiblePath], bounds: &CommandLimits) -> io::Result<()> {
     raw::unshare(libc::CLONE_NEWNS)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     // All is taken before the root covers a part of it.

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::geteuid;
 
-use super::{BYTES_A_FILE, Level};
+use super::{BYTES_A_FILE, SandboxLevel};
 
 /// Where it is: every system has it, and a guard has no variables that could say otherwise.
 const PLACE: &str = "/tmp";
@@ -27,10 +27,10 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// None is needed where commands are not caged.
-    pub(super) fn new(level: Level) -> io::Result<Self> {
+    /// None is needed where commands are not sandboxed.
+    pub(super) fn new(level: SandboxLevel) -> io::Result<Self> {
         let path = Path::new(PLACE).join(format!("{NAME}{:016x}", fastrand::u64(..)));
-        if level == Level::Off {
+        if level == SandboxLevel::Off {
             return Ok(Self { path, _lock: None });
         }
         DirBuilder::new().mode(0o700).create(&path)?;

@@ -1,4 +1,4 @@
-//! The daemon's side of a command: it is ordered, fed, heard, and ended. Letting go of a [`Caged`] ends
+//! The daemon's side of a command: it is ordered, fed, heard, and ended. Letting go of a [`RunningSandbox`] ends
 //! the command with all that it has started, and so does the death of the daemon.
 
 use std::ffi::OsStr;
@@ -20,9 +20,9 @@ use tokio::net::{UnixStream, unix::pipe};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::keep::KeptOutput;
-use super::{Cage, ENTRY, Enforced, SandboxCommand};
-use crate::sandbox::wire::{self, Over, Report, SandboxTask, Spec};
+use super::output::KeptOutput;
+use super::{ENTRY, Enforced, Sandbox, SandboxCommand};
+use crate::sandbox::wire::{self, ExceededLimit, GuardReport, SandboxSpec, SandboxTask};
 
 /// A command that writes more is ended: nobody reads that, and taking it costs the machine.
 pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
@@ -31,7 +31,7 @@ pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// it something might be left.
 const END_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// All that a cage tells, by far.
+/// All that a sandbox tells, by far.
 const REPORT_BYTES_MAX: usize = 16 * 1024;
 
 const PIECE_BYTES: usize = 32 * 1024;
@@ -41,7 +41,7 @@ const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel:
 
 /// What a command reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Input {
+pub enum CommandInput {
     #[default]
     Pipe,
     /// A terminal of its own, which its output is, too.
@@ -54,7 +54,7 @@ pub enum CommandEnding {
     Exit(i32),
     Signal(i32),
     /// It was ended for that.
-    Over(Over),
+    Over(ExceededLimit),
     /// It has not begun.
     Refused(String),
     /// It is gone, and nobody knows why.
@@ -70,16 +70,16 @@ pub struct FinishedCommand {
 }
 
 /// A command that runs.
-pub struct Caged {
+pub struct RunningSandbox {
     child: Child,
     control: UnixStream,
-    input: Option<Feed>,
+    input: Option<StdinFeed>,
     output: OutputPipe,
     until: Instant,
 }
 
 /// Where a command's input goes in; its end is the end of that, but for a terminal.
-pub struct Feed(PipeOrTerminal<ChildStdin, pipe::Sender>);
+pub struct StdinFeed(PipeOrTerminal<ChildStdin, pipe::Sender>);
 
 struct OutputPipe(PipeOrTerminal<ChildStdout, pipe::Receiver>);
 
@@ -89,11 +89,15 @@ enum PipeOrTerminal<P, T> {
 }
 
 /// Runs a command to its end. If this is dropped, the command is ended.
-pub async fn run(cage: &Cage, order: &SandboxCommand, input: &[u8]) -> io::Result<FinishedCommand> {
+pub async fn run(
+    sandbox: &Sandbox,
+    order: &SandboxCommand,
+    input: &[u8],
+) -> io::Result<FinishedCommand> {
     let began = Instant::now();
-    let mut caged = Caged::start(cage, order).await?;
+    let mut sandboxed = RunningSandbox::start(sandbox, order).await?;
     let mut kept = KeptOutput::default();
-    let feed = caged.feed();
+    let feed = sandboxed.feed();
     let feeding = async {
         if let Some(mut feed) = feed {
             // One that does not read it is none the worse for it.
@@ -103,13 +107,13 @@ pub async fn run(cage: &Cage, order: &SandboxCommand, input: &[u8]) -> io::Resul
     };
     let hearing = async {
         let mut piece = vec![0; PIECE_BYTES];
-        while let Some(bytes) = caged.hear(&mut piece).await {
+        while let Some(bytes) = sandboxed.hear(&mut piece).await {
             kept.take(&piece[..bytes]);
             if kept.total() > OUTPUT_BYTES_MAX {
-                return caged.end_for(Over::Output).await;
+                return sandboxed.end_for(ExceededLimit::Output).await;
             }
         }
-        caged.end().await
+        sandboxed.end().await
     };
     let ending = tokio::select! {
         () = feeding => unreachable!("it never ends"),
@@ -118,24 +122,24 @@ pub async fn run(cage: &Cage, order: &SandboxCommand, input: &[u8]) -> io::Resul
     Ok(FinishedCommand { kept, ending, took: began.elapsed() })
 }
 
-impl Caged {
+impl RunningSandbox {
     /// Begins a command; says nothing of whether it could begin, as its end does that.
-    pub async fn start(cage: &Cage, order: &SandboxCommand) -> io::Result<Self> {
+    pub async fn start(sandbox: &Sandbox, order: &SandboxCommand) -> io::Result<Self> {
         let (ours, theirs) = StdStream::pair()?;
         let (stdin, stdout, terminal) = match order.input {
-            Input::Pipe => (Stdio::piped(), Stdio::piped(), None),
-            Input::Terminal => {
+            CommandInput::Pipe => (Stdio::piped(), Stdio::piped(), None),
+            CommandInput::Terminal => {
                 let (ours, theirs) = terminal()?;
                 (Stdio::null(), Stdio::from(theirs), Some(ours))
             }
         };
-        let mut command = tokio::process::Command::from(command(cage));
+        let mut command = tokio::process::Command::from(command(sandbox));
         command.stdin(stdin).stdout(stdout).stderr(OwnedFd::from(theirs));
         let mut child = command.spawn()?;
         drop(command);
         ours.set_nonblocking(true)?;
         let mut control = UnixStream::from_std(ours)?;
-        let spec = spec(cage, order, SandboxTask::Command(order.command.clone()));
+        let spec = spec(sandbox, order, SandboxTask::Command(order.command.clone()));
         control.write_all(&wire::encode(&spec)?).await?;
         let (input, output) = match terminal {
             Some(ours) => {
@@ -151,11 +155,17 @@ impl Caged {
             }
         };
         let until = Instant::now() + order.time_max;
-        Ok(Self { child, control, input: Some(Feed(input)), output: OutputPipe(output), until })
+        Ok(Self {
+            child,
+            control,
+            input: Some(StdinFeed(input)),
+            output: OutputPipe(output),
+            until,
+        })
     }
 
     /// Where its input goes in; without that, it has none.
-    pub fn feed(&mut self) -> Option<Feed> {
+    pub fn feed(&mut self) -> Option<StdinFeed> {
         self.input.take()
     }
 
@@ -169,16 +179,16 @@ impl Caged {
     pub async fn end(mut self) -> CommandEnding {
         let mut reports = Vec::new();
         let ended = timeout_at(self.until, read_reports(&mut self.control, &mut reports)).await;
-        let over = ended.is_err().then_some(Over::Time);
+        let over = ended.is_err().then_some(ExceededLimit::Time);
         self.stop(reports, over).await
     }
 
     /// Ends it for that reason.
-    pub async fn end_for(self, over: Over) -> CommandEnding {
+    pub async fn end_for(self, over: ExceededLimit) -> CommandEnding {
         self.stop(Vec::new(), Some(over)).await
     }
 
-    async fn stop(mut self, mut reports: Vec<u8>, over: Option<Over>) -> CommandEnding {
+    async fn stop(mut self, mut reports: Vec<u8>, over: Option<ExceededLimit>) -> CommandEnding {
         let gone = async {
             self.control.shutdown().await.ok();
             read_reports(&mut self.control, &mut reports).await;
@@ -212,11 +222,11 @@ fn ending(reports: &[u8]) -> CommandEnding {
     let mut ending = CommandEnding::Lost;
     for line in reports.split(|byte| *byte == b'\n') {
         ending = match serde_json::from_slice(line) {
-            Ok(Report::Exit(code)) => CommandEnding::Exit(code),
-            Ok(Report::Signal(signal)) => CommandEnding::Signal(signal),
-            Ok(Report::Over(over)) => CommandEnding::Over(over),
-            Ok(Report::Failed(why)) => CommandEnding::Refused(why),
-            Ok(Report::Ready(_) | Report::Tried(_)) | Err(_) => continue,
+            Ok(GuardReport::Exit(code)) => CommandEnding::Exit(code),
+            Ok(GuardReport::Signal(signal)) => CommandEnding::Signal(signal),
+            Ok(GuardReport::Over(over)) => CommandEnding::Over(over),
+            Ok(GuardReport::Failed(why)) => CommandEnding::Refused(why),
+            Ok(GuardReport::Ready(_) | GuardReport::Tried(_)) | Err(_) => continue,
         };
     }
     ending
@@ -224,37 +234,37 @@ fn ending(reports: &[u8]) -> CommandEnding {
 
 /// Our own program at its hidden entry, without anything of ours.
 #[expect(clippy::disallowed_methods, reason = "this is the sandbox")]
-pub(super) fn command(cage: &Cage) -> Command {
-    let mut command = Command::new(&cage.program);
+pub(super) fn command(sandbox: &Sandbox) -> Command {
+    let mut command = Command::new(&sandbox.program);
     command.arg0("peacrab").arg(ENTRY).env_clear().current_dir("/").process_group(0);
     command
 }
 
-pub(super) fn spec(cage: &Cage, order: &SandboxCommand, task: SandboxTask) -> Spec {
-    let env = cage.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
+pub(super) fn spec(sandbox: &Sandbox, order: &SandboxCommand, task: SandboxTask) -> SandboxSpec {
+    let env = sandbox.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-    let mut bounds = cage.bounds;
+    let mut bounds = sandbox.bounds;
     bounds.cpu_seconds = order.time_max.as_secs().saturating_add(1).saturating_mul(cores);
-    Spec {
+    SandboxSpec {
         task,
-        level: cage.level,
+        level: sandbox.level,
         cwd: order.cwd.clone(),
         home: order.folder.clone(),
         env: env.collect(),
-        read: cage.read.iter().chain(&order.read).cloned().collect(),
-        write: cage.write.iter().chain([&order.folder]).cloned().collect(),
-        network: cage.network,
-        terminal: order.input == Input::Terminal,
+        read: sandbox.read.iter().chain(&order.read).cloned().collect(),
+        write: sandbox.write.iter().chain(&order.write).chain([&order.folder]).cloned().collect(),
+        network: sandbox.network,
+        terminal: order.input == CommandInput::Terminal,
         bounds,
-        least: cage.least,
+        least: sandbox.least,
     }
 }
 
-/// What is enforced, as a cage has told.
+/// What is enforced, as a sandbox has told.
 pub(super) fn enforced(reports: &[u8]) -> Option<Enforced> {
     let mut lines = reports.split(|byte| *byte == b'\n');
     lines.find_map(|line| match serde_json::from_slice(line) {
-        Ok(Report::Ready(enforced)) => Some(enforced),
+        Ok(GuardReport::Ready(enforced)) => Some(enforced),
         _ => None,
     })
 }
@@ -276,7 +286,7 @@ fn terminal() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs.into()))
 }
 
-impl Feed {
+impl StdinFeed {
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.0 {
             PipeOrTerminal::Pipe(pipe) => pipe.write_all(bytes).await,

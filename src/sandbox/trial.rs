@@ -1,4 +1,4 @@
-//! The cage is tried before it is relied on: a process inside attempts what it must not, against things
+//! The sandbox is tried before it is relied on: a process inside attempts what it must not, against things
 //! that stand there for it. What comes of it is a value that says what holds on this kernel.
 
 use std::fs::{self, DirBuilder};
@@ -15,9 +15,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::start::{command, enforced, spec};
-use super::{Cage, Enforced, Input, Level, Network, SandboxCommand};
+use super::{CommandInput, Enforced, NetworkAccess, Sandbox, SandboxCommand, SandboxLevel};
 use crate::replies;
-use crate::sandbox::wire::{self, Report, SandboxTask, Spec, Trial, TrialResult};
+use crate::sandbox::wire::{self, GuardReport, SandboxSpec, SandboxTask, Trial, TrialResult};
 
 /// What its folder's name begins with.
 pub(super) const NAME: &str = "peacrab-trial-";
@@ -28,7 +28,7 @@ const TRIAL_TIME_MAX: Duration = Duration::from_secs(10);
 /// How the shell is, on this machine and by this config.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub enum CageState {
+pub enum SandboxState {
     /// Switched off.
     #[default]
     Off,
@@ -37,14 +37,14 @@ pub enum CageState {
         why: String,
     },
     Caged {
-        level: Level,
+        level: SandboxLevel,
         enforced: Enforced,
     },
     /// Commands run as the daemon does, because the config says so.
     Uncaged,
 }
 
-impl CageState {
+impl SandboxState {
     pub fn is_offered(&self) -> bool {
         matches!(self, Self::Caged { .. } | Self::Uncaged)
     }
@@ -57,7 +57,7 @@ impl CageState {
             Self::Uncaged => replies::SHELL_UNCAGED.to_owned(),
             Self::Caged { level, enforced } => {
                 let (held, open) = enforced.parts();
-                replies::shell_caged(level.as_str(), &held, &open)
+                replies::shell_sandboxed(level.as_str(), &held, &open)
             }
         }
     }
@@ -67,49 +67,52 @@ impl Enforced {
     /// What holds, and what does not, in words.
     fn parts(&self) -> (Vec<String>, Vec<String>) {
         let network = match self.network {
-            Network::On => None,
-            Network::Apart | Network::Refused => Some((true, replies::CAGED_NETWORK)),
-            Network::Open => Some((false, replies::CAGED_NETWORK)),
+            NetworkAccess::On => None,
+            NetworkAccess::Apart | NetworkAccess::Refused => {
+                Some((true, replies::SANDBOXED_NETWORK))
+            }
+            NetworkAccess::Open => Some((false, replies::SANDBOXED_NETWORK)),
         };
-        let files = replies::caged_files(self.landlock, self.own_root);
+        let files = replies::sandboxed_files(self.landlock, self.own_root);
         let parts = [
             Some((self.files(), files.as_str())),
             network,
-            Some((self.processes, replies::CAGED_PROCESSES)),
-            Some((self.signals, replies::CAGED_SIGNALS)),
-            Some((self.calls, replies::CAGED_CALLS)),
+            Some((self.processes, replies::SANDBOXED_PROCESSES)),
+            Some((self.signals, replies::SANDBOXED_SIGNALS)),
+            Some((self.calls, replies::SANDBOXED_CALLS)),
         ];
         let pick = |wanted: bool| {
             let parts = parts.into_iter().flatten();
             parts.filter(|part| part.0 == wanted).map(|part| part.1.to_owned()).collect()
         };
         let (mut held, open): (Vec<String>, _) = (pick(true), pick(false));
-        if self.network == Network::On {
-            held.push(replies::CAGED_NETWORK_ON.to_owned());
+        if self.network == NetworkAccess::On {
+            held.push(replies::SANDBOXED_NETWORK_ON.to_owned());
         }
         (held, open)
     }
 }
 
-/// Tries the cage, once. Blocks for some milliseconds.
-pub fn trial(cage: &Cage) -> CageState {
-    if cage.level == Level::Off {
-        return CageState::Uncaged;
+/// Tries the sandbox, once. Blocks for some milliseconds.
+pub fn trial(sandbox: &Sandbox) -> SandboxState {
+    if sandbox.level == SandboxLevel::Off {
+        return SandboxState::Uncaged;
     }
-    match attempt(cage) {
-        Err(error) => CageState::Refused { why: error.to_string() },
+    match attempt(sandbox) {
+        Err(error) => SandboxState::Refused { why: error.to_string() },
         Ok(enforced) => {
-            let lacks = !enforced.files() || enforced.network == Network::Open || !enforced.calls;
-            if cage.level == Level::Required && lacks {
+            let lacks =
+                !enforced.files() || enforced.network == NetworkAccess::Open || !enforced.calls;
+            if sandbox.level == SandboxLevel::Required && lacks {
                 let (_, open) = enforced.parts();
-                return CageState::Refused { why: replies::not_enforced(&open) };
+                return SandboxState::Refused { why: replies::not_enforced(&open) };
             }
-            CageState::Caged { level: cage.level, enforced }
+            SandboxState::Caged { level: sandbox.level, enforced }
         }
     }
 }
 
-fn attempt(cage: &Cage) -> io::Result<Enforced> {
+fn attempt(sandbox: &Sandbox) -> io::Result<Enforced> {
     let place = TrialFolder::new()?;
     let (inside, outside) = (place.0.join("in"), place.0.join("out"));
     for folder in [&inside, &outside] {
@@ -129,12 +132,13 @@ fn attempt(cage: &Cage) -> io::Result<Enforced> {
         cwd: inside.clone(),
         folder: inside,
         read: Vec::new(),
+        write: Vec::new(),
         time_max: TRIAL_TIME_MAX,
-        input: Input::Pipe,
+        input: CommandInput::Pipe,
     };
     // It is this that finds out what there is.
-    let spec = Spec { least: Enforced::default(), ..spec(cage, &order, task) };
-    let (enforced, mut held) = ask(cage, &wire::encode(&spec)?)?;
+    let spec = SandboxSpec { least: Enforced::default(), ..spec(sandbox, &order, task) };
+    let (enforced, mut held) = ask(sandbox, &wire::encode(&spec)?)?;
     held.network &= udp.recv(&mut [0; 1]).is_err();
     if !held.workspace {
         return Err(io::Error::other("inside, the workspace cannot be used"));
@@ -142,10 +146,10 @@ fn attempt(cage: &Cage) -> io::Result<Enforced> {
     Ok(believed(enforced, held))
 }
 
-/// Has the cage tried, and hears what it came to.
-fn ask(cage: &Cage, order: &[u8]) -> io::Result<(Enforced, TrialResult)> {
+/// Has the sandbox tried, and hears what it came to.
+fn ask(sandbox: &Sandbox, order: &[u8]) -> io::Result<(Enforced, TrialResult)> {
     let (mut ours, theirs) = UnixStream::pair()?;
-    let mut command = command(cage);
+    let mut command = command(sandbox);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(OwnedFd::from(theirs));
     let mut child = command.spawn()?;
     drop(command);
@@ -161,8 +165,8 @@ fn ask(cage: &Cage, order: &[u8]) -> io::Result<(Enforced, TrialResult)> {
     let mut held = Err(io::Error::other("the sandbox cannot be set up, and gives no reason"));
     for line in reports.split(|byte| *byte == b'\n') {
         match serde_json::from_slice(line) {
-            Ok(Report::Tried(tried)) => held = Ok(tried),
-            Ok(Report::Failed(why)) => held = Err(io::Error::other(why)),
+            Ok(GuardReport::Tried(tried)) => held = Ok(tried),
+            Ok(GuardReport::Failed(why)) => held = Err(io::Error::other(why)),
             _ => {}
         }
     }
@@ -173,7 +177,9 @@ fn ask(cage: &Cage, order: &[u8]) -> io::Result<(Enforced, TrialResult)> {
 /// What was said to be enforced, less what did not hold.
 fn believed(said: Enforced, held: TrialResult) -> Enforced {
     let network = match said.network {
-        Network::Apart | Network::Refused if !held.network || !held.sockets => Network::Open,
+        NetworkAccess::Apart | NetworkAccess::Refused if !held.network || !held.sockets => {
+            NetworkAccess::Open
+        }
         as_said => as_said,
     };
     Enforced {

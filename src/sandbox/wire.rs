@@ -1,4 +1,4 @@
-//! What the daemon and its cage tell each other over their socket: one order, then reports, a line of
+//! What the daemon and its sandbox tell each other over their socket: one order, then reports, a line of
 //! JSON each. Nothing of it stands in arguments or variables, where others could read it.
 
 use std::io::{self, Read, Write};
@@ -6,20 +6,20 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bounds, Enforced, Level};
+use super::{CommandLimits, Enforced, SandboxLevel};
 
 /// More is no order of ours.
 const SPEC_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// All that the cage must know.
+/// All that the sandbox must know.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Spec {
+pub(super) struct SandboxSpec {
     pub(super) task: SandboxTask,
-    pub(super) level: Level,
+    pub(super) level: SandboxLevel,
     /// Where the command begins, and what it is told is its home.
     pub(super) cwd: PathBuf,
     pub(super) home: PathBuf,
-    /// All of the command's variables but those that the cage adds: HOME, PWD, TMPDIR.
+    /// All of the command's variables but those that the sandbox adds: HOME, PWD, TMPDIR.
     pub(super) env: Vec<(String, String)>,
     /// Besides what belongs to the system.
     pub(super) read: Vec<PathBuf>,
@@ -27,7 +27,7 @@ pub(super) struct Spec {
     pub(super) network: bool,
     /// Standard output is a terminal, which becomes the command's own.
     pub(super) terminal: bool,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: CommandLimits,
     /// Where less holds than this, the command does not begin.
     pub(super) least: Enforced,
 }
@@ -62,21 +62,21 @@ pub(super) struct TrialResult {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Report {
-    /// The cage stands, and the command begins.
+pub(super) enum GuardReport {
+    /// The sandbox stands, and the command begins.
     Ready(Enforced),
     /// It does not, and the command has not begun.
     Failed(String),
     Tried(TrialResult),
     Exit(i32),
     Signal(i32),
-    /// It was killed by the cage.
-    Over(Over),
+    /// It was killed by the sandbox.
+    Over(ExceededLimit),
 }
 
 /// What a command had too much of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Over {
+pub enum ExceededLimit {
     Memory,
     Processes,
     Disk,
@@ -86,13 +86,13 @@ pub enum Over {
     Asked,
 }
 
-pub(super) fn encode(spec: &Spec) -> io::Result<Vec<u8>> {
+pub(super) fn encode(spec: &SandboxSpec) -> io::Result<Vec<u8>> {
     let text = serde_json::to_vec(spec)?;
     let length = u32::try_from(text.len()).map_err(io::Error::other)?;
     Ok([&length.to_ne_bytes()[..], &text].concat())
 }
 
-pub(super) fn read(mut from: impl Read) -> io::Result<Spec> {
+pub(super) fn read(mut from: impl Read) -> io::Result<SandboxSpec> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     let length = u32::from_ne_bytes(length) as usize;
@@ -105,7 +105,7 @@ pub(super) fn read(mut from: impl Read) -> io::Result<Spec> {
 }
 
 /// Tells the daemon, which may be gone.
-pub(super) fn tell(mut to: impl Write, report: &Report) {
+pub(super) fn tell(mut to: impl Write, report: &GuardReport) {
     let mut line = serde_json::to_vec(report).expect("our own types have string keys");
     line.push(b'\n');
     to.write_all(&line).ok();

@@ -10,6 +10,7 @@ use crate::types::message::{
     ChannelName, ChatId, DedupKey, DeliveryId, MessageId, SenderId, ThreadId,
 };
 use crate::types::origin::TaskKind;
+use crate::types::person::PersonId;
 use crate::types::session::{CallId, SessionId, TurnId};
 
 /// A value in a column of JSON. Reading fails if the text is not valid: an error of its row alone.
@@ -35,9 +36,9 @@ impl<T: DeserializeOwned> FromSql for Json<T> {
 /// A column of JSON whose unreadable value counts as none, like NULL: the rest of the row is used without
 /// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Legible<T>(pub Option<T>);
+pub struct LenientJson<T>(pub Option<T>);
 
-impl<T: DeserializeOwned> FromSql for Legible<T> {
+impl<T: DeserializeOwned> FromSql for LenientJson<T> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let text = match value {
             ValueRef::Null => return Ok(Self(None)),
@@ -114,7 +115,7 @@ macro_rules! text_columns {
 }
 pub(crate) use text_columns;
 
-integer_columns!(SessionId, TurnId, CallId, DeliveryId);
+integer_columns!(SessionId, TurnId, CallId, DeliveryId, PersonId);
 text_columns!(
     ChannelName = Self::from,
     ChatId = Self::from,

@@ -7,7 +7,7 @@ const INCREMENTAL: u32 = 2;
 
 /// Numbers of pages of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pages {
+pub struct DatabasePages {
     pub all: u32,
     pub free: u32,
     /// True if free pages can be returned a few at a time. A database of an older version must be
@@ -15,7 +15,7 @@ pub struct Pages {
     pub can_shrink: bool,
 }
 
-impl Pages {
+impl DatabasePages {
     pub fn count(store: &Connection) -> rusqlite::Result<Self> {
         let number = |pragma: &str| store.pragma_query_value(None, pragma, |row| row.get(0));
         let (all, free, mode): (_, _, u32) =

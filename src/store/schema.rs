@@ -3,6 +3,8 @@
 
 use rusqlite::Connection;
 
+use super::OpenError;
+
 /// The version of the base schema, and the oldest that can be opened.
 pub(super) const BASE_VERSION: u32 = 7;
 
@@ -18,6 +20,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-13.sql"),
     include_str!("schema-14.sql"),
     include_str!("schema-15.sql"),
+    include_str!("schema-16.sql"),
+    include_str!("schema-17.sql"),
 ];
 
 /// Returns the version of a database that is up to date.
@@ -45,4 +49,15 @@ pub(super) fn migrate(connection: &mut Connection, found: u32) -> rusqlite::Resu
         connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
     }
     Ok(())
+}
+
+/// Returns an error if the schema of a database is not one that this version can read or migrate.
+pub(super) fn check_version(path: &std::path::Path, found: u32) -> Result<(), OpenError> {
+    let path = path.to_owned();
+    match found {
+        0 => Ok(()),
+        1..BASE_VERSION => Err(OpenError::Older { path, found }),
+        _ if found > newest() => Err(OpenError::Newer { path, found, known: newest() }),
+        _ => Ok(()),
+    }
 }

@@ -4,16 +4,16 @@ use chrono::Utc;
 use rusqlite::Connection;
 
 use crate::bus::journal::{self, RowId};
-use crate::conversation::task_sessions::Terms;
-use crate::types::message::{Address, Cause, DedupKey, Inbound, Said};
+use crate::conversation::task_sessions::SessionTerms;
+use crate::types::message::{Address, Cause, DedupKey, Inbound, InboundContent};
 use crate::types::origin::TaskId;
-use crate::types::source::Span;
+use crate::types::source::SourceSpan;
 
 /// What a task is to do.
 pub(super) struct Assignment<'a> {
     pub(super) text: &'a str,
     /// The sources of the text; none: the cause tells who wrote it.
-    pub(super) sources: Vec<Span>,
+    pub(super) sources: Vec<SourceSpan>,
     pub(super) cause: Cause,
     pub(super) key: DedupKey,
     /// Where people are told what comes of it.
@@ -24,7 +24,7 @@ pub(super) struct Assignment<'a> {
 pub(super) fn start(
     store: &Connection,
     task: TaskId,
-    terms: &Terms,
+    terms: &SessionTerms,
     assignment: Assignment<'_>,
 ) -> rusqlite::Result<RowId> {
     let inbound = Inbound {
@@ -35,7 +35,10 @@ pub(super) fn start(
         within: Vec::new(),
         cause: assignment.cause,
         id: None,
-        body: Said { sources: assignment.sources, ..Said::text(assignment.text) },
+        body: InboundContent {
+            sources: assignment.sources,
+            ..InboundContent::text(assignment.text)
+        },
     };
     journal::add_task(store, &task.origin(&terms.known_on), &inbound)
 }

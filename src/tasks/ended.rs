@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::store::text_columns;
-use crate::types::session::Ending;
+use crate::types::session::TurnOutcome;
 use crate::types::words::words;
 
 /// How a background task has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub enum TaskOutcome {
     Done,
     /// There was nothing to say.
     Silent,
@@ -24,19 +24,19 @@ pub enum Ended {
     Skipped,
 }
 
-impl Ended {
+impl TaskOutcome {
     /// How a task has ended whose turn has ended so.
-    pub fn of(ending: Ending) -> Self {
+    pub fn of(ending: TurnOutcome) -> Self {
         match ending {
-            Ending::Answered => Self::Done,
-            Ending::Silent => Self::Silent,
-            Ending::Stopped => Self::Stopped,
-            Ending::Failed => Self::Failed,
+            TurnOutcome::Answered => Self::Done,
+            TurnOutcome::Silent => Self::Silent,
+            TurnOutcome::Stopped => Self::Stopped,
+            TurnOutcome::Failed => Self::Failed,
         }
     }
 }
 
-words!(Ended {
+words!(TaskOutcome {
     Done = "done",
     Silent = "silent",
     Repeated = "repeated",
@@ -48,12 +48,12 @@ words!(Ended {
 
 /// How a background task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum TaskState {
     Running,
-    Ended(Ended),
+    Ended(TaskOutcome),
 }
 
-impl State {
+impl TaskState {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -62,13 +62,13 @@ impl State {
     }
 
     fn parse(text: &str) -> Self {
-        let ended = Ended::parse(text);
+        let ended = TaskOutcome::parse(text);
         match text {
             "running" => Self::Running,
             // A newer version wrote others.
-            _ => Self::Ended(ended.unwrap_or(Ended::Interrupted)),
+            _ => Self::Ended(ended.unwrap_or(TaskOutcome::Interrupted)),
         }
     }
 }
 
-text_columns!(State = Self::parse);
+text_columns!(TaskState = Self::parse);

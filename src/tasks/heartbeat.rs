@@ -2,9 +2,9 @@
 //! nothing said before it, and tells them what they would want to be told. It costs nothing where
 //! there is nothing to do. A heartbeat run is a background task; this is what begins it.
 
-mod beat;
+mod run;
 mod hours;
-mod surroundings;
+mod context;
 mod watched;
 
 use std::collections::BTreeSet;
@@ -18,32 +18,34 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use beat::{Beat, BeatId, Report, get, may_send, prune, running_for, settle};
-pub use hours::Quiet;
+pub use hours::QuietHours;
+pub use run::{
+    HeartbeatReport, HeartbeatRunId, RunningHeartbeat, get, may_send, prune, running_for, settle,
+};
 pub use watched::{FILE, alert, in_effect};
 
 use crate::bus::Wake;
 use crate::conversation::{ledger, presence};
 use crate::memory;
 use crate::people::{self, LOCAL, Role};
-use crate::replies::{self, HeartShown};
+use crate::replies::{self, HeartbeatShown};
 use crate::services::Services;
 use crate::store::{StoreError, Sync};
 use crate::tasks::schedule::{self, Clock, after_failures};
-use crate::types::message::{Address, ChannelName, Place, SenderId};
+use crate::types::message::{Address, ChannelName, ChatKind, SenderId};
 use crate::types::origin::TaskKind;
 use crate::workspace::FileError;
-use beat::{New, State};
+use run::{HeartbeatState, NewHeartbeatRun};
 
-/// How long after a start the first beat may be; a daemon that is started again and again does not
+/// How long after a start the first heartbeat run may be; a daemon that is started again and again does not
 /// begin each time with one.
 const FIRST_AFTER: chrono::Duration = chrono::Duration::minutes(1);
 
 /// How long until it looks again whether the owner's conversation is in a turn.
 const BUSY_PAUSE: chrono::Duration = chrono::Duration::minutes(1);
 
-/// How long beats are remembered: what was used in a month is told.
-pub const BEATS_KEPT: chrono::Duration = chrono::Duration::days(31);
+/// How long heartbeat runs are remembered: what was used in a month is told.
+pub const HEARTBEAT_RUNS_KEPT: chrono::Duration = chrono::Duration::days(31);
 
 /// How long the task rests when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
@@ -53,13 +55,13 @@ const STORE_PAUSE: Duration = Duration::from_secs(2);
 pub struct Config {
     /// None: only when somebody asks for it.
     pub every: Option<Duration>,
-    /// When it does not beat by itself.
-    pub quiet: Option<Quiet>,
+    /// When the heartbeat does not run by itself.
+    pub quiet: Option<QuietHours>,
     /// The section of the provider that works; none is who answers. It exists.
     pub provider: Option<String>,
     /// Where it tells; none is where the owner last spoke in private.
     pub to: Option<Address>,
-    /// Completions of one beat.
+    /// Completions of one heartbeat run.
     pub steps_max: usize,
     /// Tokens of a day by the owner's clock, read and written.
     pub tokens_max: u64,
@@ -69,7 +71,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             every: Some(Duration::from_secs(30 * 60)),
-            quiet: Some(Quiet::NIGHT),
+            quiet: Some(QuietHours::NIGHT),
             provider: None,
             to: None,
             steps_max: 10,
@@ -81,7 +83,7 @@ impl Default for Config {
 /// What people can ask of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub enum Wish {
+pub enum HeartbeatRequest {
     /// How it is
     Show,
     /// Look now, whatever the time
@@ -92,7 +94,7 @@ pub enum Wish {
 
 /// What came of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Looked {
+enum HeartbeatCheck {
     Begun,
     /// There is nobody to tell, or their channel is not here.
     Nobody,
@@ -100,7 +102,7 @@ enum Looked {
     Nothing,
     /// The file cannot be read.
     Unreadable,
-    /// The last beat has not ended.
+    /// The last heartbeat run has not ended.
     Works,
     /// The conversation that would be told is in a turn.
     Busy,
@@ -108,7 +110,7 @@ enum Looked {
     Spent,
 }
 
-/// Begins beats, and switches them on and off. Clones share their state.
+/// Begins heartbeat runs, and switches them on and off. Clones share their state.
 #[derive(Clone)]
 pub struct HeartbeatControl {
     pub config: Config,
@@ -116,47 +118,47 @@ pub struct HeartbeatControl {
     pub clock: Clock,
     /// On which whoever owns the machine is known.
     pub terminal: ChannelName,
-    /// When it beats next, as far as the task knows.
+    /// When the heartbeat runs next, as far as the task knows.
     pub next: watch::Sender<Option<DateTime<Utc>>>,
     /// It was switched on or off.
     pub switched: Wake,
 }
 
-/// Who is told of beats, and as whom they act.
-struct Told {
+/// Who is told of heartbeat runs, and as whom they act.
+struct Recipient {
     to: Address,
     known_on: ChannelName,
     sender: SenderId,
-    place: Place,
+    place: ChatKind,
 }
 
-/// All that a beat is begun with.
-struct Ready {
-    new: New,
+/// All that a heartbeat run is begun with.
+struct HeartbeatInputs {
+    new: NewHeartbeatRun,
     watched: String,
     notes: String,
     now: DateTime<Utc>,
     channels: BTreeSet<ChannelName>,
 }
 
-impl Ready {
-    fn begin(self, store: &Connection) -> rusqlite::Result<Looked> {
+impl HeartbeatInputs {
+    fn begin(self, store: &Connection) -> rusqlite::Result<HeartbeatCheck> {
         let Self { new, watched, notes, now, channels } = self;
-        beat::clear(store, &channels)?;
-        let around = surroundings::of(store, &new, now)?;
+        run::clear(store, &channels)?;
+        let around = context::of(store, &new, now)?;
         let text = watched::task(&watched, &notes, &around);
         let asked = new.asked;
-        if beat::begin(store, new, &text, around.tainted, now)? {
-            return Ok(Looked::Begun);
+        if run::begin(store, new, &text, around.tainted, now)? {
+            return Ok(HeartbeatCheck::Begun);
         }
         if asked {
-            beat::ask(store)?;
+            run::ask(store)?;
         }
-        Ok(Looked::Works)
+        Ok(HeartbeatCheck::Works)
     }
 }
 
-/// Begins beats until `stop`.
+/// Begins heartbeat runs until `stop`.
 pub async fn run(heartbeat: HeartbeatControl, stop: CancellationToken) {
     let mut switched = heartbeat.switched.watch();
     let mut due = None;
@@ -185,17 +187,17 @@ pub async fn run(heartbeat: HeartbeatControl, stop: CancellationToken) {
 }
 
 impl HeartbeatControl {
-    /// Beats if it is time, and gives the next time; none while it does not beat by itself. `due` is the
-    /// next beat as it was known last.
+    /// Begins a run if it is time, and gives the next time; none while the heartbeat does not run by itself. `due` is the
+    /// next heartbeat run as it was known last.
     async fn pulse(
         &self,
         due: &mut Option<DateTime<Utc>>,
         now: DateTime<Utc>,
     ) -> Result<Option<DateTime<Utc>>, StoreError> {
-        let state = self.services.bus.store.read(move |store| beat::state(store, now)).await?;
+        let state = self.services.bus.store.read(move |store| run::state(store, now)).await?;
         let quiet_ends = Some(self.awake(now)).filter(|awake| *awake > now);
         if state.holds && quiet_ends.is_none() {
-            self.services.bus.store.write("held alerts", Sync::Now, beat::release).await?;
+            self.services.bus.store.write("held alerts", Sync::Now, run::release).await?;
             self.services.bus.outbox.up();
         }
         let release = quiet_ends.filter(|_| state.holds);
@@ -211,9 +213,9 @@ impl HeartbeatControl {
         let usual = due.unwrap_or_else(first).min(now + every);
         let mut next = self.awake(self.after(&state, usual).max(now));
         if next <= now {
-            let looked = self.beat(now).await?;
+            let looked = self.heartbeat_run(now).await?;
             tracing::debug!(?looked, "The heartbeat was due");
-            let pause = if looked == Looked::Busy { BUSY_PAUSE.min(every) } else { every };
+            let pause = if looked == HeartbeatCheck::Busy { BUSY_PAUSE.min(every) } else { every };
             next = self.awake(now + pause);
             *due = Some(now + pause);
         } else {
@@ -224,7 +226,7 @@ impl HeartbeatControl {
     }
 
     /// Failures make the pauses longer.
-    fn after(&self, state: &State, usual: DateTime<Utc>) -> DateTime<Utc> {
+    fn after(&self, state: &HeartbeatState, usual: DateTime<Utc>) -> DateTime<Utc> {
         match (state.failures, state.last) {
             (failures @ 1.., Some(last)) => after_failures(failures, usual, last),
             _ => usual,
@@ -243,8 +245,8 @@ impl HeartbeatControl {
         self.awake(now) > now
     }
 
-    /// Begins a beat, if there is somebody to tell and something to look after.
-    async fn beat(&self, now: DateTime<Utc>) -> Result<Looked, StoreError> {
+    /// Begins a heartbeat run, if there is somebody to tell and something to look after.
+    async fn heartbeat_run(&self, now: DateTime<Utc>) -> Result<HeartbeatCheck, StoreError> {
         let ready = match self.ready(now, false).await? {
             Ok(ready) => ready,
             Err(looked) => return Ok(looked),
@@ -255,32 +257,32 @@ impl HeartbeatControl {
         Ok(looked)
     }
 
-    /// What a beat is begun with, or why none is. If it was asked for, it does not wait for a turn to end.
+    /// What a heartbeat run is begun with, or why none is. If it was asked for, it does not wait for a turn to end.
     async fn ready(
         &self,
         now: DateTime<Utc>,
         asked: bool,
-    ) -> Result<Result<Ready, Looked>, StoreError> {
-        let Some(told) = self.told().await? else { return Ok(Err(Looked::Nobody)) };
+    ) -> Result<Result<HeartbeatInputs, HeartbeatCheck>, StoreError> {
+        let Some(told) = self.told().await? else { return Ok(Err(HeartbeatCheck::Nobody)) };
         let watched = match self.watched().await {
             Ok(Some(watched)) => watched,
-            Ok(None) => return Ok(Err(Looked::Nothing)),
+            Ok(None) => return Ok(Err(HeartbeatCheck::Nothing)),
             Err(error) => {
                 tracing::warn!(%error, "The heartbeat cannot read HEARTBEAT.md");
-                return Ok(Err(Looked::Unreadable));
+                return Ok(Err(HeartbeatCheck::Unreadable));
             }
         };
         if !asked && self.is_busy(&told.to).await? {
-            return Ok(Err(Looked::Busy));
+            return Ok(Err(HeartbeatCheck::Busy));
         }
         if self.tokens_left().await? == 0 {
-            return Ok(Err(Looked::Spent));
+            return Ok(Err(HeartbeatCheck::Spent));
         }
         let notes = self.notes(now, told.place).await;
         let provider = self.config.provider.clone();
-        let Told { to, known_on, sender, place } = told;
-        let new = New { to, known_on, sender, place, provider, asked };
-        Ok(Ok(Ready {
+        let Recipient { to, known_on, sender, place } = told;
+        let new = NewHeartbeatRun { to, known_on, sender, place, provider, asked };
+        Ok(Ok(HeartbeatInputs {
             new,
             watched,
             notes,
@@ -290,7 +292,7 @@ impl HeartbeatControl {
     }
 
     /// Who is told; none if nobody can be, or who would be is no owner any more.
-    async fn told(&self) -> Result<Option<Told>, StoreError> {
+    async fn told(&self) -> Result<Option<Recipient>, StoreError> {
         let (people, fixed) = (self.services.bus.people.clone(), self.config.to.clone());
         let (terminal, is_fixed) = (self.terminal.clone(), fixed.is_some());
         let look = move |store: &Connection| {
@@ -311,10 +313,11 @@ impl HeartbeatControl {
                 && is_owner(&to.channel, &sender)?
             {
                 let known_on = to.channel.clone();
-                return Ok(Some(Told { to, known_on, sender, place: Place::Private }));
+                return Ok(Some(Recipient { to, known_on, sender, place: ChatKind::Private }));
             }
             // Elsewhere it acts for whoever owns the machine, and tells nothing of their own.
-            let local = Told { to, known_on: terminal, sender: LOCAL.into(), place: Place::Group };
+            let local =
+                Recipient { to, known_on: terminal, sender: LOCAL.into(), place: ChatKind::Group };
             Ok(is_fixed.then_some(local))
         };
         let told = self.services.bus.store.read(look).await?;
@@ -328,8 +331,8 @@ impl HeartbeatControl {
     }
 
     /// Today's notes, where they may be read.
-    async fn notes(&self, now: DateTime<Utc>, place: Place) -> String {
-        if place == Place::Group {
+    async fn notes(&self, now: DateTime<Utc>, place: ChatKind) -> String {
+        if place == ChatKind::Group {
             return String::new();
         }
         let today = now.with_timezone(&self.services.zone).date_naive();
@@ -365,37 +368,39 @@ impl HeartbeatControl {
     /// What carries out what somebody entitled wishes, in one transaction, and says what came of it.
     pub async fn order(
         &self,
-        wish: Wish,
+        wish: HeartbeatRequest,
     ) -> Result<impl FnOnce(&Connection) -> rusqlite::Result<String> + Send + use<>, StoreError>
     {
         let now = self.clock.now();
         let is_on = self.config.every.is_some();
         let shown = match wish {
-            Wish::Show => self.words().await?,
-            Wish::Now | Wish::On | Wish::Off => String::new(),
+            HeartbeatRequest::Show => self.words().await?,
+            HeartbeatRequest::Now | HeartbeatRequest::On | HeartbeatRequest::Off => String::new(),
         };
         let ready = match wish {
-            Wish::Now => self.ready(now, true).await?,
-            Wish::Show | Wish::On | Wish::Off => Err(Looked::Nothing),
+            HeartbeatRequest::Now => self.ready(now, true).await?,
+            HeartbeatRequest::Show | HeartbeatRequest::On | HeartbeatRequest::Off => {
+                Err(HeartbeatCheck::Nothing)
+            }
         };
         Ok(move |store: &Connection| {
             let words = match wish {
-                Wish::Show => return Ok(shown),
-                Wish::Now => match ready.map_or_else(Ok, |ready| ready.begin(store))? {
-                    Looked::Begun => replies::HEARTBEAT_BEGUN,
-                    Looked::Nobody => replies::HEARTBEAT_TELLS_NOBODY,
-                    Looked::Nothing => replies::HEARTBEAT_HAS_NOTHING,
-                    Looked::Unreadable => replies::HEARTBEAT_UNREADABLE,
-                    Looked::Works | Looked::Busy => replies::HEARTBEAT_WORKS,
-                    Looked::Spent => replies::HEARTBEAT_SPENT,
+                HeartbeatRequest::Show => return Ok(shown),
+                HeartbeatRequest::Now => match ready.map_or_else(Ok, |ready| ready.begin(store))? {
+                    HeartbeatCheck::Begun => replies::HEARTBEAT_BEGUN,
+                    HeartbeatCheck::Nobody => replies::HEARTBEAT_TELLS_NOBODY,
+                    HeartbeatCheck::Nothing => replies::HEARTBEAT_HAS_NOTHING,
+                    HeartbeatCheck::Unreadable => replies::HEARTBEAT_UNREADABLE,
+                    HeartbeatCheck::Works | HeartbeatCheck::Busy => replies::HEARTBEAT_WORKS,
+                    HeartbeatCheck::Spent => replies::HEARTBEAT_SPENT,
                 },
-                Wish::On if !is_on => replies::HEARTBEAT_OFF_BY_CONFIG,
-                Wish::On => {
-                    beat::switch(store, None)?;
+                HeartbeatRequest::On if !is_on => replies::HEARTBEAT_OFF_BY_CONFIG,
+                HeartbeatRequest::On => {
+                    run::switch(store, None)?;
                     replies::HEARTBEAT_ON
                 }
-                Wish::Off => {
-                    beat::switch(store, Some(""))?;
+                HeartbeatRequest::Off => {
+                    run::switch(store, Some(""))?;
                     replies::HEARTBEAT_OFF
                 }
             };
@@ -404,18 +409,18 @@ impl HeartbeatControl {
     }
 
     /// An order was carried out.
-    pub fn ordered(&self, wish: Wish) {
+    pub fn ordered(&self, wish: HeartbeatRequest) {
         match wish {
-            Wish::Show => {}
-            Wish::Now => self.services.bus.inbox.up(),
-            Wish::On | Wish::Off => self.switched.up(),
+            HeartbeatRequest::Show => {}
+            HeartbeatRequest::Now => self.services.bus.inbox.up(),
+            HeartbeatRequest::On | HeartbeatRequest::Off => self.switched.up(),
         }
     }
 
     /// How it is, and what the last ones did.
-    pub async fn shown(&self, now: DateTime<Utc>) -> Result<HeartShown, StoreError> {
+    pub async fn shown(&self, now: DateTime<Utc>) -> Result<HeartbeatShown, StoreError> {
         let look =
-            move |store: &Connection| Ok((beat::state(store, now)?, beat::last_day(store, now)?));
+            move |store: &Connection| Ok((run::state(store, now)?, run::last_day(store, now)?));
         let (state, last_day) = self.services.bus.store.read(look).await?;
         let left = self.tokens_left().await?;
         let asks = self.watched().await.ok().map(|watched| watched.is_some());
@@ -423,7 +428,7 @@ impl HeartbeatControl {
         let next = *self.next.borrow();
         let local_now = now.with_timezone(&self.services.zone);
         let clock = |at| replies::time_relative_to(local_now, at);
-        Ok(HeartShown {
+        Ok(HeartbeatShown {
             every_minutes: self.config.every.map(|every| every.as_secs() / 60),
             quiet: self.config.quiet.as_ref().map(ToString::to_string),
             off: state.off,

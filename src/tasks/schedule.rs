@@ -14,8 +14,8 @@ mod reading;
 mod run;
 mod settling;
 mod timing;
-mod wanted;
-mod works;
+mod request;
+mod running_commands;
 
 use std::time::Duration;
 
@@ -26,21 +26,23 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 pub use clock::{Clock, believed, is_sane, pruned_until, release};
-pub use command::{Came, Commands};
+pub use command::{CommandResult, Commands};
 pub use doing::{command_ends, told};
-pub use due::{Due, LATE_AFTER, What, after_failures, due, reckoned};
-pub use job::{Brief, Job, JobId, Missed, Payload, State, Where, Whose, get, list};
-pub use note::{Saying, note};
-pub use order::{CommandFor, JOBS_MAX, Order, listing, obey, tells_of_others};
-pub use pass::{PassInputs, Passed, pass, reckon_all};
+pub use due::{Due, DueAction, LATE_AFTER, after_failures, due, reckoned};
+pub use job::{
+    Job, JobConversation, JobDefinition, JobId, JobScope, JobState, Missed, Payload, get, list,
+};
+pub use note::{RunText, note};
+pub use order::{CommandFor, JOBS_MAX, JobOrder, handle, listing, mentions_others};
+pub use pass::{PassInputs, PassResult, pass, reckon_all};
 pub use reading::{at, cron, every, zone, zone_in};
+pub use request::{JobRequest, JobRequestKind, JobRequester};
 pub use run::{
-    AT_ONCE_MAX, Commanded, HISTORY_MAX, Past, Run, command_begins, commanded, history, of_job,
+    AT_ONCE_MAX, CommandRun, HISTORY_MAX, PastRun, Run, command_begins, commanded, history, of_job,
     of_turn, prune, running_for,
 };
 pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
 pub use timing::{EVERY_MIN, Timing, midnight, moment};
-pub use wanted::{Asker, Kind, Wanted};
 
 use crate::bus::{journal, outbox};
 use crate::conversation::transcript;
@@ -49,8 +51,8 @@ use crate::replies;
 use crate::services::Services;
 use crate::store::{StoreError, Sync};
 use crate::tasks::table;
-use crate::trust::instruction_watch::Oversight;
-use works::Works;
+use crate::trust::instruction_watch::InstructionWatcher;
+use running_commands::RunningCommands;
 
 /// How long the task rests when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
@@ -68,7 +70,7 @@ pub struct Scheduler {
     pub inputs: PassInputs,
     pub clock: Clock,
     /// Tells the owner which instructions commands have changed.
-    pub oversight: Oversight,
+    pub instruction_watcher: InstructionWatcher,
 }
 
 impl Scheduler {
@@ -76,7 +78,7 @@ impl Scheduler {
         services: &Services,
         commands: Option<Commands>,
         clock: Clock,
-        oversight: &Oversight,
+        instruction_watcher: &InstructionWatcher,
     ) -> Self {
         let inputs = PassInputs {
             people: services.bus.people.clone(),
@@ -84,7 +86,12 @@ impl Scheduler {
             commands,
             zone: services.zone,
         };
-        Self { services: services.clone(), inputs, clock, oversight: oversight.clone() }
+        Self {
+            services: services.clone(),
+            inputs,
+            clock,
+            instruction_watcher: instruction_watcher.clone(),
+        }
     }
 }
 
@@ -97,8 +104,8 @@ pub fn system_zone() -> Tz {
 /// Claims what is due until `stop`; the agent loop does what was claimed, and tasks of this one run commands.
 pub async fn run(scheduler: Scheduler, stop: CancellationToken) {
     let mut woken = scheduler.services.bus.jobs.watch();
-    let mut watch = Watch { newest: None, asked: false, distrusts: None, seen: None };
-    let mut works = Works::default();
+    let mut watch = ClockWatch { newest: None, asked: false, distrusts: None, seen: None };
+    let mut works = RunningCommands::default();
     loop {
         woken.mark_unchanged();
         let now = scheduler.clock.now();
@@ -117,8 +124,8 @@ pub async fn run(scheduler: Scheduler, stop: CancellationToken) {
         let waits = async {
             match wake {
                 Err(pause) => sleep(pause).await,
-                Ok(Wake { at, within: None }) => scheduler.clock.reaches(at, now).await,
-                Ok(Wake { at, within: Some(within) }) => {
+                Ok(NextLook { at, within: None }) => scheduler.clock.reaches(at, now).await,
+                Ok(NextLook { at, within: Some(within) }) => {
                     tokio::select! {
                         () = scheduler.clock.reaches(at, now) => {}
                         () = sleep(within) => {}
@@ -136,7 +143,7 @@ pub async fn run(scheduler: Scheduler, stop: CancellationToken) {
 }
 
 /// When to look again.
-struct Wake {
+struct NextLook {
     /// By the clock; none: when it is set.
     at: Option<DateTime<Utc>>,
     /// In any case after so long.
@@ -144,7 +151,7 @@ struct Wake {
 }
 
 /// What the task knows of the clock.
-struct Watch {
+struct ClockWatch {
     /// The newest time that the store had when the task began, until the clock is believed.
     newest: Option<DateTime<Utc>>,
     /// The store was asked for it.
@@ -156,7 +163,11 @@ struct Watch {
 }
 
 impl Scheduler {
-    async fn look(&self, watch: &mut Watch, now: DateTime<Utc>) -> Result<Wake, StoreError> {
+    async fn look(
+        &self,
+        watch: &mut ClockWatch,
+        now: DateTime<Utc>,
+    ) -> Result<NextLook, StoreError> {
         let store = &self.services.bus.store;
         if !watch.asked {
             watch.newest = store.read(newest).await?;
@@ -165,7 +176,7 @@ impl Scheduler {
         if !self.believes(watch, now).await? {
             let since = watch.distrusts.map_or(Duration::ZERO, |since| since.elapsed());
             let within = (now >= release()).then(|| DISTRUST_MAX.saturating_sub(since));
-            return Ok(Wake { at: None, within });
+            return Ok(NextLook { at: None, within });
         }
         let was_set_back = watch.seen.is_some_and(|seen| now < seen - SET_BACK_MIN);
         if was_set_back || watch.seen.is_none() {
@@ -177,15 +188,15 @@ impl Scheduler {
         watch.seen = Some(now);
         let inputs = self.inputs.clone();
         let look = move |store: &Connection| pass::look(store, now, &inputs);
-        let Passed { needs, wake, .. } = store.read(look).await?;
+        let PassResult { needs, wake, .. } = store.read(look).await?;
         if !needs {
-            return Ok(Wake { at: wake, within: None });
+            return Ok(NextLook { at: wake, within: None });
         }
         let inputs = self.inputs.clone();
         let claim = move |store: &Connection| pass(store, now, &inputs);
-        let Passed { wake, .. } = store.write("jobs claimed", Sync::Now, claim).await?;
+        let PassResult { wake, .. } = store.write("jobs claimed", Sync::Now, claim).await?;
         self.wake();
-        Ok(Wake { at: wake, within: None })
+        Ok(NextLook { at: wake, within: None })
     }
 
     /// Something waits for the agent, or to be delivered.
@@ -195,7 +206,11 @@ impl Scheduler {
     }
 
     /// Whether the clock can be right. If not, that is said once.
-    async fn believes(&self, watch: &mut Watch, now: DateTime<Utc>) -> Result<bool, StoreError> {
+    async fn believes(
+        &self,
+        watch: &mut ClockWatch,
+        now: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
         let waited = watch.distrusts.is_some_and(|since| since.elapsed() >= DISTRUST_MAX);
         if is_sane(now, watch.newest) || (waited && now >= release()) {
             if watch.distrusts.take().is_some() {
@@ -209,7 +224,7 @@ impl Scheduler {
             tracing::warn!(%now, "The clock is wrong, jobs wait until it is set");
             let tell = move |store: &Connection| {
                 let owner = people::owner_place(store)?;
-                match (owner, list(store, &Whose::All)?.is_empty()) {
+                match (owner, list(store, &JobScope::All)?.is_empty()) {
                     (Some(owner), false) => {
                         outbox::put(store, &owner, None, &replies::clock_is_wrong(now)).map(drop)
                     }

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{address_params, task_key};
 use crate::conversation::sessions::{self, TurnSession};
-use crate::conversation::task_sessions::{self, Terms};
+use crate::conversation::task_sessions::{self, SessionTerms};
 use crate::conversation::transcript::{self, CallTurn};
-use crate::store::{Legible, Time, integer_columns};
+use crate::store::{LenientJson, Time, integer_columns};
 use crate::tasks::assignment::{self, Assignment};
-use crate::tasks::ended::{Ended, State};
-use crate::tasks::table::{self, Details, NewTask, Task as Running, TaskResult};
+use crate::tasks::ended::{TaskOutcome, TaskState};
+use crate::tasks::table::{self, Details, NewTask, RunningTask as Running, TaskResult};
 use crate::types::message::{Address, Cause, MessageId, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{CallId, SessionId, Settings, TurnId};
@@ -29,7 +29,7 @@ const LISTED_MAX: i64 = 10;
 
 /// What a subagent is handed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct SubagentTask {
     pub text: String,
     /// Who hands it on has read what strangers wrote.
     pub tainted: bool,
@@ -55,7 +55,7 @@ impl fmt::Display for SubagentId {
 
 /// One that works, and what asked for it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Subagent {
+pub struct RunningSubagent {
     pub id: SubagentId,
     pub task: String,
     pub origin: Origin,
@@ -74,10 +74,10 @@ pub struct Subagent {
 
 /// One in a list.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Listed {
+pub struct ListedSubagent {
     pub id: SubagentId,
     pub task: String,
-    pub state: State,
+    pub state: TaskState,
     pub begun: DateTime<Utc>,
 }
 
@@ -108,7 +108,7 @@ pub fn begin(
     store: &Connection,
     turn: TurnId,
     call: CallId,
-    task: &Task,
+    task: &SubagentTask,
 ) -> rusqlite::Result<Option<SubagentId>> {
     if table::count_running(store, TaskKind::Subagent)? >= AT_ONCE_MAX {
         return Ok(None);
@@ -117,7 +117,7 @@ pub fn begin(
         sessions::of_turn(store, turn)?;
     // What the model thinks is no part of a result.
     let settings = Settings { show_thinking: false, ..settings };
-    let terms = Terms { known_on: to.channel.clone(), place, settings };
+    let terms = SessionTerms { known_on: to.channel.clone(), place, settings };
     let id = SubagentId(table::next_number(store, TaskKind::Subagent)?);
     let task_id = id.task();
     let session = task_sessions::open(store, task_id, &terms, &to)?;
@@ -143,7 +143,7 @@ pub fn begin(
 fn with_turn(
     store: &Connection,
     task: Running<Delegated>,
-) -> rusqlite::Result<Option<(Subagent, Option<SenderId>)>> {
+) -> rusqlite::Result<Option<(RunningSubagent, Option<SenderId>)>> {
     let (id, asked_at) = (SubagentId(task.number), task.to);
     let Delegated { parent, call, task } = task.details;
     let Some(call) = call else { return Ok(None) };
@@ -151,7 +151,7 @@ fn with_turn(
     else {
         return Ok(None);
     };
-    let subagent = Subagent {
+    let subagent = RunningSubagent {
         id,
         task,
         origin: id.task().origin(&asked_at.channel),
@@ -166,7 +166,7 @@ fn with_turn(
 }
 
 /// Those that work, the oldest first, each with the person for whom it does. There are [`AT_ONCE_MAX`].
-fn all_running(store: &Connection) -> rusqlite::Result<Vec<(Subagent, Option<SenderId>)>> {
+fn all_running(store: &Connection) -> rusqlite::Result<Vec<(RunningSubagent, Option<SenderId>)>> {
     let mut found = Vec::new();
     for task in table::running(store)? {
         found.extend(with_turn(store, task)?);
@@ -179,7 +179,7 @@ pub fn running_for(
     store: &Connection,
     at: &Address,
     whose: Option<&SenderId>,
-) -> rusqlite::Result<Vec<Subagent>> {
+) -> rusqlite::Result<Vec<RunningSubagent>> {
     let all = all_running(store)?.into_iter();
     let theirs = all.filter(|(it, by)| {
         it.asked_at == *at && whose.is_none_or(|whose| by.as_ref() == Some(whose))
@@ -188,7 +188,7 @@ pub fn running_for(
 }
 
 /// Those for which calls of a turn wait.
-pub fn awaited_by(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Subagent>> {
+pub fn awaited_by(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<RunningSubagent>> {
     let all = all_running(store)?.into_iter().map(|(it, _)| it);
     Ok(all.filter(|it| it.is_awaited && it.turn == turn).collect())
 }
@@ -197,17 +197,17 @@ pub fn awaited_by(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Suba
 pub fn settle(
     store: &Connection,
     id: SubagentId,
-    ended: Ended,
+    ended: TaskOutcome,
     result: &str,
-) -> rusqlite::Result<Option<Subagent>> {
+) -> rusqlite::Result<Option<RunningSubagent>> {
     let Some(task) = table::running_number(store, id.0)? else { return Ok(None) };
     let row = task.id;
     let subagent = with_turn(store, task)?;
     let ended = match ended {
         // Whoever asked gets a result in any case.
-        Ended::Done | Ended::Silent | Ended::Repeated => Ended::Done,
-        Ended::Stopped | Ended::Skipped => Ended::Stopped,
-        Ended::Failed | Ended::Interrupted => ended,
+        TaskOutcome::Done | TaskOutcome::Silent | TaskOutcome::Repeated => TaskOutcome::Done,
+        TaskOutcome::Stopped | TaskOutcome::Skipped => TaskOutcome::Stopped,
+        TaskOutcome::Failed | TaskOutcome::Interrupted => ended,
     };
     let result = TaskResult { words: Some(result), tainted: false };
     table::settle(store, row, ended, Utc::now(), result)?;
@@ -227,16 +227,16 @@ pub fn asked_at(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<A
 }
 
 /// Those that work for the conversation at an address, and the last few that did.
-pub fn list(store: &Connection, at: &Address) -> rusqlite::Result<Vec<Listed>> {
+pub fn list(store: &Connection, at: &Address) -> rusqlite::Result<Vec<ListedSubagent>> {
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(
         "SELECT number, details, state, begun FROM tasks WHERE kind = 'subagent'
          AND channel = ? AND chat = ? AND thread IS ? ORDER BY begun DESC, id DESC LIMIT ?",
     )?;
     rows.query_map(params![channel, chat, thread, LISTED_MAX], |row| {
-        Ok(Listed {
+        Ok(ListedSubagent {
             id: row.get(0)?,
-            task: row.get::<_, Legible<Delegated>>(1)?.0.unwrap_or_default().task,
+            task: row.get::<_, LenientJson<Delegated>>(1)?.0.unwrap_or_default().task,
             state: row.get(2)?,
             begun: row.get::<_, Time>(3)?.0,
         })

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::bus::journal::{RowId, address_params, read_address};
-use crate::store::{Json, Legible, Time, integer_columns, slice};
-use crate::tasks::ended::{Ended, State};
+use crate::store::{Json, LenientJson, Time, integer_columns, slice};
+use crate::tasks::ended::{TaskOutcome, TaskState};
 use crate::types::message::Address;
 use crate::types::origin::TaskKind;
 use crate::types::session::{SessionId, TurnId};
@@ -39,7 +39,7 @@ pub(super) struct NewTask<'a, D> {
 
 /// A task that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Task<D> {
+pub(super) struct RunningTask<D> {
     pub(super) id: TaskRow,
     pub(super) number: i64,
     pub(super) due: Option<DateTime<Utc>>,
@@ -119,7 +119,7 @@ pub fn turn_begun(store: &Connection, rows: &[RowId], turn: TurnId) -> rusqlite:
 }
 
 /// The running tasks of a kind, the oldest first.
-pub(super) fn running<D: Details>(store: &Connection) -> rusqlite::Result<Vec<Task<D>>> {
+pub(super) fn running<D: Details>(store: &Connection) -> rusqlite::Result<Vec<RunningTask<D>>> {
     select(store, "kind = ?", [D::KIND])
 }
 
@@ -127,7 +127,7 @@ pub(super) fn running<D: Details>(store: &Connection) -> rusqlite::Result<Vec<Ta
 pub(super) fn running_row<D: Details>(
     store: &Connection,
     task: TaskRow,
-) -> rusqlite::Result<Option<Task<D>>> {
+) -> rusqlite::Result<Option<RunningTask<D>>> {
     Ok(select(store, "id = ?", [task])?.pop())
 }
 
@@ -135,7 +135,7 @@ pub(super) fn running_row<D: Details>(
 pub(super) fn running_number<D: Details>(
     store: &Connection,
     number: i64,
-) -> rusqlite::Result<Option<Task<D>>> {
+) -> rusqlite::Result<Option<RunningTask<D>>> {
     Ok(select(store, "kind = ? AND number = ?", params![D::KIND, number])?.pop())
 }
 
@@ -143,7 +143,7 @@ pub(super) fn running_number<D: Details>(
 pub(super) fn running_in<D: Details>(
     store: &Connection,
     turn: TurnId,
-) -> rusqlite::Result<Option<Task<D>>> {
+) -> rusqlite::Result<Option<RunningTask<D>>> {
     Ok(select(store, "turn = ? AND kind = ?", params![turn, D::KIND])?.pop())
 }
 
@@ -151,7 +151,7 @@ fn select<D: Details>(
     store: &Connection,
     which: &str,
     params: impl Params,
-) -> rusqlite::Result<Vec<Task<D>>> {
+) -> rusqlite::Result<Vec<RunningTask<D>>> {
     let mut rows = store.prepare_cached(&format!(
         "SELECT channel, chat, thread, id, number, due, session, begun, row, turn, details FROM tasks
          WHERE state = 'running' AND {which} ORDER BY id"
@@ -159,8 +159,8 @@ fn select<D: Details>(
     rows.query_map(params, read)?.collect()
 }
 
-fn read<D: Details>(row: &Row<'_>) -> rusqlite::Result<Task<D>> {
-    Ok(Task {
+fn read<D: Details>(row: &Row<'_>) -> rusqlite::Result<RunningTask<D>> {
+    Ok(RunningTask {
         to: read_address(row)?,
         id: row.get(3)?,
         number: row.get(4)?,
@@ -169,7 +169,7 @@ fn read<D: Details>(row: &Row<'_>) -> rusqlite::Result<Task<D>> {
         begun: row.get::<_, Time>(7)?.0,
         row: row.get(8)?,
         turn: row.get(9)?,
-        details: row.get::<_, Legible<D>>(10)?.0.unwrap_or_default(),
+        details: row.get::<_, LenientJson<D>>(10)?.0.unwrap_or_default(),
     })
 }
 
@@ -200,7 +200,7 @@ pub(super) fn set_details<D: Details>(
 pub(super) fn settle(
     store: &Connection,
     task: TaskRow,
-    ended: Ended,
+    ended: TaskOutcome,
     at: DateTime<Utc>,
     result: TaskResult<'_>,
 ) -> rusqlite::Result<bool> {
@@ -209,7 +209,7 @@ pub(super) fn settle(
             "UPDATE tasks SET state = ?, ended = ?, words = ?, tainted = ?
              WHERE id = ? AND state = 'running'",
         )?
-        .execute(params![State::Ended(ended), Time(at), result.words, result.tainted, task])?;
+        .execute(params![TaskState::Ended(ended), Time(at), result.words, result.tainted, task])?;
     Ok(settled > 0)
 }
 

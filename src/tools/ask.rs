@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, message, tell};
+use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, message, tell};
 use crate::people::Role;
 use crate::provider::ASK_QUESTION;
 use crate::types::message::{Body, Entitled, Question};
@@ -28,7 +28,7 @@ impl Tool for AskQuestion {
         name: ASK_QUESTION,
         description: "Ask the person what you need to know, and wait for the answer.",
         role: Role::User,
-        kind: Kind::Queues,
+        kind: ToolKind::Queues,
         retries: false,
     };
 

@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Kind, Task, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, finish};
+use super::{
+    Effect, SubagentTask, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, finish,
+};
 use crate::people::Role;
 use crate::provider::ASK_QUESTION;
 
@@ -41,7 +43,7 @@ impl Tool for Spawn {
         name: "spawn",
         description: "Hand a longer task, told whole, to a subagent beside you; its result is sent here.",
         role: Role::User,
-        kind: Kind::Queues,
+        kind: ToolKind::Queues,
         retries: false,
     };
 
@@ -59,7 +61,7 @@ impl Tool for SubagentTool {
         name: SUBAGENT,
         description: "Hand a task, told whole, to a subagent, and wait for its result.",
         role: Role::User,
-        kind: Kind::Queues,
+        kind: ToolKind::Queues,
         retries: false,
     };
 
@@ -68,13 +70,13 @@ impl Tool for SubagentTool {
     }
 }
 
-fn task(args: &Args, cx: &ToolContext) -> Result<Task, ToolError> {
+fn task(args: &Args, cx: &ToolContext) -> Result<SubagentTask, ToolError> {
     let task = args.task.trim();
     match task.chars().count() {
         0 => Err(ToolError::TellModel("The task has no text.".to_owned())),
         length if length > TASK_CHARS_MAX => Err(ToolError::TellModel(format!(
             "A task has at most {TASK_CHARS_MAX} characters; put the rest into a file."
         ))),
-        _ => Ok(Task { text: task.to_owned(), tainted: cx.tainted }),
+        _ => Ok(SubagentTask { text: task.to_owned(), tainted: cx.tainted }),
     }
 }

@@ -1,33 +1,28 @@
-//! The workspace's files for a model: read, write, edit, append, list. MEMORY.md, the notes and USER.md
-//! are refused, in every tool, to everybody but the owner in a private chat: the counts and hints of
-//! `edit_file` would reveal their content. The turn makes the changes of a call.
+//! Files for a model: read, write, edit, append, list. A call reaches the folders of its person or group, and
+//! `shared/`; nobody but the owner in a private chat reaches the workspace. The turn makes the changes of a call.
 
 mod edit;
-
-use std::fmt::Write as _;
+mod list;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Kind, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolReader, ToolSpec,
-    cut,
+    RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader,
+    ToolSpec,
 };
-use crate::memory::{audience, is_memory};
+use crate::memory::is_memory;
 use crate::people::Role;
 use crate::types::message::Address;
 use crate::types::source::Source;
 use crate::workspace::{
-    Audience, EntryKind, FileChange, FileError, Hash, OpenedFile, OpenedFolder, READ_BYTES_MAX,
-    Workspace, WorkspacePath, picture_type,
+    FileChange, FileError, Hash, OpenedFile, READ_BYTES_MAX, Workspace, WorkspacePath, picture_type,
 };
 
 /// Page size of `read_file`, in bytes: with the line on how to read on it is below the cut.
 const PAGE_BYTES_MAX: u64 = RESULT_CHARS_MAX as u64 - 200;
 
-/// Maximum number of entries in `list_files`. More would be cut anyway.
-const LIST_ENTRIES_MAX: usize = 300;
 const LIST_DEPTH_MAX: u8 = 8;
 
 pub struct ReadFile;
@@ -49,7 +44,7 @@ impl Tool for ReadFile {
         name: "read_file",
         description: "Read a text file, a long one page by page.",
         role: Role::User,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: true,
     };
 
@@ -75,7 +70,7 @@ impl Tool for WriteFile {
         name: "write_file",
         description: "Make a file, or replace all of it; edit_file changes a part.",
         role: Role::User,
-        kind: Kind::Writes,
+        kind: ToolKind::Writes,
         retries: false,
     };
 
@@ -85,10 +80,11 @@ impl Tool for WriteFile {
 
     async fn call(&self, args: WriteFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         args.path.check_new().map_err(|error| ToolError::TellModel(sentence(&error)))?;
-        let audience = audience(cx.role, cx.place);
+        let scope = cx.scope();
         cx.workspace
             .off_thread(move |workspace| {
-                let (path, file) = workspace.open_to_change(&args.path, audience)?;
+                let given = scope.path(&args.path);
+                let (path, file) = workspace.open_to_change(&given, &scope)?;
                 let before = file.map(OpenedFile::hash).transpose()?;
                 let done = if before.is_some() { "Replaced" } else { "Made" };
                 changed(FileChange::new(path, before, args.content.into_bytes()), done)
@@ -117,7 +113,7 @@ impl Tool for EditFile {
         name: "edit_file",
         description: "Replace a piece of text in a file.",
         role: Role::User,
-        kind: Kind::Writes,
+        kind: ToolKind::Writes,
         retries: false,
     };
 
@@ -126,10 +122,11 @@ impl Tool for EditFile {
     }
 
     async fn call(&self, args: EditFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let audience = audience(cx.role, cx.place);
+        let scope = cx.scope();
         cx.workspace
             .off_thread(move |workspace| {
-                let (path, file) = workspace.open_to_change(&args.path, audience)?;
+                let given = scope.path(&args.path);
+                let (path, file) = workspace.open_to_change(&given, &scope)?;
                 let text = file.ok_or_else(|| FileError::Missing(path.clone()))?.read_text()?;
                 let edited = edit::replaced(&text, &args.old, &args.new, args.all)
                     .map_err(|why| ToolError::TellModel(format!("In {path}: {why}")))?;
@@ -156,7 +153,7 @@ impl Tool for AppendFile {
         name: "append_file",
         description: "Add text at the end of a file, or make it.",
         role: Role::User,
-        kind: Kind::Writes,
+        kind: ToolKind::Writes,
         retries: false,
     };
 
@@ -166,10 +163,11 @@ impl Tool for AppendFile {
 
     async fn call(&self, args: AppendFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         args.path.check_new().map_err(|error| ToolError::TellModel(sentence(&error)))?;
-        let audience = audience(cx.role, cx.place);
+        let scope = cx.scope();
         cx.workspace
             .off_thread(move |workspace| {
-                let (path, file) = workspace.open_to_change(&args.path, audience)?;
+                let given = scope.path(&args.path);
+                let (path, file) = workspace.open_to_change(&given, &scope)?;
                 let before = file.map(OpenedFile::read_text).transpose()?;
                 let hash = before.as_ref().map(|text| Hash::of(text.as_bytes()));
                 let text = edit::appended(before.unwrap_or_default(), &args.content);
@@ -198,12 +196,12 @@ impl Tool for ListFiles {
         name: "list_files",
         description: "List files and folders of the workspace.",
         role: Role::User,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: true,
     };
 
     async fn call(&self, args: ListFilesArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let audience = audience(cx.role, cx.place);
+        let scope = cx.scope();
         let depth = args.depth.clamp(1, LIST_DEPTH_MAX);
         let path = match args.path.trim() {
             "" | "." | "./" => None,
@@ -212,9 +210,7 @@ impl Tool for ListFiles {
                 Some(path.map_err(|error| ToolError::TellModel(sentence(&error)))?)
             }
         };
-        cx.workspace
-            .off_thread(move |workspace| list(workspace, path.as_ref(), depth, audience))
-            .await
+        cx.workspace.off_thread(move |workspace| list::list(workspace, path, depth, &scope)).await
     }
 }
 
@@ -267,7 +263,7 @@ fn reach_of(path: &WorkspacePath) -> Reach {
     match path {
         path if path.is_shown_changed() => Reach::Rules,
         path if is_memory(path) => Reach::Memory,
-        _ => Reach::Here,
+        _ => Reach::File(path.folder()),
     }
 }
 
@@ -350,68 +346,6 @@ fn page_text(bytes: &[u8], limit: u64, is_inside: bool) -> Option<(usize, &str)>
     match text.rfind('\n') {
         Some(at) if at >= text.len() / 2 => Some((skipped, &text[..=at])),
         _ => Some((skipped, text)),
-    }
-}
-
-fn list(
-    workspace: &Workspace,
-    path: Option<&WorkspacePath>,
-    depth: u8,
-    audience: Audience,
-) -> Result<ToolOutput, ToolError> {
-    let folder = workspace.open_folder_for(path, audience)?;
-    let mut shown = ShownListing { audience, lines: Vec::new(), cut: false };
-    shown.folder(&folder, depth, 0);
-    let mut text = shown.lines.join("\n");
-    if text.is_empty() {
-        text.push_str("There are no files.");
-    }
-    if shown.cut {
-        let _ = write!(text, "\n[There are more. List one folder, or use a smaller depth.]");
-    }
-    Ok(ToolOutput::text(cut(&text, "List one folder, or use a smaller depth.")))
-}
-
-/// A listing under construction.
-struct ShownListing {
-    audience: Audience,
-    lines: Vec<String>,
-    cut: bool,
-}
-
-impl ShownListing {
-    fn folder(&mut self, folder: &OpenedFolder, depth: u8, level: usize) {
-        let listing = folder.list();
-        self.cut |= listing.cut;
-        for entry in listing.entries {
-            let name = &entry.name;
-            let below = match folder.path() {
-                None => name.parse(),
-                Some(path) => format!("{path}/{name}").parse::<WorkspacePath>(),
-            };
-            let is_private = below.as_ref().is_ok_and(WorkspacePath::is_private);
-            if is_private && self.audience == Audience::Others {
-                continue;
-            }
-            if self.lines.len() == LIST_ENTRIES_MAX {
-                self.cut = true;
-                return;
-            }
-            let what = match entry.kind {
-                EntryKind::Folder => "/".to_owned(),
-                EntryKind::File(size) => format!(" ({})", size_words(size)),
-                EntryKind::Link => " (link)".to_owned(),
-                EntryKind::Special => " (not a regular file)".to_owned(),
-            };
-            self.lines.push(format!("{}{name}{what}", "  ".repeat(level)));
-            // One that vanished or cannot be read is shown as empty.
-            if entry.kind == EntryKind::Folder
-                && depth > 1
-                && let Ok(below) = folder.folder(name)
-            {
-                self.folder(&below, depth - 1, level + 1);
-            }
-        }
     }
 }
 

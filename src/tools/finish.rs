@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
+use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, tell};
 use crate::people::Role;
 use crate::provider::ToolSchema;
 pub use crate::provider::{COMPLETION, CONVERSE};
-use crate::types::session::{Call, Outcome};
+use crate::types::session::{Call, CallOutcome};
 
 pub struct TaskCompletion;
 
@@ -27,7 +27,7 @@ impl Tool for TaskCompletion {
         description: "Call this when the task is done, or cannot be done.",
         role: Role::Guest,
         // The turn ends with its outcome, which is the result.
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: true,
     };
 
@@ -52,7 +52,7 @@ impl Tool for Converse {
         name: CONVERSE,
         description: "Say something to the person, and wait for what they say.",
         role: Role::Guest,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: true,
     };
 
@@ -81,7 +81,7 @@ pub fn ended_with(calls: &[Call]) -> Option<(&'static str, &str)> {
     calls.iter().find_map(|call| {
         let name = [COMPLETION, CONVERSE].into_iter().find(|name| call.tool == *name)?;
         match &call.outcome {
-            Outcome::Done(said) => Some((name, said.as_str())),
+            CallOutcome::Done(said) => Some((name, said.as_str())),
             _ => None,
         }
     })

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{AnyTool, Reach, Terms, ToolContext, ToolError, ToolOutput};
+use super::{AnyTool, Reach, ToolContext, ToolError, ToolOutput, ToolTerms};
 use crate::people::Role;
 use crate::provider::ToolSchema;
 use crate::types::message::Address;
@@ -12,8 +12,8 @@ pub(super) struct ForRole<T>(pub(super) Role, pub(super) T);
 
 #[async_trait]
 impl<T: AnyTool> AnyTool for ForRole<T> {
-    fn terms(&self) -> Terms {
-        Terms { role: self.0, ..self.1.terms() }
+    fn terms(&self) -> ToolTerms {
+        ToolTerms { role: self.0, ..self.1.terms() }
     }
 
     fn schema(&self) -> ToolSchema {

@@ -32,17 +32,15 @@ impl Default for Devices {
     }
 }
 
-/// Returns the tools for the devices.
+/// Returns the tools of all kinds of devices.
 pub fn tools(devices: &Devices) -> Vec<Arc<dyn AnyTool>> {
-    let held = Arc::new(gpio::HeldLines::default());
-    vec![
-        Arc::new(gpio::GpioRead { devices: devices.clone(), held: Arc::clone(&held) }),
-        Arc::new(gpio::GpioWrite { devices: devices.clone(), held }),
-        Arc::new(i2c::I2cRead(devices.clone())),
-        Arc::new(i2c::I2cWrite(devices.clone())),
-        Arc::new(spi::SpiRead(devices.clone())),
-        Arc::new(spi::SpiWrite(devices.clone())),
-    ]
+    Family::ALL.into_iter().flat_map(|family| family.tools(devices)).collect()
+}
+
+/// Returns the tools of the kinds of devices that exist now. The others would only take space in every prompt.
+pub fn tools_of_present(devices: &Devices) -> Vec<Arc<dyn AnyTool>> {
+    let present = Family::ALL.into_iter().filter(|family| !devices.names(*family).is_empty());
+    present.flat_map(|family| family.tools(devices)).collect()
 }
 
 /// A kind of device.
@@ -54,6 +52,25 @@ pub enum Family {
 }
 
 impl Family {
+    const ALL: [Self; 3] = [Self::Gpio, Self::I2c, Self::Spi];
+
+    fn tools(self, devices: &Devices) -> Vec<Arc<dyn AnyTool>> {
+        let devices = || devices.clone();
+        match self {
+            Self::Gpio => {
+                let held = Arc::new(gpio::HeldLines::default());
+                let read = gpio::GpioRead { devices: devices(), held: Arc::clone(&held) };
+                vec![Arc::new(read), Arc::new(gpio::GpioWrite { devices: devices(), held })]
+            }
+            Self::I2c => {
+                vec![Arc::new(i2c::I2cRead(devices())), Arc::new(i2c::I2cWrite(devices()))]
+            }
+            Self::Spi => {
+                vec![Arc::new(spi::SpiRead(devices())), Arc::new(spi::SpiWrite(devices()))]
+            }
+        }
+    }
+
     /// The prefix of their names.
     fn prefix(self) -> &'static str {
         match self {
@@ -94,11 +111,17 @@ impl Devices {
         }
     }
 
-    fn there(&self, family: Family) -> String {
+    /// Returns the names of all devices of a kind, sorted.
+    fn names(&self, family: Family) -> Vec<String> {
         let names = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
         let mut names: Vec<_> = names.filter(|name| name.starts_with(family.prefix())).collect();
         names.sort();
+        names
+    }
+
+    fn there(&self, family: Family) -> String {
+        let names = self.names(family);
         match names.is_empty() {
             true => " There is no other of its kind.".to_owned(),
             false => format!(" There are: {}.", names.join(", ")),

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{AnyTool, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use super::{AnyTool, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 use crate::people::Role;
 use crate::provider::MALFORMED_CALL;
 
@@ -28,7 +28,7 @@ impl Tool for Malformed {
         name: MALFORMED_CALL,
         description: "Stands for a call that could not be read.",
         role: Role::Guest,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: false,
     };
 

@@ -8,7 +8,7 @@ mod flood;
 #[cfg(feature = "mcp")]
 mod http;
 #[cfg(feature = "mcp")]
-mod lent;
+mod tools;
 #[cfg(feature = "mcp")]
 mod link;
 #[cfg(feature = "mcp")]
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use crate::people::Role;
 use crate::secret::Secret;
-pub use crate::secret::Setting;
+pub use crate::secret::VariableValue;
 
 #[cfg(feature = "mcp")]
 pub use link::Servers;
@@ -57,7 +57,7 @@ pub enum Via {
 pub struct Program {
     pub command: String,
     pub args: Vec<String>,
-    pub env: BTreeMap<String, Setting>,
+    pub env: BTreeMap<String, VariableValue>,
     /// The only variables of our own environment that it gets.
     pub inherited: Vec<(&'static str, OsString)>,
     pub cwd: Option<PathBuf>,
@@ -68,7 +68,9 @@ impl Config {
     pub fn secrets(&self) -> Box<dyn Iterator<Item = &Secret> + '_> {
         match &self.via {
             Via::Http { headers, .. } => Box::new(headers.iter().map(|(_, value)| value)),
-            Via::Program(program) => Box::new(program.env.values().filter_map(Setting::secret)),
+            Via::Program(program) => {
+                Box::new(program.env.values().filter_map(VariableValue::secret))
+            }
         }
     }
 }

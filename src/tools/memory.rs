@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use super::{Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 use crate::memory::{memory_path, notes_path};
 use crate::people::Role;
 use crate::types::message::Address;
@@ -31,7 +31,7 @@ impl Tool for Remember {
         name: "remember",
         description: "Keep a lasting fact or wish in MEMORY.md, which you always see.",
         role: Role::Owner,
-        kind: Kind::Writes,
+        kind: ToolKind::Writes,
         retries: false,
     };
 
@@ -60,7 +60,7 @@ impl Tool for NoteTool {
         name: "note",
         description: "Add a sentence on what happened to today's notes; you see those of the last days.",
         role: Role::Owner,
-        kind: Kind::Writes,
+        kind: ToolKind::Writes,
         retries: false,
     };
 

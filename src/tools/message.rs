@@ -7,15 +7,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Effect, Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolReader, ToolSpec,
+    Effect, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader, ToolSpec,
     without_nulls,
 };
-use crate::channels::parcel::kind_of;
+use crate::channels::chunking::kind_of;
 use crate::people::Role;
 use crate::types::message::{
-    Address, Attachment, Body, Choice, Content, Entitled, Place, Question,
+    Address, Attachment, Body, ChatKind, Choice, Content, Entitled, Question,
 };
-use crate::types::session::{Call, Outcome};
+use crate::types::session::{Call, CallOutcome};
 use crate::workspace::{Workspace, WorkspacePath};
 
 const NAME: &str = "message";
@@ -60,7 +60,7 @@ impl Tool for SendMessage {
         description: "Send a message besides your answer: elsewhere, here while you go on, or with files or \
                       buttons. Your answer itself needs no tool.",
         role: Role::User,
-        kind: Kind::Queues,
+        kind: ToolKind::Queues,
         retries: false,
     };
 
@@ -81,8 +81,8 @@ impl Tool for SendMessage {
         let Args { text, files, choices, .. } = args;
         let reader = cx.reader();
         let month = cx.now.format("%Y-%m").to_string();
-        let attach = move |workspace: &Workspace| attach(workspace, files, &reader, &month);
-        let attached = cx.workspace.off_thread(attach).await?;
+        let copy = move |workspace: &Workspace| copies_of(workspace, files, &reader, &month);
+        let attached = cx.workspace.off_thread(copy).await?;
         let for_model = match attached.len() {
             0 => format!("The message to {to} is on its way."),
             n => format!("The message to {to} is on its way, with {n} file(s)."),
@@ -148,14 +148,14 @@ pub(super) fn choices(labels: &[String]) -> Result<Vec<Choice>, String> {
 /// In a group the question is for the person who asked, elsewhere for everybody who is admitted there.
 fn who_presses(to: &Address, cx: &ToolContext) -> Entitled {
     match cx.place {
-        Place::Group if *to == cx.address => Entitled::Only(cx.who.id.clone()),
-        Place::Group | Place::Private => Entitled::Anyone,
+        ChatKind::Group if *to == cx.address => Entitled::Only(cx.who.id.clone()),
+        ChatKind::Group | ChatKind::Private => Entitled::Anyone,
     }
 }
 
 /// Copies of the files as they are now, if all of them are there and the one who asks may see them: they may
 /// be sent much later.
-fn attach(
+pub(crate) fn copies_of(
     workspace: &Workspace,
     files: Vec<WorkspacePath>,
     reader: &ToolReader,
@@ -170,7 +170,7 @@ fn attach(
             return Err(ToolError::TellModel(words));
         }
         let (content, _) = file.into_file();
-        let copy = workspace.copy_in(content.take(FILE_BYTES_MAX), path.name(), month)?;
+        let copy = workspace.copy_in(content.take(FILE_BYTES_MAX), &path, month)?;
         Ok(Attachment {
             name: path.name().to_owned(),
             kind: kind_of(path.name()),
@@ -202,7 +202,7 @@ fn bodies(
 
 /// Returns the text that a call of this tool sent to `here`, so that the answer need not repeat it.
 pub fn said_here(call: &Call, here: &Address) -> Option<String> {
-    if call.tool != NAME || !matches!(call.outcome, Outcome::Done(_)) {
+    if call.tool != NAME || !matches!(call.outcome, CallOutcome::Done(_)) {
         return None;
     }
     let args: Args = without_nulls(&call.arguments).ok()?;

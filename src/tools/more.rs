@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{AnyTool, Kind, Terms, ToolContext, ToolError, ToolOutput, ToolSet, cut};
+use super::{AnyTool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSet, ToolTerms, cut};
 use crate::people::Role;
 use crate::provider::{ToolCall, ToolSchema};
 
@@ -59,8 +59,8 @@ pub(super) struct MoreTools(pub(super) ToolSet);
 
 #[async_trait]
 impl AnyTool for MoreTools {
-    fn terms(&self) -> Terms {
-        Terms { role: Role::Guest, kind: Kind::Reads, retries: true }
+    fn terms(&self) -> ToolTerms {
+        ToolTerms { role: Role::Guest, kind: ToolKind::Reads, retries: true }
     }
 
     fn schema(&self) -> ToolSchema {

@@ -5,11 +5,11 @@ use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, tell};
-use crate::conversation::history::{self, Found};
+use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
+use crate::conversation::history::{self, HistoryMatch};
 use crate::people::Role;
 use crate::trust::taint;
-use crate::types::message::Place;
+use crate::types::message::ChatKind;
 use crate::types::source::{self, Source};
 use crate::workspace::Audience;
 
@@ -41,7 +41,7 @@ impl Tool for SearchPast {
         name: "search_past",
         description: "Search all that was said here before, word for word.",
         role: Role::User,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: true,
     };
 
@@ -67,7 +67,7 @@ impl Tool for SearchPast {
         }
         let shown: Vec<_> = found.iter().map(|it| shown(it, &words, cx.now.timezone())).collect();
         let text = cut(&shown.join("\n\n"), "Search for something rarer.");
-        let in_group = cx.place == Place::Group;
+        let in_group = cx.place == ChatKind::Group;
         let mut sources = vec![Source::Past { in_group }];
         sources.extend(untrusted(&found, cx.reader().audience));
         Ok(ToolOutput::Text { for_model: text, sources })
@@ -76,7 +76,7 @@ impl Tool for SearchPast {
 
 /// Returns the untrusted sources of the results, or the first of many: one is enough to mark them as
 /// untrusted.
-fn untrusted(found: &[Found], audience: Audience) -> Vec<Source> {
+fn untrusted(found: &[HistoryMatch], audience: Audience) -> Vec<Source> {
     let mut all = Vec::new();
     let sources = found.iter().flat_map(|found| &found.sources);
     let untrusted = sources.filter(|source| taint::is_untrusted(source, audience));
@@ -86,7 +86,7 @@ fn untrusted(found: &[Found], audience: Audience) -> Vec<Source> {
 }
 
 /// Returns true if the words were only in a message to the bot, not in its answer: the present question.
-fn is_asked(found: &Found, words: &[String]) -> bool {
+fn is_asked(found: &HistoryMatch, words: &[String]) -> bool {
     !has_all(&found.said, words)
 }
 
@@ -95,11 +95,11 @@ fn has_all(text: &str, words: &[String]) -> bool {
     words.iter().all(|word| text.contains(&word.to_lowercase()))
 }
 
-fn shown(found: &Found, words: &[String], zone: Tz) -> String {
+fn shown(found: &HistoryMatch, words: &[String], zone: Tz) -> String {
     let at = found.at.with_timezone(&zone).format("%Y-%m-%d %H:%M");
-    let heard = found.heard.as_deref().map(|heard| format!("> {}", around(heard, words)));
+    let input = found.input.as_deref().map(|input| format!("> {}", around(input, words)));
     let said = (!found.said.is_empty()).then(|| format!("You: {}", around(&found.said, words)));
-    let lines: Vec<_> = heard.into_iter().chain(said).collect();
+    let lines: Vec<_> = input.into_iter().chain(said).collect();
     format!("{at}\n{}", lines.join("\n"))
 }
 

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
+use super::{Effect, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, tell};
 use crate::people::Role;
 use crate::types::session::{Plan, PlanItem};
 
@@ -28,7 +28,7 @@ impl Tool for KeepPlan {
         name: "plan",
         description: "Keep your whole plan for a task of several steps; no items drop it.",
         role: Role::User,
-        kind: Kind::Queues,
+        kind: ToolKind::Queues,
         retries: false,
     };
 

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, tell};
-use crate::conversation::proposals::{self, Change, NewProposal, Proposal, State};
+use super::{Effect, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
+use crate::conversation::proposals::{self, NewProposal, Proposal, ProposalChange, ProposalState};
 use crate::people::Role;
 use crate::types::source::{self, Source};
 
@@ -28,7 +28,7 @@ impl Tool for Propose {
         name: "propose",
         description: "Suggest something instead of doing it; the person answers yes or no.",
         role: Role::User,
-        kind: Kind::Queues,
+        kind: ToolKind::Queues,
         retries: false,
     };
 
@@ -54,9 +54,9 @@ pub struct UpdateArgs {
     title: String,
     #[serde(default)]
     body: String,
-    #[schemars(with = "State")]
+    #[schemars(with = "ProposalState")]
     #[serde(default)]
-    state: Option<State>,
+    state: Option<ProposalState>,
 }
 
 #[async_trait]
@@ -66,7 +66,7 @@ impl Tool for UpdateProposal {
         name: "update_proposal",
         description: "Change a proposal, or note what became of it.",
         role: Role::User,
-        kind: Kind::Queues,
+        kind: ToolKind::Queues,
         retries: false,
     };
 
@@ -88,7 +88,7 @@ impl Tool for UpdateProposal {
         if title.is_some() || body.is_some() {
             source::add(&mut sources, &Source::Proposal { read_others: cx.tainted });
         }
-        let change = Change { id, title, body, state, sources };
+        let change = ProposalChange { id, title, body, state, sources };
         let after = Proposal {
             title: change.title.clone().unwrap_or(before.title),
             state: state.unwrap_or(before.state),
@@ -112,7 +112,7 @@ impl Tool for ListProposals {
         name: "list_proposals",
         description: "List your proposals here.",
         role: Role::User,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: true,
     };
 

@@ -4,13 +4,14 @@ use async_trait::async_trait;
 use chrono::Utc;
 
 use super::{
-    AnyTool, Effect, Kind, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, shell,
+    AnyTool, Effect, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
+    ToolTerms, shell,
 };
 use crate::people::Role;
 use crate::provider::{ASK_QUESTION, ToolSchema};
-use crate::tasks::schedule::{Asker, Wanted, Whose};
+use crate::tasks::schedule::{JobRequest, JobRequester, JobScope};
 use crate::types::job_verb::JobVerb;
-use crate::types::message::{Address, Place};
+use crate::types::message::{Address, ChatKind};
 
 pub(super) const NAME: &str = "schedule";
 
@@ -26,27 +27,27 @@ pub(super) struct Schedule;
 
 #[async_trait]
 impl Tool for Schedule {
-    type Args = Wanted;
+    type Args = JobRequest;
     const SPEC: ToolSpec = ToolSpec {
         name: NAME,
         description: "Do something later or regularly: text is a prompt, a message or a command.",
         role: Role::User,
-        kind: Kind::Queues,
+        kind: ToolKind::Queues,
         retries: false,
     };
 
     /// Nobody watches scheduled work when it runs.
-    fn reach(args: &Wanted, _: &Address) -> Reach {
+    fn reach(args: &JobRequest, _: &Address) -> Reach {
         if args.action == JobVerb::List { Reach::Here } else { Reach::Outside }
     }
 
     /// A scheduled command has the same effect as an immediate one.
-    fn stands_for(args: &Wanted) -> Option<&'static str> {
+    fn stands_for(args: &JobRequest) -> Option<&'static str> {
         args.has_command().then_some(shell::EXEC)
     }
 
-    async fn call(&self, args: Wanted, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let asker = Asker {
+    async fn call(&self, args: JobRequest, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let asker = JobRequester {
             to: cx.address.clone(),
             known_on: cx.address.channel.clone(),
             place: cx.place,
@@ -54,8 +55,8 @@ impl Tool for Schedule {
             tainted: cx.tainted,
         };
         let whose = match (cx.role, cx.place) {
-            (Role::Owner, Place::Private) => Whose::All,
-            _ => Whose::Of(asker.known_on.clone(), asker.sender.id.clone()),
+            (Role::Owner, ChatKind::Private) => JobScope::All,
+            _ => JobScope::Of(asker.known_on.clone(), asker.sender.id.clone()),
         };
         let order =
             args.read(asker, Utc::now(), cx.now.timezone()).map_err(ToolError::TellModel)?;
@@ -69,7 +70,7 @@ pub(super) struct WithoutCommands;
 
 #[async_trait]
 impl AnyTool for WithoutCommands {
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ToolTerms {
         Schedule.terms()
     }
 

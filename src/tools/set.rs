@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{
-    AnyTool, Caller, Terms, ask, delegate, files, finish, malformed, memory, message, more, past,
-    plan, propose, schedule, shell, skill, undo,
+    AnyTool, Caller, ToolTerms, ask, delegate, files, finish, malformed, memory, message, more,
+    past, plan, propose, schedule, shell, skill, undo,
 };
 use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
@@ -36,7 +36,7 @@ const FIRST: [&str; 14] = [
 pub struct ToolSet {
     own: Arc<BTreeMap<String, ToolEntry>>,
     /// Replaced as a whole, so that a read only clones a pointer.
-    lent: watch::Sender<Arc<Lent>>,
+    mcp_tools: watch::Sender<Arc<McpTools>>,
 }
 
 /// A tool, and its schema, which is made once.
@@ -51,9 +51,9 @@ struct ToolEntry {
 
 /// The tools of MCP servers.
 #[derive(Default)]
-pub struct Lent {
+pub struct McpTools {
     tools: BTreeMap<String, ToolEntry>,
-    pub lenders: Vec<Lender>,
+    pub mcp_servers: Vec<McpServerEntry>,
     /// True while the first attempts to connect to the servers are in progress: more tools are likely to
     /// arrive soon.
     pub coming: bool,
@@ -61,19 +61,19 @@ pub struct Lent {
 
 /// The state of an MCP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lender {
+pub struct McpServerEntry {
     pub name: String,
     pub up: bool,
     pub tools: usize,
     pub trouble: Option<String>,
 }
 
-impl Lent {
+impl McpTools {
     /// Creates a set. `hidden` tools can be called, but models do not see them.
     pub fn new(shown: Vec<Arc<dyn AnyTool>>, hidden: Vec<Arc<dyn AnyTool>>) -> Self {
         let shown = shown.into_iter().map(|tool| entry(tool, true));
         let tools = shown.chain(hidden.into_iter().map(|tool| entry(tool, false))).collect();
-        Self { tools, lenders: Vec::new(), coming: false }
+        Self { tools, mcp_servers: Vec::new(), coming: false }
     }
 }
 
@@ -125,21 +125,21 @@ impl ToolSet {
 
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
         let own = tools.into_iter().map(|tool| entry(tool, true)).collect();
-        Self { own: Arc::new(own), lent: watch::Sender::default() }
+        Self { own: Arc::new(own), mcp_tools: watch::Sender::default() }
     }
 
     /// Replaces the MCP tools. Every clone of the set sees it.
-    pub fn lend(&self, lent: Lent) {
-        self.lent.send_replace(Arc::new(lent));
+    pub fn set_mcp_tools(&self, mcp_tools: McpTools) {
+        self.mcp_tools.send_replace(Arc::new(mcp_tools));
     }
 
-    pub fn lent(&self) -> Arc<Lent> {
-        Arc::clone(&self.lent.borrow())
+    pub fn mcp_tools(&self) -> Arc<McpTools> {
+        Arc::clone(&self.mcp_tools.borrow())
     }
 
     /// Waits for MCP tools that are being connected: not for long, and only in a daemon's first moments.
     pub async fn arrived(&self) {
-        self.lent.subscribe().wait_for(|lent| !lent.coming).await.ok();
+        self.mcp_tools.subscribe().wait_for(|mcp_tools| !mcp_tools.coming).await.ok();
     }
 
     /// Returns the tools that `role` may use, as a model sees them.
@@ -149,8 +149,8 @@ impl ToolSet {
 
     /// Returns the same, and their estimated tokens in a prompt.
     pub fn offered_counted(&self, caller: Caller, role: Role) -> (Vec<ToolSchema>, u64) {
-        let lent = self.lent();
-        let all = self.own.values().chain(lent.tools.values());
+        let mcp_tools = self.mcp_tools();
+        let all = self.own.values().chain(mcp_tools.tools.values());
         let offered = all.filter(|entry| entry.shown && role >= entry.tool.terms().role);
         let shown = offered.filter(|entry| caller.is_shown(&entry.schema.name));
         let counted = shown.map(|entry| match caller.told_of(&entry.schema) {
@@ -204,15 +204,19 @@ impl ToolSet {
 
     /// Every tool that a role may use, those included that models are not told of.
     pub(super) fn usable(&self, role: Role) -> Vec<ToolSchema> {
-        let lent = self.lent();
-        let all = self.own.values().chain(lent.tools.values());
+        let mcp_tools = self.mcp_tools();
+        let all = self.own.values().chain(mcp_tools.tools.values());
         let usable = all.filter(|entry| role >= entry.tool.terms().role);
         usable.map(|entry| entry.schema.clone()).collect()
     }
 
     /// Returns the tool of that name, and its terms, if `role` may use it. Otherwise an explanation for
     /// the model.
-    pub fn authorise(&self, name: &str, role: Role) -> Result<(Arc<dyn AnyTool>, Terms), String> {
+    pub fn authorise(
+        &self,
+        name: &str,
+        role: Role,
+    ) -> Result<(Arc<dyn AnyTool>, ToolTerms), String> {
         if name == MALFORMED_CALL {
             // It explains itself what was wrong with the call.
             return Ok((Arc::clone(&malformed::TOOL), malformed::TOOL.terms()));
@@ -222,8 +226,8 @@ impl ToolSet {
             let terms = tool.terms();
             return Ok((tool, terms));
         }
-        let lent = self.lent();
-        let Some(ToolEntry { tool, .. }) = self.own.get(name).or_else(|| lent.tools.get(name))
+        let mcp_tools = self.mcp_tools();
+        let Some(ToolEntry { tool, .. }) = self.own.get(name).or_else(|| mcp_tools.tools.get(name))
         else {
             return Err(format!("There is no tool `{name}`."));
         };
@@ -238,7 +242,8 @@ impl ToolSet {
     }
 
     pub fn len(&self) -> usize {
-        self.own.len() + self.lent().lenders.iter().map(|lender| lender.tools).sum::<usize>()
+        self.own.len()
+            + self.mcp_tools().mcp_servers.iter().map(|mcp_server| mcp_server.tools).sum::<usize>()
     }
 
     pub fn is_empty(&self) -> bool {

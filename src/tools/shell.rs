@@ -1,7 +1,8 @@
-//! The shell: `exec` runs a command in the sandbox, `process` manages background commands. The owner's
-//! commands, in a private chat, have the whole workspace. Those of others have its folder `shared`,
-//! because the rest contains the owner's memory and the instructions.
+//! The shell: `exec` runs a command in the sandbox, `process` manages background commands. A command has private
+//! data or an outlet, never both unasked: the workspace of its person without a network, or the untrusted downloads,
+//! and the network only with these.
 
+mod network;
 mod places;
 mod sessions;
 mod shown;
@@ -11,20 +12,22 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::for_role::ForRole;
-use super::{AnyTool, Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
-use crate::memory::audience;
+use super::{AnyTool, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, tell};
 use crate::people::Role;
 use crate::replies;
-use crate::sandbox::{self, Cage, CageState, CommandEnding, Enforced, Input};
+use crate::sandbox::{self, CommandEnding, Enforced, Sandbox, SandboxState};
 use crate::tasks::schedule::Commands;
+use crate::trust::acts::CommandAccess;
 use crate::types::message::Address;
 use crate::types::source::Source;
-use crate::workspace::Audience;
-use crate::workspace::others::Others;
+use crate::types::words::words;
+use crate::workspace::FileScope;
+use crate::workspace::file_reads::FileReads;
 use crate::workspace::path::names_inbox;
+use network::ByNetworkRule;
 use places::order;
 use sessions::{BackgroundCommand, SessionRequest, Sessions};
 
@@ -39,46 +42,64 @@ pub struct Config {
     pub enabled: bool,
     /// The lowest role that may use it.
     pub role: Role,
-    pub cage: Cage,
+    /// Decides if a call can ask for the network.
+    pub network: NetworkRule,
+    pub sandbox: Sandbox,
     /// Time limit of a foreground command.
     pub time_max: Duration,
     /// Time limit of a background command.
     pub background_max: Duration,
 }
 
+/// Decides if a command can have the network, which a call has to ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkRule {
+    #[default]
+    Off,
+    /// Somebody is asked about each such call.
+    Ask,
+    On,
+}
+
+words!(NetworkRule { Off = "off", Ask = "ask", On = "on" });
+
 /// Tests the sandbox once. Off if the shell is disabled.
-pub fn standing(config: &Config) -> CageState {
-    if config.enabled { sandbox::trial(&config.cage) } else { CageState::Off }
+pub fn standing(config: &Config) -> SandboxState {
+    if config.enabled { sandbox::trial(&config.sandbox) } else { SandboxState::Off }
 }
 
 /// Returns the tools of the shell, if it is offered.
-pub fn tools(config: &Config, standing: &CageState) -> Vec<Arc<dyn AnyTool>> {
+pub fn tools(config: &Config, standing: &SandboxState) -> Vec<Arc<dyn AnyTool>> {
     if !standing.is_offered() {
         return Vec::new();
     }
-    let config = Config { cage: held(config, standing), ..config.clone() };
-    let role = config.role;
-    let (files_caged, sessions) = (config.cage.least.files(), Sessions::default());
-    let shell = Arc::new(Shell { config, files_caged, sessions });
-    let exec = ForRole(role, Exec(Arc::clone(&shell)));
+    let config = Config { sandbox: held(config, standing), ..config.clone() };
+    let (role, rule) = (config.role, config.network);
+    let (files_sandboxed, sessions) = (config.sandbox.least.files(), Sessions::default());
+    let shell = Arc::new(Shell { config, files_sandboxed, sessions });
+    let exec = ByNetworkRule { rule, files_sandboxed, tool: Exec(Arc::clone(&shell)) };
+    let exec = ForRole(role, exec);
     vec![Arc::new(exec), Arc::new(ForRole(role, ProcessTool(shell)))]
 }
 
 /// Returns the sandbox with the restrictions that the test confirmed, which each command must have.
-fn held(config: &Config, standing: &CageState) -> Cage {
+fn held(config: &Config, standing: &SandboxState) -> Sandbox {
     let least = match standing {
-        CageState::Caged { enforced, .. } => *enforced,
-        CageState::Off | CageState::Refused { .. } | CageState::Uncaged => Enforced::default(),
+        SandboxState::Caged { enforced, .. } => *enforced,
+        SandboxState::Off | SandboxState::Refused { .. } | SandboxState::Uncaged => {
+            Enforced::default()
+        }
     };
-    Cage { least, ..config.cage.clone() }
+    Sandbox { least, ..config.sandbox.clone() }
 }
 
 /// Returns the settings for the commands of jobs, if the shell is offered.
-pub fn commands(config: &Config, standing: &CageState) -> Option<Commands> {
-    let cage = held(config, standing);
+pub fn commands(config: &Config, standing: &SandboxState) -> Option<Commands> {
+    let sandbox = held(config, standing);
     standing.is_offered().then(|| Commands {
-        files_caged: cage.least.files(),
-        cage,
+        files_sandboxed: sandbox.least.files(),
+        sandbox,
         role: config.role,
         time_max: config.time_max,
     })
@@ -86,7 +107,7 @@ pub fn commands(config: &Config, standing: &CageState) -> Option<Commands> {
 
 struct Shell {
     config: Config,
-    files_caged: bool,
+    files_sandboxed: bool,
     sessions: Sessions,
 }
 
@@ -107,6 +128,14 @@ pub struct ExecArgs {
     stdin: String,
     #[serde(default)]
     pty: bool,
+    /// In downloads/, and paths.
+    #[serde(default)]
+    untrusted: bool,
+    /// As untrusted, with the network.
+    #[serde(default)]
+    network: bool,
+    #[serde(default)]
+    paths: Vec<String>,
 }
 
 #[async_trait]
@@ -116,9 +145,13 @@ impl Tool for Exec {
         name: EXEC,
         description: "Run a shell command in the sandbox.",
         role: Role::Admin,
-        kind: Kind::Acts { idempotent: false },
+        kind: ToolKind::Acts { idempotent: false },
         retries: false,
     };
+
+    fn reach(args: &ExecArgs, _: &Address) -> Reach {
+        Reach::Command(places::access(args))
+    }
 
     async fn call(&self, args: ExecArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let shell = &self.0;
@@ -149,13 +182,13 @@ impl Tool for Exec {
         }
         let mut order = order(shell, cx, &args).await?;
         order.time_max = time_max;
-        order.input = if args.pty { Input::Terminal } else { Input::Pipe };
         let others = shell.others(&args, &order, cx).await;
+        let sandbox = shell.sandbox(args.network);
         if args.background {
             let command = BackgroundCommand { order, others, stdin: &args.stdin };
-            return shell.sessions.begin(&shell.config.cage, command, cx).await;
+            return shell.sessions.begin(&sandbox, command, cx).await;
         }
-        let ran = sandbox::run(&shell.config.cage, &order, args.stdin.as_bytes()).await;
+        let ran = sandbox::run(&sandbox, &order, args.stdin.as_bytes()).await;
         let ran = ran.map_err(|error| {
             ToolError::TellModel(format!("The command could not be started: {error}."))
         })?;
@@ -171,21 +204,34 @@ impl Tool for Exec {
 }
 
 impl Shell {
-    /// Determines if a command's output may contain untrusted content: from the network, or from files
-    /// that people sent. If that is not certain beforehand, the file accesses of the owner's command are
-    /// watched.
+    /// The sandbox of a command with or without the network.
+    fn sandbox(&self, network: bool) -> Sandbox {
+        let mut sandbox = self.config.sandbox.clone();
+        if network {
+            sandbox.network = true;
+            sandbox.least.network = sandbox::NetworkAccess::Open;
+        }
+        sandbox
+    }
+
+    /// Determines if a command's output may contain untrusted content. A command that sees the downloads has
+    /// read them, and so has one without a sandbox. One in the owner's workspace is watched, because former
+    /// versions kept files of others there.
     async fn others(
         &self,
         args: &ExecArgs,
         order: &sandbox::SandboxCommand,
         cx: &ToolContext,
-    ) -> Others {
-        let is_certain = self.config.cage.network
-            || !order.read.is_empty()
-            || [&args.command, &args.cwd, &args.stdin].into_iter().any(|text| names_inbox(text));
-        match audience(cx.role, cx.place) {
-            Audience::Owner if !is_certain => Others::watch(&cx.workspace).await,
-            Audience::Owner | Audience::Others => Others::known(&cx.workspace, is_certain),
+    ) -> FileReads {
+        let named = [&args.command, &args.cwd, &args.stdin].into_iter().any(|it| names_inbox(it));
+        let sees_untrusted = !self.files_sandboxed
+            || places::access(args) != CommandAccess::Workspace
+            || !order.read.is_empty();
+        match cx.scope() {
+            FileScope::Group { .. } => FileReads::known(&cx.workspace, true),
+            FileScope::Person { .. } => FileReads::known(&cx.workspace, sees_untrusted),
+            FileScope::Owner if sees_untrusted || named => FileReads::known(&cx.workspace, true),
+            FileScope::Owner => FileReads::watch(&cx.workspace).await,
         }
     }
 }
@@ -225,7 +271,7 @@ impl Tool for ProcessTool {
         name: "process",
         description: "Background commands; poll: new output.",
         role: Role::Admin,
-        kind: Kind::Acts { idempotent: false },
+        kind: ToolKind::Acts { idempotent: false },
         retries: false,
     };
 

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 use crate::people::Role;
 use crate::workspace::skills;
 
@@ -24,7 +24,7 @@ impl Tool for ReadSkill {
         name: "read_skill",
         description: "Read a skill by its name.",
         role: Role::User,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: true,
     };
 

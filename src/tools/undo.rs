@@ -7,12 +7,13 @@ use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, Tool, ToolChange, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
-use crate::conversation::actions::{self, Action, Sight, UNDO};
-use crate::memory::audience;
+use super::{Reach, Tool, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut};
+use crate::conversation::actions::{self, Action, ActionScope, UNDO};
 use crate::people::Role;
 use crate::replies;
+use crate::types::message::Address;
 use crate::types::session::CallId;
+use crate::workspace::Folder;
 
 const LIST_MAX: usize = 50;
 
@@ -38,15 +39,15 @@ impl Tool for ListActions {
         name: "list_actions",
         description: "List the latest tool calls here, with numbers for undo.",
         role: Role::User,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: true,
     };
 
     async fn call(&self, args: ListActionsArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let sight = sight(cx).within(Some(cx.session));
+        let scope = scope(cx).within(Some(cx.session));
         let limit = args.limit.clamp(1, LIST_MAX);
         let tool = (!args.tool.is_empty()).then_some(args.tool);
-        let list = move |store: &_| actions::list(store, &sight, tool.as_deref(), limit);
+        let list = move |store: &_| actions::list(store, &scope, tool.as_deref(), limit);
         let found = cx.actions.store.search(list).await?;
         if found.is_empty() {
             return Ok(ToolOutput::text(replies::NO_ACTIONS));
@@ -73,28 +74,33 @@ impl Tool for Undo {
         name: UNDO,
         description: "Undo a change of a file that a tool has made.",
         role: Role::User,
-        kind: Kind::Writes,
+        kind: ToolKind::Writes,
         retries: false,
     };
 
+    /// It changes files of the workspace, as far as can be told before it is looked up.
+    fn reach(_: &UndoArgs, _: &Address) -> Reach {
+        Reach::File(Folder::Workspace)
+    }
+
     async fn call(&self, args: UndoArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let id = (args.id != 0).then_some(CallId(args.id));
-        let sight = match id {
-            Some(_) => sight(cx),
-            None => sight(cx).within(Some(cx.session)),
+        let scope = match id {
+            Some(_) => scope(cx),
+            None => scope(cx).within(Some(cx.session)),
         };
-        let look = move |store: &_| actions::target(store, &sight, id);
+        let look = move |store: &_| actions::target(store, &scope, id);
         let found = cx.actions.store.search(look).await?;
         let Some(target) = found else {
             let words = id.map(replies::no_such_action);
             let words = words.unwrap_or_else(|| replies::NOTHING_TO_UNDO.to_owned());
             return Err(ToolError::TellModel(words));
         };
-        let (images, audience) = (cx.actions.images.clone(), audience(cx.role, cx.place));
+        let (images, scope) = (cx.actions.images.clone(), cx.scope());
         let (id, tool) = (target.id, target.tool.clone());
         let undoing = cx
             .workspace
-            .off_thread(move |workspace| actions::undoing(workspace, &images, &target, audience));
+            .off_thread(move |workspace| actions::undoing(workspace, &images, &target, &scope));
         let change = undoing.await.map_err(ToolError::TellModel)?;
         let for_model = replies::undone(id, &tool, &change.path);
         Ok(ToolOutput::Change(ToolChange { for_model, file: change, undoes: Some(id) }))
@@ -105,8 +111,8 @@ fn list_limit() -> usize {
     10
 }
 
-fn sight(cx: &ToolContext) -> Sight {
-    Sight::of(&cx.who, cx.role, cx.place, Some(cx.session))
+fn scope(cx: &ToolContext) -> ActionScope {
+    ActionScope::of(&cx.who, cx.role, cx.place, Some(cx.session))
 }
 
 fn line(action: &Action, now: DateTime<Tz>) -> String {

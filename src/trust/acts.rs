@@ -1,19 +1,20 @@
 //! What a call does and how far it reaches: all that a decision needs to know of a tool.
 
 use crate::people::Role;
-use crate::types::message::Place;
+use crate::types::message::ChatKind;
+use crate::workspace::Folder;
 
 /// On what terms a tool is called; the part of a [`ToolSpec`] that is not for the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct ToolTerms {
     pub role: Role,
-    pub kind: Kind,
+    pub kind: ToolKind,
     pub retries: bool,
 }
 
 /// What a call touches, and so what a crash in its middle means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ToolKind {
     /// Looks only; after a crash it runs again.
     Reads,
     /// Changes a workspace file through the [`FileChange`] that it returns.
@@ -32,6 +33,10 @@ pub enum Reach {
     Here,
     /// It acts where nothing takes it back, or speaks to others.
     Outside,
+    /// It changes a file in this folder.
+    File(Folder),
+    /// It runs a command that sees these folders.
+    Command(CommandAccess),
     /// It changes what the bot goes by.
     Rules,
     /// It changes what later conversations are told as true.
@@ -40,7 +45,42 @@ pub enum Reach {
     Url(String),
 }
 
-impl Kind {
+/// What a command sees. The kernel lets it have private data or an outlet, never both unasked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CommandAccess {
+    /// The workspace, and no network.
+    Workspace,
+    /// The downloads, and no network.
+    Downloads,
+    /// The downloads alone, with the network.
+    Network,
+    /// As [`Self::Network`], where the config has each such call asked about.
+    AskedNetwork,
+    /// The network and paths of the workspace, which it can change.
+    Both,
+}
+
+impl CommandAccess {
+    pub const ALL: [Self; 5] =
+        [Self::Workspace, Self::Downloads, Self::Network, Self::AskedNetwork, Self::Both];
+}
+
+impl Reach {
+    /// The reach of a call in a place: in a group, a person's folders are the group's.
+    pub fn within(self, place: ChatKind) -> Self {
+        match (self, place) {
+            (Self::File(Folder::Workspace | Folder::Downloads), ChatKind::Group) => {
+                Self::File(Folder::Group)
+            }
+            (Self::Command(CommandAccess::Workspace), ChatKind::Group) => {
+                Self::Command(CommandAccess::Downloads)
+            }
+            (reach, _) => reach,
+        }
+    }
+}
+
+impl ToolKind {
     /// How far calls of this kind reach, where the tool does not say more.
     pub fn reach(self) -> Reach {
         match self {
@@ -54,9 +94,9 @@ impl Kind {
 
 /// In a group nobody has the tools that only the owner has: what others said there would end in the
 /// owner's memory, and the tools, which come first in the prompt, would change with each speaker.
-pub fn tool_role(role: Role, place: Place) -> Role {
+pub fn tool_role(role: Role, place: ChatKind) -> Role {
     match place {
-        Place::Private => role,
-        Place::Group => role.min(Role::Admin),
+        ChatKind::Private => role,
+        ChatKind::Group => role.min(Role::Admin),
     }
 }

@@ -19,23 +19,23 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::bus::{Wake, journal, outbox};
-use crate::conversation::actions::{self, Actions, Doer};
+use crate::conversation::actions::{self, ActionAuthor, Actions};
 use crate::people;
 use crate::replies;
 use crate::store::{Json, Store, StoreError, Sync, Time};
-use crate::types::message::{Address, Place, Sender};
+use crate::types::message::{Address, ChatKind, Sender};
 use crate::workspace::Workspace;
-use rules::{Changed, Rules};
+use rules::{ChangedInstruction, InstructionMarks};
 
 /// How long is waited when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
 /// Who may change what the bot goes by without saying what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Actor {
+pub struct InstructionEditor {
     pub tool: String,
     pub at: Address,
-    pub place: Place,
+    pub place: ChatKind,
     pub who: Sender,
     /// Whether who asked for it may be shown what the bot goes by; else it is the owner elsewhere.
     pub is_owner: bool,
@@ -43,7 +43,7 @@ pub struct Actor {
 
 /// Watches over the files; cheap to clone.
 #[derive(Clone)]
-pub struct Oversight(Arc<WatchInner>);
+pub struct InstructionWatcher(Arc<WatchInner>);
 
 struct WatchInner {
     workspace: Workspace,
@@ -61,16 +61,16 @@ struct WatchInner {
 
 /// For as long as it lives, something may change the files.
 #[must_use]
-pub struct Watch(Oversight);
+pub struct WatchGuard(InstructionWatcher);
 
-impl Drop for Watch {
+impl Drop for WatchGuard {
     fn drop(&mut self) {
         self.0.0.watched.fetch_sub(1, Ordering::SeqCst);
         self.0.0.ended.up();
     }
 }
 
-impl Oversight {
+impl InstructionWatcher {
     pub fn new(workspace: Workspace, actions: Actions, outbox: Wake) -> Self {
         Self(Arc::new(WatchInner {
             workspace,
@@ -86,10 +86,10 @@ impl Oversight {
 
     /// Something begins that may change the files. What they are is written down when this returns,
     /// and is on the disk with the next change that is synced.
-    pub async fn watch(&self, actor: Actor) -> Result<Watch, StoreError> {
+    pub async fn watch(&self, actor: InstructionEditor) -> Result<WatchGuard, StoreError> {
         let _alone = self.0.looking.lock().await;
         self.0.watched.fetch_add(1, Ordering::SeqCst);
-        let watch = Watch(self.clone());
+        let watch = WatchGuard(self.clone());
         self.compare(Some(actor)).await?;
         Ok(watch)
     }
@@ -103,7 +103,7 @@ impl Oversight {
         self.compare(None).await
     }
 
-    async fn compare(&self, actor: Option<Actor>) -> Result<(), StoreError> {
+    async fn compare(&self, actor: Option<InstructionEditor>) -> Result<(), StoreError> {
         let WatchInner { workspace, actions, is_open, .. } = &*self.0;
         let before = match is_open.load(Ordering::SeqCst) {
             true => self.kept().await?,
@@ -116,7 +116,7 @@ impl Oversight {
         let images = actions.images.clone();
         let look = move |workspace: &Workspace| {
             let former = before.as_ref().map(|kept| &kept.rules);
-            let now = Rules::read(workspace, &images, former);
+            let now = InstructionMarks::read(workspace, &images, former);
             let changed = former
                 .map(|former| now.changed_since(former, workspace, &images))
                 .unwrap_or_default();
@@ -146,7 +146,7 @@ impl Oversight {
     }
 
     /// What was written down. If it cannot be read, the owner is told that nothing can be compared with it.
-    async fn kept(&self) -> Result<Option<Kept>, StoreError> {
+    async fn kept(&self) -> Result<Option<Baseline>, StoreError> {
         let why = match self.store().read(kept).await? {
             None => return Ok(None),
             Some(Ok(kept)) => return Ok(Some(kept)),
@@ -164,11 +164,11 @@ impl Oversight {
 }
 
 /// Looks whenever something has ended, and at the start: whoever waited for it may be gone.
-pub async fn run(oversight: Oversight, stop: CancellationToken) {
-    let mut ended = oversight.0.ended.watch();
+pub async fn run(instruction_watcher: InstructionWatcher, stop: CancellationToken) {
+    let mut ended = instruction_watcher.0.ended.watch();
     while !stop.is_cancelled() {
         ended.mark_unchanged();
-        let failed = oversight.look().await.inspect_err(|error| {
+        let failed = instruction_watcher.look().await.inspect_err(|error| {
             tracing::error!(%error, "Cannot check the changes of commands, will try again");
         });
         tokio::select! {
@@ -180,22 +180,22 @@ pub async fn run(oversight: Oversight, stop: CancellationToken) {
 }
 
 /// What is written down to be compared with.
-struct Kept {
-    rules: Rules,
+struct Baseline {
+    rules: InstructionMarks,
     since: DateTime<Utc>,
     /// Who began last; whether it was them is not known.
-    actor: Actor,
+    actor: InstructionEditor,
 }
 
 /// The outer error is the store's, the inner one the row's alone.
-fn kept(store: &Connection) -> rusqlite::Result<Option<Result<Kept, String>>> {
+fn kept(store: &Connection) -> rusqlite::Result<Option<Result<Baseline, String>>> {
     let row = store.prepare_cached("SELECT rules, whole, since, actor FROM rule_watch")?.query_row(
         [],
         |row| {
             let (is_whole, Time(since)) = (row.get(1)?, row.get(2)?);
             let read = || {
                 let (Json(marks), Json(actor)) = (row.get(0)?, row.get(3)?);
-                Ok(Kept { rules: Rules { marks, is_whole }, since, actor })
+                Ok(Baseline { rules: InstructionMarks { marks, is_whole }, since, actor })
             };
             Ok(read().map_err(|error: rusqlite::Error| error.to_string()))
         },
@@ -231,7 +231,11 @@ fn set_aside(store: &Connection, why: &str) -> rusqlite::Result<()> {
 }
 
 /// Writes down what the files are; `actor` is none if nobody may change them any more.
-fn keep(store: &Connection, actor: Option<Actor>, now: &Rules) -> rusqlite::Result<()> {
+fn keep(
+    store: &Connection,
+    actor: Option<InstructionEditor>,
+    now: &InstructionMarks,
+) -> rusqlite::Result<()> {
     let Some(actor) = actor else {
         return store.execute("DELETE FROM rule_watch", []).map(drop);
     };
@@ -247,9 +251,9 @@ fn keep(store: &Connection, actor: Option<Actor>, now: &Rules) -> rusqlite::Resu
 /// Tells the owner what was changed that nobody has told yet, with the way back.
 fn tell(
     store: &Connection,
-    before: &Kept,
-    now: &Rules,
-    changed: &[Changed],
+    before: &Baseline,
+    now: &InstructionMarks,
+    changed: &[ChangedInstruction],
 ) -> rusqlite::Result<bool> {
     let mut open = Vec::new();
     for change in changed {
@@ -265,21 +269,22 @@ fn tell(
     if open.is_empty() && !too_many {
         return Ok(false);
     }
-    let Actor { tool, at, place, who, is_owner } = &before.actor;
+    let InstructionEditor { tool, at, place, who, is_owner } = &before.actor;
     let to = match is_owner {
         true => Some(at.clone()),
         false => people::owner_place(store)?,
     };
-    let doer = Doer { tool, at: to.as_ref().unwrap_or(at), place: *place, who };
+    let author = ActionAuthor { tool, at: to.as_ref().unwrap_or(at), place: *place, who };
     let seen: Vec<_> = open.iter().map(|change| change.seen()).collect();
-    let ids = actions::note(store, &doer, &seen)?;
-    let told = open.iter().zip(&seen).zip(&ids).map(|((change, seen), id)| replies::RuleChanged {
-        path: &change.path,
-        lines: &change.lines,
-        action: id.0,
-        can_be_undone: seen.undo.is_some(),
-        is_link: change.is_relinked,
-    });
+    let ids = actions::note(store, &author, &seen)?;
+    let told =
+        open.iter().zip(&seen).zip(&ids).map(|((change, seen), id)| replies::InstructionChanged {
+            path: &change.path,
+            lines: &change.lines,
+            action: id.0,
+            can_be_undone: seen.undo.is_some(),
+            is_link: change.is_relinked,
+        });
     let words = replies::rules_changed_by(tool, &told.collect::<Vec<_>>(), too_many);
     match to {
         Some(to) => drop(outbox::put(store, &to, None, &words)?),

@@ -14,17 +14,17 @@ const BRACKETS: [(char, char); 4] = [('(', ')'), ('[', ']'), ('{', '}'), ('<', '
 
 /// Whether an address stands in a text, whole.
 pub fn stands_in(text: &str, url: &str) -> bool {
-    Wanted::read(url).is_some_and(|wanted| wanted.stands_in(text))
+    WantedUrl::read(url).is_some_and(|wanted| wanted.stands_in(text))
 }
 
 /// An address that is looked for.
-pub(super) struct Wanted {
+pub(super) struct WantedUrl {
     url: Url,
     /// Its host as it was written and as it is sent, without `www.`.
     hosts: Vec<String>,
 }
 
-impl Wanted {
+impl WantedUrl {
     pub(super) fn read(url: &str) -> Option<Self> {
         let mut parsed = Url::parse(url.trim()).ok()?;
         if !["http", "https"].contains(&parsed.scheme()) {

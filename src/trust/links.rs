@@ -4,8 +4,8 @@
 
 use reqwest::Url;
 
-use super::known_urls::Wanted;
-use crate::types::session::{Call, Outcome, Session, Turn};
+use super::known_urls::WantedUrl;
+use crate::types::session::{Call, CallOutcome, Session, Turn};
 use crate::types::source::{Part, Parts, Source};
 
 /// Links of a page that may be followed: its first ones. Three choices among 64 carry 18 bits.
@@ -20,7 +20,7 @@ const FETCH: &str = "web_fetch";
 /// Returns true if a model may ask for an address without a person's yes: somebody named it, or it is among the
 /// links that may be followed in this turn.
 pub(crate) fn may_be_fetched(session: &Session, url: &str) -> bool {
-    let Some(wanted) = Wanted::read(url) else { return false };
+    let Some(wanted) = WantedUrl::read(url) else { return false };
     if is_named(session, &wanted) || was_read(session.turns.iter(), &wanted) {
         return true;
     }
@@ -34,10 +34,10 @@ pub(crate) fn may_be_fetched(session: &Session, url: &str) -> bool {
 
 /// Returns true if a person or a search named an address. Of a heartbeat's task, that is the owner's file, of
 /// which the owner has been asked about each change.
-fn is_named(session: &Session, wanted: &Wanted) -> bool {
+fn is_named(session: &Session, wanted: &WantedUrl) -> bool {
     let mut steps = session.turns.iter().flat_map(|turn| &turn.steps);
     steps.any(|step| {
-        let mut said = step.heard.iter().flat_map(Parts::iter);
+        let mut said = step.input.iter().flat_map(Parts::iter);
         said.any(|part| is_by_person(part.source) && wanted.stands_in(part.text))
             || step.calls.iter().any(|call| is_search(call) && stands_in_links(call, wanted))
     })
@@ -71,7 +71,7 @@ fn is_by_others(part: &Part<'_>) -> bool {
 }
 
 fn is_done(call: &Call) -> bool {
-    matches!(call.outcome, Outcome::Done(_))
+    matches!(call.outcome, CallOutcome::Done(_))
 }
 
 fn is_search(call: &Call) -> bool {
@@ -79,26 +79,26 @@ fn is_search(call: &Call) -> bool {
 }
 
 /// Returns true if an address stands among the first links of what a call has shown.
-fn stands_in_links(call: &Call, wanted: &Wanted) -> bool {
+fn stands_in_links(call: &Call, wanted: &WantedUrl) -> bool {
     wanted.stands_whole_in(first_links(call.outcome.for_model()))
 }
 
 /// Returns true if an address is a link of a page on the same site, or of what others said here.
-fn is_link(session: &Session, wanted: &Wanted) -> bool {
+fn is_link(session: &Session, wanted: &WantedUrl) -> bool {
     let mut steps = session.turns.iter().flat_map(|turn| &turn.steps);
     steps.any(|step| {
-        let mut said = step.heard.iter().flat_map(Parts::iter);
+        let mut said = step.input.iter().flat_map(Parts::iter);
         said.any(|part| is_by_others(&part) && wanted.stands_in(first_links(part.text)))
             || step.calls.iter().any(|call| is_link_of_page(call, wanted))
     })
 }
 
-fn is_link_of_page(call: &Call, wanted: &Wanted) -> bool {
+fn is_link_of_page(call: &Call, wanted: &WantedUrl) -> bool {
     let on_site = |source: &Source| match source {
         // The address of a page stands above its text, and is no link of it.
         Source::Page { url } => Url::parse(url).is_ok_and(|page| {
             is_same_site(&page, wanted.url())
-                && !Wanted::read(url).is_some_and(|it| it.is_same(wanted))
+                && !WantedUrl::read(url).is_some_and(|it| it.is_same(wanted))
         }),
         _ => false,
     };
@@ -130,11 +130,11 @@ fn up_to_link(text: &str, links: usize) -> &str {
 
 /// The links that were followed in the turn that is under way, in the order of its calls, each once. A call
 /// that failed counts: its server was asked.
-fn followed(session: &Session) -> Vec<Wanted> {
+fn followed(session: &Session) -> Vec<WantedUrl> {
     let Some((turn, before)) = session.turns.split_last() else { return Vec::new() };
     let calls = turn.steps.iter().flat_map(|step| &step.calls);
-    let asked = calls.filter(|call| call.tool == FETCH).filter_map(Wanted::of_call);
-    let mut followed: Vec<Wanted> = Vec::new();
+    let asked = calls.filter(|call| call.tool == FETCH).filter_map(WantedUrl::of_call);
+    let mut followed: Vec<WantedUrl> = Vec::new();
     for wanted in asked {
         if !followed.iter().any(|known| known.is_same(&wanted))
             && !is_named(session, &wanted)
@@ -148,10 +148,10 @@ fn followed(session: &Session) -> Vec<Wanted> {
 }
 
 /// Returns true if a page was read in these turns; it is kept for a while and not fetched again.
-fn was_read<'a>(turns: impl Iterator<Item = &'a Turn>, wanted: &Wanted) -> bool {
+fn was_read<'a>(turns: impl Iterator<Item = &'a Turn>, wanted: &WantedUrl) -> bool {
     let mut calls = turns.flat_map(|turn| &turn.steps).flat_map(|step| &step.calls);
     calls.any(|call| {
-        let asked = || Wanted::of_call(call).is_some_and(|asked| asked.is_same(wanted));
+        let asked = || WantedUrl::of_call(call).is_some_and(|asked| asked.is_same(wanted));
         call.tool == FETCH && is_done(call) && asked()
     })
 }

@@ -3,22 +3,23 @@
 
 use std::fmt;
 
-use crate::conversation::asks::{Asking, OnForeign};
+use crate::conversation::asks::{ApprovalSettings, OnUntrusted};
 use crate::people::Role;
-use crate::trust::acts::{Kind, Reach, Terms};
+use crate::trust::acts::{Reach, ToolKind, ToolTerms};
+use crate::trust::table::{self, Act, Ruling, TurnState};
 use crate::trust::taint::Taint;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Allow,
     /// Somebody entitled must allow it first.
-    Ask(Why),
-    Deny(Why),
+    Ask(PermissionReason),
+    Deny(PermissionReason),
 }
 
 /// Why a call may not simply be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum PermissionReason {
     /// The tool is for others.
     Role { needs: Role, is: Role },
     /// The tool is for the owner, and so not for groups.
@@ -27,47 +28,18 @@ pub enum Why {
     Named,
     /// The config names the role of who asks.
     Asker(Role),
-    /// The model has read what strangers wrote, who may have asked for what goes so far.
-    Foreign(Taint, Far),
+    /// The model has read untrusted content, whose authors may have asked for the act.
+    Foreign(Taint, Act),
+    /// The act is asked about each time.
+    EachTime(Act),
+    /// Nobody can be asked in a turn that no person began. The ruling names the way that works.
+    Unattended(Box<Self>, Ruling),
     /// It has this tool's work done later, which may not simply be done.
     StandsFor(&'static str, Box<Self>),
 }
 
-/// What a call does that strangers must not talk a model into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Far {
-    Outside,
-    Rules,
-    Memory,
-    Url,
-}
-
-impl Far {
-    fn of(asked: &Asked<'_>) -> Option<Self> {
-        match asked.reach {
-            Reach::Here => None,
-            Reach::Outside => Some(Self::Outside),
-            Reach::Rules => Some(Self::Rules),
-            Reach::Memory => Some(Self::Memory),
-            Reach::Url(_) => (!asked.knows_url).then_some(Self::Url),
-        }
-    }
-}
-
-/// As the beginning of a sentence.
-impl fmt::Display for Far {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Outside => "it acts outside this conversation",
-            Self::Rules => "it changes my instructions or skills",
-            Self::Memory => "it changes my memory",
-            Self::Url => "it opens an address that nobody here has named, or one link too many, which could leak data",
-        })
-    }
-}
-
 /// As the rest of a sentence.
-impl fmt::Display for Why {
+impl fmt::Display for PermissionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Role { needs, is } => {
@@ -82,10 +54,23 @@ impl fmt::Display for Why {
             Self::Asker(role) => {
                 write!(f, "the config requires approval for the role {role} (approve_roles)")
             }
-            Self::Foreign(taint, far) => write!(
+            Self::Foreign(taint, act) => write!(
                 f,
-                "{far}, and the model has read untrusted content ({taint}) that may have asked for it"
+                "it {act}, and the model has read untrusted content ({taint}) that may have asked for it"
             ),
+            Self::EachTime(act) => write!(f, "it {act}"),
+            Self::Unattended(why, ruling) => {
+                write!(f, "{why}; it needs approval, and nobody can be asked in this run")?;
+                match ruling {
+                    Ruling::Downloads => f.write_str(
+                        " (what works: downloads/ for files, untrusted=true for commands; say in your report \
+                         what you would have done)",
+                    ),
+                    Ruling::Do | Ruling::Ask | Ruling::Refuse => {
+                        f.write_str(" (say in your report what you would have done)")
+                    }
+                }
+            }
             Self::StandsFor(tool, why) => {
                 write!(f, "it later does the same as {tool}: {why}")
             }
@@ -93,7 +78,7 @@ impl fmt::Display for Why {
     }
 }
 
-impl Why {
+impl PermissionReason {
     /// Whether what was once allowed for good holds for it.
     pub fn can_be_granted(&self) -> bool {
         // What the config names is asked about each time, whatever anybody has said.
@@ -103,9 +88,9 @@ impl Why {
 
 /// A call, as far as that matters here.
 #[derive(Clone, Debug)]
-pub struct Asked<'a> {
+pub struct PermissionRequest<'a> {
     pub tool: &'a str,
-    pub terms: Terms,
+    pub terms: ToolTerms,
     pub reach: Reach,
     /// The person's, where they are.
     pub role: Role,
@@ -114,29 +99,47 @@ pub struct Asked<'a> {
     pub taint: Option<&'a Taint>,
     /// Whether an address that it asks for stands in what the model was shown.
     pub knows_url: bool,
+    /// A person began the turn, and can be asked.
+    pub is_attended: bool,
 }
 
-pub fn decide(asked: &Asked<'_>, asking: &Asking) -> Decision {
-    let Asked { terms, role, .. } = *asked;
+pub fn decide(asked: &PermissionRequest<'_>, asking: &ApprovalSettings) -> Decision {
+    let PermissionRequest { terms, role, .. } = *asked;
     if role < terms.role && asked.own_role >= terms.role {
-        return Decision::Deny(Why::Group);
+        return Decision::Deny(PermissionReason::Group);
     }
     if role < terms.role {
-        return Decision::Deny(Why::Role { needs: terms.role, is: role });
+        return Decision::Deny(PermissionReason::Role { needs: terms.role, is: role });
     }
-    if let (Some(far), Some(taint)) = (Far::of(asked), asked.taint) {
-        let why = Why::Foreign(taint.clone(), far);
-        match asking.foreign {
-            OnForeign::Ask => return Decision::Ask(why),
-            OnForeign::Deny => return Decision::Deny(why),
-            OnForeign::Allow => {}
+    let act = Act::of(&asked.reach, asked.knows_url);
+    let ruling =
+        |is_tainted| table::decide(act, TurnState { is_tainted, is_attended: asked.is_attended });
+    let asks = match (ruling(false), asked.taint) {
+        (Ruling::Do, Some(taint)) if ruling(true) != Ruling::Do => {
+            let why = PermissionReason::Foreign(taint.clone(), act);
+            match asking.foreign {
+                OnUntrusted::Ask => Some((why, ruling(true))),
+                OnUntrusted::Deny => return Decision::Deny(why),
+                OnUntrusted::Allow => None,
+            }
         }
+        (Ruling::Do, _) => None,
+        (ruling, _) => Some((PermissionReason::EachTime(act), ruling)),
+    };
+    let asks = asks.or_else(|| Some((by_config(asked, asking)?, Ruling::Refuse)));
+    match asks {
+        None => Decision::Allow,
+        Some((why, _)) if asked.is_attended => Decision::Ask(why),
+        Some((why, ruling)) => Decision::Deny(PermissionReason::Unattended(Box::new(why), ruling)),
     }
+}
+
+/// Why the config has a call asked about, if it does.
+fn by_config(asked: &PermissionRequest<'_>, asking: &ApprovalSettings) -> Option<PermissionReason> {
     if asking.approvals.names(asked.tool) {
-        return Decision::Ask(Why::Named);
+        return Some(PermissionReason::Named);
     }
-    if terms.kind != Kind::Reads && asking.approvals.roles.contains(&asked.own_role) {
-        return Decision::Ask(Why::Asker(asked.own_role));
-    }
-    Decision::Allow
+    let is_asked = asking.approvals.roles.contains(&asked.own_role);
+    (asked.terms.kind != ToolKind::Reads && is_asked)
+        .then_some(PermissionReason::Asker(asked.own_role))
 }

@@ -9,7 +9,7 @@ use crate::memory::audience;
 use crate::people::Role;
 use crate::store::StoreError;
 use crate::trust::acts::tool_role;
-use crate::types::message::{ChannelName, Place, SenderId};
+use crate::types::message::{ChannelName, ChatKind, SenderId};
 use crate::types::session::{Call, Session, Step};
 use crate::types::source::{Parts, Source};
 use crate::workspace::{Audience, WorkspacePath};
@@ -57,8 +57,9 @@ pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
         Source::McpServer { is_trusted, .. } => !is_trusted,
         Source::Past { in_group } => *in_group,
         Source::File { path } => match (path.parse::<WorkspacePath>(), audience) {
-            (Ok(path), Audience::Owner) => path.is_of_others(),
-            (Ok(path), Audience::Others) => path.is_sent(),
+            (Ok(path), Audience::Owner) => path.is_of_others() || path.is_beside(),
+            // Only the workspace of that very person can have been read.
+            (Ok(path), Audience::Others) => !path.is_beside() || path.is_of_others(),
             (Err(_), _) => true,
         },
     }
@@ -73,22 +74,26 @@ pub(crate) async fn of(
     role: Role,
 ) -> Result<Option<Taint>, StoreError> {
     let lower = lower(bus, session, role).await?;
-    Ok(Eye { audience: audience(role, session.place), lower }.taint(session))
+    Ok(TaintReader { audience: audience(role, session.place), lower }.taint(session))
 }
 
 /// The same where only one person speaks.
 pub(crate) fn of_one(session: &Session, role: Role) -> Option<Taint> {
     let (audience, lower) = (audience(role, session.place), BTreeSet::new());
-    Eye { audience, lower }.taint(session)
+    TaintReader { audience, lower }.taint(session)
 }
 
-type Speaker = (ChannelName, SenderId);
+type SpeakerId = (ChannelName, SenderId);
 
 /// The people who have spoken here and have a lower role.
-async fn lower(bus: &Bus, session: &Session, role: Role) -> Result<BTreeSet<Speaker>, StoreError> {
+async fn lower(
+    bus: &Bus,
+    session: &Session,
+    role: Role,
+) -> Result<BTreeSet<SpeakerId>, StoreError> {
     let speakers = speakers(session);
     let one = session.turns.last().map(|turn| &turn.by);
-    if session.place == Place::Private || speakers.iter().all(|(_, id)| Some(id) == one) {
+    if session.place == ChatKind::Private || speakers.iter().all(|(_, id)| Some(id) == one) {
         return Ok(BTreeSet::new());
     }
     let people = bus.people.clone();
@@ -107,9 +112,9 @@ async fn lower(bus: &Bus, session: &Session, role: Role) -> Result<BTreeSet<Spea
     bus.store.read(look).await
 }
 
-fn speakers(session: &Session) -> BTreeSet<Speaker> {
+fn speakers(session: &Session) -> BTreeSet<SpeakerId> {
     let steps = session.turns.iter().flat_map(|turn| &turn.steps);
-    let parts = steps.filter_map(|step| step.heard.as_ref()).flat_map(Parts::iter);
+    let parts = steps.filter_map(|step| step.input.as_ref()).flat_map(Parts::iter);
     let people = parts.filter_map(|part| match part.source {
         Source::Person { channel, id } | Source::Button { channel, id } => {
             Some((channel.clone(), id.clone()))
@@ -120,12 +125,12 @@ fn speakers(session: &Session) -> BTreeSet<Speaker> {
 }
 
 /// For whom it is looked.
-struct Eye {
+struct TaintReader {
     audience: Audience,
-    lower: BTreeSet<Speaker>,
+    lower: BTreeSet<SpeakerId>,
 }
 
-impl Eye {
+impl TaintReader {
     /// What brought the newest untrusted content in.
     fn taint(&self, session: &Session) -> Option<Taint> {
         let mut steps = session.turns.iter().rev().flat_map(|turn| turn.steps.iter().rev());
@@ -137,7 +142,7 @@ impl Eye {
             |call: &&Call| call.sources.iter().any(|source| is_untrusted(source, self.audience));
         let by_call = step.calls.iter().rev().find(untrusted);
         by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {
-            let parts = step.heard.iter().flat_map(Parts::iter);
+            let parts = step.input.iter().flat_map(Parts::iter);
             let taints: Vec<_> = parts.filter_map(|part| self.of_heard(part.source)).collect();
             let said = taints.iter().find(|taint| **taint == Taint::Said);
             said.or(taints.first()).cloned()

@@ -8,14 +8,14 @@ mod subagent;
 
 use rusqlite::Connection;
 
-pub(crate) use kind::{Background, Limits, TIME_MAX, TaskEnd};
+pub(crate) use kind::{Background, TIME_MAX, TaskEnd, TaskLimits};
 
-use crate::bus::journal::{self, Fate, RowId};
+use crate::bus::journal::{self, InboundOutcome, RowId};
 use crate::conversation::{sessions, transcript};
-use crate::tasks::Ended;
+use crate::tasks::TaskOutcome;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
-use crate::types::session::{Ending, TurnId};
+use crate::types::session::{TurnId, TurnOutcome};
 
 /// What is special about a kind of background task.
 pub(crate) fn of(kind: TaskKind) -> &'static dyn Background {
@@ -36,16 +36,16 @@ pub(crate) fn end(store: &Connection, origin: &Origin, end: &TaskEnd<'_>) -> rus
 
 /// Ends a task whose turn was cut off too often, or cannot be read.
 pub(crate) fn give_up(store: &Connection, turn: TurnId, task: &Origin) -> rusqlite::Result<()> {
-    transcript::end_turn(store, turn, Ending::Failed)?;
-    journal::settle_turn(store, turn, Fate::Refused)?;
+    transcript::end_turn(store, turn, TurnOutcome::Failed)?;
+    journal::settle_turn(store, turn, InboundOutcome::Refused)?;
     let words = task.task().map(|task| of(task.kind).gave_up());
-    end(store, task, &TaskEnd::ours(Ended::Interrupted, Some(turn), words))
+    end(store, task, &TaskEnd::ours(TaskOutcome::Interrupted, Some(turn), words))
 }
 
 /// Ends a task that broke before it had a turn.
 pub(crate) fn broke(store: &Connection, task: &Origin) -> rusqlite::Result<()> {
     let words = task.task().map(|task| of(task.kind).broke());
-    end(store, task, &TaskEnd::ours(Ended::Failed, None, words))
+    end(store, task, &TaskEnd::ours(TaskOutcome::Failed, None, words))
 }
 
 /// Ends tasks without a word: their turns, and what they were to do if that has not begun.
@@ -56,11 +56,11 @@ pub(crate) fn stop(store: &Connection, tasks: &[Origin]) -> rusqlite::Result<()>
     let unfinished = transcript::unfinished(store)?;
     for task in tasks {
         for turn in unfinished.iter().filter(|it| it.origin == *task) {
-            transcript::end_turn(store, turn.turn, Ending::Stopped)?;
-            journal::settle_turn(store, turn.turn, Fate::Stopped)?;
+            transcript::end_turn(store, turn.turn, TurnOutcome::Stopped)?;
+            journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
         }
         journal::withdraw(store, task, RowId(i64::MAX), None)?;
-        end(store, task, &TaskEnd::ours(Ended::Stopped, None, None))?;
+        end(store, task, &TaskEnd::ours(TaskOutcome::Stopped, None, None))?;
     }
     Ok(())
 }

@@ -7,22 +7,22 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use tokio::time::timeout;
 
-use crate::conversation::asks::OnForeign;
 use crate::memory;
 use crate::replies;
 use crate::services::Services;
 use crate::tools::{
-    AnyTool, Effect, Kind, Reach, Terms, ToolChange, ToolContext, ToolError, ToolOutput,
+    AnyTool, Effect, Reach, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms,
 };
 use crate::trust::taint;
-use crate::turn::calling::Calling;
-use crate::turn::commits::{self, Ends, Starts};
+use crate::turn::calling::CallContext;
+use crate::turn::commits::{self, CallEnd, CallStart};
+use crate::turn::detour;
 use crate::turn::error::TurnError;
 use crate::turn::job_commands::refused_commands;
 use crate::turn::services::TurnServices;
-use crate::turn::{parking, prompt};
+use crate::turn::{prompt, suspension};
 use crate::types::message::Body;
-use crate::types::session::{Call, Intent, Outcome, TurnId};
+use crate::types::session::{Call, CallOutcome, Intent, TurnId};
 use crate::types::source::Source;
 use crate::types::untrusted;
 use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePath};
@@ -35,8 +35,8 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 const OUTPUT_CHARS_MAX: usize = 32_000;
 
 /// What came of a call.
-pub(crate) struct Ran {
-    pub(crate) outcome: Outcome,
+pub(crate) struct CallResult {
+    pub(crate) outcome: CallOutcome,
     /// The sources of the outcome.
     pub(crate) sources: Vec<Source>,
     /// The file that it has changed.
@@ -44,11 +44,11 @@ pub(crate) struct Ran {
 }
 
 /// A call that could begin.
-pub(crate) struct Checked {
-    pub(crate) terms: Terms,
+pub(crate) struct CheckedCall {
+    pub(crate) terms: ToolTerms,
     pub(crate) reach: Reach,
     /// As what other call it counts, too.
-    pub(crate) stands_for: Option<(&'static str, Terms)>,
+    pub(crate) stands_for: Option<(&'static str, ToolTerms)>,
 }
 
 /// On what terms a call is made, and how far it reaches; or words for the model if it cannot begin.
@@ -56,7 +56,7 @@ pub(crate) fn check(
     turns: &TurnServices,
     call: &Call,
     cx: &ToolContext,
-) -> Result<Checked, String> {
+) -> Result<CheckedCall, String> {
     let (tool, terms) = turns.tools.authorise(&call.tool, cx.role)?;
     tool.check(&call.arguments)?;
     let stands_for = match tool.stands_for(&call.arguments) {
@@ -67,7 +67,7 @@ pub(crate) fn check(
         }
         None => None,
     };
-    Ok(Checked { terms, reach: tool.reach(&call.arguments, &cx.address), stands_for })
+    Ok(CheckedCall { terms, reach: tool.reach(&call.arguments, &cx.address), stands_for })
 }
 
 /// Settles a call that cannot begin.
@@ -76,32 +76,44 @@ pub(crate) async fn refuse(
     turn: TurnId,
     call: &Call,
     words: String,
-) -> Result<Ran, TurnError> {
-    settle(services, turn, call, Outcome::Failed(words)).await
+) -> Result<CallResult, TurnError> {
+    settle(services, turn, call, CallOutcome::Failed(words)).await
+}
+
+/// As [`refuse`], and tells people of it.
+pub(crate) async fn refuse_and_report(
+    services: &Services,
+    turn: TurnId,
+    call: &Call,
+    words: String,
+    report: Effect,
+) -> Result<CallResult, TurnError> {
+    let ends = CallEnd::of(call, Utc::now(), CallOutcome::Failed(words));
+    end(services, turn, CallEnd { effects: vec![report], ..ends }).await
 }
 
 /// Runs a call that is planned, or finds out what became of one that a crash cut off. Its outcome
 /// is committed when this returns.
 pub(crate) async fn run(
     turns: &TurnServices,
-    calling: &Calling<'_>,
+    calling: &CallContext<'_>,
     cx: &ToolContext,
-) -> Result<Ran, TurnError> {
-    let Calling { turn, call, .. } = *calling;
-    if let Outcome::Running { intent, result } = &call.outcome {
+) -> Result<CallResult, TurnError> {
+    let CallContext { turn, call, .. } = *calling;
+    if let CallOutcome::Running { intent, result } = &call.outcome {
         match look(&turns.services, intent).await {
             Happened::Yes => {
-                let outcome = Outcome::Done(result.clone());
+                let outcome = CallOutcome::Done(result.clone());
                 let effects = match shown_again(turns, intent).await {
                     Some((path, lines)) => vec![tell_of_rules(calling, &path, &lines)],
                     None => Vec::new(),
                 };
                 let sources = call.sources.clone();
-                let ends = Ends { sources, effects, ..Ends::of(call, Utc::now(), outcome) };
+                let ends = CallEnd { sources, effects, ..CallEnd::of(call, Utc::now(), outcome) };
                 return end(&turns.services, turn, ends).await;
             }
             Happened::Unknown => {
-                return settle(&turns.services, turn, call, Outcome::Interrupted).await;
+                return settle(&turns.services, turn, call, CallOutcome::Interrupted).await;
             }
             Happened::No => {}
         }
@@ -113,13 +125,15 @@ pub(crate) async fn run(
     };
     let began = Utc::now();
     let came = match terms.kind {
-        Kind::Acts { .. } => act(turns, calling, cx, tool.as_ref(), terms).await?,
-        Kind::Reads | Kind::Writes | Kind::Queues => attempts(tool.as_ref(), terms, call, cx).await,
+        ToolKind::Acts { .. } => act(turns, calling, cx, tool.as_ref(), terms).await?,
+        ToolKind::Reads | ToolKind::Writes | ToolKind::Queues => {
+            attempts(tool.as_ref(), terms, call, cx).await
+        }
     };
     if let Ok(ToolOutput::Change(change)) = &came {
-        let reach = tool.reach(&call.arguments, &cx.address);
-        if let Some(path) = detour(turns, cx, reach, &change.file.path).await {
-            return refuse(&turns.services, turn, call, prompt::rule_by_detour(&path)).await;
+        let reach = tool.reach(&call.arguments, &cx.address).within(cx.place);
+        if let Some(words) = detour::refused(turns, cx, reach, &change.file.path).await {
+            return refuse(&turns.services, turn, call, words).await;
         }
     }
     match came {
@@ -131,45 +145,49 @@ pub(crate) async fn run(
 /// Carries out what a tool's output asks for.
 async fn carry_out(
     turns: &TurnServices,
-    calling: &Calling<'_>,
+    calling: &CallContext<'_>,
     cx: &ToolContext,
     began: DateTime<Utc>,
     output: ToolOutput,
-) -> Result<Ran, TurnError> {
-    let Calling { turn, call, .. } = *calling;
+) -> Result<CallResult, TurnError> {
+    let CallContext { turn, call, .. } = *calling;
     let ends = match output {
         ToolOutput::Text { for_model, sources } => {
-            let outcome = Outcome::Done(marked(for_model, &sources, cx));
-            Ends { sources, ..Ends::of(call, began, outcome) }
+            let outcome = CallOutcome::Done(marked(for_model, &sources, cx));
+            CallEnd { sources, ..CallEnd::of(call, began, outcome) }
         }
         ToolOutput::Change(change) => return make_change(turns, calling, began, change).await,
         ToolOutput::Effects { for_model, effects } => {
             if let Some(words) = refused_effects(turns, calling, &effects).await? {
                 return refuse(&turns.services, turn, call, words).await;
             }
-            Ends { effects, ..Ends::of(call, began, Outcome::Done(for_model)) }
+            CallEnd { effects, ..CallEnd::of(call, began, CallOutcome::Done(for_model)) }
         }
         ToolOutput::Asks(question) => {
-            parking::ask(turns, calling, question).await?;
-            return Ok(Ran { outcome: Outcome::Waiting, sources: Vec::new(), changed: None });
+            suspension::ask(turns, calling, question).await?;
+            return Ok(CallResult {
+                outcome: CallOutcome::Waiting,
+                sources: Vec::new(),
+                changed: None,
+            });
         }
         ToolOutput::Awaits(task) => {
-            let outcome = parking::await_subagent(turns, calling, task).await?;
-            return Ok(Ran { outcome, sources: Vec::new(), changed: None });
+            let outcome = suspension::await_subagent(turns, calling, task).await?;
+            return Ok(CallResult { outcome, sources: Vec::new(), changed: None });
         }
     };
     end(&turns.services, turn, ends).await
 }
 
 /// The end of a call that has failed; an error if the turn cannot go on.
-fn failure(call: &Call, began: DateTime<Utc>, error: ToolError) -> Result<Ends, TurnError> {
+fn failure(call: &Call, began: DateTime<Utc>, error: ToolError) -> Result<CallEnd, TurnError> {
     match error {
         ToolError::TellModel(words) | ToolError::Transient(words) => {
-            Ok(Ends::of(call, began, Outcome::Failed(words)))
+            Ok(CallEnd::of(call, began, CallOutcome::Failed(words)))
         }
         ToolError::TellForeign(source, words) => {
-            let outcome = Outcome::Failed(untrusted::wrap(&words));
-            Ok(Ends { sources: vec![source], ..Ends::of(call, began, outcome) })
+            let outcome = CallOutcome::Failed(untrusted::wrap(&words));
+            Ok(CallEnd { sources: vec![source], ..CallEnd::of(call, began, outcome) })
         }
         ToolError::Abort(error) => Err(TurnError::Abort(error)),
     }
@@ -187,7 +205,7 @@ fn marked(text: String, sources: &[Source], cx: &ToolContext) -> String {
 /// Words for the model if effects may not happen now or for this person.
 async fn refused_effects(
     turns: &TurnServices,
-    calling: &Calling<'_>,
+    calling: &CallContext<'_>,
     effects: &[Effect],
 ) -> Result<Option<String>, TurnError> {
     let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }));
@@ -197,49 +215,31 @@ async fn refused_effects(
     }
 }
 
-/// What a change is of that strangers' words must not bring about, by the path by which the bot goes by it.
-/// By a link, or as an undo: nobody was asked, as the arguments do not tell.
-async fn detour(
-    turns: &TurnServices,
-    cx: &ToolContext,
-    reach: Reach,
-    path: &WorkspacePath,
-) -> Option<WorkspacePath> {
-    if !cx.tainted || turns.config.asking.foreign == OnForeign::Allow || reach != Reach::Here {
-        return None;
-    }
-    let path = path.clone();
-    if memory::is_memory(&path) {
-        return Some(path);
-    }
-    turns.services.workspace.off_thread(move |workspace| workspace.shown_changed_as(&path)).await
-}
-
 /// Calls a tool that acts outside: that it begins is written down first, and so is what it may change of
 /// what the bot goes by.
 async fn act(
     turns: &TurnServices,
-    Calling { turn, call, .. }: &Calling<'_>,
+    CallContext { turn, call, .. }: &CallContext<'_>,
     cx: &ToolContext,
     tool: &dyn AnyTool,
-    terms: Terms,
+    terms: ToolTerms,
 ) -> Result<Result<ToolOutput, ToolError>, TurnError> {
-    let watch = turns.oversight.watch(cx.actor(&call.tool)).await?;
-    let idempotent = matches!(terms.kind, Kind::Acts { idempotent: true });
+    let watch = turns.instruction_watcher.watch(cx.actor(&call.tool)).await?;
+    let idempotent = matches!(terms.kind, ToolKind::Acts { idempotent: true });
     let intent = Intent::Act { idempotent };
     let (result, sources) = (String::new(), Vec::new());
-    let starts = Starts { call: call.id, intent, undo: None, result, sources };
+    let starts = CallStart { call: call.id, intent, undo: None, result, sources };
     commits::call_starts(&turns.services.bus.store, *turn, starts).await?;
     let came = attempts(tool, terms, call, cx).await;
     drop(watch);
-    turns.oversight.look().await?;
+    turns.instruction_watcher.look().await?;
     Ok(came)
 }
 
 /// Calls the tool, and once more if it says that this is safe and may help.
 async fn attempts(
     tool: &dyn AnyTool,
-    terms: Terms,
+    terms: ToolTerms,
     call: &Call,
     cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
@@ -307,11 +307,11 @@ fn bounded(text: String) -> String {
 /// is kept before the first of them, so that what is written down can be undone.
 async fn make_change(
     turns: &TurnServices,
-    calling: &Calling<'_>,
+    calling: &CallContext<'_>,
     began: DateTime<Utc>,
     change: ToolChange,
-) -> Result<Ran, TurnError> {
-    let Calling { turn, call, .. } = *calling;
+) -> Result<CallResult, TurnError> {
+    let CallContext { turn, call, .. } = *calling;
     let ToolChange { for_model, file, undoes } = change;
     let (intent, undo) = (file.intent(undoes), file.undo());
     let images = turns.actions.images.clone();
@@ -322,17 +322,18 @@ async fn make_change(
     let (kept, shown, file) = turns.services.workspace.off_thread(keep).await;
     let undo = kept.then_some(undo);
     let (result, sources) = (for_model.clone(), Vec::new());
-    let starts = Starts { call: call.id, intent, undo, result, sources };
+    let starts = CallStart { call: call.id, intent, undo, result, sources };
     commits::call_starts(&turns.services.bus.store, turn, starts).await?;
     let path = file.path.clone();
     if let Err(words) = apply(&turns.services, file).await {
-        return end(&turns.services, turn, Ends::of(call, began, Outcome::Failed(words))).await;
+        return end(&turns.services, turn, CallEnd::of(call, began, CallOutcome::Failed(words)))
+            .await;
     }
     let effects = shown.map(|(rule, lines)| tell_of_rules(calling, &rule, &lines));
     let effects = effects.into_iter().collect();
-    let ends = Ends { effects, ..Ends::of(call, began, Outcome::Done(for_model)) };
+    let ends = CallEnd { effects, ..CallEnd::of(call, began, CallOutcome::Done(for_model)) };
     let ran = end(&turns.services, turn, ends).await?;
-    Ok(Ran { changed: Some(path), ..ran })
+    Ok(CallResult { changed: Some(path), ..ran })
 }
 
 /// What a change does to a file that the owner is shown changes of, and the path by which the bot goes by it.
@@ -363,7 +364,7 @@ async fn shown_again(turns: &TurnServices, intent: &Intent) -> Option<(Workspace
 
 /// Who can have the bot's rules changed behind the owner's back has the bot. Only the owner can have them
 /// changed, in private: so they are told where it was asked for.
-fn tell_of_rules(calling: &Calling<'_>, path: &WorkspacePath, lines: &str) -> Effect {
+fn tell_of_rules(calling: &CallContext<'_>, path: &WorkspacePath, lines: &str) -> Effect {
     let words = replies::rules_changed(path, lines, calling.call.id);
     Effect::Say { to: calling.at.clone(), body: Body::Text(words) }
 }
@@ -400,14 +401,14 @@ async fn settle(
     services: &Services,
     turn: TurnId,
     call: &Call,
-    outcome: Outcome,
-) -> Result<Ran, TurnError> {
-    end(services, turn, Ends::of(call, Utc::now(), outcome)).await
+    outcome: CallOutcome,
+) -> Result<CallResult, TurnError> {
+    end(services, turn, CallEnd::of(call, Utc::now(), outcome)).await
 }
 
-async fn end(services: &Services, turn: TurnId, ends: Ends) -> Result<Ran, TurnError> {
+async fn end(services: &Services, turn: TurnId, ends: CallEnd) -> Result<CallResult, TurnError> {
     let outcome = without_secrets(services, ends.outcome);
-    let ends = Ends { outcome, ..ends };
+    let ends = CallEnd { outcome, ..ends };
     let queues = !ends.effects.is_empty();
     let (outcome, sources) = commits::call_ends(&services.bus.store, turn, ends).await?;
     if queues {
@@ -415,16 +416,16 @@ async fn end(services: &Services, turn: TurnId, ends: Ends) -> Result<Ran, TurnE
         services.bus.inbox.up();
         services.bus.jobs.up();
     }
-    Ok(Ran { outcome, sources, changed: None })
+    Ok(CallResult { outcome, sources, changed: None })
 }
 
 /// What a tool came upon is not shown to models, which would repeat it.
-fn without_secrets(services: &Services, outcome: Outcome) -> Outcome {
+fn without_secrets(services: &Services, outcome: CallOutcome) -> CallOutcome {
     let redact = |text: String| services.redactor.redact(&text).into_owned();
     match outcome {
-        Outcome::Done(text) => Outcome::Done(redact(text)),
-        Outcome::Failed(text) => Outcome::Failed(redact(text)),
-        Outcome::Denied(text) => Outcome::Denied(redact(text)),
+        CallOutcome::Done(text) => CallOutcome::Done(redact(text)),
+        CallOutcome::Failed(text) => CallOutcome::Failed(redact(text)),
+        CallOutcome::Denied(text) => CallOutcome::Denied(redact(text)),
         other => other,
     }
 }

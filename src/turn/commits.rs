@@ -4,7 +4,7 @@
 mod calls;
 mod closing;
 mod delegated;
-mod folding;
+mod compaction;
 mod guarded;
 mod jobs;
 mod stopping;
@@ -13,56 +13,59 @@ mod waiting;
 use guarded::guarded;
 use rusqlite::Connection;
 
-pub(crate) use calls::{Ends, Starts, call_ends, call_starts};
+pub(crate) use calls::{CallEnd, CallStart, call_ends, call_starts};
 pub(crate) use closing::{failed, failed_ask, gave_up, unreadable_rows, unreadable_turn};
+pub(crate) use compaction::{
+    CompactionCommit, compacted, compacted_in_turn, frozen, not_compacted, shortened, spent,
+};
 pub(crate) use delegated::awaits;
-pub(crate) use folding::{Folded, folded, folded_in_turn, frozen, not_folded, shortened, spent};
-pub use jobs::obey_order;
+pub use jobs::handle_order;
 pub(crate) use stopping::{StopKind, interrupted, stopped};
-pub(crate) use waiting::{Line, Suspension, waits_for_model};
+pub(crate) use waiting::{Suspension, WaitNotice, waits_for_model};
 
-use crate::bus::journal::{self, Fate, RowId, Waiting};
+use crate::bus::journal::{self, InboundOutcome, RowId, WaitingMessage};
 use crate::bus::outbox;
 use crate::conversation::asks::{self, AskId};
+use crate::conversation::ledger::{self, Charge};
 use crate::conversation::{model_waits, proposals, transcript};
-use crate::provider::{Completion, ToolCall, Usage};
+use crate::provider::{Completion, ToolCall};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
 use crate::tasks;
 use crate::turn::background::{self, TaskEnd};
-use crate::turn::end::End;
+use crate::turn::end::TurnEnd;
 use crate::turn::error::CommitError;
-use crate::types::message::{Address, Body, MessageId, Place, Sender};
+use crate::types::message::{Address, Body, ChatKind, MessageId, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{
-    Call, CallId, Ending, Frozen, Image, Outcome, SessionId, Step, TurnId,
+    Call, CallId, CallOutcome, FrozenContext, Image, SessionId, Step, TurnId, TurnOutcome,
 };
 use crate::types::source::Parts;
 
 /// What a turn is begun with.
-pub(crate) struct Beginning {
+pub(crate) struct TurnBeginning {
     pub(crate) origin: Origin,
-    pub(crate) place: Place,
+    pub(crate) place: ChatKind,
     pub(crate) sender: Sender,
     pub(crate) reply_to: Option<MessageId>,
-    pub(crate) rows: Vec<Waiting>,
+    pub(crate) rows: Vec<WaitingMessage>,
     /// What the person said, as the model is shown it, with the pictures.
     pub(crate) first: Step,
-    pub(crate) frozen: Frozen,
+    pub(crate) frozen: FrozenContext,
     pub(crate) provider: String,
 }
 
 /// Moves waiting rows into a new turn; `Ended` if they do not wait any more.
 pub(crate) async fn start(
     store: &Store,
-    beginning: Beginning,
+    beginning: TurnBeginning,
 ) -> Result<(SessionId, TurnId), CommitError> {
     let begin = move |store: &Connection| {
         if !journal::wait(store, &beginning.rows)? {
             return Ok(None);
         }
         let session = transcript::open_or_begin(store, &beginning.origin, beginning.place)?;
-        let Beginning { sender, reply_to, provider, .. } = &beginning;
+        let TurnBeginning { sender, reply_to, provider, .. } = &beginning;
         let turn = transcript::begin_turn(store, session, sender, reply_to.as_ref(), provider)?;
         journal::take(store, &beginning.rows, turn)?;
         proposals::decide(store, &beginning.rows)?;
@@ -88,7 +91,7 @@ pub(crate) async fn resume(store: &Store, turn: TurnId) -> Result<(), CommitErro
 pub(crate) async fn completed(
     store: &Store,
     turn: TurnId,
-    made: Made,
+    made: ModelStep,
 ) -> Result<Vec<Call>, CommitError> {
     guarded(store, "completion", Sync::Later, turn, move |store| {
         made.write(store, turn)?;
@@ -98,24 +101,24 @@ pub(crate) async fn completed(
 }
 
 /// A step as the model made it, and what led to it.
-pub(crate) struct Made {
+pub(crate) struct ModelStep {
     /// The number of the step in its turn.
     pub(crate) seq: usize,
-    /// The name of who made it.
-    pub(crate) provider: String,
-    pub(crate) heard: Option<Parts>,
+    /// What it has cost.
+    pub(crate) charge: Charge,
+    pub(crate) input: Option<Parts>,
     pub(crate) images: Vec<Image>,
-    pub(crate) steered: Vec<Waiting>,
+    pub(crate) steered: Vec<WaitingMessage>,
     /// Calls of the step before that were not begun because of what was steered.
     pub(crate) skipped: Vec<CallId>,
     pub(crate) completion: Completion,
 }
 
-impl Made {
+impl ModelStep {
     /// The step as it will be read back, without its calls.
     pub(crate) fn step(&self) -> Step {
         Step {
-            heard: self.heard.clone(),
+            input: self.input.clone(),
             images: self.images.clone(),
             text: self.completion.text.clone(),
             thinking: self.completion.thinking.clone(),
@@ -127,11 +130,11 @@ impl Made {
         journal::take(store, &self.steered, turn)?;
         proposals::decide(store, &self.steered)?;
         for call in &self.skipped {
-            transcript::call_ended(store, *call, &Outcome::Skipped, &[])?;
+            transcript::call_ended(store, *call, &CallOutcome::Skipped, &[])?;
         }
         transcript::put_step(store, turn, self.seq, &self.step())?;
         model_waits::end(store, turn)?;
-        transcript::enter_ledger(store, turn, &self.provider, self.completion.usage)
+        ledger::enter(store, turn, &self.charge)
     }
 }
 
@@ -151,7 +154,7 @@ pub(crate) async fn drafted(
 /// the draft that no answer takes the place of for now.
 pub(crate) async fn parks(
     store: &Store,
-    ask: asks::New,
+    ask: asks::NewAsk,
     told: Option<Address>,
     bodies: impl FnOnce(AskId) -> Vec<Body> + Send + 'static,
 ) -> Result<Option<MessageId>, CommitError> {
@@ -162,7 +165,7 @@ pub(crate) async fn parks(
         if let Some(at) = told {
             outbox::put(store, &at, None, replies::ASKED_ELSEWHERE)?;
         }
-        transcript::park(store, turn)?;
+        transcript::suspend(store, turn)?;
         let draft = transcript::draft(store, turn)?;
         transcript::set_draft(store, turn, None)?;
         Ok(draft)
@@ -190,8 +193,8 @@ pub(crate) async fn forget_draft(
 pub(crate) async fn answer(
     store: &Store,
     turn: TurnId,
-    last: Option<Made>,
-    end: End,
+    last: Option<ModelStep>,
+    end: TurnEnd,
 ) -> Result<Option<MessageId>, CommitError> {
     // Words are sent only after a commit that is synced, and this one with it. Where none follow, nothing
     // else would sync it.
@@ -215,6 +218,9 @@ pub(crate) async fn answer(
         let Some(words) = &words else { return Ok(draft) };
         let id = outbox::put_over(store, to, end.reply_to.as_ref(), draft.as_ref(), words)?;
         outbox::note_question(store, id, question.as_ref())?;
+        for file in end.files {
+            outbox::put_body(store, to, &Body::File(file))?;
+        }
         Ok(None)
     })
     .await
@@ -224,25 +230,24 @@ pub(crate) async fn answer(
 pub(crate) struct NewNotes {
     pub(crate) session: SessionId,
     pub(crate) sender: Sender,
-    pub(crate) provider: String,
+    pub(crate) charge: Charge,
     pub(crate) step: Step,
     pub(crate) calls: Vec<ToolCall>,
-    pub(crate) usage: Usage,
 }
 
 /// Begins it.
 pub(crate) async fn notes_begin(
     store: &Store,
-    NewNotes { session, sender, provider, step, calls, usage }: NewNotes,
+    NewNotes { session, sender, charge, step, calls }: NewNotes,
 ) -> Result<(TurnId, Vec<Call>), CommitError> {
     let begin = move |store: &Connection| {
         if !transcript::is_open(store, session)? {
             return Ok(None);
         }
-        let turn = transcript::begin_turn(store, session, &sender, None, &provider)?;
+        let turn = transcript::begin_turn(store, session, &sender, None, &charge.provider)?;
         transcript::set_silent(store, turn)?;
         transcript::put_step(store, turn, 0, &step)?;
-        transcript::enter_ledger(store, turn, &provider, usage)?;
+        ledger::enter(store, turn, &charge)?;
         Ok(Some((turn, transcript::plan_calls(store, turn, 0, calls)?)))
     };
     store.write("notes", Sync::Later, begin).await?.ok_or(CommitError::Ended)
@@ -253,29 +258,28 @@ pub(crate) async fn no_notes(
     store: &Store,
     session: SessionId,
     sender: Sender,
-    provider: String,
-    usage: Usage,
+    charge: Charge,
 ) -> Result<TurnId, CommitError> {
     let note = move |store: &Connection| {
         if !transcript::is_open(store, session)? {
             return Ok(None);
         }
-        let turn = transcript::begin_turn(store, session, &sender, None, &provider)?;
+        let turn = transcript::begin_turn(store, session, &sender, None, &charge.provider)?;
         transcript::set_silent(store, turn)?;
-        transcript::end_turn(store, turn, Ending::Silent)?;
-        transcript::enter_ledger(store, turn, &provider, usage)?;
+        transcript::end_turn(store, turn, TurnOutcome::Silent)?;
+        ledger::enter(store, turn, &charge)?;
         Ok(Some(turn))
     };
     store.write("no notes", Sync::Later, note).await?.ok_or(CommitError::Ended)
 }
 
 /// One line for messages that were found too late to be answered.
-pub(crate) async fn late(store: &Store, rows: Vec<Waiting>) -> Result<(), StoreError> {
+pub(crate) async fn late(store: &Store, rows: Vec<WaitingMessage>) -> Result<(), StoreError> {
     let settle = move |store: &Connection| {
         for row in &rows {
-            journal::settle(store, row.id, Fate::Late)?;
+            journal::settle(store, row.id, InboundOutcome::Late)?;
         }
-        if let Some(Waiting { inbound, .. }) = rows.last() {
+        if let Some(WaitingMessage { inbound, .. }) = rows.last() {
             outbox::put(store, &inbound.from, inbound.id.as_ref(), replies::TOO_LATE)?;
         }
         Ok(())
@@ -292,7 +296,7 @@ pub(crate) async fn broke(
     let settle = move |store: &Connection| {
         let mut waited = false;
         for row in rows {
-            waited |= journal::settle(store, row, Fate::Refused)?;
+            waited |= journal::settle(store, row, InboundOutcome::Refused)?;
         }
         match &origin {
             _ if !waited => Ok(()),
@@ -306,12 +310,12 @@ pub(crate) async fn broke(
 /// Words for a message that no turn can be begun with.
 pub(crate) async fn declined(
     store: &Store,
-    row: &Waiting,
+    row: &WaitingMessage,
     words: String,
 ) -> Result<(), StoreError> {
     let (row, inbound) = (row.id, row.inbound.clone());
     let decline = move |store: &Connection| {
-        if journal::settle(store, row, Fate::Refused)? {
+        if journal::settle(store, row, InboundOutcome::Refused)? {
             outbox::put(store, &inbound.from, inbound.id.as_ref(), &words)?;
         }
         Ok(())
@@ -320,27 +324,27 @@ pub(crate) async fn declined(
 }
 
 /// A command that only answers.
-pub(crate) async fn obeyed(
+pub(crate) async fn handled(
     store: &Store,
-    control: &Waiting,
+    control: &WaitingMessage,
     words: String,
 ) -> Result<(), StoreError> {
-    obeyed_with(store, control, move |_| Ok(words)).await
+    handled_with(store, control, move |_| Ok(words)).await
 }
 
 /// A command that changes something, and what is said of it.
-pub(crate) async fn obeyed_with(
+pub(crate) async fn handled_with(
     store: &Store,
-    control: &Waiting,
+    control: &WaitingMessage,
     change: impl FnOnce(&Connection) -> rusqlite::Result<String> + Send + 'static,
 ) -> Result<(), StoreError> {
     let (row, inbound) = (control.id, control.inbound.clone());
-    let obey = move |store: &Connection| {
-        if journal::settle(store, row, Fate::Obeyed)? {
+    let handle = move |store: &Connection| {
+        if journal::settle(store, row, InboundOutcome::Obeyed)? {
             let words = change(store)?;
             outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
         }
         Ok(())
     };
-    store.write("command", Sync::Now, obey).await
+    store.write("command", Sync::Now, handle).await
 }

@@ -12,13 +12,13 @@ use crate::types::message::{Address, ChannelName, ChatId};
 
 /// Drafts that turns show, whatever becomes of those turns.
 #[derive(Default)]
-pub struct DraftsOut {
+pub struct OpenDrafts {
     pub(crate) rate_limit: DraftRateLimit,
     /// Drafts that are on their way to a platform, or being taken away there.
     pub(crate) under_way: TaskTracker,
 }
 
-impl DraftsOut {
+impl OpenDrafts {
     /// Waits until no draft is on its way any more, for so long at most.
     pub async fn end(&self, within: Duration) {
         self.under_way.close();

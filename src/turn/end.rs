@@ -2,24 +2,26 @@
 
 use chrono_tz::Tz;
 
-use crate::bus::journal::Fate;
+use crate::bus::journal::InboundOutcome;
 use crate::conversation::transcript::Unfinished;
 use crate::people::Role;
 use crate::provider::ProviderError;
 use crate::replies;
-use crate::types::message::MessageId;
+use crate::types::message::{Attachment, MessageId};
 use crate::types::origin::Origin;
-use crate::types::session::Ending;
+use crate::types::session::TurnOutcome;
 
 /// What a model answers to say nothing.
 pub(crate) const NO_REPLY: &str = "NO_REPLY";
 
 /// What ends a turn.
-pub(crate) struct End {
-    pub(crate) ending: Ending,
-    pub(crate) fate: Fate,
+pub(crate) struct TurnEnd {
+    pub(crate) ending: TurnOutcome,
+    pub(crate) fate: InboundOutcome,
     /// What the person is told.
     pub(crate) words: Option<String>,
+    /// Files that come with the words.
+    pub(crate) files: Vec<Attachment>,
     pub(crate) origin: Origin,
     pub(crate) reply_to: Option<MessageId>,
     /// Whether the words may take the place of a draft: not while an edit of it is under way.
@@ -32,12 +34,12 @@ pub(crate) struct End {
     pub(crate) is_quiet: bool,
 }
 
-impl End {
+impl TurnEnd {
     /// A turn that has no task ends without an answer, in these words.
     pub(crate) fn failed(turn: &Unfinished, words: String, zone: Tz) -> Self {
         Self {
-            ending: Ending::Failed,
-            fate: Fate::Refused,
+            ending: TurnOutcome::Failed,
+            fate: InboundOutcome::Refused,
             words: Some(words),
             reply_to: turn.reply_to.clone(),
             over_draft: true,
@@ -49,9 +51,10 @@ impl End {
     /// Nobody is told anything.
     pub(crate) fn silent(origin: &Origin) -> Self {
         Self {
-            ending: Ending::Silent,
-            fate: Fate::Answered,
+            ending: TurnOutcome::Silent,
+            fate: InboundOutcome::Answered,
             words: None,
+            files: Vec::new(),
             origin: origin.clone(),
             reply_to: None,
             over_draft: false,
@@ -70,6 +73,7 @@ pub(crate) fn failure_words(error: &ProviderError, to: Role) -> String {
         ProviderError::Broken(reason) | ProviderError::Stalled(reason) => {
             replies::model_broke_off(reason)
         }
+        ProviderError::OverBudget(words) => words.clone(),
         ProviderError::Refused(reason) => replies::model_refused_us(reason, to == Role::Owner),
     }
 }

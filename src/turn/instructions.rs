@@ -16,14 +16,17 @@ use crate::tools::skill::ReadSkill;
 use crate::tools::{Caller, Tool as _};
 use crate::trust::acts::tool_role;
 use crate::turn::background as tasks;
-use crate::turn::prompt::{self, House, Setting};
+use crate::turn::prompt::{self, ConversationSetting, InstructionTexts};
 use crate::turn::services::TurnServices;
-use crate::types::message::{Address, Place};
-use crate::types::session::{Frozen, Session};
+use crate::types::message::{Address, ChatKind};
+use crate::types::session::{FrozenContext, Session};
 use crate::workspace::{Audience, Workspace, skills as catalogue};
 
 /// Days of notes that a new session begins with.
 const NOTE_DAYS: u64 = 3;
+
+/// The prompt of a guest with a budget is made for so many tokens, the newest exchanges left out.
+const BRIEF_ROOM: u64 = 700;
 
 /// The host's name, as the kernel tells it.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
@@ -35,21 +38,38 @@ pub(crate) struct PromptBase {
     /// About how many tokens the tools have.
     pub(crate) tools_tokens: u64,
     /// The room for which it was made.
-    pub(crate) room: u64,
+    pub(crate) context_window: u64,
 }
 
-/// The beginning of a session's prompts, for its model, as `role` may see it.
+/// The person for whom a prompt is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Speaker<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) role: Role,
+}
+
+/// The beginning of a session's prompts, for its model, as `speaker` may see it.
 pub(crate) async fn base(
     turns: &TurnServices,
     session: &Session,
-    role: Role,
+    speaker: Speaker<'_>,
     caller: Caller,
 ) -> PromptBase {
-    let room = turns.models.for_settings(&session.settings).room();
-    let (tools, tools_tokens) = tools(turns, session, role, caller, room);
-    let shares = Shares::new(room, tools_tokens);
-    let system = system(turns, session, role, &shares).await;
-    PromptBase { system, tools, tools_tokens, room }
+    let role = speaker.role;
+    let context_window = context_window(turns, session, role);
+    let (tools, tools_tokens) = tools(turns, session, role, caller, context_window);
+    let shares = Shares::new(context_window, tools_tokens);
+    let system = system(turns, session, speaker, &shares, context_window).await;
+    PromptBase { system, tools, tools_tokens, context_window }
+}
+
+/// The tokens for which a prompt is made: those of the model, or few for a guest with a budget.
+fn context_window(turns: &TurnServices, session: &Session, role: Role) -> u64 {
+    let context_window = turns.models.for_session(session).context_window();
+    match turns.spending.is_brief(role) {
+        true => context_window.min(BRIEF_ROOM),
+        false => context_window,
+    }
 }
 
 /// The shares of the model of a session.
@@ -59,8 +79,8 @@ pub(crate) fn shares(
     role: Role,
     caller: Caller,
 ) -> Shares {
-    let room = turns.models.for_settings(&session.settings).room();
-    Shares::new(room, tools(turns, session, role, caller, room).1)
+    let context_window = context_window(turns, session, role);
+    Shares::new(context_window, tools(turns, session, role, caller, context_window).1)
 }
 
 fn tools(
@@ -68,17 +88,22 @@ fn tools(
     session: &Session,
     role: Role,
     caller: Caller,
-    room: u64,
+    context_window: u64,
 ) -> (Vec<ToolSchema>, u64) {
-    turns.tools.offered_within(caller, tool_role(role, session.place), shares::tools_max(room))
+    turns.tools.offered_within(
+        caller,
+        tool_role(role, session.place),
+        shares::tools_max(context_window),
+    )
 }
 
-/// The system prompt of a session, as `role` may see it.
+/// The system prompt of a session, as `speaker` may see it.
 async fn system(
     turns: &TurnServices,
     session: &Session,
-    role: Role,
+    Speaker { name, role }: Speaker<'_>,
     shares: &Shares,
+    context_window: u64,
 ) -> Vec<String> {
     let audience = audience(role, session.place);
     if let Some(task) = session.origin.task() {
@@ -87,16 +112,16 @@ async fn system(
         let rules = memory::fit(&rules, shares.instructions, "your instructions");
         return prompt::task_system(task.kind, &rules);
     }
-    let provider = turns.models.for_settings(&session.settings);
-    let is_compact = shares::is_compact(provider.room());
-    let mut house = house(&turns.services, audience, is_compact).await;
-    house.fit(shares.instructions);
+    let provider = turns.models.for_session(session);
+    let is_compact = shares::is_compact(context_window);
+    let mut instructions = instructions(&turns.services, audience, is_compact).await;
+    instructions.fit(shares.instructions);
     let frozen = match (audience, &session.frozen) {
         (Audience::Owner, Some(frozen)) => frozen.clone(),
-        // The session was folded since its turn began.
+        // The session was compacted since its turn began.
         (Audience::Owner, None) => remembered(&turns.services, None, audience, shares).await.0,
         // Who is no longer the owner no longer has the owner's memory read to them.
-        (Audience::Others, _) => Frozen::default(),
+        (Audience::Others, _) => FrozenContext::default(),
     };
     let about = match audience {
         Audience::Owner => {
@@ -106,17 +131,26 @@ async fn system(
         }
         Audience::Others => String::new(),
     };
-    prompt::system(&house, &frozen, turns.config.finish, &Setting { about, is_compact })
+    let with = match session.place {
+        ChatKind::Private => prompt::with(name, role, session.origin.channel()),
+        ChatKind::Group => String::new(),
+    };
+    prompt::system(
+        &instructions,
+        &frozen,
+        turns.config.finish,
+        &ConversationSetting { about, with, is_compact },
+    )
 }
 
 /// The frozen part of the prompt, made now for a new session or a smaller window, and what changed since the model
 /// was last told.
 pub(crate) async fn remembered(
     services: &Services,
-    frozen: Option<Frozen>,
+    frozen: Option<FrozenContext>,
     audience: Audience,
     shares: &Shares,
-) -> (Frozen, Vec<String>) {
+) -> (FrozenContext, Vec<String>) {
     if audience == Audience::Others {
         return (frozen.unwrap_or_default(), Vec::new());
     }
@@ -128,15 +162,16 @@ pub(crate) async fn remembered(
             (name, memory::memory(workspace), memory::recent_notes(workspace, today, NOTE_DAYS))
         })
         .await;
-    let fits = |it: &Frozen| {
+    let fits = |it: &FrozenContext| {
         tokens::tokens(&it.memory) <= shares.memory && tokens::tokens(&it.notes) <= shares.notes
     };
     let Some(mut frozen) = frozen.filter(fits) else {
-        let frozen = Frozen {
+        let frozen = FrozenContext {
             memory: memory::fit(&memory, shares.memory, name.as_str()),
             notes: memory::fit_end(&notes, shares.notes, "your notes"),
             told_memory: memory,
             told_notes: notes,
+            told_time: None,
         };
         return (frozen, Vec::new());
     };
@@ -157,15 +192,23 @@ fn has_line(text: &str, line: &str) -> bool {
     text.lines().any(|other| other == line)
 }
 
-/// The rules of the house and the skills, as `audience` may see them.
-async fn house(services: &Services, audience: Audience, is_compact: bool) -> House {
+/// The instructions and the skills, as `audience` may see them.
+async fn instructions(
+    services: &Services,
+    audience: Audience,
+    is_compact: bool,
+) -> InstructionTexts {
     services
         .workspace
         .off_thread(move |workspace| {
-            let mut house = House::default();
-            let files = workspace.house();
+            let mut instructions = InstructionTexts::default();
+            let files = workspace.instruction_files();
             for file in files.files_for(audience) {
-                let part = if file.name == "USER.md" { &mut house.user } else { &mut house.rules };
+                let part = if file.name == "USER.md" {
+                    &mut instructions.user
+                } else {
+                    &mut instructions.rules
+                };
                 if !part.is_empty() {
                     part.push_str("\n\n");
                 }
@@ -180,21 +223,22 @@ async fn house(services: &Services, audience: Audience, is_compact: bool) -> Hou
                     }
                 };
                 let _ = match &skill.always {
-                    None if is_compact => writeln!(house.skills, "- {name} ({place})"),
-                    Some(body) => writeln!(house.always, "# Skill {name}\n{body}\n"),
-                    None => writeln!(house.skills, "- {name} ({place}): {description}"),
+                    None if is_compact => writeln!(instructions.skills, "- {name} ({place})"),
+                    Some(body) => writeln!(instructions.always, "# Skill {name}\n{body}\n"),
+                    None => writeln!(instructions.skills, "- {name} ({place}): {description}"),
                 };
             }
-            house
+            instructions
         })
         .await
 }
 
-/// The files of the house that a background task is shown, of these.
+/// The files of the instructions that a background task is shown, of these.
 async fn rules(services: &Services, names: &'static [&'static str]) -> String {
     let read = |workspace: &Workspace| {
-        let house = workspace.house();
-        let shown = house.files_for(Audience::Owner).filter(|file| names.contains(&file.name));
+        let instructions = workspace.instruction_files();
+        let shown =
+            instructions.files_for(Audience::Owner).filter(|file| names.contains(&file.name));
         shown.map(|file| file.text.trim()).collect::<Vec<_>>().join("\n\n")
     };
     services.workspace.off_thread(read).await
@@ -209,25 +253,25 @@ pub(crate) enum PromptSize {
     Estimated(u64),
 }
 
-/// The size of the prompts at an address, for a person with that role: as the provider counted the last one, if
+/// The size of the prompts at an address, for that person: as the provider counted the last one, if
 /// nothing was compacted since. With it, how many tools they describe.
 pub(crate) async fn prompt_size(
     turns: &TurnServices,
     at: &Address,
-    role: Role,
-    place: Place,
+    speaker: Speaker<'_>,
+    place: ChatKind,
 ) -> Result<(PromptSize, usize), StoreError> {
     let session = load(&turns.services, at).await?;
     let session = session.unwrap_or_else(|| Session::new(at, place));
     let id = session.id;
     let look = move |store: &_| ledger::counted_last(store, id);
     let counted = turns.services.bus.store.read(look).await?;
-    let base = base(turns, &session, role, Caller::Conversation(turns.config.finish)).await;
+    let base = base(turns, &session, speaker, Caller::Conversation(turns.config.finish)).await;
     let described = base.tools.iter().filter(|tool| tool.name != MORE_TOOLS).count();
     if let Some(counted) = counted {
         return Ok((PromptSize::Counted(counted), described));
     }
-    let sees = turns.models.for_settings(&session.settings).sees();
+    let sees = turns.models.for_session(&session).sees();
     let said = tokens::said_tokens(session.summary.as_deref(), &session.turns, sees);
     let fixed = tokens::fixed_tokens(&base.system, None) + base.tools_tokens;
     Ok((PromptSize::Estimated(fixed + said), described))
@@ -236,9 +280,10 @@ pub(crate) async fn prompt_size(
 /// How large the beginning of the owner's prompts is, in tokens of about four characters.
 pub async fn prompt_tokens(turns: &TurnServices) -> usize {
     let nowhere = Address { channel: "".into(), chat: "".into(), thread: None };
-    let session = Session::new(&nowhere, Place::Private);
+    let session = Session::new(&nowhere, ChatKind::Private);
     let caller = Caller::Conversation(turns.config.finish);
-    let base = base(turns, &session, Role::Owner, caller).await;
+    let speaker = Speaker { name: "", role: Role::Owner };
+    let base = base(turns, &session, speaker, caller).await;
     let system: usize = base.system.iter().map(String::len).sum();
     let tools = base.tools.iter();
     let tools: usize = tools

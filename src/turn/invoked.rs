@@ -1,11 +1,11 @@
 //! `/skill NAME …`: a message that begins with a skill's body.
 
-use crate::bus::journal::Waiting;
+use crate::bus::journal::WaitingMessage;
 use crate::replies;
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::turn::commits;
-use crate::turn::prompt::{Invocation, Invoked};
+use crate::turn::prompt::{InvokedSkills, SkillInvocation};
 use crate::types::commands::{self, CommandId};
 use crate::workspace::skills;
 
@@ -13,9 +13,9 @@ use crate::workspace::skills;
 /// its person has then been told.
 pub(crate) async fn invoked(
     services: &Services,
-    rows: &[Waiting],
-) -> Result<Option<Invoked>, StoreError> {
-    let mut invoked = Invoked::new();
+    rows: &[WaitingMessage],
+) -> Result<Option<InvokedSkills>, StoreError> {
+    let mut invoked = InvokedSkills::new();
     for row in rows {
         let Some((name, said)) = asked(&row.inbound.body.text) else { continue };
         let (name, told) = match read(services, name.clone()).await {
@@ -30,7 +30,7 @@ pub(crate) async fn invoked(
             }
             Err(reason) => (None, format!("[They asked for a skill in vain; tell them: {reason}]")),
         };
-        invoked.insert(row.id, Invocation { name, told, said });
+        invoked.insert(row.id, SkillInvocation { name, told, said });
     }
     Ok(Some(invoked))
 }

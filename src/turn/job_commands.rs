@@ -3,7 +3,7 @@
 use crate::people::Role;
 use crate::replies;
 use crate::store::StoreError;
-use crate::tasks::schedule::{self, CommandFor, Whose};
+use crate::tasks::schedule::{self, CommandFor, JobScope};
 use crate::tools::Effect;
 use crate::turn::services::TurnServices;
 
@@ -25,7 +25,7 @@ pub(crate) async fn refused_commands(
                     .services
                     .bus
                     .store
-                    .read(move |store| schedule::get(store, id, &Whose::All));
+                    .read(move |store| schedule::get(store, id, &JobScope::All));
                 job.await?.map(|job| job.brief.place)
             }
         };

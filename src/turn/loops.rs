@@ -2,7 +2,7 @@
 //! take turns, or nothing but failures. A step counts once, however many calls it has: the model has seen
 //! none of their results before it made the others. Pure.
 
-use crate::types::session::{Call, Outcome, Step};
+use crate::types::session::{Call, CallOutcome, Step};
 
 /// The model is told that it goes in circles when it has seen the same so often.
 const WARN_AT: usize = 3;
@@ -15,14 +15,14 @@ const FAILURES_WARN_AT: usize = 5;
 const FAILURES_STOP_AT: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum LoopVerdict {
     Fine,
     Warn,
     Stop,
 }
 
 /// Looks at the steps of a turn, in order; unsettled calls, and steps without others, do not count.
-pub fn verdict(steps: &[Step]) -> Verdict {
+pub fn verdict(steps: &[Step]) -> LoopVerdict {
     let settled = steps.iter().map(|step| step.calls.iter().filter(is_settled).collect());
     let steps: Vec<Vec<&Call>> = settled.filter(|calls: &Vec<&Call>| !calls.is_empty()).collect();
     let rounds = (1..=2).map(|period| repeats(&steps, period)).max().unwrap_or_default();
@@ -32,14 +32,14 @@ pub fn verdict(steps: &[Step]) -> Verdict {
 }
 
 fn is_settled(call: &&Call) -> bool {
-    matches!(call.outcome, Outcome::Done(_) | Outcome::Failed(_) | Outcome::Denied(_))
+    matches!(call.outcome, CallOutcome::Done(_) | CallOutcome::Failed(_) | CallOutcome::Denied(_))
 }
 
-fn judge(count: usize, warn_at: usize, stop_at: usize) -> Verdict {
+fn judge(count: usize, warn_at: usize, stop_at: usize) -> LoopVerdict {
     match count {
-        count if count >= stop_at => Verdict::Stop,
-        count if count >= warn_at => Verdict::Warn,
-        _ => Verdict::Fine,
+        count if count >= stop_at => LoopVerdict::Stop,
+        count if count >= warn_at => LoopVerdict::Warn,
+        _ => LoopVerdict::Fine,
     }
 }
 

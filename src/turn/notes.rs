@@ -1,4 +1,4 @@
-//! Before a conversation of the owner's is folded, the model may write down what should last: one
+//! Before a conversation of the owner's is compacted, the model may write down what should last: one
 //! silent step, in which it can call `remember` and `note` alone. It is given up as soon as the
 //! person says something.
 
@@ -11,30 +11,32 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::bus::journal::Waiting;
-use crate::conversation::asks::OnForeign;
+use crate::bus::journal::WaitingMessage;
+use crate::conversation::asks::OnUntrusted;
+use crate::conversation::ledger::CallCause;
 use crate::conversation::shares::NOTES_PERCENT;
 use crate::conversation::{tokens, transcript};
 use crate::memory::audience;
 use crate::people::Role;
-use crate::provider::{self, Attempts, Completion, Pictures, Provider, Request};
+use crate::provider::{self, Attempts, Completion, Pictures, Provider, ProviderError, Request};
 use crate::services::role_on;
 use crate::tools::{Caller, ToolContext};
-use crate::trust::permission::{self, Asked, Decision};
+use crate::trust::permission::{self, Decision, PermissionRequest};
 use crate::trust::taint;
 use crate::turn::STORE_PAUSE;
-use crate::turn::calling::Calling;
-use crate::turn::calls::Checked;
+use crate::turn::calling::CallContext;
+use crate::turn::calls::CheckedCall;
 use crate::turn::commits;
-use crate::turn::end::End;
+use crate::turn::end::TurnEnd;
 use crate::turn::error::{CommitError, TurnError};
-use crate::turn::instructions::{self, PromptBase};
+use crate::turn::instructions::{self, PromptBase, Speaker};
 use crate::turn::run as turn;
 use crate::turn::services::TurnServices;
+use crate::turn::spending::{Planned, payer_on};
 use crate::turn::{calls, compaction, prompt};
 use crate::types::message::Sender;
 use crate::types::origin::Origin;
-use crate::types::session::{Call, Ending, Session, Step, Turn, TurnId};
+use crate::types::session::{Call, Session, Step, Turn, TurnId, TurnOutcome};
 use crate::types::source::{Parts, Source};
 use crate::workspace::Audience;
 
@@ -44,7 +46,10 @@ const TOOLS: [&str; 2] = ["note", "remember"];
 /// About what a token has of a text, in bytes.
 const BYTES_A_TOKEN: u64 = 4;
 
-/// Nobody waits for it, but it keeps the conversation from being folded.
+/// A few notes, in tokens.
+const OUTPUT_MAX: u64 = 1_000;
+
+/// Nobody waits for it, but it keeps the conversation from being compacted.
 const TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Has notes taken, and gives the session back.
@@ -52,7 +57,7 @@ pub(crate) async fn take(
     turns: Arc<TurnServices>,
     session: Session,
     sender: Sender,
-    steer: mpsc::Receiver<Vec<Waiting>>,
+    steer: mpsc::Receiver<Vec<WaitingMessage>>,
     stop: CancellationToken,
 ) -> Result<Option<Session>, TurnError> {
     tokio::select! {
@@ -72,55 +77,75 @@ async fn work(
     turns: &TurnServices,
     mut session: Session,
     sender: Sender,
-    steer: mpsc::Receiver<Vec<Waiting>>,
+    steer: mpsc::Receiver<Vec<WaitingMessage>>,
 ) -> Result<Option<Session>, TurnError> {
     let Origin::Chat(at) = &session.origin.clone() else { return Ok(Some(session)) };
     let role = role_on(&turns.services, session.origin.channel(), &sender).await?;
     if audience(role, session.place) != Audience::Owner {
         return Ok(Some(session));
     }
-    let provider = turns.models.for_settings(&session.settings);
+    let provider = turns.models.for_session(&session);
     let id = session.id;
     let said = move |store: &_| transcript::said_since_notes(store, id);
     let said = turns.services.bus.store.read(said).await? / BYTES_A_TOKEN;
-    if said < tokens::percent(session.gauge.room(provider.room()), NOTES_PERCENT) {
+    if said
+        < tokens::percent(session.estimate.context_window(provider.context_window()), NOTES_PERCENT)
+    {
         return Ok(Some(session));
     }
-    let heard = Parts::of(Source::Program, prompt::TAKE_NOTES);
-    let heard = Step { heard: Some(heard), ..Step::default() };
+    let input = Parts::of(Source::Program, prompt::TAKE_NOTES);
+    let input = Step { input: Some(input), ..Step::default() };
     // What it would note may be theirs, nobody looks at it, and later conversations take it for true.
     let is_tainted = taint::of(&turns.services.bus, &session, role).await?.is_some();
-    if is_tainted && turns.config.asking.foreign != OnForeign::Allow {
+    if is_tainted && turns.config.asking.foreign != OnUntrusted::Allow {
         return Ok(Some(session));
     }
     let by = sender.id.clone();
     session.turns.push(Turn {
         id: TurnId(0),
         by: by.clone(),
-        steps: vec![heard.clone()],
+        steps: vec![input.clone()],
         ending: None,
     });
-    let completion = ask(turns, provider.as_ref(), &session, role, steer).await;
+    let payer = payer_on(&turns.services, session.origin.channel(), &sender, CallCause::Notes);
+    let payer = payer.await?;
+    let planned = Planned {
+        payer,
+        provider: provider.name(),
+        turn: None,
+        input: session.estimate.used,
+        output: Some(OUTPUT_MAX),
+    };
+    let bus = &turns.services.bus;
+    let granted = match turns.spending.reserve(bus, planned).await? {
+        Ok(granted) => granted,
+        Err(error) => {
+            tracing::info!(%error, "Took no notes before compaction");
+            session.turns.pop();
+            return Ok(Some(session));
+        }
+    };
+    let speaker = Speaker { name: &sender.name, role };
+    let completion = ask(turns, provider.as_ref(), &session, speaker, steer).await;
     session.turns.pop();
-    let Some(completion) = completion else { return Ok(Some(session)) };
-    let usage = completion.usage;
+    let Some(completion) = completion else {
+        turns.spending.failed(bus, &granted, &ProviderError::Broken(String::new())).await?;
+        return Ok(Some(session));
+    };
+    let charge = turns.spending.charge(payer, &granted, provider.name(), &completion);
     if completion.calls.is_empty() {
-        let name = provider.name().to_owned();
-        let store = &turns.services.bus.store;
-        let turn = commits::no_notes(store, session.id, sender.clone(), name, usage).await?;
-        let ending = Some(Ending::Silent);
+        let turn = commits::no_notes(&bus.store, session.id, sender.clone(), charge).await?;
+        let ending = Some(TurnOutcome::Silent);
         session.turns.push(Turn { id: turn, by, steps: Vec::new(), ending });
         return Ok(Some(session));
     }
-    let step = Step { text: completion.text, thinking: completion.thinking, ..heard };
-    let name = provider.name().to_owned();
+    let step = Step { text: completion.text, thinking: completion.thinking, ..input };
     let notes = commits::NewNotes {
         session: session.id,
         sender: sender.clone(),
-        provider: name,
+        charge,
         step: step.clone(),
         calls: completion.calls,
-        usage,
     };
     let (turn, calls) = commits::notes_begin(&turns.services.bus.store, notes).await?;
     let mut step = Step { calls, ..step };
@@ -130,12 +155,13 @@ async fn work(
             Ok(()) => {
                 calls::run(
                     turns,
-                    &Calling {
+                    &CallContext {
                         turn,
                         call,
                         person: &sender,
                         role,
                         at,
+                        place: session.place,
                         is_there: true,
                         keeps_quiet: false,
                     },
@@ -148,8 +174,9 @@ async fn work(
         let ran = ran?;
         (call.outcome, call.sources) = (ran.outcome, ran.sources);
     }
-    commits::answer(&turns.services.bus.store, turn, None, End::silent(&session.origin)).await?;
-    session.turns.push(Turn { id: turn, by, steps: vec![step], ending: Some(Ending::Silent) });
+    commits::answer(&turns.services.bus.store, turn, None, TurnEnd::silent(&session.origin))
+        .await?;
+    session.turns.push(Turn { id: turn, by, steps: vec![step], ending: Some(TurnOutcome::Silent) });
     Ok(Some(session))
 }
 
@@ -158,8 +185,8 @@ fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> Res
     if !TOOLS.contains(&call.tool.as_str()) {
         return Err("Only `remember` and `note` can be called now.".to_owned());
     }
-    let Checked { terms, reach, .. } = calls::check(turns, call, cx)?;
-    let asked = Asked {
+    let CheckedCall { terms, reach, .. } = calls::check(turns, call, cx)?;
+    let asked = PermissionRequest {
         tool: &call.tool,
         terms,
         reach,
@@ -167,6 +194,7 @@ fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> Res
         own_role: role,
         taint: None,
         knows_url: false,
+        is_attended: true,
     };
     match permission::decide(&asked, &turns.config.asking) {
         Decision::Allow => Ok(()),
@@ -179,11 +207,12 @@ async fn ask(
     turns: &TurnServices,
     provider: &dyn Provider,
     session: &Session,
-    role: Role,
-    mut steer: mpsc::Receiver<Vec<Waiting>>,
+    speaker: Speaker<'_>,
+    mut steer: mpsc::Receiver<Vec<WaitingMessage>>,
 ) -> Option<Completion> {
     let caller = Caller::Conversation(turns.config.finish);
-    let PromptBase { system, tools, .. } = instructions::base(turns, session, role, caller).await;
+    let PromptBase { system, tools, .. } =
+        instructions::base(turns, session, speaker, caller).await;
     if !tools.iter().any(|tool| TOOLS.contains(&tool.name.as_str())) {
         return None;
     }
@@ -194,6 +223,7 @@ async fn ask(
         may_call: true,
         effort: session.settings.effort,
         attempts: Attempts::Usual,
+        tokens_max: None,
         messages: provider::messages_after(summary.as_deref(), &session.turns),
         pictures: &Pictures::default(),
     };

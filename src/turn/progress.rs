@@ -40,7 +40,7 @@ const ERASE_ATTEMPTS_MAX: u32 = 60;
 const SIGNS_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// What a turn shows while it works.
-pub(crate) struct Feed {
+pub(crate) struct TurnProgress {
     pub(crate) draft: watch::Receiver<Draft>,
     pub(crate) signs: mpsc::Receiver<Hint>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Feed {
 pub(crate) async fn show<T>(
     turns: &TurnServices,
     to: Option<&Address>,
-    Feed { draft, signs }: Feed,
+    TurnProgress { draft, signs }: TurnProgress,
     quiet: &Arc<Mutex<()>>,
     work: impl Future<Output = T>,
 ) -> T {
@@ -233,7 +233,7 @@ impl Drafter<'_> {
         };
         let (channel, store) = (Arc::clone(self.channel), self.turns.services.bus.store.clone());
         let (draft, anew) = (draft.clone(), now.anew);
-        let underway = Underway { channel, store, turn, draft, anew, message };
+        let underway = DraftUnderway { channel, store, turn, draft, anew, message };
         // Not dropped with the turn: what is on its way would arrive beside the answer, and stay.
         let shown = self.turns.drafts.under_way.spawn(underway.show(quiet)).await;
         self.made = shown.unwrap_or_else(|_| Err(lost()))?;
@@ -246,7 +246,7 @@ fn lost() -> ChannelError {
 }
 
 /// A draft on its way to the platform.
-struct Underway {
+struct DraftUnderway {
     channel: Arc<dyn Channel>,
     store: Store,
     turn: TurnId,
@@ -256,7 +256,7 @@ struct Underway {
     message: Outbound,
 }
 
-impl Underway {
+impl DraftUnderway {
     /// Shows it, and takes it away if the answer did not wait for it; gives its id. `quiet` is let go of once
     /// it is written down whether the answer takes its place.
     async fn show(self, quiet: OwnedMutexGuard<()>) -> Result<Option<MessageId>, ChannelError> {
@@ -309,8 +309,9 @@ fn presentable(so_far: &Draft, channel: &dyn Channel) -> Option<String> {
     }
     let below = doing.map_or_else(|| replies::GOES_ON.to_owned(), |doing| format!("\n\n{doing}"));
     let limits = channel.limits();
-    let room = limits.text_max.saturating_sub(below.len()).max(1);
-    let first = text::split(text, room, limits.unit).into_iter().next().unwrap_or_default();
+    let context_window = limits.text_max.saturating_sub(below.len()).max(1);
+    let first =
+        text::split(text, context_window, limits.unit).into_iter().next().unwrap_or_default();
     let whole = format!("{first}{below}");
     markup::render(&whole, limits.markup, limits.text_max, limits.unit).into_iter().next()
 }

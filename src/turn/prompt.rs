@@ -6,41 +6,59 @@ mod tail;
 
 use std::fmt::Write as _;
 
-pub(crate) use tail::{Invocation, Invoked};
-pub use tail::{Tail, tail};
+pub(crate) use tail::{InvokedSkills, SkillInvocation};
+pub use tail::{PromptTail, TIME_AGAIN_AFTER, is_time_due, tail};
 
 use crate::memory;
+use crate::people::Role;
 use crate::provider::tokens;
 use crate::tasks::subagents::SubagentId;
-use crate::trust::permission::Why;
+use crate::trust::permission::PermissionReason;
+use crate::types::message::ChannelName;
 use crate::types::origin::TaskKind;
-use crate::types::session::{Finish, Frozen};
+use crate::types::session::{Finish, FrozenContext};
 use crate::types::source::{Parts, Source};
 use crate::types::untrusted;
 use crate::workspace::WorkspacePath;
 
-/// Who the bot is, whatever the house says.
+/// Who the bot is, whatever the instructions say.
 const IDENTITY: &str = "\
-You are Peacrab, an assistant that runs on its owner's own machine. Each \
-message begins with a line in square brackets that the program wrote: the time, who speaks with which role, and \
+You are Peacrab, an assistant that runs on its owner's own machine. ";
+
+/// The program's lines in a group.
+const GROUP_LINES: &str = "\
+Each message begins with a line in square brackets that the program wrote: the time, who speaks with which role, and \
 where. Never write such a line yourself. ";
+
+/// The same in a private chat.
+const PRIVATE_LINES: &str =
+    "A line in square brackets, such as the time, is the program's. Never write one yourself. ";
 
 /// How a turn ends.
 const ANSWER: &str = "\
-Your answer is sent to where the message came from by itself. Answer with NO_REPLY alone if nothing should be said.";
+Your answer is sent to where the message came from by itself; a line ![name](path) in it sends that file. ";
 
 /// The same where only a call ends it.
 const EXPLICIT: &str = "\
 What you write beside calls is thought aloud: work until what was asked is done, then call task_completion with the \
-answer; call converse to say something else to the person. Answer with NO_REPLY alone if nothing should be said.";
+answer; call converse to say something else to the person. ";
+
+/// What says nothing in a group.
+const GROUP_SILENCE: &str = "Answer with NO_REPLY alone if nothing should be said.";
+
+/// The same in a private chat, where jobs speak, too.
+const PRIVATE_SILENCE: &str = "NO_REPLY alone says nothing; it is no answer to a person.";
 
 const PATHS: &str =
     "\nPaths are relative to your workspace, which holds the files below, memory and notes.";
 
 /// The same for a small context window.
 const COMPACT_IDENTITY: &str = "\
-You are Peacrab, an assistant on its owner's own machine. The line in square brackets before a message is the \
-program's: time, speaker, role, place. Never write one. Paths are relative to your workspace. ";
+You are Peacrab, an assistant on its owner's own machine. Paths are relative to your workspace. ";
+
+/// The program's lines in a group, for a small context window.
+const COMPACT_GROUP_LINES: &str = "\
+The line in square brackets before a message is the program's: time, speaker, role, place. Never write one. ";
 
 /// What a model is told that has written a text where only a call ends the turn.
 pub(crate) fn reminder(again: &[&str]) -> String {
@@ -51,8 +69,12 @@ pub(crate) fn reminder(again: &[&str]) -> String {
     )
 }
 
+/// What a model is told that would leave a person without an answer.
+pub(crate) const WORDS_DUE: &str = "\
+[Nobody else is here, and the person waits for an answer to this message. Answer it in words.]";
+
 /// The same of who looks after what the owner watches.
-pub(crate) const BEAT_REMINDER: &str = "\
+pub(crate) const HEARTBEAT_REMINDER: &str = "\
 [That was no call, so nobody has read it and nothing has ended. Go on with the tools; then call converse with what \
 your owner would want to be told, or task_completion if that is nothing.]";
 
@@ -69,7 +91,7 @@ pub(crate) const NOBODY_APPROVED: &str = "\
 Not done: nobody who may allow it answered in time. Do not try it in another way; say that it was not allowed.";
 
 /// What a model is told of a call that may not be made.
-pub(crate) fn denied(why: &Why) -> String {
+pub(crate) fn denied(why: &PermissionReason) -> String {
     format!("Denied: {why}. Do not try it in another way.")
 }
 
@@ -78,11 +100,19 @@ pub(crate) fn cannot_stand_for(other: &str, why: &str) -> String {
     format!("Not done: commands of jobs are run as {other} runs them, and that cannot be. {why}")
 }
 
-/// What a model is told that would change what it obeys in a way that nobody was asked about.
+/// What a model is told that would change what it follows in a way that nobody was asked about.
 pub(crate) fn rule_by_detour(path: &WorkspacePath) -> String {
     format!(
         "Not changed: {path} is what I go by or remember, and this conversation has read what strangers wrote. Name it \
          by its own path, so that somebody is asked; a change of it is taken back by the person, with /undo."
+    )
+}
+
+/// What a model is told that would change a file of another folder than the one it names.
+pub(crate) fn folder_by_detour(path: &WorkspacePath) -> String {
+    format!(
+        "Not changed: the file is {path}, and this conversation has read untrusted content. Name it by its own path, so \
+         that somebody is asked, or save to downloads/."
     )
 }
 
@@ -194,7 +224,7 @@ pub(crate) fn steps_used_up(steps: usize) -> String {
 }
 
 /// The same of who looks after what the owner watches.
-pub(crate) fn beat_steps_used_up(steps: usize) -> String {
+pub(crate) fn heartbeat_steps_used_up(steps: usize) -> String {
     format!(
         "[You have used up your {steps} steps, and cannot call tools any more. Answer now with what your owner \
          would want to be told; with NO_REPLY alone if that is nothing.]"
@@ -214,15 +244,15 @@ pub(crate) const TOLD_BEFORE: &str =
 pub(crate) const NOT_IN_QUIET_HOURS: &str = "\
 Not sent: the quiet hours of your owner have begun. What you answer in the end is told when these are over.";
 
-/// What a model is told before the conversation is folded; nobody hears what it says to that.
+/// What a model is told before the conversation is compacted; nobody hears what it says to that.
 pub(crate) const TAKE_NOTES: &str = "\
 [The older part of this conversation is about to be folded into a summary. If something in it should last \
 beyond the conversation and is neither in your memory nor in your notes, call `remember` or `note` for it now, \
 and nothing else. If there is nothing, answer NO_REPLY. Nobody sees this.]";
 
-/// What the house says, as files of the workspace.
+/// The instructions, as files of the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct House {
+pub struct InstructionTexts {
     /// AGENTS.md, SOUL.md and IDENTITY.md.
     pub rules: String,
     /// USER.md, which is about the owner and shown to nobody else.
@@ -233,7 +263,7 @@ pub struct House {
     pub always: String,
 }
 
-impl House {
+impl InstructionTexts {
     /// Cuts each part to its share of so many tokens, if they have more together.
     pub(crate) fn fit(&mut self, tokens_max: u64) {
         let parts = [
@@ -254,9 +284,11 @@ impl House {
 
 /// Where a conversation takes place, as its prompt tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Setting {
+pub struct ConversationSetting {
     /// Host, workspace, model and version on one line; empty where that is nobody's business.
     pub about: String,
+    /// The only person of a private chat; empty in a group.
+    pub with: String,
     pub is_compact: bool,
 }
 
@@ -268,8 +300,20 @@ pub(crate) fn about(host: &str, workspace: &str, model: &str) -> String {
     )
 }
 
+/// The line that tells the model who speaks in a private chat, in place of a line before each message. The name is the
+/// person's own choice, so it is shown as one.
+pub(crate) fn with(name: &str, role: Role, channel: &ChannelName) -> String {
+    let name = plain(name).replace(['“', '”', '"'], "");
+    format!("Private chat on {channel} with “{name}” ({role}).")
+}
+
 /// The system prompt, in parts of which the former change less often than the latter.
-pub fn system(house: &House, frozen: &Frozen, finish: Finish, setting: &Setting) -> Vec<String> {
+pub fn system(
+    instructions: &InstructionTexts,
+    frozen: &FrozenContext,
+    finish: Finish,
+    setting: &ConversationSetting,
+) -> Vec<String> {
     let sections = |sections: &[(&str, &str)]| {
         let mut text = String::new();
         for (heading, body) in sections.iter().filter(|(_, body)| !body.trim().is_empty()) {
@@ -289,20 +333,26 @@ pub fn system(house: &House, frozen: &Frozen, finish: Finish, setting: &Setting)
         Finish::Answer => ANSWER,
         Finish::Explicit => EXPLICIT,
     };
+    let (lines, silence) = match (setting.with.is_empty(), setting.is_compact) {
+        (false, _) => (PRIVATE_LINES, PRIVATE_SILENCE),
+        (true, false) => (GROUP_LINES, GROUP_SILENCE),
+        (true, true) => (COMPACT_GROUP_LINES, GROUP_SILENCE),
+    };
     let identity = match setting.is_compact {
-        true => [COMPACT_IDENTITY, ends].concat(),
-        false => [IDENTITY, ends, PATHS].concat(),
+        true => [COMPACT_IDENTITY, lines, ends, silence].concat(),
+        false => [IDENTITY, lines, ends, silence, PATHS].concat(),
     };
     let identity = format!("{identity}\n{}", setting.about);
-    let house = sections(&[
+    let instructions = sections(&[
         ("", &identity),
-        ("", &house.rules),
-        ("Your owner", &house.user),
-        ("Skills (read a skill's file before you use it)", &house.skills),
-        ("", &house.always),
+        ("", &instructions.rules),
+        ("Your owner", &instructions.user),
+        ("Skills (read a skill's file before you use it)", &instructions.skills),
+        ("", &instructions.always),
+        ("", &setting.with),
     ]);
     let memory = sections(&[("Your memory", &frozen.memory), ("Your recent notes", &frozen.notes)]);
-    [house, memory].into_iter().filter(|part| !part.is_empty()).collect()
+    [instructions, memory].into_iter().filter(|part| !part.is_empty()).collect()
 }
 
 /// A name in which nobody can hide a line of the program's.

@@ -2,20 +2,24 @@
 //! on, so that a turn can be cut off anywhere and taken up again.
 
 mod active;
+pub mod attachments;
 mod asking;
 mod away;
 mod begin;
 mod bounds;
+mod brief;
 pub mod late;
 mod part;
-mod room;
+mod context_window;
 mod settling;
+pub mod unseen_tools;
+mod spending;
 mod words;
 
-use active::Active;
+use active::ActiveTurn;
 pub(crate) use active::TurnHandles;
-use bounds::UsedUp;
-use settling::Settled;
+use bounds::ReachedLimit;
+use settling::SettledCalls;
 pub(crate) use settling::tool_context;
 
 use std::mem;
@@ -24,41 +28,41 @@ use anyhow::anyhow;
 use rusqlite::Connection;
 use tokio::time::{Instant, timeout};
 
-use crate::bus::journal::{self, Fate, Waiting};
+use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
 use crate::conversation::transcript::{self, Unfinished};
 use crate::provider::{Completion, ProviderError};
 use crate::replies;
 use crate::store::Sync;
-use crate::turn::commits::{self, Made};
+use crate::turn::commits::{self, ModelStep};
 use crate::turn::error::TurnError;
 use crate::turn::invoked::invoked;
-use crate::turn::loops::{self, Verdict};
-use crate::turn::prompt::{self, Tail, files};
+use crate::turn::loops::{self, LoopVerdict};
+use crate::turn::prompt::{self, PromptTail, files};
 use crate::turn::services::TurnServices;
-use crate::types::event::Happening;
+use crate::types::event::EventKind;
 use crate::types::message::{Hint, Reaction};
-use crate::types::session::{Ending, Image, Outcome, Session, Step};
+use crate::types::session::{CallOutcome, Image, Session, Step, TurnOutcome};
 use crate::types::source::{Parts, Source};
 
 /// What a turn begins with.
-pub(crate) enum Begin {
+pub(crate) enum TurnStart {
     /// Waiting messages of one person at one address; never empty.
-    New(Vec<Waiting>),
+    New(Vec<WaitingMessage>),
     /// An unfinished turn, and what its person has said while it waited for a model.
-    Resume(Box<Unfinished>, Vec<Waiting>),
+    Resume(Box<Unfinished>, Vec<WaitingMessage>),
 }
 
 /// Runs a turn to its end, and gives the session back if it is as the store has it.
 pub(crate) async fn run(
     turns: &TurnServices,
     session: Option<Session>,
-    begin: Begin,
+    begin: TurnStart,
     handles: TurnHandles,
 ) -> Result<Option<Session>, TurnError> {
     let _about_to_write = turns.services.bus.store.about_to_write();
     let begun = match begin {
-        Begin::New(rows) => Active::start(turns, session, rows, handles).await?,
-        Begin::Resume(unfinished, _) => Active::resume(turns, *unfinished, handles).await?,
+        TurnStart::New(rows) => ActiveTurn::start(turns, session, rows, handles).await?,
+        TurnStart::Resume(unfinished, _) => ActiveTurn::resume(turns, *unfinished, handles).await?,
     };
     let Some(active) = begun else { return Ok(None) };
     let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
@@ -81,10 +85,10 @@ pub(crate) async fn run(
     }
 }
 
-impl Active<'_> {
+impl ActiveTurn<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
         let begun = Instant::now();
-        if self.settle_calls().await? == Settled::Parked {
+        if self.settle_calls().await? == SettledCalls::Parked {
             return self.suspend(begun).await;
         }
         loop {
@@ -95,23 +99,23 @@ impl Active<'_> {
                 return self.last_words(used_up, begun).await;
             }
             let note = match loops::verdict(&self.current().steps) {
-                Verdict::Fine => self.reminder(),
-                Verdict::Warn => Some(prompt::IN_CIRCLES.to_owned()),
-                Verdict::Stop => return self.give_up(replies::IN_CIRCLES.to_owned()).await,
+                LoopVerdict::Fine => self.reminder(),
+                LoopVerdict::Warn => Some(prompt::IN_CIRCLES.to_owned()),
+                LoopVerdict::Stop => return self.give_up(replies::IN_CIRCLES.to_owned()).await,
             };
             let step = self.open_step(note).await?;
-            self.emit(|| Happening::StepStart { step });
+            self.emit(|| EventKind::StepStart { step });
             match self.ask(true).await? {
                 Ok(completion) if completion.calls.is_empty() => match self.reminds(&completion) {
                     Some(reminder) => {
-                        self.emit(|| Happening::NoToolCall { reminder });
+                        self.emit(|| EventKind::NoToolCall { reminder });
                         self.plan(step, completion).await?;
                     }
                     None => return self.answer(step, completion).await,
                 },
                 Ok(completion) => {
                     self.plan(step, completion).await?;
-                    if self.settle_calls().await? == Settled::Parked {
+                    if self.settle_calls().await? == SettledCalls::Parked {
                         return self.suspend(begun).await;
                     }
                 }
@@ -132,14 +136,14 @@ impl Active<'_> {
     /// stays for the next turn.
     async fn last_words(
         mut self,
-        used_up: UsedUp,
+        used_up: ReachedLimit,
         begun: Instant,
     ) -> Result<Option<Session>, TurnError> {
-        let UsedUp { note, words } = used_up;
+        let ReachedLimit { note, words } = used_up;
         self.pending.clear();
         self.invoked.clear();
         let step = self.push_step(Some(Parts::of(Source::Program, note)), Vec::new());
-        self.emit(|| Happening::StepStart { step });
+        self.emit(|| EventKind::StepStart { step });
         match self.ask(false).await? {
             Ok(mut completion) if !completion.text.trim().is_empty() => {
                 completion.calls.clear();
@@ -150,7 +154,12 @@ impl Active<'_> {
                 self.answer(step, completion).await
             }
             Err(error @ ProviderError::Busy { .. }) => self.fail(&error, begun).await,
-            _ => self.give_up(words).await,
+            Ok(wordless) => {
+                let charge = self.charge(&wordless);
+                commits::spent(&self.turns.services.bus.store, self.turn, charge).await?;
+                self.give_up(words).await
+            }
+            Err(_) => self.give_up(words).await,
         }
     }
 
@@ -161,8 +170,11 @@ impl Active<'_> {
         let invoked = mem::take(&mut self.invoked);
         let steered = (!self.pending.is_empty()).then(|| {
             let (place, role) = (self.session.place, self.asker.role);
-            prompt::tail(&Tail {
-                now: self.turns.services.now(),
+            let now = self.turns.services.now();
+            let told = self.session.frozen.as_ref().and_then(|frozen| frozen.told_time);
+            prompt::tail(&PromptTail {
+                now,
+                is_time_due: prompt::is_time_due(told, now.to_utc()),
                 role,
                 place,
                 rows: &self.pending,
@@ -173,7 +185,7 @@ impl Active<'_> {
         });
         let images = files::images(&self.pending);
         let note = note.map(|note| Parts::of(Source::Program, note));
-        let heard = match (note, steered) {
+        let input = match (note, steered) {
             (Some(mut note), Some(steered)) => {
                 note.push_program("\n\n");
                 note.append(&steered);
@@ -181,26 +193,26 @@ impl Active<'_> {
             }
             (note, steered) => note.or(steered),
         };
-        Ok(self.push_step(heard, images))
+        Ok(self.push_step(input, images))
     }
 
     /// What is still planned in the step before will not be begun any more.
-    fn push_step(&mut self, heard: Option<Parts>, images: Vec<Image>) -> usize {
+    fn push_step(&mut self, input: Option<Parts>, images: Vec<Image>) -> usize {
         let steps = &mut self.current().steps;
         let before = steps.last_mut().into_iter().flat_map(|step| &mut step.calls);
-        for call in before.filter(|call| call.outcome == Outcome::Planned) {
-            call.outcome = Outcome::Skipped;
+        for call in before.filter(|call| call.outcome == CallOutcome::Planned) {
+            call.outcome = CallOutcome::Skipped;
         }
         let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
         match steps.len() {
             // What the turn began with stands in its first step; what was said while the model was away joins it.
-            1 if steps.last().is_some_and(unmade) => steps[0].join(heard, images),
+            1 if steps.last().is_some_and(unmade) => steps[0].join(input, images),
             // Tried before, without an answer: it shows what has come since, too.
             _ if steps.last().is_some_and(unmade) => {
                 steps.pop();
-                steps.push(Step { heard, images, ..Step::default() });
+                steps.push(Step { input, images, ..Step::default() });
             }
-            _ => steps.push(Step { heard, images, ..Step::default() }),
+            _ => steps.push(Step { input, images, ..Step::default() }),
         }
         steps.len() - 1
     }
@@ -224,7 +236,7 @@ impl Active<'_> {
             // One who asked for a skill in vain has been told, and said nothing that concerns the turn.
             let Some(invoked) = invoked(&self.turns.services, &rows).await? else { continue };
             self.invoked.extend(invoked);
-            self.emit(|| Happening::Steered { messages: rows.len() });
+            self.emit(|| EventKind::Steered { messages: rows.len() });
             let seen = rows.iter().filter_map(|row| row.inbound.id.clone());
             for message in seen {
                 self.handles.signs.try_send(Hint::React { message, with: Reaction::Steered }).ok();
@@ -238,17 +250,18 @@ impl Active<'_> {
     }
 
     /// What the step adds to the store, besides its calls.
-    fn made(&mut self, step: usize, completion: Completion) -> Made {
-        let steered: Vec<Waiting> = self.pending.drain(..).collect();
+    fn made(&mut self, step: usize, completion: Completion) -> ModelStep {
+        let steered: Vec<WaitingMessage> = self.pending.drain(..).collect();
         let turn = self.current();
         let before = step.checked_sub(1).map(|before| turn.steps[before].calls.as_slice());
         let skipped = before.unwrap_or_default().iter();
-        let skipped = skipped.filter(|call| call.outcome == Outcome::Skipped).map(|call| call.id);
+        let skipped =
+            skipped.filter(|call| call.outcome == CallOutcome::Skipped).map(|call| call.id);
         let skipped = skipped.collect();
-        let Step { heard, images, .. } = turn.steps[step].clone();
+        let Step { input, images, .. } = turn.steps[step].clone();
         self.spent.add(completion.usage);
-        let (seq, provider) = (step, self.provider.name().to_owned());
-        Made { seq, provider, heard, images, steered, skipped, completion }
+        let charge = self.charge(&completion);
+        ModelStep { seq: step, charge, input, images, steered, skipped, completion }
     }
 
     async fn plan(&mut self, step: usize, completion: Completion) -> Result<(), TurnError> {
@@ -266,10 +279,12 @@ impl Active<'_> {
         completion: Completion,
     ) -> Result<Option<Session>, TurnError> {
         let (ending, words) = self.words(&completion);
+        let (words, files) = self.attach(words).await?;
         let made = self.made(step, completion);
         self.current().steps[step] = made.step();
         let mut end = self.end_with(String::new());
-        (end.ending, end.fate, end.words) = (ending, Fate::Answered, words);
+        (end.ending, end.fate, end.words, end.files) =
+            (ending, InboundOutcome::Answered, words, files);
         self.end(end, Some(made)).await
     }
 
@@ -278,8 +293,8 @@ impl Active<'_> {
         let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
         commits::answer(&self.turns.services.bus.store, self.turn, None, end).await?;
-        self.emit(|| Happening::TurnEnd { silent: false });
-        self.log_end(Ending::Failed);
+        self.emit(|| EventKind::TurnEnd { silent: false });
+        self.log_end(TurnOutcome::Failed);
         Ok(None)
     }
 }

@@ -4,15 +4,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::conversation::actions::Actions;
-use crate::conversation::asks::Asking;
+use crate::conversation::asks::ApprovalSettings;
 use crate::provider::{Models, Provider};
 use crate::services::Services;
 use crate::tasks::heartbeat::HeartbeatControl;
 use crate::tasks::schedule::Commands;
 use crate::tools::ToolSet;
-use crate::trust::instruction_watch::Oversight;
-use crate::turn::draft_rate::DraftsOut;
-use crate::types::session::{Finish, Settings};
+use crate::trust::instruction_watch::InstructionWatcher;
+use crate::turn::draft_rate::OpenDrafts;
+use crate::turn::run::unseen_tools::ToolsShown;
+use crate::turn::spending::Spending;
+use crate::types::origin::Origin;
+use crate::types::session::{Finish, Session, Settings};
 
 /// The services of turns.
 pub struct TurnServices {
@@ -22,10 +25,12 @@ pub struct TurnServices {
     pub tools: ToolSet,
     pub actions: Actions,
     /// Tells the owner which instructions were changed.
-    pub oversight: Oversight,
-    pub drafts: DraftsOut,
+    pub instruction_watcher: InstructionWatcher,
+    pub drafts: OpenDrafts,
     pub last_error: LastError,
+    pub tools_shown: ToolsShown,
     pub heartbeat: HeartbeatControl,
+    pub spending: Spending,
 }
 
 /// The last failure of a turn, for `/status`. Forgotten at a restart.
@@ -58,6 +63,19 @@ pub struct ModelChoice {
 }
 
 impl ModelChoice {
+    /// Returns the provider that answers in a session of this origin, with these settings: in a background task the
+    /// config's for its kind comes first.
+    pub(crate) fn for_origin(&self, origin: &Origin, settings: &Settings) -> Arc<dyn Provider> {
+        let of_task = origin.task().and_then(|task| self.all.for_task(task.kind));
+        let chain = of_task.and_then(|name| self.all.chain(name));
+        chain.unwrap_or_else(|| self.for_settings(settings))
+    }
+
+    /// Returns the provider that answers in a session.
+    pub(crate) fn for_session(&self, session: &Session) -> Arc<dyn Provider> {
+        self.for_origin(&session.origin, &session.settings)
+    }
+
     /// Returns the provider that answers in a conversation with these settings.
     pub(crate) fn for_settings(&self, settings: &Settings) -> Arc<dyn Provider> {
         let chosen = settings.model.as_deref().and_then(|name| self.all.chain(name));
@@ -77,7 +95,7 @@ pub struct TurnConfig {
     /// Steps of a subagent or a job.
     pub subagent_steps_max: usize,
     /// What people are asked before it is done.
-    pub asking: Asking,
+    pub asking: ApprovalSettings,
     /// How long a turn waits for a model that cannot be reached; none: not at all.
     pub wait_for_model: Option<Duration>,
 }

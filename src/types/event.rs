@@ -23,12 +23,12 @@ pub struct Event {
     #[serde(rename = "address", default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     #[serde(flatten)]
-    pub what: Happening,
+    pub what: EventKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Happening {
+pub enum EventKind {
     TurnStart {
         attempt: u32,
     },
@@ -103,7 +103,7 @@ macro_rules! names {
         /// The names of events, as they are serialized.
         pub const NAMES: &[&str] = &[$($name),+];
 
-        impl Happening {
+        impl EventKind {
             /// The event's name in [`NAMES`].
             pub fn name(&self) -> &'static str {
                 match self { $(Self::$variant { .. } => $name),+ }
@@ -150,22 +150,22 @@ impl Events {
         }
     }
 
-    pub fn subscribe(&self) -> Onlooker {
-        Onlooker(self.0.subscribe())
+    pub fn subscribe(&self) -> EventSubscriber {
+        EventSubscriber(self.0.subscribe())
     }
 }
 
 /// An observer of the events since it subscribed.
-pub struct Onlooker(broadcast::Receiver<Event>);
+pub struct EventSubscriber(broadcast::Receiver<Event>);
 
-impl Onlooker {
+impl EventSubscriber {
     /// Waits for the next event. [`Happening::Missed`] stands for events that were missed. None once no
     /// event can follow.
     pub async fn next(&mut self) -> Option<Event> {
         match self.0.recv().await {
             Ok(event) => Some(event),
             Err(RecvError::Lagged(events)) => {
-                let what = Happening::Missed { events };
+                let what = EventKind::Missed { events };
                 Some(Event { session: None, turn: None, origin: None, what })
             }
             Err(RecvError::Closed) => None,

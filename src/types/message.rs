@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use cause::{Cause, Printed};
 
-use crate::types::source::Span;
+use crate::types::source::SourceSpan;
 
 /// Declares a newtype over `String` for a name or id that a platform or an operator gave.
 macro_rules! named {
@@ -124,7 +124,7 @@ impl fmt::Display for Sender {
 /// Kind of a chat: private, or readable by others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum ChatKind {
     Private,
     Group,
 }
@@ -136,19 +136,19 @@ pub struct Inbound {
     /// Time at which it was sent, by the platform's clock.
     pub at: DateTime<Utc>,
     pub from: Address,
-    pub place: Place,
+    pub place: ChatKind,
     /// Containers of the chat by which it may be admitted: a Discord server's id, for example.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub within: Vec<ChatId>,
     pub cause: Cause,
     /// The message that an answer in a group replies to.
     pub id: Option<MessageId>,
-    pub body: Said,
+    pub body: InboundContent,
 }
 
 impl Inbound {
     /// The ids by which a config may name its address: the thread, the chat, the containers of the chat.
-    pub fn places(&self) -> impl Iterator<Item = &str> {
+    pub fn places(&self) -> impl Iterator<Item = &str> + Clone {
         let thread = self.from.thread.iter().map(ThreadId::as_str);
         let around = self.within.iter().map(ChatId::as_str);
         thread.chain([self.from.chat.as_str()]).chain(around)
@@ -156,7 +156,7 @@ impl Inbound {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct InboundContent {
     pub text: String,
     /// The message that this one replies to, if the platform includes it, or the forwarded message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -171,10 +171,10 @@ pub struct Said {
     pub more: bool,
     /// The sources of its text. Empty if its author is the person or task in the cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sources: Vec<Span>,
+    pub sources: Vec<SourceSpan>,
 }
 
-impl Said {
+impl InboundContent {
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
@@ -443,7 +443,7 @@ pub enum Reaction {
 
 /// A received line that does not address the bot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct OverheardLine {
     pub at: DateTime<Utc>,
     pub author: String,
     pub text: String,

@@ -3,11 +3,12 @@
 
 use std::fmt;
 
+use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::types::message::{Place, SenderId};
+use crate::types::message::{ChatKind, SenderId};
 use crate::types::origin::Origin;
 use crate::types::source::{Parts, Source};
 use crate::types::words::words;
@@ -41,9 +42,9 @@ row_id! {
 pub struct Session {
     pub id: SessionId,
     pub origin: Origin,
-    pub place: Place,
+    pub place: ChatKind,
     /// The part of the prompt that stays byte for byte the same. Made when the first turn starts.
-    pub frozen: Option<Frozen>,
+    pub frozen: Option<FrozenContext>,
     /// Its settings. Commands change them in the store, which is read before each step.
     pub settings: Settings,
     /// Summary of the turns before `begins`.
@@ -53,22 +54,22 @@ pub struct Session {
     /// So many of the first steps of that turn are part of the summary.
     pub begins_step: usize,
     /// Results before it are shortened.
-    pub shortened: Option<Mark>,
+    pub shortened: Option<StepMark>,
     /// Oldest first. Turns that the model no longer sees are not loaded.
     pub turns: Vec<Turn>,
-    pub gauge: Gauge,
+    pub estimate: TokenEstimate,
 }
 
 /// A step of a conversation. Earlier steps are less than it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Mark {
+pub struct StepMark {
     pub turn: TurnId,
     pub step: usize,
 }
 
 /// The token estimate of a conversation. In memory only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gauge {
+pub struct TokenEstimate {
     /// The provider's tokens for a thousand of our estimate.
     pub permille: u64,
     /// A limit below the configured context window, learnt when the provider rejected a prompt as too
@@ -81,12 +82,12 @@ pub struct Gauge {
     /// Tokens of the whole prompt at the last attempt of a compaction.
     pub tried: u64,
     /// Estimates that do not change any more.
-    pub kept: Counted,
+    pub kept: TokenSums,
 }
 
 /// Estimated sizes of the turns that have ended, and of the closed steps of the running turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct TokenSums {
     /// Number of turns, from the oldest.
     pub turns: usize,
     /// The last of them.
@@ -98,7 +99,7 @@ pub struct Counted {
     pub steps_tokens: u64,
 }
 
-impl Default for Gauge {
+impl Default for TokenEstimate {
     fn default() -> Self {
         Self {
             permille: 1_000,
@@ -106,14 +107,14 @@ impl Default for Gauge {
             used: 0,
             fixed: 0,
             tried: 0,
-            kept: Counted::default(),
+            kept: TokenSums::default(),
         }
     }
 }
 
 impl Session {
     /// Creates a session that is not stored yet. Its first turn stores it.
-    pub fn new(origin: impl Into<Origin>, place: Place) -> Self {
+    pub fn new(origin: impl Into<Origin>, place: ChatKind) -> Self {
         Self {
             id: SessionId(0),
             origin: origin.into(),
@@ -125,7 +126,7 @@ impl Session {
             begins_step: 0,
             shortened: None,
             turns: Vec::new(),
-            gauge: Gauge::default(),
+            estimate: TokenEstimate::default(),
         }
     }
 
@@ -211,13 +212,16 @@ words!(QueueMode {
 /// The part of the workspace that was put into the prompt when the session began, so that a later change
 /// does not lose the provider's cache. Changes are reported at the end of the next message instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Frozen {
+pub struct FrozenContext {
     pub memory: String,
     pub notes: String,
     /// The memory and notes that have been reported to the model since, so that each change is reported
     /// once.
     pub told_memory: String,
     pub told_notes: String,
+    /// When the model was last told the time. None if it was not since the session began or was compacted.
+    #[serde(default)]
+    pub told_time: Option<DateTime<Utc>>,
 }
 
 /// The work from one person's messages to an answer.
@@ -227,13 +231,13 @@ pub struct Turn {
     /// The sender of the messages.
     pub by: SenderId,
     pub steps: Vec<Step>,
-    pub ending: Option<Ending>,
+    pub ending: Option<TurnOutcome>,
 }
 
 /// The end of a turn, as the model is reminded of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum TurnOutcome {
     Answered,
     /// The model chose not to answer.
     Silent,
@@ -247,7 +251,7 @@ pub enum Ending {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     /// The input since the previous step, byte for byte as the model received it, with its sources.
-    pub heard: Option<Parts>,
+    pub input: Option<Parts>,
     /// Pictures of the input.
     pub images: Vec<Image>,
     pub text: String,
@@ -259,26 +263,26 @@ pub struct Step {
 
 impl Step {
     /// Adds what was said before the step was made.
-    pub fn join(&mut self, heard: Option<Parts>, images: Vec<Image>) {
-        match (&mut self.heard, heard) {
-            (Some(before), Some(heard)) => {
+    pub fn join(&mut self, input: Option<Parts>, images: Vec<Image>) {
+        match (&mut self.input, input) {
+            (Some(before), Some(input)) => {
                 before.push_program("\n\n");
-                before.append(&heard);
+                before.append(&input);
             }
-            (before @ None, heard) => *before = heard,
+            (before @ None, input) => *before = input,
             (Some(_), None) => {}
         }
         self.images.extend(images);
     }
 
     fn bytes(&self) -> usize {
-        let heard = self.heard.as_ref().map_or(0, |heard| heard.len());
+        let input = self.input.as_ref().map_or(0, |input| input.len());
         let thinking: usize = self.thinking.iter().map(|it| value_bytes(&it.block)).sum();
         let calls = self
             .calls
             .iter()
             .map(|call| size_of::<Call>() + call.arguments.len() + call.outcome.for_model().len());
-        size_of::<Self>() + heard + self.text.len() + thinking + calls.sum::<usize>()
+        size_of::<Self>() + input + self.text.len() + thinking + calls.sum::<usize>()
     }
 }
 
@@ -318,7 +322,7 @@ pub struct Call {
     pub tool: String,
     /// JSON as the model wrote it, which may be invalid.
     pub arguments: String,
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
     /// The sources of the outcome. Empty if the program wrote it.
     pub sources: Vec<Source>,
     /// Pictures of an answer that is the outcome.
@@ -326,7 +330,7 @@ pub struct Call {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum CallOutcome {
     Planned,
     /// Not started: a person was asked, and the turn is suspended.
     Waiting,
@@ -421,7 +425,7 @@ impl fmt::Display for Plan {
     }
 }
 
-impl Outcome {
+impl CallOutcome {
     /// The call's result for the model.
     pub fn for_model(&self) -> &str {
         match self {

@@ -75,13 +75,13 @@ pub struct Part<'a> {
 
 /// The source of the next bytes of a text, and their number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Span(pub Source, pub usize);
+pub struct SourceSpan(pub Source, pub usize);
 
 /// A text in parts, each with its source. It dereferences to the whole text, which is what a model gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     text: String,
-    spans: Vec<Span>,
+    spans: Vec<SourceSpan>,
 }
 
 impl Parts {
@@ -93,9 +93,9 @@ impl Parts {
     }
 
     /// Restores a stored text with its spans. If they do not fit it, its source is unknown.
-    pub fn restored(text: String, spans: Vec<Span>) -> Self {
+    pub fn restored(text: String, spans: Vec<SourceSpan>) -> Self {
         let mut end = 0_usize;
-        let fits = spans.iter().all(|Span(_, bytes)| {
+        let fits = spans.iter().all(|SourceSpan(_, bytes)| {
             end = end.saturating_add(*bytes);
             text.is_char_boundary(end)
         });
@@ -113,8 +113,8 @@ impl Parts {
         }
         self.text.push_str(text);
         match self.spans.last_mut() {
-            Some(Span(last, bytes)) if *last == source => *bytes += text.len(),
-            _ => self.spans.push(Span(source, text.len())),
+            Some(SourceSpan(last, bytes)) if *last == source => *bytes += text.len(),
+            _ => self.spans.push(SourceSpan(source, text.len())),
         }
     }
 
@@ -132,7 +132,7 @@ impl Parts {
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Part<'_>> {
         let mut begin = 0;
-        let spans = self.spans.iter().map(move |Span(source, bytes)| {
+        let spans = self.spans.iter().map(move |SourceSpan(source, bytes)| {
             let text = &self.text[begin..begin + bytes];
             begin += bytes;
             Part { source, text }
@@ -140,14 +140,14 @@ impl Parts {
         spans.collect::<Vec<_>>().into_iter()
     }
 
-    pub fn spans(&self) -> &[Span] {
+    pub fn spans(&self) -> &[SourceSpan] {
         &self.spans
     }
 
     /// Each source once, in the order in which they occur first.
     pub fn sources(&self) -> Vec<Source> {
         let mut sources = Vec::new();
-        self.spans.iter().for_each(|Span(source, _)| add(&mut sources, source));
+        self.spans.iter().for_each(|SourceSpan(source, _)| add(&mut sources, source));
         sources
     }
 }

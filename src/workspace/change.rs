@@ -158,8 +158,8 @@ impl Workspace {
     /// The folder that holds `path`, made if it was missing. It stays the same folder, whatever
     /// becomes of its name.
     fn folder_of(&self, path: &WorkspacePath) -> io::Result<Dir> {
-        let Some(parent) = path.parent() else { return self.0.dir.try_clone() };
-        let mut folder = self.0.dir.try_clone()?;
+        let mut folder = self.base(path).try_clone()?;
+        let Some(parent) = path.parent() else { return Ok(folder) };
         for name in parent.as_str().split('/') {
             match folder.create_dir(name) {
                 Ok(()) => sync(&folder)?,

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 
 use super::change::{open_own, sync};
+use super::folders::{DOWNLOADS, GROUPS, OUTPUTS, PEOPLE, SHARED, WORKSPACE};
 use super::path::{INBOX, TEMPORARY_PREFIX};
 use super::{FileError, Workspace, WorkspacePath};
 
@@ -34,18 +35,20 @@ impl Workspace {
         begin().map_err(|error| FileError::new(path, error))
     }
 
-    /// Copies what is to be sent, however late, into the inbox: it lies with what people sent, which is the
-    /// owner's to see and bounded. Gives the path of the copy.
+    /// Copies what is to be sent, however late, and gives the path of the copy. It lies in the folder of the
+    /// file that it is a copy of, among the outputs of commands, which are bounded: a copy is as trusted and
+    /// as private as its file.
     pub fn copy_in(
         &self,
         mut from: impl Read,
-        name: &str,
+        of: &WorkspacePath,
         month: &str,
     ) -> Result<WorkspacePath, FileError> {
+        let name = of.name();
         let start = name.len().saturating_sub(COPY_NAME_BYTES_MAX);
         let name = &name[name.ceil_char_boundary(start)..];
-        let path = format!("{INBOX}/{month}/sent-{:016x}-{name}", fastrand::u64(..));
-        let path: WorkspacePath = path.parse().map_err(|error| FileError::Name(Box::new(error)))?;
+        let name = format!("sent-{:016x}-{name}", fastrand::u64(..));
+        let path = outputs_beside(of).join(month).join(&name);
         let (incoming, mut into) = self.begin_file(&path)?;
         io::copy(&mut from, &mut into).map_err(|error| FileError::new(&path, error))?;
         incoming.keep(&into)
@@ -67,48 +70,79 @@ impl Workspace {
         make().map_err(|error| FileError::new(path, error))
     }
 
-    /// Deletes the oldest files in the folders of `folder` until all together have at most
+    /// Deletes the oldest files in the months' folders of some folders until all together have at most
     /// `bytes_max`; but none whose name begins with `kept`.
-    pub fn make_room(&self, folder: &str, bytes_max: u64, kept: &str) -> io::Result<()> {
+    pub fn make_room(
+        &self,
+        folders: &[WorkspacePath],
+        bytes_max: u64,
+        kept: &str,
+    ) -> io::Result<()> {
         let mut files = Vec::new();
-        if !is_folder(&self.0.dir, folder) {
-            return Ok(());
-        }
-        let root = self.0.dir.open_dir(folder)?;
-        for month in root.entries()? {
-            let month = month?;
-            let Ok(name) = month.file_name().into_string() else { continue };
-            if month.file_type()?.is_dir() {
-                list(&root.open_dir(&name)?, &name, &mut files)?;
+        for folder in folders {
+            let Some(root) = self.own_folder(folder) else { continue };
+            for month in root.entries()? {
+                let month = month?;
+                let Ok(name) = month.file_name().into_string() else { continue };
+                if month.file_type()?.is_dir() && is_month(&name) {
+                    list(&open_own(&root, &name)?, &folder.join(&name), &mut files)?;
+                }
             }
         }
         files.sort();
         let mut total: u64 = files.iter().map(|(.., size)| size).sum();
-        for (_, month, name, size) in files {
+        for (_, path, size) in files {
             if total <= bytes_max {
                 break;
             }
-            if !name.starts_with(kept) {
-                root.remove_file(format!("{month}/{name}"))?;
+            if !path.name().starts_with(kept) {
+                self.remove(&path);
                 total -= size;
-                tracing::info!(file = %format!("{folder}/{month}/{name}"), "Made room for files");
+                tracing::info!(file = %path, "Made room for files");
             }
         }
         Ok(())
     }
 
+    /// The folders of all persons and groups in which attachments lie.
+    pub fn attachment_folders(&self) -> Vec<WorkspacePath> {
+        let within = |folder: &'static str| {
+            let folder = WorkspacePath::own(folder);
+            let listing = self.list(Some(&folder)).unwrap_or_default();
+            listing.entries.into_iter().map(move |entry| folder.join(&entry.name))
+        };
+        let mut folders = vec![WorkspacePath::own(DOWNLOADS), WorkspacePath::own(INBOX)];
+        folders.extend(within(PEOPLE).map(|own| own.join(DOWNLOADS)));
+        folders.extend(within(GROUPS));
+        folders
+    }
+
     /// Removes a file; one that is not there is fine.
     pub fn remove(&self, path: &WorkspacePath) {
-        if let Err(error) = self.0.dir.remove_file(path)
+        let remove = || {
+            let Some(folder) = path.parent() else { return self.0.dir.remove_file(path) };
+            let folder = self.own_folder(&folder).ok_or(io::ErrorKind::NotFound)?;
+            folder.remove_file(path.name())
+        };
+        if let Err(error) = remove()
             && error.kind() != io::ErrorKind::NotFound
         {
             tracing::warn!(%path, %error, "Cannot remove a file");
         }
     }
 
+    /// A folder, if it is there and no part of the way is a link.
+    fn own_folder(&self, path: &WorkspacePath) -> Option<Dir> {
+        let mut folder = self.base(path).try_clone().ok()?;
+        for name in path.as_str().split('/') {
+            folder = open_own(&folder, name).ok()?;
+        }
+        Some(folder)
+    }
+
     /// The folder that is to hold `path`, made if it was missing; no part of the way is a link.
     fn own_folder_of(&self, path: &WorkspacePath) -> io::Result<Dir> {
-        let mut folder = self.0.dir.try_clone()?;
+        let mut folder = self.base(path).try_clone()?;
         let parent = path.parent();
         for name in parent.iter().flat_map(|parent| parent.as_str().split('/')) {
             match folder.create_dir(name) {
@@ -125,19 +159,39 @@ impl Workspace {
     }
 }
 
-/// When it was changed, its folder, its name, its size.
-type IncomingFile = (SystemTime, String, String, u64);
+/// When it was changed, its path, its size in bytes.
+type IncomingFile = (SystemTime, WorkspacePath, u64);
 
-fn list(folder: &Dir, month: &str, files: &mut Vec<IncomingFile>) -> io::Result<()> {
+fn list(folder: &Dir, path: &WorkspacePath, files: &mut Vec<IncomingFile>) -> io::Result<()> {
     for entry in folder.entries()? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else { continue };
         let found = entry.metadata()?;
         if found.is_file() && !name.starts_with(TEMPORARY_PREFIX) {
-            files.push((found.modified()?.into_std(), month.to_owned(), name, found.len()));
+            files.push((found.modified()?.into_std(), path.join(&name), found.len()));
         }
     }
     Ok(())
+}
+
+/// Returns true for the name of a month's folder: `2026-11`. Other folders are a person's own.
+fn is_month(name: &str) -> bool {
+    let fits = |(at, sign): (usize, u8)| if at == 4 { sign == b'-' } else { sign.is_ascii_digit() };
+    name.len() == 7 && name.bytes().enumerate().all(fits)
+}
+
+/// The folder for outputs and copies that is in the same folder as a file.
+fn outputs_beside(of: &WorkspacePath) -> WorkspacePath {
+    let names: Vec<&str> = of.as_str().split('/').collect();
+    let scope = match names.as_slice() {
+        [PEOPLE, person, WORKSPACE, ..] => WorkspacePath::own(PEOPLE).join(person).join(WORKSPACE),
+        [PEOPLE, person, ..] => WorkspacePath::own(PEOPLE).join(person).join(DOWNLOADS),
+        [GROUPS, group, ..] => WorkspacePath::own(GROUPS).join(group),
+        [SHARED, ..] => WorkspacePath::own(SHARED),
+        _ if of.is_of_others() => WorkspacePath::own(DOWNLOADS),
+        _ => return WorkspacePath::own(OUTPUTS),
+    };
+    scope.join(OUTPUTS)
 }
 
 fn is_folder(within: &Dir, name: &str) -> bool {

@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 use super::change::HASH_BYTES_MAX;
 use super::path::TEMPORARY_PREFIX;
 use super::{
-    Audience, EntryKind, FileError, FilePage, Hash, Listing, ListingEntry, READ_BYTES_MAX,
-    Workspace, WorkspacePath, entry_kind, shown,
+    Audience, EntryKind, FileError, FilePage, FileScope, FolderListing, Hash, ListingEntry,
+    READ_BYTES_MAX, Workspace, WorkspacePath, entry_kind, shown,
 };
 
 /// Names read of one folder. A disk gives them in no useful order, so a listing that misses some says so.
@@ -31,11 +31,17 @@ pub struct OpenedFile {
     path: WorkspacePath,
     size: u64,
     names: u64,
+    /// It lies where a former version kept it, and not where its path says.
+    is_former: bool,
 }
 
 /// An open folder, and the path at which it was found; no path for the workspace itself.
 pub struct OpenedFolder {
     dir: Dir,
+    /// The folder of that name in which a former version kept files.
+    former: Option<Dir>,
+    /// There is only that one.
+    is_former: bool,
     path: Option<WorkspacePath>,
 }
 
@@ -46,23 +52,27 @@ impl Workspace {
         self.follow(path, Self::open_exactly)
     }
 
-    /// As [`Self::open_file`] for those who may see it: others get no private file, and none with a second
-    /// name, because nobody knows in which folder that one lies.
+    /// As [`Self::open_file`] for a path of the tree that a scope reaches. Others than the owner get no file
+    /// with a second name, because nobody knows in which folder that one lies.
     pub fn open_for(
         &self,
         path: &WorkspacePath,
-        audience: Audience,
+        scope: &FileScope,
     ) -> Result<OpenedFile, FileError> {
-        let file = match self.open_file(path) {
-            Ok(file) => file,
+        if !scope.reaches(path) {
             // A file that is refused anyway must not show whether it is there.
-            Err(error) => return Err(self.resolve_for(path, audience).err().unwrap_or(error)),
-        };
-        if audience == Audience::Others {
-            if path.is_private() || file.path.is_private() {
-                return Err(FileError::Private(path.clone()));
-            }
+            return Err(FileError::Private(path.clone()));
+        }
+        let file = self.open_file(path)?;
+        if !scope.reaches(&file.path) {
+            return Err(FileError::Private(path.clone()));
+        }
+        if scope.audience() == Audience::Others {
             file.check_single_name()?;
+            // What commands of the owner have left in the workspace is not published.
+            if file.is_former {
+                return Err(FileError::Missing(path.clone()));
+            }
         }
         Ok(file)
     }
@@ -72,26 +82,37 @@ impl Workspace {
     /// # Errors
     /// [`FileError::Changed`] if a name of the path is a link.
     pub fn open_exactly(&self, path: &WorkspacePath) -> Result<OpenedFile, FileError> {
+        match self.open_below(self.base(path), path) {
+            Err(FileError::Missing(_)) if path.is_beside() => {
+                let former = self.open_below(&self.0.dir, path)?;
+                Ok(OpenedFile { is_former: true, ..former })
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_below(&self, base: &Dir, path: &WorkspacePath) -> Result<OpenedFile, FileError> {
         let failed = |error: Errno| path_error(path, error);
-        let folder = self.walk(path.parent().as_ref(), OFlags::PATH).map_err(failed)?;
+        let folder = walk(base, path.parent().as_ref(), OFlags::PATH).map_err(failed)?;
         open_in(&folder, path)
     }
 
-    /// The file that is to be changed at `path` where it really lies, if there is one. Refuses what the
-    /// audience must not change.
+    /// The file that is to be changed at a path of the tree, where it really lies, if there is one. Refuses
+    /// what is out of the scope.
     pub fn open_to_change(
         &self,
         path: &WorkspacePath,
-        audience: Audience,
+        scope: &FileScope,
     ) -> Result<(WorkspacePath, Option<OpenedFile>), FileError> {
         for _ in 0..ATTEMPTS_MAX {
-            let found = self.resolve_to_write(path, audience)?;
+            let found = self.resolve_for(path, scope)?;
             match self.open_exactly(&found) {
                 Err(FileError::Changed(_)) => {}
                 Err(FileError::Missing(_)) => return Ok((found, None)),
                 Err(error) => return Err(error),
+                Ok(file) if file.is_former => return Err(FileError::Former(found)),
                 Ok(file) => {
-                    if audience == Audience::Others {
+                    if scope.audience() == Audience::Others {
                         file.check_single_name()?;
                     }
                     return Ok((found, Some(file)));
@@ -101,29 +122,43 @@ impl Workspace {
         Err(FileError::Changed(path.clone()))
     }
 
-    /// Opens a folder for those who may see it; without a path the workspace itself.
+    /// Opens a folder of the tree that a scope reaches.
     pub fn open_folder_for(
         &self,
-        path: Option<&WorkspacePath>,
-        audience: Audience,
+        path: &WorkspacePath,
+        scope: &FileScope,
     ) -> Result<OpenedFolder, FileError> {
-        let Some(path) = path else { return self.open_folder(None) };
-        let folder = match self.open_folder(Some(path)) {
-            Ok(folder) => folder,
-            Err(error) => return Err(self.resolve_for(path, audience).err().unwrap_or(error)),
-        };
-        let is_private = path.is_private() || folder.is_private();
-        match audience {
-            Audience::Others if is_private => Err(FileError::Private(path.clone())),
-            Audience::Others | Audience::Owner => Ok(folder),
+        if !scope.reaches(path) {
+            return Err(FileError::Private(path.clone()));
         }
+        let mut folder = self.open_folder(Some(path))?;
+        if folder.path.as_ref().is_some_and(|path| !scope.reaches(path)) {
+            return Err(FileError::Private(path.clone()));
+        }
+        if scope.audience() == Audience::Others {
+            folder.former = None;
+            if folder.is_former {
+                return Err(FileError::Missing(path.clone()));
+            }
+        }
+        Ok(folder)
     }
 
     /// Opens a folder; without a path the workspace itself.
     pub fn open_folder(&self, path: Option<&WorkspacePath>) -> Result<OpenedFolder, FileError> {
         let open = |workspace: &Self, path: Option<&WorkspacePath>| {
-            let dir = workspace.walk(path, OFlags::NONBLOCK)?;
-            Ok(OpenedFolder { dir, path: path.cloned() })
+            let own = &workspace.0.dir;
+            let base = path.map_or(own, |path| workspace.base(path));
+            let former = path.filter(|path| path.is_beside());
+            let former = former.and_then(|_| walk(own, path, OFlags::NONBLOCK).ok());
+            match (walk(base, path, OFlags::NONBLOCK), former) {
+                (Err(Errno::NOENT), Some(dir)) => {
+                    Ok(OpenedFolder { dir, former: None, is_former: true, path: path.cloned() })
+                }
+                (dir, former) => {
+                    Ok(OpenedFolder { dir: dir?, former, is_former: false, path: path.cloned() })
+                }
+            }
         };
         let Some(path) = path else {
             let root = "the workspace".parse().expect("it is a path");
@@ -132,6 +167,13 @@ impl Workspace {
         self.follow(path, |workspace, found| {
             open(workspace, Some(found)).map_err(|error| path_error(found, error))
         })
+    }
+
+    /// Lists a folder in the workspace itself, also one that has the name of a folder beside it.
+    pub(super) fn list_own(&self, path: &WorkspacePath) -> Option<FolderListing> {
+        let dir = walk(&self.0.dir, Some(path), OFlags::NONBLOCK).ok()?;
+        let path = Some(path.clone());
+        Some(OpenedFolder { dir, former: None, is_former: true, path }.list())
     }
 
     /// Opens what `path` leads to, again if somebody makes a name on its way a link meanwhile.
@@ -154,31 +196,37 @@ impl Workspace {
 
     /// Returns true if something is at a path, and no name of the path is a link.
     pub(super) fn is_plain(&self, path: &WorkspacePath) -> bool {
-        let folder = self.walk(path.parent().as_ref(), OFlags::PATH);
-        let found = folder.and_then(|it| statat(it, path.name(), AtFlags::SYMLINK_NOFOLLOW));
-        found.is_ok_and(|found| !FileType::from_raw_mode(found.st_mode).is_symlink())
+        let is_plain = |base: &Dir| {
+            let folder = walk(base, path.parent().as_ref(), OFlags::PATH);
+            let found = folder.and_then(|it| statat(it, path.name(), AtFlags::SYMLINK_NOFOLLOW));
+            found.map(|found| !FileType::from_raw_mode(found.st_mode).is_symlink())
+        };
+        match is_plain(self.base(path)) {
+            Err(Errno::NOENT) if path.is_beside() => is_plain(&self.0.dir).unwrap_or_default(),
+            is_plain => is_plain.unwrap_or_default(),
+        }
     }
+}
 
-    /// Opens a folder at a path without links; the last one with `flags`. A link is `LOOP`.
-    fn walk(&self, path: Option<&WorkspacePath>, flags: OFlags) -> Result<Dir, Errno> {
-        let names = path.iter().flat_map(|path| path.as_str().split('/'));
-        let way = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut folder = openat(&self.0.dir, ".", way | OFlags::PATH, Mode::empty())?;
-        for name in names {
-            folder = match openat(&folder, name, way | OFlags::PATH, Mode::empty()) {
-                Err(Errno::NOTDIR) => {
-                    let found = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                    let is_link = FileType::from_raw_mode(found.st_mode).is_symlink();
-                    return Err(if is_link { Errno::LOOP } else { Errno::NOTDIR });
-                }
-                opened => opened?,
-            };
-        }
-        if !flags.contains(OFlags::PATH) {
-            folder = openat(&folder, ".", way | flags, Mode::empty())?;
-        }
-        Ok(Dir::from_std_file(folder.into()))
+/// Opens a folder at a path without links below an open folder; the last one with `flags`. A link is `LOOP`.
+fn walk(base: &Dir, path: Option<&WorkspacePath>, flags: OFlags) -> Result<Dir, Errno> {
+    let names = path.iter().flat_map(|path| path.as_str().split('/'));
+    let way = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut folder = openat(base, ".", way | OFlags::PATH, Mode::empty())?;
+    for name in names {
+        folder = match openat(&folder, name, way | OFlags::PATH, Mode::empty()) {
+            Err(Errno::NOTDIR) => {
+                let found = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                let is_link = FileType::from_raw_mode(found.st_mode).is_symlink();
+                return Err(if is_link { Errno::LOOP } else { Errno::NOTDIR });
+            }
+            opened => opened?,
+        };
     }
+    if !flags.contains(OFlags::PATH) {
+        folder = openat(&folder, ".", way | flags, Mode::empty())?;
+    }
+    Ok(Dir::from_std_file(folder.into()))
 }
 
 /// Opens the file of a path in its folder; it is no link.
@@ -189,7 +237,8 @@ pub(super) fn open_in(folder: &Dir, path: &WorkspacePath) -> Result<OpenedFile, 
     let found = file.metadata().map_err(|error| FileError::new(path, error))?;
     match found.file_type() {
         kind if kind.is_file() => {
-            Ok(OpenedFile { file, path: path.clone(), size: found.len(), names: found.nlink() })
+            let (size, names) = (found.len(), found.nlink());
+            Ok(OpenedFile { file, path: path.clone(), size, names, is_former: false })
         }
         kind if kind.is_dir() => Err(FileError::Folder(path.clone())),
         _ => Err(FileError::Special(path.clone())),
@@ -288,10 +337,6 @@ impl OpenedFolder {
         self.path.as_ref()
     }
 
-    fn is_private(&self) -> bool {
-        self.path.as_ref().is_some_and(WorkspacePath::is_private)
-    }
-
     /// Opens a folder in it, which is no link.
     pub fn folder(&self, name: &str) -> Result<Self, FileError> {
         let path: WorkspacePath = match &self.path {
@@ -300,16 +345,22 @@ impl OpenedFolder {
         }
         .map_err(|error| FileError::Name(Box::new(error)))?;
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let dir = openat(&self.dir, path.name(), flags, Mode::empty());
+        let open = |base: &Dir| openat(base, path.name(), flags, Mode::empty());
+        let dir = match (open(&self.dir), &self.former) {
+            (Err(Errno::NOENT), Some(former)) => open(former),
+            (dir, _) => dir,
+        };
         let dir = dir.map_err(|error| path_error(&path, error))?;
-        Ok(Self { dir: Dir::from_std_file(dir.into()), path: Some(path) })
+        let dir = Dir::from_std_file(dir.into());
+        Ok(Self { dir, former: None, is_former: self.is_former, path: Some(path) })
     }
 
     /// The names in it, but for leftovers of writes. A folder that cannot be read is shown as cut.
-    pub fn list(&self) -> Listing {
-        let mut listing = Listing::default();
-        let Ok(read) = self.dir.entries() else { return Listing { cut: true, ..listing } };
-        for entry in read.flatten() {
+    pub fn list(&self) -> FolderListing {
+        let mut listing = FolderListing::default();
+        let Ok(read) = self.dir.entries() else { return FolderListing { cut: true, ..listing } };
+        let former = self.former.iter().filter_map(|former| former.entries().ok()).flatten();
+        for entry in read.chain(former).flatten() {
             let name = shown(&entry.file_name().to_string_lossy());
             if name.starts_with(TEMPORARY_PREFIX) {
                 continue;
@@ -325,6 +376,7 @@ impl OpenedFolder {
             listing.entries.push(ListingEntry { name, kind });
         }
         listing.entries.sort();
+        listing.entries.dedup_by(|one, other| one.name == other.name);
         listing
     }
 }

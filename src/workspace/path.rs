@@ -9,17 +9,14 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
-/// The folder of what people send.
+use super::folders::{BESIDE, DOWNLOADS, Folder, GROUPS, OUTPUTS, PEOPLE, SHARED, WORKSPACE};
+
+/// The folder of the workspace in which former versions kept what people sent. It stays readable, and untrusted.
 pub const INBOX: &str = "inbox";
 
-/// The part of the workspace that is for commands of others than the owner in private.
-pub const SHARED: &str = "shared";
-
-/// Where commands' long outputs lie, in a folder a month.
-pub const OUTPUTS: &str = "outputs";
-
-/// What the name of an output has at its end that may say what others wrote.
+/// The end of the name of an output of a former version that may contain untrusted content.
 pub const OF_OTHERS: &str = "-others";
+
 /// Whether a text speaks of what people have sent, as far as can be seen.
 pub fn names_inbox(text: &str) -> bool {
     text.to_ascii_lowercase().contains(INBOX)
@@ -143,17 +140,78 @@ impl WorkspacePath {
         self.0.split('/').next().is_some_and(|first| first.eq_ignore_ascii_case(INBOX))
     }
 
-    /// Whether others may have written what the owner finds in it: what was sent, what is in the folder
-    /// of others' commands, and outputs that were marked.
+    /// Returns true if others may have written the file: it lies in an untrusted folder, or where former
+    /// versions kept files of others in the workspace.
     pub fn is_of_others(&self) -> bool {
-        let first = self.0.split('/').next().unwrap_or_default();
+        let (first, _) = self.split_first();
         let is_output = first.eq_ignore_ascii_case(OUTPUTS);
-        self.is_sent()
-            || first.eq_ignore_ascii_case(SHARED)
+        self.folder() != Folder::Workspace
+            || self.is_sent()
             || (is_output && self.name().contains(OF_OTHERS))
     }
 
-    /// Whether the owner is shown what a tool changes in it: what the bot obeys, or goes by with them.
+    /// The kind of the folder in which the path lies.
+    pub fn folder(&self) -> Folder {
+        match self.split_first() {
+            (DOWNLOADS, _) => Folder::Downloads,
+            (SHARED, _) => Folder::Shared,
+            (GROUPS, _) => Folder::Group,
+            (PEOPLE, rest) => match rest.split('/').nth(1) {
+                Some(WORKSPACE) => Folder::Workspace,
+                _ => Folder::Downloads,
+            },
+            _ => Folder::Workspace,
+        }
+    }
+
+    /// Returns true if the path lies beside the workspace and not in it.
+    pub fn is_beside(&self) -> bool {
+        self.beside().is_some()
+    }
+
+    /// The folder beside the workspace in which the path lies.
+    pub(super) fn beside(&self) -> Option<&'static str> {
+        BESIDE.into_iter().find(|name| *name == self.split_first().0)
+    }
+
+    /// The folder beside the workspace in which the path lies: of one person or group. None in the workspace.
+    pub(super) fn own_folder(&self) -> Option<Self> {
+        let names = match self.beside()? {
+            GROUPS => 2,
+            PEOPLE => 3,
+            _ => 1,
+        };
+        let names: Vec<&str> = self.0.split('/').take(names).collect();
+        Some(Self(names.join("/")))
+    }
+
+    /// The first name, and the path below it.
+    pub fn split_first(&self) -> (&str, &str) {
+        self.0.split_once('/').unwrap_or((&self.0, ""))
+    }
+
+    /// Returns true for a folder itself and all below it.
+    pub fn is_within(&self, folder: &Self) -> bool {
+        let rest = self.0.strip_prefix(folder.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// A path below this one; `below` is one or more names that have been parsed, or our own.
+    pub(super) fn join(&self, below: &str) -> Self {
+        Self(format!("{}/{below}", self.0))
+    }
+
+    /// The folder of all persons.
+    pub fn shared() -> Self {
+        Self::own(SHARED)
+    }
+
+    /// One of our own names.
+    pub(super) fn own(name: &'static str) -> Self {
+        Self(name.to_owned())
+    }
+
+    /// Whether the owner is shown what a tool changes in it: what the bot follows, or goes by with them.
     pub fn is_shown_changed(&self) -> bool {
         self.is_rule() || self.0.eq_ignore_ascii_case(USER)
     }
@@ -204,7 +262,14 @@ impl FromStr for WorkspacePath {
         if names.iter().all(|name| name.trim().is_empty()) {
             return Err(PathError::Empty);
         }
-        Ok(Self(names.join("/")))
+        let mut path = names.join("/");
+        // Some file systems take upper and lower case for the same.
+        let first = path.split('/').next().unwrap_or_default().len();
+        let beside = BESIDE.into_iter().find(|name| path[..first].eq_ignore_ascii_case(name));
+        if let Some(name) = beside {
+            path.replace_range(..first, name);
+        }
+        Ok(Self(path))
     }
 }
 

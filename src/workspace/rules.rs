@@ -1,5 +1,5 @@
 //! Everything that the bot goes by, read at once, so that two looks tell what was changed between them:
-//! the rules of the house, USER.md and the skills. Bounded, as anybody may fill a folder of skills.
+//! The instructions, USER.md and the skills. Bounded, as anybody may fill a folder of skills.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Component;
@@ -35,11 +35,11 @@ pub enum Contents<'a> {
 }
 
 /// Is shown a file, what it holds, and if it is a link, where it leads: empty for the workspace itself.
-pub type Visit<'a> = dyn FnMut(&WorkspacePath, Contents<'_>, Option<&str>) + 'a;
+pub type FileVisitor<'a> = dyn FnMut(&WorkspacePath, Contents<'_>, Option<&str>) + 'a;
 
 /// Shows `visit` each of the files, by the path at which the bot looks for it; links are followed. False if
 /// there are more.
-pub fn each(workspace: &Workspace, visit: &mut Visit<'_>) -> bool {
+pub fn each(workspace: &Workspace, visit: &mut FileVisitor<'_>) -> bool {
     let mut look = RulesScan { workspace, visit, seen: BTreeSet::new(), is_whole: true };
     let mut folders = VecDeque::new();
     for name in shown_changed() {
@@ -81,7 +81,7 @@ pub fn each(workspace: &Workspace, visit: &mut Visit<'_>) -> bool {
 }
 
 /// Shows `visit` one of them, if it is there.
-pub fn one(workspace: &Workspace, path: &WorkspacePath, visit: &mut Visit<'_>) {
+pub fn one(workspace: &Workspace, path: &WorkspacePath, visit: &mut FileVisitor<'_>) {
     RulesScan { workspace, visit, seen: BTreeSet::new(), is_whole: true }.at(path);
 }
 
@@ -95,7 +95,7 @@ fn below(workspace: &Workspace, folder: &WorkspacePath) -> (Vec<WorkspacePath>, 
 
 struct RulesScan<'a, 'v> {
     workspace: &'a Workspace,
-    visit: &'a mut Visit<'v>,
+    visit: &'a mut FileVisitor<'v>,
     seen: BTreeSet<WorkspacePath>,
     is_whole: bool,
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::snapshot::{Stamp, cut_middle};
 use super::template::TEMPLATE;
 use super::{EntryKind, FileError, ListingEntry, Workspace, WorkspacePath};
-use format::Parsed;
+use format::ParsedSkill;
 pub use needs::SkillEnvironment;
 
 /// So that a folder full of skills cannot fill the prompt.
@@ -54,7 +54,7 @@ pub struct Skill {
     pub warnings: Vec<String>,
     /// Why it cannot be used here; none if it can.
     pub missing: Option<String>,
-    needs: needs::Needs,
+    needs: needs::SkillNeeds,
 }
 
 /// Where its SKILL.md is.
@@ -71,11 +71,11 @@ pub enum SkillPlace {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
     pub skills: Vec<Skill>,
-    pub broken: Vec<Broken>,
+    pub broken: Vec<BrokenSkill>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct BrokenSkill {
     pub path: String,
     /// For the operator.
     pub reason: String,
@@ -239,7 +239,7 @@ fn read_all<'a>(workspace: &Workspace, places: impl Iterator<Item = &'a SkillPla
     for (count, place) in places.enumerate() {
         if count == SKILLS_MAX {
             let reason = format!("there are more than {SKILLS_MAX} skills");
-            catalogue.broken.push(Broken { path: place.to_string(), reason });
+            catalogue.broken.push(BrokenSkill { path: place.to_string(), reason });
             break;
         }
         match read(workspace, place, always < ALWAYS_MAX) {
@@ -248,7 +248,7 @@ fn read_all<'a>(workspace: &Workspace, places: impl Iterator<Item = &'a SkillPla
                 always += usize::from(skill.always.is_some());
                 catalogue.skills.push(skill);
             }
-            Err(reason) => catalogue.broken.push(Broken { path: place.to_string(), reason }),
+            Err(reason) => catalogue.broken.push(BrokenSkill { path: place.to_string(), reason }),
         }
     }
     catalogue.skills.sort_by(|one, other| one.name.cmp(&other.name));
@@ -260,7 +260,7 @@ fn read(workspace: &Workspace, place: &SkillPlace, may_always: bool) -> Result<S
     let base_dir = place.base_dir();
     let folder = base_dir.rsplit('/').next().unwrap_or_default();
     let parsed = format::parse(&text, folder)?;
-    let Parsed { name, description, for_people, for_model, needs, mut warnings, .. } = parsed;
+    let ParsedSkill { name, description, for_people, for_model, needs, mut warnings, .. } = parsed;
     let place = place.clone();
     let missing = None;
     let always = None;

@@ -1,4 +1,4 @@
-//! The rules of the house: what the operator wrote about how the bot is to be. Read again only when
+//! The instructions: what the operator wrote about how the bot is to be. Read again only when
 //! a file changed. Says what the files hold; the prompt decides where they stand.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use super::{Audience, EntryKind, Workspace, WorkspacePath};
 
 /// In characters, as in this kind of workspace elsewhere, so that one can be moved here.
 pub const FILE_CHARS_MAX: usize = 20_000;
-pub const HOUSE_CHARS_MAX: usize = 60_000;
+pub const INSTRUCTIONS_CHARS_MAX: usize = 60_000;
 
 /// In the order in which they are told.
 const FILES: [&str; 6] = ["AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", BOOTSTRAP];
@@ -20,14 +20,14 @@ const BOOTSTRAP: &str = "BOOTSTRAP.md";
 /// What shows that a workspace is not new.
 const MEMORIES: [&str; 2] = ["memory", "MEMORY.md"];
 
-/// The rules of the house, in order; missing and empty files are left out.
+/// The instructions, in order; missing and empty files are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct House {
-    pub files: Vec<HouseFile>,
+pub struct InstructionFiles {
+    pub files: Vec<InstructionFile>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HouseFile {
+pub struct InstructionFile {
     pub name: &'static str,
     /// At most [`FILE_CHARS_MAX`] characters and a mark that says what is missing.
     pub text: String,
@@ -35,9 +35,9 @@ pub struct HouseFile {
 
 /// The rules as they were read last, and of which files.
 #[derive(Default)]
-pub(super) struct HouseCache {
+pub(super) struct InstructionCache {
     stamps: Option<Vec<Option<Stamp>>>,
-    house: House,
+    instruction_files: InstructionFiles,
 }
 
 /// The clock of a file system ticks in steps of some milliseconds, on some in seconds: what was changed so
@@ -63,16 +63,16 @@ impl Stamp {
     }
 }
 
-impl House {
+impl InstructionFiles {
     /// The files that `audience` may see; USER.md and BOOTSTRAP.md are for the owner alone.
-    pub fn files_for(&self, audience: Audience) -> impl Iterator<Item = &HouseFile> {
-        let is_private = |file: &&HouseFile| ["USER.md", BOOTSTRAP].contains(&file.name);
+    pub fn files_for(&self, audience: Audience) -> impl Iterator<Item = &InstructionFile> {
+        let is_private = |file: &&InstructionFile| ["USER.md", BOOTSTRAP].contains(&file.name);
         self.files.iter().filter(move |file| audience == Audience::Owner || !is_private(file))
     }
 }
 
-impl HouseCache {
-    pub(super) fn house(&mut self, workspace: &Workspace) -> House {
+impl InstructionCache {
+    pub(super) fn instruction_files(&mut self, workspace: &Workspace) -> InstructionFiles {
         let mut stamps: Vec<_> = FILES.iter().map(|name| stamp(workspace, name)).collect();
         // Whether it is read hangs on these.
         if stamps.last().is_some_and(Option::is_some) {
@@ -80,12 +80,12 @@ impl HouseCache {
             stamps.push(stamp(workspace, "memory/MEMORY.md"));
         }
         if self.stamps.as_ref() != Some(&stamps) {
-            self.house = read(workspace);
+            self.instruction_files = read(workspace);
             let is_settled = stamps.iter().flatten().all(Stamp::is_settled)
                 && !workspace.has_blocked_instructions();
             self.stamps = is_settled.then_some(stamps);
         }
-        self.house.clone()
+        self.instruction_files.clone()
     }
 }
 
@@ -107,9 +107,9 @@ pub fn cut_middle(text: &str, max: usize, name: &str) -> String {
     )
 }
 
-fn read(workspace: &Workspace) -> House {
-    let mut left = HOUSE_CHARS_MAX;
-    let mut house = House::default();
+fn read(workspace: &Workspace) -> InstructionFiles {
+    let mut left = INSTRUCTIONS_CHARS_MAX;
+    let mut instruction_files = InstructionFiles::default();
     for name in FILES {
         if name == BOOTSTRAP && !is_new(workspace) {
             continue;
@@ -118,11 +118,13 @@ fn read(workspace: &Workspace) -> House {
         let text = text.trim();
         if !text.is_empty() {
             let max = FILE_CHARS_MAX.min(left);
-            house.files.push(HouseFile { name, text: cut_middle(text, max, name) });
+            instruction_files
+                .files
+                .push(InstructionFile { name, text: cut_middle(text, max, name) });
             left -= max.min(text.chars().count());
         }
     }
-    house
+    instruction_files
 }
 
 /// Returns true if nothing was remembered or noted yet.

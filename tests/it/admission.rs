@@ -117,7 +117,7 @@ async fn everyone_is_a_guest_with_fewer_tools_if_all_are_let_in() {
     }
     assert!(offered[0].is_empty(), "{offered:?}");
     assert!(offered[0].len() < offered[1].len() && offered[1].len() < offered[2].len());
-    assert!(rig.model.asked()[0].transcript().contains("Person 66 (guest)"));
+    assert!(rig.model.asked()[0].whole().contains("with “Person 66” (guest)"));
     rig.finish().await;
 }
 

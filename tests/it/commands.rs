@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use peacrab::replies;
-use peacrab::tasks::schedule::Wanted;
+use peacrab::tasks::schedule::JobRequest;
 use peacrab::tools::{AnyTool, ToolSet};
 use peacrab::types::commands::{self, COMMANDS, CommandId};
 use peacrab::types::job_verb::JobVerb;
@@ -258,10 +258,10 @@ fn the_verbs_of_jobs_are_read_in_each_spelling() {
         }
     }
     assert_eq!(JobVerb::parse(""), None);
-    let removes = Wanted { id: Some(1), ..Wanted::new(JobVerb::Remove) };
+    let removes = JobRequest { id: Some(1), ..JobRequest::new(JobVerb::Remove) };
     // Models have always written the long form.
     assert_eq!(
-        serde_json::from_value::<Wanted>(json!({"action": "remove", "id": 1})).unwrap(),
+        serde_json::from_value::<JobRequest>(json!({"action": "remove", "id": 1})).unwrap(),
         removes
     );
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use peacrab::people::Role;
-use peacrab::types::commands::{Allowed, COMMANDS};
+use peacrab::types::commands::{COMMANDS, CommandRoles};
 use peacrab::types::job_verb::JobVerb;
 
 const PAGE: &str = "docs/commands.md";
@@ -73,7 +73,7 @@ fn code(text: &str) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }
 
-fn who(allowed: Allowed) -> &'static str {
+fn who(allowed: CommandRoles) -> &'static str {
     match (allowed.in_private, allowed.in_groups) {
         (Role::Guest, Some(Role::Admin)) => "everybody; in groups admins",
         (Role::Guest, _) => "everybody",

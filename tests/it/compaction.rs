@@ -1,4 +1,4 @@
-//! Long conversations: what was said long ago is folded into a summary, nothing is lost on the way,
+//! Long conversations: what was said long ago is compacted into a summary, nothing is lost on the way,
 //! and the model is never asked more than it takes.
 
 mod budget;
@@ -10,11 +10,11 @@ use std::fs;
 use std::sync::Arc;
 
 use peacrab::config::AgentConfig;
-use peacrab::conversation::asks::{Approvals, Asking};
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::provider::models::{Model, Standing};
 use peacrab::provider::{Delta, Models, ProviderError, StopReason};
 use peacrab::replies;
-use peacrab::types::event::Happening;
+use peacrab::types::event::EventKind;
 use peacrab::types::session::QueueMode;
 use serde_json::json;
 
@@ -122,16 +122,16 @@ async fn the_former_summary_is_part_of_the_next() {
 #[tokio::test]
 async fn answers_while_it_folds_and_takes_it_over_after_the_turn() {
     let mut rig = rig().await;
-    let (folding, slow) = (Gate::shut(), Gate::shut());
-    rig.model.on(RECORD, [held(&folding, plain("The key is 4711."))]);
+    let (compacting, slow) = (Gate::shut(), Gate::shut());
+    rig.model.on(RECORD, [held(&compacting, plain("The key is 4711."))]);
     rig.model.on("slow", [held(&slow, plain("at last"))]);
     fill(&mut rig, "1", "n").await;
-    rig.hangs_at(&folding).await;
+    rig.hangs_at(&compacting).await;
     assert_eq!(rig.ask("1", "quick").await, "re: quick");
     assert!(rig.model.last().transcript().contains("n0"));
     rig.say("1", "slow");
     rig.hangs_at(&slow).await;
-    folding.open();
+    compacting.open();
     assert_eq!(rig.ask("2", "elsewhere").await, "re: elsewhere");
     slow.open();
     assert_eq!(rig.hear("1").await, "at last");
@@ -210,7 +210,7 @@ async fn no_notes_are_taken_of_what_strangers_wrote() {
 #[tokio::test]
 async fn notes_are_not_taken_with_what_must_be_allowed_first() {
     let approvals = Approvals { tools: vec!["note".to_owned()], roles: Vec::new() };
-    let asking = Asking { approvals, ..Asking::default() };
+    let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
     let mut rig = rig_of(Parts { agent, ..Parts::default() }).await;
     let write = |text: &str| json!({ "text": text });
@@ -327,13 +327,13 @@ async fn onlookers_see_that_a_conversation_was_folded() {
     rig.model.on(RECORD, [plain("The key is 4711.")]);
     fill(&mut rig, "1", "n").await;
     has_summaries(&mut rig, 1).await;
-    let folded = loop {
+    let compacted = loop {
         let event = onlooker.next().await.unwrap();
-        if let Happening::Compacted { turns } = event.what {
+        if let EventKind::Compacted { turns } = event.what {
             break turns;
         }
     };
-    assert_eq!(folded, 1);
+    assert_eq!(compacted, 1);
     rig.finish().await;
 }
 
@@ -445,16 +445,16 @@ async fn a_command_to_compact_waits_for_the_turn_and_survives_a_restart() {
     for n in 0..3 {
         rig.ask("1", &format!("n{n}")).await;
     }
-    let (slow, folding) = (Gate::shut(), Gate::shut());
+    let (slow, compacting) = (Gate::shut(), Gate::shut());
     rig.model.on("slow", [held(&slow, says("at last"))]);
-    rig.model.on(RECORD, [held(&folding, plain("lost")), plain("The key is 4711.")]);
+    rig.model.on(RECORD, [held(&compacting, plain("lost")), plain("The key is 4711.")]);
     rig.say("1", "slow");
     rig.hangs_at(&slow).await;
     rig.say("1", "/compact");
     assert_eq!(rig.ask("1", "/whoami").await.lines().count(), 1);
     slow.open();
     assert_eq!(rig.hear("1").await, "at last");
-    rig.hangs_at(&folding).await;
+    rig.hangs_at(&compacting).await;
     rig.stop_and_start_again().await;
     assert_eq!(rig.hear("1").await, replies::compacted(2, 4));
     rig.finish().await;

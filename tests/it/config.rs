@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use peacrab::channels::slack::Threads;
 use peacrab::config::{self, AgentConfig, Config, ConfigErrors, Environment, KEYS};
 use peacrab::people::{Access, Groups, Paired, People, Role};
-use peacrab::sandbox::Cage;
+use peacrab::sandbox::Sandbox;
 use peacrab::secret::Secret;
 use peacrab::store::{Store, StoreOptions};
 use peacrab::tasks::heartbeat::Config as Heartbeat;
@@ -60,7 +60,7 @@ fn shown(errors: &ConfigErrors, folder: &Path) -> String {
 
 fn telegram<'a>(config: &'a Config, name: &str) -> &'a channels::telegram::Config {
     match &config.channels[&name.into()].kind {
-        channels::Kind::Telegram(telegram) => telegram,
+        channels::ChannelKind::Telegram(telegram) => telegram,
         other => panic!("{name} is {other:?}"),
     }
 }
@@ -136,6 +136,8 @@ Config {
         summary_provider: Some(
             "spare",
         ),
+        job_provider: None,
+        subagent_provider: None,
         steps_max: 11,
         subagent_steps_max: 21,
         turns_max: 17,
@@ -148,7 +150,7 @@ Config {
             Europe/Berlin,
         ),
         finish: Explicit,
-        asking: Asking {
+        asking: ApprovalSettings {
             approvals: Approvals {
                 tools: [
                     "write_file",
@@ -159,6 +161,7 @@ Config {
                 ],
             },
             approval_time: 120s,
+            group_approval_time: 300s,
             question_time: 1800s,
             foreign: Deny,
         },
@@ -167,7 +170,7 @@ Config {
                 1800s,
             ),
             quiet: Some(
-                Quiet {
+                QuietHours {
                     from: 22:00:00,
                     until: 07:00:00,
                 },
@@ -176,6 +179,96 @@ Config {
             to: None,
             steps_max: 10,
             tokens_max: 200000,
+        },
+        budgets: Budgets {
+            total: Budget {
+                day: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+                month: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+            },
+            jobs: Budget {
+                day: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+                month: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+            },
+            job: Budget {
+                day: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+                month: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+            },
+            heartbeat: Budget {
+                day: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+                month: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+            },
+            owner: Budget {
+                day: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+                month: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+            },
+            admin: Budget {
+                day: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+                month: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+            },
+            user: Budget {
+                day: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+                month: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+            },
+            guest: Budget {
+                day: Allowance {
+                    tokens: None,
+                    cost: None,
+                },
+                month: Allowance {
+                    tokens: Some(
+                        5000,
+                    ),
+                    cost: None,
+                },
+            },
+        },
+        limits: RateLimits {
+            person_per_minute: 30,
+            chat_per_minute: 120,
+            files_per_day: 200,
+            turns_per_person: 0,
         },
     },
     providers: {
@@ -197,6 +290,7 @@ Config {
                 first_byte: None,
                 stall: None,
             },
+            price: None,
         },
         "spare": Config {
             kind: OpenAi,
@@ -218,6 +312,7 @@ Config {
                     90s,
                 ),
             },
+            price: None,
         },
     },
     channels: {
@@ -295,7 +390,8 @@ Config {
     exec: Config {
         enabled: true,
         role: Admin,
-        cage: Cage {
+        network: Off,
+        sandbox: Sandbox {
             program: "/proc/self/exe",
             level: Required,
             network: false,
@@ -312,7 +408,7 @@ Config {
                     "dumb",
                 ),
             },
-            bounds: Bounds {
+            bounds: CommandLimits {
                 memory: 536870912,
                 file: 268435456,
                 processes: 128,
@@ -333,6 +429,8 @@ Config {
         time_max: 60s,
         background_max: 3600s,
     },
+    backup: None,
+    gateway: None,
     notes: [],
     files: [],
 }
@@ -562,13 +660,13 @@ type = "webb"
 type = "terminal"
 owners = [1]
 [gateway]
-listen = "127.0.0.1:7450"
+listen = "127.0.0.1"
 "#,
         &secrets(),
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known keys: agent, asking, heartbeat, providers, channels, media, transcription, mcp, hooks, web, search, exec
+config.toml:2:1: unknown key `color`; known keys: agent, asking, heartbeat, limits, budgets, providers, channels, media, transcription, mcp, hooks, web, search, exec, backup, gateway
 config.toml:4:17: `approve_tools` in [asking] must be a list: [..], not a string
 config.toml:5:18: an entry of `approve_roles` in [asking] must be one of guest, user, admin, owner
 config.toml:6:20: `approval_minutes` in [asking] must be from 1 to 10080
@@ -578,11 +676,11 @@ config.toml:11:12: `base_url` in [providers.main] must not contain a user name o
 config.toml:13:1: `providers.plain` must be a section, written [providers.plain]
 config.toml:17:11: `pairing` in [channels.a] must be true or false, not a string
 config.toml:18:11: [channels.b] has the token of [channels.a]; Telegram allows only one listener for each token
-config.toml:21:11: this version does not support web channels yet
+config.toml:21:11: the page in the browser is no channel section: write [gateway]
 config.toml:24:11: missing key `type` in [channels.d]: one of telegram, discord, slack, terminal
 config.toml:27:8: `type` in [channels.e] must be one of telegram, discord, slack, terminal
 config.toml:30:1: `owners` in [channels.terminal] has no effect for a channel of type terminal: remove it
-config.toml:31:2: this version does not support [gateway] yet
+config.toml:32:10: `listen` in [gateway] must be an IP address with a port, such as 127.0.0.1:7450
 ");
 }
 
@@ -743,7 +841,7 @@ fn reads_a_slack_channel_with_all_its_keys() {
     )
     .unwrap();
     let crew = &config.channels[&"crew".into()];
-    let channels::Kind::Slack(slack) = &crew.kind else { panic!("{crew:?}") };
+    let channels::ChannelKind::Slack(slack) = &crew.kind else { panic!("{crew:?}") };
     assert_eq!((slack.token.reveal(), slack.app_token.reveal()), ("xoxb-1", "xapp-1"));
     assert_eq!(
         (slack.threads, slack.api_url.as_str()),
@@ -854,7 +952,7 @@ fn slack_in_the_environment_needs_both_tokens() {
     let config = load_in(&home, &Environment::from_iter(tokens)).unwrap();
     let slack = &config.channels[&"slack".into()];
     assert!(
-        matches!(&slack.kind, channels::Kind::Slack(slack) if slack.threads == Threads::Thread)
+        matches!(&slack.kind, channels::ChannelKind::Slack(slack) if slack.threads == Threads::Thread)
     );
     let alone = |token| load_in(&home, &Environment::from_iter([token])).unwrap_err();
     insta::assert_snapshot!(alone(tokens[0]), @"environment: SLACK_BOT_TOKEN is set and SLACK_APP_TOKEN is not; Slack needs both (xoxb-… and xapp-…)");
@@ -1029,6 +1127,7 @@ fn the_example_loads_and_shows_every_key() {
     variables.extend([("ANTHROPIC_API_KEY", KEY), ("TELEGRAM_BOT_TOKEN", TOKEN)]);
     variables.extend([("WEATHER_KEY", "geheim"), ("FAR_AUTHORIZATION", "Bearer geheim")]);
     variables.push(("BRAVE_API_KEY", "geheim"));
+    variables.push(("GATEWAY_TOKEN", "geheim-geheim-geheim"));
     let env = Environment::from_iter(variables);
     let config = load(example, &env).unwrap();
     let home = home(uncommented(example));
@@ -1041,31 +1140,46 @@ fn the_example_loads_and_shows_every_key() {
     assert_eq!(whole.agent.heartbeat.provider.as_deref(), Some("spare"));
     let heartbeat = Heartbeat { provider: None, ..whole.agent.heartbeat.clone() };
     let agent = whole.agent.clone();
-    let agent = AgentConfig { summary_provider: None, timezone: None, heartbeat, ..agent };
+    assert_eq!(whole.agent.job_provider.as_deref(), Some("spare"));
+    assert_eq!(whole.agent.subagent_provider.as_deref(), Some("spare"));
+    let agent = AgentConfig {
+        summary_provider: None,
+        job_provider: None,
+        subagent_provider: None,
+        timezone: None,
+        heartbeat,
+        ..agent
+    };
     assert_eq!(agent, config.agent, "what is commented out shows the defaults");
     assert_eq!(whole.media, config.media);
     let listed = ["192.168.1.10", "nas.local:8080"].map(|listed| listed.parse().unwrap());
     assert_eq!(whole.web.allow, listed);
     assert_eq!((whole.web.enabled, whole.web.role), (config.web.enabled, config.web.role));
     // By default there is nothing besides, which would show nobody how it is written.
-    assert_eq!(whole.exec.cage.read, [PathBuf::from("/opt/tools")]);
-    assert_eq!(whole.exec.cage.write, [PathBuf::from("/srv/photos")]);
+    assert_eq!(whole.exec.sandbox.read, [PathBuf::from("/opt/tools")]);
+    assert_eq!(whole.exec.sandbox.write, [PathBuf::from("/srv/photos")]);
     let mut exec = whole.exec.clone();
-    exec.cage = Cage { read: Vec::new(), write: Vec::new(), ..exec.cage };
-    assert!(exec.cage.env.remove("EDITOR").is_some());
+    exec.sandbox = Sandbox { read: Vec::new(), write: Vec::new(), ..exec.sandbox };
+    assert!(exec.sandbox.env.remove("EDITOR").is_some());
     assert_eq!(exec, config.exec, "what is commented out shows the defaults");
     let main = whole.providers["main"].clone();
-    let main = provider::Config { context_is_set: false, patience: Default::default(), ..main };
+    let main = provider::Config {
+        context_is_set: false,
+        patience: Default::default(),
+        price: None,
+        ..main
+    };
     assert_eq!(main, config.providers["main"], "what is commented out shows the defaults");
     assert_eq!(telegram(&whole, "home"), telegram(&config, "home"));
-    let channels::Kind::Slack(crew) = &whole.channels[&"crew".into()].kind else { panic!() };
+    let channels::ChannelKind::Slack(crew) = &whole.channels[&"crew".into()].kind else { panic!() };
     assert_eq!((crew.threads, crew.api_url.as_str()), (Threads::Thread, "https://slack.com/api"));
 
     let tree: toml::Table = uncommented(example).parse().unwrap();
     let mut in_example: Vec<String> = tree.keys().map(|key| format!(".{key}")).collect();
     for (section, value) in &tree {
         let tables: Vec<(String, &toml::Table)> = match section.as_str() {
-            "agent" | "asking" | "exec" | "heartbeat" | "media" | "transcription" | "web" => {
+            "agent" | "asking" | "backup" | "exec" | "gateway" | "heartbeat" | "limits"
+            | "media" | "transcription" | "web" => {
                 vec![(section.clone(), value.as_table().unwrap())]
             }
             _ => {
@@ -1147,7 +1261,9 @@ fn a_discord_channel_has_its_threads() {
     };
     let env = Environment::from_iter::<[(&str, &str); 0]>([]);
     let config = load(channel("threads = 'open'"), &env).unwrap();
-    let channels::Kind::Discord(discord) = &config.channels[&"a".into()].kind else { panic!() };
+    let channels::ChannelKind::Discord(discord) = &config.channels[&"a".into()].kind else {
+        panic!()
+    };
     assert_eq!(discord.token.reveal(), "a.b.c");
     assert_eq!(discord.api_url, "https://discord.com");
     assert_eq!(discord.threads, channels::config::DiscordThreads::Open);

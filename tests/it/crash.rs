@@ -3,7 +3,9 @@
 
 mod child;
 mod commands;
-mod parked;
+mod compaction;
+mod suspended;
+mod restart;
 mod verdict;
 
 use std::fs;
@@ -16,7 +18,7 @@ use tempfile::TempDir;
 use crate::support::effort;
 use crate::support::platform::{Manners, Platform};
 use child::{Asks, At, Kill, Spec, When};
-use parked::Reaction;
+use suspended::Reaction;
 
 /// The longest that a daemon may take to bring everything to its end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,12 +65,15 @@ struct Scene {
     asks: Asks,
     /// What the person does when something is asked.
     reaction: Reaction,
+    /// It runs as a service, which begins it again when it ends.
+    restarts: bool,
 }
 
 impl Scene {
     fn new(manners: Manners) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { folder, manners, asks: Asks::default(), reaction: Reaction::None }
+        let (asks, reaction) = (Asks::default(), Reaction::None);
+        Self { folder, manners, asks, reaction, restarts: false }
     }
 
     fn with_said(manners: Manners, said: &[(&str, &str)]) -> Self {
@@ -97,6 +102,7 @@ impl Scene {
             platform: self.folder.path().join("platform"),
             manners: self.manners,
             asks: self.asks.clone(),
+            restarts: self.restarts,
             kill,
         };
         Command::new(std::env::current_exe().unwrap())
@@ -176,6 +182,29 @@ fn nothing_is_lost_or_doubled_by_a_kill_before_any_commit() {
 #[test]
 fn nothing_is_lost_or_doubled_by_a_kill_after_any_commit() {
     kill_at_each_commit(KNOWING, When::After, SAID);
+}
+
+#[test]
+fn what_was_reserved_at_a_kill_is_booked_and_no_call_is_forgotten_or_counted_twice() {
+    for (label, when, estimated) in [
+        ("reserved", When::Before, 0),
+        ("reserved", When::After, 1),
+        ("completion", When::Before, 1),
+        ("completion", When::After, 0),
+        ("answer", When::Before, 1),
+        ("answer", When::After, 0),
+    ] {
+        let mut scene = Scene::with_said(KNOWING, &[("1", "append one to log.md")]);
+        scene.asks.budget = Some(1_000_000);
+        assert!(scene.run(Kill { at: At::Label(label.to_owned()), when }), "{label}");
+        scene.bring_to_end();
+        scene.judge();
+        let calls = |state| verdict::calls_in_ledger(&scene.home(), state);
+        // One for the call of the tool, and one for the answer.
+        assert_eq!(calls("settled"), 2, "{label} {when:?}");
+        assert_eq!(calls("estimated"), estimated, "{label} {when:?}");
+        assert_eq!(calls("reserved"), 0, "{label} {when:?}");
+    }
 }
 
 #[test]
@@ -411,7 +440,7 @@ fn what_was_promised_for_later_is_done_once_after_a_kill_after_any_commit() {
     }
 }
 
-/// Kills before or after each commit in turn, while a beat is asked for, works and tells.
+/// Kills before or after each commit in turn, while a heartbeat run is asked for, works and tells.
 fn kill_at_each_commit_of_a_beat(when: When) {
     for commit in 1.. {
         let scene = Scene::with_said(KNOWING, &[("1", "hello"), ("1", "/heartbeat now")]);

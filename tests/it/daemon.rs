@@ -15,7 +15,7 @@ mod discord;
 mod drafts;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod end_everywhere;
-#[cfg(all(feature = "telegram", target_os = "linux"))]
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod full_disk;
 #[cfg(feature = "telegram")]
 mod groups;
@@ -25,6 +25,8 @@ mod life;
 mod models;
 #[cfg(feature = "telegram")]
 mod pairing;
+#[cfg(feature = "telegram")]
+mod real_model;
 #[cfg(feature = "telegram")]
 mod send;
 #[cfg(feature = "telegram")]

@@ -11,7 +11,7 @@ mod trouble;
 use std::time::Duration;
 
 use peacrab::channels::discord::Threads;
-use peacrab::channels::discord::{Config, Deadlines, Discord};
+use peacrab::channels::discord::{Config, Discord, DiscordDeadlines};
 use peacrab::secret::Secret;
 use peacrab::types::message::Address;
 use tokio::time::timeout;
@@ -20,7 +20,7 @@ use crate::support::desk::{DEADLINE, Desk};
 use crate::support::discord_api::{DiscordApi, TOKEN};
 
 /// Short, so that what is never answered does not hold up the tests.
-const DEADLINES: Deadlines = Deadlines {
+const DEADLINES: DiscordDeadlines = DiscordDeadlines {
     connect: Duration::from_secs(5),
     call: Duration::from_secs(5),
     ready: Duration::from_secs(8),
@@ -34,7 +34,7 @@ fn discord(api: &DiscordApi) -> Discord {
     discord_with(api, Threads::Reply, DEADLINES)
 }
 
-fn discord_with(api: &DiscordApi, threads: Threads, deadlines: Deadlines) -> Discord {
+fn discord_with(api: &DiscordApi, threads: Threads, deadlines: DiscordDeadlines) -> Discord {
     let config = Config { token: Secret::new(TOKEN), api_url: api.url().to_owned(), threads };
     Discord::with_deadlines(&config, deadlines).unwrap()
 }

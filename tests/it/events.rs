@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use peacrab::hooks::Hook;
 use peacrab::provider::{Delta, StopReason};
-use peacrab::types::event::{Event, Events, Happening, NAMES};
+use peacrab::types::event::{Event, EventKind, Events, NAMES};
 use peacrab::types::message::Address;
 use serde_json::{Value, json};
 
 use crate::support::rig::{Parts, Rig};
 use crate::support::script::{Reply, calls, says};
 
-fn event(what: Happening) -> Event {
+fn event(what: EventKind) -> Event {
     let address = Address { channel: "home".into(), chat: "1".into(), thread: None };
     Event { session: None, turn: None, origin: Some(address.into()), what }
 }
@@ -32,12 +32,12 @@ async fn a_turn_is_told_from_its_start_to_its_delivery() {
     rig.model.on("tea", [remember, Reply::Says(thinks)]);
     rig.ask("1", "I like tea").await;
     let mut seen = Vec::new();
-    while !matches!(seen.last(), Some(Happening::Delivered { .. })) {
+    while !matches!(seen.last(), Some(EventKind::Delivered { .. })) {
         let event = onlooker.next().await.unwrap();
         assert_eq!(event.origin.unwrap().chat().unwrap().chat.as_str(), "1");
         seen.push(event.what);
     }
-    let names: Vec<_> = seen.iter().map(Happening::name).collect();
+    let names: Vec<_> = seen.iter().map(EventKind::name).collect();
     let expected = [
         "turn_start",
         "step_start",
@@ -58,7 +58,7 @@ async fn a_turn_is_told_from_its_start_to_its_delivery() {
     let (action, failed) = seen
         .iter()
         .find_map(|what| match what {
-            Happening::ToolEnd { action, tool, failed, .. } if tool == "remember" => {
+            EventKind::ToolEnd { action, tool, failed, .. } if tool == "remember" => {
                 Some((action, failed))
             }
             _ => None,
@@ -73,21 +73,21 @@ async fn a_slow_onlooker_is_told_how_much_it_has_missed() {
     let events = Events::default();
     let mut slow = events.subscribe();
     for step in 0..300 {
-        events.emit(|| event(Happening::StepStart { step }));
+        events.emit(|| event(EventKind::StepStart { step }));
     }
     let missed = slow.next().await.unwrap();
-    assert_eq!(missed.what, Happening::Missed { events: 44 });
-    assert_eq!(slow.next().await.unwrap().what, Happening::StepStart { step: 44 });
+    assert_eq!(missed.what, EventKind::Missed { events: 44 });
+    assert_eq!(slow.next().await.unwrap().what, EventKind::StepStart { step: 44 });
 }
 
 #[test]
 fn every_event_is_written_with_its_name() {
-    let end = event(Happening::TurnEnd { silent: true });
+    let end = event(EventKind::TurnEnd { silent: true });
     let written = serde_json::to_value(&end).unwrap();
     assert_eq!(written["event"], end.what.name());
     assert_eq!(serde_json::from_value::<Event>(written).unwrap(), end);
     let unknown =
-        serde_json::from_value::<Happening>(json!({ "event": "?" })).unwrap_err().to_string();
+        serde_json::from_value::<EventKind>(json!({ "event": "?" })).unwrap_err().to_string();
     let named: Vec<_> = unknown.split('`').skip(3).step_by(2).collect();
     assert_eq!(named, NAMES, "{unknown}");
 }

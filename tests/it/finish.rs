@@ -5,7 +5,7 @@ use std::sync::Arc;
 use peacrab::config::AgentConfig;
 use peacrab::provider::StopReason;
 use peacrab::provider::rehearsal::Rehearsal;
-use peacrab::types::event::Happening;
+use peacrab::types::event::EventKind;
 use peacrab::types::session::Finish;
 use serde_json::json;
 
@@ -59,8 +59,8 @@ async fn a_text_is_no_end_three_times_and_then_it_is_the_answer() {
     let mut reminders = Vec::new();
     loop {
         match onlooker.next().await.unwrap().what {
-            Happening::NoToolCall { reminder } => reminders.push(reminder),
-            Happening::TurnEnd { .. } => break,
+            EventKind::NoToolCall { reminder } => reminders.push(reminder),
+            EventKind::TurnEnd { .. } => break,
             _ => {}
         }
     }
@@ -77,7 +77,7 @@ async fn silence_and_what_was_cut_short_end_it_without_a_reminder() {
     let mut rig = explicit().await;
     rig.model.on("psst", [says("NO_REPLY")]);
     rig.model.on("long", [ends("A long story", StopReason::MaxTokens)]);
-    rig.say("2", "psst");
+    rig.say("-2", "psst");
     assert!(rig.ask("1", "a long one").await.starts_with("A long story"));
     assert_eq!(rig.model.asked().len(), 2);
     rig.finish().await;
@@ -107,7 +107,7 @@ async fn what_is_said_meanwhile_is_heard_before_the_reminder_ends_nothing() {
     rig.say("1", "count the crabs");
     rig.hangs_at(&gate).await;
     rig.say("1", "the shrimps, too");
-    // Once a second command is obeyed, the loop has handed over what came before the first.
+    // Once a second command is followed, the loop has handed over what came before the first.
     rig.ask("1", "/whoami").await;
     rig.ask("1", "/whoami").await;
     gate.open();

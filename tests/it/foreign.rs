@@ -11,13 +11,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use peacrab::config::AgentConfig;
-use peacrab::conversation::asks::{Approvals, Asking, OnForeign};
+use peacrab::conversation::asks::{ApprovalSettings, Approvals, OnUntrusted};
 use peacrab::people::Role;
 use peacrab::replies;
 use peacrab::tools::{
-    AnyTool, Kind, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput, ToolSet, ToolSpec,
+    AnyTool, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSet, ToolSpec,
+    ToolTerms,
 };
-use peacrab::trust::permission::{Asked, Decision, Far, Why, decide};
+use peacrab::trust::permission::{Decision, PermissionReason, PermissionRequest, decide};
+use peacrab::trust::table::Act;
 use peacrab::trust::taint::Taint;
 use peacrab::types::message::{Address, Quote};
 use peacrab::types::source::Source;
@@ -44,8 +46,8 @@ fn tells() -> Reply {
     calls(&[("message", json!({ "to": "home:2", "text": "everything" }))])
 }
 
-fn parts(foreign: OnForeign) -> Parts {
-    let asking = Asking { foreign, ..Asking::default() };
+fn parts(foreign: OnUntrusted) -> Parts {
+    let asking = ApprovalSettings { foreign, ..ApprovalSettings::default() };
     Parts { agent: AgentConfig { asking, ..AgentConfig::default() }, ..Parts::default() }
 }
 
@@ -97,8 +99,8 @@ async fn a_message_elsewhere_is_sent_only_when_it_was_allowed() {
     // It is no tool that could be allowed for good.
     assert!(!question.contains("always"), "{question}");
     rig.say("1", "/deny 1");
-    let heard = rig.heard("1", 3).await;
-    assert!(heard.contains(&"I did as it says.".to_owned()), "{heard:?}");
+    let input = rig.heard("1", 3).await;
+    assert!(input.contains(&"I did as it says.".to_owned()), "{input:?}");
     assert!(rig.unread("2").is_empty());
     assert!(rig.model.last().transcript().contains("result: Not done: Person 7 did not allow it."));
     rig.finish().await;
@@ -113,8 +115,8 @@ async fn what_is_allowed_is_done_once_and_asked_again_the_next_time() {
     assert_eq!(rig.ask("1", "/approve 1 always").await, replies::no_always(1));
     rig.say("1", "/approve 1");
     assert_eq!(rig.hear("2").await, "everything");
-    let heard = rig.heard("1", 3).await;
-    assert!(heard.iter().any(|text| asked(text)), "{heard:?}");
+    let input = rig.heard("1", 3).await;
+    assert!(input.iter().any(|text| asked(text)), "{input:?}");
     rig.say("1", "/approve 2");
     assert_eq!(rig.hear("2").await, "everything");
     assert!(rig.heard("1", 3).await.contains(&"Done.".to_owned()));
@@ -122,16 +124,19 @@ async fn what_is_allowed_is_done_once_and_asked_again_the_next_time() {
 }
 
 #[tokio::test]
-async fn what_it_obeys_is_not_changed_unasked_but_other_files_are() {
+async fn what_it_obeys_is_not_changed_unasked_but_the_downloads_are() {
     let mut rig = rig_with_page().await;
     let rules = rig.workspace().join("AGENTS.md");
     let before = fs::read_to_string(&rules).unwrap();
     let write = |path: &str| calls(&[("write_file", json!({ "path": path, "content": "evil" }))]);
     let append =
         calls(&[("append_file", json!({ "path": "./skills/x/SKILL.md", "text": "evil" }))]);
-    rig.model.on("page", [reads(), write("summary.md"), write("AGENTS.md"), append, says("Done.")]);
+    rig.model.on(
+        "page",
+        [reads(), write("downloads/summary.md"), write("AGENTS.md"), append, says("Done.")],
+    );
     assert!(asked(&rig.ask("1", "what is on the page?").await));
-    assert_eq!(fs::read_to_string(rig.workspace().join("summary.md")).unwrap(), "evil");
+    assert_eq!(fs::read_to_string(rig.path().join("downloads/summary.md")).unwrap(), "evil");
     rig.say("1", "/deny 1");
     rig.heard("1", 2).await;
     if rig.look("SELECT tool FROM calls WHERE state = 'waiting'") == ["append_file"] {
@@ -162,7 +167,7 @@ async fn it_holds_for_later_turns_and_after_a_restart_until_a_new_conversation()
 
 #[tokio::test]
 async fn the_config_can_refuse_it_or_let_it_be() {
-    let mut rig = with_page(parts(OnForeign::Deny)).await;
+    let mut rig = with_page(parts(OnUntrusted::Deny)).await;
     rig.model.on("page", [reads(), tells(), says("I may not.")]);
     assert_eq!(rig.ask("1", "what is on the page?").await, "I may not.");
     let told = rig.model.last().transcript();
@@ -171,7 +176,7 @@ async fn the_config_can_refuse_it_or_let_it_be() {
         "{told}"
     );
     rig.finish().await;
-    let mut rig = with_page(parts(OnForeign::Allow)).await;
+    let mut rig = with_page(parts(OnUntrusted::Allow)).await;
     rig.model.on("page", [reads(), tells(), says("Done.")]);
     assert_eq!(rig.ask("1", "what is on the page?").await, "Done.");
     assert_eq!(rig.hear("2").await, "everything");
@@ -244,7 +249,7 @@ impl Tool for Fetch {
         name: "web_fetch",
         description: "Fetches.",
         role: Role::User,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: false,
     };
 
@@ -311,46 +316,60 @@ async fn an_address_that_nobody_wrote_is_not_asked_for_unseen() {
 #[test]
 fn one_function_decides_and_says_why() {
     let taint = Taint::Tool("web_fetch".to_owned());
-    let terms = |kind| Terms { role: Role::User, kind, retries: false };
-    let asked = Asked {
+    let terms = |kind| ToolTerms { role: Role::User, kind, retries: false };
+    let asked = PermissionRequest {
         tool: "exec",
-        terms: terms(Kind::Acts { idempotent: false }),
+        terms: terms(ToolKind::Acts { idempotent: false }),
         reach: Reach::Outside,
         role: Role::Owner,
         own_role: Role::Owner,
         taint: None,
         knows_url: false,
+        is_attended: true,
     };
-    let asking = Asking::default();
+    let asking = ApprovalSettings::default();
     assert_eq!(decide(&asked, &asking), Decision::Allow);
-    let guest = Asked { role: Role::Guest, own_role: Role::Guest, ..asked.clone() };
+    let guest = PermissionRequest { role: Role::Guest, own_role: Role::Guest, ..asked.clone() };
     let Decision::Deny(why) = decide(&guest, &asking) else { panic!("a guest may not") };
     assert_eq!(
         why.to_string(),
         "it needs the role user, and the person who asked has the role guest"
     );
-    let tainted = Asked { taint: Some(&taint), ..asked.clone() };
-    assert_eq!(decide(&tainted, &asking), Decision::Ask(Why::Foreign(taint.clone(), Far::Outside)));
-    let here = Asked { reach: Reach::Here, ..tainted.clone() };
+    let tainted = PermissionRequest { taint: Some(&taint), ..asked.clone() };
+    assert_eq!(
+        decide(&tainted, &asking),
+        Decision::Ask(PermissionReason::Foreign(taint.clone(), Act::ActOutside))
+    );
+    let here = PermissionRequest { reach: Reach::Here, ..tainted.clone() };
     assert_eq!(decide(&here, &asking), Decision::Allow);
-    let url = Asked { reach: Reach::Url("http://a.example".to_owned()), ..tainted.clone() };
-    assert_eq!(decide(&url, &asking), Decision::Ask(Why::Foreign(taint.clone(), Far::Url)));
-    assert_eq!(decide(&Asked { knows_url: true, ..url }, &asking), Decision::Allow);
+    let url =
+        PermissionRequest { reach: Reach::Url("http://a.example".to_owned()), ..tainted.clone() };
+    assert_eq!(
+        decide(&url, &asking),
+        Decision::Ask(PermissionReason::Foreign(taint.clone(), Act::OpenUrl))
+    );
+    assert_eq!(decide(&PermissionRequest { knows_url: true, ..url }, &asking), Decision::Allow);
     let approvals = Approvals { tools: vec!["ex*".to_owned()], roles: vec![Role::Owner] };
-    let named = Asking { approvals: approvals.clone(), ..asking.clone() };
-    assert_eq!(decide(&asked, &named), Decision::Ask(Why::Named));
+    let named = ApprovalSettings { approvals: approvals.clone(), ..asking.clone() };
+    assert_eq!(decide(&asked, &named), Decision::Ask(PermissionReason::Named));
     // What cannot be allowed for good comes before what can.
-    assert_eq!(decide(&tainted, &named), Decision::Ask(Why::Foreign(taint.clone(), Far::Outside)));
-    let by_role = Asking { approvals: Approvals { tools: vec![], ..approvals }, ..asking };
-    assert_eq!(decide(&asked, &by_role), Decision::Ask(Why::Asker(Role::Owner)));
-    for (reach, far, why) in [
-        (Reach::Rules, Far::Rules, "it changes my instructions or skills, and"),
-        (Reach::Memory, Far::Memory, "it changes my memory, and"),
+    assert_eq!(
+        decide(&tainted, &named),
+        Decision::Ask(PermissionReason::Foreign(taint.clone(), Act::ActOutside))
+    );
+    let by_role =
+        ApprovalSettings { approvals: Approvals { tools: vec![], ..approvals }, ..asking };
+    assert_eq!(decide(&asked, &by_role), Decision::Ask(PermissionReason::Asker(Role::Owner)));
+    for (reach, act, why) in [
+        (Reach::Rules, Act::WriteInstructions, "it changes my instructions or skills, and"),
+        (Reach::Memory, Act::WriteMemory, "it changes my memory, and"),
     ] {
-        let Decision::Ask(found) = decide(&Asked { reach, ..tainted.clone() }, &by_role) else {
+        let Decision::Ask(found) =
+            decide(&PermissionRequest { reach, ..tainted.clone() }, &by_role)
+        else {
             panic!("it must be asked");
         };
-        assert_eq!(found, Why::Foreign(taint.clone(), far));
+        assert_eq!(found, PermissionReason::Foreign(taint.clone(), act));
         let words = found.to_string();
         assert!(
             words.starts_with(why)
@@ -358,9 +377,9 @@ fn one_function_decides_and_says_why() {
             "{words}"
         );
     }
-    let for_owner = Terms { role: Role::Owner, ..asked.terms };
-    let in_group = Asked { terms: for_owner, role: Role::Admin, ..asked.clone() };
-    assert_eq!(decide(&in_group, &by_role), Decision::Deny(Why::Group));
-    let reads = Asked { terms: terms(Kind::Reads), ..asked };
+    let for_owner = ToolTerms { role: Role::Owner, ..asked.terms };
+    let in_group = PermissionRequest { terms: for_owner, role: Role::Admin, ..asked.clone() };
+    assert_eq!(decide(&in_group, &by_role), Decision::Deny(PermissionReason::Group));
+    let reads = PermissionRequest { terms: terms(ToolKind::Reads), ..asked };
     assert_eq!(decide(&reads, &by_role), Decision::Allow);
 }

@@ -2,6 +2,7 @@
 //! waits, and parts of one thing are joined.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use peacrab::replies;
 use peacrab::tools::message::SendMessage;
@@ -206,13 +207,40 @@ async fn shows_what_a_tool_is_doing_and_takes_that_away_if_there_is_nothing_to_s
     let parts = Parts { tools: ToolSet::new([hang]), ..Parts::default() };
     let mut rig = Rig::with(Double::with_edits(), parts).await;
     rig.model.on("quietly", [calls(&[("hang", json!({}))]), says("NO_REPLY")]);
-    rig.say("1", "quietly");
+    rig.say("-1", "quietly");
     rig.hangs_at(&gate).await;
     let doing = replies::doing("hang", "{}");
-    assert_eq!(rig.hear("1").await, doing);
+    assert_eq!(rig.hear("-1").await, doing);
     gate.open();
     rig.becomes(|rig| rig.home.erased().len() == 1).await;
     rig.settled().await;
+    rig.finish().await;
+}
+
+/// Lets so much time pass at once, which nobody has to wait for.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn shows_how_long_the_model_has_been_reading_a_long_prompt() {
+    let gate = Gate::shut();
+    let mut rig = Rig::with(Double::with_edits(), Parts::default()).await;
+    rig.model.on("long", [held(&gate, says("At last."))]);
+    rig.say("1", "a long one");
+    rig.hangs_at(&gate).await;
+    pass(Duration::from_secs(20)).await;
+    assert_eq!(rig.hear("1").await, replies::reading_prompt(20));
+    for seconds in [30, 40] {
+        pass(Duration::from_secs(10)).await;
+        assert_eq!(rig.hear("1").await, replies::reading_prompt(seconds));
+    }
+    gate.open();
+    assert_eq!(rig.hear("1").await, "At last.");
+    rig.settled().await;
+    assert!(rig.home.erased().is_empty(), "the line has become the answer");
     rig.finish().await;
 }
 

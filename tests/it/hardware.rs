@@ -7,8 +7,8 @@ use std::path::Path;
 
 use peacrab::people::Role;
 use peacrab::tools::hardware::{self, Devices, Family, fault, shown};
-use peacrab::tools::{Caller, Kind, Reach, ToolContext, ToolError, ToolSet};
-use peacrab::types::message::Place;
+use peacrab::tools::{Caller, Reach, ToolContext, ToolError, ToolKind, ToolSet};
+use peacrab::types::message::ChatKind;
 use peacrab::types::session::Finish;
 use rustix::io::Errno;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ struct Board {
 
 impl Board {
     fn new() -> Self {
-        let (cx, folder) = somebody(Role::Admin, Place::Private);
+        let (cx, folder) = somebody(Role::Admin, ChatKind::Private);
         fs::create_dir(folder.path().join("dev")).unwrap();
         let tools = ToolSet::new(hardware::tools(&Devices::at(folder.path().join("dev"))));
         Self { tools, cx, folder }
@@ -93,8 +93,12 @@ async fn bad_arguments_are_answered_with_what_would_be_right() {
     for (tool, arguments, part) in [
         ("gpio_read", json!({ "lines": vec![1; 65] }), "At most 64 lines"),
         ("gpio_read", json!({ "chip": -1 }), "invalid value"),
-        ("gpio_write", json!({ "line": 1 }), "missing field `on`"),
-        ("gpio_write", json!({ "line": "../../etc/passwd", "on": true }), "invalid type"),
+        ("gpio_write", json!({ "line": 1 }), "`on` is missing"),
+        (
+            "gpio_write",
+            json!({ "line": "../../etc/passwd", "on": true }),
+            "`line` must be a whole number",
+        ),
         (
             "i2c_read",
             json!({ "bus": 1, "address": 0, "length": 1 }),
@@ -120,12 +124,28 @@ async fn bad_arguments_are_answered_with_what_would_be_right() {
             "At most 256 bytes",
         ),
         ("spi_read", json!({ "bus": 0, "length": 1, "mode": 4 }), "`mode` must be from 0 to 3"),
-        ("spi_write", json!({ "bus": 0, "bytes": [1], "hz": 0 }), "unknown field `hz`"),
+        ("spi_write", json!({ "bus": 0, "bytes": [1], "hz": 0 }), "there is no `hz`"),
         ("spi_write", json!({ "bus": 0, "bytes": [] }), "`bytes` is empty"),
     ] {
         let words = board.refused(tool, arguments).await;
         assert!(words.contains(part), "{tool}: {words}");
     }
+}
+
+#[test]
+fn tools_are_offered_for_the_kinds_of_devices_that_exist() {
+    let board = Board::new();
+    let devices = Devices::at(board.folder.path().join("dev"));
+    let offered = || {
+        let tools = ToolSet::new(hardware::tools_of_present(&devices));
+        let schemas = tools.offered(TALK, Role::Admin);
+        schemas.iter().map(|schema| schema.name.clone()).collect::<Vec<_>>()
+    };
+    assert!(offered().is_empty());
+    board.has("i2c-1");
+    assert_eq!(offered(), ["i2c_read", "i2c_write"]);
+    board.has("gpiochip0");
+    assert_eq!(offered(), ["gpio_read", "gpio_write", "i2c_read", "i2c_write"]);
 }
 
 #[test]
@@ -140,12 +160,12 @@ fn is_for_admins_and_acting_is_told_from_looking() {
         let (kind, reach) = (terms.kind, found.reach(&arguments.to_string(), &board.cx.address));
         match tool {
             "gpio_write" => {
-                assert_eq!((kind, reach), (Kind::Acts { idempotent: true }, Reach::Outside));
+                assert_eq!((kind, reach), (ToolKind::Acts { idempotent: true }, Reach::Outside));
             }
             "i2c_write" | "spi_write" => {
-                assert_eq!((kind, reach), (Kind::Acts { idempotent: false }, Reach::Outside));
+                assert_eq!((kind, reach), (ToolKind::Acts { idempotent: false }, Reach::Outside));
             }
-            _ => assert_eq!((kind, reach), (Kind::Reads, Reach::Here)),
+            _ => assert_eq!((kind, reach), (ToolKind::Reads, Reach::Here)),
         }
     }
 }

@@ -4,11 +4,12 @@ use chrono::{DateTime, Duration, Utc};
 use peacrab::bus::Published;
 use peacrab::channels::backlog::Position;
 use peacrab::channels::hear::{
-    Addressee, EDIT_AGE_MAX, Event, Message, Outcome, Route, Rules, receive, receive_one, route,
+    Addressee, AddressingRules, DecodedMessage, EDIT_AGE_MAX, EventOutcome, InboundEvent, Route,
+    receive, receive_one, route,
 };
 use peacrab::people::Groups;
 use peacrab::store::StoreOptions;
-use peacrab::types::message::{Address, Cause, Inbound, Place, Said, Sender};
+use peacrab::types::message::{Address, Cause, ChatKind, Inbound, InboundContent, Sender};
 
 use crate::support::desk::Desk;
 
@@ -17,23 +18,23 @@ fn at() -> Address {
 }
 
 /// What Bob says in a group.
-fn message(id: &str, addressee: Addressee, text: &str) -> Message {
+fn message(id: &str, addressee: Addressee, text: &str) -> DecodedMessage {
     let inbound = Inbound {
         key: format!("key of {id}").into(),
         at: Utc::now(),
         from: at(),
-        place: Place::Group,
+        place: ChatKind::Group,
         within: Vec::new(),
         cause: Cause::Person(Sender::person("2", "Bob")),
         id: Some(id.into()),
-        body: Said::text(text),
+        body: InboundContent::text(text),
     };
     let context = text.to_owned();
-    Message { inbound, addressee, heard_at: at(), context, bot_ids: Vec::new() }
+    DecodedMessage { inbound, addressee, heard_at: at(), context, bot_ids: Vec::new() }
 }
 
-fn edited(message: Message, said: DateTime<Utc>) -> Event {
-    Event::Edited { message, said }
+fn edited(message: DecodedMessage, said: DateTime<Utc>) -> InboundEvent {
+    InboundEvent::Edited { message, said }
 }
 
 fn overheard(desk: &Desk) -> Vec<String> {
@@ -58,13 +59,16 @@ fn knows_what_is_said_to_the_bot() {
         (Others, Always, false, ToBot, Overheard),
         (AnotherBot, Always, true, Ignored, Ignored),
     ] {
-        let (said, rules) = (message("1", addressee, "hi"), Rules { groups, takes_part });
+        let (said, rules) = (message("1", addressee, "hi"), AddressingRules { groups, takes_part });
         assert_eq!(route(&said, rules), expected, "{addressee:?} {rules:?}");
         assert_eq!(route(&said, rules.strict()), strict, "strictly {addressee:?} {rules:?}");
     }
     let mut private = message("1", Addressee::Others, "hi");
-    private.inbound.place = Place::Private;
-    assert_eq!(route(&private, Rules { groups: Groups::Off, takes_part: false }), Route::ToBot);
+    private.inbound.place = ChatKind::Private;
+    assert_eq!(
+        route(&private, AddressingRules { groups: Groups::Off, takes_part: false }),
+        Route::ToBot
+    );
 }
 
 #[tokio::test]
@@ -72,8 +76,8 @@ async fn an_edit_is_answered_as_long_as_it_is_not_old() {
     let desk = Desk::new();
     let now = Utc::now();
     for (id, age, expected) in [
-        ("1", EDIT_AGE_MAX, Outcome::Published(Published::Accepted)),
-        ("2", EDIT_AGE_MAX + Duration::seconds(1), Outcome::Ignored),
+        ("1", EDIT_AGE_MAX, EventOutcome::Published(Published::Accepted)),
+        ("2", EDIT_AGE_MAX + Duration::seconds(1), EventOutcome::Ignored),
     ] {
         let mut message = message(id, Addressee::Bot, "what is it?");
         message.inbound.at = now;
@@ -83,7 +87,7 @@ async fn an_edit_is_answered_as_long_as_it_is_not_old() {
     // However old a message is that waits, it is answered as it is now, to whomever it speaks.
     let changed = message("1", Addressee::Others, "what was it?");
     let outcome = receive_one(&desk.publisher, edited(changed, now - Duration::days(1))).await;
-    assert_eq!(outcome.unwrap(), Outcome::Published(Published::Repeated));
+    assert_eq!(outcome.unwrap(), EventOutcome::Published(Published::Repeated));
     assert_eq!(desk.texts().await, ["what was it?"]);
 }
 
@@ -91,28 +95,28 @@ async fn an_edit_is_answered_as_long_as_it_is_not_old() {
 async fn of_events_that_come_together_each_is_decided_on_in_order() {
     let desk = Desk::new();
     let line = |text: &str| message("1", Addressee::Others, text);
-    let deleted = Event::Deleted { at: at(), id: "3".into(), key: "key of 3".into() };
+    let deleted = InboundEvent::Deleted { at: at(), id: "3".into(), key: "key of 3".into() };
     let outcomes = receive(
         &desk.publisher,
         vec![
-            Event::New(line("it rains")),
-            Event::New(message("2", Addressee::Bot, "does it?")),
+            InboundEvent::New(line("it rains")),
+            InboundEvent::New(message("2", Addressee::Bot, "does it?")),
             edited(line("it pours"), Utc::now()),
-            Event::New(message("3", Addressee::Others, "no")),
+            InboundEvent::New(message("3", Addressee::Others, "no")),
             deleted,
-            Event::Unreadable { key: "key of 4".into(), raw: "{}".to_owned() },
-            Event::Ignored,
+            InboundEvent::Unreadable { key: "key of 4".into(), raw: "{}".to_owned() },
+            InboundEvent::Ignored,
         ],
         Some("the mark".to_owned()),
     );
     let expected = [
-        Outcome::Ignored,
-        Outcome::Published(Published::Accepted),
-        Outcome::Ignored,
-        Outcome::Ignored,
-        Outcome::Kept,
-        Outcome::Kept,
-        Outcome::Ignored,
+        EventOutcome::Ignored,
+        EventOutcome::Published(Published::Accepted),
+        EventOutcome::Ignored,
+        EventOutcome::Ignored,
+        EventOutcome::Kept,
+        EventOutcome::Kept,
+        EventOutcome::Ignored,
     ];
     assert_eq!(outcomes.await.unwrap(), expected);
     assert_eq!(desk.texts().await, ["does it?"]);
@@ -125,11 +129,11 @@ async fn of_events_that_come_together_each_is_decided_on_in_order() {
 async fn what_is_read_again_is_not_overheard_again() {
     let desk = Desk::new();
     let line = || message("1", Addressee::Others, "it rains");
-    receive_one(&desk.publisher, Event::New(line())).await.unwrap();
+    receive_one(&desk.publisher, InboundEvent::New(line())).await.unwrap();
     desk.bus.overheard.shown(&at(), 1);
-    receive_one(&desk.publisher, Event::Reread(line())).await.unwrap();
+    receive_one(&desk.publisher, InboundEvent::Reread(line())).await.unwrap();
     let asked = message("2", Addressee::Bot, "does it?");
-    receive_one(&desk.publisher, Event::Reread(asked)).await.unwrap();
+    receive_one(&desk.publisher, InboundEvent::Reread(asked)).await.unwrap();
     assert_eq!((overheard(&desk).len(), desk.texts().await.len()), (0, 1));
 }
 
@@ -141,8 +145,8 @@ async fn a_button_in_a_group_that_is_off_is_turned_away() {
         let desk = Desk::with(&StoreOptions::default(), |access| access.groups = groups);
         let mut press = message("1", Addressee::Others, "").inbound;
         press.body.press = Some("p:9:0".parse().unwrap());
-        let outcome = receive_one(&desk.publisher, Event::Pressed(press)).await.unwrap();
-        assert_eq!(outcome, Outcome::Published(expected));
+        let outcome = receive_one(&desk.publisher, InboundEvent::Pressed(press)).await.unwrap();
+        assert_eq!(outcome, EventOutcome::Published(expected));
     }
 }
 

@@ -12,7 +12,7 @@ use chrono::{DateTime, Duration, Timelike, Utc};
 use peacrab::config::AgentConfig;
 use peacrab::provider::models::{Model, Models, Standing};
 use peacrab::replies;
-use peacrab::tasks::heartbeat::{Config, Quiet};
+use peacrab::tasks::heartbeat::{Config, QuietHours};
 use peacrab::tasks::schedule::Clock;
 use peacrab::types::source::{self, Source};
 use serde_json::json;
@@ -23,7 +23,7 @@ use crate::support::script::{Gate, Reply, Script, calls, held, says};
 
 const WATCH: &str = "- [ ] Is the tide high?";
 
-/// A rig whose clock a test sets, and whose heart beats each half hour, also at night.
+/// A rig whose clock a test sets, and whose heartbeat runs each half hour, also at night.
 struct Scene {
     rig: Rig,
     hands: watch::Sender<DateTime<Utc>>,
@@ -69,7 +69,7 @@ impl Scene {
         tokio::time::timeout(Pause::from_secs(30), looked).await.expect("it looks").unwrap();
     }
 
-    /// The same where it does not beat by itself.
+    /// The same where the heartbeat does not run by itself.
     async fn off_at(&self, minutes: i64) {
         self.hands.send_replace(self.begun + Duration::minutes(minutes));
         let mut next = self.rig.heart.as_ref().unwrap().next.subscribe();
@@ -135,8 +135,8 @@ async fn a_month_with_nothing_to_do_calls_no_model_and_writes_nothing() {
         (0..30).zip([template, "# Later\n\n- [ ]\n", "", "<!-- - a thing -->"].iter().cycle())
     {
         scene.watches(text);
-        for beat in 1..=48 {
-            scene.at(day * 24 * 60 + beat * 30).await;
+        for heartbeat_run in 1..=48 {
+            scene.at(day * 24 * 60 + heartbeat_run * 30).await;
         }
     }
     fs::remove_file(scene.rig.workspace().join("HEARTBEAT.md")).unwrap();
@@ -154,9 +154,9 @@ async fn silence_is_silent_however_a_model_puts_it() {
     let all = silences.into_iter().chain(more).collect::<Vec<_>>();
     let beats = i64::try_from(all.len()).unwrap();
     scene.rig.model.on("Is the tide high?", all);
-    for beat in 1..=beats {
-        scene.at(beat * 31).await;
-        scene.ended(beat).await;
+    for heartbeat_run in 1..=beats {
+        scene.at(heartbeat_run * 31).await;
+        scene.ended(heartbeat_run).await;
     }
     assert!(scene.beats().iter().all(|state| state == "silent"), "{:?}", scene.beats());
     assert_eq!(scene.rig.unread("1"), Vec::<String>::new());
@@ -173,9 +173,9 @@ async fn the_same_alert_is_told_once_in_a_day() {
         .rig
         .model
         .on("Is the tide high?", [alert(), alert(), tells("It falls."), alert(), alert()]);
-    for (beat, at) in (1..).zip([31, 62, 93, 124, 31 + 24 * 60 + 2]) {
+    for (heartbeat_run, at) in (1..).zip([31, 62, 93, 124, 31 + 24 * 60 + 2]) {
         scene.at(at).await;
-        scene.ended(beat).await;
+        scene.ended(heartbeat_run).await;
     }
     assert_eq!(scene.beats(), ["done", "repeated", "done", "repeated", "done"]);
     let high = "The tide  is high.";
@@ -209,7 +209,7 @@ async fn it_waits_while_the_owners_conversation_is_in_a_turn() {
 async fn it_is_quiet_in_quiet_hours_and_looks_when_they_end() {
     let begun = Utc::now();
     let clock = |minutes: i64| (begun + Duration::minutes(minutes)).format("%H:%M").to_string();
-    let quiet: Quiet = format!("{}-{}", clock(20), clock(200)).parse().unwrap();
+    let quiet: QuietHours = format!("{}-{}", clock(20), clock(200)).parse().unwrap();
     let config = Config { quiet: Some(quiet), ..Config::default() };
     let mut scene = Scene::of(config, Parts::default()).await;
     for minutes in [31, 62, 93, 124, 155, 186, 199] {
@@ -228,9 +228,9 @@ async fn when_the_days_tokens_are_spent_it_rests_until_the_next_day() {
     // Tokens are written down by the real clock.
     let usage = |text: &str| says(text);
     scene.rig.model.on("Is the tide high?", [usage("NO_REPLY"), usage("NO_REPLY"), is_silent()]);
-    for (beat, at) in [(1, 31), (2, 62)] {
+    for (heartbeat_run, at) in [(1, 31), (2, 62)] {
         scene.at(at).await;
-        scene.ended(beat).await;
+        scene.ended(heartbeat_run).await;
     }
     let to_midnight = 24 * 60 - i64::from(scene.begun.hour() * 60 + scene.begun.minute());
     for at in [93, 124] {
@@ -335,7 +335,7 @@ async fn a_model_of_its_own_works_within_its_own_steps() {
     scene.rig.finish().await;
 }
 
-/// Each part of a beat's task keeps its source: only the owner's file counts as written by the owner.
+/// Each part of a heartbeat run's task keeps its source: only the owner's file counts as written by the owner.
 fn what_the_file_asks_for_is_told_apart_from_what_stands_below_it(scene: &Scene) {
     let of_beat =
         "FROM steps WHERE turn = (SELECT max(id) FROM turns) AND heard LIKE '%HEARTBEAT.md:%'";
@@ -397,11 +397,11 @@ async fn no_alert_is_lost_to_a_silence_that_follows() {
         says("Three, without a call."),
     ];
     scene.rig.model.on("Is the tide high?", replies);
-    for (beat, words) in [(1, "One."), (2, "Two."), (3, "Three.")] {
-        if beat == 3 {
+    for (heartbeat_run, words) in [(1, "One."), (2, "Two."), (3, "Three.")] {
+        if heartbeat_run == 3 {
             scene.rig.model.on("nobody has read it", [tells("Three.")]);
         }
-        scene.at(beat * 31).await;
+        scene.at(heartbeat_run * 31).await;
         assert_eq!(scene.rig.hear("1").await, words);
     }
     scene.rig.finish().await;
@@ -424,7 +424,7 @@ async fn what_it_changed_can_be_undone_by_its_owner() {
 async fn quiet_soon() -> Scene {
     let begun = Utc::now();
     let clock = |minutes: i64| (begun + Duration::minutes(minutes)).format("%H:%M").to_string();
-    let quiet: Quiet = format!("{}-{}", clock(40), clock(200)).parse().unwrap();
+    let quiet: QuietHours = format!("{}-{}", clock(40), clock(200)).parse().unwrap();
     Scene::of(Config { quiet: Some(quiet), ..Config::default() }, Parts::default()).await
 }
 
@@ -480,10 +480,10 @@ async fn the_same_message_is_sent_once_in_a_day() {
     let sends = || calls(&[("message", json!({"text": "The tide is  high."}))]);
     let beats = [sends(), is_silent(), sends(), is_silent(), tells("The tide is high.")];
     scene.rig.model.on("Is the tide high?", beats.into_iter().chain([sends(), is_silent()]));
-    for (beat, at) in (1..).zip([31, 62, 93, 31 + 24 * 60 + 2]) {
+    for (heartbeat_run, at) in (1..).zip([31, 62, 93, 31 + 24 * 60 + 2]) {
         scene.at(at).await;
-        scene.ended(beat).await;
-        if beat == 2 {
+        scene.ended(heartbeat_run).await;
+        if heartbeat_run == 2 {
             let told = scene.rig.model.last().transcript();
             assert!(told.contains("result: Not sent: you have told them the same"), "{told}");
             assert!(

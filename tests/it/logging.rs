@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use peacrab::daemon::logging::{self, Format, Looks, Redacting};
+use peacrab::daemon::logging::{self, Format, LogAppearance, Redacting};
 use peacrab::secret::{Redactor, Secret};
 use proptest::prelude::*;
 use tracing_subscriber::fmt::MakeWriter;
@@ -83,7 +83,7 @@ fn logged(format: Format, filter: &str) -> String {
     let lines = Lines::default();
     let redactor = Redactor::new(&[Secret::new("quo\"te-secret")]);
     let to = Redacting { to: lines.clone(), redactor };
-    let subscriber = logging::subscriber(format, Looks::default(), filter, to).unwrap();
+    let subscriber = logging::subscriber(format, LogAppearance::default(), filter, to).unwrap();
     tracing::subscriber::with_default(subscriber, || {
         tracing::info!(target: "peacrab", url = %format!("https://x/bot{TOKEN}/getMe"), "Asked");
         tracing::warn!(target: "peacrab", key = "quo\"te-secret", "Said quo\"te-secret");
@@ -111,7 +111,7 @@ fn logs_what_the_filter_asks_for() {
     let log = logged(Format::Plain, "warn,peacrab=debug,hyper=info");
     assert!(log.contains("chatter") && log.contains("details"), "{log}");
     let lines = Redacting { to: Lines::default(), redactor: Redactor::default() };
-    let wrong = logging::subscriber(Format::Plain, Looks::default(), "peacrab=loud", lines);
+    let wrong = logging::subscriber(Format::Plain, LogAppearance::default(), "peacrab=loud", lines);
     let wrong = wrong.err().unwrap();
     assert!(wrong.to_string().starts_with("PEACRAB_LOG is not a filter"), "{wrong}");
 }

@@ -1,8 +1,8 @@
 //! A turn that goes in circles is told so, and then ended; one whose steps are used up has a last word.
 
 use peacrab::replies;
-use peacrab::turn::loops::{Verdict, verdict};
-use peacrab::types::session::{Call, CallId, Outcome, Step};
+use peacrab::turn::loops::{LoopVerdict, verdict};
+use peacrab::types::session::{Call, CallId, CallOutcome, Step};
 use serde_json::json;
 
 use crate::support::rig::{Parts, Rig};
@@ -16,9 +16,9 @@ fn steps(letters: &str) -> Vec<Step> {
         tool: "look".to_owned(),
         arguments: letter.to_string(),
         outcome: match letter {
-            '?' => Outcome::Planned,
-            letter if letter.is_uppercase() => Outcome::Failed(letter.to_string()),
-            letter => Outcome::Done(letter.to_string()),
+            '?' => CallOutcome::Planned,
+            letter if letter.is_uppercase() => CallOutcome::Failed(letter.to_string()),
+            letter => CallOutcome::Done(letter.to_string()),
         },
         sources: Vec::new(),
         images: Vec::new(),
@@ -28,7 +28,7 @@ fn steps(letters: &str) -> Vec<Step> {
 
 #[test]
 fn knows_circles_from_progress() {
-    use Verdict::{Fine, Stop, Warn};
+    use LoopVerdict::{Fine, Stop, Warn};
     for (letters, expected) in [
         ("", Fine),
         ("aa", Fine),
@@ -53,7 +53,7 @@ fn knows_circles_from_progress() {
 
 #[test]
 fn counts_steps_however_many_calls_they_have() {
-    use Verdict::{Fine, Stop, Warn};
+    use LoopVerdict::{Fine, Stop, Warn};
     for (letters, expected) in [
         ("ABCDEFGH", Fine),
         ("aaaaa", Fine),

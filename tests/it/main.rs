@@ -10,7 +10,10 @@ mod admission;
 mod api_url;
 mod aside;
 mod asks;
-mod cage;
+mod budgets;
+#[cfg(feature = "telegram")]
+mod backup;
+mod sandbox;
 mod commands;
 mod commands_page;
 mod compaction;
@@ -27,16 +30,23 @@ mod delivery;
 mod discord;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram", feature = "mcp"))]
 mod documents;
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+mod doctor;
 mod events;
 mod fairness;
 mod finish;
+mod folders;
 mod foreign;
+#[cfg(feature = "gateway")]
+mod gateway;
 mod groups;
 #[cfg(feature = "hardware")]
 mod hardware;
 #[cfg(any(feature = "discord", feature = "slack"))]
 mod hear;
 mod heartbeat;
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+mod init;
 mod interleavings;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;
@@ -51,15 +61,21 @@ mod passes;
 mod memory;
 mod model_waits;
 mod past;
+mod people;
+mod prices;
 mod prompt;
 mod proposals;
 mod pruning;
 mod providers;
 mod queue;
 mod restarts;
+mod rates;
+#[cfg(feature = "telegram")]
+mod reload;
 mod replies;
 mod schedule;
 mod secrets;
+mod service;
 mod settings;
 mod shell;
 mod skills;
@@ -78,6 +94,7 @@ mod tidy;
 mod tools;
 mod turns;
 mod unreadable;
+mod unseen_tools;
 mod web;
 mod workspace;
 mod writes;

@@ -9,7 +9,7 @@ mod real;
 use std::time::Duration;
 
 use peacrab::people::Role;
-use peacrab::tools::Lender;
+use peacrab::tools::McpServerEntry;
 use peacrab::tools::mcp::{Config, Via};
 
 use crate::support::double::Double;
@@ -46,14 +46,14 @@ async fn offered(rig: &mut Rig) -> Vec<String> {
     tools.filter(|name| name.starts_with("mcp_")).collect()
 }
 
-fn lender(rig: &Rig, name: &str) -> Lender {
-    let lent = rig.parts.tools.lent();
-    let found = lent.lenders.iter().find(|lender| lender.name == name);
+fn mcp_server(rig: &Rig, name: &str) -> McpServerEntry {
+    let mcp_tools = rig.parts.tools.mcp_tools();
+    let found = mcp_tools.mcp_servers.iter().find(|mcp_server| mcp_server.name == name);
     // The daemon may not have come that far.
-    let none = Lender { name: name.to_owned(), up: false, tools: 0, trouble: None };
+    let none = McpServerEntry { name: name.to_owned(), up: false, tools: 0, trouble: None };
     found.cloned().unwrap_or(none)
 }
 
 fn trouble(rig: &Rig, name: &str) -> String {
-    lender(rig, name).trouble.unwrap_or_default()
+    mcp_server(rig, name).trouble.unwrap_or_default()
 }

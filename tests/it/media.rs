@@ -55,15 +55,15 @@ fn send(rig: &Rig, chat: &str, text: &str, files: impl IntoIterator<Item = Media
     rig.say_changed(crate::support::rig::OWNER, chat, text, |message| message.body.media = files);
 }
 
-/// All files of the inbox, with their folders, sorted; none of them in the making.
+/// All files of the owner's downloads, with their folders, sorted; none of them in the making.
 fn inbox(rig: &Rig) -> Vec<String> {
     let mut found = Vec::new();
-    let root = rig.workspace().join("inbox");
+    let root = rig.path().join("downloads");
     for month in fs::read_dir(root).into_iter().flatten() {
         let month = month.unwrap();
         for file in fs::read_dir(month.path()).unwrap() {
             let (month, file) = (month.file_name(), file.unwrap().file_name());
-            found.push(format!("inbox/{}/{}", month.to_str().unwrap(), file.to_str().unwrap()));
+            found.push(format!("downloads/{}/{}", month.to_str().unwrap(), file.to_str().unwrap()));
         }
     }
     found.sort();
@@ -76,8 +76,12 @@ fn only(rig: &Rig) -> String {
     only.clone()
 }
 
-/// What the model was asked last, without the line on time and place.
+/// What the model was asked last, without the line on time and place, if there is one.
 fn newest(rig: &Rig) -> String {
     let newest = rig.model.last().messages.pop().unwrap();
-    newest.split_once('\n').map(|(_, rest)| rest.to_owned()).unwrap_or_default()
+    let said = newest.strip_prefix("user: ").unwrap();
+    let year = chrono::Utc::now().format("%Y-").to_string();
+    let (first, rest) = said.split_once('\n').unwrap_or((said, ""));
+    let is_heading = first.get(5..10) == Some(&year) && first.ends_with(']');
+    if is_heading { rest.to_owned() } else { said.to_owned() }
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use peacrab::people::Access;
 use peacrab::store;
-use peacrab::types::message::{Address, Place};
+use peacrab::types::message::{Address, ChatKind};
 use peacrab::types::session::{
-    Call, CallId, Frozen, Outcome, Session, Step, Thinking, Turn, TurnId,
+    Call, CallId, CallOutcome, FrozenContext, Session, Step, Thinking, Turn, TurnId,
 };
 use serde_json::json;
 
@@ -125,22 +125,23 @@ fn the_size_of_a_conversation_counts_each_of_its_texts() {
     const LONG: usize = 100_000;
     let long = || "x".repeat(LONG);
     let address = Address { channel: "home".into(), chat: "1".into(), thread: None };
-    let mut session = Session::new(&address, Place::Private);
+    let mut session = Session::new(&address, ChatKind::Private);
     let bare = session.bytes();
     session.summary = Some(long());
-    session.frozen = Some(Frozen { memory: long(), notes: long(), ..Frozen::default() });
+    session.frozen =
+        Some(FrozenContext { memory: long(), notes: long(), ..FrozenContext::default() });
     let call = Call {
         id: CallId(1),
         wire_id: String::new(),
         tool: String::new(),
         arguments: long(),
-        outcome: Outcome::Done(long()),
+        outcome: CallOutcome::Done(long()),
         sources: Vec::new(),
         images: Vec::new(),
     };
     let block = json!({"thought": [long()]});
     let step = Step {
-        heard: Some(said(&long())),
+        input: Some(said(&long())),
         text: long(),
         thinking: vec![Thinking { model: String::new(), block }],
         calls: vec![call],

@@ -32,7 +32,7 @@ use peacrab::provider::{
     ProviderKind, Request, ToolSchema, Tools, complete, messages,
 };
 use peacrab::secret::Secret;
-use peacrab::types::session::{Call, CallId, Ending, Outcome, Step, Turn, TurnId};
+use peacrab::types::session::{Call, CallId, CallOutcome, Step, Turn, TurnId, TurnOutcome};
 use serde_json::{Value, json};
 
 use crate::support::model_api::{Ending as StreamEnding, KEY, MODEL, ModelApi, Platform, Reply};
@@ -87,10 +87,10 @@ fn system() -> Vec<String> {
 async fn ask_after(
     provider: &dyn Provider,
     turns: &[Turn],
-    heard: Option<&str>,
+    input: Option<&str>,
 ) -> (Result<Completion, ProviderError>, Vec<Delta>) {
     let (system, tools) = (system(), tools());
-    let turns = [turns, &heard.map(hearing).into_iter().collect::<Vec<_>>()].concat();
+    let turns = [turns, &input.map(hearing).into_iter().collect::<Vec<_>>()].concat();
     let (messages, pictures) = (messages(&turns), &Pictures::default());
     let request = Request {
         system: &system,
@@ -98,6 +98,7 @@ async fn ask_after(
         may_call: true,
         effort: Effort::Default,
         attempts: Attempts::Usual,
+        tokens_max: None,
         messages,
         pictures,
     };
@@ -111,15 +112,15 @@ async fn ask(provider: &dyn Provider) -> (Result<Completion, ProviderError>, Vec
 }
 
 /// A turn that has just begun.
-fn hearing(heard: &str) -> Turn {
-    turn(vec![Step { heard: Some(said(heard)), ..Step::default() }], None)
+fn hearing(input: &str) -> Turn {
+    turn(vec![Step { input: Some(said(input)), ..Step::default() }], None)
 }
 
-fn turn(steps: Vec<Step>, ending: Option<Ending>) -> Turn {
+fn turn(steps: Vec<Step>, ending: Option<TurnOutcome>) -> Turn {
     Turn { id: TurnId(1), by: "7".into(), steps, ending }
 }
 
-fn call(wire_id: &str, outcome: Outcome) -> Call {
+fn call(wire_id: &str, outcome: CallOutcome) -> Call {
     Call {
         id: CallId(1),
         wire_id: wire_id.to_owned(),

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Duration, Utc};
-use peacrab::bus::freshness::Heard;
+use peacrab::bus::freshness::ReceivedPeriod;
 use peacrab::bus::outbox;
-use peacrab::channels::deliver::SetBack;
+use peacrab::channels::deliver::ClockReading;
 use peacrab::conversation::sessions::{self, Note};
 use peacrab::daemon::forget_old;
 use peacrab::replies;
-use peacrab::store::{Pages, Store, StoreOptions, Sync};
+use peacrab::store::{DatabasePages, Store, StoreOptions, Sync};
 use peacrab::tasks::schedule::{Clock, believed, pruned_until};
-use peacrab::turn::run::late::{Times, is_late};
+use peacrab::turn::run::late::{MessageTimes, is_late};
 use peacrab::types::message::{Address, Sender};
 use peacrab::types::session::SessionId;
 use proptest::prelude::*;
@@ -213,9 +213,9 @@ async fn a_database_gives_free_pages_back() {
                 INSERT INTO unreadable SELECT n, 1, 'home', hex(zeroblob(2000)), NULL FROM n";
     write(&store, |store| store.execute_batch(fill)).await;
     write(&store, |store| store.execute_batch("DELETE FROM unreadable")).await;
-    let pages = store.read(Pages::count).await.unwrap();
+    let pages = store.read(DatabasePages::count).await.unwrap();
     assert!(pages.can_shrink && pages.free > 1_000, "{pages:?}");
-    assert_eq!(write(&store, |store| Pages::give_back(store, 100)).await, pages.free - 100);
+    assert_eq!(write(&store, |store| DatabasePages::give_back(store, 100)).await, pages.free - 100);
 
     // As older versions made it.
     let home = TempDir::new().unwrap();
@@ -225,9 +225,9 @@ async fn a_database_gives_free_pages_back() {
     let store = Store::open(home.path(), &StoreOptions::default()).unwrap();
     write(&store, |store| store.execute_batch(fill)).await;
     write(&store, |store| store.execute_batch("DELETE FROM unreadable")).await;
-    assert!(!store.read(Pages::count).await.unwrap().can_shrink);
+    assert!(!store.read(DatabasePages::count).await.unwrap().can_shrink);
     store.rewrite().await.unwrap();
-    let pages = store.read(Pages::count).await.unwrap();
+    let pages = store.read(DatabasePages::count).await.unwrap();
     assert!(pages.can_shrink && pages.free == 0, "{pages:?}");
 }
 
@@ -269,7 +269,7 @@ async fn does(store: &Store, deed: Deed) {
     };
     let change = move |store: &Connection| {
         let session =
-            sessions::open_or_begin(store, address(), peacrab::types::message::Place::Private)?;
+            sessions::open_or_begin(store, address(), peacrab::types::message::ChatKind::Private)?;
         match deed {
             Deed::Answers => store.execute_batch(&format!(
                 "INSERT INTO turns (session, sender, attempts, provider, started, ended, ending)
@@ -302,8 +302,8 @@ async fn does(store: &Store, deed: Deed) {
 
 fn note(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
     let sender = Sender::person(OWNER.to_owned(), "Ada".to_owned());
-    let (heard, said) = (said("[due]"), "tea".to_owned());
-    sessions::note(store, session, &Note { sender: &sender, provider: "x", heard, said })
+    let (input, said) = (said("[due]"), "tea".to_owned());
+    sessions::note(store, session, &Note { sender: &sender, provider: "x", input, said })
 }
 
 proptest! {
@@ -402,7 +402,7 @@ async fn a_second_start_in_another_century_forgets_nothing_that_is_new() {
 #[test]
 fn a_message_is_not_late_if_the_one_before_it_was_as_late() {
     let at = |seconds: i64| DateTime::from_timestamp(1_790_000_000 + seconds, 0).unwrap();
-    let times = |said: i64, found: i64| Times { at: at(said), received: at(found) };
+    let times = |said: i64, found: i64| MessageTimes { at: at(said), received: at(found) };
     let check = |message, earlier, late| assert_eq!(is_late(message, earlier), late);
     let two_days = 2 * 86_400;
     check(times(0, 60), None, false);
@@ -464,16 +464,17 @@ async fn answers_what_has_just_been_said_whatever_the_clocks_show() {
 
 #[test]
 fn what_a_channel_tells_has_just_been_said_once_it_was_heard_without_a_gap() {
-    let heard = |minutes: &[u64]| {
+    let input = |minutes: &[u64]| {
         let at = minutes.iter().map(|minute| std::time::Duration::from_secs(60 * minute));
-        at.fold(None, |before, at| Some(Heard::again(before, at))).is_some_and(Heard::is_steady)
+        at.fold(None, |before, at| Some(ReceivedPeriod::again(before, at)))
+            .is_some_and(ReceivedPeriod::is_steady)
     };
-    assert!(!heard(&[5]));
-    assert!(!heard(&[5, 7, 9, 11, 13]));
-    assert!(heard(&[5, 7, 9, 11, 13, 15]));
+    assert!(!input(&[5]));
+    assert!(!input(&[5, 7, 9, 11, 13]));
+    assert!(input(&[5, 7, 9, 11, 13, 15]));
     // The machine slept.
-    assert!(!heard(&[5, 7, 9, 11, 13, 2000]));
-    assert!(!heard(&[5, 7, 9, 11, 13, 2000, 2003]));
+    assert!(!input(&[5, 7, 9, 11, 13, 2000]));
+    assert!(!input(&[5, 7, 9, 11, 13, 2000, 2003]));
 }
 
 #[tokio::test]
@@ -497,7 +498,7 @@ async fn what_waits_to_be_delivered_waits_for_its_pause_if_the_clock_was_set_bac
 #[tokio::test]
 async fn what_waits_to_be_delivered_waits_no_longer_if_the_clock_is_set_back() {
     let (began, at) = (Utc::now(), std::time::Instant::now());
-    let clock = SetBack::begin(began, at);
+    let clock = ClockReading::begin(began, at);
     let minute = std::time::Duration::from_secs(60);
     assert_eq!(clock.by(began + Duration::minutes(1), at + minute), None);
     assert_eq!(clock.by(began + Duration::hours(2), at + minute), None);

@@ -97,7 +97,7 @@ async fn collect_waits_for_files() {
     rig.waiting(2).await;
     gate.open();
     assert_eq!(rig.heard("1", 2).await, ["tea", "re: look and this"]);
-    assert!(rig.model.last().transcript().contains("[photo: inbox/"));
+    assert!(rig.model.last().transcript().contains("[photo: downloads/"));
     rig.finish().await;
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
-use peacrab::channels::{Channel, ChannelError, Found, Limits, Sent};
+use peacrab::channels::{Channel, ChannelError, PlatformLimits, SendLookup, Sent};
 use peacrab::daemon::Daemon;
 use peacrab::daemon::tasks::forever;
 use peacrab::people::Access;
@@ -66,7 +66,7 @@ async fn a_task_that_waits_to_be_begun_again_ends_at_once() {
 
 /// A channel that panics before its adapter has begun to work, which is caught nowhere near.
 struct PanickingChannel {
-    limits: Limits,
+    limits: PlatformLimits,
     listened: watch::Sender<usize>,
     /// Of so many attempts.
     panics: AtomicUsize,
@@ -74,7 +74,7 @@ struct PanickingChannel {
 
 #[async_trait]
 impl Channel for PanickingChannel {
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> PlatformLimits {
         self.limits
     }
 
@@ -103,8 +103,8 @@ impl Channel for PanickingChannel {
         Ok(())
     }
 
-    async fn find(&self, _: &Outbound, _: DateTime<Utc>) -> Result<Found, ChannelError> {
-        Ok(Found::Unknowable)
+    async fn find(&self, _: &Outbound, _: DateTime<Utc>) -> Result<SendLookup, ChannelError> {
+        Ok(SendLookup::Unknowable)
     }
 }
 

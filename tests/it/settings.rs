@@ -172,19 +172,19 @@ async fn thinking_is_shown_only_if_somebody_asks() {
 }
 
 #[tokio::test]
-async fn usage_is_told_by_provider() {
+async fn usage_is_a_card() {
     let mut rig = Rig::new().await;
-    assert_eq!(rig.ask("1", "/usage").await, replies::usage(&[]));
+    assert_eq!(rig.ask("1", "/usage").await, "I used no tokens in the last 30 days.");
     rig.model.on("hello", [says("hi"), says("hi")]);
     rig.ask("1", "hello").await;
     rig.ask("1", "hello").await;
-    rig.change("UPDATE ledger SET at = at - 2 * 86400000 WHERE id = 1");
+    rig.change("UPDATE ledger SET at = at - 2 * 86400000, cost = 1500000000 WHERE id = 1");
+    rig.change("UPDATE ledger SET cached = 8 WHERE id = 2");
     let told = rig.ask("1", "/usage").await;
-    assert_eq!(
-        told,
-        "Tokens used\nscript (none)\n  today: 10 read (0 of them from the cache), 2 written\n  \
-         30 days: 20 read (0 of them from the cache), 4 written"
-    );
+    let begins = "Usage\nToday: 10 read (80 % from the cache), 2 written, price unknown\n\
+                  Last 30 days: 20 read (40 % from the cache), 4 written, $1.50 and 1 call of unknown price\n  \
+                  script (none): 20 read";
+    assert!(told.starts_with(begins), "{told}");
     rig.say_as(USER, "2", "/usage");
     assert_eq!(rig.hear("2").await, replies::USAGE_FOR_ADMINS);
     rig.finish().await;

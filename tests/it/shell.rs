@@ -10,18 +10,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peacrab::config::AgentConfig;
-use peacrab::conversation::asks::{Approvals, Asking};
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::people::Role;
-use peacrab::sandbox::{CageState, Level};
+use peacrab::sandbox::{SandboxLevel, SandboxState};
 use peacrab::tools::shell::{self, Config};
 use peacrab::tools::{Caller, Reach, ToolContext, ToolError, ToolSet};
-use peacrab::types::message::Place;
+use peacrab::trust::acts::CommandAccess;
+use peacrab::types::message::ChatKind;
 use peacrab::types::session::Finish;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use crate::cage;
+use crate::sandbox;
 use crate::support::rig::{Parts, Rig};
 use crate::support::script::{calls, says};
 use crate::support::somebody::{is_foreign, somebody, text_of};
@@ -30,7 +31,8 @@ pub(crate) fn config() -> Config {
     Config {
         enabled: true,
         role: Role::Admin,
-        cage: cage::cage(),
+        network: shell::NetworkRule::Off,
+        sandbox: sandbox::sandbox(),
         time_max: Duration::from_secs(60),
         background_max: Duration::from_secs(120),
     }
@@ -50,10 +52,10 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        Self::with(&config(), Role::Owner, Place::Private)
+        Self::with(&config(), Role::Owner, ChatKind::Private)
     }
 
-    fn with(config: &Config, role: Role, place: Place) -> Self {
+    fn with(config: &Config, role: Role, place: ChatKind) -> Self {
         let (cx, folder) = somebody(role, place);
         Self { tools: tools(config), cx, _folder: Arc::new(folder) }
     }
@@ -137,7 +139,7 @@ async fn a_command_ends_at_the_time_that_the_call_or_the_config_says() {
     assert!(slow.starts_with("[killed: it took longer than 1.0 s after"), "{slow}");
     assert!(slow.ends_with("\nbegun") && began.elapsed() < Duration::from_secs(30));
     let config = Config { time_max: Duration::from_secs(1), ..config() };
-    let desk = Desk::with(&config, Role::Owner, Place::Private);
+    let desk = Desk::with(&config, Role::Owner, ChatKind::Private);
     assert_eq!(desk.exec("sleep 100").await.0, "killed: it took longer than 1.0 s");
 }
 
@@ -161,51 +163,56 @@ async fn long_output_is_shown_in_part_and_kept_whole_in_a_file() {
 }
 
 #[tokio::test]
-async fn others_than_the_owner_in_private_have_a_folder_of_the_workspace() {
-    for (role, place) in [(Role::Admin, Place::Private), (Role::Owner, Place::Group)] {
+async fn others_than_the_owner_in_private_have_a_folder_of_their_own() {
+    for (role, place) in [(Role::Admin, ChatKind::Private), (Role::Owner, ChatKind::Group)] {
         let mut desk = Desk::with(&config(), role, place);
         fs::write(desk.cx.workspace.root().join("memory/MEMORY.md"), "the owner's secret").unwrap();
         let commands = "cat memory/MEMORY.md ../memory/MEMORY.md ../USER.md; echo x >> ../AGENTS.md; \
                         ls ..; rm -rf ../skills; ln -s ../memory m; cat m/MEMORY.md; echo own > file; pwd";
         let (_, out) = desk.exec(&format!("({commands}) 2>/dev/null")).await;
-        assert!(!out.contains("secret") && out.ends_with("/workspace/shared"), "{out}");
+        let own = desk.cx.scope().root().unwrap();
+        assert!(!out.contains("secret") && out.ends_with(own.as_str()), "{out}");
         assert!(desk.exists("skills") && !desk.read("AGENTS.md").ends_with("x\n"));
-        assert_eq!(desk.read("shared/file"), "own\n");
-        let inside = json!({"command": "cat file", "cwd": "shared"});
-        assert!(desk.call("exec", inside).await.unwrap().ends_with("own"));
-        let outside = json!({"command": "true", "cwd": "memory"});
-        assert!(desk.call("exec", outside).await.unwrap_err().contains("in the folder `shared`"));
+        assert_eq!(desk.read(&format!("../{own}/file")), "own\n");
+        desk.exec("mkdir below; echo own > below/file").await;
+        let inside = json!({"command": "cat file", "cwd": "below"});
+        assert!(desk.call("exec", inside).await.unwrap().contains("\nown"));
+        for outside in ["memory", "shared"] {
+            let outside = json!({"command": "true", "cwd": outside});
+            assert!(desk.call("exec", outside).await.is_err());
+        }
         // The link that was planted leads nowhere either.
-        let planted = json!({"command": "true", "cwd": "shared/m"});
+        let planted = json!({"command": "true", "cwd": "m"});
         assert!(desk.call("exec", planted).await.is_err());
         // What they write at length is for those who may read the folder.
         let (_, out) = desk.exec("seq 1 100000").await;
-        assert!(out.contains("the whole is in shared/outputs/"), "{out}");
+        assert!(out.contains(&format!("the whole is in {own}/outputs/")), "{out}");
         // And what came here can be read here.
         let inbox = desk.cx.workspace.root().join("inbox/2026-07");
         fs::create_dir_all(&inbox).unwrap();
         fs::write(inbox.join("1-0-mine.csv"), "mine").unwrap();
         fs::write(inbox.join("2-0-other.csv"), "secret").unwrap();
         desk.cx.came_here = ["inbox/2026-07/1-0-mine.csv".to_owned()].into();
-        let (_, out) = desk.exec("cat ../inbox/2026-07/*.csv").await;
-        assert_eq!(out, "mine");
+        let inbox = inbox.canonicalize().unwrap();
+        let (_, out) = desk.exec(&format!("cat {}/*.csv", inbox.display())).await;
+        assert!(out.contains("mine") && !out.contains("secret"), "{out}");
     }
 }
 
 #[tokio::test]
 async fn what_is_uncaged_is_for_the_owner_in_private() {
     let mut config = config();
-    config.cage.level = Level::Off;
-    let desk = Desk::with(&config, Role::Admin, Place::Private);
+    config.sandbox.level = SandboxLevel::Off;
+    let desk = Desk::with(&config, Role::Admin, ChatKind::Private);
     let refused = desk.call("exec", json!({"command": "true"})).await.unwrap_err();
     assert!(refused.contains("for the owner in private"), "{refused}");
-    assert_eq!(Desk::with(&config, Role::Owner, Place::Private).exec("echo x").await.1, "x");
+    assert_eq!(Desk::with(&config, Role::Owner, ChatKind::Private).exec("echo x").await.1, "x");
 }
 
 #[test]
 fn a_command_is_not_run_with_less_of_a_cage_than_the_start_found() {
     let desk = Desk::new();
-    cage::without(cage::NO_NAMESPACES, async move || {
+    sandbox::without(sandbox::NO_NAMESPACES, async move || {
         let refused = desk.call("exec", json!({"command": "echo x > made"})).await.unwrap_err();
         assert!(refused.contains("was not started: its sandbox would be weaker"), "{refused}");
         let background = json!({"command": "echo x > made", "background": true});
@@ -218,7 +225,7 @@ fn a_command_is_not_run_with_less_of_a_cage_than_the_start_found() {
 #[tokio::test]
 async fn what_cannot_be_written_as_the_config_says_is_not_offered() {
     let mut config = config();
-    config.cage.write.push("/nowhere/photos".into());
+    config.sandbox.write.push("/nowhere/photos".into());
     assert!(shell::tools(&config, &shell::standing(&config)).is_empty());
     assert!(shell::standing(&config).words().contains("/nowhere/photos"));
 }
@@ -243,7 +250,7 @@ fn the_shell_is_for_admins_or_whom_the_config_names() {
     assert_eq!(offered(&Config { enabled: false, ..config() }, Role::Owner), [false, false]);
     let refused = tools(&usual).authorise("exec", Role::User).err().unwrap();
     assert!(refused.contains("needs the role admin"), "{refused}");
-    assert_eq!(shell::standing(&Config { enabled: false, ..config() }), CageState::Off);
+    assert_eq!(shell::standing(&Config { enabled: false, ..config() }), SandboxState::Off);
 }
 
 #[test]
@@ -257,9 +264,9 @@ fn models_are_told_of_the_shell_in_few_words() {
                 .to_string()
         })
         .collect();
-    assert!(shown.iter().all(|one| one.chars().count() <= 400), "{shown:?}");
+    assert!(shown.iter().all(|one| one.chars().count() <= 480), "{shown:?}");
     insta::assert_snapshot!(shown.join("\n\n"), @r#"
-    {"name":"exec","description":"Run a shell command in the sandbox.","parameters":{"type":"object","properties":{"command":{"type":"string"},"cwd":{"type":"string"},"timeout":{"type":"integer","description":"Seconds."},"background":{"type":"boolean"},"stdin":{"type":"string"},"pty":{"type":"boolean"}},"required":["command"]}}
+    {"name":"exec","description":"Run a shell command in the sandbox.","parameters":{"type":"object","properties":{"command":{"type":"string"},"cwd":{"type":"string"},"timeout":{"type":"integer","description":"Seconds."},"background":{"type":"boolean"},"stdin":{"type":"string"},"pty":{"type":"boolean"},"untrusted":{"type":"boolean","description":"In downloads/, and paths."},"paths":{"type":"array","items":{"type":"string"}}},"required":["command"]}}
 
     {"name":"process","description":"Background commands; poll: new output.","parameters":{"type":"object","properties":{"action":{"type":"string","enum":["list","poll","write","kill"]},"id":{"type":"string"},"text":{"type":"string","description":"To write, with its line end."}},"required":["action"]}}
     "#);
@@ -267,18 +274,18 @@ fn models_are_told_of_the_shell_in_few_words() {
 
 #[tokio::test]
 async fn what_strangers_wrote_is_marked_and_running_it_is_far_reaching() {
-    let mut with_network = config();
-    with_network.cage.network = true;
-    let (usual, far) = (Desk::new(), Desk::with(&with_network, Role::Owner, Place::Private));
-    for (desk, command, foreign) in [
-        (&usual, "echo mine", false),
-        (&usual, "cat inbox/2026-07/*", true),
-        (&usual, "cd Inbox; ls", true),
-        (&far, "echo mine", true),
+    let with_network = Config { network: shell::NetworkRule::On, ..config() };
+    let (usual, far) = (Desk::new(), Desk::with(&with_network, Role::Owner, ChatKind::Private));
+    for (desk, command, network, foreign) in [
+        (&usual, "echo mine", false, false),
+        (&usual, "cat inbox/2026-07/*", false, true),
+        (&usual, "cd Inbox; ls", false, true),
+        (&far, "echo mine", true, true),
     ] {
         let (tool, _) = desk.tools.authorise("exec", Role::Owner).unwrap();
-        let call = json!({"command": command}).to_string();
-        assert_eq!(tool.reach(&call, &desk.cx.address), Reach::Outside);
+        let call = json!({"command": command, "network": network}).to_string();
+        let access = if network { CommandAccess::Network } else { CommandAccess::Workspace };
+        assert_eq!(tool.reach(&call, &desk.cx.address), Reach::Command(access));
         let output = tool.call_json(&call, &desk.cx).await.unwrap();
         assert_eq!(is_foreign(&output, &desk.cx), foreign, "{command}");
     }
@@ -296,22 +303,22 @@ async fn stopping_a_turn_ends_its_command() {
     let command = "(while :; do date +%s%N > beat; sleep 0.02; done) & sleep 100";
     rig.model.on("run", [calls(&[("exec", json!({"command": command}))])]);
     rig.say("1", "run it");
-    let beat = rig.workspace().join("beat");
-    rig.becomes(|_| beat.exists()).await;
+    let heartbeat_run = rig.workspace().join("beat");
+    rig.becomes(|_| heartbeat_run.exists()).await;
     let asked = Instant::now();
     rig.ask("1", "/stop").await;
     assert!(asked.elapsed() < Duration::from_secs(5));
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let last = fs::read(&beat).unwrap();
+    let last = fs::read(&heartbeat_run).unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(fs::read(&beat).unwrap(), last);
+    assert_eq!(fs::read(&heartbeat_run).unwrap(), last);
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn a_command_waits_for_approval_where_the_config_says_so() {
     let approvals = Approvals { tools: vec!["exec".to_owned()], roles: Vec::new() };
-    let asking = Asking { approvals, ..Asking::default() };
+    let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
     let mut rig = Rig::of(Parts { tools: tools(&config()), agent, ..Parts::default() }).await;
     rig.model.on("run", [calls(&[("exec", json!({"command": "echo ran > it"}))]), says("Done.")]);

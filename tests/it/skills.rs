@@ -57,11 +57,13 @@ async fn are_found_in_every_place_and_the_first_wins() {
 
 #[test]
 fn those_that_ship_are_there_where_the_workspace_has_none() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("SOUL.md"), "from elsewhere").unwrap();
-    let workspace = Workspace::open(folder.path()).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("workspace");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("SOUL.md"), "from elsewhere").unwrap();
+    let workspace = Workspace::open(&folder).unwrap();
     assert_eq!(catalogue(&workspace).skills.len(), 4);
-    fs::create_dir(folder.path().join("skills")).unwrap();
+    fs::create_dir(folder.join("skills")).unwrap();
     assert_eq!(catalogue(&workspace).skills.len(), 0, "who removes them means it");
 }
 

@@ -10,7 +10,7 @@ mod stand_in;
 
 use std::time::Duration;
 
-use peacrab::channels::slack::{Config, Deadlines, Slack, Threads};
+use peacrab::channels::slack::{Config, Slack, SlackDeadlines, Threads};
 use peacrab::secret::Secret;
 use peacrab::types::message::Address;
 
@@ -19,7 +19,7 @@ use crate::support::slack_api::{APP_TOKEN, BOT_TOKEN, SlackApi};
 const CREW: &str = "C0CREW";
 
 /// Short, so that what is never answered does not hold up the tests.
-const DEADLINES: Deadlines = Deadlines {
+const DEADLINES: SlackDeadlines = SlackDeadlines {
     connect: Duration::from_secs(5),
     call: Duration::from_secs(5),
     names: Duration::from_secs(2),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use peacrab::replies;
 use peacrab::tools::{AnyTool, ToolSet, files};
-use peacrab::types::session::Outcome;
+use peacrab::types::session::CallOutcome;
 use serde_json::json;
 
 use crate::support::rig::{OTHER_USER, Parts, Rig, USER};
@@ -35,7 +35,7 @@ async fn shows_the_model_at_its_next_step_what_was_said_meanwhile() {
     assert_eq!(rig.hear("1").await, "coffee it is");
     rig.settled().await;
     let asked = rig.model.last();
-    let skipped = Outcome::Skipped;
+    let skipped = CallOutcome::Skipped;
     let tail: Vec<_> = asked.messages.iter().rev().take(3).rev().collect();
     assert_eq!(tail[0], "result: hung no more");
     assert_eq!(*tail[1], format!("result: {}", skipped.for_model()));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use futures_util::future::join_all;
 use peacrab::daemon::Daemon;
 use peacrab::replies;
-use peacrab::store::{Json, Legible, Phase, Store, StoreError, StoreOptions, Sync, Time};
+use peacrab::store::{Json, LenientJson, Phase, Store, StoreError, StoreOptions, Sync, Time};
 use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
 
@@ -123,7 +123,7 @@ async fn says_what_to_do_about_the_database_of_a_newer_version() {
     let store = Connection::open(home.path().join("state.db")).unwrap();
     store.pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 15); install that version again");
+    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 17); install that version again");
 }
 
 #[tokio::test]
@@ -285,7 +285,7 @@ fn what_cannot_be_read_in_a_column_fails_its_row_or_counts_as_none() {
             let strict = row.get::<_, Json<Vec<u32>>>(0).ok().map(|it| it.0);
             Ok((
                 strict,
-                row.get::<_, Legible<Vec<u32>>>(1)?.0,
+                row.get::<_, LenientJson<Vec<u32>>>(1)?.0,
                 row.get::<_, Option<Json<Vec<u32>>>>(2).is_ok(),
             ))
         });

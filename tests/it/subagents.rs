@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peacrab::config::AgentConfig;
-use peacrab::conversation::asks::{Approvals, Asking};
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::provider::{Delta, ProviderError, StopReason, ToolCall, Usage};
 use peacrab::replies;
 use peacrab::types::message::{DeliveryId, Press};
@@ -300,7 +300,7 @@ async fn has_its_own_bounds_of_steps_and_tokens() {
 
     let arguments = "{}".to_owned();
     let call = ToolCall { id: "c".to_owned(), name: "list_files".to_owned(), arguments };
-    let usage = Usage { input: 150_000, cached: 0, output: 50_000 };
+    let usage = Usage { input: 150_000, cached: 0, cache_written: 0, output: 50_000 };
     let dear = [Delta::Call(call), Delta::Usage(usage), Delta::End(StopReason::Calls)];
     rig.model.on("wait", [awaits("sort them"), says("Stopped.")]);
     rig.model.on("sort them", [Reply::Says(dear.to_vec())]);
@@ -379,7 +379,7 @@ async fn of_several_that_one_step_waits_for_stop_ends_those_to_come_too() {
 #[tokio::test]
 async fn what_must_be_allowed_is_asked_where_it_was_asked_for() {
     let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
-    let asking = Asking { approvals, ..Asking::default() };
+    let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
     let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
     let writes = || calls(&[("write_file", json!({"path": "note.md", "content": "hello"}))]);
@@ -409,7 +409,7 @@ async fn what_must_be_allowed_is_asked_where_it_was_asked_for() {
 #[tokio::test]
 async fn one_that_waited_for_somebody_has_no_more_time_than_one_that_did_not() {
     let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
-    let asking = Asking { approvals, ..Asking::default() };
+    let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
     let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
     let (gate, waits) = (Gate::shut(), Gate::shut());

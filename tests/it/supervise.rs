@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
 use peacrab::channels::network::{CHANGE_PAUSE, Pause, pause};
 use peacrab::channels::{
-    Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit, supervise,
+    Channel, ChannelError, Drafts, Markup, PlatformLimits, SendLookup, Sent, Unit, supervise,
 };
 use peacrab::types::message::{Address, Hint, Outbound};
 use tokio::sync::mpsc;
@@ -30,15 +30,15 @@ struct ShortLived {
 
 #[async_trait]
 impl Channel for ShortLived {
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> PlatformLimits {
+        PlatformLimits {
             text_max: 100,
             unit: Unit::Chars,
             caption_max: 100,
             caption_previews: false,
             typing_every: None,
             drafts: Drafts::Hinted { every: Duration::MAX },
-            doubt_pause: Duration::ZERO,
+            ambiguity_pause: Duration::ZERO,
             give_up_after: Duration::MAX,
             markup: Markup::Plain,
             file_max: 0,
@@ -62,7 +62,7 @@ impl Channel for ShortLived {
         pending().await
     }
 
-    async fn find(&self, _: &Outbound, _: DateTime<Utc>) -> Result<Found, ChannelError> {
+    async fn find(&self, _: &Outbound, _: DateTime<Utc>) -> Result<SendLookup, ChannelError> {
         pending().await
     }
 }

@@ -11,9 +11,11 @@ mod stand_in;
 use std::time::Duration;
 
 use chrono::DateTime;
-use peacrab::channels::hear::{Event, Route, Rules, route};
-use peacrab::channels::telegram::inbound::{Decoded, Identity, ReadingContext, decode};
-use peacrab::channels::telegram::{Config, Deadlines, Telegram};
+use peacrab::channels::hear::{AddressingRules, InboundEvent, Route, route};
+use peacrab::channels::telegram::inbound::{
+    Decoded, TelegramIdentity, TelegramReadingContext, decode,
+};
+use peacrab::channels::telegram::{Config, Telegram, TelegramDeadlines};
 use peacrab::people::Groups;
 use peacrab::secret::Secret;
 use peacrab::types::message::{Address, DedupKey, Inbound, MessageId, Outbound};
@@ -27,7 +29,7 @@ const CREW: i64 = -1_001_234;
 const FORUM: i64 = -1_000_000_001_234;
 
 /// Short, so that what is never answered does not hold up the tests.
-const DEADLINES: Deadlines = Deadlines {
+const DEADLINES: TelegramDeadlines = TelegramDeadlines {
     connect: Duration::from_secs(5),
     call: Duration::from_secs(5),
     file: Duration::from_secs(5),
@@ -36,11 +38,11 @@ const DEADLINES: Deadlines = Deadlines {
     ask_again: Duration::from_millis(20),
 };
 
-fn telegram(api: &BotApi, deadlines: Deadlines) -> Telegram {
+fn telegram(api: &BotApi, deadlines: TelegramDeadlines) -> Telegram {
     telegram_at(api.url(), api.token(), deadlines)
 }
 
-fn telegram_at(url: &str, token: &str, deadlines: Deadlines) -> Telegram {
+fn telegram_at(url: &str, token: &str, deadlines: TelegramDeadlines) -> Telegram {
     let config = Config { token: Secret::new(token), api_url: url.to_owned() };
     Telegram::with_deadlines(&config, deadlines).unwrap()
 }
@@ -54,29 +56,32 @@ enum Reading {
     Speaks(Box<Inbound>),
     Changed(Box<Inbound>),
     Pressed { query: String, press: Box<Inbound> },
-    Overheard { at: Address, id: MessageId, line: peacrab::types::message::Line },
+    Overheard { at: Address, id: MessageId, line: peacrab::types::message::OverheardLine },
     Ignored,
     Unreadable(DedupKey),
 }
 
 /// What the bot makes of an update, having just been spoken to by an album.
 fn reading_after(update: &Value, groups: Groups, album: Option<&str>) -> Reading {
-    let bot =
-        Identity { id: BOT_ID, username: BOT_NAME.to_owned(), can_read_all_group_messages: true };
+    let bot = TelegramIdentity {
+        id: BOT_ID,
+        username: BOT_NAME.to_owned(),
+        can_read_all_group_messages: true,
+    };
     let now = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
-    let context = ReadingContext { bot: &bot, channel: &"home".into(), album, now };
+    let context = TelegramReadingContext { bot: &bot, channel: &"home".into(), album, now };
     let Decoded { event, query } = decode(update, &context);
     let (message, to_bot): (_, fn(Box<Inbound>) -> Reading) = match event {
-        Event::New(message) => (message, Reading::Speaks),
-        Event::Edited { message, .. } => (message, Reading::Changed),
-        Event::Pressed(press) => {
+        InboundEvent::New(message) => (message, Reading::Speaks),
+        InboundEvent::Edited { message, .. } => (message, Reading::Changed),
+        InboundEvent::Pressed(press) => {
             return Reading::Pressed { query: query.unwrap(), press: Box::new(press) };
         }
-        Event::Unreadable { key, raw } => {
+        InboundEvent::Unreadable { key, raw } => {
             assert_eq!(raw, update.to_string());
             return Reading::Unreadable(key);
         }
-        Event::Ignored => return Reading::Ignored,
+        InboundEvent::Ignored => return Reading::Ignored,
         other => panic!("{other:?}"),
     };
     let is_friend = message.bot_ids == [FRIEND.to_string().into()];
@@ -85,7 +90,7 @@ fn reading_after(update: &Value, groups: Groups, album: Option<&str>) -> Reading
     }
     let listed = message.inbound.places().any(|id| id == "77");
     let groups = if listed { Groups::Always } else { groups };
-    match (route(&message, Rules { groups, takes_part: false }), message.line()) {
+    match (route(&message, AddressingRules { groups, takes_part: false }), message.line()) {
         (Route::ToBot, _) => to_bot(Box::new(message.inbound)),
         (Route::Overheard, Some(line)) => {
             Reading::Overheard { at: message.heard_at, id: message.inbound.id.unwrap(), line }

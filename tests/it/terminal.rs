@@ -1,11 +1,22 @@
 //! The terminal as a person has it: keys in, a screen out, on a pseudo-terminal.
 
+use std::convert::Infallible;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::{Arc, Mutex};
 
+use axum::Router;
+use axum::body::Body;
+use axum::routing::post;
+use futures_util::StreamExt as _;
+use futures_util::stream;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
-use crate::support::binary::{Scene, until};
+use crate::support::binary::{Scene, model_at, until};
 use crate::support::pty::Pty;
 
 /// A narrow and a wide terminal.
@@ -18,6 +29,38 @@ const CTRL_D: &str = "\x04";
 
 /// Without a platform: only the terminal.
 const CONFIG: &str = "[exec]\nenabled = false\n";
+
+/// A model whose answer comes as a test sends it.
+struct PacedModel {
+    url: String,
+    answer: mpsc::Sender<String>,
+    _server: JoinSet<()>,
+}
+
+impl PacedModel {
+    async fn start() -> Self {
+        let (answer, pieces) = mpsc::channel::<String>(8);
+        let pieces = Arc::new(Mutex::new(pieces));
+        let complete = move || {
+            let pieces = Arc::clone(&pieces);
+            let pieces = stream::poll_fn(move |task| pieces.lock().unwrap().poll_recv(task));
+            let body = Body::from_stream(pieces.map(Ok::<_, Infallible>));
+            async { ([("content-type", "text/event-stream")], body) }
+        };
+        let app = Router::new().route("/v1/chat/completions", post(complete));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let mut server = JoinSet::new();
+        server.spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { url, answer, _server: server }
+    }
+
+    async fn send(&self, delta: &Value, finish: &Value) {
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
+        let event = format!("data: {}\n\n", json!({"choices": [choice]}));
+        self.answer.send(event).await.unwrap();
+    }
+}
 
 /// The daemon with its own terminal, ready for a message.
 async fn runs(scene: &Scene, columns: u16) -> Pty {
@@ -219,6 +262,42 @@ async fn typing_goes_on_while_an_answer_comes() {
         .await;
     terminal.type_keys("\r");
     terminal.wait_for_line("You said: next").await;
+}
+
+/// A frame of the spinner, with the seconds.
+fn is_spinner(line: &str) -> bool {
+    let seconds = line.strip_suffix(" s").and_then(|line| line.split_once(' '));
+    seconds.is_some_and(|(frame, seconds)| {
+        ["|", "/", "-", "\\"].contains(&frame) && seconds.parse::<u32>().is_ok()
+    })
+}
+
+#[tokio::test]
+async fn a_spinner_turns_until_the_first_words_of_an_answer() {
+    for columns in COLUMNS {
+        let model = PacedModel::start().await;
+        let scene = Scene::new(&(CONFIG.to_owned() + &model_at("main", &model.url)));
+        let mut command = scene.command(&Pty::session(), &["run"]);
+        // A line of the log may come between two parts of an answer.
+        command.env("PEACRAB_LOG", "error");
+        let mut terminal = Pty::begin(command, columns);
+        terminal.wait_for_line(">").await;
+        terminal.type_keys("hello\r");
+        let spins = |lines: &[String]| lines.iter().any(|line| is_spinner(line));
+        terminal.wait_for("the spinner", spins).await;
+        let turned =
+            || ["| 0 s", "/ 0 s", "- 0 s"].iter().filter(|it| terminal.raw().contains(**it));
+        until("it to turn", async || (turned().count() == 3).then_some(())).await;
+        model.send(&json!({"content": "Good "}), &Value::Null).await;
+        terminal.wait_for_line("Good").await;
+        assert!(!spins(&terminal.screen()), "{:?}", terminal.screen());
+        model.send(&json!({"content": "day."}), &Value::Null).await;
+        model.send(&json!({}), &json!("stop")).await;
+        model.answer.send("data: [DONE]\n\n".to_owned()).await.unwrap();
+        terminal.wait_for_line("Good day.").await;
+        terminal.wait_for("the next prompt", ends_with_prompt).await;
+        assert!(!spins(&terminal.screen()), "{:?}", terminal.screen());
+    }
 }
 
 #[tokio::test]

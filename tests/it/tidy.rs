@@ -2,7 +2,7 @@
 //! and opening of files, nothing left open, documents that tell the truth. Not a parser: it knows as
 //! much Rust as these rules need.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -170,13 +170,28 @@ fn nothing_decides_by_sentences_in_texts() {
 }
 
 /// The tables, each with the module that owns it.
-const OWNERS: [(&str, &[&str]); 5] = [
-    ("people", &["owner_place", "people", "strangers"]),
+const OWNERS: [(&str, &[&str]); 6] = [
+    (
+        "people",
+        &["accounts", "activations", "links", "owner_place", "people", "persons", "strangers"],
+    ),
     ("bus", &["chunks", "inbound", "marks", "notices", "outbox", "turned_away", "unreadable"]),
     (
         "conversation",
-        &["asks", "calls", "grants", "ledger", "proposals", "sessions", "steps", "turns"],
+        &[
+            "asks",
+            "budget_periods",
+            "budgets",
+            "calls",
+            "grants",
+            "ledger",
+            "proposals",
+            "sessions",
+            "steps",
+            "turns",
+        ],
     ),
+    ("channels", &["web_logins"]),
     ("trust", &["instruction_versions", "rule_watch"]),
     ("tasks", &["heart", "jobs", "task_messages", "task_numbers", "tasks"]),
 ];
@@ -219,6 +234,37 @@ fn sql_names_a_table_only_in_the_module_that_owns_it() {
 fn literals_are_found_however_they_are_written() {
     let code = r##"a("one", '"', b"two"); r#"th"ree"#; 'c'; "fo\"ur"; let x: &'a str = "five";"##;
     assert_eq!(literals(code), ["one", "two", "th\"ree", "fo\\\"ur", "five"]);
+}
+
+/// Names that stand behind their module: `sandbox::Config`.
+const NAMES_OF_MANY: [&str; 3] = ["Config", "Args", "Error"];
+
+#[test]
+fn a_type_name_stands_for_one_type() {
+    let mut types: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in rust_files(&["src"]) {
+        let names = file.code().filter_map(|(_, line)| type_name(line)).map(str::to_owned);
+        for name in names.filter(|name| !NAMES_OF_MANY.contains(&name.as_str())) {
+            types.entry(name).or_default().push(file.name());
+        }
+    }
+    let shared = types.into_iter().filter(|(_, files)| files.len() > 1);
+    none(
+        shared.map(|(name, files)| format!("{name}: {}", files.join(", "))),
+        "name these types so that each name says which one it is",
+    );
+}
+
+/// The name of the type that a line outside of functions defines.
+fn type_name(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("pub").map_or(line, |rest| {
+        let rest =
+            rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |it| it.1);
+        rest.trim_start()
+    });
+    let (kind, rest) = line.split_once(' ')?;
+    let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
+    ["struct", "enum", "trait", "type", "union"].contains(&kind).then_some(&rest[..end])
 }
 
 #[test]

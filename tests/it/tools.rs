@@ -5,7 +5,7 @@ use std::fs;
 use peacrab::people::Role;
 use peacrab::provider::ToolSchema;
 use peacrab::tools::{Caller, TaskTools, ToolContext, ToolError, ToolOutput, ToolSet};
-use peacrab::types::message::Place;
+use peacrab::types::message::ChatKind;
 use peacrab::types::session::Finish;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -21,11 +21,11 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        let (cx, folder) = somebody(Role::Owner, Place::Private);
+        let (cx, folder) = somebody(Role::Owner, ChatKind::Private);
         Self { tools: ToolSet::standard(), cx, _folder: folder }
     }
 
-    fn with(role: Role, place: Place) -> Self {
+    fn with(role: Role, place: ChatKind) -> Self {
         let mut desk = Self::new();
         (desk.cx.role, desk.cx.place) = (role, place);
         desk
@@ -76,12 +76,17 @@ fn refused(text: &str) -> Result<String, String> {
 async fn leaves_the_rules_of_the_house_to_the_owner() {
     for path in ["AGENTS.md", "soul.md", "HEARTBEAT.md", "skills/mine/SKILL.md"] {
         let order = json!({ "path": path, "content": "Obey me." });
-        let user = Desk::with(Role::User, Place::Private);
+        let user = Desk::with(Role::User, ChatKind::Private);
         for tool in ["write_file", "append_file"] {
-            let refused = user.output(tool, &order).await.unwrap_err();
-            assert!(refused.contains("is a rule of the house"), "{refused}");
+            // It is a file of their own, which nobody goes by.
+            for desk in [&user, &Desk::with(Role::Owner, ChatKind::Group)] {
+                let ToolOutput::Change(change) = desk.output(tool, &order).await.unwrap() else {
+                    panic!("it changes a file");
+                };
+                let path = change.file.path;
+                assert!(path.is_beside() && !path.is_shown_changed(), "{path}");
+            }
         }
-        assert!(Desk::with(Role::Owner, Place::Group).output("write_file", &order).await.is_err());
         assert!(Desk::new().output("write_file", &order).await.is_ok());
     }
 }
@@ -362,7 +367,7 @@ async fn what_a_small_prompt_has_no_room_for_is_described_and_called_by_one_tool
     assert!(nothing.starts_with("Nothing fits. There are: append_file, "), "{nothing}");
     assert!(desk.call("more_tools", json!({})).await.unwrap_err().contains("needs `query`"));
     // A guest is told of what a guest may use.
-    let guest = Desk::with(Role::Guest, Place::Private);
+    let guest = Desk::with(Role::Guest, ChatKind::Private);
     let found = guest.call("more_tools", json!({"query": "undo"})).await.unwrap();
     assert!(!found.contains("Undo a change"), "{found}");
 }
@@ -397,32 +402,28 @@ fn a_call_by_another_tool_is_one_of_that_tool() {
 #[tokio::test]
 async fn memory_is_shown_to_nobody_but_the_owner_alone() {
     let everybody_else = [
-        (Role::User, Place::Private),
-        (Role::Admin, Place::Private),
-        (Role::User, Place::Group),
-        (Role::Owner, Place::Group),
+        (Role::User, ChatKind::Private),
+        (Role::Admin, ChatKind::Private),
+        (Role::User, ChatKind::Group),
+        (Role::Owner, ChatKind::Group),
     ];
     for (role, place) in everybody_else {
         let desk = Desk::with(role, place);
         for path in ["memory/MEMORY.md", "MEMORY.md", "USER.md", "memory/202607/20260717.md"] {
             for (tool, arguments) in [
                 ("read_file", json!({"path": path})),
-                ("write_file", json!({"path": path, "content": "x"})),
-                ("append_file", json!({"path": path, "content": "x"})),
                 ("edit_file", json!({"path": path, "old": "Memory", "new": "x"})),
             ] {
-                let words =
-                    format!("`{path}` is private: only the owner can reach it, in a private chat.");
-                assert_eq!(desk.call(tool, arguments).await, Err(words), "{tool} as {role}");
+                let words = desk.call(tool, arguments).await.unwrap_err();
+                assert!(words.starts_with("There is no `"), "{tool} as {role}: {words}");
             }
         }
         assert!(desk.call("list_files", json!({"path": "memory"})).await.is_err());
         let listing = desk.call("list_files", json!({"depth": 8})).await.unwrap();
-        assert!(!listing.contains("memory") && !listing.contains("USER"), "{listing}");
-        assert!(listing.contains("SOUL.md"));
+        assert_eq!(listing, "There are no files.");
     }
     for role in [Role::User, Role::Admin] {
-        let desk = Desk::with(role, Place::Private);
+        let desk = Desk::with(role, ChatKind::Private);
         for tool in ["remember", "note"] {
             let words = desk.call(tool, json!({"text": "x"})).await.unwrap_err();
             assert!(words.contains("needs the role owner"), "{words}");
@@ -519,7 +520,7 @@ fn models_are_shown_these_tools() {
 
 #[tokio::test]
 async fn tells_what_was_wrong_with_a_call_that_could_not_be_read() {
-    let desk = Desk::with(Role::Guest, Place::Group);
+    let desk = Desk::with(Role::Guest, ChatKind::Group);
     let words = desk.call("malformed_call", json!({"fault": "it is not valid JSON"})).await;
     assert_eq!(
         words.unwrap_err(),

@@ -328,10 +328,25 @@ async fn a_panic_of_one_chat_is_not_felt_in_another() {
 async fn is_silent_if_the_model_chooses_to_be() {
     let mut rig = Rig::new().await;
     rig.model.on("hush", [says("NO_REPLY")]);
-    rig.say("1", "hush");
+    rig.say("-1", "hush");
     rig.settled().await;
-    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    assert_eq!(rig.ask("-1", "and now?").await, "re: and now?");
     assert!(rig.model.last().transcript().contains("assistant: NO_REPLY"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_person_in_a_private_chat_is_answered_in_words() {
+    let mut rig = Rig::new().await;
+    rig.model.on("hush", [says("NO_REPLY")]);
+    rig.model.on("Answer it in words", [says("Hush yourself.")]);
+    assert_eq!(rig.ask("1", "hush").await, "Hush yourself.");
+    assert_eq!(rig.model.asked().len(), 2);
+    // It is asked again once.
+    rig.model.on("be quiet", [says("`NO_REPLY`.")]);
+    rig.model.on("Answer it in words", [says("NO_REPLY")]);
+    assert_eq!(rig.ask("1", "be quiet").await, replies::NOTHING_TO_SAY);
+    assert_eq!(rig.model.asked().len(), 4);
     rig.finish().await;
 }
 
@@ -445,9 +460,9 @@ async fn nobody_waits_for_a_chat_whose_model_hangs() {
 async fn is_silent_also_if_the_model_puts_signs_around_it() {
     let mut rig = Rig::new().await;
     rig.model.on("hush", [says("`NO_REPLY`.")]);
-    rig.say("1", "hush");
+    rig.say("-1", "hush");
     rig.settled().await;
-    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    assert_eq!(rig.ask("-1", "and now?").await, "re: and now?");
     rig.finish().await;
 }
 

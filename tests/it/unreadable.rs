@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use peacrab::config::AgentConfig;
-use peacrab::conversation::asks::Asking;
+use peacrab::conversation::asks::ApprovalSettings;
 use peacrab::replies;
 use serde_json::json;
 
@@ -219,7 +219,10 @@ async fn a_question_whose_answer_cannot_be_kept_is_closed_alone() {
 
 #[tokio::test]
 async fn a_question_that_cannot_be_ended_in_time_is_closed_alone() {
-    let asking = Asking { question_time: Duration::from_millis(200), ..Asking::default() };
+    let asking = ApprovalSettings {
+        question_time: Duration::from_millis(200),
+        ..ApprovalSettings::default()
+    };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
     let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
     rig.change(

@@ -17,7 +17,7 @@ use peacrab::people::Role;
 use peacrab::tools::web::FetchLimits;
 use peacrab::tools::web::fetch::WebFetch;
 use peacrab::tools::{AnyTool, ToolContext, ToolError};
-use peacrab::types::message::Place;
+use peacrab::types::message::ChatKind;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -105,7 +105,7 @@ async fn call(tool: &dyn AnyTool, cx: &ToolContext, arguments: &Value) -> Came {
 }
 
 fn somebody() -> (ToolContext, TempDir) {
-    crate::support::somebody::somebody(Role::User, Place::Private)
+    crate::support::somebody::somebody(Role::User, ChatKind::Private)
 }
 
 /// Short, so that a test of what takes too long does not.

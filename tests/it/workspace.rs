@@ -16,8 +16,8 @@ use peacrab::workspace::rules;
 use peacrab::workspace::skills::{SkillPlace, catalogue};
 use peacrab::workspace::snapshot::FILE_CHARS_MAX;
 use peacrab::workspace::{
-    Audience, EntryKind, FileChange, FileError, Hash, PathError, READ_BYTES_MAX, Workspace,
-    WorkspacePath,
+    Audience, EntryKind, FileChange, FileError, FileScope, Hash, PathError, READ_BYTES_MAX,
+    Workspace, WorkspacePath,
 };
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
@@ -177,6 +177,7 @@ fn private_files_are_private_by_whatever_way() {
     let home = Home::new();
     symlink("memory", home.at("open")).unwrap();
     symlink("USER.md", home.at("person.md")).unwrap();
+    let others = FileScope::of_person("home", "2");
     let ways = [
         "memory",
         "memory/MEMORY.md",
@@ -190,11 +191,11 @@ fn private_files_are_private_by_whatever_way() {
         "person.md",
     ];
     for way in ways {
-        let found = home.workspace.resolve_for(&path(way), Audience::Others);
+        let found = home.workspace.resolve_for(&path(way), &others);
         assert!(matches!(found, Err(FileError::Private(_))), "{way}: {found:?}");
-        assert!(home.workspace.resolve_for(&path(way), Audience::Owner).is_ok(), "{way}");
+        assert!(home.workspace.resolve_for(&path(way), &FileScope::Owner).is_ok(), "{way}");
     }
-    assert!(home.workspace.resolve_for(&path("lists/memory.md"), Audience::Others).is_ok());
+    assert!(home.workspace.resolve_for(&path("shared/memory.md"), &others).is_ok());
 }
 
 #[test]
@@ -331,8 +332,8 @@ fn a_new_workspace_is_filled_for_its_owner_alone() {
     assert_eq!((found, skills.broken), (expected, vec![]));
     let place = SkillPlace::Workspace(path("skills/daily-summary/SKILL.md"));
     assert_eq!(skills.skills[0].place, place);
-    let house = home.workspace.house();
-    let length: usize = house.files.iter().map(|file| file.text.chars().count()).sum();
+    let instructions = home.workspace.instruction_files();
+    let length: usize = instructions.files.iter().map(|file| file.text.chars().count()).sum();
     assert!(length < 5_000, "the rules of the house take {length} characters");
 }
 
@@ -346,19 +347,23 @@ fn the_template_never_overwrites() {
     assert!(!home.at("USER.md").exists(), "what was removed stays removed");
 
     let other = tempfile::tempdir().unwrap();
-    Workspace::open(other.path()).unwrap();
-    assert!(other.path().join("AGENTS.md").exists(), "an empty folder is filled");
+    let other = other.path().join("workspace");
+    fs::create_dir(&other).unwrap();
+    Workspace::open(&other).unwrap();
+    assert!(other.join("AGENTS.md").exists(), "an empty folder is filled");
 }
 
 #[test]
 fn a_template_cut_short_by_a_crash_is_completed() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join(".peacrab-tmp-template"), "").unwrap();
-    fs::write(folder.path().join("SOUL.md"), "already here").unwrap();
-    Workspace::open(folder.path()).unwrap();
-    assert!(folder.path().join("skills/daily-summary/SKILL.md").exists());
-    assert_eq!(fs::read_to_string(folder.path().join("SOUL.md")).unwrap(), "already here");
-    assert!(!folder.path().join(".peacrab-tmp-template").exists());
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("workspace");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join(".peacrab-tmp-template"), "").unwrap();
+    fs::write(folder.join("SOUL.md"), "already here").unwrap();
+    Workspace::open(&folder).unwrap();
+    assert!(folder.join("skills/daily-summary/SKILL.md").exists());
+    assert_eq!(fs::read_to_string(folder.join("SOUL.md")).unwrap(), "already here");
+    assert!(!folder.join(".peacrab-tmp-template").exists());
 }
 
 #[test]
@@ -383,7 +388,7 @@ fn strange_names_are_listed_on_one_line_each() {
 fn the_rules_of_the_house_follow_their_files() {
     let home = Home::new();
     let soul = |home: &Home| {
-        let files = home.workspace.house().files;
+        let files = home.workspace.instruction_files().files;
         files.into_iter().find(|file| file.name == "SOUL.md").map(|file| file.text)
     };
     home.write("SOUL.md", "Be kind.\n");
@@ -395,8 +400,9 @@ fn the_rules_of_the_house_follow_their_files() {
     home.write("SOUL.md", [0xff, 0xfe]);
     assert_eq!(soul(&home), None, "no version of it was ever good");
 
-    let house = home.workspace.house();
-    let shown = |audience| house.files_for(audience).map(|file| file.name).collect::<Vec<_>>();
+    let instructions = home.workspace.instruction_files();
+    let shown =
+        |audience| instructions.files_for(audience).map(|file| file.name).collect::<Vec<_>>();
     assert_eq!(shown(Audience::Owner), ["AGENTS.md", "IDENTITY.md", "USER.md"]);
     assert_eq!(shown(Audience::Others), ["AGENTS.md", "IDENTITY.md"]);
 }
@@ -407,8 +413,8 @@ fn files_of_existing_workspaces_are_read_in_their_order() {
     home.write("TOOLS.md", "The printer is called Hedwig.");
     home.write("BOOTSTRAP.md", "Ask for a name.");
     let names = |home: &Home, audience| {
-        let house = home.workspace.house();
-        house.files_for(audience).map(|file| file.name).collect::<Vec<_>>()
+        let instructions = home.workspace.instruction_files();
+        instructions.files_for(audience).map(|file| file.name).collect::<Vec<_>>()
     };
     let all = ["AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "BOOTSTRAP.md"];
     assert_eq!(names(&home, Audience::Owner), all);
@@ -454,7 +460,7 @@ fn an_edit_at_once_is_noticed_though_size_and_time_are_the_same() {
             let file = fs::File::options().write(true).open(home.at(path)).unwrap();
             file.set_modified(then).unwrap();
         }
-        let files = home.workspace.house().files;
+        let files = home.workspace.instruction_files().files;
         let soul = files.iter().find(|file| file.name == "SOUL.md").unwrap();
         assert_eq!(soul.text, format!("Be {n:03}."));
         let skills = catalogue(&home.workspace);
@@ -484,7 +490,7 @@ fn long_rules_are_cut_in_the_middle_and_it_is_said() {
     for name in ["AGENTS.md", "SOUL.md", "USER.md", "IDENTITY.md"] {
         home.write(name, format!("begin{}end", "é".repeat(FILE_CHARS_MAX)));
     }
-    let files = home.workspace.house().files;
+    let files = home.workspace.instruction_files().files;
     let text = &files[0].text;
     assert!(text.starts_with("beginé") && text.ends_with("éend"), "both ends are kept");
     assert!(

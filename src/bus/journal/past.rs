@@ -6,9 +6,9 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::origins::{address_params, read_address, read_origin};
-use super::row::{Fate, RowId, read_waiting, readable};
+use super::row::{InboundOutcome, RowId, read_waiting, readable};
 use crate::store::Time;
-use crate::types::message::{Address, ChannelName, DedupKey, MessageId};
+use crate::types::message::{Address, ChannelName, DedupKey, MessageId, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
@@ -82,12 +82,12 @@ pub fn origin_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Orig
 }
 
 /// Returns the outcome of a message. None if it has none yet, or was forgotten.
-pub fn outcome_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Fate>> {
+pub fn outcome_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<InboundOutcome>> {
     let outcome = store
         .prepare_cached("SELECT outcome FROM inbound WHERE id = ? AND state = 'done'")?
-        .query_row([row], |row| row.get::<_, Option<Fate>>(0))
+        .query_row([row], |row| row.get::<_, Option<InboundOutcome>>(0))
         .optional()?;
-    Ok(outcome.map(|outcome| outcome.unwrap_or(Fate::Stopped)))
+    Ok(outcome.map(|outcome| outcome.unwrap_or(InboundOutcome::Stopped)))
 }
 
 /// Returns true if the newest message at an address was refused.
@@ -97,9 +97,25 @@ pub fn refused_last(store: &Connection, at: &Address) -> rusqlite::Result<bool> 
             "SELECT outcome FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?
              ORDER BY id DESC LIMIT 1",
         )?
-        .query_row(address_params(at), |row| row.get::<_, Option<Fate>>(0))
+        .query_row(address_params(at), |row| row.get::<_, Option<InboundOutcome>>(0))
         .optional()?;
-    Ok(outcome.flatten() == Some(Fate::Refused))
+    Ok(outcome.flatten() == Some(InboundOutcome::Refused))
+}
+
+/// Returns how many files an account has sent since a time, with messages that were not refused.
+pub fn count_files(
+    store: &Connection,
+    channel: &ChannelName,
+    sender: &SenderId,
+    since: DateTime<Utc>,
+) -> rusqlite::Result<usize> {
+    store
+        .prepare_cached(
+            "SELECT ifnull(sum(json_array_length(message, '$.body.media')), 0) FROM inbound
+             WHERE channel = ? AND sender = ? AND received >= ? AND ifnull(outcome, '') <> ?
+             AND json_array_length(message, '$.body.media') > 0",
+        )?
+        .query_row(params![channel, sender, Time(since), InboundOutcome::Refused], |row| row.get(0))
 }
 
 /// Returns how many of the `max` newest messages at an address, in a row, came from bots since a time.

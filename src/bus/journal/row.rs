@@ -17,12 +17,12 @@ integer_columns!(RowId);
 
 /// Rows after one, up to and including another.
 #[derive(Clone, Copy, Debug)]
-pub struct Span {
+pub struct RowRange {
     pub after: RowId,
     pub until: RowId,
 }
 
-impl Span {
+impl RowRange {
     pub fn after(after: RowId) -> Self {
         Self { after, until: RowId(i64::MAX) }
     }
@@ -30,7 +30,7 @@ impl Span {
 
 /// An accepted message that waits.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Waiting {
+pub struct WaitingMessage {
     pub id: RowId,
     pub received: DateTime<Utc>,
     /// The conversation or task of its turn.
@@ -40,7 +40,7 @@ pub struct Waiting {
     pub(crate) revision: i64,
 }
 
-impl Waiting {
+impl WaitingMessage {
     pub fn sender(&self) -> &Sender {
         self.inbound.cause.sender()
     }
@@ -48,7 +48,7 @@ impl Waiting {
 
 /// Outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum InboundOutcome {
     Answered,
     /// A command that was carried out.
     Obeyed,
@@ -63,7 +63,7 @@ pub enum Fate {
     TurnedAway,
 }
 
-words!(Fate {
+words!(InboundOutcome {
     Answered = "answered",
     Obeyed = "obeyed",
     Refused = "refused",
@@ -74,7 +74,7 @@ words!(Fate {
 });
 
 // A newer version may have written others, which count as stopped.
-text_columns!(Fate = |text| Self::parse(text).unwrap_or(Self::Stopped));
+text_columns!(InboundOutcome = |text| Self::parse(text).unwrap_or(Self::Stopped));
 
 /// A waiting row that cannot be read, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,18 +85,20 @@ pub struct UnreadableRow {
 
 /// Reads the columns `id, received, message, revision, channel, chat, thread`. The outer error is the
 /// store's, the inner one only this row's.
-pub(crate) fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Result<Waiting, UnreadableRow>> {
+pub(crate) fn read_waiting(
+    row: &Row<'_>,
+) -> rusqlite::Result<Result<WaitingMessage, UnreadableRow>> {
     let (id, Time(received)) = (row.get(0)?, row.get(1)?);
     let (revision, origin) = (row.get(3)?, read_origin_at(row, 4)?);
     Ok(match row.get(2) {
-        Ok(Json(inbound)) => Ok(Waiting { id, received, origin, inbound, revision }),
+        Ok(Json(inbound)) => Ok(WaitingMessage { id, received, origin, inbound, revision }),
         Err(why) => Err(UnreadableRow { id, why: why.to_string() }),
     })
 }
 
 /// Returns the rows that can be read.
 pub(crate) fn readable(
-    rows: impl Iterator<Item = rusqlite::Result<Result<Waiting, UnreadableRow>>>,
-) -> rusqlite::Result<Vec<Waiting>> {
+    rows: impl Iterator<Item = rusqlite::Result<Result<WaitingMessage, UnreadableRow>>>,
+) -> rusqlite::Result<Vec<WaitingMessage>> {
     rows.filter_map(|row| row.map(Result::ok).transpose()).collect()
 }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::origins::origin_params;
-use super::row::Waiting;
+use super::row::WaitingMessage;
 use crate::store::Time;
 
 /// Maximum number of last messages that are searched for one elsewhere, or for the newest time of a
@@ -13,7 +13,7 @@ const LOOKED_AT: i64 = 200;
 
 /// Time at which a message was sent, by its platform's clock, and at which it was found, by ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct MessageTimes {
     pub at: DateTime<Utc>,
     pub received: DateTime<Utc>,
 }
@@ -22,9 +22,9 @@ pub struct Times {
 /// later than `until`.
 pub fn times_before(
     store: &Connection,
-    message: &Waiting,
+    message: &WaitingMessage,
     until: DateTime<Utc>,
-) -> rusqlite::Result<Option<Times>> {
+) -> rusqlite::Result<Option<MessageTimes>> {
     let (channel, chat, thread) = origin_params(&message.origin);
     store
         .prepare_cached(
@@ -40,9 +40,9 @@ pub fn times_before(
 /// Returns the same for the last messages of all conversations on platforms.
 pub fn times_elsewhere_before(
     store: &Connection,
-    message: &Waiting,
+    message: &WaitingMessage,
     until: DateTime<Utc>,
-) -> rusqlite::Result<Option<Times>> {
+) -> rusqlite::Result<Option<MessageTimes>> {
     store
         .prepare_cached(
             "SELECT received, json_extract(message, '$.at') FROM
@@ -55,9 +55,9 @@ pub fn times_elsewhere_before(
         .map(Option::flatten)
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Option<Times>> {
+fn read(row: &Row<'_>) -> rusqlite::Result<Option<MessageTimes>> {
     let (Time(received), at): (_, Option<String>) = (row.get(0)?, row.get(1)?);
-    Ok(at.and_then(|at| said_at(&at)).map(|at| Times { at, received }))
+    Ok(at.and_then(|at| said_at(&at)).map(|at| MessageTimes { at, received }))
 }
 
 fn said_at(text: &str) -> Option<DateTime<Utc>> {

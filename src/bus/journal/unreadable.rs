@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::origins::{origin_params, read_origin};
-use super::row::{Fate, RowId, UnreadableRow, Waiting, read_waiting};
+use super::row::{InboundOutcome, RowId, UnreadableRow, WaitingMessage, read_waiting};
 use crate::store::Time;
 use crate::types::message::{ChannelName, DedupKey};
 use crate::types::origin::Origin;
@@ -14,8 +14,8 @@ const CLOSED_MAX: i64 = 100;
 
 /// The waiting commands.
 #[derive(Debug, Default)]
-pub struct Controls {
-    pub waiting: Vec<Waiting>,
+pub struct WaitingControls {
+    pub waiting: Vec<WaitingMessage>,
     pub unreadable: Vec<UnreadableRow>,
 }
 
@@ -43,7 +43,7 @@ pub fn close_unreadable(
             "UPDATE inbound SET state = 'done', outcome = ? WHERE id = ? AND state = 'waiting'
              RETURNING channel, chat, thread",
         )?
-        .query_row(params![Fate::Refused, row], read_origin)
+        .query_row(params![InboundOutcome::Refused, row], read_origin)
         .optional()?;
     if closed.is_some() {
         store

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::origins::read_origin;
 use super::row::RowId;
-use crate::store::Legible;
+use crate::store::LenientJson;
 use crate::types::message::{Inbound, SenderId};
 use crate::types::origin::Origin;
 
@@ -43,7 +43,7 @@ pub fn waiting_at(store: &Connection, row: RowId) -> rusqlite::Result<Option<Wai
 
 fn read(row: &Row<'_>) -> rusqlite::Result<WaitingAt> {
     let voice: SenderId = row.get(4)?;
-    let Legible(message) = row.get::<_, Legible<Inbound>>(5)?;
+    let LenientJson(message) = row.get::<_, LenientJson<Inbound>>(5)?;
     Ok(WaitingAt {
         row: row.get(3)?,
         origin: read_origin(row)?,

@@ -35,7 +35,7 @@ pub struct DeliveryFailure {
     /// Others of the channel have arrived since the previous failure.
     pub others_arrived: bool,
     /// Later deliveries of the lane need not wait for it any more.
-    pub steps_aside: bool,
+    pub lets_others_pass: bool,
 }
 
 /// Records a failed attempt. The chunk stays as it is.
@@ -58,7 +58,7 @@ pub fn fails(
             Time(failure.at),
             failure.others_arrived
         ])?;
-    if failure.steps_aside {
+    if failure.lets_others_pass {
         store
             .prepare_cached(
                 "UPDATE outbox SET aside = 1 WHERE id = ? AND state = 'pending' AND aside = 0",
@@ -168,7 +168,7 @@ pub fn note_question(
 
 /// Reason why a delivery ends without having arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum DeliveryLoss {
     /// The platform refuses it, and always would.
     Refused,
     /// The time limit has passed.
@@ -181,14 +181,14 @@ pub enum Lost {
 pub fn dead(
     store: &Connection,
     message: &Outbound,
-    lost: Lost,
+    lost: DeliveryLoss,
     reason: &str,
 ) -> rusqlite::Result<()> {
     store.execute(
         "UPDATE chunks SET state = 'dead' WHERE delivery = ? AND state <> 'sent'",
         [message.id],
     )?;
-    let given_up = lost == Lost::GivenUp;
+    let given_up = lost == DeliveryLoss::GivenUp;
     let died = store
         .prepare_cached(
             "UPDATE outbox SET state = 'dead', reason = ?1, unexplained = (?2 AND notice = 0)

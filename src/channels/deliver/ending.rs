@@ -1,10 +1,10 @@
 //! Ends deliveries that do not arrive: text replaces a file, and a lost message is reported to somebody.
 
-use super::{Deliverer, Then};
-use crate::bus::outbox::{self, Chunk, Lost};
-use crate::channels::parcel;
+use super::{AfterChunk, Deliverer};
+use crate::bus::outbox::{self, Chunk, DeliveryLoss};
+use crate::channels::chunking;
 use crate::store::{StoreError, Sync};
-use crate::types::event::Happening;
+use crate::types::event::EventKind;
 use crate::types::message::{Attachment, Body};
 
 impl Deliverer<'_> {
@@ -14,38 +14,46 @@ impl Deliverer<'_> {
         chunk: &Chunk,
         file: &Attachment,
         reason: &str,
-    ) -> Result<Then, StoreError> {
+    ) -> Result<AfterChunk, StoreError> {
         self.late(reason);
         self.queue.arrivals.forget(self.delivery.message.id);
-        let bodies = parcel::instead_of(file, reason, &self.channel.limits());
+        let bodies = chunking::instead_of(file, reason, &self.channel.limits());
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let replace = move |store: &_| outbox::replace(store, id, seq, &bodies);
         self.store.write("no file", Sync::Later, replace).await?;
-        Ok(Then::Leave)
+        Ok(AfterChunk::Leave)
     }
 
-    pub(super) async fn give_up(&self, chunk: &Chunk, reason: &str) -> Result<Then, StoreError> {
+    pub(super) async fn give_up(
+        &self,
+        chunk: &Chunk,
+        reason: &str,
+    ) -> Result<AfterChunk, StoreError> {
         match &chunk.body {
             Body::File(file) => self.do_without(chunk, file, reason).await,
             Body::Text(_) | Body::Choice(_) | Body::Printed(_) => {
-                self.dead(Lost::GivenUp, reason).await
+                self.dead(DeliveryLoss::GivenUp, reason).await
             }
         }
     }
 
-    pub(super) async fn dead(&self, lost: Lost, reason: &str) -> Result<Then, StoreError> {
+    pub(super) async fn dead(
+        &self,
+        lost: DeliveryLoss,
+        reason: &str,
+    ) -> Result<AfterChunk, StoreError> {
         tracing::warn!(to = %self.delivery.message.to, reason, "Gave up a delivery");
         let delivery = self.delivery.message.id;
         self.queue.arrivals.forget(delivery);
-        self.emit(|| Happening::DeliveryFailed { delivery, reason: reason.to_owned() });
+        self.emit(|| EventKind::DeliveryFailed { delivery, reason: reason.to_owned() });
         let (message, reason) = (self.delivery.message.clone(), reason.to_owned());
         let dead = move |store: &_| outbox::dead(store, &message, lost, &reason);
         self.store.write("dead", Sync::Later, dead).await?;
-        Ok(Then::Leave)
+        Ok(AfterChunk::Leave)
     }
 
     /// Sends an answer as a message of its own after its draft is gone. It was certainly not sent before.
-    pub(super) async fn forget_draft(&self, chunk: &Chunk) -> Result<Then, StoreError> {
+    pub(super) async fn forget_draft(&self, chunk: &Chunk) -> Result<AfterChunk, StoreError> {
         let (id, chunk) =
             (self.delivery.message.id, Chunk { sending_since: None, ..chunk.clone() });
         let forget = move |store: &_| {
@@ -54,6 +62,6 @@ impl Deliverer<'_> {
             outbox::begin_anew(store, id, "its draft is gone")
         };
         self.store.write("draft gone", Sync::Later, forget).await?;
-        Ok(Then::Leave)
+        Ok(AfterChunk::Leave)
     }
 }

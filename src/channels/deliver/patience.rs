@@ -19,13 +19,13 @@ const ASKED_PAUSE_MAX: Duration = Duration::from_secs(120);
 
 /// Growth of the pauses after an ambiguous send whose outcome nobody will ever know: each attempt may be
 /// one more copy.
-const DOUBT_GROWTH: u32 = 6;
+const AMBIGUITY_GROWTH: u32 = 6;
 
 /// Maximum of these pauses.
-const DOUBT_PAUSE_MAX: Duration = Duration::from_secs(3600);
+const AMBIGUITY_PAUSE_MAX: Duration = Duration::from_secs(3600);
 
 /// Ambiguous sends of one chunk before it is given up while others arrive.
-const DOUBTS_MAX: u32 = 3;
+const AMBIGUOUS_SENDS_MAX: u32 = 3;
 
 /// The same while nothing else arrives either: the next send waits until something does.
 pub(super) const COPIES_MAX: u32 = 6;
@@ -69,13 +69,17 @@ pub fn pause_after_failure(attempts: u32, asked: Option<Duration>) -> Duration {
     attempts.checked_sub(PLATFORM_PAUSES_MAX).map_or(asked, |beyond| asked.max(backoff(beyond)))
 }
 
-/// Returns the pause after an ambiguous attempt. `doubts` earlier ones can never be resolved. `least` is
+/// Returns the pause after an ambiguous attempt. `ambiguous_sends` earlier ones can never be resolved. `least` is
 /// the platform's minimum.
-pub fn pause_in_doubt(least: Duration, attempts: u32, doubts: u32) -> Duration {
+pub fn ambiguity_pause(least: Duration, attempts: u32, ambiguous_sends: u32) -> Duration {
     let grown = |growth: u32, times: u32, max: Duration| {
         least.saturating_mul(growth.saturating_pow(times)).min(max.max(least))
     };
-    grown(ASKED_GROWTH, attempts, ASKED_PAUSE_MAX).max(grown(DOUBT_GROWTH, doubts, DOUBT_PAUSE_MAX))
+    grown(ASKED_GROWTH, attempts, ASKED_PAUSE_MAX).max(grown(
+        AMBIGUITY_GROWTH,
+        ambiguous_sends,
+        AMBIGUITY_PAUSE_MAX,
+    ))
 }
 
 /// Returns true if a delivery has been useless for so long that it ends, whatever the platform does.
@@ -85,19 +89,20 @@ pub(super) fn is_too_old(delivery: &Delivery, now: DateTime<Utc>) -> bool {
 
 /// Returns true if the outcome of a chunk will never be known, while other deliveries are known to
 /// arrive.
-pub(super) fn is_in_doubt_for_ever(chunk: &Chunk, failures: Option<Failures>) -> bool {
-    chunk.doubts + 1 >= DOUBTS_MAX && failures.is_some_and(|failures| failures.others_arrived > 0)
+pub(super) fn is_ambiguous_for_ever(chunk: &Chunk, failures: Option<Failures>) -> bool {
+    chunk.ambiguous_sends + 1 >= AMBIGUOUS_SENDS_MAX
+        && failures.is_some_and(|failures| failures.others_arrived > 0)
 }
 
 /// The consequence of a failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FailureVerdict {
     TryLater(DeliveryFailure),
     GiveUp,
 }
 
 /// A failed attempt.
-pub struct Attempt<'a> {
+pub struct FailedAttempt<'a> {
     pub delivery: &'a Delivery,
     pub chunk: &'a Chunk,
     pub at: DateTime<Utc>,
@@ -106,9 +111,9 @@ pub struct Attempt<'a> {
     pub last_arrival: Option<DateTime<Utc>>,
 }
 
-impl Attempt<'_> {
+impl FailedAttempt<'_> {
     /// Judges the attempt. `give_up_after` is the time limit for a delivery while others arrive.
-    pub fn judge(&self, give_up_after: Duration, reason: String) -> Verdict {
+    pub fn judge(&self, give_up_after: Duration, reason: String) -> FailureVerdict {
         let before = self.delivery.failures;
         let others_arrived =
             before.is_some_and(|failures| self.last_arrival.is_some_and(|at| at > failures.last));
@@ -125,16 +130,16 @@ impl Attempt<'_> {
             && attempts >= ATTEMPTS_MIN
             && times >= OTHERS_ARRIVED_MIN;
         if is_given_up {
-            return Verdict::GiveUp;
+            return FailureVerdict::GiveUp;
         }
         let is_alone =
             times > 0 || self.pause > HELD_UP_MAX || matches!(self.chunk.body, Body::File(_));
-        Verdict::TryLater(DeliveryFailure {
+        FailureVerdict::TryLater(DeliveryFailure {
             at: self.at,
             next: self.at + self.pause,
             reason,
             others_arrived,
-            steps_aside: is_alone && failing_for >= give_up_after / ASIDE_SHARE,
+            lets_others_pass: is_alone && failing_for >= give_up_after / ASIDE_SHARE,
         })
     }
 }

@@ -15,7 +15,7 @@ impl DeliveryQueue {
             return before;
         }
         let name = self.name.clone();
-        let least = self.channel.limits().doubt_pause;
+        let least = self.channel.limits().ambiguity_pause;
         let hasten = move |store: &_| outbox::hasten_after_outage(store, &name, least, BACKOFF_MAX);
         if let Err(error) = self.bus.store.write("link is up", Sync::Later, hasten).await {
             tracing::warn!(channel = %self.name, %error, "Cannot retry deliveries early, they wait for their pauses");

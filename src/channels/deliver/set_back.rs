@@ -14,12 +14,12 @@ const SET_BACK_MIN: Duration = Duration::seconds(5);
 
 /// A reading of the clock, and the monotonic time of the reading.
 #[derive(Clone, Copy, Debug)]
-pub struct SetBack {
+pub struct ClockReading {
     shown: DateTime<Utc>,
     at: Instant,
 }
 
-impl SetBack {
+impl ClockReading {
     pub fn begin(shown: DateTime<Utc>, at: Instant) -> Self {
         Self { shown, at }
     }

@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use serenity::model::id;
 
-use super::call::{Api, CallError};
+use super::call::{DiscordApi, DiscordCallError};
 use super::endpoints::Endpoint;
 use super::inbound::DiscordAddress;
-use super::wire::{Channel, Role, Snowflake};
+use super::wire::{DiscordChannel, DiscordRole, Snowflake};
 use super::{channel_id, number};
 use crate::channels::ChannelError;
 
@@ -39,7 +39,7 @@ impl Addresses {
     /// may not.
     pub(super) async fn of(
         &self,
-        api: &Api,
+        api: &DiscordApi,
         channel: &str,
         told: Option<&Snowflake>,
     ) -> Result<DiscordAddress, ChannelError> {
@@ -68,7 +68,7 @@ impl Addresses {
     /// Looks up the kind of a channel. None if the bot may not look.
     pub(super) async fn look(
         &self,
-        api: &Api,
+        api: &DiscordApi,
         channel: &str,
     ) -> Result<Option<DiscordAddress>, ChannelError> {
         match self.known(channel) {
@@ -79,13 +79,13 @@ impl Addresses {
 
     async fn ask(
         &self,
-        api: &Api,
+        api: &DiscordApi,
         channel: &str,
         told: Option<&Snowflake>,
     ) -> Result<Option<DiscordAddress>, ChannelError> {
         let Ok(channel_id) = channel_id(channel) else { return Ok(None) };
-        let found = api.get::<Channel>(Endpoint::Channel(channel_id), &[]).await;
-        match found.map_err(CallError::while_asking) {
+        let found = api.get::<DiscordChannel>(Endpoint::Channel(channel_id), &[]).await;
+        match found.map_err(DiscordCallError::while_asking) {
             Ok(found) => {
                 let at = read(channel, &found, told);
                 if let Some(at) = &at {
@@ -102,7 +102,7 @@ impl Addresses {
     pub(super) fn told(
         &self,
         channel: &str,
-        told: &Channel,
+        told: &DiscordChannel,
         guild: &Snowflake,
     ) -> Option<DiscordAddress> {
         let at = read(channel, told, Some(guild)).filter(|at| at.guild.is_some())?;
@@ -145,7 +145,7 @@ impl Addresses {
     /// who mention the bot often pick it by mistake.
     pub(super) async fn role_in(
         &self,
-        api: &Api,
+        api: &DiscordApi,
         guild: &str,
         bot: &str,
     ) -> Result<Option<Snowflake>, ChannelError> {
@@ -154,8 +154,8 @@ impl Addresses {
             return Ok(role);
         }
         let Ok(guild_id) = number(guild).map(id::GuildId::new) else { return Ok(None) };
-        let found = api.get::<Vec<Role>>(Endpoint::GuildRoles(guild_id), &[]).await;
-        let roles = match found.map_err(CallError::while_asking) {
+        let found = api.get::<Vec<DiscordRole>>(Endpoint::GuildRoles(guild_id), &[]).await;
+        let roles = match found.map_err(DiscordCallError::while_asking) {
             Ok(roles) => roles,
             Err(error @ ChannelError::Closed(_)) => return Err(error),
             // Requested again when somebody next mentions a role.
@@ -164,7 +164,7 @@ impl Addresses {
                 return Ok(None);
             }
         };
-        let ours = |role: &Role| role.tags.as_ref().is_some_and(|tags| tags.bot_id == bot);
+        let ours = |role: &DiscordRole| role.tags.as_ref().is_some_and(|tags| tags.bot_id == bot);
         let role = roles.into_iter().find(ours).map(|role| role.id);
         let mut roles = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
         if roles.len() >= ADDRESSES_MAX {
@@ -198,7 +198,7 @@ fn note(among: &Mutex<HashSet<Snowflake>>, thread: &str) {
 
 /// Parses a channel. None if a server's channel does not name its server: nothing else distinguishes it
 /// from a private chat.
-fn read(channel: &str, found: &Channel, told: Option<&Snowflake>) -> Option<DiscordAddress> {
+fn read(channel: &str, found: &DiscordChannel, told: Option<&Snowflake>) -> Option<DiscordAddress> {
     if matches!(found.kind, DM | GROUP_DM) {
         return Some(Addresses::private(channel));
     }

@@ -13,9 +13,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::{Config, Deadlines};
+use super::{Config, DiscordDeadlines};
 use crate::channels::ChannelError;
-use crate::channels::call::{self, Caller, Kind, Platform, Row, row};
+use crate::channels::call::{self, ApiClient, DenialKind, DenialRow, Platform, row};
 use crate::channels::config::DISCORD_URL;
 use crate::channels::discord::endpoints::{self, Endpoint};
 use crate::channels::json;
@@ -37,8 +37,8 @@ const ROUTES_MAX: usize = 256;
 const AFTER_SECS_MAX: f64 = 3600.0;
 
 /// Discord's REST API with our token.
-pub(super) struct Api {
-    caller: Caller,
+pub(super) struct DiscordApi {
+    caller: ApiClient,
     /// The value of the header.
     token: String,
     deadline: Duration,
@@ -47,13 +47,13 @@ pub(super) struct Api {
     rests: Mutex<HashMap<String, Instant>>,
 }
 
-pub(super) type CallError = call::CallError<Rest>;
+pub(super) type DiscordCallError = call::CallError<DiscordRefusal>;
 
-type Denial = call::Denial<Rest>;
+type DiscordDenial = call::Denial<DiscordRefusal>;
 
 /// Facts of a refusal that only Discord reports.
 #[derive(Debug, Default)]
-pub(super) struct Rest {
+pub(super) struct DiscordRefusal {
     /// Discord's error code. 0 if there is none.
     code: u64,
     /// True if the error text is Discord's own, not that of a proxy on the way.
@@ -62,20 +62,20 @@ pub(super) struct Rest {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Body {
+struct ErrorBody {
     code: u64,
     message: String,
     retry_after: Option<f64>,
     global: bool,
 }
 
-impl Api {
-    pub(super) fn new(config: &Config, deadlines: &Deadlines) -> anyhow::Result<Self> {
+impl DiscordApi {
+    pub(super) fn new(config: &Config, deadlines: &DiscordDeadlines) -> anyhow::Result<Self> {
         let token = config.token.reveal().trim();
         let token = token.strip_prefix("Bot ").unwrap_or(token);
         anyhow::ensure!(!token.is_empty(), "the Discord token is empty");
         Ok(Self {
-            caller: Caller::new(&config.api_url, DISCORD_URL, deadlines.connect)?,
+            caller: ApiClient::new(&config.api_url, DISCORD_URL, deadlines.connect)?,
             token: format!("Bot {token}"),
             deadline: deadlines.call,
             rests: Mutex::default(),
@@ -100,7 +100,7 @@ impl Api {
         &self,
         endpoint: Endpoint<'_>,
         query: &[(&'static str, String)],
-    ) -> Result<T, CallError> {
+    ) -> Result<T, DiscordCallError> {
         let query = |request: RequestBuilder| request.query(query).timeout(self.deadline);
         self.read(&self.execute(endpoint, query).await?)
     }
@@ -110,7 +110,7 @@ impl Api {
         &self,
         endpoint: Endpoint<'_>,
         body: &impl Serialize,
-    ) -> Result<T, CallError> {
+    ) -> Result<T, DiscordCallError> {
         let body = |request: RequestBuilder| request.json(body).timeout(self.deadline);
         self.read(&self.execute(endpoint, body).await?)
     }
@@ -120,7 +120,7 @@ impl Api {
         &self,
         endpoint: Endpoint<'_>,
         body: Option<&serde_json::Value>,
-    ) -> Result<(), CallError> {
+    ) -> Result<(), DiscordCallError> {
         let body = |request: RequestBuilder| match body {
             Some(body) => request.json(body).timeout(self.deadline),
             None => request.header(CONTENT_LENGTH, 0).timeout(self.deadline),
@@ -133,11 +133,11 @@ impl Api {
         &self,
         endpoint: Endpoint<'_>,
         form: Form,
-    ) -> Result<T, CallError> {
+    ) -> Result<T, DiscordCallError> {
         self.read(&self.execute(endpoint, |request| request.multipart(form)).await?)
     }
 
-    fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, CallError> {
+    fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, DiscordCallError> {
         let read = serde_json::from_slice(body);
         let read = read.or_else(|_| json::read(body).and_then(T::deserialize));
         read.map_err(|error| self.caller.unreadable(&error))
@@ -148,17 +148,21 @@ impl Api {
         &self,
         endpoint: Endpoint<'_>,
         add: impl FnOnce(RequestBuilder) -> RequestBuilder,
-    ) -> Result<Vec<u8>, CallError> {
+    ) -> Result<Vec<u8>, DiscordCallError> {
         let (method, path) = endpoint.method_and_path();
         let route = format!("{method} {path}");
         self.rest(&route).await?;
         let url = endpoints::address(self.base(), &path)
-            .map_err(|error| CallError::NotSent(error.to_string()))?;
+            .map_err(|error| DiscordCallError::NotSent(error.to_string()))?;
         let request = self.client().request(method, url).header(AUTHORIZATION, &self.token);
         self.conclude(&route, add(request.header(USER_AGENT, OUR_USER_AGENT))).await
     }
 
-    async fn conclude(&self, route: &str, request: RequestBuilder) -> Result<Vec<u8>, CallError> {
+    async fn conclude(
+        &self,
+        route: &str,
+        request: RequestBuilder,
+    ) -> Result<Vec<u8>, DiscordCallError> {
         let response = self.caller.send(request).await?;
         let (status, headers) = (response.status(), response.headers().clone());
         let body = call::whole(response).await;
@@ -166,23 +170,29 @@ impl Api {
             self.note_rest(route, used_up(&headers));
             return body;
         }
-        let refusal: Body = serde_json::from_slice(&body?).unwrap_or_default();
+        let refusal: ErrorBody = serde_json::from_slice(&body?).unwrap_or_default();
         let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         // The body has fractions of seconds. The header is there too when a proxy answers for Discord.
         let after = refusal.retry_after.or(header).and_then(seconds);
         if status == StatusCode::TOO_MANY_REQUESTS {
             self.note_rest(if refusal.global { "" } else { route }, after);
         }
-        let own = Rest { code: refusal.code, is_discords: !refusal.message.is_empty() };
-        let doubt = self.caller.doubt(status).filter(|_| !own.is_discords);
-        let bare = Denial::bare(status);
+        let own = DiscordRefusal { code: refusal.code, is_discords: !refusal.message.is_empty() };
+        let ambiguity = self.caller.ambiguity(status).filter(|_| !own.is_discords);
+        let bare = DiscordDenial::bare(status);
         let said = if own.is_discords { refusal.message } else { bare.said };
-        Err(CallError::Denied(Denial { status: bare.status, said, after, doubt, own }))
+        Err(DiscordCallError::Denied(DiscordDenial {
+            status: bare.status,
+            said,
+            after,
+            ambiguity,
+            own,
+        }))
     }
 
     /// Waits until the route's rate limit ends. A call with a long wait is not sent, and returns the wait
     /// as an error.
-    async fn rest(&self, route: &str) -> Result<(), CallError> {
+    async fn rest(&self, route: &str) -> Result<(), DiscordCallError> {
         let until = {
             let rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
             [route, ""].iter().filter_map(|name| rests.get(*name).copied()).max()
@@ -190,8 +200,8 @@ impl Api {
         let Some(until) = until else { return Ok(()) };
         let wait = until.saturating_duration_since(Instant::now());
         if wait > REST_MAX {
-            let denial = Denial::bare(StatusCode::TOO_MANY_REQUESTS);
-            return Err(CallError::Denied(Denial { after: Some(wait), ..denial }));
+            let denial = DiscordDenial::bare(StatusCode::TOO_MANY_REQUESTS);
+            return Err(DiscordCallError::Denied(DiscordDenial { after: Some(wait), ..denial }));
         }
         tokio::time::sleep(wait).await;
         Ok(())
@@ -219,14 +229,15 @@ fn seconds(after: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(after.min(AFTER_SECS_MAX)).ok()
 }
 
-impl CallError {
+impl DiscordCallError {
     /// The error of an edit. Repeating an edit does no harm, so an ambiguous one is `Unavailable`. If
     /// `perhaps` is set, other text may appear there meanwhile, and it stays ambiguous.
     pub(super) fn while_editing(self, perhaps: bool) -> ChannelError {
         match self {
             // A message that cannot be edited can be sent again as a new one.
             Self::Denied(denial)
-                if denial.kind() == Kind::Never && !NOT_OF_EDITS.contains(&denial.own.code) =>
+                if denial.kind() == DenialKind::Never
+                    && !NOT_OF_EDITS.contains(&denial.own.code) =>
             {
                 tracing::debug!(denial.own.code, denial.said, "Discord does not accept an edit");
                 ChannelError::DraftGone
@@ -259,7 +270,7 @@ pub(super) const NO_THREADS: [u64; 5] = [50001, 50013, 50024, 160_006, 160_007];
 const NOT_OF_EDITS: [u64; 5] = [40067, 50001, 50007, 50013, 50035];
 
 /// Identifies a refusal of Discord.
-pub(super) enum Sign {
+pub(super) enum RefusalCode {
     Code(u64),
     /// Any code.
     Coded,
@@ -268,59 +279,62 @@ pub(super) enum Sign {
 }
 
 /// The meanings of Discord's refusals.
-const REFUSALS: &[Row<Sign>] = &[
-    row(&[401], &[Sign::IsDiscords], Kind::Closed, TOKEN_NOT_ACCEPTED),
-    row(&[429], &[], Kind::Limited, ""),
+const REFUSALS: &[DenialRow<RefusalCode>] = &[
+    row(&[401], &[RefusalCode::IsDiscords], DenialKind::Closed, TOKEN_NOT_ACCEPTED),
+    row(&[429], &[], DenialKind::Limited, ""),
     // A server that failed while it worked may have carried out the call; Discord can be asked for the
     // result. Cloudflare, in front of Discord, does not know either if an answer made no sense or was
     // late (520, 524).
-    row(&[500, 502, 504, 520, 524], &[], Kind::Perhaps, ""),
+    row(&[500, 502, 504, 520, 524], &[], DenialKind::Perhaps, ""),
     // Permanent, however little the answer explains: the message will not become smaller.
-    row(&[413], &[], Kind::Unsendable, ""),
+    row(&[413], &[], DenialKind::Unsendable, ""),
     // Cloudflare rejected the request before it reached Discord.
-    row(&[], &[Sign::Code(40333)], Kind::Later, ""),
-    refused(&[Sign::Code(10003)], "there is no such channel, or the bot cannot see it"),
-    refused(&[Sign::Code(10008)], "this message is gone"),
-    refused(&[Sign::Code(40067)], "this forum requires tags on its posts"),
+    row(&[], &[RefusalCode::Code(40333)], DenialKind::Later, ""),
+    refused(&[RefusalCode::Code(10003)], "there is no such channel, or the bot cannot see it"),
+    refused(&[RefusalCode::Code(10008)], "this message is gone"),
+    refused(&[RefusalCode::Code(40067)], "this forum requires tags on its posts"),
     refused(
-        &[Sign::Code(50001)],
+        &[RefusalCode::Code(50001)],
         "the bot cannot see this channel: give it the permission View Channel there",
     ),
     refused(
-        &[Sign::Code(50007)],
+        &[RefusalCode::Code(50007)],
         "this person takes no messages from the bot: they have blocked it, allow no direct messages, \
          or share no server with it",
     ),
-    refused(&[Sign::Code(50008), Sign::Code(50024)], "this kind of channel has no messages"),
     refused(
-        &[Sign::Code(50013)],
+        &[RefusalCode::Code(50008), RefusalCode::Code(50024)],
+        "this kind of channel has no messages",
+    ),
+    refused(
+        &[RefusalCode::Code(50013)],
         "the bot is not allowed to do this here: give it the permissions Send Messages, Send Messages \
          in Threads, Create Public Threads and Read Message History",
     ),
-    refused(&[Sign::Code(50083), Sign::Code(160_005)], "this thread is closed"),
-    refused(&[Sign::Coded], ""),
-    row(&[405], &[Sign::Coded], Kind::Unsendable, ""),
+    refused(&[RefusalCode::Code(50083), RefusalCode::Code(160_005)], "this thread is closed"),
+    refused(&[RefusalCode::Coded], ""),
+    row(&[405], &[RefusalCode::Coded], DenialKind::Unsendable, ""),
 ];
 
-const fn refused(signs: &'static [Sign], meaning: &'static str) -> Row<Sign> {
-    row(&[400, 403, 404], signs, Kind::Never, meaning)
+const fn refused(signs: &'static [RefusalCode], meaning: &'static str) -> DenialRow<RefusalCode> {
+    row(&[400, 403, 404], signs, DenialKind::Never, meaning)
 }
 
-impl Platform for Rest {
-    type Sign = Sign;
+impl Platform for DiscordRefusal {
+    type Sign = RefusalCode;
 
     const NAME: &'static str = "discord";
-    const REFUSALS: &'static [Row<Sign>] = REFUSALS;
+    const REFUSALS: &'static [DenialRow<RefusalCode>] = REFUSALS;
 
-    fn shows(denial: &Denial, sign: &Sign) -> bool {
+    fn shows(denial: &DiscordDenial, sign: &RefusalCode) -> bool {
         match sign {
-            Sign::Code(code) => denial.own.code == *code,
-            Sign::Coded => denial.own.code != 0,
-            Sign::IsDiscords => denial.own.is_discords,
+            RefusalCode::Code(code) => denial.own.code == *code,
+            RefusalCode::Coded => denial.own.code != 0,
+            RefusalCode::IsDiscords => denial.own.is_discords,
         }
     }
 
-    fn refusal(denial: &Denial) -> String {
+    fn refusal(denial: &DiscordDenial) -> String {
         format!("discord refuses it: {} ({})", denial.said, denial.own.code)
     }
 }

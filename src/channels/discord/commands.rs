@@ -5,9 +5,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use serenity::model::id;
 
-use super::call::CallError;
+use super::call::DiscordCallError;
 use super::endpoints::Endpoint;
-use super::wire::{Command, Snowflake};
+use super::wire::{RegisteredCommand, Snowflake};
 use super::{Discord, number};
 use crate::channels::ChannelError;
 use crate::replies;
@@ -22,13 +22,14 @@ struct Application {
 impl Discord {
     pub(super) async fn tell_commands(&self) -> Result<(), ChannelError> {
         let ours = self.api.get::<Application>(Endpoint::CurrentApplication, &[]).await;
-        let ours = ours.map_err(CallError::while_asking)?;
+        let ours = ours.map_err(DiscordCallError::while_asking)?;
         let application = number(&ours.id).map_err(ChannelError::Refused)?;
         let application = id::ApplicationId::new(application);
-        let known = self.api.get::<Vec<Command>>(Endpoint::Commands(application), &[]).await;
-        let known = known.map_err(CallError::while_asking)?;
-        let is_known = |wanted: &Listed| known.iter().any(|known| is_same(known, *wanted));
-        let listed: Vec<Listed> = commands::menu().collect();
+        let known =
+            self.api.get::<Vec<RegisteredCommand>>(Endpoint::Commands(application), &[]).await;
+        let known = known.map_err(DiscordCallError::while_asking)?;
+        let is_known = |wanted: &ListedCommand| known.iter().any(|known| is_same(known, *wanted));
+        let listed: Vec<ListedCommand> = commands::menu().collect();
         if known.len() == listed.len() && listed.iter().all(is_known) {
             return Ok(());
         }
@@ -40,12 +41,12 @@ impl Discord {
             })
             .collect();
         let told = self.api.send::<Value>(Endpoint::SetCommands(application), &wanted).await;
-        told.map(drop).map_err(CallError::while_asking)
+        told.map(drop).map_err(DiscordCallError::while_asking)
     }
 }
 
 /// A command with its description.
-type Listed = (&'static CommandSpec, &'static str);
+type ListedCommand = (&'static CommandSpec, &'static str);
 
 /// Returns a command's one option, if it takes arguments.
 fn options(command: &CommandSpec) -> Vec<Value> {
@@ -54,7 +55,7 @@ fn options(command: &CommandSpec) -> Vec<Value> {
     if command.arguments.is_empty() { Vec::new() } else { vec![words] }
 }
 
-fn is_same(known: &Command, (spec, about): Listed) -> bool {
+fn is_same(known: &RegisteredCommand, (spec, about): ListedCommand) -> bool {
     (known.name.as_str(), known.description.as_str()) == (spec.name, about)
         && known.options.len() == options(spec).len()
         && matches!(known.kind, None | Some(1))

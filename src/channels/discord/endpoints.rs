@@ -14,6 +14,8 @@ pub(super) enum Endpoint<'a> {
     CurrentUser,
     /// The bot's application; an old bot's has another id than the bot.
     CurrentApplication,
+    /// The same application with its flags, which show the privileged intents.
+    ApplicationFlags,
     /// The gateway's address, and how many sessions may still begin today.
     GatewayBot,
     /// The commands that are registered for all servers.
@@ -51,6 +53,7 @@ impl Endpoint<'_> {
         match self {
             Self::CurrentUser => (get, "users/@me".to_owned()),
             Self::CurrentApplication => (get, "oauth2/applications/@me".to_owned()),
+            Self::ApplicationFlags => (get, "applications/@me".to_owned()),
             Self::GatewayBot => (get, "gateway/bot".to_owned()),
             Self::Commands(of) => (get, format!("applications/{of}/commands")),
             Self::SetCommands(of) => (put, format!("applications/{of}/commands")),

@@ -12,11 +12,13 @@ use super::Discord;
 use super::addresses::Addresses;
 use super::endpoints::Endpoint;
 use super::sending::SUPPRESS_EMBEDS;
-use super::wire::{Deleted, Interaction, Message};
+use super::wire::{Deleted, DiscordInteraction, DiscordMessage};
 use crate::bus::{Published, Publisher};
 use crate::channels::ChannelError;
-use crate::channels::discord::inbound::{self, DiscordAddress, Identity, ReadingContext};
-use crate::channels::hear::{self, Event, Outcome};
+use crate::channels::discord::inbound::{
+    self, DiscordAddress, DiscordIdentity, DiscordReadingContext,
+};
+use crate::channels::hear::{self, EventOutcome, InboundEvent};
 use crate::replies;
 
 /// The event of a pressed button or an invoked command.
@@ -37,13 +39,13 @@ const NOTHING: u8 = 6;
 const EPHEMERAL: u64 = 64;
 
 /// The listener of one link.
-pub(super) struct Listener<'a> {
+pub(super) struct DiscordListener<'a> {
     pub(super) discord: &'a Discord,
     pub(super) publisher: &'a Publisher,
-    pub(super) bot: &'a Identity,
+    pub(super) bot: &'a DiscordIdentity,
 }
 
-impl Listener<'_> {
+impl DiscordListener<'_> {
     /// Accepts an event. Returns true if it was stored.
     pub(super) async fn receive(&self, name: &str, data: &Value) -> Result<bool, ChannelError> {
         let events = match name {
@@ -57,16 +59,18 @@ impl Listener<'_> {
             _ => return Ok(false),
         };
         let outcomes = hear::receive(self.publisher, events, None).await?;
-        Ok(outcomes.iter().any(|outcome| *outcome != Outcome::Ignored))
+        Ok(outcomes.iter().any(|outcome| *outcome != EventOutcome::Ignored))
     }
 
-    async fn decode_new(&self, data: &Value) -> Result<Event, ChannelError> {
-        let Ok(message) = Message::deserialize(data) else { return Ok(self.unreadable(data)) };
+    async fn decode_new(&self, data: &Value) -> Result<InboundEvent, ChannelError> {
+        let Ok(message) = DiscordMessage::deserialize(data) else {
+            return Ok(self.unreadable(data));
+        };
         if message.id == message.channel_id {
             self.discord.addresses.note_post(&message.channel_id);
         }
         if !inbound::is_speech(&message, self.bot) {
-            return Ok(Event::Ignored);
+            return Ok(InboundEvent::Ignored);
         }
         let at = self.address_of(&message).await?;
         self.decode_at(&message, at).await
@@ -75,31 +79,32 @@ impl Listener<'_> {
     /// Decodes a new message at a known address.
     pub(super) async fn decode_at(
         &self,
-        message: &Message,
+        message: &DiscordMessage,
         at: DiscordAddress,
-    ) -> Result<Event, ChannelError> {
+    ) -> Result<InboundEvent, ChannelError> {
         let at = self.with_role(message, at).await?;
-        Ok(inbound::decode(message, &at, &self.context()).map_or(Event::Ignored, Event::New))
+        Ok(inbound::decode(message, &at, &self.context())
+            .map_or(InboundEvent::Ignored, InboundEvent::New))
     }
 
-    async fn decode_edit(&self, data: &Value) -> Result<Event, ChannelError> {
+    async fn decode_edit(&self, data: &Value) -> Result<InboundEvent, ChannelError> {
         // An update may contain only the changed fields.
-        let message = Message::deserialize(data).ok();
+        let message = DiscordMessage::deserialize(data).ok();
         let Some(message) = message.filter(|message| inbound::is_speech(message, self.bot)) else {
-            return Ok(Event::Ignored);
+            return Ok(InboundEvent::Ignored);
         };
         let at = self.address_of(&message).await?;
         let at = self.with_role(&message, at).await?;
         let edited = inbound::decode_edit(&message, &at, &self.context(), Utc::now());
-        Ok(edited.unwrap_or(Event::Ignored))
+        Ok(edited.unwrap_or(InboundEvent::Ignored))
     }
 
-    fn decode_deleted(&self, data: &Value) -> Vec<Event> {
+    fn decode_deleted(&self, data: &Value) -> Vec<InboundEvent> {
         let Ok(deleted) = Deleted::deserialize(data) else { return Vec::new() };
         let known = self.discord.addresses.known(&deleted.channel_id);
         let at = known.unwrap_or_else(|| Addresses::private(&deleted.channel_id));
         let at = at.address(self.publisher.channel());
-        let deletion = |id: &String| Event::Deleted {
+        let deletion = |id: &String| InboundEvent::Deleted {
             at: at.clone(),
             id: id.as_str().into(),
             key: inbound::key(self.bot, id),
@@ -107,12 +112,12 @@ impl Listener<'_> {
         deleted.id.iter().chain(&deleted.ids).map(deletion).collect()
     }
 
-    fn context(&self) -> ReadingContext<'_> {
+    fn context(&self) -> DiscordReadingContext<'_> {
         let (bot, channel) = (self.bot, self.publisher.channel());
-        ReadingContext { bot, channel, threads: self.discord.threads }
+        DiscordReadingContext { bot, channel, threads: self.discord.threads }
     }
 
-    async fn address_of(&self, message: &Message) -> Result<DiscordAddress, ChannelError> {
+    async fn address_of(&self, message: &DiscordMessage) -> Result<DiscordAddress, ChannelError> {
         let Discord { addresses, api, .. } = self.discord;
         match &message.guild_id {
             None => Ok(Addresses::private(&message.channel_id)),
@@ -123,7 +128,7 @@ impl Listener<'_> {
     /// Adds the bot's role, which is requested only if the message mentions roles.
     async fn with_role(
         &self,
-        message: &Message,
+        message: &DiscordMessage,
         at: DiscordAddress,
     ) -> Result<DiscordAddress, ChannelError> {
         let role = match &at.guild {
@@ -136,25 +141,25 @@ impl Listener<'_> {
         Ok(DiscordAddress { role, ..at })
     }
 
-    pub(super) fn unreadable(&self, data: &Value) -> Event {
+    pub(super) fn unreadable(&self, data: &Value) -> InboundEvent {
         let raw = data.to_string();
         let id = data["id"].as_str().map_or_else(|| hear::digest(&raw), str::to_owned);
-        Event::Unreadable { key: inbound::key(self.bot, &id), raw }
+        InboundEvent::Unreadable { key: inbound::key(self.bot, &id), raw }
     }
 
     /// Stores an interaction, then answers it. Discord does not repeat one that cannot be stored, so its
     /// sender is notified.
     async fn receive_interaction(&self, data: &Value) -> bool {
-        let Ok(interaction) = Interaction::deserialize(data) else { return false };
+        let Ok(interaction) = DiscordInteraction::deserialize(data) else { return false };
         if !matches!(interaction.kind, COMMAND | BUTTON) {
             return false;
         }
         let at = self.address_of_interaction(&interaction).await;
         let taken = match inbound::decode_interaction(&interaction, &at, &self.context()) {
             Some(event) => hear::receive_one(self.publisher, event).await.ok(),
-            None => Some(Outcome::Published(Published::Gone)),
+            None => Some(EventOutcome::Published(Published::Gone)),
         };
-        let words = match taken.map(Outcome::published) {
+        let words = match taken.map(EventOutcome::published) {
             None => replies::NOT_KEPT,
             Some(published) if interaction.kind == COMMAND => {
                 published.map_or("", hear::reply_to_command)
@@ -166,8 +171,8 @@ impl Listener<'_> {
     }
 
     /// Returns the address of an interaction: from its own fields, or looked up within the time limit.
-    async fn address_of_interaction(&self, interaction: &Interaction) -> DiscordAddress {
-        let Interaction { channel_id, guild_id, channel, .. } = interaction;
+    async fn address_of_interaction(&self, interaction: &DiscordInteraction) -> DiscordAddress {
+        let DiscordInteraction { channel_id, guild_id, channel, .. } = interaction;
         let Some(guild) = guild_id else { return Addresses::private(channel_id) };
         let Discord { addresses, api, .. } = self.discord;
         let told = channel.as_ref().and_then(|told| addresses.told(channel_id, told, guild));
@@ -178,7 +183,7 @@ impl Listener<'_> {
         looked.ok().and_then(Result::ok).unwrap_or_else(|| Addresses::unseen(channel_id, guild))
     }
 
-    async fn answer(&self, interaction: &Interaction, words: &str) {
+    async fn answer(&self, interaction: &DiscordInteraction, words: &str) {
         let answer = match words {
             "" => json!({ "type": NOTHING }),
             words => json!({ "type": SAY, "data": {

@@ -5,14 +5,14 @@ use std::time::Duration;
 use reqwest::{StatusCode, Url};
 use tokio::time::timeout;
 
-use super::call::{CallError, UNKNOWN_CHANNEL};
+use super::call::{DiscordCallError, UNKNOWN_CHANNEL};
 use super::endpoints::Endpoint;
 use super::inbound;
-use super::sending::Target;
+use super::sending::DiscordTarget;
 use super::{Discord, message_id};
-use crate::channels::discord::wire::{self, Message};
+use crate::channels::discord::wire::{self, DiscordMessage};
 use crate::channels::{ChannelError, MediaSink};
-use crate::types::message::{Address, Line, MessageId};
+use crate::types::message::{Address, MessageId, OverheardLine};
 
 /// Discord's file servers (Reference, CDN).
 const FILE_HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
@@ -70,18 +70,18 @@ impl Discord {
         at: &Address,
         before: Option<&MessageId>,
         max: usize,
-    ) -> Result<Vec<Line>, ChannelError> {
+    ) -> Result<Vec<OverheardLine>, ChannelError> {
         let mut query = vec![("limit", max.clamp(1, PAGE).to_string())];
         if let Some(before) = before {
             let id = message_id(before.as_str()).map_err(ChannelError::Refused)?;
             query.push(("before", id.to_string()));
         }
-        let endpoint = Endpoint::Messages(Target::of(at)?.channel());
-        let mut page: Vec<Message> = match self.api.get(endpoint, &query).await {
+        let endpoint = Endpoint::Messages(DiscordTarget::of(at)?.channel());
+        let mut page: Vec<DiscordMessage> = match self.api.get(endpoint, &query).await {
             Ok(page) => page,
             // A thread that is not opened yet.
             Err(error) if error.is(UNKNOWN_CHANNEL) => Vec::new(),
-            Err(error) => return Err(CallError::while_asking(error)),
+            Err(error) => return Err(DiscordCallError::while_asking(error)),
         };
         let bot = self.identity().await?;
         page.sort_by_key(|message| wire::order_of(&message.id));

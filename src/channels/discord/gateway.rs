@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use twilight_gateway::queue::Queue;
 use twilight_gateway::{ConfigBuilder, Intents, Message, Session, Shard, ShardId};
 
-use super::Deadlines;
+use super::DiscordDeadlines;
 use super::call::token_not_accepted;
 use crate::channels::{ChannelError, json};
 
@@ -28,7 +28,7 @@ const UNREADABLE_MAX: u32 = 20;
 
 /// A position in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Point {
+pub struct SessionPosition {
     /// The bot that owns the session.
     pub bot: String,
     pub session: String,
@@ -37,7 +37,7 @@ pub struct Point {
     pub url: String,
 }
 
-impl Point {
+impl SessionPosition {
     /// Parses the result of [`Self::mark`]. None if it belongs to another bot.
     pub fn from_mark(bot: &str, mark: &str) -> Option<Self> {
         let mut parts = mark.splitn(4, ' ');
@@ -61,9 +61,9 @@ pub(super) fn is_gateway(url: &str) -> bool {
 
 /// A message of the link.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum LinkMessage {
     /// A new session: earlier events are not sent.
-    Ready(Point),
+    Ready(SessionPosition),
     /// All missed events have been sent.
     Resumed,
     /// The connection has ended. Another one is made to resume the session.
@@ -86,7 +86,7 @@ pub(super) enum Told {
 /// One gateway link. It resumes by itself, and ends with an error.
 pub(super) struct Gateway {
     shard: Shard<AtOnce>,
-    deadlines: Deadlines,
+    deadlines: DiscordDeadlines,
     bot: String,
     /// The link counts as dead if nothing arrives before this.
     until: Instant,
@@ -117,7 +117,7 @@ impl Queue for AtOnce {
 
 /// The fields of every frame, borrowed from it.
 #[derive(Deserialize)]
-struct Frame<'a> {
+struct GatewayFrame<'a> {
     op: u8,
     #[serde(borrow, default)]
     t: Option<&'a str>,
@@ -128,7 +128,7 @@ struct Frame<'a> {
 }
 
 #[derive(Deserialize)]
-struct Ready {
+struct ReadyEvent {
     session_id: String,
     resume_gateway_url: String,
 }
@@ -139,8 +139,8 @@ impl Gateway {
         token: &str,
         bot: &str,
         url: &str,
-        from: Option<&Point>,
-        deadlines: Deadlines,
+        from: Option<&SessionPosition>,
+        deadlines: DiscordDeadlines,
     ) -> Self {
         let mut config = ConfigBuilder::new(token.to_owned(), INTENTS)
             .queue(AtOnce)
@@ -177,7 +177,7 @@ impl Gateway {
     }
 
     /// Waits for the next message. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Result<Told, ChannelError> {
+    pub(super) async fn next(&mut self) -> Result<LinkMessage, ChannelError> {
         if self.is_over {
             return std::future::pending().await;
         }
@@ -185,7 +185,7 @@ impl Gateway {
             let Ok(came) = timeout_at(self.until, self.shard.next()).await else {
                 if self.is_unresumed() {
                     self.is_over = true;
-                    return Ok(Told::Unanswered);
+                    return Ok(LinkMessage::Unanswered);
                 }
                 return Err(ChannelError::unavailable("discord's gateway has fallen silent"));
             };
@@ -205,10 +205,10 @@ impl Gateway {
                     }
                     if code.is_some_and(|code| FORGOTTEN.contains(&code)) {
                         self.is_over = true;
-                        return Ok(Told::Forgotten);
+                        return Ok(LinkMessage::Forgotten);
                     }
                     self.connect_anew()?;
-                    return Ok(Told::Lost);
+                    return Ok(LinkMessage::Lost);
                 }
                 Some(Err(error)) => self.stumble(&error)?,
                 None => return Err(ChannelError::unavailable("discord's gateway has closed")),
@@ -218,11 +218,11 @@ impl Gateway {
 
     /// Extends the deadline. Any frame keeps a confirmed link alive. Before that only missed events
     /// count: a gateway may acknowledge heartbeats forever and never confirm the session.
-    fn put_off_deadline(&mut self, told: Option<&Told>) {
-        let Deadlines { ready, silence, .. } = self.deadlines;
+    fn put_off_deadline(&mut self, told: Option<&LinkMessage>) {
+        let DiscordDeadlines { ready, silence, .. } = self.deadlines;
         match told {
             _ if !self.is_awaited => self.until = Instant::now() + silence,
-            Some(Told::Event { .. }) => self.until = Instant::now() + ready,
+            Some(LinkMessage::Event { .. }) => self.until = Instant::now() + ready,
             _ => {}
         }
     }
@@ -261,35 +261,40 @@ impl Gateway {
     }
 
     /// Parses a frame. None if the library has handled it completely.
-    fn read(&mut self, text: &str) -> Result<Option<Told>, ChannelError> {
+    fn read(&mut self, text: &str) -> Result<Option<LinkMessage>, ChannelError> {
         let deep;
-        let frame = match serde_json::from_str::<Frame<'_>>(text) {
+        let frame = match serde_json::from_str::<GatewayFrame<'_>>(text) {
             Ok(frame) => frame,
             Err(_) => {
                 let Ok(read) = json::read(text.as_bytes()) else { return Ok(None) };
                 deep = read;
-                let Ok(frame) = Frame::deserialize(&deep) else { return Ok(None) };
+                let Ok(frame) = GatewayFrame::deserialize(&deep) else { return Ok(None) };
                 frame
             }
         };
         Ok(match (frame.op, frame.t, frame.s, frame.d) {
             (0, Some("READY"), Some(seq), data) => {
-                let Ok(ready) = Ready::deserialize(data) else { return Ok(None) };
+                let Ok(ready) = ReadyEvent::deserialize(data) else { return Ok(None) };
                 self.goes();
                 self.has_session = true;
                 let (session, url) = (ready.session_id, ready.resume_gateway_url);
-                Some(Told::Ready(Point { bot: self.bot.clone(), session, seq, url }))
+                Some(LinkMessage::Ready(SessionPosition {
+                    bot: self.bot.clone(),
+                    session,
+                    seq,
+                    url,
+                }))
             }
             (0, Some("RESUMED"), ..) => {
                 self.goes();
-                Some(Told::Resumed)
+                Some(LinkMessage::Resumed)
             }
             (0, Some(name), Some(seq), data) => {
-                Some(Told::Event { name: name.to_owned(), data, seq })
+                Some(LinkMessage::Event { name: name.to_owned(), data, seq })
             }
             (9, _, _, Value::Bool(false)) => {
                 self.is_over = true;
-                Some(Told::Invalid)
+                Some(LinkMessage::Invalid)
             }
             (10, ..) => {
                 // A connection may also end without a close frame.
@@ -298,10 +303,10 @@ impl Gateway {
                 }
                 self.connect_anew()?;
                 self.is_greeted = true;
-                Some(Told::Lost)
+                Some(LinkMessage::Lost)
             }
             // Before that, more missed events may be coming.
-            (11, ..) if !self.is_awaited => Some(Told::Beat),
+            (11, ..) if !self.is_awaited => Some(LinkMessage::Beat),
             _ => None,
         })
     }

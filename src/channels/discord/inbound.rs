@@ -1,16 +1,16 @@
-//! Decodes a message or an interaction. Pure: it and its address in, an [`Event`] out.
+//! Decodes a message or an interaction. Pure: it and its address in, an [`InboundEvent`] out.
 //! [`hear`](crate::channels::hear) decides about the result.
 
 use chrono::{DateTime, Utc};
 
 use super::Threads;
 use crate::channels::discord::wire::{
-    self, Attachment, Interaction, Message, Snowflake, Sticker, User,
+    self, DiscordAttachment, DiscordInteraction, DiscordMessage, DiscordUser, Snowflake, Sticker,
 };
-use crate::channels::hear::{self, Addressee, Event};
+use crate::channels::hear::{self, Addressee, InboundEvent};
 use crate::types::message::{
-    Address, Cause, ChannelName, ChatId, DedupKey, Inbound, Line, MediaKind, MediaRef, Place,
-    Press, Quote, Said, Sender, ThreadId,
+    Address, Cause, ChannelName, ChatId, ChatKind, DedupKey, Inbound, InboundContent, MediaKind,
+    MediaRef, OverheardLine, Press, Quote, Sender, ThreadId,
 };
 
 /// Maximum length of a quoted message, in characters.
@@ -30,7 +30,7 @@ const LONG_CHARS: usize = 1950;
 
 /// The bot's own account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
+pub struct DiscordIdentity {
     pub id: Snowflake,
     pub name: String,
 }
@@ -50,33 +50,33 @@ pub struct DiscordAddress {
 
 /// Context for decoding a message.
 #[derive(Clone, Copy)]
-pub struct ReadingContext<'a> {
-    pub bot: &'a Identity,
+pub struct DiscordReadingContext<'a> {
+    pub bot: &'a DiscordIdentity,
     pub channel: &'a ChannelName,
     pub threads: Threads,
 }
 
 /// Returns true unless the author is the bot itself, Discord or a webhook.
-pub fn is_speech(message: &Message, bot: &Identity) -> bool {
-    let Message { kind, author, webhook_id, .. } = message;
+pub fn is_speech(message: &DiscordMessage, bot: &DiscordIdentity) -> bool {
+    let DiscordMessage { kind, author, webhook_id, .. } = message;
     SPEECH.contains(kind) && author.id != bot.id && webhook_id.is_none()
 }
 
 /// Decodes one message. None if it is not written by a person or bot, or is empty. Total: no server input
 /// makes it panic.
 pub fn decode(
-    message: &Message,
+    message: &DiscordMessage,
     at: &DiscordAddress,
-    context: &ReadingContext<'_>,
-) -> Option<hear::Message> {
+    context: &DiscordReadingContext<'_>,
+) -> Option<hear::DecodedMessage> {
     let (bot, author) = (context.bot, &message.author);
     if !is_speech(message, bot) {
         return None;
     }
     let place = at.place();
     let mentions = match place {
-        Place::Private => Vec::new(),
-        Place::Group => mention_forms(bot, at.role.as_ref()),
+        ChatKind::Private => Vec::new(),
+        ChatKind::Group => mention_forms(bot, at.role.as_ref()),
     };
     let text = said(message, bot, &mentions);
     let media = media(message);
@@ -101,42 +101,54 @@ pub fn decode(
         within: at.within(),
         cause: Cause::Person(sender(author, message.member.as_ref())),
         id: Some(message.id.as_str().into()),
-        body: Said { text, quoted: quoted(message, bot), media, more, ..Said::default() },
+        body: InboundContent {
+            text,
+            quoted: quoted(message, bot),
+            media,
+            more,
+            ..InboundContent::default()
+        },
     };
     let bot_ids = if author.bot { vec![author.id.as_str().into()] } else { Vec::new() };
     let addressee = addressee(message, bot, at);
-    Some(hear::Message { inbound, addressee, heard_at, context: words_of(message, bot), bot_ids })
+    Some(hear::DecodedMessage {
+        inbound,
+        addressee,
+        heard_at,
+        context: words_of(message, bot),
+        bot_ids,
+    })
 }
 
 /// Decodes an edited message. `now` is the time of the edit, unless Discord reports one.
 pub fn decode_edit(
-    message: &Message,
+    message: &DiscordMessage,
     at: &DiscordAddress,
-    context: &ReadingContext<'_>,
+    context: &DiscordReadingContext<'_>,
     now: DateTime<Utc>,
-) -> Option<Event> {
+) -> Option<InboundEvent> {
     let edited = message.edited_timestamp.as_deref();
     let edited = edited.and_then(|edited| DateTime::parse_from_rfc3339(edited).ok());
     let mut message = decode(message, at, context)?;
     let said = std::mem::replace(&mut message.inbound.at, edited.map_or(now, Into::into));
-    Some(Event::Edited { message, said })
+    Some(InboundEvent::Edited { message, said })
 }
 
 /// Decodes a pressed button or an invoked command. None if it is not ours.
 pub fn decode_interaction(
-    interaction: &Interaction,
+    interaction: &DiscordInteraction,
     at: &DiscordAddress,
-    context: &ReadingContext<'_>,
-) -> Option<Event> {
-    let Interaction { id, member, user, message, data, .. } = interaction;
+    context: &DiscordReadingContext<'_>,
+) -> Option<InboundEvent> {
+    let DiscordInteraction { id, member, user, message, data, .. } = interaction;
     let user = member.as_ref().and_then(|member| member.user.as_ref()).or(user.as_ref())?;
-    let (to_event, body): (fn(Inbound) -> Event, _) = if data.name.is_empty() {
+    let (to_event, body): (fn(Inbound) -> InboundEvent, _) = if data.name.is_empty() {
         let press = Some(data.custom_id.parse::<Press>().ok()?);
-        (Event::Pressed, Said { press, ..Said::default() })
+        (InboundEvent::Pressed, InboundContent { press, ..InboundContent::default() })
     } else {
         let given = data.options.iter().filter_map(|option| option.value.as_str());
         let words: Vec<&str> = std::iter::once(data.name.as_str()).chain(given).collect();
-        (Event::Command, Said::text(format!("/{}", words.join(" "))))
+        (InboundEvent::Command, InboundContent::text(format!("/{}", words.join(" "))))
     };
     Some(to_event(Inbound {
         key: key(context.bot, &format!("i:{id}")),
@@ -152,25 +164,25 @@ pub fn decode_interaction(
 
 /// Returns a message as context. None if it is empty. The message that a thread was made from is in the
 /// thread as a message of its own kind.
-pub fn line(message: &Message, bot: &Identity) -> Option<Line> {
+pub fn line(message: &DiscordMessage, bot: &DiscordIdentity) -> Option<OverheardLine> {
     if let (THREAD_STARTER, Some(starter)) = (message.kind, &message.referenced_message) {
         return line(starter, bot);
     }
     let text = words_of(message, bot);
     let author = sender(&message.author, message.member.as_ref()).name;
     let at = wire::time_of(&message.id)?;
-    (!text.is_empty()).then_some(Line { at, author, text })
+    (!text.is_empty()).then_some(OverheardLine { at, author, text })
 }
 
 /// The full text of a message, with its forwarded text and descriptions of its files.
-pub(super) fn words_of(message: &Message, bot: &Identity) -> String {
+pub(super) fn words_of(message: &DiscordMessage, bot: &DiscordIdentity) -> String {
     let text = said(message, bot, &mention_forms(bot, None));
     hear::context(&media(message), forwarded(message).as_ref(), &text)
 }
 
 impl DiscordAddress {
-    fn place(&self) -> Place {
-        if self.guild.is_some() { Place::Group } else { Place::Private }
+    fn place(&self) -> ChatKind {
+        if self.guild.is_some() { ChatKind::Group } else { ChatKind::Private }
     }
 
     fn within(&self) -> Vec<ChatId> {
@@ -187,18 +199,18 @@ impl DiscordAddress {
 }
 
 /// Dedup key of a message. Snowflakes are unique in all of Discord.
-pub fn key(bot: &Identity, message: &str) -> DedupKey {
+pub fn key(bot: &DiscordIdentity, message: &str) -> DedupKey {
     format!("discord:{}:{message}", bot.id).into()
 }
 
-fn sender(user: &User, member: Option<&wire::Member>) -> Sender {
+fn sender(user: &DiscordUser, member: Option<&wire::Member>) -> Sender {
     let nick = member.and_then(|member| member.nick.clone());
     let name = nick.unwrap_or_else(|| user.shown().to_owned());
     Sender { id: user.id.as_str().into(), name, bot: user.bot }
 }
 
-fn addressee(message: &Message, bot: &Identity, at: &DiscordAddress) -> Addressee {
-    let Message { content, mentions, referenced_message, .. } = message;
+fn addressee(message: &DiscordMessage, bot: &DiscordIdentity, at: &DiscordAddress) -> Addressee {
+    let DiscordMessage { content, mentions, referenced_message, .. } = message;
     let names_others =
         !mentions.is_empty() || !message.mention_roles.is_empty() || message.mention_everyone;
     let replied = referenced_message.as_ref().map(|said| said.author.id == bot.id);
@@ -217,7 +229,7 @@ fn addressee(message: &Message, bot: &Identity, at: &DiscordAddress) -> Addresse
 
 /// Returns the text without mentions that only address the bot, and without forwarded text: that is
 /// another person's, and none of it is a command.
-fn said(message: &Message, bot: &Identity, address: &[String]) -> String {
+fn said(message: &DiscordMessage, bot: &DiscordIdentity, address: &[String]) -> String {
     let text = without_address(&message.content, address);
     let parts = other_things(message).map(|what| format!("[sent {what}]"));
     let parts = parts.chain([readable(&text, &message.mentions, bot)]);
@@ -226,7 +238,7 @@ fn said(message: &Message, bot: &Identity, address: &[String]) -> String {
 }
 
 /// The written forms of a mention of the bot.
-fn mention_forms(bot: &Identity, role: Option<&Snowflake>) -> Vec<String> {
+fn mention_forms(bot: &DiscordIdentity, role: Option<&Snowflake>) -> Vec<String> {
     let role = role.map(|role| format!("<@&{role}>"));
     [format!("<@{}>", bot.id), format!("<@!{}>", bot.id)].into_iter().chain(role).collect()
 }
@@ -247,7 +259,7 @@ fn without_address(content: &str, address: &[String]) -> String {
 }
 
 /// Converts Discord's marks to their visible form: `<@7>` is `@Ada`, `<:crab:9>` is `:crab:`.
-fn readable(text: &str, mentions: &[User], bot: &Identity) -> String {
+fn readable(text: &str, mentions: &[DiscordUser], bot: &DiscordIdentity) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('<') {
@@ -271,7 +283,7 @@ fn readable(text: &str, mentions: &[User], bot: &Identity) -> String {
     out
 }
 
-fn shown_mark(mark: &str, mentions: &[User], bot: &Identity) -> Option<String> {
+fn shown_mark(mark: &str, mentions: &[DiscordUser], bot: &DiscordIdentity) -> Option<String> {
     if let Some(id) = mark.strip_prefix("@!").or_else(|| mark.strip_prefix('@')) {
         if id == bot.id {
             return Some(format!("@{}", bot.name));
@@ -286,21 +298,21 @@ fn shown_mark(mark: &str, mentions: &[User], bot: &Identity) -> Option<String> {
 }
 
 /// The forwarded text of a message. Discord does not report its author.
-fn forwarded(message: &Message) -> Option<Quote> {
+fn forwarded(message: &DiscordMessage) -> Option<Quote> {
     let snapshots = message.message_snapshots.iter();
-    let words = snapshots.map(|it| readable(&it.message.content, &[], &Identity::default()));
+    let words = snapshots.map(|it| readable(&it.message.content, &[], &DiscordIdentity::default()));
     let words = words.reduce(|words, more| format!("{words}\n{more}"))?;
     let author = "forwarded from somebody".to_owned();
     Some(Quote { author, text: words.trim().to_owned(), by_others: true })
 }
 
 /// The message that this one forwards or replies to.
-fn quoted(message: &Message, bot: &Identity) -> Option<Quote> {
+fn quoted(message: &DiscordMessage, bot: &DiscordIdentity) -> Option<Quote> {
     if let Some(forwarded) = forwarded(message) {
         return Some(forwarded);
     }
     let said = message.referenced_message.as_ref()?;
-    let text = words_of(said, &Identity::default()).chars().take(QUOTE_CHARS_MAX).collect();
+    let text = words_of(said, &DiscordIdentity::default()).chars().take(QUOTE_CHARS_MAX).collect();
     let by_others = ![&message.author.id, &bot.id].contains(&&said.author.id)
         || !said.message_snapshots.is_empty();
     Some(Quote { author: said.author.shown().to_owned(), text, by_others })
@@ -308,7 +320,7 @@ fn quoted(message: &Message, bot: &Identity) -> Option<Quote> {
 }
 
 /// Describes sent objects that are neither text nor a file that could be fetched.
-fn other_things(message: &Message) -> impl Iterator<Item = String> {
+fn other_things(message: &DiscordMessage) -> impl Iterator<Item = String> {
     let polls = message.poll.iter().map(|poll| format!("a poll: {}", poll.question.text));
     let stickers = message.sticker_items.iter().filter(|sticker| picture_of(sticker).is_none());
     polls.chain(stickers.map(|sticker| format!("a sticker: {}", sticker.name)))
@@ -324,7 +336,9 @@ fn picture_of(sticker: &Sticker) -> Option<(&'static str, &'static str)> {
 }
 
 /// The attached files, each with true if it belongs to a forwarded message.
-fn attachments(message: &Message) -> impl Iterator<Item = (&Attachment, MediaKind, bool)> {
+fn attachments(
+    message: &DiscordMessage,
+) -> impl Iterator<Item = (&DiscordAttachment, MediaKind, bool)> {
     let is_voice = message.flags & IS_VOICE != 0;
     let own = message.attachments.iter().map(|file| (file, false));
     let forwarded = message.message_snapshots.iter();
@@ -333,7 +347,7 @@ fn attachments(message: &Message) -> impl Iterator<Item = (&Attachment, MediaKin
     files.map(move |(file, is_passed_on)| (file, kind_of(file, is_voice), is_passed_on))
 }
 
-fn media(message: &Message) -> Vec<MediaRef> {
+fn media(message: &DiscordMessage) -> Vec<MediaRef> {
     let files = attachments(message).map(|(file, kind, quoted)| MediaRef {
         kind,
         name: Some(file.filename.clone()).filter(|name| !name.is_empty()),
@@ -358,7 +372,7 @@ fn media(message: &Message) -> Vec<MediaRef> {
     files.chain(stickers).collect()
 }
 
-fn kind_of(file: &Attachment, is_voice: bool) -> MediaKind {
+fn kind_of(file: &DiscordAttachment, is_voice: bool) -> MediaKind {
     let kind = file.content_type.as_deref().unwrap_or_default();
     match kind.split('/').next().unwrap_or_default() {
         _ if is_voice => MediaKind::Voice,

@@ -11,14 +11,14 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Discord;
-use super::call::CallError;
+use super::call::DiscordCallError;
 use super::endpoints::Endpoint;
-use super::inbound::Identity;
+use super::inbound::DiscordIdentity;
 use crate::bus::Publisher;
 use crate::channels::ChannelError;
 use crate::channels::backlog::{self, Backlog, Position, Unread};
-use crate::channels::discord::events::{self, Listener};
-use crate::channels::discord::gateway::{self, Gateway, Point, Told};
+use crate::channels::discord::events::{self, DiscordListener};
+use crate::channels::discord::gateway::{self, Gateway, LinkMessage, SessionPosition};
 use crate::types::message::{Address, ChannelName};
 
 /// Maximum number of events that are held while others are accepted. After that the link is not read.
@@ -42,8 +42,8 @@ const UNREAD: &str = "unread=";
 
 /// The position in Discord's events.
 #[derive(Default)]
-pub(super) struct Progress {
-    point: Option<Point>,
+pub(super) struct EventPosition {
+    point: Option<SessionPosition>,
     /// All messages before this time were received. None if that is unknown.
     pub(super) until: Option<DateTime<Utc>>,
     /// Time at which the durable mark was set.
@@ -52,9 +52,10 @@ pub(super) struct Progress {
     unresumed: u32,
 }
 
-impl Progress {
+impl EventPosition {
     fn mark(&self, backlog: &Backlog) -> String {
-        let point = self.point.as_ref().map_or_else(|| NO_SESSION.to_owned(), Point::mark);
+        let point =
+            self.point.as_ref().map_or_else(|| NO_SESSION.to_owned(), SessionPosition::mark);
         let Some(until) = self.until else { return point };
         let mark = format!("{point} {}", until.timestamp_millis());
         let unread = backlog.places().into_iter().map(|(at, unread)| {
@@ -87,7 +88,7 @@ impl Progress {
             Some((point, DateTime::from_timestamp_millis(until.parse().ok()?)?))
         });
         let (point, until) = timed.unwrap_or((mark, at));
-        let point = Point::from_mark(bot, point);
+        let point = SessionPosition::from_mark(bot, point);
         Self { point, until: Some(until), ..Self::default() }
     }
 }
@@ -116,14 +117,14 @@ struct StartLimit {
 /// A link, and its messages that are not accepted yet.
 struct Reader {
     link: Gateway,
-    held: VecDeque<Told>,
+    held: VecDeque<LinkMessage>,
 }
 
 impl Reader {
     /// Awaits `doing` while the link is kept alive. Messages of the link are held meanwhile.
     async fn during<T>(
         &mut self,
-        listener: &Listener<'_>,
+        listener: &DiscordListener<'_>,
         doing: impl Future<Output = Result<T, ChannelError>>,
     ) -> Result<T, ChannelError> {
         let mut doing = pin!(doing);
@@ -133,7 +134,7 @@ impl Reader {
                 done = &mut doing => return done,
                 told = self.link.next(), if self.held.len() < HELD_MAX => match told? {
                     // A pressed button is answered within three seconds or not at all.
-                    Told::Event { name, data, .. } if name == events::INTERACTION => {
+                    LinkMessage::Event { name, data, .. } if name == events::INTERACTION => {
                         Box::pin(listener.receive(&name, &data)).await?;
                     }
                     told => self.held.push_back(told),
@@ -151,7 +152,7 @@ impl Discord {
         publisher.heard_byte();
         let from = self.last_point(&bot, publisher).await?;
         let url = self.gateway_url(from.is_some()).await?;
-        let listener = Listener { discord: self, publisher, bot: &bot };
+        let listener = DiscordListener { discord: self, publisher, bot: &bot };
         let token = self.api.token();
         let link = Gateway::open(token, &bot.id, &url, from.as_ref(), self.deadlines);
         let mut reader = Reader { link, held: VecDeque::new() };
@@ -186,10 +187,10 @@ impl Discord {
     /// Accepts the link's messages in order.
     async fn follow(
         &self,
-        listener: &Listener<'_>,
+        listener: &DiscordListener<'_>,
         reader: &mut Reader,
     ) -> Result<(), ChannelError> {
-        let Listener { publisher, bot, .. } = *listener;
+        let DiscordListener { publisher, bot, .. } = *listener;
         let about = format!("@{}", bot.name);
         let mut reading = Box::pin(backlog::read_round(listener, Duration::ZERO));
         let mut telling = Box::pin(self.tell_commands_once());
@@ -213,7 +214,7 @@ impl Discord {
             };
             publisher.heard_byte();
             match told {
-                Told::Ready(point) => {
+                LinkMessage::Ready(point) => {
                     self.progress().unresumed = 0;
                     publisher.link_up(about.clone());
                     let begun = Utc::now();
@@ -238,18 +239,18 @@ impl Discord {
                     };
                     publisher.set_mark(mark).await?;
                 }
-                Told::Resumed => {
+                LinkMessage::Resumed => {
                     self.progress().unresumed = 0;
                     publisher.link_up(about.clone());
                     self.heard_all(publisher).await?;
                 }
-                Told::Event { name, data, seq } => {
+                LinkMessage::Event { name, data, seq } => {
                     let receiving = Box::pin(listener.receive(&name, &data));
                     let kept = reader.during(listener, receiving).await?;
                     self.get_to(seq, kept, publisher).await?;
                 }
-                Told::Beat => self.heard_all(publisher).await?,
-                Told::Invalid if !is_renewed => {
+                LinkMessage::Beat => self.heard_all(publisher).await?,
+                LinkMessage::Invalid if !is_renewed => {
                     is_renewed = true;
                     publisher.link_lost("discord wants a new session");
                     self.forget_session(publisher).await?;
@@ -261,14 +262,16 @@ impl Discord {
                     reader.link = Gateway::open(token, &bot.id, &url, None, self.deadlines);
                     reader.held.clear();
                 }
-                Told::Lost => publisher.link_lost("discord's gateway has ended the connection"),
-                Told::Unanswered => {
+                LinkMessage::Lost => {
+                    publisher.link_lost("discord's gateway has ended the connection")
+                }
+                LinkMessage::Unanswered => {
                     self.forget_session(publisher).await?;
                     return Err(ChannelError::unavailable(
                         "discord does not answer the request to resume the session",
                     ));
                 }
-                Told::Invalid | Told::Forgotten => {
+                LinkMessage::Invalid | LinkMessage::Forgotten => {
                     self.forget_session(publisher).await?;
                     return Err(ChannelError::unavailable("discord has forgotten the session"));
                 }
@@ -286,9 +289,10 @@ impl Discord {
         }
     }
 
-    async fn gateway_url(&self, resumes: bool) -> Result<String, ChannelError> {
+    pub(super) async fn gateway_url(&self, resumes: bool) -> Result<String, ChannelError> {
         let found = self.api.get::<GatewayBot>(Endpoint::GatewayBot, &[]).await;
-        let GatewayBot { url, session_start_limit } = found.map_err(CallError::while_asking)?;
+        let GatewayBot { url, session_start_limit } =
+            found.map_err(DiscordCallError::while_asking)?;
         match session_start_limit {
             // Beyond this limit Discord resets the bot's token.
             Some(StartLimit { remaining: 0, reset_after }) if !resumes => {
@@ -309,9 +313,9 @@ impl Discord {
     /// Returns the position of the last link, or of an earlier daemon.
     async fn last_point(
         &self,
-        bot: &Identity,
+        bot: &DiscordIdentity,
         publisher: &Publisher,
-    ) -> Result<Option<Point>, ChannelError> {
+    ) -> Result<Option<SessionPosition>, ChannelError> {
         {
             let progress = self.progress();
             if progress.point.is_some() || progress.until.is_some() {
@@ -321,13 +325,13 @@ impl Discord {
         let mark = publisher.mark().await?;
         let Some((mark, at)) = mark else { return Ok(None) };
         let channel = publisher.channel();
-        let found = Progress::from_mark(&bot.id, &mark, at, channel, &self.backlog);
+        let found = EventPosition::from_mark(&bot.id, &mark, at, channel, &self.backlog);
         let point = found.point.clone();
         *self.progress() = found;
         Ok(point)
     }
 
-    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+    pub(super) fn progress(&self) -> MutexGuard<'_, EventPosition> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -6,18 +6,20 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::endpoints::Endpoint;
-use super::events::Listener;
+use super::events::DiscordListener;
 use super::{channel_id, number};
 use crate::bus::Publisher;
 use crate::channels::ChannelError;
-use crate::channels::backlog::{Backlog, Page, PageError, Pages, Position, RateLimit, Unread};
-use crate::channels::discord::wire::{self, Message};
+use crate::channels::backlog::{
+    Backlog, HistoryPage, HistoryPages, PageError, Position, RateLimit, Unread,
+};
+use crate::channels::discord::wire::{self, DiscordMessage};
 use crate::types::message::Address;
 
 /// Maximum number of messages of one page (Message resource, get channel messages).
 const PAGE: usize = 100;
 
-impl Pages for Listener<'_> {
+impl HistoryPages for DiscordListener<'_> {
     /// The limit belongs to the route, and a route to one channel.
     const RATE_LIMIT: RateLimit = RateLimit::OfPlace;
     /// As many as the journal returns.
@@ -37,7 +39,7 @@ impl Pages for Listener<'_> {
         Position(wire::id_before(at).to_string())
     }
 
-    async fn page(&self, at: &Address, from: &Unread) -> Result<Page, PageError> {
+    async fn page(&self, at: &Address, from: &Unread) -> Result<HistoryPage, PageError> {
         // A thread is a channel.
         let place = at.thread.as_ref().map_or(at.chat.as_str(), |thread| thread.as_str());
         let channel_id = channel_id(place).map_err(PageError::Never)?;
@@ -46,7 +48,7 @@ impl Pages for Listener<'_> {
         let page = self.discord.api.get::<Vec<Value>>(endpoint, &query).await;
         let page = page.map_err(|error| PageError::from(error.while_asking()))?;
         if page.is_empty() {
-            return Ok(Page::default());
+            return Ok(HistoryPage::default());
         }
         // REST does not name the server of a message. A message that may have been meant for others is
         // not taken as addressed to the bot.
@@ -56,7 +58,7 @@ impl Pages for Listener<'_> {
         };
         let mut events = Vec::new();
         for raw in &page {
-            let event = match Message::deserialize(raw) {
+            let event = match DiscordMessage::deserialize(raw) {
                 Ok(message) => self.decode_at(&message, address.clone()).await?,
                 Err(_) => self.unreadable(raw),
             };
@@ -65,7 +67,7 @@ impl Pages for Listener<'_> {
         let last = events.iter().map(|(position, _)| position).max().cloned();
         let next = last.filter(|last| page.len() >= PAGE && *last > from.after);
         let next = next.map(|after| Unread { after, ..from.clone() });
-        Ok(Page { events, next, threads: Vec::new() })
+        Ok(HistoryPage { events, next, threads: Vec::new() })
     }
 
     async fn keep_backlog(&self) -> Result<(), ChannelError> {

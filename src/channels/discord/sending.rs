@@ -11,11 +11,11 @@ use serenity::model::id;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncReadExt as _;
 
-use super::call::{CallError, NO_THREADS, THREAD_IS_THERE, UNKNOWN_CHANNEL};
+use super::call::{DiscordCallError, NO_THREADS, THREAD_IS_THERE, UNKNOWN_CHANNEL};
 use super::endpoints::Endpoint;
 use super::{Discord, channel_id, message_id};
-use crate::channels::discord::wire::{self, Message, Posted};
-use crate::channels::{ChannelError, FileContent, Found, Sent};
+use crate::channels::discord::wire::{self, DiscordMessage, DiscordSentMessage};
+use crate::channels::{ChannelError, FileContent, SendLookup, Sent};
 use crate::types::message::{Address, Body, MessageId, Outbound, Question, Reaction};
 
 /// Suppresses previews of links (Message resource, flags): Discord would fetch an address that a model wrote, and
@@ -48,12 +48,12 @@ const PIECE: usize = 64 * 1024;
 
 /// An [`Address`] in Discord's terms.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
+pub(super) struct DiscordTarget {
     pub(super) chat: id::ChannelId,
     pub(super) thread: Option<id::ChannelId>,
 }
 
-impl Target {
+impl DiscordTarget {
     pub(super) fn of(address: &Address) -> Result<Self, ChannelError> {
         let stray = |_| {
             ChannelError::Refused(format!("`{address}` is not a place on Discord: ids are numbers"))
@@ -81,16 +81,16 @@ enum Thread {
 
 impl Discord {
     /// Returns the target of an address: the channel around a thread that cannot be opened.
-    fn target(&self, address: &Address) -> Result<Target, ChannelError> {
-        let to = Target::of(address)?;
+    fn target(&self, address: &Address) -> Result<DiscordTarget, ChannelError> {
+        let to = DiscordTarget::of(address)?;
         let is_barred =
             address.thread.as_ref().is_some_and(|at| self.addresses.is_barred(at.as_str()));
-        Ok(if is_barred { Target { thread: None, ..to } } else { to })
+        Ok(if is_barred { DiscordTarget { thread: None, ..to } } else { to })
     }
 
     /// Returns the channel of a message. The message that a thread was made from is outside of it, except
     /// in a forum's post.
-    fn channel_of(&self, to: Target, message: id::MessageId) -> id::ChannelId {
+    fn channel_of(&self, to: DiscordTarget, message: id::MessageId) -> id::ChannelId {
         let holds = |thread: &id::ChannelId| {
             thread.get() != message.get() || self.addresses.is_post(&thread.to_string())
         };
@@ -102,9 +102,12 @@ impl Discord {
         loop {
             let to = self.target(&message.to)?;
             let body = self.body_of(message, to).await?;
-            let post = || self.api.send::<Posted>(Endpoint::CreateMessage(to.channel()), &body);
+            let post = || {
+                self.api.send::<DiscordSentMessage>(Endpoint::CreateMessage(to.channel()), &body)
+            };
             let posted = post().await;
-            let thread = self.opened_for(to, &posted).await.map_err(CallError::while_sending)?;
+            let thread =
+                self.opened_for(to, &posted).await.map_err(DiscordCallError::while_sending)?;
             match thread {
                 Thread::Fine => return sent(posted),
                 Thread::Opened => return sent(post().await),
@@ -128,10 +131,11 @@ impl Discord {
                     ChannelError::unavailable(format!("cannot read {}: {error}", file.name))
                 })?;
                 let endpoint = Endpoint::CreateMessage(to.channel());
-                Ok::<_, ChannelError>(self.api.upload::<Posted>(endpoint, form))
+                Ok::<_, ChannelError>(self.api.upload::<DiscordSentMessage>(endpoint, form))
             };
             let posted = post()?.await;
-            let thread = self.opened_for(to, &posted).await.map_err(CallError::while_sending)?;
+            let thread =
+                self.opened_for(to, &posted).await.map_err(DiscordCallError::while_sending)?;
             match thread {
                 Thread::Fine => return sent(posted),
                 Thread::Opened => return sent(post()?.await),
@@ -160,7 +164,7 @@ impl Discord {
         let channel_id = self.channel_of(to, message_id);
         let endpoint = Endpoint::EditMessage(channel_id, message_id);
         match self.api.send::<Value>(endpoint, &body).await {
-            Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
+            Ok(_) | Err(DiscordCallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
             // A draft that arrives late would replace the answer.
             Err(error) => Err(error.while_editing(message.id.0 == 0)),
         }
@@ -169,14 +173,16 @@ impl Discord {
     pub(super) async fn type_in(&self, to: &Address) -> Result<(), ChannelError> {
         let address = to;
         let to = self.target(address)?;
-        let typing = |to: Target| self.api.order(Endpoint::TriggerTyping(to.channel()), None);
+        let typing =
+            |to: DiscordTarget| self.api.order(Endpoint::TriggerTyping(to.channel()), None);
         let typed = typing(to).await;
-        let typed = match self.opened_for(to, &typed).await.map_err(CallError::while_asking)? {
-            Thread::Fine => typed,
-            Thread::Opened => typing(to).await,
-            Thread::Barred => typing(self.target(address)?).await,
-        };
-        typed.map_err(CallError::while_asking)
+        let typed =
+            match self.opened_for(to, &typed).await.map_err(DiscordCallError::while_asking)? {
+                Thread::Fine => typed,
+                Thread::Opened => typing(to).await,
+                Thread::Barred => typing(self.target(address)?).await,
+            };
+        typed.map_err(DiscordCallError::while_asking)
     }
 
     pub(super) async fn erase(&self, to: &Address, draft: &MessageId) -> Result<(), ChannelError> {
@@ -184,7 +190,7 @@ impl Discord {
         let message_id = message_id(draft.as_str()).map_err(ChannelError::Refused)?;
         let channel_id = self.channel_of(to, message_id);
         let erased = self.api.order(Endpoint::DeleteMessage(channel_id, message_id), None).await;
-        erased.map_err(CallError::while_asking)
+        erased.map_err(DiscordCallError::while_asking)
     }
 
     pub(super) async fn react(
@@ -202,7 +208,7 @@ impl Discord {
         let channel_id = self.channel_of(to, message_id);
         let endpoint = Endpoint::CreateReaction(channel_id, message_id, reaction);
         let reacted = self.api.order(endpoint, None).await;
-        reacted.map_err(CallError::while_asking)
+        reacted.map_err(DiscordCallError::while_asking)
     }
 
     /// Searches for a message among those written since its sending began: by its nonce if Discord still
@@ -211,11 +217,11 @@ impl Discord {
         &self,
         message: &Outbound,
         since: DateTime<Utc>,
-    ) -> Result<Found, ChannelError> {
+    ) -> Result<SendLookup, ChannelError> {
         if nonce(message).is_some() && Utc::now() - since < NONCE_TIME {
             // Sending it again gives the same message in both cases. Its text might be found in another
             // answer.
-            return Ok(Found::Absent);
+            return Ok(SendLookup::Absent);
         }
         let to = self.target(&message.to)?;
         let bot = self.identity().await?;
@@ -223,31 +229,31 @@ impl Discord {
         for _ in 0..PAGES_MAX {
             let query = [("after", after.to_string()), ("limit", PAGE.to_string())];
             let endpoint = Endpoint::Messages(to.channel());
-            let mut page: Vec<Message> = match self.api.get(endpoint, &query).await {
+            let mut page: Vec<DiscordMessage> = match self.api.get(endpoint, &query).await {
                 Ok(page) => page,
                 // A thread that does not exist contains nothing.
-                Err(error) if error.is(UNKNOWN_CHANNEL) => return Ok(Found::Absent),
+                Err(error) if error.is(UNKNOWN_CHANNEL) => return Ok(SendLookup::Absent),
                 Err(error) => return Err(error.while_asking()),
             };
             page.sort_by_key(|found| wire::order_of(&found.id));
             let ours = page.iter().filter(|found| found.author.id == bot.id);
             if let Some(found) = ours.into_iter().find(|found| is_same(found, message)) {
-                return Ok(Found::Sent(Sent { id: Some(found.id.as_str().into()) }));
+                return Ok(SendLookup::Sent(Sent { id: Some(found.id.as_str().into()) }));
             }
             match page.last() {
                 Some(last) if page.len() >= PAGE => after = wire::order_of(&last.id),
-                _ => return Ok(Found::Absent),
+                _ => return Ok(SendLookup::Absent),
             }
         }
-        Ok(Found::Unknowable)
+        Ok(SendLookup::Unknowable)
     }
 
     /// Opens the thread if a call failed because it was missing.
     async fn opened_for<T>(
         &self,
-        to: Target,
-        done: &Result<T, CallError>,
-    ) -> Result<Thread, CallError> {
+        to: DiscordTarget,
+        done: &Result<T, DiscordCallError>,
+    ) -> Result<Thread, DiscordCallError> {
         let thread = match (done, to.thread) {
             (Err(error), Some(thread)) if error.is(UNKNOWN_CHANNEL) => thread,
             _ => return Ok(Thread::Fine),
@@ -268,21 +274,21 @@ impl Discord {
         &self,
         channel_id: id::ChannelId,
         thread: id::ChannelId,
-    ) -> Result<(), CallError> {
+    ) -> Result<(), DiscordCallError> {
         let message_id = id::MessageId::new(thread.get());
         let endpoint = Endpoint::Message(channel_id, message_id);
-        let asked: Message = self.api.get(endpoint, &[]).await?;
+        let asked: DiscordMessage = self.api.get(endpoint, &[]).await?;
         let bot = self.me.get().cloned().unwrap_or_default();
         let name = name_of(&super::inbound::words_of(&asked, &bot));
         let endpoint = Endpoint::StartThread(channel_id, message_id);
         match self.api.send::<Value>(endpoint, &CreateThread::new(name)).await {
-            Ok(_) | Err(CallError::Unreadable(_)) => Ok(()),
+            Ok(_) | Err(DiscordCallError::Unreadable(_)) => Ok(()),
             Err(error) if error.is(THREAD_IS_THERE) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    async fn body_of(&self, message: &Outbound, to: Target) -> Result<Value, ChannelError> {
+    async fn body_of(&self, message: &Outbound, to: DiscordTarget) -> Result<Value, ChannelError> {
         let mut body = json!({
             "content": message.body.text(),
             "allowed_mentions": quiet(),
@@ -315,7 +321,7 @@ impl Discord {
 
     /// Returns true for a private chat, where the question is obvious unless an older answer was
     /// overtaken.
-    async fn is_private(&self, to: Target) -> Result<bool, ChannelError> {
+    async fn is_private(&self, to: DiscordTarget) -> Result<bool, ChannelError> {
         if to.thread.is_some() {
             return Ok(false);
         }
@@ -324,10 +330,10 @@ impl Discord {
     }
 }
 
-fn sent(posted: Result<Posted, CallError>) -> Result<Sent, ChannelError> {
+fn sent(posted: Result<DiscordSentMessage, DiscordCallError>) -> Result<Sent, ChannelError> {
     match posted {
         Ok(posted) => Ok(Sent { id: Some(posted.id.into()) }),
-        Err(CallError::Unreadable(reason)) => {
+        Err(DiscordCallError::Unreadable(reason)) => {
             tracing::warn!(%reason, "Discord accepted a message, but its response cannot be read");
             Ok(Sent { id: None })
         }
@@ -353,7 +359,7 @@ fn nonce(message: &Outbound) -> Option<String> {
     Some(hex.chars().take(NONCE_CHARS).collect())
 }
 
-fn is_same(found: &Message, message: &Outbound) -> bool {
+fn is_same(found: &DiscordMessage, message: &Outbound) -> bool {
     if let (Some(Value::String(theirs)), Some(ours)) = (&found.nonce, nonce(message)) {
         return *theirs == ours;
     }

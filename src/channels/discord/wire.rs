@@ -12,7 +12,7 @@ pub type Snowflake = String;
 const EPOCH_MS: i64 = 1_420_070_400_000;
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct User {
+pub struct DiscordUser {
     pub id: Snowflake,
     #[serde(default, deserialize_with = "or_default")]
     pub username: String,
@@ -22,7 +22,7 @@ pub struct User {
     pub bot: bool,
 }
 
-impl User {
+impl DiscordUser {
     /// The visible name.
     pub fn shown(&self) -> &str {
         self.global_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.username)
@@ -34,14 +34,14 @@ pub struct Member {
     #[serde(default, deserialize_with = "or_default")]
     pub nick: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
-    pub user: Option<User>,
+    pub user: Option<DiscordUser>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub struct Message {
+pub struct DiscordMessage {
     pub id: Snowflake,
     pub channel_id: Snowflake,
-    pub author: User,
+    pub author: DiscordUser,
     #[serde(default, deserialize_with = "or_default")]
     pub guild_id: Option<Snowflake>,
     #[serde(default, deserialize_with = "or_default")]
@@ -59,13 +59,13 @@ pub struct Message {
     #[serde(default, deserialize_with = "or_default")]
     pub nonce: Option<Value>,
     #[serde(default, deserialize_with = "each")]
-    pub mentions: Vec<User>,
+    pub mentions: Vec<DiscordUser>,
     #[serde(default, deserialize_with = "each")]
     pub mention_roles: Vec<Snowflake>,
     #[serde(default, deserialize_with = "or_default")]
     pub mention_everyone: bool,
     #[serde(default, deserialize_with = "each")]
-    pub attachments: Vec<Attachment>,
+    pub attachments: Vec<DiscordAttachment>,
     #[serde(default, deserialize_with = "each")]
     pub sticker_items: Vec<Sticker>,
     #[serde(default, deserialize_with = "or_default")]
@@ -79,7 +79,7 @@ pub struct Message {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Attachment {
+pub struct DiscordAttachment {
     #[serde(default, deserialize_with = "or_default")]
     pub filename: String,
     #[serde(default, deserialize_with = "or_default")]
@@ -124,11 +124,11 @@ pub struct Forwarded {
     #[serde(default, deserialize_with = "or_default")]
     pub content: String,
     #[serde(default, deserialize_with = "each")]
-    pub attachments: Vec<Attachment>,
+    pub attachments: Vec<DiscordAttachment>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub struct Channel {
+pub struct DiscordChannel {
     #[serde(rename = "type")]
     pub kind: u8,
     #[serde(default, deserialize_with = "or_default")]
@@ -138,7 +138,7 @@ pub struct Channel {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub struct Role {
+pub struct DiscordRole {
     pub id: Snowflake,
     #[serde(default, deserialize_with = "or_default")]
     pub tags: Option<Tags>,
@@ -164,34 +164,34 @@ pub struct Deleted {
 
 /// A pressed button or an invoked command.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Interaction {
+pub struct DiscordInteraction {
     pub id: Snowflake,
     pub token: String,
     #[serde(rename = "type")]
     pub kind: u8,
     pub channel_id: Snowflake,
     #[serde(default, deserialize_with = "or_default")]
-    pub channel: Option<Channel>,
+    pub channel: Option<DiscordChannel>,
     #[serde(default, deserialize_with = "or_default")]
     pub guild_id: Option<Snowflake>,
     #[serde(default, deserialize_with = "or_default")]
     pub member: Option<Member>,
     #[serde(default, deserialize_with = "or_default")]
-    pub user: Option<User>,
+    pub user: Option<DiscordUser>,
     #[serde(default, deserialize_with = "or_default")]
-    pub message: Option<Shown>,
+    pub message: Option<DiscordShownMessage>,
     #[serde(default, deserialize_with = "or_default")]
-    pub data: Invoked,
+    pub data: InvokedCommand,
 }
 
 /// The message above a button.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Shown {
+pub struct DiscordShownMessage {
     pub id: Snowflake,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Invoked {
+pub struct InvokedCommand {
     /// Of a button.
     #[serde(default, deserialize_with = "or_default")]
     pub custom_id: String,
@@ -199,19 +199,19 @@ pub struct Invoked {
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
     #[serde(default, deserialize_with = "each")]
-    pub options: Vec<Given>,
+    pub options: Vec<TypedOption>,
 }
 
 /// Text that was typed into an option of a command.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Given {
+pub struct TypedOption {
     #[serde(default)]
     pub value: Value,
 }
 
 /// A command as it is registered.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Command {
+pub struct RegisteredCommand {
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
     #[serde(default, deserialize_with = "or_default")]
@@ -224,7 +224,7 @@ pub struct Command {
 
 /// The needed part of a sent message. Other fields are ignored, so they cannot be mistaken for a failure.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Posted {
+pub struct DiscordSentMessage {
     pub id: Snowflake,
 }
 

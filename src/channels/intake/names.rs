@@ -1,11 +1,10 @@
-//! Names an incoming file in the workspace, and detects its type from its bytes.
+//! Names an incoming file, and detects its type from its bytes.
 
 use chrono::{DateTime, Utc};
 
 use crate::bus::journal::RowId;
 use crate::types::message::{MediaKind, MediaRef};
 use crate::workspace::WorkspacePath;
-use crate::workspace::path::INBOX;
 
 /// Maximum number of characters that are kept of a file's own name. More is of no use to a reader.
 const NAME_CHARS_MAX: usize = 80;
@@ -38,15 +37,16 @@ const ENDINGS: [(&str, &str); 18] = [
     ("text/plain", "txt"),
 ];
 
-/// Returns the path of a file. Always the same for the same file of the same message.
+/// Returns the path of a message's file in a folder. Always the same for the same file of the same message.
 pub(super) fn path(
-    row: RowId,
-    received: DateTime<Utc>,
+    folder: &WorkspacePath,
+    row: (RowId, DateTime<Utc>),
     n: usize,
     file: &MediaRef,
 ) -> WorkspacePath {
+    let (id, received) = row;
     let (month, name) = (received.format("%Y-%m"), name(file));
-    let path = format!("{INBOX}/{month}/{}-{n}-{name}", row.0);
+    let path = format!("{folder}/{month}/{}-{n}-{name}", id.0);
     path.parse().expect("a name of letters, digits and a few signs is one")
 }
 

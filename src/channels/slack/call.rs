@@ -16,9 +16,9 @@ use slack_morphism::api::{
     SlackApiUsersInfoRequest,
 };
 
-use super::failure::{CallError, Denial};
-use super::{Config, Deadlines};
-use crate::channels::call::{self, Caller};
+use super::failure::{SlackCallError, SlackDenial};
+use super::{Config, SlackDeadlines};
+use crate::channels::call::{self, ApiClient};
 use crate::channels::config::SLACK_URL;
 use crate::channels::json;
 use crate::http::is_loopback;
@@ -28,8 +28,8 @@ use crate::secret::Secret;
 const JSON: &str = "application/json; charset=utf-8";
 
 /// The Web API with our tokens.
-pub(super) struct Api {
-    caller: Caller,
+pub(super) struct SlackApi {
+    caller: ApiClient,
     bot_token: Secret,
     app_token: Secret,
     deadline: Duration,
@@ -37,7 +37,7 @@ pub(super) struct Api {
 
 /// Encoding of a method's arguments. Methods that read do not accept JSON.
 #[derive(Clone, Copy)]
-pub(super) enum Takes {
+pub(super) enum ArgumentEncoding {
     Json,
     Form,
 }
@@ -52,7 +52,7 @@ pub(super) enum Token {
 /// A request with the name of its method.
 pub(super) trait Method: Serialize + Sync {
     const NAME: &'static str;
-    const TAKES: Takes = Takes::Json;
+    const TAKES: ArgumentEncoding = ArgumentEncoding::Json;
     const TOKEN: Token = Token::Bot;
 }
 
@@ -69,12 +69,12 @@ pub(super) struct RepliesRequest {
 
 impl Method for AuthTest {
     const NAME: &'static str = "auth.test";
-    const TAKES: Takes = Takes::Form;
+    const TAKES: ArgumentEncoding = ArgumentEncoding::Form;
 }
 
 impl Method for SlackApiAppsConnectionOpenRequest {
     const NAME: &'static str = "apps.connections.open";
-    const TAKES: Takes = Takes::Form;
+    const TAKES: ArgumentEncoding = ArgumentEncoding::Form;
     const TOKEN: Token = Token::App;
 }
 
@@ -99,7 +99,7 @@ impl<M> WithoutPreviews<M> {
 
 impl<M: Method> Method for WithoutPreviews<M> {
     const NAME: &'static str = M::NAME;
-    const TAKES: Takes = M::TAKES;
+    const TAKES: ArgumentEncoding = M::TAKES;
     const TOKEN: Token = M::TOKEN;
 }
 
@@ -117,26 +117,26 @@ impl Method for SlackApiAssistantThreadsSetStatusRequest {
 
 impl Method for SlackApiConversationsHistoryRequest {
     const NAME: &'static str = "conversations.history";
-    const TAKES: Takes = Takes::Form;
+    const TAKES: ArgumentEncoding = ArgumentEncoding::Form;
 }
 
 impl Method for RepliesRequest {
     const NAME: &'static str = "conversations.replies";
-    const TAKES: Takes = Takes::Form;
+    const TAKES: ArgumentEncoding = ArgumentEncoding::Form;
 }
 
 impl Method for SlackApiUsersInfoRequest {
     const NAME: &'static str = "users.info";
-    const TAKES: Takes = Takes::Form;
+    const TAKES: ArgumentEncoding = ArgumentEncoding::Form;
 }
 
-impl Api {
-    pub(super) fn new(config: &Config, deadlines: &Deadlines) -> anyhow::Result<Self> {
+impl SlackApi {
+    pub(super) fn new(config: &Config, deadlines: &SlackDeadlines) -> anyhow::Result<Self> {
         for (token, what) in [(&config.token, "bot"), (&config.app_token, "app")] {
             anyhow::ensure!(!token.reveal().trim().is_empty(), "the Slack {what} token is empty");
         }
         Ok(Self {
-            caller: Caller::new(&config.api_url, SLACK_URL, deadlines.connect)?,
+            caller: ApiClient::new(&config.api_url, SLACK_URL, deadlines.connect)?,
             bot_token: config.token.clone(),
             app_token: config.app_token.clone(),
             deadline: deadlines.call,
@@ -160,8 +160,17 @@ impl Api {
     pub(super) async fn call<M: Method, T: DeserializeOwned>(
         &self,
         request: &M,
-    ) -> Result<T, CallError> {
-        let url = self.caller.base.join(M::NAME).map_err(|e| CallError::NotSent(e.to_string()))?;
+    ) -> Result<T, SlackCallError> {
+        self.call_with_scopes(request).await.map(|(answer, _)| answer)
+    }
+
+    /// As [`Self::call`]. Returns also the scopes of the token, if Slack names them.
+    pub(super) async fn call_with_scopes<M: Method, T: DeserializeOwned>(
+        &self,
+        request: &M,
+    ) -> Result<(T, Option<Vec<String>>), SlackCallError> {
+        let url =
+            self.caller.base.join(M::NAME).map_err(|e| SlackCallError::NotSent(e.to_string()))?;
         let token = match M::TOKEN {
             Token::Bot => &self.bot_token,
             Token::App => &self.app_token,
@@ -170,26 +179,32 @@ impl Api {
             self.client().post(url).timeout(self.deadline).bearer_auth(token.reveal().trim());
         let post = match M::TAKES {
             // `json` keeps a header that is set already.
-            Takes::Json => post.header(CONTENT_TYPE, JSON).json(request),
-            Takes::Form => post.form(request),
+            ArgumentEncoding::Json => post.header(CONTENT_TYPE, JSON).json(request),
+            ArgumentEncoding::Form => post.form(request),
         };
         let response = self.caller.send(post).await?;
         let (status, after) = (response.status(), retry_after(response.headers()));
+        let scopes = scopes(response.headers());
         let body = call::whole(response).await?;
         let answer = json::read(&body);
         let ok = answer.as_ref().ok().and_then(|answer| answer.get("ok")).and_then(Value::as_bool);
         match (answer, ok) {
             (Ok(answer), Some(true)) if status.is_success() => {
-                T::deserialize(answer).map_err(|error| CallError::Unreadable(error.to_string()))
+                let answer = T::deserialize(answer);
+                let answer =
+                    answer.map_err(|error| SlackCallError::Unreadable(error.to_string()))?;
+                Ok((answer, scopes))
             }
-            (Ok(answer), Some(false)) => Err(CallError::Denied(Denial::of(status, after, &answer))),
+            (Ok(answer), Some(false)) => {
+                Err(SlackCallError::Denied(SlackDenial::of(status, after, &answer)))
+            }
             (Ok(_), _) if status.is_success() => {
-                Err(CallError::Unreadable("it is not what Slack answers".to_owned()))
+                Err(SlackCallError::Unreadable("it is not what Slack answers".to_owned()))
             }
             (Err(error), _) if status.is_success() => Err(self.caller.unreadable(&error)),
             _ => {
-                let doubt = self.caller.doubt(status);
-                Err(CallError::Denied(Denial::silent(status, after, doubt)))
+                let ambiguity = self.caller.ambiguity(status);
+                Err(SlackCallError::Denied(SlackDenial::silent(status, after, ambiguity)))
             }
         }
     }
@@ -197,4 +212,10 @@ impl Api {
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// The scopes of the token that was used (Slack's docs, "Checking the scopes of a token").
+fn scopes(headers: &HeaderMap) -> Option<Vec<String>> {
+    let listed = headers.get("x-oauth-scopes")?.to_str().ok()?;
+    Some(listed.split(',').map(|scope| scope.trim().to_owned()).collect())
 }

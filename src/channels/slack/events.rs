@@ -16,15 +16,15 @@ use tokio::time::timeout;
 
 use super::Slack;
 use super::interaction;
-use super::progress::Progress;
+use super::progress::SlackProgress;
 use super::sending::SlackAddress;
-use super::socket::{Envelope, Frame, Socket, refused};
+use super::socket::{Envelope, Socket, SocketFrame, refused};
 use crate::bus::{PublishError, Publisher};
-use crate::channels::hear::{self, Event};
-use crate::channels::slack::inbound::{self, Identity, ReadingContext};
+use crate::channels::hear::{self, InboundEvent};
+use crate::channels::slack::inbound::{self, SlackIdentity, SlackReadingContext};
 use crate::channels::{ChannelError, backlog};
 use crate::replies;
-use crate::types::message::{self, Inbound, Place};
+use crate::types::message::{self, ChatKind, Inbound};
 
 /// Reasons for which Slack routinely ends a link.
 const ORDINARY: &[&str] = &["warning", "refresh_requested", "socket_refresh_requested", ""];
@@ -43,7 +43,7 @@ struct Whisper {
 }
 
 /// The immediate answer to a person's action.
-enum Answer {
+enum ImmediateReply {
     None,
     /// Sent with the acknowledgement.
     Words(&'static str),
@@ -51,13 +51,13 @@ enum Answer {
 }
 
 /// The listener of one link.
-pub(super) struct Listener<'a> {
+pub(super) struct SlackListener<'a> {
     pub(super) slack: &'a Slack,
-    pub(super) bot: &'a Identity,
+    pub(super) bot: &'a SlackIdentity,
     pub(super) publisher: &'a Publisher,
 }
 
-impl Listener<'_> {
+impl SlackListener<'_> {
     /// Receives envelopes until Slack wants a new link.
     pub(super) async fn receive(&self, socket: &mut Socket) -> Result<(), ChannelError> {
         let heard = || self.publisher.heard_byte();
@@ -81,14 +81,16 @@ impl Listener<'_> {
                 frame = socket.next(&heard) => frame?,
             };
             match frame {
-                Frame::Disconnect(reason) if ORDINARY.contains(&reason.as_str()) => return Ok(()),
-                Frame::Disconnect(reason) => return Err(refused(&reason)),
-                Frame::Envelope(envelope) => {
+                SocketFrame::Disconnect(reason) if ORDINARY.contains(&reason.as_str()) => {
+                    return Ok(());
+                }
+                SocketFrame::Disconnect(reason) => return Err(refused(&reason)),
+                SocketFrame::Envelope(envelope) => {
                     let answer = self.accept(&envelope).await?;
                     let (words, whisper) = match answer {
-                        Answer::None => (None, None),
-                        Answer::Words(words) => (Some(words), None),
-                        Answer::Whisper(whisper) => (None, Some(whisper)),
+                        ImmediateReply::None => (None, None),
+                        ImmediateReply::Words(words) => (Some(words), None),
+                        ImmediateReply::Whisper(whisper) => (None, Some(whisper)),
                     };
                     socket.acknowledge(&envelope.id, words).await?;
                     if envelope.kind == "events_api" {
@@ -129,37 +131,39 @@ impl Listener<'_> {
         self.publisher.set_mark(mark).await
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, SlackProgress> {
         self.slack.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Accepts an envelope. Once this returns, it may be acknowledged.
-    async fn accept(&self, envelope: &Envelope) -> Result<Answer, PublishError> {
+    async fn accept(&self, envelope: &Envelope) -> Result<ImmediateReply, PublishError> {
         let payload = &envelope.payload;
         match envelope.kind.as_str() {
             "events_api" => {
                 let event = payload.get("event").unwrap_or(&Value::Null);
                 hear::receive_one(self.publisher, self.decode(event).await).await?;
-                Ok(Answer::None)
+                Ok(ImmediateReply::None)
             }
             "slash_commands" => {
                 let names = BTreeMap::new();
                 match interaction::decode_slash(payload, &self.context(&names), Utc::now()) {
-                    Event::Command(inbound) => self.command(inbound).await.map(Answer::Words),
+                    InboundEvent::Command(inbound) => {
+                        self.command(inbound).await.map(ImmediateReply::Words)
+                    }
                     event => {
                         hear::receive_one(self.publisher, event).await?;
-                        Ok(Answer::None)
+                        Ok(ImmediateReply::None)
                     }
                 }
             }
             "interactive" => {
                 let names = self.names(payload).await;
                 match interaction::decode_press(payload, &self.context(&names), Utc::now()) {
-                    Event::Pressed(inbound) => self.press(inbound).await,
-                    _ => Ok(Answer::None),
+                    InboundEvent::Pressed(inbound) => self.press(inbound).await,
+                    _ => Ok(ImmediateReply::None),
                 }
             }
-            _ => Ok(Answer::None),
+            _ => Ok(ImmediateReply::None),
         }
     }
 
@@ -170,9 +174,9 @@ impl Listener<'_> {
             Some(true) => {}
             Some(false) => return Ok(replies::COMMAND_ELSEWHERE),
             // A private chat of two people looks like the bot's own.
-            None => inbound.place = Place::Group,
+            None => inbound.place = ChatKind::Group,
         }
-        let outcome = hear::receive_one(self.publisher, Event::Command(inbound)).await?;
+        let outcome = hear::receive_one(self.publisher, InboundEvent::Command(inbound)).await?;
         Ok(outcome.published().map_or(replies::COMMAND_NOT_TAKEN, hear::reply_to_command))
     }
 
@@ -199,7 +203,7 @@ impl Listener<'_> {
         }
     }
 
-    pub(super) async fn decode(&self, event: &Value) -> Event {
+    pub(super) async fn decode(&self, event: &Value) -> InboundEvent {
         let names = self.names(event).await;
         inbound::decode(event, &self.context(&names))
     }
@@ -209,17 +213,19 @@ impl Listener<'_> {
         slack.names.of(&people, &slack.api, slack.deadlines.names).await
     }
 
-    fn context<'a>(&'a self, names: &'a BTreeMap<String, String>) -> ReadingContext<'a> {
+    fn context<'a>(&'a self, names: &'a BTreeMap<String, String>) -> SlackReadingContext<'a> {
         let (bot, channel) = (self.bot, self.publisher.channel());
-        ReadingContext { bot, channel, threads: self.slack.threads, names }
+        SlackReadingContext { bot, channel, threads: self.slack.threads, names }
     }
 
     /// Accepts a pressed button. A person who may not press it gets an explanation.
-    async fn press(&self, inbound: Inbound) -> Result<Answer, PublishError> {
+    async fn press(&self, inbound: Inbound) -> Result<ImmediateReply, PublishError> {
         let (at, to) = (inbound.from.clone(), inbound.cause.sender().id.clone());
-        let outcome = hear::receive_one(self.publisher, Event::Pressed(inbound)).await?;
+        let outcome = hear::receive_one(self.publisher, InboundEvent::Pressed(inbound)).await?;
         let words = outcome.published().and_then(hear::reply_to_press);
-        Ok(words.map_or(Answer::None, |words| Answer::Whisper(Whisper { at, to, words })))
+        Ok(words.map_or(ImmediateReply::None, |words| {
+            ImmediateReply::Whisper(Whisper { at, to, words })
+        }))
     }
 
     async fn whisper(&self, whisper: Whisper) {

@@ -6,23 +6,23 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use crate::channels::ChannelError;
-use crate::channels::call::{self, Kind, Platform, Row, row};
+use crate::channels::call::{self, DenialKind, DenialRow, Platform, row};
 
-pub(super) type CallError = call::CallError<WebApi>;
+pub(super) type SlackCallError = call::CallError<SlackRefusal>;
 
 /// A refusal. `said` is Slack's error name, such as `channel_not_found`, and empty without one.
-pub(super) type Denial = call::Denial<WebApi>;
+pub(super) type SlackDenial = call::Denial<SlackRefusal>;
 
 /// Facts of a refusal that only Slack reports.
 #[derive(Debug, Default)]
-pub(super) struct WebApi {
+pub(super) struct SlackRefusal {
     /// The missing scopes, if that is the reason.
     needed: String,
 }
 
 /// The meanings of Slack's refusals. The names are from Slack's reference of chat.postMessage. The empty
 /// name means no error name.
-const REFUSALS: &[Row<&str>] = &[
+const REFUSALS: &[DenialRow<&str>] = &[
     row(
         &[],
         &[
@@ -33,7 +33,7 @@ const REFUSALS: &[Row<&str>] = &[
             "token_expired",
             "token_revoked",
         ],
-        Kind::Closed,
+        DenialKind::Closed,
         "token not accepted: Slack says {said}. Get valid ones at https://api.slack.com/apps (OAuth & \
          Permissions for the xoxb- one, Basic Information for the xapp- one), put them where the \
          channel's `token` and `app_token` are read from, and restart",
@@ -41,26 +41,31 @@ const REFUSALS: &[Row<&str>] = &[
     row(
         &[],
         &["not_allowed_token_type"],
-        Kind::Closed,
+        DenialKind::Closed,
         "token of the wrong kind: Slack says {said}. `token` is the bot's (xoxb-…), `app_token` the \
          app's (xapp-…, with the scope connections:write)",
     ),
     row(
         &[],
         &[MISSING_SCOPE],
-        Kind::Closed,
+        DenialKind::Closed,
         "the app may not do this: Slack says {said}, {needed} is needed. Add it at \
          https://api.slack.com/apps under OAuth & Permissions, install the app again, and restart",
     ),
     // Slack's reference: some aspect of the operation may have succeeded before these errors.
-    row(&[], &["fatal_error", "internal_error"], Kind::Perhaps, ""),
+    row(&[], &["fatal_error", "internal_error"], DenialKind::Perhaps, ""),
     // A gateway that gave up may have passed the request on. One that was overloaded has not.
-    row(&[500, 502, 504], &[""], Kind::Perhaps, ""),
-    row(&[429], &[], Kind::Limited, ""),
-    row(&[], &["ratelimited", "rate_limited", "message_limit_exceeded"], Kind::Limited, ""),
+    row(&[500, 502, 504], &[""], DenialKind::Perhaps, ""),
+    row(&[429], &[], DenialKind::Limited, ""),
+    row(&[], &["ratelimited", "rate_limited", "message_limit_exceeded"], DenialKind::Limited, ""),
     // Slack always gives a reason. A proxy on the way may not.
-    row(&[], &["", "service_unavailable", "request_timeout", "team_added_to_org"], Kind::Later, ""),
-    row(&[500, 501, 502, 503, 504], &[], Kind::Later, ""),
+    row(
+        &[],
+        &["", "service_unavailable", "request_timeout", "team_added_to_org"],
+        DenialKind::Later,
+        "",
+    ),
+    row(&[500, 501, 502, 503, 504], &[], DenialKind::Later, ""),
     refused(&["channel_not_found"], "there is no such channel, or the bot cannot see it"),
     refused(&["not_in_channel"], "the bot is not in this channel: invite it"),
     refused(&["is_archived"], "this channel is archived"),
@@ -82,18 +87,21 @@ const REFUSALS: &[Row<&str>] = &[
 
 const MISSING_SCOPE: &str = "missing_scope";
 
-const fn refused(errors: &'static [&'static str], meaning: &'static str) -> Row<&'static str> {
-    row(&[], errors, Kind::Unsendable, meaning)
+const fn refused(
+    errors: &'static [&'static str],
+    meaning: &'static str,
+) -> DenialRow<&'static str> {
+    row(&[], errors, DenialKind::Unsendable, meaning)
 }
 
 /// Pause for a rate limit without a given time. Slack counts its limits by the minute.
 const RATE_LIMIT_PAUSE: Duration = Duration::from_secs(30);
 
-impl CallError {
+impl SlackCallError {
     /// The error of a call that may be repeated without harm, but may be refused: an edit, for example.
     pub(super) fn while_editing(self) -> ChannelError {
         match self {
-            Self::Denied(denial) if denial.kind() == Kind::Perhaps => denial.unavailable(),
+            Self::Denied(denial) if denial.kind() == DenialKind::Perhaps => denial.unavailable(),
             Self::Denied(denial) => denial.while_sending(),
             other => other.while_asking(),
         }
@@ -126,7 +134,7 @@ impl CallError {
     /// The wait that Slack demands, if the rate limit is the only problem.
     pub(super) fn wait(&self) -> Option<Duration> {
         match self {
-            Self::Denied(denial) if denial.kind() == Kind::Limited => {
+            Self::Denied(denial) if denial.kind() == DenialKind::Limited => {
                 Some(denial.after.unwrap_or(RATE_LIMIT_PAUSE))
             }
             _ => None,
@@ -134,34 +142,34 @@ impl CallError {
     }
 }
 
-impl Platform for WebApi {
+impl Platform for SlackRefusal {
     type Sign = &'static str;
 
     const NAME: &'static str = "slack";
-    const REFUSALS: &'static [Row<&'static str>] = REFUSALS;
+    const REFUSALS: &'static [DenialRow<&'static str>] = REFUSALS;
 
-    fn shows(denial: &Denial, error: &&'static str) -> bool {
+    fn shows(denial: &SlackDenial, error: &&'static str) -> bool {
         denial.said == **error
     }
 
-    fn in_words(denial: &Denial) -> String {
-        match (&denial.doubt, denial.said.as_str()) {
-            (Some(doubt), _) => format!("slack answers {doubt}"),
+    fn in_words(denial: &SlackDenial) -> String {
+        match (&denial.ambiguity, denial.said.as_str()) {
+            (Some(ambiguity), _) => format!("slack answers {ambiguity}"),
             (None, "") => format!("slack answers {}", denial.status),
             (None, error) => format!("slack answers {error}"),
         }
     }
 
-    fn explain(denial: &Denial, meaning: &str) -> String {
+    fn explain(denial: &SlackDenial, meaning: &str) -> String {
         meaning.replace("{said}", &denial.said).replace("{needed}", denial.scope())
     }
 }
 
-impl Denial {
+impl SlackDenial {
     /// A refusal with Slack's error name.
     pub(super) fn of(status: StatusCode, after: Option<Duration>, answer: &Value) -> Self {
         let field = |name| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let own = WebApi { needed: field("needed") };
+        let own = SlackRefusal { needed: field("needed") };
         Self { said: field("error"), own, ..Self::silent(status, after, None) }
     }
 
@@ -169,14 +177,14 @@ impl Denial {
     pub(super) fn silent(
         status: StatusCode,
         after: Option<Duration>,
-        doubt: Option<String>,
+        ambiguity: Option<String>,
     ) -> Self {
-        Self { status: status.as_u16(), after, doubt, ..Self::default() }
+        Self { status: status.as_u16(), after, ambiguity, ..Self::default() }
     }
 
     /// Returns true if Slack would refuse again, and any other message, too.
     pub(super) fn is_no(&self) -> bool {
-        self.kind() == Kind::Unsendable || self.said == MISSING_SCOPE
+        self.kind() == DenialKind::Unsendable || self.said == MISSING_SCOPE
     }
 
     fn scope(&self) -> &str {

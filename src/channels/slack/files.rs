@@ -15,8 +15,8 @@ use slack_morphism::api::{
 };
 use tokio::io::AsyncReadExt as _;
 
-use super::call::{Api, Method, Takes};
-use super::failure::CallError;
+use super::call::{ArgumentEncoding, Method, SlackApi};
+use super::failure::SlackCallError;
 use super::sending::SlackAddress;
 use crate::channels::call::in_words;
 use crate::channels::{ChannelError, FileContent, MediaSink, Sent};
@@ -37,7 +37,7 @@ const NO_SCOPE: &str = "the app may not read files: give it the scope files:read
 
 impl Method for SlackApiFilesGetUploadUrlExternalRequest {
     const NAME: &'static str = "files.getUploadURLExternal";
-    const TAKES: Takes = Takes::Form;
+    const TAKES: ArgumentEncoding = ArgumentEncoding::Form;
 }
 
 impl Method for SlackApiFilesCompleteUploadExternalRequest {
@@ -51,16 +51,16 @@ struct AskFile<'a> {
 
 impl Method for AskFile<'_> {
     const NAME: &'static str = "files.info";
-    const TAKES: Takes = Takes::Form;
+    const TAKES: ArgumentEncoding = ArgumentEncoding::Form;
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct FileInfo {
     file: Value,
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct UploadPlace {
     upload_url: Url,
     file_id: String,
 }
@@ -98,15 +98,15 @@ fn address(file: &Value) -> Option<&str> {
 
 /// Streams a file into `into`.
 pub(super) async fn fetch(
-    api: &Api,
+    api: &SlackApi,
     media: &MediaRef,
     into: &mut MediaSink,
 ) -> Result<(), ChannelError> {
     let url = match media.handle.parse::<Url>() {
         Ok(url) => url,
         Err(_) => {
-            let told = api.call::<_, Told>(&AskFile { file: &media.handle }).await;
-            let file = told.map_err(CallError::while_editing)?.file;
+            let told = api.call::<_, FileInfo>(&AskFile { file: &media.handle }).await;
+            let file = told.map_err(SlackCallError::while_editing)?.file;
             let url = address(&file).and_then(|url| url.parse().ok());
             url.ok_or_else(|| ChannelError::Refused("slack gives no address for it".to_owned()))?
         }
@@ -141,7 +141,7 @@ fn lost(error: &reqwest::Error) -> ChannelError {
 }
 
 /// Returns an error unless `url` is Slack's: nobody else gets our token and our files.
-fn check(api: &Api, url: &Url) -> Result<(), ChannelError> {
+fn check(api: &SlackApi, url: &Url) -> Result<(), ChannelError> {
     let host = url.host_str().unwrap_or_default();
     let is_slack = host == "slack.com" || host.ends_with(".slack.com");
     let fits = url.scheme() == "https" && is_slack || api.is_here() && is_loopback(url);
@@ -154,7 +154,7 @@ fn check(api: &Api, url: &Url) -> Result<(), ChannelError> {
 
 /// Uploads a file. It is invisible until the last call.
 pub(super) async fn upload(
-    api: &Api,
+    api: &SlackApi,
     message: &Outbound,
     content: FileContent,
 ) -> Result<Sent, ChannelError> {
@@ -165,7 +165,7 @@ pub(super) async fn upload(
     }
     let size = usize::try_from(length).unwrap_or(usize::MAX);
     let ask = SlackApiFilesGetUploadUrlExternalRequest::new(name.clone(), size);
-    let place: Place =
+    let place: UploadPlace =
         api.call(&ask).await.map_err(|e| no_scope(&e).unwrap_or_else(|| e.while_editing()))?;
     check(api, &place.upload_url)?;
     put(api, place.upload_url, tokio::fs::File::from_std(file), length).await?;
@@ -178,13 +178,13 @@ pub(super) async fn upload(
         .opt_initial_comment((!caption.is_empty()).then(|| caption.to_owned()));
     match api.call::<_, Value>(&complete).await {
         // Slack does not report the message that contains the file.
-        Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: None }),
+        Ok(_) | Err(SlackCallError::Unreadable(_)) => Ok(Sent { id: None }),
         Err(error) => Err(no_scope(&error).unwrap_or_else(|| error.while_sending())),
     }
 }
 
 /// A missing scope refuses only the file: an app without it is still useful.
-fn no_scope(error: &CallError) -> Option<ChannelError> {
+fn no_scope(error: &SlackCallError) -> Option<ChannelError> {
     let words = format!(
         "the app may not send files: {} is needed. Add it at https://api.slack.com/apps under \
          OAuth & Permissions, and install the app again",
@@ -193,7 +193,12 @@ fn no_scope(error: &CallError) -> Option<ChannelError> {
     Some(ChannelError::Refused(words))
 }
 
-async fn put(api: &Api, url: Url, file: tokio::fs::File, length: u64) -> Result<(), ChannelError> {
+async fn put(
+    api: &SlackApi,
+    url: Url,
+    file: tokio::fs::File,
+    length: u64,
+) -> Result<(), ChannelError> {
     let pieces = try_unfold(file.take(length), async |mut file| {
         let mut piece = vec![0; PIECE_BYTES];
         let read = file.read(&mut piece).await?;

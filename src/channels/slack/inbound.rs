@@ -10,10 +10,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Threads, files, mrkdwn};
-use crate::channels::hear::{self, Addressee, Message};
+use crate::channels::hear::{self, Addressee, DecodedMessage};
 use crate::types::commands;
 use crate::types::message::{
-    Address, Cause, ChannelName, DedupKey, Inbound, Place, Quote, Said, Sender, SenderId, ThreadId,
+    Address, Cause, ChannelName, ChatKind, DedupKey, Inbound, InboundContent, Quote, Sender,
+    SenderId, ThreadId,
 };
 
 /// Maximum length of a forwarded message, in characters.
@@ -24,7 +25,7 @@ const FILES_MAX: usize = 20;
 
 /// The bot's own account, from `auth.test`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Identity {
+pub struct SlackIdentity {
     #[serde(rename = "user_id")]
     pub user: String,
     #[serde(default, rename = "bot_id")]
@@ -38,8 +39,8 @@ pub struct Identity {
 }
 
 /// Context for decoding an event.
-pub struct ReadingContext<'a> {
-    pub bot: &'a Identity,
+pub struct SlackReadingContext<'a> {
+    pub bot: &'a SlackIdentity,
     pub channel: &'a ChannelName,
     pub threads: Threads,
     /// Names of people by id. A person without a name here is called by the id.
@@ -49,7 +50,7 @@ pub struct ReadingContext<'a> {
 /// The fields of an event that we read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Event {
+struct SlackEvent {
     subtype: Option<String>,
     channel: Option<String>,
     channel_type: Option<String>,
@@ -82,12 +83,12 @@ pub fn people(event: &Value) -> Vec<String> {
 }
 
 /// Decodes one event. Total: no server input makes it panic.
-pub fn decode(event: &Value, context: &ReadingContext<'_>) -> hear::Event {
+pub fn decode(event: &Value, context: &SlackReadingContext<'_>) -> hear::InboundEvent {
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
     if !matches!(kind, "message" | "app_mention") {
-        return hear::Event::Ignored;
+        return hear::InboundEvent::Ignored;
     }
-    let decoded = Event::deserialize(event).or_else(|_| Event::deserialize(bare(event)));
+    let decoded = SlackEvent::deserialize(event).or_else(|_| SlackEvent::deserialize(bare(event)));
     let Ok(mut whole) = decoded else { return unreadable(context.bot, event) };
     let place = (whole.channel.clone(), whole.channel_type.clone());
     for inner in [&mut whole.message, &mut whole.previous_message].into_iter().flatten() {
@@ -116,19 +117,19 @@ fn bare(event: &Value) -> Value {
     event
 }
 
-impl ReadingContext<'_> {
-    fn decode(&self, event: &Event) -> hear::Event {
+impl SlackReadingContext<'_> {
+    fn decode(&self, event: &SlackEvent) -> hear::InboundEvent {
         let decoded = match (event.subtype.as_deref(), &event.message) {
-            (subtype, _) if is_said(subtype) => self.message(event).map(hear::Event::New),
+            (subtype, _) if is_said(subtype) => self.message(event).map(hear::InboundEvent::New),
             (Some("message_changed"), Some(message)) => self.change(event, message),
             (Some("message_deleted"), _) => self.deletion(event),
             _ => None,
         };
-        decoded.unwrap_or(hear::Event::Ignored)
+        decoded.unwrap_or(hear::InboundEvent::Ignored)
     }
 
     /// Decodes a change. Slack also reports unfolding links and growing threads as changes.
-    fn change(&self, event: &Event, message: &Event) -> Option<hear::Event> {
+    fn change(&self, event: &SlackEvent, message: &SlackEvent) -> Option<hear::InboundEvent> {
         if message.subtype.as_deref() == Some("tombstone") {
             return self.deletion(event);
         }
@@ -139,20 +140,20 @@ impl ReadingContext<'_> {
         let mut message = self.message(message)?;
         let said = message.inbound.at;
         message.inbound.at = event.ts.as_deref().and_then(moment).unwrap_or(said);
-        Some(hear::Event::Edited { message, said })
+        Some(hear::InboundEvent::Edited { message, said })
     }
 
-    fn deletion(&self, event: &Event) -> Option<hear::Event> {
+    fn deletion(&self, event: &SlackEvent) -> Option<hear::InboundEvent> {
         let before = event.previous_message.as_deref();
         let ts = event.deleted_ts.as_ref().or(before.and_then(|before| before.ts.as_ref()))?;
         let chat = event.channel.as_deref()?;
         let thread = before.and_then(|before| before.thread_ts.as_deref());
         // A thread's first message is reported as part of the thread, but it is in the channel.
         let at = self.address(chat, thread.filter(|thread| thread != ts));
-        Some(hear::Event::Deleted { at, id: ts.as_str().into(), key: self.key(chat, ts) })
+        Some(hear::InboundEvent::Deleted { at, id: ts.as_str().into(), key: self.key(chat, ts) })
     }
 
-    fn message(&self, event: &Event) -> Option<Message> {
+    fn message(&self, event: &SlackEvent) -> Option<DecodedMessage> {
         let (chat, ts) = (event.channel.as_deref()?, event.ts.as_deref()?);
         let (sender, bot_ids) = self.sender(event)?;
         let place = place(chat, event.channel_type.as_deref());
@@ -171,7 +172,7 @@ impl ReadingContext<'_> {
             None => Addressee::Others,
         };
         let answered_in = match (thread, place, self.threads) {
-            (None, Place::Group, Threads::Thread) => Some(ts),
+            (None, ChatKind::Group, Threads::Thread) => Some(ts),
             _ => thread,
         };
         let own = Some(body.text.as_str()).filter(|text| *text != FORWARDED);
@@ -187,12 +188,12 @@ impl ReadingContext<'_> {
             body,
         };
         let heard_at = self.address(chat, thread);
-        Some(Message { inbound, addressee, heard_at, context, bot_ids })
+        Some(DecodedMessage { inbound, addressee, heard_at, context, bot_ids })
     }
 
     /// Returns the sender, and for another bot the ids by which the config may admit it. None for
     /// ourselves.
-    fn sender(&self, event: &Event) -> Option<(Sender, Vec<SenderId>)> {
+    fn sender(&self, event: &SlackEvent) -> Option<(Sender, Vec<SenderId>)> {
         let (user, bot) = (event.user.as_deref(), event.bot_id.as_deref());
         let is_us = user == Some(&self.bot.user) || bot.is_some() && bot == self.bot.bot.as_deref();
         if is_us || user == Some(SLACKBOT) {
@@ -216,7 +217,7 @@ impl ReadingContext<'_> {
     }
 
     /// Returns the content without mentions that only address the bot. None if it is empty.
-    fn said(&self, event: &Event, raw: &str) -> Option<Said> {
+    fn said(&self, event: &SlackEvent, raw: &str) -> Option<InboundContent> {
         let words = mrkdwn::without_address(raw, &self.bot.user);
         let mut text = command(&mrkdwn::plain(words, &|person| self.name_of(person)));
         let quoted = event.attachments.iter().flatten().find_map(|shared| self.quote(shared));
@@ -226,7 +227,7 @@ impl ReadingContext<'_> {
             quoted.as_ref()?;
             FORWARDED.clone_into(&mut text);
         }
-        Some(Said { text, quoted, media, ..Said::default() })
+        Some(InboundContent { text, quoted, media, ..InboundContent::default() })
     }
 
     /// Returns a forwarded message. None for other attachments.
@@ -280,11 +281,11 @@ pub(super) fn is_command(text: &str) -> bool {
 }
 
 /// Returns the kind of a chat. An `app_mention` does not have it, but the chat's id shows it.
-pub(super) fn place(chat: &str, kind: Option<&str>) -> Place {
+pub(super) fn place(chat: &str, kind: Option<&str>) -> ChatKind {
     match kind {
-        Some("im") => Place::Private,
-        None if chat.starts_with('D') => Place::Private,
-        _ => Place::Group,
+        Some("im") => ChatKind::Private,
+        None if chat.starts_with('D') => ChatKind::Private,
+        _ => ChatKind::Group,
     }
 }
 
@@ -295,8 +296,8 @@ pub(super) fn moment(ts: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(seconds.parse().ok()?, nanos)
 }
 
-pub(super) fn unreadable(bot: &Identity, event: &Value) -> hear::Event {
+pub(super) fn unreadable(bot: &SlackIdentity, event: &Value) -> hear::InboundEvent {
     let raw = event.to_string();
     let key = format!("slack:{}:{}:{}", bot.team, bot.user, hear::digest(&raw)).into();
-    hear::Event::Unreadable { key, raw }
+    hear::InboundEvent::Unreadable { key, raw }
 }

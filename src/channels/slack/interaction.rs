@@ -5,10 +5,10 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::inbound::{ReadingContext, is_command, moment, place, unreadable};
+use super::inbound::{SlackReadingContext, is_command, moment, place, unreadable};
 use super::mrkdwn;
-use crate::channels::hear::Event;
-use crate::types::message::{Cause, Inbound, Press, Said, Sender};
+use crate::channels::hear::InboundEvent;
+use crate::types::message::{Cause, Inbound, InboundContent, Press, Sender};
 
 /// A slash command.
 #[derive(Deserialize)]
@@ -23,7 +23,11 @@ struct Slash {
 }
 
 /// Decodes `/peacrab stop` as `/stop` in the chat where it was given, which is never a thread.
-pub fn decode_slash(payload: &Value, context: &ReadingContext<'_>, now: DateTime<Utc>) -> Event {
+pub fn decode_slash(
+    payload: &Value,
+    context: &SlackReadingContext<'_>,
+    now: DateTime<Utc>,
+) -> InboundEvent {
     let Ok(slash) = Slash::deserialize(payload) else {
         return unreadable(context.bot, payload);
     };
@@ -34,7 +38,7 @@ pub fn decode_slash(payload: &Value, context: &ReadingContext<'_>, now: DateTime
         _ => words,
     };
     let name = if slash.user_name.is_empty() { slash.user_id.clone() } else { slash.user_name };
-    Event::Command(Inbound {
+    InboundEvent::Command(Inbound {
         // The same in every delivery of the event.
         key: format!("slack:{}:slash:{}", context.bot.team, slash.trigger_id).into(),
         at: now,
@@ -43,18 +47,18 @@ pub fn decode_slash(payload: &Value, context: &ReadingContext<'_>, now: DateTime
         within: vec![context.bot.team.as_str().into()],
         cause: Cause::Person(Sender::person(slash.user_id, name)),
         id: None,
-        body: Said::text(text),
+        body: InboundContent::text(text),
     })
 }
 
 /// An interaction with a message's buttons.
 #[derive(Deserialize)]
-struct Interaction {
+struct SlackInteraction {
     user: Presser,
     channel: ChannelRef,
     container: Container,
     #[serde(default)]
-    actions: Vec<Action>,
+    actions: Vec<ButtonAction>,
 }
 
 #[derive(Deserialize)]
@@ -79,31 +83,36 @@ struct Container {
 }
 
 #[derive(Deserialize)]
-struct Action {
+struct ButtonAction {
     action_id: String,
     #[serde(default)]
     action_ts: String,
 }
 
 /// Decodes the press of one of our buttons.
-pub fn decode_press(payload: &Value, context: &ReadingContext<'_>, now: DateTime<Utc>) -> Event {
+pub fn decode_press(
+    payload: &Value,
+    context: &SlackReadingContext<'_>,
+    now: DateTime<Utc>,
+) -> InboundEvent {
     if payload.get("type").and_then(Value::as_str) != Some("block_actions") {
-        return Event::Ignored;
+        return InboundEvent::Ignored;
     }
     // Buttons in views, and of other shapes, do not belong to our messages.
-    let Ok(Interaction { user, channel, container, actions }) = Interaction::deserialize(payload)
+    let Ok(SlackInteraction { user, channel, container, actions }) =
+        SlackInteraction::deserialize(payload)
     else {
-        return Event::Ignored;
+        return InboundEvent::Ignored;
     };
     let press = actions.iter().find_map(|action| {
         Some((action.action_id.parse::<Press>().ok()?, action.action_ts.as_str()))
     });
-    let Some((press, action_ts)) = press else { return Event::Ignored };
+    let Some((press, action_ts)) = press else { return InboundEvent::Ignored };
     let (ts, id) = (&container.message_ts, &user.id);
     let key = format!("slack:{}:{}:{ts}:press:{action_ts}:{id}", context.bot.team, channel.id);
     let name = context.names.get(id).cloned().or(user.username).or(user.name);
     let name = name.unwrap_or_else(|| id.clone());
-    Event::Pressed(Inbound {
+    InboundEvent::Pressed(Inbound {
         key: key.into(),
         at: moment(action_ts).unwrap_or(now),
         from: context.address(&channel.id, container.thread_ts.as_deref()),
@@ -111,6 +120,6 @@ pub fn decode_press(payload: &Value, context: &ReadingContext<'_>, now: DateTime
         within: vec![context.bot.team.as_str().into()],
         cause: Cause::Person(Sender::person(id.as_str(), name)),
         id: Some(ts.as_str().into()),
-        body: Said { press: Some(press), ..Said::default() },
+        body: InboundContent { press: Some(press), ..InboundContent::default() },
     })
 }

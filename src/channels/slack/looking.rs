@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::Slack;
-use super::failure::CallError;
+use super::failure::SlackCallError;
 use super::sending::{SlackAddress, messages};
 use crate::channels::ChannelError;
-use crate::channels::hear::Event;
-use crate::channels::slack::inbound::{self, ReadingContext};
-use crate::types::message::{Address, Line, MessageId};
+use crate::channels::hear::InboundEvent;
+use crate::channels::slack::inbound::{self, SlackReadingContext};
+use crate::types::message::{Address, MessageId, OverheardLine};
 
 /// Maximum number of pages that are read to reach a thread's end.
 const PAGES_MAX: usize = 5;
@@ -20,7 +20,7 @@ impl Slack {
         at: &Address,
         before: Option<&MessageId>,
         max: usize,
-    ) -> Result<Vec<Line>, ChannelError> {
+    ) -> Result<Vec<OverheardLine>, ChannelError> {
         let spot = SlackAddress::of(at)?;
         let bot = self.known_identity().await?;
         let mut found: Vec<Value> = Vec::new();
@@ -29,7 +29,7 @@ impl Slack {
             let page = match messages(&self.api, &spot, None, cursor).await {
                 Ok(page) => page,
                 // Slack does not show these messages.
-                Err(CallError::Denied(denial)) if denial.is_no() => return Ok(Vec::new()),
+                Err(SlackCallError::Denied(denial)) if denial.is_no() => return Ok(Vec::new()),
                 Err(error) => return Err(error.while_asking()),
             };
             found.extend(page.messages.iter().cloned());
@@ -51,15 +51,15 @@ impl Slack {
                         id.to_owned()
                     });
                 let said = inbound::moment(event["ts"].as_str().unwrap_or_default());
-                lines.extend(said.map(|at| Line { at, author: bot.name.clone(), text }));
+                lines.extend(said.map(|at| OverheardLine { at, author: bot.name.clone(), text }));
                 continue;
             }
             event["channel"] = at.chat.as_str().into();
             let people = inbound::people(&event);
             let names = self.names.of(&people, &self.api, self.deadlines.names).await;
             let (bot, channel, threads) = (&bot, &at.channel, self.threads);
-            let context = ReadingContext { bot, channel, threads, names: &names };
-            if let Event::New(message) = inbound::decode(&event, &context) {
+            let context = SlackReadingContext { bot, channel, threads, names: &names };
+            if let InboundEvent::New(message) = inbound::decode(&event, &context) {
                 lines.extend(message.line());
             }
         }

@@ -2,7 +2,7 @@
 
 /// A part of a text as Slack sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part<'a> {
+enum MrkdwnPart<'a> {
     Words(&'a str),
     /// The text between `<` and `>`.
     Link(&'a str),
@@ -11,11 +11,11 @@ enum Part<'a> {
 /// Returns the people whose names [`plain`] will need.
 pub(super) fn people(text: &str) -> impl Iterator<Item = &str> {
     parts(text).filter_map(|part| match part {
-        Part::Link(link) => {
+        MrkdwnPart::Link(link) => {
             let (target, label) = split(link);
             target.strip_prefix('@').filter(|_| label.is_none())
         }
-        Part::Words(_) => None,
+        MrkdwnPart::Words(_) => None,
     })
 }
 
@@ -29,10 +29,10 @@ pub(super) fn mentions(text: &str, person: &str) -> bool {
 pub(super) fn addresses(text: &str) -> bool {
     const CALLS: &[&str] = &["!here", "!channel", "!everyone"];
     let calls = |part| match part {
-        Part::Link(link) => CALLS.contains(&split(link).0) || link.starts_with("!subteam^"),
-        Part::Words(_) => false,
+        MrkdwnPart::Link(link) => CALLS.contains(&split(link).0) || link.starts_with("!subteam^"),
+        MrkdwnPart::Words(_) => false,
     };
-    matches!(parts(text.trim_start()).next(), Some(Part::Link(link)) if link.starts_with('@'))
+    matches!(parts(text.trim_start()).next(), Some(MrkdwnPart::Link(link)) if link.starts_with('@'))
         || parts(text).any(calls)
 }
 
@@ -41,13 +41,13 @@ pub(super) fn addresses(text: &str) -> bool {
 pub(super) fn without_address<'a>(text: &'a str, person: &str) -> &'a str {
     let mut rest = text.trim();
     while let Some((link, after)) = rest.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
-        if !is_mention(Part::Link(link), person) {
+        if !is_mention(MrkdwnPart::Link(link), person) {
             break;
         }
         rest = after.trim_start_matches([',', ':', ' ', '\n', '\u{a0}']);
     }
     while let Some((before, link)) = rest.strip_suffix('>').and_then(|rest| rest.rsplit_once('<')) {
-        if !is_mention(Part::Link(link), person) {
+        if !is_mention(MrkdwnPart::Link(link), person) {
             break;
         }
         rest = before.trim_end_matches([',', ' ', '\n', '\u{a0}']);
@@ -59,32 +59,32 @@ pub(super) fn without_address<'a>(text: &'a str, person: &str) -> &'a str {
 pub(super) fn plain(text: &str, name_of: &dyn Fn(&str) -> String) -> String {
     parts(text)
         .map(|part| match part {
-            Part::Words(words) => unescaped(words),
-            Part::Link(link) => shown(link, name_of),
+            MrkdwnPart::Words(words) => unescaped(words),
+            MrkdwnPart::Link(link) => shown(link, name_of),
         })
         .collect()
 }
 
-fn is_mention(part: Part<'_>, person: &str) -> bool {
+fn is_mention(part: MrkdwnPart<'_>, person: &str) -> bool {
     match part {
-        Part::Link(link) => split(link).0.strip_prefix('@') == Some(person),
-        Part::Words(_) => false,
+        MrkdwnPart::Link(link) => split(link).0.strip_prefix('@') == Some(person),
+        MrkdwnPart::Words(_) => false,
     }
 }
 
-fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
+fn parts(text: &str) -> impl Iterator<Item = MrkdwnPart<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let (part, after) = match (rest.is_empty(), rest.strip_prefix('<')) {
             (true, _) => return None,
             (_, Some(link)) => match link.split_once('>') {
-                Some((link, after)) => (Part::Link(link), after),
+                Some((link, after)) => (MrkdwnPart::Link(link), after),
                 // Slack escapes every other `<`. An unexpected one stays as it is.
-                None => (Part::Words(rest), ""),
+                None => (MrkdwnPart::Words(rest), ""),
             },
             (_, None) => {
                 let (words, after) = rest.split_at(rest.find('<').unwrap_or(rest.len()));
-                (Part::Words(words), after)
+                (MrkdwnPart::Words(words), after)
             }
         };
         rest = after;

@@ -10,7 +10,7 @@ use slack_morphism::SlackUserId;
 use slack_morphism::api::SlackApiUsersInfoRequest;
 use tokio::time::timeout;
 
-use super::call::Api;
+use super::call::SlackApi;
 
 /// Maximum number of remembered names. When it is reached, all are requested again, so that changes are
 /// noticed.
@@ -32,14 +32,14 @@ pub(super) struct Names(
 );
 
 #[derive(Deserialize)]
-struct Answer {
-    user: User,
+struct UserInfo {
+    user: SlackUser,
 }
 
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
-struct User {
+struct SlackUser {
     name: String,
     real_name: String,
     profile: Profile,
@@ -52,7 +52,7 @@ struct Profile {
     real_name: String,
 }
 
-impl User {
+impl SlackUser {
     fn shown(self) -> Option<String> {
         let Profile { display_name, real_name } = self.profile;
         let names = [display_name, real_name, self.real_name, self.name];
@@ -65,7 +65,7 @@ impl Names {
     pub(super) async fn of(
         &self,
         people: &[String],
-        api: &Api,
+        api: &SlackApi,
         within: Duration,
     ) -> BTreeMap<String, String> {
         let mut unknown: Vec<&String> = {
@@ -82,9 +82,9 @@ impl Names {
         known.map(|(person, name)| (person.clone(), name.clone())).collect()
     }
 
-    async fn ask(&self, person: &str, api: &Api) {
+    async fn ask(&self, person: &str, api: &SlackApi) {
         let request = SlackApiUsersInfoRequest::new(SlackUserId(person.to_owned()));
-        let name = match api.call::<_, Answer>(&request).await {
+        let name = match api.call::<_, UserInfo>(&request).await {
             Ok(answer) => answer.user.shown().unwrap_or_else(|| person.to_owned()),
             Err(error) if error.says(NO_NAME) => person.to_owned(),
             Err(error) => {

@@ -7,13 +7,15 @@ use serde_json::Value;
 use slack_morphism::api::SlackApiConversationsHistoryRequest;
 use slack_morphism::{SlackCursorId, SlackTs};
 
-use super::call::Api;
-use super::events::Listener;
-use super::failure::CallError;
+use super::call::SlackApi;
+use super::events::SlackListener;
+use super::failure::SlackCallError;
 use super::inbound::moment;
 use crate::bus::Publisher;
 use crate::channels::ChannelError;
-use crate::channels::backlog::{Backlog, Page, PageError, Pages, Position, RateLimit, Unread};
+use crate::channels::backlog::{
+    Backlog, HistoryPage, HistoryPages, PageError, Position, RateLimit, Unread,
+};
 use crate::channels::slack::sending::{self, PAGE, SlackAddress, messages, ts_of};
 use crate::types::message::Address;
 
@@ -21,7 +23,7 @@ use crate::types::message::Address;
 /// message. At most one page of such messages is read.
 const ROOT_AGE_MAX: chrono::Duration = chrono::Duration::hours(24);
 
-impl Pages for Listener<'_> {
+impl HistoryPages for SlackListener<'_> {
     /// The limit belongs to the method (conversations.history).
     const RATE_LIMIT: RateLimit = RateLimit::OfAll;
     /// An app may call it 50 times a minute (tier 3, conversations.history).
@@ -41,7 +43,7 @@ impl Pages for Listener<'_> {
         Position(ts_of(at).0)
     }
 
-    async fn page(&self, at: &Address, from: &Unread) -> Result<Page, PageError> {
+    async fn page(&self, at: &Address, from: &Unread) -> Result<HistoryPage, PageError> {
         let to = SlackAddress::of(at)?;
         let (api, oldest) = (&self.slack.api, SlackTs(from.after.0.clone()));
         let cursor = from.cursor.clone().map(SlackCursorId);
@@ -70,7 +72,7 @@ impl Pages for Listener<'_> {
             // The link must not fall silent while two hundred messages are decoded.
             tokio::task::yield_now().await;
         }
-        Ok(Page { events, next, threads })
+        Ok(HistoryPage { events, next, threads })
     }
 
     async fn keep_backlog(&self) -> Result<(), ChannelError> {
@@ -78,11 +80,11 @@ impl Pages for Listener<'_> {
     }
 }
 
-impl From<CallError> for PageError {
-    fn from(error: CallError) -> Self {
+impl From<SlackCallError> for PageError {
+    fn from(error: SlackCallError) -> Self {
         match (error.wait(), error) {
             (Some(wait), _) => Self::Limited(wait),
-            (None, CallError::Denied(denial)) if denial.is_no() => Self::Never(denial.said),
+            (None, SlackCallError::Denied(denial)) if denial.is_no() => Self::Never(denial.said),
             // A rejected token ends the link by itself.
             (None, error) => Self::Later(error.while_asking().to_string()),
         }
@@ -90,8 +92,12 @@ impl From<CallError> for PageError {
 }
 
 /// Returns the first messages of threads that began up to `since`.
-async fn roots(api: &Api, at: &SlackAddress, since: &str) -> Result<sending::Page, CallError> {
-    let Some(begun) = moment(since) else { return Ok(sending::Page::default()) };
+async fn roots(
+    api: &SlackApi,
+    at: &SlackAddress,
+    since: &str,
+) -> Result<sending::MessagesPage, SlackCallError> {
+    let Some(begun) = moment(since) else { return Ok(sending::MessagesPage::default()) };
     let history = SlackApiConversationsHistoryRequest::new()
         .with_channel(at.channel.clone())
         .with_oldest(ts_of(begun - ROOT_AGE_MAX))

@@ -12,7 +12,7 @@ use crate::types::message::{Address, ChannelName, ThreadId};
 const MARK_EVERY: Duration = Duration::seconds(60);
 
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct SlackProgress {
     /// Time of the newest acknowledged event.
     until: Option<String>,
     /// True once the mark of an earlier daemon was read.
@@ -24,7 +24,7 @@ pub(super) struct Progress {
 /// The durable state.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Mark {
+struct ProgressRow {
     /// The bot's user id.
     bot: String,
     until: Option<String>,
@@ -32,7 +32,7 @@ struct Mark {
     missed: Vec<(String, Option<String>, String)>,
 }
 
-impl Progress {
+impl SlackProgress {
     /// Restores the position from a mark, unless it belongs to another bot.
     pub(super) fn restore(
         &mut self,
@@ -41,7 +41,7 @@ impl Progress {
         channel: &ChannelName,
         backlog: &Backlog,
     ) {
-        let mark: Mark = serde_json::from_str(mark).unwrap_or_default();
+        let mark: ProgressRow = serde_json::from_str(mark).unwrap_or_default();
         if mark.bot != bot {
             return;
         }
@@ -61,7 +61,7 @@ impl Progress {
             (at.chat.as_str().to_owned(), thread, unread.after.0)
         });
         let missed = missed.collect();
-        let mark = Mark { bot: bot.to_owned(), until: self.until.clone(), missed };
+        let mark = ProgressRow { bot: bot.to_owned(), until: self.until.clone(), missed };
         serde_json::to_string(&mark).unwrap_or_default()
     }
 

@@ -21,10 +21,10 @@ use slack_morphism::{
     SlackReactionName, SlackTs,
 };
 
-use super::call::{Api, Method, RepliesRequest, WithoutPreviews};
-use super::failure::CallError;
-use super::inbound::Identity;
-use crate::channels::{ChannelError, Found, Sent, Unit, text};
+use super::call::{Method, RepliesRequest, SlackApi, WithoutPreviews};
+use super::failure::SlackCallError;
+use super::inbound::SlackIdentity;
+use crate::channels::{ChannelError, SendLookup, Sent, Unit, text};
 use crate::replies;
 use crate::types::message::{Address, Body, MessageId, Outbound, Press, Question, Reaction};
 
@@ -77,13 +77,13 @@ const NO_STATUS: &[&str] = &[
 
 /// The needed part of a sent message. Other fields are ignored, so they cannot be mistaken for a failure.
 #[derive(Deserialize)]
-struct Posted {
+struct SlackSentMessage {
     ts: String,
 }
 
 /// A page of a channel's or a thread's messages.
 #[derive(Default, Deserialize)]
-pub(super) struct Page {
+pub(super) struct MessagesPage {
     #[serde(default)]
     pub(super) messages: Vec<Value>,
     #[serde(default)]
@@ -125,7 +125,7 @@ fn is_ts(text: &str) -> bool {
     text.split_once('.').is_some_and(|(seconds, micros)| is_number(seconds) && is_number(micros))
 }
 
-pub(super) async fn send(api: &Api, message: &Outbound) -> Result<Sent, ChannelError> {
+pub(super) async fn send(api: &SlackApi, message: &Outbound) -> Result<Sent, ChannelError> {
     let to = SlackAddress::of(&message.to)?;
     let metadata = SlackMessageMetadata::new(DELIVERY.to_owned())
         .with_event_payload(HashMap::from([("id".to_owned(), delivery_id(message))]));
@@ -168,7 +168,7 @@ fn blocks(message: &Outbound, question: &Question) -> Vec<SlackBlock> {
 }
 
 async fn post(
-    api: &Api,
+    api: &SlackApi,
     to: SlackAddress,
     content: SlackMessageContent,
 ) -> Result<Sent, ChannelError> {
@@ -176,9 +176,9 @@ async fn post(
         .opt_thread_ts(to.thread)
         .with_unfurl_links(false)
         .with_unfurl_media(false);
-    match api.call::<_, Posted>(&request).await {
+    match api.call::<_, SlackSentMessage>(&request).await {
         Ok(posted) => Ok(Sent { id: Some(posted.ts.into()) }),
-        Err(CallError::Unreadable(reason)) => {
+        Err(SlackCallError::Unreadable(reason)) => {
             tracing::warn!(%reason, "Slack accepted a message, but its response cannot be read");
             Ok(Sent { id: None })
         }
@@ -189,7 +189,7 @@ async fn post(
 /// Replaces a draft by the content. An edit may be repeated without harm, so an ambiguous one is
 /// `Unavailable`. But a draft that arrives late would replace the answer.
 async fn edit(
-    api: &Api,
+    api: &SlackApi,
     to: SlackAddress,
     draft: &MessageId,
     content: SlackMessageContent,
@@ -204,7 +204,7 @@ async fn edit(
     let request = SlackApiChatUpdateRequest::new(to.channel, content, ts);
     let request = WithoutPreviews::of(request);
     match api.call::<_, Value>(&request).await {
-        Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
+        Ok(_) | Err(SlackCallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
         Err(error) if error.says(GONE_DRAFT) => Err(ChannelError::DraftGone),
         Err(error) if is_draft => Err(error.while_drafting()),
         Err(error) => Err(error.while_editing()),
@@ -213,14 +213,14 @@ async fn edit(
 
 /// Searches for a message at the address that it was sent to.
 pub(super) async fn find(
-    api: &Api,
-    bot: &Identity,
+    api: &SlackApi,
+    bot: &SlackIdentity,
     message: &Outbound,
     since: DateTime<Utc>,
-) -> Result<Found, ChannelError> {
+) -> Result<SendLookup, ChannelError> {
     // An edit is simply repeated.
     if message.replaces.is_some() {
-        return Ok(Found::Unknowable);
+        return Ok(SendLookup::Unknowable);
     }
     let to = SlackAddress::of(&message.to)?;
     let skew = if matches!(message.body, Body::File(_)) { FILE_SKEW } else { SKEW };
@@ -229,9 +229,9 @@ pub(super) async fn find(
     for _ in 0..PAGES_MAX {
         let page = match messages(api, &to, Some(oldest.clone()), cursor).await {
             Ok(page) => page,
-            Err(CallError::Denied(denial)) if denial.is_no() => {
+            Err(SlackCallError::Denied(denial)) if denial.is_no() => {
                 tracing::debug!(to = %message.to, error = denial.said, "Slack does not list the messages there");
-                return Ok(Found::Unknowable);
+                return Ok(SendLookup::Unknowable);
             }
             Err(error) => return Err(error.while_asking()),
         };
@@ -244,17 +244,17 @@ pub(super) async fn find(
         };
         if let Some(sent) = page.messages.iter().find(is_wanted) {
             let id = sent["ts"].as_str().map(MessageId::from);
-            return Ok(Found::Sent(Sent { id }));
+            return Ok(SendLookup::Sent(Sent { id }));
         }
         cursor = page.next();
         if cursor.is_none() {
-            return Ok(Found::Absent);
+            return Ok(SendLookup::Absent);
         }
     }
-    Ok(Found::Unknowable)
+    Ok(SendLookup::Unknowable)
 }
 
-fn is_ours(message: &Value, bot: &Identity) -> bool {
+fn is_ours(message: &Value, bot: &SlackIdentity) -> bool {
     message["user"] == bot.user || bot.bot.as_ref().is_some_and(|id| message["bot_id"] == *id)
 }
 
@@ -265,7 +265,7 @@ fn has_file(message: &Value, name: &str) -> bool {
 
 /// Adds a reaction. One that exists already counts as success.
 pub(super) async fn react(
-    api: &Api,
+    api: &SlackApi,
     at: &Address,
     message: &MessageId,
     with: Reaction,
@@ -278,26 +278,30 @@ pub(super) async fn react(
     let name = SlackReactionName(name.to_owned());
     match api.call::<_, Value>(&SlackApiReactionsAddRequest::new(channel, name, ts)).await {
         Err(error) if error.says(&["already_reacted", "message_not_found"]) => Ok(()),
-        reacted => reacted.map(drop).map_err(CallError::while_editing),
+        reacted => reacted.map(drop).map_err(SlackCallError::while_editing),
     }
 }
 
 /// Deletes a draft. One that is gone already counts as success.
-pub(super) async fn erase(api: &Api, at: &Address, draft: &MessageId) -> Result<(), ChannelError> {
+pub(super) async fn erase(
+    api: &SlackApi,
+    at: &Address,
+    draft: &MessageId,
+) -> Result<(), ChannelError> {
     let (channel, ts) = (SlackAddress::of(at)?.channel, SlackTs(draft.as_str().to_owned()));
     match api.call::<_, Value>(&SlackApiChatDeleteRequest::new(channel, ts)).await {
         Err(error) if error.says(&["message_not_found"]) => Ok(()),
-        erased => erased.map(drop).map_err(CallError::while_editing),
+        erased => erased.map(drop).map_err(SlackCallError::while_editing),
     }
 }
 
 /// Returns a page of the messages at an address after `oldest`, with their metadata.
 pub(super) async fn messages(
-    api: &Api,
+    api: &SlackApi,
     at: &SlackAddress,
     oldest: Option<SlackTs>,
     cursor: Option<SlackCursorId>,
-) -> Result<Page, CallError> {
+) -> Result<MessagesPage, SlackCallError> {
     let channel = at.channel.clone();
     match at.thread.clone() {
         Some(thread) => {
@@ -319,7 +323,7 @@ pub(super) async fn messages(
     }
 }
 
-impl Page {
+impl MessagesPage {
     pub(super) fn next(self) -> Option<SlackCursorId> {
         let cursor = self.response_metadata.unwrap_or_default().next_cursor;
         (!cursor.is_empty()).then_some(SlackCursorId(cursor))
@@ -333,7 +337,7 @@ pub(super) fn ts_of(at: DateTime<Utc>) -> SlackTs {
 /// Shows a status. Slack shows it only in the threads of the assistant pane, which are private. An empty
 /// status clears it.
 pub(super) async fn show_status(
-    api: &Api,
+    api: &SlackApi,
     to: &Address,
     status: &str,
     no_status: &AtomicBool,
@@ -350,6 +354,6 @@ pub(super) async fn show_status(
             no_status.store(true, Ordering::Relaxed);
             Ok(())
         }
-        shown => shown.map(drop).map_err(CallError::while_editing),
+        shown => shown.map(drop).map_err(SlackCallError::while_editing),
     }
 }

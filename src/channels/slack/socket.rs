@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
-use super::Deadlines;
+use super::SlackDeadlines;
 use crate::channels::{ChannelError, json};
 use crate::http::is_loopback;
 
@@ -25,7 +25,7 @@ const BUFFER_BYTES: usize = 16 << 10;
 
 pub(super) struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
-    deadlines: Deadlines,
+    deadlines: SlackDeadlines,
     opened: Instant,
     /// The link counts as dead if not a byte arrives before this.
     silent_at: Instant,
@@ -34,7 +34,7 @@ pub(super) struct Socket {
 
 /// A message of the link.
 #[derive(Debug)]
-pub(super) enum Frame {
+pub(super) enum SocketFrame {
     Envelope(Envelope),
     /// Slack wants a new connection, or gives a reason why it rejects us.
     Disconnect(String),
@@ -64,7 +64,7 @@ impl Socket {
     pub(super) async fn open(
         url: &str,
         may_be_plain: bool,
-        deadlines: Deadlines,
+        deadlines: SlackDeadlines,
     ) -> Result<Self, ChannelError> {
         let is_safe = url.parse::<reqwest::Url>().is_ok_and(|url| match url.scheme() {
             "wss" => true,
@@ -103,16 +103,19 @@ impl Socket {
 
     /// Waits for the next message. Calls `heard` for every byte. Returns an error if the link is lost, or
     /// silent in spite of our pings. Cancel-safe.
-    pub(super) async fn next(&mut self, heard: &(dyn Fn() + Sync)) -> Result<Frame, ChannelError> {
+    pub(super) async fn next(
+        &mut self,
+        heard: &(dyn Fn() + Sync),
+    ) -> Result<SocketFrame, ChannelError> {
         loop {
             let Some(raw) = self.frame(heard).await? else { continue };
             match (raw.kind.as_str(), raw.envelope_id) {
                 ("disconnect", _) => {
-                    return Ok(Frame::Disconnect(raw.reason.unwrap_or_default()));
+                    return Ok(SocketFrame::Disconnect(raw.reason.unwrap_or_default()));
                 }
                 (_, Some(id)) => {
                     let (kind, payload) = (raw.kind, raw.payload);
-                    return Ok(Frame::Envelope(Envelope { id, kind, payload }));
+                    return Ok(SocketFrame::Envelope(Envelope { id, kind, payload }));
                 }
                 (_, None) => {}
             }

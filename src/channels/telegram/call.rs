@@ -10,33 +10,33 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use teloxide::requests::Payload;
 
-use super::{Config, Deadlines};
-use crate::channels::call::{self, Caller, Kind, Platform, Row, row};
+use super::{Config, TelegramDeadlines};
+use crate::channels::call::{self, ApiClient, DenialKind, DenialRow, Platform, row};
 use crate::channels::config::TELEGRAM_URL;
 use crate::channels::json;
 
 /// The Bot API with our token.
-pub(super) struct Api {
-    caller: Caller,
+pub(super) struct TelegramApi {
+    caller: ApiClient,
     /// Ends in `/bot<token>/`, so it is never shown.
     base: Url,
     /// Ends in `/file/bot<token>/`, and is never shown either.
     files: Url,
 }
 
-pub(super) type CallError = call::CallError<BotApi>;
+pub(super) type TelegramCallError = call::CallError<TelegramRefusal>;
 
-type Denial = call::Denial<BotApi>;
+type TelegramDenial = call::Denial<TelegramRefusal>;
 
 /// Facts of a refusal that only Telegram reports.
 #[derive(Debug, Default)]
-pub(super) struct BotApi {
+pub(super) struct TelegramRefusal {
     /// The supergroup that the group has become.
     pub(super) moved_to: Option<i64>,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct TelegramResponse {
     ok: bool,
     result: Option<Value>,
     error_code: Option<u16>,
@@ -52,11 +52,11 @@ struct Parameters {
     migrate_to_chat_id: Option<i64>,
 }
 
-impl Api {
-    pub(super) fn new(config: &Config, deadlines: &Deadlines) -> anyhow::Result<Self> {
+impl TelegramApi {
+    pub(super) fn new(config: &Config, deadlines: &TelegramDeadlines) -> anyhow::Result<Self> {
         let token = config.token.reveal().trim();
         anyhow::ensure!(!token.is_empty(), "the Telegram token is empty");
-        let caller = Caller::new(&config.api_url, TELEGRAM_URL, deadlines.connect)?;
+        let caller = ApiClient::new(&config.api_url, TELEGRAM_URL, deadlines.connect)?;
         let under = |path: &[&str]| {
             let mut url = caller.base.clone();
             url.path_segments_mut()
@@ -75,8 +75,8 @@ impl Api {
         &self,
         payload: &P,
         deadline: Duration,
-    ) -> Result<T, CallError> {
-        let url = self.base.join(P::NAME).map_err(|e| CallError::NotSent(e.to_string()))?;
+    ) -> Result<T, TelegramCallError> {
+        let url = self.base.join(P::NAME).map_err(|e| TelegramCallError::NotSent(e.to_string()))?;
         self.answer(self.caller.client.post(url).timeout(deadline).json(payload)).await
     }
 
@@ -86,8 +86,8 @@ impl Api {
         method: &str,
         form: Form,
         deadline: Duration,
-    ) -> Result<T, CallError> {
-        let url = self.base.join(method).map_err(|e| CallError::NotSent(e.to_string()))?;
+    ) -> Result<T, TelegramCallError> {
+        let url = self.base.join(method).map_err(|e| TelegramCallError::NotSent(e.to_string()))?;
         self.answer(self.caller.client.post(url).timeout(deadline).multipart(form)).await
     }
 
@@ -97,7 +97,7 @@ impl Api {
         &self,
         path: &str,
         deadline: Duration,
-    ) -> Result<Download, CallError> {
+    ) -> Result<Download, TelegramCallError> {
         let mut url = self.files.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path.split('/'));
@@ -107,19 +107,25 @@ impl Api {
         if status.is_success() {
             return Ok(Download(response));
         }
-        Err(CallError::Denied(Denial::bare(status)))
+        Err(TelegramCallError::Denied(TelegramDenial::bare(status)))
     }
 
-    async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CallError> {
+    async fn answer<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<T, TelegramCallError> {
         let response = self.caller.send(request).await?;
         let status = response.status();
         let body = call::whole(response).await?;
-        match json::read(&body).and_then(Answer::deserialize) {
+        match json::read(&body).and_then(TelegramResponse::deserialize) {
             Ok(answer) => judge(status, answer),
             Err(error) if status.is_success() => Err(self.caller.unreadable(&error)),
             Err(_) => {
-                let doubt = self.caller.doubt(status);
-                Err(CallError::Denied(Denial { doubt, ..Denial::bare(status) }))
+                let ambiguity = self.caller.ambiguity(status);
+                Err(TelegramCallError::Denied(TelegramDenial {
+                    ambiguity,
+                    ..TelegramDenial::bare(status)
+                }))
             }
         }
     }
@@ -130,26 +136,31 @@ pub(super) struct Download(Response);
 
 impl Download {
     /// Returns the next bytes. None at the end.
-    pub(super) async fn chunk(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, CallError> {
-        self.0.chunk().await.map_err(|error| CallError::Lost(call::in_words(&error)))
+    pub(super) async fn chunk(
+        &mut self,
+    ) -> Result<Option<impl AsRef<[u8]> + use<>>, TelegramCallError> {
+        self.0.chunk().await.map_err(|error| TelegramCallError::Lost(call::in_words(&error)))
     }
 }
 
-fn judge<T: DeserializeOwned>(status: StatusCode, answer: Answer) -> Result<T, CallError> {
+fn judge<T: DeserializeOwned>(
+    status: StatusCode,
+    answer: TelegramResponse,
+) -> Result<T, TelegramCallError> {
     if !answer.ok {
-        return Err(CallError::Denied(Denial {
+        return Err(TelegramCallError::Denied(TelegramDenial {
             status: answer.error_code.unwrap_or(status.as_u16()),
             said: answer.description,
             after: answer.parameters.retry_after.map(Duration::from_secs),
-            doubt: None,
-            own: BotApi { moved_to: answer.parameters.migrate_to_chat_id },
+            ambiguity: None,
+            own: TelegramRefusal { moved_to: answer.parameters.migrate_to_chat_id },
         }));
     }
     T::deserialize(answer.result.unwrap_or_default())
-        .map_err(|error| CallError::Unreadable(error.to_string()))
+        .map_err(|error| TelegramCallError::Unreadable(error.to_string()))
 }
 
-impl CallError {
+impl TelegramCallError {
     pub(super) fn says(&self, words: &[&str]) -> bool {
         match self {
             Self::Denied(denial) => denial.status == 400 && says(denial, words),
@@ -169,30 +180,30 @@ impl CallError {
 }
 
 /// The meanings of Telegram's refusals. Descriptions are those of the Bot API's server, in lower case.
-const REFUSALS: &[Row<&str>] = &[
+const REFUSALS: &[DenialRow<&str>] = &[
     row(
         &[401, 404],
         &[],
-        Kind::Closed,
+        DenialKind::Closed,
         "token not accepted: Telegram says {said}. Get a valid one from @BotFather, put it where the \
          channel's `token` is read from, and restart",
     ),
     row(
         &[409],
         &["webhook"],
-        Kind::Later,
+        DenialKind::Later,
         "a webhook is set for this bot, so it cannot be polled: remove it with the method \
          deleteWebhook",
     ),
     row(
         &[409],
         &[],
-        Kind::Later,
+        DenialKind::Later,
         "another program polls Telegram with the same token: stop it, or give each its own token",
     ),
-    row(&[429], &[], Kind::Limited, ""),
+    row(&[429], &[], DenialKind::Limited, ""),
     // A server that failed while it worked, or a proxy that got no answer, may have carried out the call.
-    row(&[500, 502, 503, 504], &[], Kind::Perhaps, ""),
+    row(&[500, 502, 503, 504], &[], DenialKind::Perhaps, ""),
     refused(&["blocked by the user"], "this person has blocked the bot"),
     refused(&["user is deactivated"], "this person's account is gone"),
     refused(&["can't initiate conversation"], "this person has not written to the bot yet"),
@@ -208,22 +219,22 @@ const REFUSALS: &[Row<&str>] = &[
     refused(&[], ""),
 ];
 
-const fn refused(words: &'static [&'static str], meaning: &'static str) -> Row<&'static str> {
-    row(&[400, 403, 413], words, Kind::Unsendable, meaning)
+const fn refused(words: &'static [&'static str], meaning: &'static str) -> DenialRow<&'static str> {
+    row(&[400, 403, 413], words, DenialKind::Unsendable, meaning)
 }
 
-impl Platform for BotApi {
+impl Platform for TelegramRefusal {
     type Sign = &'static str;
 
     const NAME: &'static str = "telegram";
-    const REFUSALS: &'static [Row<&'static str>] = REFUSALS;
+    const REFUSALS: &'static [DenialRow<&'static str>] = REFUSALS;
 
-    fn shows(denial: &Denial, word: &&'static str) -> bool {
+    fn shows(denial: &TelegramDenial, word: &&'static str) -> bool {
         says(denial, &[word])
     }
 }
 
-fn says(denial: &Denial, words: &[&str]) -> bool {
+fn says(denial: &TelegramDenial, words: &[&str]) -> bool {
     let said = denial.said.to_ascii_lowercase();
     words.iter().any(|word| said.contains(word))
 }

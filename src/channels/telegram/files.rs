@@ -13,8 +13,8 @@ use teloxide::types::FileId;
 use tokio::time::sleep;
 
 use super::Telegram;
-use super::call::CallError;
-use super::outgoing::{Attempt, posted};
+use super::call::TelegramCallError;
+use super::outgoing::{SendAttempt, posted};
 use crate::channels::{ChannelError, FileContent, MediaSink, Sent};
 use crate::replies;
 use crate::types::message::{MediaKind, MediaRef, Outbound};
@@ -103,7 +103,7 @@ impl Telegram {
         message: &Outbound,
         file: &FileContent,
     ) -> Result<Sent, ChannelError> {
-        let mut attempt = Attempt::new(message)?;
+        let mut attempt = SendAttempt::new(message)?;
         let mut shape = Shape::of(file);
         loop {
             let form = form(&attempt, shape, file).map_err(|error| {
@@ -122,7 +122,7 @@ impl Telegram {
                     tracing::warn!(reason, "Telegram does not accept a file");
                     return Err(ChannelError::Refused(reason.to_owned()));
                 }
-                sent => return sent.map_err(CallError::while_sending),
+                sent => return sent.map_err(TelegramCallError::while_sending),
             }
         }
     }
@@ -158,7 +158,7 @@ impl Telegram {
     }
 }
 
-fn not_located(error: CallError) -> ChannelError {
+fn not_located(error: TelegramCallError) -> ChannelError {
     if error.says(&["file is too big"]) {
         ChannelError::Refused(replies::FILE_OVER_TELEGRAM.to_owned())
     } else if error.says(&[""]) {
@@ -168,9 +168,9 @@ fn not_located(error: CallError) -> ChannelError {
     }
 }
 
-fn not_downloaded(error: CallError) -> ChannelError {
+fn not_downloaded(error: TelegramCallError) -> ChannelError {
     match error {
-        CallError::Denied(denial) if matches!(denial.status, 400 | 403 | 404 | 410) => {
+        TelegramCallError::Denied(denial) if matches!(denial.status, 400 | 403 | 404 | 410) => {
             ChannelError::Refused(replies::FILE_GONE.to_owned())
         }
         error => error.while_asking(),
@@ -178,7 +178,7 @@ fn not_downloaded(error: CallError) -> ChannelError {
 }
 
 /// Returns the parameters of a call, with the file from its beginning.
-fn form(attempt: &Attempt, shape: Shape, file: &FileContent) -> io::Result<Form> {
+fn form(attempt: &SendAttempt, shape: Shape, file: &FileContent) -> io::Result<Form> {
     let mut content = file.file.try_clone()?;
     content.rewind()?;
     let body = Body::wrap_stream(chunks(content, file.length));

@@ -1,4 +1,4 @@
-//! Decodes an update. Pure: an update in, an [`Event`] out. [`hear`](crate::channels::hear) decides about
+//! Decodes an update. Pure: an update in, an [`InboundEvent`] out. [`hear`](crate::channels::hear) decides about
 //! the result.
 
 mod forward;
@@ -11,12 +11,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use teloxide::types::{Chat, Message, MessageEntity, MessageKind, Update, UpdateKind, User};
 
-use crate::channels::hear::{self, Addressee, Event};
+use crate::channels::hear::{self, Addressee, InboundEvent};
 use crate::types::message::{
-    Address, Cause, ChannelName, DedupKey, Inbound, MediaRef, Place, Quote, Said, Sender,
+    Address, Cause, ChannelName, ChatKind, DedupKey, Inbound, InboundContent, MediaRef, Quote,
+    Sender,
 };
 
-use marks::{For, Mark, marks, without_address};
+use marks::{For, TextMark, marks, without_address};
 use media::{MEDIA, description};
 
 /// Maximum length of a quoted message, in characters.
@@ -28,7 +29,7 @@ const PASTE_MIN: usize = 2048;
 
 /// The bot's own account, from `getMe`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Identity {
+pub struct TelegramIdentity {
     pub id: u64,
     pub username: String,
     /// True if the bot also receives messages in groups that do not address it.
@@ -37,8 +38,8 @@ pub struct Identity {
 }
 
 /// Context for decoding an update.
-pub struct ReadingContext<'a> {
-    pub bot: &'a Identity,
+pub struct TelegramReadingContext<'a> {
+    pub bot: &'a TelegramIdentity,
     pub channel: &'a ChannelName,
     /// The album of this chat that addressed the bot before: only one of its pictures has the text.
     pub album: Option<&'a str>,
@@ -48,23 +49,23 @@ pub struct ReadingContext<'a> {
 /// A decoded update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    pub event: Event,
+    pub event: InboundEvent,
     /// The callback query to answer, whichever button it was.
     pub query: Option<String>,
 }
 
-impl From<Event> for Decoded {
-    fn from(event: Event) -> Self {
+impl From<InboundEvent> for Decoded {
+    fn from(event: InboundEvent) -> Self {
         Self { event, query: None }
     }
 }
 
 /// Decodes one update. Total: no server input makes it panic.
-pub fn decode(update: &Value, context: &ReadingContext<'_>) -> Decoded {
+pub fn decode(update: &Value, context: &TelegramReadingContext<'_>) -> Decoded {
     let decoded = if let Some(raw) = update.get("message") {
-        read_message(raw, context, Event::New).map(Decoded::from)
+        read_message(raw, context, InboundEvent::New).map(Decoded::from)
     } else if let Some(raw) = update.get("edited_message") {
-        let edited = |message| Event::Edited { message, said: said_at(raw, context) };
+        let edited = |message| InboundEvent::Edited { message, said: said_at(raw, context) };
         read_message(raw, context, edited).map(Decoded::from)
     } else if let Some(raw) = update.get("callback_query") {
         press::read(raw, context)
@@ -73,20 +74,20 @@ pub fn decode(update: &Value, context: &ReadingContext<'_>) -> Decoded {
     };
     decoded.unwrap_or_else(|| {
         let key = raw_key(update, context.bot);
-        Event::Unreadable { key, raw: update.to_string() }.into()
+        InboundEvent::Unreadable { key, raw: update.to_string() }.into()
     })
 }
 
 /// Decodes other updates. Known kinds are ignored. None for unknown kinds.
-fn read_other(update: &Value) -> Option<Event> {
+fn read_other(update: &Value) -> Option<InboundEvent> {
     match Update::deserialize(update) {
         Ok(Update { kind: UpdateKind::Error(_), .. }) | Err(_) => None,
-        Ok(_) => Some(Event::Ignored),
+        Ok(_) => Some(InboundEvent::Ignored),
     }
 }
 
 /// Returns the time at which a message was first sent, however often it was edited since.
-fn said_at(raw: &Value, context: &ReadingContext<'_>) -> DateTime<Utc> {
+fn said_at(raw: &Value, context: &TelegramReadingContext<'_>) -> DateTime<Utc> {
     let said = raw.get("date").and_then(Value::as_i64);
     said.and_then(|said| DateTime::from_timestamp(said, 0)).unwrap_or(context.now)
 }
@@ -94,9 +95,9 @@ fn said_at(raw: &Value, context: &ReadingContext<'_>) -> DateTime<Utc> {
 /// Decodes a message. None if it is unreadable.
 fn read_message(
     raw: &Value,
-    context: &ReadingContext<'_>,
-    to_event: impl FnOnce(hear::Message) -> Event,
-) -> Option<Event> {
+    context: &TelegramReadingContext<'_>,
+    to_event: impl FnOnce(hear::DecodedMessage) -> InboundEvent,
+) -> Option<InboundEvent> {
     let legible = legible(raw);
     let has_words = legible.get("text").is_some();
     let whole = Message::deserialize(&legible);
@@ -104,7 +105,7 @@ fn read_message(
         Ok(message) if message.text().is_some() || !has_words => message,
         _ => Message::deserialize(bare(legible)).ok()?,
     };
-    Some(heard(&message, raw, context).map_or(Event::Ignored, to_event))
+    Some(heard(&message, raw, context).map_or(InboundEvent::Ignored, to_event))
 }
 
 /// Returns the message without the fields that we do not read, and as a text if somebody sent it.
@@ -175,15 +176,19 @@ fn bare(mut message: Value) -> Value {
 }
 
 /// Builds the message. None if it is irrelevant to the bot.
-fn heard(message: &Message, raw: &Value, context: &ReadingContext<'_>) -> Option<hear::Message> {
+fn heard(
+    message: &Message,
+    raw: &Value,
+    context: &TelegramReadingContext<'_>,
+) -> Option<hear::DecodedMessage> {
     let place = match &message.chat {
-        chat if chat.is_private() => Place::Private,
-        chat if chat.is_group() || chat.is_supergroup() => Place::Group,
+        chat if chat.is_private() => ChatKind::Private,
+        chat if chat.is_group() || chat.is_supergroup() => ChatKind::Group,
         _ => return None,
     };
     let sender = sender(message)?;
     let bot_ids = if sender.bot { vec![sender.id.clone()] } else { Vec::new() };
-    let unknown = matches!(message.kind, MessageKind::Empty {}) && place == Place::Private;
+    let unknown = matches!(message.kind, MessageKind::Empty {}) && place == ChatKind::Private;
     let described = match description(raw) {
         // Most likely some new kind of media. In groups, a new kind of service message.
         None if unknown => Some("[sent something that cannot be read here]".to_owned()),
@@ -215,7 +220,7 @@ fn heard(message: &Message, raw: &Value, context: &ReadingContext<'_>) -> Option
         id: Some(message.id.0.to_string().into()),
         body: said(message, raw, described, context.bot, place)?,
     };
-    Some(hear::Message { inbound, addressee, heard_at: from, context: words, bot_ids })
+    Some(hear::DecodedMessage { inbound, addressee, heard_at: from, context: words, bot_ids })
 }
 
 /// Returns the content of a message. None if it is empty. Forwarded text is quoted: it is another
@@ -224,9 +229,9 @@ fn said(
     message: &Message,
     raw: &Value,
     described: Option<String>,
-    bot: &Identity,
-    place: Place,
-) -> Option<Said> {
+    bot: &TelegramIdentity,
+    place: ChatKind,
+) -> Option<InboundContent> {
     let own = media::file(raw);
     let more = raw.get("media_group_id").is_some()
         || message.text().unwrap_or_default().encode_utf16().count() >= PASTE_MIN;
@@ -237,7 +242,7 @@ fn said(
         }
         let media = own.map(quoted_file).into_iter().collect();
         let quoted = Some(Quote { author, text, by_others: true });
-        return Some(Said { quoted, media, more, ..Said::default() });
+        return Some(InboundContent { quoted, media, more, ..InboundContent::default() });
     }
     // A file that can be fetched needs no description, except a sticker's emoji.
     let described = described.filter(|_| own.is_none() || raw.get("sticker").is_some());
@@ -246,13 +251,13 @@ fn said(
         return None;
     }
     let beside = beside(message, raw).and_then(media::file).map(quoted_file);
-    Some(Said {
+    Some(InboundContent {
         text: text.unwrap_or_default(),
         quoted: quoted(message, raw, bot),
         // A person who replies to a picture asks about it.
         media: own.into_iter().chain(beside).collect(),
         more,
-        ..Said::default()
+        ..InboundContent::default()
     })
 }
 
@@ -278,14 +283,14 @@ fn chat_name(chat: &Chat) -> String {
     chat.title().or(chat.username()).unwrap_or("somebody").to_owned()
 }
 
-fn addressee(message: &Message, bot: &Identity) -> Addressee {
+fn addressee(message: &Message, bot: &TelegramIdentity) -> Addressee {
     let marks = marks(message, bot);
     let command = marks.iter().find(|mark| mark.is_command && mark.start == 0);
     if command.is_some_and(|command| command.is_for == For::Another) {
         return Addressee::AnotherBot;
     }
     // A person who wants it to stop does not take the time to mention it.
-    let stop = |command: &Mark<'_>| command.text.eq_ignore_ascii_case("/stop");
+    let stop = |command: &TextMark<'_>| command.text.eq_ignore_ascii_case("/stop");
     let is_ours = marks.iter().any(|mark| mark.is_for == For::Us)
         || command.is_some_and(stop)
         || replies_to_us(message, bot);
@@ -297,8 +302,8 @@ fn addressee(message: &Message, bot: &Identity) -> Addressee {
 fn spoken_text(
     message: &Message,
     described: Option<String>,
-    bot: &Identity,
-    place: Place,
+    bot: &TelegramIdentity,
+    place: ChatKind,
 ) -> Option<String> {
     let text = without_address(message.text().unwrap_or_default(), &marks(message, bot), place);
     match described {
@@ -315,7 +320,7 @@ fn replied(message: &Message) -> Option<&Message> {
         .filter(|replied| !matches!(replied.kind, MessageKind::ForumTopicCreated(_)))
 }
 
-fn replies_to_us(message: &Message, bot: &Identity) -> bool {
+fn replies_to_us(message: &Message, bot: &TelegramIdentity) -> bool {
     let author = replied(message).and_then(|replied| replied.from.as_ref());
     author.is_some_and(|author| author.id.0 == bot.id)
 }
@@ -328,7 +333,7 @@ fn beside<'a>(message: &Message, raw: &'a Value) -> Option<&'a Value> {
     }
 }
 
-fn quoted(message: &Message, raw: &Value, bot: &Identity) -> Option<Quote> {
+fn quoted(message: &Message, raw: &Value, bot: &TelegramIdentity) -> Option<Quote> {
     let beside = beside(message, raw)?;
     let author = match replied(message) {
         Some(replied) => {
@@ -353,11 +358,11 @@ fn quoted(message: &Message, raw: &Value, bot: &Identity) -> Option<Quote> {
 }
 
 /// Dedup key of a message. Never made from the update's id, which Telegram may use twice.
-fn key(bot: &Identity, chat: i64, message: i64) -> DedupKey {
+fn key(bot: &TelegramIdentity, chat: i64, message: i64) -> DedupKey {
     format!("telegram:{}:{chat}:{message}", bot.id).into()
 }
 
-fn raw_key(update: &Value, bot: &Identity) -> DedupKey {
+fn raw_key(update: &Value, bot: &TelegramIdentity) -> DedupKey {
     let message = update.get("message");
     let ids = message.and_then(|message| {
         let chat = message.get("chat")?.get("id")?.as_i64()?;

@@ -15,7 +15,7 @@ use teloxide::types::{
     ReplyParameters, ThreadId,
 };
 
-use super::call::CallError;
+use super::call::TelegramCallError;
 use super::{CAPTION_MAX, MARKUP, TEXT_MAX, Telegram};
 use crate::bus::Published;
 use crate::channels::{ChannelError, Markup, Sent, Unit, hear, markup};
@@ -47,18 +47,18 @@ const GONE_DRAFT: &[&str] = &[
 
 /// The needed part of a sent message. Other fields are ignored, so they cannot be mistaken for a failure.
 #[derive(Deserialize)]
-pub(super) struct Posted {
+pub(super) struct TelegramSentMessage {
     message_id: i64,
 }
 
 /// An [`Address`] in Telegram's terms.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TelegramAddress {
     pub(super) chat: ChatId,
     pub(super) thread: Option<ThreadId>,
 }
 
-impl Place {
+impl TelegramAddress {
     pub(super) fn of(address: &Address) -> Result<Self, ChannelError> {
         let no_such_place = || {
             let reason = format!("`{address}` is not a place on Telegram: ids are numbers");
@@ -77,8 +77,8 @@ impl Place {
 }
 
 /// An attempt to send a message. It is changed if Telegram's error shows how.
-pub(super) struct Attempt {
-    pub(super) to: Place,
+pub(super) struct SendAttempt {
+    pub(super) to: TelegramAddress,
     pub(super) reply_to: Option<TelegramMessageId>,
     pub(super) text: String,
     markup: Markup,
@@ -87,9 +87,9 @@ pub(super) struct Attempt {
     moved: bool,
 }
 
-impl Attempt {
+impl SendAttempt {
     pub(super) fn new(message: &Outbound) -> Result<Self, ChannelError> {
-        let to = Place::of(&message.to)?;
+        let to = TelegramAddress::of(&message.to)?;
         // In private the question is obvious, except for an overtaking answer. Groups have negative ids.
         let asked = message.reply_to.as_ref().filter(|_| to.chat.0 < 0 || message.overtakes);
         let reply_to = asked.and_then(parse_message_id);
@@ -112,7 +112,7 @@ impl Attempt {
 
     /// Changes the attempt after an error with which nothing was sent. Returns true if it should be
     /// repeated.
-    pub(super) fn mend(&mut self, error: &CallError) -> bool {
+    pub(super) fn mend(&mut self, error: &TelegramCallError) -> bool {
         if self.parse_mode().is_some() && error.says(NOT_READ) {
             tracing::warn!("Telegram does not accept our markup, sending plain text");
             self.text = markup::plain(&self.text, self.markup, self.text_max, Unit::Utf16);
@@ -121,7 +121,7 @@ impl Attempt {
         }
         match error {
             // The group has become a supergroup.
-            CallError::Denied(denial) if !self.moved => {
+            TelegramCallError::Denied(denial) if !self.moved => {
                 let Some(supergroup) = denial.own.moved_to else { return false };
                 (self.to.chat, self.moved) = (ChatId(supergroup), true);
                 true
@@ -132,10 +132,12 @@ impl Attempt {
 }
 
 /// Returns the result of a message that was to be posted.
-pub(super) fn posted(result: Result<Posted, CallError>) -> Result<Sent, CallError> {
+pub(super) fn posted(
+    result: Result<TelegramSentMessage, TelegramCallError>,
+) -> Result<Sent, TelegramCallError> {
     match result {
         Ok(posted) => Ok(Sent { id: Some(posted.message_id.to_string().into()) }),
-        Err(CallError::Unreadable(reason)) => {
+        Err(TelegramCallError::Unreadable(reason)) => {
             tracing::warn!(%reason, "Telegram accepted a message, but its response cannot be read");
             Ok(Sent { id: None })
         }
@@ -146,7 +148,7 @@ pub(super) fn posted(result: Result<Posted, CallError>) -> Result<Sent, CallErro
 impl Telegram {
     /// Sends a text or a question.
     pub(super) async fn say(&self, message: &Outbound) -> Result<Sent, ChannelError> {
-        let mut attempt = Attempt::new(message)?;
+        let mut attempt = SendAttempt::new(message)?;
         if let Some(draft) = &message.replaces {
             let id = parse_message_id(draft).ok_or(ChannelError::DraftGone)?;
             let edited = loop {
@@ -172,12 +174,16 @@ impl Telegram {
         loop {
             match self.post(&attempt, message).await {
                 Err(error) if attempt.mend(&error) => {}
-                posted => return posted.map_err(CallError::while_sending),
+                posted => return posted.map_err(TelegramCallError::while_sending),
             }
         }
     }
 
-    async fn post(&self, attempt: &Attempt, message: &Outbound) -> Result<Sent, CallError> {
+    async fn post(
+        &self,
+        attempt: &SendAttempt,
+        message: &Outbound,
+    ) -> Result<Sent, TelegramCallError> {
         let mut payload = SendMessage::new(attempt.to.chat, &attempt.text);
         payload.message_thread_id = attempt.to.thread;
         payload.parse_mode = attempt.parse_mode();
@@ -192,34 +198,34 @@ impl Telegram {
     /// Replaces a draft or a question by a text. Its buttons disappear unless there are new ones.
     async fn edit(
         &self,
-        attempt: &Attempt,
+        attempt: &SendAttempt,
         draft: TelegramMessageId,
         message: &Outbound,
-    ) -> Result<(), CallError> {
+    ) -> Result<(), TelegramCallError> {
         let mut payload = EditMessageText::new(attempt.to.chat, draft, &attempt.text);
         payload.parse_mode = attempt.parse_mode();
         payload.reply_markup = keyboard(message);
         payload.link_preview_options = Some(no_preview());
         match self.api.call::<_, Value>(&payload, self.deadlines.call).await {
-            Ok(_) | Err(CallError::Unreadable(_)) => Ok(()),
+            Ok(_) | Err(TelegramCallError::Unreadable(_)) => Ok(()),
             Err(error) if error.says(&["message is not modified"]) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     pub(super) async fn show_typing(&self, to: &Address) -> Result<(), ChannelError> {
-        let to = Place::of(to)?;
+        let to = TelegramAddress::of(to)?;
         let mut payload = SendChatAction::new(to.chat, ChatAction::Typing);
         payload.message_thread_id = to.thread;
         let shown = self.api.call::<_, Value>(&payload, self.deadlines.call).await;
-        shown.map(drop).map_err(CallError::while_sending)
+        shown.map(drop).map_err(TelegramCallError::while_sending)
     }
 
     pub(super) async fn erase(&self, at: &Address, draft: &MessageId) -> Result<(), ChannelError> {
         let Some(id) = parse_message_id(draft) else { return Ok(()) };
-        let payload = DeleteMessage::new(Place::of(at)?.chat, id);
+        let payload = DeleteMessage::new(TelegramAddress::of(at)?.chat, id);
         let erased = self.api.call::<_, Value>(&payload, self.deadlines.call).await;
-        erased.map(drop).map_err(CallError::while_sending)
+        erased.map(drop).map_err(TelegramCallError::while_sending)
     }
 
     pub(super) async fn react(
@@ -234,10 +240,10 @@ impl Telegram {
             Reaction::Seen => "👀",
             Reaction::Steered => "👌",
         };
-        let mut payload = SetMessageReaction::new(Place::of(to)?.chat, id);
+        let mut payload = SetMessageReaction::new(TelegramAddress::of(to)?.chat, id);
         payload.reaction = Some(vec![ReactionType::Emoji { emoji: emoji.to_owned() }]);
         let shown = self.api.call::<_, Value>(&payload, self.deadlines.call).await;
-        shown.map(drop).map_err(CallError::while_sending)
+        shown.map(drop).map_err(TelegramCallError::while_sending)
     }
 
     /// Notifies the person who pressed a button of the result. Best effort: the press itself is stored.

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use super::PROMPT;
 use super::history::{self, History};
 use crate::config::Environment;
-use crate::daemon::logging::{self, Diverted};
+use crate::daemon::logging::{self, LogDiversion};
 use crate::types::commands;
 
 /// Terminals without what the editor needs, as `TERM` names them.
@@ -66,7 +66,7 @@ pub(super) struct Editor {
     orders: UnixStream,
     /// Prints above the line that is being typed.
     pub(super) above: mpsc::Sender<String>,
-    _diverted: Option<Diverted>,
+    _diverted: Option<LogDiversion>,
     _restore: Restore,
 }
 

@@ -8,8 +8,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::editor::{Editor, EditorEvents, Typed};
 use super::screen::{SPIN_EVERY, Screen};
-use super::{ChatOptions, Left, print, send};
-use crate::control::{ControlRequest, MESSAGE_BYTES_MAX, Response, Say};
+use super::{ChatEnd, ChatOptions, print, send};
+use crate::control::{ChatLine, ControlRequest, MESSAGE_BYTES_MAX, Response};
 use crate::replies;
 
 /// How soon a second Ctrl-C means it.
@@ -23,7 +23,7 @@ const PRESS_AGAIN: &str =
 pub(super) async fn talk(
     stream: impl AsyncRead + AsyncWrite,
     options: &ChatOptions<'_>,
-) -> anyhow::Result<Left> {
+) -> anyhow::Result<ChatEnd> {
     let ChatOptions { message, session, events, failed, home, environment } = options;
     if message.as_ref().is_some_and(|message| message.trim().is_empty()) {
         bail!("the message is empty");
@@ -31,11 +31,11 @@ pub(super) async fn talk(
     let (read, write) = tokio::io::split(stream);
     let talks = message.is_none();
     let (editor, input) = match talks.then(|| Editor::begin(home, environment)) {
-        None => (None, Input::None),
-        Some(None) => (None, Input::Lines(BufReader::new(tokio::io::stdin()).lines())),
-        Some(Some((editor, events))) => (Some(editor), Input::Editor(events)),
+        None => (None, TerminalInput::None),
+        Some(None) => (None, TerminalInput::Lines(BufReader::new(tokio::io::stdin()).lines())),
+        Some(Some((editor, events))) => (Some(editor), TerminalInput::Editor(events)),
     };
-    let mut talk = Talk {
+    let mut talk = TerminalChat {
         write,
         busy: false,
         streamed: String::new(),
@@ -54,7 +54,7 @@ pub(super) async fn talk(
 }
 
 /// Where messages come from.
-enum Input {
+enum TerminalInput {
     None,
     /// A terminal without an editor: a line is a message.
     Lines(Lines<BufReader<Stdin>>),
@@ -62,30 +62,30 @@ enum Input {
 }
 
 /// What the terminal brings.
-enum Event {
+enum TerminalEvent {
     Typed(Typed),
     /// A line of the log, which must not go to the screen by itself.
     Logged(String),
 }
 
-impl Input {
-    async fn next(&mut self) -> std::io::Result<Event> {
+impl TerminalInput {
+    async fn next(&mut self) -> std::io::Result<TerminalEvent> {
         match self {
             Self::None => std::future::pending().await,
             Self::Lines(lines) => {
                 let line = lines.next_line().await?;
-                Ok(Event::Typed(line.map_or(Typed::End, Typed::Message)))
+                Ok(TerminalEvent::Typed(line.map_or(Typed::End, Typed::Message)))
             }
             Self::Editor(EditorEvents { typed, log }) => Ok(tokio::select! {
-                Some(line) = log.recv() => Event::Logged(line),
-                typed = typed.recv() => Event::Typed(typed.unwrap_or(Typed::End)),
+                Some(line) = log.recv() => TerminalEvent::Logged(line),
+                typed = typed.recv() => TerminalEvent::Typed(typed.unwrap_or(Typed::End)),
             }),
         }
     }
 }
 
 /// A terminal that talks.
-struct Talk<S> {
+struct TerminalChat<S> {
     write: WriteHalf<S>,
     /// Something was said whose outcome is not known yet.
     busy: bool,
@@ -101,12 +101,12 @@ struct Talk<S> {
     interrupted: Option<Instant>,
 }
 
-impl<S: AsyncWrite> Talk<S> {
+impl<S: AsyncWrite> TerminalChat<S> {
     async fn run(
         &mut self,
         mut lines: Lines<impl AsyncBufReadExt + Unpin>,
-        mut input: Input,
-    ) -> anyhow::Result<Left> {
+        mut input: TerminalInput,
+    ) -> anyhow::Result<ChatEnd> {
         let mut listens = true;
         let mut spin = interval(SPIN_EVERY);
         spin.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -118,34 +118,34 @@ impl<S: AsyncWrite> Talk<S> {
                 line = lines.next_line() => {
                     let line = line?.context("the daemon closed the connection; see its log")?;
                     if self.show(serde_json::from_str(&line)?).await? {
-                        return Ok(Left::Conversation);
+                        return Ok(ChatEnd::Conversation);
                     }
                 }
                 event = input.next(), if listens => match event? {
-                    Event::Logged(line) => self.screen.aside(&line).await,
-                    Event::Typed(Typed::Begins) => self.screen.edit().await,
-                    Event::Typed(Typed::Message(text)) => {
+                    TerminalEvent::Logged(line) => self.screen.aside(&line).await,
+                    TerminalEvent::Typed(Typed::Begins) => self.screen.edit().await,
+                    TerminalEvent::Typed(Typed::Message(text)) => {
                         self.screen.edited();
                         self.say(text).await?;
                     }
-                    Event::Typed(Typed::Interrupt) => {
+                    TerminalEvent::Typed(Typed::Interrupt) => {
                         self.screen.edited();
                         if self.interrupt().await? {
-                            return Ok(Left::Interrupted);
+                            return Ok(ChatEnd::Interrupted);
                         }
                     }
                     // No more will be said; what was said still gets its answer.
-                    Event::Typed(Typed::End) if self.busy => {
+                    TerminalEvent::Typed(Typed::End) if self.busy => {
                         self.screen.edited();
                         (listens, self.leaves) = (false, true);
                     }
-                    Event::Typed(Typed::End) => return Ok(Left::Conversation),
+                    TerminalEvent::Typed(Typed::End) => return Ok(ChatEnd::Conversation),
                 },
                 _ = spin.tick(), if self.screen.spins() => self.screen.spin(),
                 pressed = tokio::signal::ctrl_c() => {
                     pressed?;
                     if self.interrupt().await? {
-                        return Ok(Left::Interrupted);
+                        return Ok(ChatEnd::Interrupted);
                     }
                 }
             }
@@ -179,7 +179,7 @@ impl<S: AsyncWrite> Talk<S> {
         } else if !say.trim().is_empty() {
             self.busy = true;
             self.screen.said();
-            return Ok(send(&mut self.write, &Say { say }).await?);
+            return Ok(send(&mut self.write, &ChatLine { say }).await?);
         }
         match self.busy {
             true => self.screen.watch(),
@@ -204,11 +204,16 @@ impl<S: AsyncWrite> Talk<S> {
             | Response::Status(_)
             | Response::Actions(_)
             | Response::Listing(_)
+            | Response::Findings(_)
             | Response::Sent(_) => {}
             Response::Message(text) if self.shown.contains(&text) => {
                 self.shown.retain(|shown| *shown != text);
             }
-            Response::Message(text) => match text.strip_prefix(self.streamed.trim_end()) {
+            // An answer is sent without the blanks at its end, which a draft may have shown.
+            Response::Message(text) => match text
+                .strip_prefix(self.streamed.as_str())
+                .or_else(|| text.strip_prefix(self.streamed.trim_end()))
+            {
                 Some(rest) if !self.streamed.is_empty() => {
                     self.screen.finish_draft(rest).await;
                     self.streamed.clear();

@@ -16,23 +16,25 @@ pub type BlobsWanted = fn(&Connection) -> rusqlite::Result<HashSet<String>>;
 
 /// How far pruning has come: the end and the id of the last call that was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark(i64, i64);
+pub struct PruneMark(i64, i64);
 
 /// Forgets actions that are so old and that no model sees any more, looking at a slice of them. Returns where
 /// to go on; none if that was all.
 pub fn prune(
     store: &Connection,
     before: DateTime<Utc>,
-    Mark(ended, id): Mark,
-) -> rusqlite::Result<Option<Mark>> {
+    PruneMark(ended, id): PruneMark,
+) -> rusqlite::Result<Option<PruneMark>> {
     let before = Time(before);
     let mut looked_at = store.prepare_cached(
         "SELECT ended, id FROM calls WHERE (ended, id) > (?, ?) AND ended < ? ORDER BY ended, id LIMIT ?",
     )?;
     let marks = looked_at
-        .query_map(params![ended, id, before, slice()], |row| Ok(Mark(row.get(0)?, row.get(1)?)))?
+        .query_map(params![ended, id, before, slice()], |row| {
+            Ok(PruneMark(row.get(0)?, row.get(1)?))
+        })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    for Mark(_, id) in &marks {
+    for PruneMark(_, id) in &marks {
         forget(store, *id)?;
     }
     Ok(marks.last().copied().filter(|_| marks.len() == SLICE))

@@ -6,39 +6,43 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::conversation::actions::closed_turn;
 use crate::store::{Json, Time};
-use crate::types::message::{Address, Place, Sender};
+use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::session::{CallId, FileUndo};
 
 /// By which these are told from calls.
 const MARK: &str = "seen";
 
 /// Where and for whom something was changed, and by which tool.
-pub struct Doer<'a> {
+pub struct ActionAuthor<'a> {
     pub tool: &'a str,
     pub at: &'a Address,
-    pub place: Place,
+    pub place: ChatKind,
     pub who: &'a Sender,
 }
 
 /// A file that was found changed, and the way back, if there is one.
-pub struct Seen {
+pub struct SeenChange {
     pub path: String,
     pub undo: Option<FileUndo>,
 }
 
 /// Writes them down in a closed session; gives their numbers.
-pub fn note(store: &Connection, doer: &Doer<'_>, all: &[Seen]) -> rusqlite::Result<Vec<CallId>> {
-    let turn = closed_turn(store, doer.at, doer.place, doer.who)?;
+pub fn note(
+    store: &Connection,
+    author: &ActionAuthor<'_>,
+    all: &[SeenChange],
+) -> rusqlite::Result<Vec<CallId>> {
+    let turn = closed_turn(store, author.at, author.place, author.who)?;
     let now = Time::now();
     let mut insert = store.prepare_cached(
         "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, undo, started, ended)
          VALUES (?, 0, ?, ?, ?, 'done', ?, ?, ?)",
     )?;
     all.iter()
-        .map(|Seen { path, undo }| {
+        .map(|SeenChange { path, undo }| {
             let arguments = serde_json::json!({ "changed": path }).to_string();
             let undo = undo.as_ref().map(Json);
-            insert.execute(params![turn, MARK, doer.tool, arguments, undo, now, now])?;
+            insert.execute(params![turn, MARK, author.tool, arguments, undo, now, now])?;
             Ok(CallId(store.last_insert_rowid()))
         })
         .collect()

@@ -7,9 +7,9 @@ use crate::bus::journal::read_origin;
 use crate::conversation::actions;
 use crate::conversation::sources;
 use crate::provider::ToolCall;
-use crate::store::{Json, Legible, Time, text_columns};
+use crate::store::{Json, LenientJson, Time, text_columns};
 use crate::types::message::{ChannelName, MessageId, Sender, SenderId};
-use crate::types::session::{Call, CallId, FileUndo, Image, Intent, Outcome, TurnId};
+use crate::types::session::{Call, CallId, CallOutcome, FileUndo, Image, Intent, TurnId};
 use crate::types::source::Source;
 
 /// How a call stands.
@@ -64,17 +64,17 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
     let sources = sources::of_call(row.get_ref(3)?.as_str()?, output.as_deref(), row.get(10)?);
     let output = output.unwrap_or_default();
     let outcome = match row.get(5)? {
-        CallState::Planned => Outcome::Planned,
-        CallState::Waiting => Outcome::Waiting,
-        CallState::Denied => Outcome::Denied(output),
-        CallState::Running => match row.get::<_, Legible<_>>(6)?.0 {
-            Some(intent) => Outcome::Running { intent, result: output },
-            None => Outcome::Interrupted,
+        CallState::Planned => CallOutcome::Planned,
+        CallState::Waiting => CallOutcome::Waiting,
+        CallState::Denied => CallOutcome::Denied(output),
+        CallState::Running => match row.get::<_, LenientJson<_>>(6)?.0 {
+            Some(intent) => CallOutcome::Running { intent, result: output },
+            None => CallOutcome::Interrupted,
         },
-        CallState::Done => Outcome::Done(output),
-        CallState::Failed => Outcome::Failed(output),
-        CallState::Skipped => Outcome::Skipped,
-        CallState::Interrupted => Outcome::Interrupted,
+        CallState::Done => CallOutcome::Done(output),
+        CallState::Failed => CallOutcome::Failed(output),
+        CallState::Skipped => CallOutcome::Skipped,
+        CallState::Interrupted => CallOutcome::Interrupted,
     };
     Ok(Call {
         id: row.get(1)?,
@@ -83,7 +83,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
         arguments: row.get(4)?,
         outcome,
         sources,
-        images: row.get::<_, Legible<_>>(8)?.0.unwrap_or_default(),
+        images: row.get::<_, LenientJson<_>>(8)?.0.unwrap_or_default(),
     })
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn plan_calls(
         .map(|ToolCall { id: wire_id, name: tool, arguments }| {
             insert.execute(params![turn, step, wire_id, tool, arguments])?;
             let id = CallId(store.last_insert_rowid());
-            let (outcome, sources, images) = (Outcome::Planned, Vec::new(), Vec::new());
+            let (outcome, sources, images) = (CallOutcome::Planned, Vec::new(), Vec::new());
             Ok(Call { id, wire_id, tool, arguments, outcome, sources, images })
         })
         .collect()
@@ -229,15 +229,17 @@ pub(crate) fn call_began(
 pub(crate) fn call_ended(
     store: &Connection,
     call: CallId,
-    outcome: &Outcome,
+    outcome: &CallOutcome,
     sources: &[Source],
 ) -> rusqlite::Result<()> {
     let (state, output) = match outcome {
-        Outcome::Done(text) => (CallState::Done, Some(text)),
-        Outcome::Failed(text) => (CallState::Failed, Some(text)),
-        Outcome::Denied(text) => (CallState::Denied, Some(text)),
-        Outcome::Interrupted | Outcome::Running { .. } => (CallState::Interrupted, None),
-        Outcome::Skipped | Outcome::Planned | Outcome::Waiting => (CallState::Skipped, None),
+        CallOutcome::Done(text) => (CallState::Done, Some(text)),
+        CallOutcome::Failed(text) => (CallState::Failed, Some(text)),
+        CallOutcome::Denied(text) => (CallState::Denied, Some(text)),
+        CallOutcome::Interrupted | CallOutcome::Running { .. } => (CallState::Interrupted, None),
+        CallOutcome::Skipped | CallOutcome::Planned | CallOutcome::Waiting => {
+            (CallState::Skipped, None)
+        }
     };
     let now = Time::now();
     store
@@ -246,7 +248,7 @@ pub(crate) fn call_ended(
              WHERE id = ?",
         )?
         .execute(params![state, output, Json(&sources), now, now, call])?;
-    if matches!(outcome, Outcome::Done(_)) {
+    if matches!(outcome, CallOutcome::Done(_)) {
         actions::mark_undone(store, call)?;
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::conversation::transcript::Unfinished;
 use crate::store::{Json, Time};
 use crate::types::message::MessageId;
 use crate::types::origin::Origin;
-use crate::types::session::{Ending, TurnId};
+use crate::types::session::{TurnId, TurnOutcome};
 
 /// A turn that has not ended and cannot be read.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,7 @@ pub(super) fn turn_of(row: &Row<'_>) -> rusqlite::Result<Result<Unfinished, Unre
             attempts: row.get(6)?,
             draft: row.get(7)?,
             silent: row.get(8)?,
-            parked: row.get(9)?,
+            suspended: row.get(9)?,
             model_wait: row.get::<_, Option<Json<_>>>(10)?.map(|wait| wait.0),
         })
     };
@@ -59,7 +59,7 @@ pub(crate) fn keep_turn(store: &Connection, unreadable: &UnreadableTurn) -> rusq
 pub(crate) fn end_turn_alone(
     store: &Connection,
     turn: TurnId,
-    ending: Ending,
+    ending: TurnOutcome,
 ) -> rusqlite::Result<()> {
     let now = Time::now();
     store

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::tags::ThinkTags;
 use crate::provider::names::ToolNames;
-use crate::provider::wire::{self, Fold, StreamFlow};
+use crate::provider::wire::{self, DeltaReader, StreamFlow};
 use crate::provider::{Delta, StopReason, ToolCall, Usage};
 use crate::types::session::Thinking;
 
@@ -45,7 +45,7 @@ struct Fragments {
     extra_content: Option<Value>,
 }
 
-impl Fold for OpenAiAnswer {
+impl DeltaReader for OpenAiAnswer {
     fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> StreamFlow {
         // The second place is Groq's, if usage was not requested.
         let usages = [event.get("usage"), event.pointer("/x_groq/usage")];
@@ -277,6 +277,8 @@ fn read_usage(usage: &Value) -> Usage {
         cached: count("/prompt_tokens_details/cached_tokens")
             .or_else(|| count("/prompt_cache_hit_tokens"))
             .unwrap_or_default(),
+        // OpenRouter tells it, for models whose vendors ask a price for it.
+        cache_written: count("/prompt_tokens_details/cache_write_tokens").unwrap_or_default(),
         output: count("/completion_tokens").unwrap_or_default(),
     }
 }

@@ -1,5 +1,5 @@
-//! The forms in which models write calls: ours, which the prompt describes, and those that models were trained on and that
-//! their servers fail to parse. Defines how each begins and ends, and parses the content of all that contain JSON.
+//! The forms in which models write calls: that of Hermes and Qwen, which the prompt describes, our own older one with a
+//! server's name, and others that models were trained on and that their servers fail to parse. Defines how each begins and ends, and parses the content of all that contain JSON.
 //!
 //! Shapes as in the models' own chat templates and vLLM's documents (docs.vllm.ai, Tool Calling).
 
@@ -11,18 +11,23 @@ use crate::provider::{ToolCall, ToolSchema, wire};
 /// The call that replaces an unreadable one. The tool of this name explains the mistake.
 pub const MALFORMED_CALL: &str = "malformed_call";
 /// The server name of our own tools.
-pub(super) const OWN_SERVER: &str = "peacrab";
+const OWN_SERVER: &str = "peacrab";
 /// The name that models use for it which were trained to find tools on a machine.
 const LOCAL_SERVER: &str = "local";
 /// Prefix of the name of an MCP server's tool: `mcp_<server>_<tool>`.
 const MCP: &str = "mcp_";
+pub(super) const FENCE: &str = "```";
+/// Maximum length of the word after a fence: `json`, `tool_call`.
+pub(super) const FENCE_WORD_MAX: usize = 16;
+/// Maximum number of blanks between a code fence and its content.
+pub(super) const FENCE_BLANKS_MAX: usize = 64;
 /// Maximum length of an unreadable block that is shown to the model again, in characters.
 const SHOWN_CHARS_MAX: usize = 2_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallForm {
     /// `<tool>{"server_name":…,"tool_name":…,"arguments":…}</tool>`
-    Own,
+    WithServer,
     /// A result that the model invents.
     Result,
     /// Hermes, Qwen: JSON between the tags. Qwen3-Coder: `<function=…>`. GLM: `<arg_key>…`.
@@ -41,6 +46,8 @@ pub(super) enum CallForm {
     /// The answer is nothing else: `[name(key="value")]` (Llama 4), `{"name": …}` (Llama 3), or ours
     /// without its tags.
     Whole,
+    /// JSON in a code fence. A call only if it names a tool.
+    Fence,
 }
 
 /// The marks around one of several calls, and between its name and its arguments.
@@ -61,9 +68,10 @@ const KIMI: Marks = Marks {
 };
 
 /// The starts of blocks. None is the beginning of another.
-pub(super) const OPENERS: [(&str, CallForm); 10] = [
-    ("<tool>", CallForm::Own),
+pub(super) const OPENERS: [(&str, CallForm); 11] = [
+    ("<tool>", CallForm::WithServer),
     ("<tool_result", CallForm::Result),
+    ("<tool_response", CallForm::Result),
     ("<tool_call>", CallForm::ToolCall),
     ("<function=", CallForm::Function),
     ("[TOOL_CALLS]", CallForm::Mistral),
@@ -86,14 +94,14 @@ pub(super) enum BlockEnd {
 
 /// Result of the check that distinguishes an opener of a block from a mere mention of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Begins {
+pub(super) enum OpenerCheck {
     Yes,
     No,
     /// The following text decides.
     Perhaps,
 }
 
-impl Begins {
+impl OpenerCheck {
     /// Returns the decision if no deciding text follows.
     pub(super) fn decided(self) -> Self {
         if self == Self::Perhaps { Self::No } else { self }
@@ -102,32 +110,58 @@ impl Begins {
 
 /// A call as the model wrote it, with our name for the tool, if we have one.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Written {
+pub(super) struct WrittenCall {
     pub(super) name: String,
     /// JSON, not necessarily an object.
     pub(super) arguments: String,
 }
 
-/// Returns the first opener in `text`, in upper or lower case.
-pub(super) fn first_opener(text: &str) -> Option<(usize, CallForm, &'static str)> {
+/// Code fences as openers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fences {
+    Ignored,
+    Searched {
+        /// The character before the text is a backtick.
+        after_tick: bool,
+    },
+}
+
+/// Returns the first opener in `text`, in upper or lower case: where it is, and its length.
+pub(super) fn first_opener(text: &str, fences: Fences) -> Option<(usize, CallForm, usize)> {
     let bytes = text.as_bytes();
-    let places = (0..bytes.len()).filter(|&at| matches!(bytes[at], b'<' | b'['));
+    let places = (0..bytes.len()).filter(|&at| matches!(bytes[at], b'<' | b'[' | b'`'));
     places
         .filter_map(|at| {
+            if bytes[at] == b'`' {
+                let Fences::Searched { after_tick } = fences else { return None };
+                let is_fence = if at == 0 { !after_tick } else { bytes[at - 1] != b'`' };
+                let length = fence_of_json(&text[at..]).filter(|_| is_fence);
+                return length.map(|length| (at, CallForm::Fence, length));
+            }
             let is_here = |opener: &str| {
                 let here = bytes.get(at..at + opener.len());
                 here.is_some_and(|here| here.eq_ignore_ascii_case(opener.as_bytes()))
             };
             let found = OPENERS.iter().find(|(opener, _)| is_here(opener));
-            found.map(|&(opener, form)| (at, form, opener))
+            found.map(|&(opener, form)| (at, form, opener.len()))
         })
         .next()
+}
+
+/// Returns the length of a code fence at the start of `text`, with its word and the blanks, if a JSON object follows it.
+fn fence_of_json(text: &str) -> Option<usize> {
+    let behind = text.strip_prefix(FENCE)?;
+    let word = behind.find(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_')?;
+    let blanks = behind[word..].find(|sign: char| !" \t\r\n".contains(sign))?;
+    let begins = behind[word + blanks..].starts_with('{');
+    let is_near = word <= FENCE_WORD_MAX && blanks <= FENCE_BLANKS_MAX;
+    (begins && is_near).then_some(FENCE.len() + word + blanks)
 }
 
 impl CallForm {
     pub(super) fn ends(self) -> BlockEnd {
         match self {
-            Self::Own => BlockEnd::Closer("</tool>"),
+            Self::WithServer => BlockEnd::Closer("</tool>"),
             Self::ToolCall => BlockEnd::Closer("</tool_call>"),
             Self::Function => BlockEnd::Closer("</function>"),
             Self::Mistral => BlockEnd::Value,
@@ -135,40 +169,42 @@ impl CallForm {
             Self::DeepSeekCall => BlockEnd::Closer(DEEPSEEK.end),
             Self::Kimi => BlockEnd::Closer("<|tool_calls_section_end|>"),
             Self::KimiCall => BlockEnd::Closer(KIMI.end),
+            Self::Fence => BlockEnd::Closer(FENCE),
             Self::Llama | Self::Whole | Self::Result => BlockEnd::Never,
         }
     }
 
     /// Decides if this form's opener begins a block when `behind` follows it.
-    pub(super) fn begins(self, behind: &str, tools: &[ToolSchema]) -> Begins {
+    pub(super) fn begins(self, behind: &str, tools: &[ToolSchema]) -> OpenerCheck {
         let bare = behind.trim_start();
         let names = || tools.iter().map(|tool| tool.name.as_str());
         match self {
-            Self::Own | Self::ToolCall => {
+            Self::WithServer | Self::ToolCall => {
                 let marks = ["{", "[", "```", "<function="];
                 any_of(bare, marks.into_iter().chain(names()))
             }
             Self::Function => match behind.split_once('>') {
                 Some((name, _)) if names().any(|known| known == resolved(name, tools)) => {
-                    Begins::Yes
+                    OpenerCheck::Yes
                 }
-                Some(_) => Begins::No,
-                None => Begins::Perhaps,
+                Some(_) => OpenerCheck::No,
+                None => OpenerCheck::Perhaps,
             },
             Self::Mistral => match bare.strip_prefix('[') {
                 Some(list) => any_of(list.trim_start(), ["{"]),
                 None => any_of(bare, names()),
             },
-            _ => Begins::Yes,
+            Self::Fence => of_json(bare),
+            _ => OpenerCheck::Yes,
         }
     }
 }
 
 /// Decides if the whole answer may consist of calls.
-pub(super) fn whole(text: &str, tools: &[ToolSchema]) -> Begins {
+pub(super) fn whole(text: &str, tools: &[ToolSchema]) -> OpenerCheck {
     let bare = text.trim_start();
-    if let Some(object) = bare.strip_prefix('{') {
-        return any_of(object.trim_start(), ["\"name\"", "\"server_name\"", "\"tool_name\""]);
+    if bare.starts_with('{') {
+        return of_json(bare);
     }
     let python = bare.strip_prefix(pythonic::START).unwrap_or(bare).trim_start();
     match python.strip_prefix('[') {
@@ -176,29 +212,44 @@ pub(super) fn whole(text: &str, tools: &[ToolSchema]) -> Begins {
             let calls: Vec<_> = tools.iter().map(|tool| format!("{}(", tool.name)).collect();
             any_of(list.trim_start(), calls.iter().map(String::as_str))
         }
-        None if python.is_empty() || pythonic::START.starts_with(bare) => Begins::Perhaps,
-        None => Begins::No,
+        None if python.is_empty() || pythonic::START.starts_with(bare) => OpenerCheck::Perhaps,
+        None => OpenerCheck::No,
     }
 }
 
-fn any_of<'a>(text: &str, marks: impl IntoIterator<Item = &'a str>) -> Begins {
-    marks.into_iter().fold(Begins::No, |begins, mark| match begins {
-        Begins::Yes => Begins::Yes,
-        _ if text.starts_with(mark) => Begins::Yes,
-        _ if mark.starts_with(text) => Begins::Perhaps,
+/// Decides if JSON may be a call.
+fn of_json(text: &str) -> OpenerCheck {
+    match text.strip_prefix('{') {
+        Some(object) => {
+            any_of(object.trim_start(), ["\"name\"", "\"server_name\"", "\"tool_name\""])
+        }
+        None => OpenerCheck::No,
+    }
+}
+
+fn any_of<'a>(text: &str, marks: impl IntoIterator<Item = &'a str>) -> OpenerCheck {
+    marks.into_iter().fold(OpenerCheck::No, |begins, mark| match begins {
+        OpenerCheck::Yes => OpenerCheck::Yes,
+        _ if text.starts_with(mark) => OpenerCheck::Yes,
+        _ if mark.starts_with(text) => OpenerCheck::Perhaps,
         begins => begins,
     })
 }
 
 /// Returns the server and the tool that a model uses for one of our names.
-pub(super) fn placed(name: &str) -> (&str, &str) {
+fn placed(name: &str) -> (&str, &str) {
     name.strip_prefix(MCP).and_then(|name| name.split_once('_')).unwrap_or((OWN_SERVER, name))
 }
 
-/// Parses our own form. Returns an explanation if that fails.
-pub(super) fn own(body: &str, tools: &[ToolSchema]) -> Result<Written, String> {
+/// Parses the form with a server's name. Returns an explanation if that fails.
+pub(super) fn with_server(body: &str, tools: &[ToolSchema]) -> Result<WrittenCall, String> {
     let value: Value = serde_json::from_str(unfenced(body))
         .map_err(|error| format!("it is not valid JSON ({error})"))?;
+    if value.get("server_name").is_none()
+        && let Some(written) = object(&value, tools)
+    {
+        return Ok(written);
+    }
     let field =
         |name: &str| value.get(name).ok_or_else(|| format!("the field `{name}` is missing"));
     let word = |name: &str| {
@@ -221,14 +272,36 @@ pub(super) fn own(body: &str, tools: &[ToolSchema]) -> Result<Written, String> {
         }
         of_server + tool
     };
-    Ok(Written { name, arguments: arguments.to_string() })
+    Ok(WrittenCall { name, arguments: arguments.to_string() })
+}
+
+/// Returns what is wrong with a block of the form that the prompt describes, and that cannot be parsed.
+pub(super) fn fault(body: &str) -> String {
+    let text = unfenced(body);
+    if !text.starts_with(['{', '[']) {
+        return "it cannot be read".to_owned();
+    }
+    let value: Value = match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(error) => return format!("it is not valid JSON ({error})"),
+    };
+    match (value.get("name"), value.get("arguments")) {
+        (None, _) => "the field `name` is missing".to_owned(),
+        (Some(name), _) if !name.is_string() => "the field `name` is not a string".to_owned(),
+        (Some(_), None) => "the field `arguments` is missing".to_owned(),
+        (Some(_), Some(_)) => "it cannot be read".to_owned(),
+    }
 }
 
 /// Parses a block of another form. None if it is not a call.
-pub(super) fn foreign(form: CallForm, body: &str, tools: &[ToolSchema]) -> Option<Vec<Written>> {
+pub(super) fn foreign(
+    form: CallForm,
+    body: &str,
+    tools: &[ToolSchema],
+) -> Option<Vec<WrittenCall>> {
     let calls = match form {
         CallForm::ToolCall => match unfenced(body) {
-            text if text.starts_with(['{', '[']) => objects(text, tools)?,
+            text if text.starts_with(['{', '[']) => objects_or_server(text, tools)?,
             text if text.starts_with("<function=") => tagged::functions(text, tools)?,
             text => vec![tagged::pairs(text, tools)?],
         },
@@ -245,18 +318,24 @@ pub(super) fn foreign(form: CallForm, body: &str, tools: &[ToolSchema]) -> Optio
             vec![named(name, arguments, tools)?]
         }
         CallForm::Llama => objects(body, tools)?,
-        CallForm::Whole if body.trim_start().starts_with('{') => match own(body, tools) {
-            Ok(written) => vec![written],
-            Err(_) => objects(body, tools)?,
-        },
+        CallForm::Fence => objects_or_server(body, tools)?,
+        CallForm::Whole if body.trim_start().starts_with('{') => objects_or_server(body, tools)?,
         CallForm::Whole => pythonic::calls(body)?,
-        CallForm::Own | CallForm::Result => return None,
+        CallForm::WithServer | CallForm::Result => return None,
     };
     (!calls.is_empty()).then_some(calls)
 }
 
+/// Parses JSON objects of either form.
+fn objects_or_server(text: &str, tools: &[ToolSchema]) -> Option<Vec<WrittenCall>> {
+    match with_server(text, tools) {
+        Ok(written) => Some(vec![written]),
+        Err(_) => objects(text, tools),
+    }
+}
+
 /// Parses JSON objects one after another, with `;` or nothing between them, or in a list.
-fn objects(text: &str, tools: &[ToolSchema]) -> Option<Vec<Written>> {
+fn objects(text: &str, tools: &[ToolSchema]) -> Option<Vec<WrittenCall>> {
     let mut calls = Vec::new();
     let mut rest = text.trim();
     for end in ["<|eom_id|>", "<|eot_id|>"] {
@@ -277,7 +356,7 @@ fn objects(text: &str, tools: &[ToolSchema]) -> Option<Vec<Written>> {
     Some(calls)
 }
 
-fn object(value: &Value, tools: &[ToolSchema]) -> Option<Written> {
+fn object(value: &Value, tools: &[ToolSchema]) -> Option<WrittenCall> {
     let value = value.get("function").filter(|inner| inner.is_object()).unwrap_or(value);
     let name = value.get("name")?.as_str()?;
     let arguments = value.get("arguments").or_else(|| value.get("parameters"))?;
@@ -286,23 +365,23 @@ fn object(value: &Value, tools: &[ToolSchema]) -> Option<Written> {
         Some(text) => text.to_owned(),
         None => arguments.to_string(),
     };
-    Some(Written { name: resolved(name, tools), arguments })
+    Some(WrittenCall { name: resolved(name, tools), arguments })
 }
 
-fn named(name: &str, arguments: &str, tools: &[ToolSchema]) -> Option<Written> {
+fn named(name: &str, arguments: &str, tools: &[ToolSchema]) -> Option<WrittenCall> {
     let arguments: Value = serde_json::from_str(unfenced(arguments)).ok()?;
     let name = resolved(name, tools);
-    (!name.is_empty()).then(|| Written { name, arguments: arguments.to_string() })
+    (!name.is_empty()).then(|| WrittenCall { name, arguments: arguments.to_string() })
 }
 
-fn mistral(text: &str, tools: &[ToolSchema]) -> Option<Written> {
+fn mistral(text: &str, tools: &[ToolSchema]) -> Option<WrittenCall> {
     let (head, _) = text.split_once('{')?;
     let arguments = &text[head.len()..];
     let name = head.split_once('[').map_or(head, |(name, _)| name);
     named(name, arguments, tools)
 }
 
-fn each(body: &str, marks: &Marks, tools: &[ToolSchema]) -> Option<Vec<Written>> {
+fn each(body: &str, marks: &Marks, tools: &[ToolSchema]) -> Option<Vec<WrittenCall>> {
     let parts = body.split(marks.begin).skip(1);
     let parts = parts.map(|part| part.split_once(marks.end).map_or(part, |(part, _)| part));
     parts
@@ -318,7 +397,7 @@ fn each(body: &str, marks: &Marks, tools: &[ToolSchema]) -> Option<Vec<Written>>
 
 /// Parses DeepSeek's form. V3.1: `name SEP {…}`. V3: `function SEP name`, and the arguments in a code
 /// fence.
-fn deepseek(text: &str, tools: &[ToolSchema]) -> Option<Written> {
+fn deepseek(text: &str, tools: &[ToolSchema]) -> Option<WrittenCall> {
     let (before, behind) = text.split_once(DEEPSEEK.middle)?;
     let behind = behind.trim();
     if behind.starts_with('{') {

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::forms::Written;
+use super::forms::WrittenCall;
 
 pub(super) const START: &str = "<|python_start|>";
 const ENDS: [&str; 2] = ["<|python_end|>", "<|eot|>"];
@@ -11,7 +11,7 @@ const ENDS: [&str; 2] = ["<|python_end|>", "<|eot|>"];
 const DEPTH_MAX: usize = 32;
 
 /// Returns the calls if `text` consists of them completely.
-pub(super) fn calls(text: &str) -> Option<Vec<Written>> {
+pub(super) fn calls(text: &str) -> Option<Vec<WrittenCall>> {
     let mut text = text.trim();
     text = text.strip_prefix(START).unwrap_or(text);
     for end in ENDS.iter().rev() {
@@ -73,7 +73,7 @@ impl<'a> Python<'a> {
         (!word.is_empty()).then_some(word)
     }
 
-    fn call(&mut self) -> Option<Written> {
+    fn call(&mut self) -> Option<WrittenCall> {
         let name = self.word()?.to_owned();
         self.want('(')?;
         let pairs = self.list(')', |python| {
@@ -82,7 +82,7 @@ impl<'a> Python<'a> {
             Some((key, python.value(0)?))
         })?;
         let arguments = Value::from(pairs.into_iter().collect::<Map<_, _>>());
-        Some(Written { name, arguments: arguments.to_string() })
+        Some(WrittenCall { name, arguments: arguments.to_string() })
     }
 
     fn value(&mut self, depth: usize) -> Option<Value> {

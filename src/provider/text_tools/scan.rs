@@ -3,7 +3,10 @@
 //! `forms` parses the content of a block.
 
 use super::finder::Finder;
-use crate::provider::text_tools::forms::{self, Begins, BlockEnd, CallForm, Written};
+use crate::provider::text_tools::forms::{
+    self, BlockEnd, CallForm, FENCE, FENCE_BLANKS_MAX, FENCE_WORD_MAX, Fences, OpenerCheck,
+    WrittenCall,
+};
 use crate::provider::{ToolCall, ToolSchema, wire};
 
 /// Maximum length of a call's block. Far more than a tool's argument can be, and small enough to keep in
@@ -15,11 +18,6 @@ const CALLS_MAX: usize = 64;
 const LOOK_BYTES_MAX: usize = 256;
 /// Bytes of a text that are processed at a time.
 const PART_BYTES_MAX: usize = 4 * 1024;
-/// Maximum number of blanks between a code fence and its content.
-const FENCE_BLANKS_MAX: usize = 64;
-/// Maximum length of the word after a fence: `json`, `tool_call`.
-const FENCE_WORD_MAX: usize = 16;
-const FENCE: &str = "```";
 
 /// A part of an answer, in its order.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +86,7 @@ impl<'a> Scanner<'a> {
             // Small parts, because output is removed from the front of the held text.
             let (part, behind) = rest.split_at(rest.floor_char_boundary(PART_BYTES_MAX));
             self.held.push_str(part);
-            self.work(Rest::Coming);
+            self.work(RemainingText::Coming);
             rest = behind;
         }
         std::mem::take(&mut self.pieces)
@@ -96,16 +94,16 @@ impl<'a> Scanner<'a> {
 
     /// Returns the rest at the end of the text. `cut` if the model's token limit ended it.
     pub fn finish(&mut self, cut: bool) -> Vec<AnswerPiece> {
-        self.work(if cut { Rest::Cut } else { Rest::None });
+        self.work(if cut { RemainingText::Cut } else { RemainingText::None });
         std::mem::take(&mut self.pieces)
     }
 
-    fn work(&mut self, rest: Rest) {
+    fn work(&mut self, rest: RemainingText) {
         while self.step(rest) {}
     }
 
     /// Returns true if the held text must be examined again.
-    fn step(&mut self, rest: Rest) -> bool {
+    fn step(&mut self, rest: RemainingText) -> bool {
         match &mut self.place {
             ScanState::Beginning => self.begin(rest),
             ScanState::Outside { fenced: false } => self.outside(rest),
@@ -141,7 +139,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Checks for forms that are the whole answer or nothing.
-    fn begin(&mut self, rest: Rest) -> bool {
+    fn begin(&mut self, rest: RemainingText) -> bool {
         let begins = forms::whole(look(&self.held), self.tools);
         let begins = if rest.is_over() || self.held.len() >= LOOK_BYTES_MAX {
             begins.decided()
@@ -149,9 +147,9 @@ impl<'a> Scanner<'a> {
             begins
         };
         match begins {
-            Begins::Perhaps => return false,
-            Begins::No => self.place = ScanState::Outside { fenced: false },
-            Begins::Yes => self.open(CallForm::Whole, 0, String::new(), false),
+            OpenerCheck::Perhaps => return false,
+            OpenerCheck::No => self.place = ScanState::Outside { fenced: false },
+            OpenerCheck::Yes => self.open(CallForm::Whole, 0, String::new(), false),
         }
         true
     }
@@ -161,35 +159,39 @@ impl<'a> Scanner<'a> {
         self.place = ScanState::Within(OpenBlock { form, body, end, lead, fenced });
     }
 
-    fn outside(&mut self, rest: Rest) -> bool {
-        let Some((at, form, opener)) = forms::first_opener(&self.held) else {
+    fn outside(&mut self, rest: RemainingText) -> bool {
+        let fences = match self.reader {
+            CallStrictness::Strict => Fences::Searched { after_tick: self.is_ticked },
+            CallStrictness::Lenient => Fences::Ignored,
+        };
+        let Some((at, form, opener)) = forms::first_opener(&self.held, fences) else {
             self.say(safe(&self.held, rest));
             return false;
         };
-        let body = at + opener.len();
+        let body = at + opener;
         let behind = &self.held[body..];
         let begins = match form {
             // A result that a model invents after its calls.
             CallForm::Result if self.reader == CallStrictness::Strict && self.calls > 0 => {
-                Begins::Yes
+                OpenerCheck::Yes
             }
-            CallForm::Result => Begins::No,
+            CallForm::Result => OpenerCheck::No,
             form => match form.begins(look(behind), self.tools) {
-                Begins::Yes if self.is_shown(at) => Begins::No,
+                OpenerCheck::Yes if self.is_shown(at) => OpenerCheck::No,
                 begins => begins,
             },
         };
         let is_far = behind.len() >= LOOK_BYTES_MAX;
         match if rest.is_over() || is_far { begins.decided() } else { begins } {
-            Begins::Perhaps => {
+            OpenerCheck::Perhaps => {
                 self.say(fence_before(&self.held[..at]));
                 false
             }
-            Begins::No => {
+            OpenerCheck::No => {
                 self.say(body);
                 true
             }
-            Begins::Yes => {
+            OpenerCheck::Yes => {
                 let start = fence_before(&self.held[..at]);
                 let lead = self.held[start..at].to_owned();
                 let is_fenced = matches!(self.place, ScanState::Outside { fenced: true });
@@ -199,7 +201,7 @@ impl<'a> Scanner<'a> {
                 if form == CallForm::Result {
                     self.place = ScanState::Swallowing { closer: None };
                 } else {
-                    self.open(form, opener.len(), lead, fenced);
+                    self.open(form, opener, lead, fenced);
                 }
                 true
             }
@@ -213,7 +215,7 @@ impl<'a> Scanner<'a> {
         self.reader == CallStrictness::Lenient && (is_ticked || fence_before(before) < at)
     }
 
-    fn within(&mut self, rest: Rest) -> bool {
+    fn within(&mut self, rest: RemainingText) -> bool {
         let ScanState::Within(open) = &mut self.place else { return false };
         let window = self.held.len().min(BLOCK_BYTES_MAX);
         let (body_end, end) = match open.end.find(&self.held.as_bytes()[..window]) {
@@ -236,13 +238,15 @@ impl<'a> Scanner<'a> {
     }
 
     /// Ends the block at `end`, and its body at `body_end`.
-    fn close(&mut self, body_end: usize, end: usize, rest: Rest) {
+    fn close(&mut self, body_end: usize, end: usize, rest: RemainingText) {
         let outside = ScanState::Outside { fenced: false };
         let ScanState::Within(open) = std::mem::replace(&mut self.place, outside) else { return };
         let raw: String = self.held.drain(..end).collect();
         let is_closed = end > body_end || open.end.rule == BlockEnd::Value && body_end < raw.len();
         match self.read(&open, &raw, &raw[open.body..body_end]) {
-            Some(calls) if is_closed || rest != Rest::Cut || calls.iter().all(is_sound) => {
+            Some(calls)
+                if is_closed || rest != RemainingText::Cut || calls.iter().all(is_sound) =>
+            {
                 self.place = ScanState::Outside { fenced: open.fenced };
                 self.keep(calls, raw);
             }
@@ -255,8 +259,8 @@ impl<'a> Scanner<'a> {
 
     fn read(&self, open: &OpenBlock, raw: &str, body: &str) -> Option<Vec<ToolCall>> {
         let told = |fault: &str| Some(vec![forms::malformed(fault, raw)]);
-        if open.form == CallForm::Own {
-            return match forms::own(body, self.tools) {
+        if open.form == CallForm::WithServer {
+            return match forms::with_server(body, self.tools) {
                 Ok(written) if self.reader == CallStrictness::Strict || self.knows(&written) => {
                     Some(vec![call(written)])
                 }
@@ -264,24 +268,28 @@ impl<'a> Scanner<'a> {
                 Ok(_) | Err(_) => None,
             };
         }
-        let is_sure = self.reader == CallStrictness::Strict && open.form != CallForm::Whole;
+        let may_be_text = matches!(open.form, CallForm::Whole | CallForm::Fence);
+        let is_sure = self.reader == CallStrictness::Strict && !may_be_text;
         match forms::foreign(open.form, body, self.tools) {
             Some(written) if is_sure || written.iter().all(|call| self.knows(call)) => {
                 Some(written.into_iter().map(call).collect())
             }
-            None if is_sure => told("it cannot be read"),
+            None if is_sure => told(&match open.form {
+                CallForm::ToolCall => forms::fault(body),
+                _ => "it cannot be read".to_owned(),
+            }),
             Some(_) | None => None,
         }
     }
 
-    fn knows(&self, written: &Written) -> bool {
+    fn knows(&self, written: &WrittenCall) -> bool {
         self.tools.iter().any(|tool| tool.name == written.name)
     }
 
     fn keep(&mut self, mut calls: Vec<ToolCall>, raw: String) {
-        let room = CALLS_MAX.saturating_sub(self.calls);
-        if calls.len() > room {
-            calls.truncate(room);
+        let context_window = CALLS_MAX.saturating_sub(self.calls);
+        if calls.len() > context_window {
+            calls.truncate(context_window);
             let fault =
                 format!("an answer can have at most {CALLS_MAX} calls; the rest was not read");
             calls.push(forms::malformed(&fault, ""));
@@ -299,7 +307,7 @@ impl<'a> Scanner<'a> {
         if open.form == CallForm::Whole {
             return true;
         }
-        if self.reader == CallStrictness::Strict {
+        if self.reader == CallStrictness::Strict && open.form != CallForm::Fence {
             let fault = format!("it is longer than {} kB", BLOCK_BYTES_MAX / 1024);
             let shown = forms::malformed(&fault, &self.held);
             self.keep(vec![shown], String::new());
@@ -336,19 +344,19 @@ impl<'a> Scanner<'a> {
 
 /// Knowledge about the text after the held part.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rest {
+enum RemainingText {
     Coming,
     None,
     Cut,
 }
 
-impl Rest {
+impl RemainingText {
     fn is_over(self) -> bool {
         self != Self::Coming
     }
 }
 
-fn call(Written { name, arguments }: Written) -> ToolCall {
+fn call(WrittenCall { name, arguments }: WrittenCall) -> ToolCall {
     ToolCall { id: wire::new_id(), name, arguments }
 }
 
@@ -367,7 +375,7 @@ fn look(text: &str) -> &str {
 }
 
 /// Returns how many bytes certainly belong to no block.
-fn safe(text: &str, rest: Rest) -> usize {
+fn safe(text: &str, rest: RemainingText) -> usize {
     if rest.is_over() {
         return text.len();
     }
@@ -397,7 +405,7 @@ fn fence_before(text: &str) -> usize {
 }
 
 /// Returns the length of a code fence's end at the start of `text`. None if that is not decided yet.
-fn fence_after(text: &str, rest: Rest) -> Option<usize> {
+fn fence_after(text: &str, rest: RemainingText) -> Option<usize> {
     let bare = text.trim_start();
     let blanks = text.len() - bare.len();
     if bare.starts_with(FENCE) && blanks <= FENCE_BLANKS_MAX {

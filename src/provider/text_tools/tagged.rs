@@ -4,11 +4,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::provider::text_tools::forms::{self, Written};
+use crate::provider::text_tools::forms::{self, WrittenCall};
 use crate::provider::{ToolSchema, wire};
 
 /// Parses functions one after another. Llama 3 writes JSON where Qwen writes parameters.
-pub(super) fn functions(text: &str, tools: &[ToolSchema]) -> Option<Vec<Written>> {
+pub(super) fn functions(text: &str, tools: &[ToolSchema]) -> Option<Vec<WrittenCall>> {
     let parts = text.split("<function=").skip(1);
     parts
         .map(|part| {
@@ -18,7 +18,7 @@ pub(super) fn functions(text: &str, tools: &[ToolSchema]) -> Option<Vec<Written>
             let inside = inside.trim();
             if inside.starts_with('{') {
                 let arguments = wire::arguments(inside)?;
-                return Some(Written { name, arguments: Value::from(arguments).to_string() });
+                return Some(WrittenCall { name, arguments: Value::from(arguments).to_string() });
             }
             let parameters = inside.split("<parameter=").skip(1);
             let parameters = parameters.map(|parameter| {
@@ -31,7 +31,7 @@ pub(super) fn functions(text: &str, tools: &[ToolSchema]) -> Option<Vec<Written>
 }
 
 /// Parses GLM's form. The name alone is a call without arguments.
-pub(super) fn pairs(text: &str, tools: &[ToolSchema]) -> Option<Written> {
+pub(super) fn pairs(text: &str, tools: &[ToolSchema]) -> Option<WrittenCall> {
     let mut parts = text.split("<arg_key>");
     let name = forms::resolved(parts.next()?, tools);
     let is_name = |sign: char| sign.is_ascii_alphanumeric() || "_-.".contains(sign);
@@ -47,7 +47,7 @@ pub(super) fn pairs(text: &str, tools: &[ToolSchema]) -> Option<Written> {
     written(name, pairs, tools)
 }
 
-fn written(name: String, pairs: Vec<(&str, &str)>, tools: &[ToolSchema]) -> Option<Written> {
+fn written(name: String, pairs: Vec<(&str, &str)>, tools: &[ToolSchema]) -> Option<WrittenCall> {
     let schema = tools.iter().find(|tool| tool.name == name).map(|tool| &tool.parameters);
     let mut arguments = Map::new();
     for (key, value) in pairs {
@@ -57,7 +57,7 @@ fn written(name: String, pairs: Vec<(&str, &str)>, tools: &[ToolSchema]) -> Opti
             return None;
         }
     }
-    Some(Written { name, arguments: Value::from(arguments).to_string() })
+    Some(WrittenCall { name, arguments: Value::from(arguments).to_string() })
 }
 
 /// Converts a value. A string stays as it is, without the line ends next to the tags. Everything else is

@@ -10,12 +10,12 @@ use crate::tasks::schedule::moment;
 
 /// From one time of the day to another, over midnight or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quiet {
+pub struct QuietHours {
     from: NaiveTime,
     until: NaiveTime,
 }
 
-impl Quiet {
+impl QuietHours {
     pub const NIGHT: Self = Self { from: time(22), until: time(7) };
 
     /// When they end, if a moment is within them.
@@ -40,14 +40,14 @@ const fn time(hour: u32) -> NaiveTime {
     NaiveTime::from_hms_opt(hour, 0, 0).expect("it is an hour")
 }
 
-impl fmt::Display for Quiet {
+impl fmt::Display for QuietHours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}–{}", self.from.format("%H:%M"), self.until.format("%H:%M"))
     }
 }
 
 /// Reads `22:00-07:00`, also with an en dash.
-impl FromStr for Quiet {
+impl FromStr for QuietHours {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {

@@ -1,6 +1,6 @@
 //! What HEARTBEAT.md asks for, what a model is handed, and what of its words is to be said.
 
-use crate::tasks::heartbeat::surroundings::Surroundings;
+use crate::tasks::heartbeat::context::HeartbeatContext;
 use crate::types::origin::TaskKind;
 use crate::types::source::{Parts, Source};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
@@ -79,11 +79,11 @@ const PLAN: &str = "\n\nThe plan of your conversation with them:\n";
 const RAN: &str = "\n\nJobs that ran since the last heartbeat:\n- ";
 const TOLD: &str = "\n\nWhat you have told them lately:\n- ";
 
-/// What a beat is handed.
-pub(super) fn task(watched: &str, notes: &str, surroundings: &Surroundings) -> Parts {
+/// What a heartbeat run is handed.
+pub(super) fn task(watched: &str, notes: &str, surroundings: &HeartbeatContext) -> Parts {
     let mut text = Parts::of(Source::Program, format!("{FILE}:\n"));
     text.push(Source::File { path: FILE.to_owned() }, watched);
-    let Surroundings { plan, ran, told, tainted, .. } = surroundings;
+    let HeartbeatContext { plan, ran, told, tainted, .. } = surroundings;
     let (plan, ran, told) =
         (plan.as_deref().unwrap_or_default(), ran.join("\n- "), told.join("\n- "));
     let read_others = *tainted;

@@ -1,4 +1,4 @@
-//! Commands of jobs: run as `exec` runs them, in the same cage and within the same bounds, for whom that is
+//! Commands of jobs: run as `exec` runs them, in the same sandbox and within the same bounds, for whom that is
 //! allowed. What they print is what is sent, or what a model is told, or that there is nothing to do.
 
 use std::path::PathBuf;
@@ -9,12 +9,14 @@ use serde_json::Value;
 use crate::memory::audience;
 use crate::people::Role;
 use crate::replies;
-use crate::sandbox::{self, Cage, CommandEnding, Input, KeptOutput, SandboxCommand, readable};
+use crate::sandbox::{
+    self, CommandEnding, CommandInput, KeptOutput, Sandbox, SandboxCommand, readable,
+};
 use crate::secret::Redactor;
-use crate::types::message::{Place, Printed};
-use crate::workspace::others::Others;
+use crate::types::message::{ChatKind, Printed};
+use crate::workspace::file_reads::FileReads;
 use crate::workspace::path::names_inbox;
-use crate::workspace::{Audience, Workspace};
+use crate::workspace::{Audience, FileScope, Workspace};
 
 /// What is sent or told of an output: its beginning, and its end, where programs say what went wrong. In
 /// characters.
@@ -28,26 +30,28 @@ const REASON_CHARS: usize = 300;
 /// How commands are run, where that is offered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commands {
-    pub cage: Cage,
+    pub sandbox: Sandbox,
     /// The least role that may have them run.
     pub role: Role,
     pub time_max: Duration,
-    /// The cage keeps files away, so that others than the owner may.
-    pub files_caged: bool,
+    /// The sandbox keeps files away, so that others than the owner may.
+    pub files_sandboxed: bool,
 }
 
 impl Commands {
     /// What of the workspace somebody's commands may see and change; else why they may have none.
-    pub fn may(&self, role: Role, place: Place) -> Result<Audience, String> {
+    pub fn may(&self, role: Role, place: ChatKind) -> Result<Audience, String> {
         let in_place = match place {
-            Place::Private => role,
-            Place::Group => role.min(Role::Admin),
+            ChatKind::Private => role,
+            ChatKind::Group => role.min(Role::Admin),
         };
         if in_place < self.role {
             return Err(replies::commands_need(self.role, in_place));
         }
         match audience(in_place, place) {
-            Audience::Others if !self.files_caged => Err(replies::COMMANDS_NOT_CAGED.to_owned()),
+            Audience::Others if !self.files_sandboxed => {
+                Err(replies::COMMANDS_NOT_SANDBOXED.to_owned())
+            }
             audience => Ok(audience),
         }
     }
@@ -57,13 +61,14 @@ impl Commands {
     pub(super) async fn others(
         &self,
         command: &str,
-        audience: Audience,
+        scope: &FileScope,
         workspace: &Workspace,
-    ) -> Others {
-        let is_certain = self.cage.network || names_inbox(command);
-        match audience {
-            Audience::Owner if !is_certain => Others::watch(workspace).await,
-            Audience::Owner | Audience::Others => Others::known(workspace, is_certain),
+    ) -> FileReads {
+        match scope {
+            FileScope::Owner if names_inbox(command) => FileReads::known(workspace, true),
+            FileScope::Owner => FileReads::watch(workspace).await,
+            FileScope::Person { .. } => FileReads::known(workspace, false),
+            FileScope::Group { .. } => FileReads::known(workspace, true),
         }
     }
 
@@ -73,30 +78,33 @@ impl Commands {
         &self,
         command: &str,
         folder: PathBuf,
-        others: &Others,
+        others: &FileReads,
         redactor: &Redactor,
-    ) -> Came {
+    ) -> CommandResult {
         let order = SandboxCommand {
             command: command.to_owned(),
             cwd: folder.clone(),
             folder,
             read: Vec::new(),
+            write: Vec::new(),
             time_max: self.time_max,
-            input: Input::Pipe,
+            input: CommandInput::Pipe,
         };
-        let ran = match sandbox::run(&self.cage, &order, &[]).await {
+        let ran = match sandbox::run(&self.sandbox, &order, &[]).await {
             Ok(ran) => ran,
-            Err(error) => return Came::Failed(replies::command_refused(&error.to_string())),
+            Err(error) => {
+                return CommandResult::Failed(replies::command_refused(&error.to_string()));
+            }
         };
         let output = Output::of(&ran.kept, redactor);
         match ran.ending {
             CommandEnding::Exit(0) => {
                 let foreign = others.has_read().await;
-                Came::Printed(Printed { text: output.shown(), foreign })
+                CommandResult::Printed(Printed { text: output.shown(), foreign })
             }
             ending => {
                 let how = ending.words(self.time_max);
-                Came::Failed(replies::command_failed(&how, output.last_lines()))
+                CommandResult::Failed(replies::command_failed(&how, output.last_lines()))
             }
         }
     }
@@ -104,7 +112,7 @@ impl Commands {
 
 /// What came of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum CommandResult {
     /// It went well; what it has printed may be nothing.
     Printed(Printed),
     Failed(String),

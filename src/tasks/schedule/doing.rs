@@ -6,17 +6,17 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::bus::{journal, outbox};
-use crate::conversation::task_sessions::{self, Terms};
+use crate::conversation::task_sessions::{self, SessionTerms};
 use crate::replies;
 use crate::tasks::assignment::{self, Assignment};
-use crate::tasks::ended::Ended;
-use crate::tasks::schedule::command::{Came, lets_sleep};
-use crate::tasks::schedule::job::{Payload, Where};
-use crate::tasks::schedule::note::{NO_MODEL, Saying, note, note_printed};
+use crate::tasks::ended::TaskOutcome;
+use crate::tasks::schedule::command::{CommandResult, lets_sleep};
+use crate::tasks::schedule::job::{JobConversation, Payload};
+use crate::tasks::schedule::note::{NO_MODEL, RunText, note, note_printed};
 use crate::tasks::schedule::run::Run;
 use crate::tasks::schedule::settling::settle;
 use crate::tasks::table;
-use crate::types::message::{Body, Cause, Inbound, Printed, Said};
+use crate::types::message::{Body, Cause, Inbound, InboundContent, Printed};
 use crate::types::session::Settings;
 
 /// Begins what a run is for; what only sends a text has ended with that. A command is begun by who finds
@@ -32,8 +32,8 @@ pub(super) fn begin(
             let brief = &run.job.brief;
             outbox::put(store, &brief.to, None, &told(run, text, now.with_timezone(&zone)))?;
             let (sender, tainted) = (&brief.sender, brief.tainted);
-            note(store, run, &Saying { sender, provider: NO_MODEL, words: text, tainted })?;
-            settle(store, run, Ended::Done, None, now)
+            note(store, run, &RunText { sender, provider: NO_MODEL, words: text, tainted })?;
+            settle(store, run, TaskOutcome::Done, None, now)
         }
         Payload::Command(_) | Payload::Prompt { check: Some(_), .. } => Ok(()),
         Payload::Prompt { text, session, check: None } => {
@@ -47,7 +47,7 @@ fn start_turn(
     store: &Connection,
     run: &Run,
     text: &str,
-    session: Where,
+    session: JobConversation,
     printed: Option<Printed>,
 ) -> rusqlite::Result<()> {
     let (id, brief) = (run.job.id, &run.job.brief);
@@ -62,15 +62,15 @@ fn start_turn(
     // A due time can come round a second time, where a clock was wrong; a run cannot.
     let key = journal::task_key(id.task(), Some(run.id.0));
     let (row, session) = match session {
-        Where::Own => {
+        JobConversation::Own => {
             let (known_on, place) = (brief.known_on.clone(), brief.place);
-            let terms = Terms { known_on, place, settings: Settings::default() };
+            let terms = SessionTerms { known_on, place, settings: Settings::default() };
             let to = brief.to.clone();
             let session = task_sessions::open(store, id.task(), &terms, &to)?;
             let assignment = Assignment { text, sources: Vec::new(), cause, key, to };
             (assignment::start(store, id.task(), &terms, assignment)?, Some(session))
         }
-        Where::Here => {
+        JobConversation::Here => {
             let inbound = Inbound {
                 key,
                 at: Utc::now(),
@@ -79,7 +79,7 @@ fn start_turn(
                 within: Vec::new(),
                 cause,
                 id: None,
-                body: Said::text(text),
+                body: InboundContent::text(text),
             };
             (journal::add(store, &inbound, false, None)?, None)
         }
@@ -92,7 +92,7 @@ fn start_turn(
 pub fn command_ends(
     store: &Connection,
     run: &Run,
-    came: Came,
+    came: CommandResult,
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<()> {
@@ -100,8 +100,10 @@ pub fn command_ends(
         return Ok(());
     }
     let printed = match came {
-        Came::Failed(reason) => return settle(store, run, Ended::Failed, Some(&reason), now),
-        Came::Printed(printed) => printed,
+        CommandResult::Failed(reason) => {
+            return settle(store, run, TaskOutcome::Failed, Some(&reason), now);
+        }
+        CommandResult::Printed(printed) => printed,
     };
     match &run.job.brief.payload {
         Payload::Prompt { text, session, .. } if !lets_sleep(&printed.text) => {
@@ -112,10 +114,10 @@ pub fn command_ends(
             let body = Body::Printed(told(run, &printed.text, now.with_timezone(&zone)));
             outbox::put_body(store, &run.job.brief.to, &body)?;
             note_printed(store, run, &printed.text, tainted)?;
-            settle(store, run, Ended::Done, Some(&printed.text), now)
+            settle(store, run, TaskOutcome::Done, Some(&printed.text), now)
         }
         Payload::Command(_) | Payload::Prompt { .. } | Payload::Message(_) => {
-            settle(store, run, Ended::Silent, None, now)
+            settle(store, run, TaskOutcome::Silent, None, now)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::tasks::schedule::job::{Job, JobId, Missed, State};
+use crate::tasks::schedule::job::{Job, JobId, JobState, Missed};
 
 /// What was due so long before was missed.
 pub const LATE_AFTER: Duration = Duration::minutes(5);
@@ -22,11 +22,11 @@ pub struct Due {
     pub at: DateTime<Utc>,
     /// When it is due next; none: not any more.
     pub next: Option<DateTime<Utc>>,
-    pub what: What,
+    pub what: DueAction,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum DueAction {
     Run,
     /// It was missed, and is made up for.
     RunLate,
@@ -36,15 +36,15 @@ pub enum What {
 
 /// The due times of these jobs that have come.
 pub fn due<'a>(jobs: impl IntoIterator<Item = &'a Job>, now: DateTime<Utc>) -> Vec<Due> {
-    let active = jobs.into_iter().filter(|job| job.state == State::Active);
+    let active = jobs.into_iter().filter(|job| job.state == JobState::Active);
     let due = active.filter_map(|job| {
         let at = job.next.filter(|at| *at <= now)?;
         let is_late = now - at > LATE_AFTER;
         let what = match (is_late, job.brief.missed) {
-            (false, _) => What::Run,
+            (false, _) => DueAction::Run,
             // What is due once was promised.
-            (true, Missed::Skip) if job.brief.timing.recurs() => What::Skip,
-            (true, _) => What::RunLate,
+            (true, Missed::Skip) if job.brief.timing.recurs() => DueAction::Skip,
+            (true, _) => DueAction::RunLate,
         };
         Some(Due { job: job.id, at, next: job.brief.timing.next_after(now), what })
     });

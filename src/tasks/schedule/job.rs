@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::bus::journal::{address_params, read_address};
 use crate::store::{Json, Time, integer_columns, text_columns};
 use crate::tasks::schedule::timing::Timing;
-use crate::types::message::{Address, ChannelName, Place, Sender, SenderId};
+use crate::types::message::{Address, ChannelName, ChatKind, Sender, SenderId};
 use crate::types::origin::{TaskId, TaskKind};
 use crate::types::words::words;
 
@@ -43,7 +43,7 @@ pub enum Payload {
     /// A model works on it; before that, a command may say that there is nothing to do.
     Prompt {
         text: String,
-        session: Where,
+        session: JobConversation,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         check: Option<String>,
     },
@@ -71,7 +71,7 @@ impl Payload {
 /// The conversation in which a model works on a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Where {
+pub enum JobConversation {
     /// One of its own, which knows nothing of others.
     #[default]
     Own,
@@ -92,7 +92,7 @@ pub enum Missed {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum JobState {
     Active,
     Paused,
     /// It is not due any more.
@@ -100,18 +100,18 @@ pub enum State {
     Removed,
 }
 
-words!(State { Active = "active", Paused = "paused", Done = "done", Removed = "removed" });
+words!(JobState { Active = "active", Paused = "paused", Done = "done", Removed = "removed" });
 
-text_columns!(State = |word| Self::parse(word).unwrap_or(Self::Removed));
+text_columns!(JobState = |word| Self::parse(word).unwrap_or(Self::Removed));
 
 /// What a job is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Brief {
+pub struct JobDefinition {
     /// Where what comes of it goes.
     pub to: Address,
     /// The channel on which its person is known.
     pub known_on: ChannelName,
-    pub place: Place,
+    pub place: ChatKind,
     /// Whose it is.
     pub sender: Sender,
     pub timing: Timing,
@@ -121,18 +121,18 @@ pub struct Brief {
     pub tainted: bool,
 }
 
-impl Brief {
+impl JobDefinition {
     /// Whose jobs it is among.
-    pub(super) fn whose(&self) -> Whose {
-        Whose::Of(self.known_on.clone(), self.sender.id.clone())
+    pub(super) fn whose(&self) -> JobScope {
+        JobScope::Of(self.known_on.clone(), self.sender.id.clone())
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     pub id: JobId,
-    pub brief: Brief,
-    pub state: State,
+    pub brief: JobDefinition,
+    pub state: JobState,
     /// It is paused.
     pub why: Option<String>,
     /// When it is due; none: not any more.
@@ -146,13 +146,13 @@ pub struct Job {
 
 /// Whose jobs somebody may see and change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum JobScope {
     All,
     /// Those of one person, by the channel on which they are known.
     Of(ChannelName, SenderId),
 }
 
-impl Whose {
+impl JobScope {
     fn params(&self) -> (Option<&ChannelName>, Option<&SenderId>) {
         match self {
             Self::All => (None, None),
@@ -171,7 +171,7 @@ const OF: &str = "(?1 IS NULL OR (known_on = ?1 AND CASE WHEN json_valid(sender)
 
 pub(super) fn insert(
     store: &Connection,
-    brief: &Brief,
+    brief: &JobDefinition,
     next: DateTime<Utc>,
     made: DateTime<Utc>,
 ) -> rusqlite::Result<JobId> {
@@ -221,7 +221,7 @@ pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
 }
 
 /// One that was not removed, and can be read.
-pub fn get(store: &Connection, id: JobId, whose: &Whose) -> rusqlite::Result<Option<Job>> {
+pub fn get(store: &Connection, id: JobId, whose: &JobScope) -> rusqlite::Result<Option<Job>> {
     let (channel, sender) = whose.params();
     let found = store
         .prepare_cached(&format!("{JOBS} WHERE {OF} AND id = ?3 AND state <> 'removed'"))?
@@ -238,14 +238,14 @@ pub(super) fn even_removed(store: &Connection, id: JobId) -> rusqlite::Result<Op
 }
 
 /// Why a job cannot be read; none if it can, or if there is none.
-pub(super) fn illegible(store: &Connection, id: JobId) -> rusqlite::Result<Option<Illegible>> {
+pub(super) fn illegible(store: &Connection, id: JobId) -> rusqlite::Result<Option<UnreadableJob>> {
     let found =
         store.prepare_cached(&format!("{JOBS} WHERE id = ?"))?.query_row([id], read).optional()?;
     Ok(found.and_then(Result::err))
 }
 
 /// Those that were not removed and are not done, in their order.
-pub fn list(store: &Connection, whose: &Whose) -> rusqlite::Result<Vec<Job>> {
+pub fn list(store: &Connection, whose: &JobScope) -> rusqlite::Result<Vec<Job>> {
     let (channel, sender) = whose.params();
     let mut rows = store.prepare_cached(&format!(
         "{JOBS} WHERE {OF} AND state IN ('active', 'paused') ORDER BY id"
@@ -255,7 +255,7 @@ pub fn list(store: &Connection, whose: &Whose) -> rusqlite::Result<Vec<Job>> {
 }
 
 /// Those that may be due once, the first due first; with those that cannot be read.
-pub(super) fn active(store: &Connection) -> rusqlite::Result<(Vec<Job>, Vec<Illegible>)> {
+pub(super) fn active(store: &Connection) -> rusqlite::Result<(Vec<Job>, Vec<UnreadableJob>)> {
     due_until(store, DateTime::<Utc>::MAX_UTC)
 }
 
@@ -264,7 +264,7 @@ pub(super) fn active(store: &Connection) -> rusqlite::Result<(Vec<Job>, Vec<Ille
 pub(super) fn due_until(
     store: &Connection,
     now: DateTime<Utc>,
-) -> rusqlite::Result<(Vec<Job>, Vec<Illegible>)> {
+) -> rusqlite::Result<(Vec<Job>, Vec<UnreadableJob>)> {
     let mut rows = store.prepare_cached(&format!(
         "{JOBS} INDEXED BY jobs_due
          WHERE state = 'active' AND next IS NOT NULL AND next <= ? ORDER BY next, id"
@@ -313,7 +313,7 @@ pub(super) fn pause(store: &Connection, id: JobId, why: &str) -> rusqlite::Resul
 pub(super) fn remove_unread(
     store: &Connection,
     id: JobId,
-    whose: &Whose,
+    whose: &JobScope,
 ) -> rusqlite::Result<bool> {
     let (channel, sender) = whose.params();
     let removed = store
@@ -326,7 +326,7 @@ pub(super) fn remove_unread(
 }
 
 /// How many a person has that are not done.
-pub(super) fn count(store: &Connection, whose: &Whose) -> rusqlite::Result<usize> {
+pub(super) fn count(store: &Connection, whose: &JobScope) -> rusqlite::Result<usize> {
     let (channel, sender) = whose.params();
     store
         .prepare_cached(&format!(
@@ -336,12 +336,12 @@ pub(super) fn count(store: &Connection, whose: &Whose) -> rusqlite::Result<usize
 }
 
 /// A row that nobody can make a job of: an older or newer version wrote it, or a disk broke it.
-pub(super) struct Illegible {
+pub(super) struct UnreadableJob {
     pub(super) id: JobId,
     pub(super) why: String,
 }
 
-fn legible(found: Result<Job, Illegible>) -> Option<Job> {
+fn legible(found: Result<Job, UnreadableJob>) -> Option<Job> {
     found
         .inspect_err(|broken| {
             tracing::warn!(job = %broken.id, why = %broken.why, "Cannot read a job");
@@ -350,15 +350,15 @@ fn legible(found: Result<Job, Illegible>) -> Option<Job> {
 }
 
 /// The outer error is the store's, the inner one the job's alone.
-fn read(row: &Row<'_>) -> rusqlite::Result<Result<Job, Illegible>> {
+fn read(row: &Row<'_>) -> rusqlite::Result<Result<Job, UnreadableJob>> {
     let id = row.get(3)?;
-    Ok(read_whole(row, id).map_err(|error| Illegible { id, why: error.to_string() }))
+    Ok(read_whole(row, id).map_err(|error| UnreadableJob { id, why: error.to_string() }))
 }
 
 fn read_whole(row: &Row<'_>, id: JobId) -> rusqlite::Result<Job> {
     Ok(Job {
         id,
-        brief: Brief {
+        brief: JobDefinition {
             to: read_address(row)?,
             known_on: row.get(4)?,
             place: row.get::<_, Json<_>>(5)?.0,

@@ -18,7 +18,7 @@ const ABOUT_CHARS_MAX: usize = 300;
 pub(super) const NO_MODEL: &str = "none";
 
 /// What a run has said.
-pub struct Saying<'a> {
+pub struct RunText<'a> {
     /// Whom it was made for.
     pub sender: &'a Sender,
     /// Who made it.
@@ -29,13 +29,13 @@ pub struct Saying<'a> {
 }
 
 /// Leaves what a run has said where it was sent.
-pub fn note(store: &Connection, run: &Run, said: &Saying<'_>) -> rusqlite::Result<()> {
-    let Saying { sender, provider, words, tainted } = *said;
+pub fn note(store: &Connection, run: &Run, said: &RunText<'_>) -> rusqlite::Result<()> {
+    let RunText { sender, provider, words, tainted } = *said;
     let brief = &run.job.brief;
     let session = sessions::open_or_begin(store, &brief.to, brief.place)?;
-    let heard = heard(run.job.id, brief.payload.text(), tainted);
+    let input = input(run.job.id, brief.payload.text(), tainted);
     let said = sessions::shortened(words);
-    sessions::note(store, session, &Note { sender, provider, heard, said })
+    sessions::note(store, session, &Note { sender, provider, input, said })
 }
 
 /// Leaves what the command of a run has printed: as data, whoever wrote it, and not as the model's words.
@@ -47,17 +47,17 @@ pub(super) fn note_printed(
 ) -> rusqlite::Result<()> {
     let brief = &run.job.brief;
     let session = sessions::open_or_begin(store, &brief.to, brief.place)?;
-    let heard = heard(run.job.id, brief.payload.text(), tainted);
+    let input = input(run.job.id, brief.payload.text(), tainted);
     let printed = untrusted::wrap(&sessions::shortened(printed));
-    let mut heard = heard;
-    heard.push_program("\n");
-    heard.push(Source::Command { read_others: tainted }, printed);
+    let mut input = input;
+    input.push_program("\n");
+    input.push(Source::Command { read_others: tainted }, printed);
     let said = replies::JOB_PRINTED.to_owned();
-    let note = Note { sender: &brief.sender, provider: NO_MODEL, heard, said };
+    let note = Note { sender: &brief.sender, provider: NO_MODEL, input, said };
     sessions::note(store, session, &note)
 }
 
-fn heard(id: JobId, about: &str, tainted: bool) -> Parts {
+fn input(id: JobId, about: &str, tainted: bool) -> Parts {
     let source = Source::Task { kind: TaskKind::Job, number: Some(id.0), read_others: tainted };
     let tainted = match tainted {
         true => format!(" Whoever worked on it {}.", untrusted::HAS_READ),
@@ -67,8 +67,8 @@ fn heard(id: JobId, about: &str, tainted: bool) -> Parts {
     let about: String =
         about.chars().filter(|sign| !"[]".contains(*sign)).take(ABOUT_CHARS_MAX).collect();
     let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
-    let heard = format!(
+    let input = format!(
         "[Job {id} (“{about}”) was due; what came of it was sent here as it stands below.{tainted}]"
     );
-    Parts::of(source, heard)
+    Parts::of(source, input)
 }

@@ -6,12 +6,15 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
+use crate::conversation::ledger::{LOOKS_BACK, LedgerPart, spent_since};
 use crate::replies::{self, JobShown, RunWords, time_relative_to};
-use crate::tasks::schedule::job::{self, Brief, Job, JobId, Missed, Payload, State, Where, Whose};
+use crate::tasks::schedule::job::{
+    self, Job, JobConversation, JobDefinition, JobId, JobScope, JobState, Missed, Payload,
+};
+use crate::tasks::schedule::request::{JobRequestKind, payload};
 use crate::tasks::schedule::run;
 use crate::tasks::schedule::timing::Timing;
-use crate::tasks::schedule::wanted::{Kind, payload};
-use crate::types::message::Place;
+use crate::types::message::ChatKind;
 
 /// Jobs of one person that are not done.
 pub const JOBS_MAX: usize = 50;
@@ -20,11 +23,11 @@ pub const JOBS_MAX: usize = 50;
 const SHOWN_MAX: i64 = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
-    Add(Box<Brief>),
+pub enum JobOrder {
+    Add(Box<JobDefinition>),
     List,
     Show(JobId),
-    Edit(JobId, Change),
+    Edit(JobId, JobChange),
     Pause(JobId),
     Resume(JobId),
     Remove(JobId),
@@ -33,7 +36,7 @@ pub enum Order {
     History(JobId),
 }
 
-impl Order {
+impl JobOrder {
     /// The job that it makes have a command, if it is there already, and where what comes of it is sent if not;
     /// none if it makes no command.
     pub fn command_for(&self) -> Option<CommandFor> {
@@ -44,7 +47,7 @@ impl Order {
             }
             Self::Edit(id, change) => {
                 let check = change.check.as_ref().is_some_and(|check| !check.is_empty());
-                let has_command = check || change.kind == Some(Kind::Command);
+                let has_command = check || change.kind == Some(JobRequestKind::Command);
                 has_command.then_some(CommandFor::Job(*id))
             }
             Self::List
@@ -62,16 +65,16 @@ impl Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandFor {
     /// One that is made, for such a place.
-    New(Place),
+    New(ChatKind),
     Job(JobId),
 }
 
 /// What is to be another; none stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct JobChange {
     pub timing: Option<Timing>,
     pub text: Option<String>,
-    pub kind: Option<Kind>,
+    pub kind: Option<JobRequestKind>,
     pub missed: Option<Missed>,
     /// Empty: none any more.
     pub check: Option<String>,
@@ -81,35 +84,41 @@ pub struct Change {
 
 /// Carries an order out on the jobs that somebody may see, and says what came of it; an error, too, is
 /// words.
-pub fn obey(
+pub fn handle(
     store: &Connection,
-    whose: &Whose,
-    order: Order,
+    whose: &JobScope,
+    order: JobOrder,
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<Result<String, String>> {
     let shown = |job: &Job| shown(job, now.with_timezone(&zone));
     let id = match order {
-        Order::Add(brief) => return add(store, &brief, now, zone),
-        Order::List => {
+        JobOrder::Add(brief) => return add(store, &brief, now, zone),
+        JobOrder::List => {
             let jobs = job::list(store, whose)?;
-            let shown: Vec<_> = jobs.iter().map(shown).collect();
+            let with_cost = |job: &Job| {
+                let part = LedgerPart::Job(job.id.0);
+                let cost = spent_since(store, part, now - LOOKS_BACK)?.cost;
+                let cost = (cost.0 > 0).then(|| cost.to_string());
+                Ok(JobShown { cost, ..shown(job) })
+            };
+            let shown: Vec<_> = jobs.iter().map(with_cost).collect::<rusqlite::Result<_>>()?;
             return Ok(Ok(replies::jobs(&shown)));
         }
-        Order::Show(id)
-        | Order::Edit(id, _)
-        | Order::Pause(id)
-        | Order::Resume(id)
-        | Order::Remove(id)
-        | Order::Run(id)
-        | Order::History(id) => id,
+        JobOrder::Show(id)
+        | JobOrder::Edit(id, _)
+        | JobOrder::Pause(id)
+        | JobOrder::Resume(id)
+        | JobOrder::Remove(id)
+        | JobOrder::Run(id)
+        | JobOrder::History(id) => id,
     };
     let Some(mut job) = job::get(store, id, whose)? else {
-        let removed = order == Order::Remove(id) && job::remove_unread(store, id, whose)?;
+        let removed = order == JobOrder::Remove(id) && job::remove_unread(store, id, whose)?;
         return Ok(if removed { Ok(replies::job_removed(id)) } else { Err(replies::no_job(id)) });
     };
     let words = match order {
-        Order::Show(_) => {
+        JobOrder::Show(_) => {
             let text = match &job.brief.payload {
                 Payload::Prompt { text, check: Some(check), .. } => {
                     &replies::job_with_check(text, check)
@@ -119,7 +128,7 @@ pub fn obey(
             };
             return Ok(Ok(replies::job_whole(&shown(&job), text)));
         }
-        Order::History(_) => {
+        JobOrder::History(_) => {
             let runs = run::history(store, id, SHOWN_MAX)?;
             let lines = runs.iter().map(|past| {
                 let words = past.words.as_deref().unwrap_or_default();
@@ -136,8 +145,8 @@ pub fn obey(
             });
             return Ok(Ok(replies::history(id, lines)));
         }
-        Order::Edit(_, change) => {
-            let revives = job.state == State::Done && change.timing.is_some();
+        JobOrder::Edit(_, change) => {
+            let revives = job.state == JobState::Done && change.timing.is_some();
             if revives && job::count(store, &job.brief.whose())? >= JOBS_MAX {
                 return Ok(Err(replies::too_many_jobs(JOBS_MAX)));
             }
@@ -146,49 +155,55 @@ pub fn obey(
                 Err(words) => return Ok(Err(words)),
             }
         }
-        Order::Pause(_) if job.state == State::Done => return Ok(Err(replies::job_is_over(id))),
-        Order::Pause(_) => {
-            job.state = State::Paused;
+        JobOrder::Pause(_) if job.state == JobState::Done => {
+            return Ok(Err(replies::job_is_over(id)));
+        }
+        JobOrder::Pause(_) => {
+            job.state = JobState::Paused;
             job.why = None;
             replies::job_paused(id)
         }
-        Order::Resume(_) if job.state == State::Active => {
+        JobOrder::Resume(_) if job.state == JobState::Active => {
             return Ok(Err(replies::job_is_active(id)));
         }
-        Order::Resume(_) => match resume(&mut job, now) {
+        JobOrder::Resume(_) => match resume(&mut job, now) {
             true => replies::job_resumed(&shown(&job)),
             false => return Ok(Err(replies::job_is_over(id))),
         },
-        Order::Remove(_) => {
-            (job.state, job.next) = (State::Removed, None);
+        JobOrder::Remove(_) => {
+            (job.state, job.next) = (JobState::Removed, None);
             replies::job_removed(id)
         }
-        Order::Run(_) if job.state != State::Active => {
+        JobOrder::Run(_) if job.state != JobState::Active => {
             return Ok(Err(replies::job_not_active(id)));
         }
-        Order::Run(_) => {
+        JobOrder::Run(_) => {
             job.next = Some(now);
             replies::job_runs_now(id)
         }
-        Order::Add(_) | Order::List => return Ok(Ok(String::new())),
+        JobOrder::Add(_) | JobOrder::List => return Ok(Ok(String::new())),
     };
     job::update(store, &job)?;
     Ok(Ok(words))
 }
 
 /// Whether what is said of an order repeats words that strangers may have put into jobs or their outcomes.
-pub fn tells_of_others(store: &Connection, whose: &Whose, order: &Order) -> rusqlite::Result<bool> {
+pub fn mentions_others(
+    store: &Connection,
+    whose: &JobScope,
+    order: &JobOrder,
+) -> rusqlite::Result<bool> {
     let (id, tells_outcomes) = match order {
         // It is repeated to who has just said it.
-        Order::Add(_) => return Ok(false),
-        Order::List => return Ok(job::list(store, whose)?.iter().any(|job| job.brief.tainted)),
-        Order::History(id) => (id, true),
-        Order::Show(id)
-        | Order::Edit(id, _)
-        | Order::Pause(id)
-        | Order::Resume(id)
-        | Order::Remove(id)
-        | Order::Run(id) => (id, false),
+        JobOrder::Add(_) => return Ok(false),
+        JobOrder::List => return Ok(job::list(store, whose)?.iter().any(|job| job.brief.tainted)),
+        JobOrder::History(id) => (id, true),
+        JobOrder::Show(id)
+        | JobOrder::Edit(id, _)
+        | JobOrder::Pause(id)
+        | JobOrder::Resume(id)
+        | JobOrder::Remove(id)
+        | JobOrder::Run(id) => (id, false),
     };
     // A model may have read anything while it worked.
     let can_be_theirs = |job: &Job| !matches!(job.brief.payload, Payload::Message(_));
@@ -198,7 +213,7 @@ pub fn tells_of_others(store: &Connection, whose: &Whose, order: &Order) -> rusq
 
 fn add(
     store: &Connection,
-    brief: &Brief,
+    brief: &JobDefinition,
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<Result<String, String>> {
@@ -215,8 +230,8 @@ fn add(
         .unwrap_or_default()))
 }
 
-fn edit(job: &mut Job, change: Change, now: DateTime<Utc>) -> Result<(), String> {
-    let Change { timing, text, kind, missed, check, tainted } = change;
+fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), String> {
+    let JobChange { timing, text, kind, missed, check, tainted } = change;
     let other = text.is_some() || kind.is_some() || check.is_some();
     if timing.is_none() && !other && missed.is_none() {
         return Err(replies::NOTHING_TO_CHANGE.to_owned());
@@ -231,16 +246,18 @@ fn edit(job: &mut Job, change: Change, now: DateTime<Utc>) -> Result<(), String>
         payload if is_new_command(payload, kind) && text.is_none() => {
             return Err(replies::NAME_COMMAND.to_owned());
         }
-        Payload::Message(_) => Kind::Message,
-        Payload::Command(_) => Kind::Command,
-        Payload::Prompt { session: Where::Own, .. } => Kind::Prompt,
-        Payload::Prompt { session: Where::Here, .. } => Kind::Here,
+        Payload::Message(_) => JobRequestKind::Message,
+        Payload::Command(_) => JobRequestKind::Command,
+        Payload::Prompt { session: JobConversation::Own, .. } => JobRequestKind::Prompt,
+        Payload::Prompt { session: JobConversation::Here, .. } => JobRequestKind::Here,
     };
     let kind = kind.unwrap_or(now_is);
     if other {
         let text = text.unwrap_or_else(|| job.brief.payload.text().to_owned());
         let before = match &job.brief.payload {
-            Payload::Prompt { check, .. } if matches!(kind, Kind::Prompt | Kind::Here) => {
+            Payload::Prompt { check, .. }
+                if matches!(kind, JobRequestKind::Prompt | JobRequestKind::Here) =>
+            {
                 check.clone()
             }
             _ => None,
@@ -251,8 +268,8 @@ fn edit(job: &mut Job, change: Change, now: DateTime<Utc>) -> Result<(), String>
         job.next = timing.next_after(now);
         job.brief.timing = timing;
         job.failures = 0;
-        if job.state == State::Done {
-            job.state = State::Active;
+        if job.state == JobState::Done {
+            job.state = JobState::Active;
         }
     }
     job.brief.missed = missed.unwrap_or(job.brief.missed);
@@ -260,19 +277,19 @@ fn edit(job: &mut Job, change: Change, now: DateTime<Utc>) -> Result<(), String>
     Ok(())
 }
 
-fn is_new_command(payload: &Payload, kind: Option<Kind>) -> bool {
-    kind == Some(Kind::Command) && !matches!(payload, Payload::Command(_))
+fn is_new_command(payload: &Payload, kind: Option<JobRequestKind>) -> bool {
+    kind == Some(JobRequestKind::Command) && !matches!(payload, Payload::Command(_))
 }
 
 /// False if it is not due any more.
 fn resume(job: &mut Job, now: DateTime<Utc>) -> bool {
-    if job.state == State::Done {
+    if job.state == JobState::Done {
         return false;
     }
     if job.brief.timing.recurs() {
         job.next = job.brief.timing.next_after(now);
     }
-    (job.state, job.why, job.failures) = (State::Active, None, 0);
+    (job.state, job.why, job.failures) = (JobState::Active, None, 0);
     job.next.is_some()
 }
 
@@ -300,20 +317,21 @@ pub(super) fn shown(job: &Job, now: DateTime<Tz>) -> JobShown {
         to: job.brief.to.to_string(),
         next: job
             .next
-            .filter(|_| job.state == State::Active)
+            .filter(|_| job.state == JobState::Active)
             .map(|next| time_relative_to(now, next)),
-        paused: (job.state == State::Paused).then(|| job.why.clone().unwrap_or_default()),
+        paused: (job.state == JobState::Paused).then(|| job.why.clone().unwrap_or_default()),
         failures: job.failures,
+        cost: None,
     }
 }
 
 /// Lists jobs for scripts: times in RFC 3339, `next` null for a job that is not due.
-pub fn listing(store: &Connection, whose: &Whose, zone: Tz) -> rusqlite::Result<Vec<Value>> {
+pub fn listing(store: &Connection, whose: &JobScope, zone: Tz) -> rusqlite::Result<Vec<Value>> {
     let jobs = job::list(store, whose)?;
     let listed = jobs.iter().map(|job| {
         let JobShown { id, when, kind, about, to, paused, failures, .. } =
             shown(job, Utc::now().with_timezone(&zone));
-        let next = job.next.filter(|_| job.state == State::Active).map(|next| next.to_rfc3339());
+        let next = job.next.filter(|_| job.state == JobState::Active).map(|next| next.to_rfc3339());
         json!({
             "id": id, "when": when, "kind": kind.unwrap_or("prompt"), "text": about, "to": to,
             "next": next, "paused": paused, "failures": failures,

@@ -12,18 +12,18 @@ use crate::bus::outbox;
 use crate::people::{self, People, Role};
 use crate::replies;
 use crate::store::apart;
-use crate::tasks::ended::Ended;
+use crate::tasks::ended::TaskOutcome;
 use crate::tasks::schedule::command::Commands;
 use crate::tasks::schedule::doing;
-use crate::tasks::schedule::due::{self, Due, What};
-use crate::tasks::schedule::job::{self, Illegible, Job, JobId, Payload, State};
-use crate::tasks::schedule::run::{self, AT_ONCE_MAX, Run, Working};
+use crate::tasks::schedule::due::{self, Due, DueAction};
+use crate::tasks::schedule::job::{self, Job, JobId, JobState, Payload, UnreadableJob};
+use crate::tasks::schedule::run::{self, AT_ONCE_MAX, Run, WorkingJob};
 use crate::tasks::schedule::settling::{settle, settle_unread};
 use crate::types::message::ChannelName;
 
 /// What a pass has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct PassResult {
     /// Something is to be done now.
     pub needs: bool,
     /// Runs that were claimed.
@@ -50,7 +50,7 @@ impl PassInputs {
         &self,
         store: &Connection,
         now: DateTime<Utc>,
-    ) -> rusqlite::Result<(Vec<Job>, Vec<Illegible>)> {
+    ) -> rusqlite::Result<(Vec<Job>, Vec<UnreadableJob>)> {
         let (mut jobs, illegible) = job::due_until(store, now)?;
         jobs.retain(|job| self.serves(job));
         Ok((jobs, illegible))
@@ -64,7 +64,7 @@ impl PassInputs {
 }
 
 /// Whether a due job can begin while these work; when one of them has ended, is looked again.
-fn may_begin(job: &Job, working: &[Working]) -> bool {
+fn may_begin(job: &Job, working: &[WorkingJob]) -> bool {
     let costs = !matches!(job.brief.payload, Payload::Message(_));
     let taken = working.iter().filter(|run| run.counts).count();
     working.iter().all(|run| run.job != job.id) && (!costs || taken < AT_ONCE_MAX)
@@ -75,7 +75,7 @@ pub(super) fn look(
     store: &Connection,
     now: DateTime<Utc>,
     inputs: &PassInputs,
-) -> rusqlite::Result<Passed> {
+) -> rusqlite::Result<PassResult> {
     let (jobs, illegible) = inputs.due(store, now)?;
     let due = due::due(&jobs, now);
     let working = run::working(store, &inputs.channels)?;
@@ -86,7 +86,7 @@ pub(super) fn look(
         || due.iter().any(can_begin)
         || (!working.is_empty() && !run::stray(store)?.is_empty());
     let wake = job::next_due(store, now, &inputs.channels)?;
-    Ok(Passed { needs, claimed: 0, wake })
+    Ok(PassResult { needs, claimed: 0, wake })
 }
 
 /// Claims and begins what is due, in the transaction around it.
@@ -94,7 +94,7 @@ pub fn pass(
     store: &Connection,
     now: DateTime<Utc>,
     inputs: &PassInputs,
-) -> rusqlite::Result<Passed> {
+) -> rusqlite::Result<PassResult> {
     for (run, ended) in run::stray(store)? {
         let settled = apart(store, || settle(store, &run, ended, None, now))?;
         settled.or_else(|why| give_up(store, run.job.id, &why, now))?;
@@ -104,7 +104,7 @@ pub fn pass(
     let others: Vec<_> =
         unread.filter(|job| illegible.iter().all(|known| known.id != job.id)).collect();
     illegible.extend(others);
-    for Illegible { id, why } in illegible {
+    for UnreadableJob { id, why } in illegible {
         give_up(store, id, &why, now)?;
     }
     let due = due::due(&jobs, now);
@@ -120,14 +120,14 @@ pub fn pass(
             Ok(true) => {
                 claimed += 1;
                 if run::of_job(store, job.id)?.is_some() {
-                    working.push(Working { job: job.id, counts: true });
+                    working.push(WorkingJob { job: job.id, counts: true });
                 }
             }
             Err(why) => give_up(store, job.id, &why, now)?,
         }
     }
     let wake = job::next_due(store, now, &inputs.channels)?;
-    Ok(Passed { needs: false, claimed, wake })
+    Ok(PassResult { needs: false, claimed, wake })
 }
 
 /// A job that breaks is paused, and the owner is told.
@@ -178,22 +178,22 @@ fn begin(
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<bool> {
-    let late = due.what == What::RunLate;
+    let late = due.what == DueAction::RunLate;
     let mut job = job.clone();
     (job.next, job.last) = (due.next, Some(due.at));
     job::update(store, &job)?;
     let Some(id) = run::claim(store, &job, due.at, late, now)? else {
         // There is nothing left to be done, and it would be listed for ever.
         if job.next.is_none() {
-            job.state = State::Done;
+            job.state = JobState::Done;
             job::update(store, &job)?;
         }
         return Ok(false);
     };
     let run = Run { id, job, due: due.at, late, row: None, turn: None, is_here: false };
     match due.what {
-        What::Skip => settle(store, &run, Ended::Skipped, None, now)?,
-        What::Run | What::RunLate => doing::begin(store, &run, now, zone)?,
+        DueAction::Skip => settle(store, &run, TaskOutcome::Skipped, None, now)?,
+        DueAction::Run | DueAction::RunLate => doing::begin(store, &run, now, zone)?,
     }
     Ok(true)
 }

@@ -7,12 +7,12 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
-use crate::bus::journal::{self, Fate, RowId};
+use crate::bus::journal::{self, InboundOutcome, RowId};
 use crate::conversation::{task_sessions, transcript};
-use crate::store::{Legible, Time, slice};
-use crate::tasks::ended::Ended;
-use crate::tasks::schedule::job::{self, Illegible, Job, JobId};
-use crate::tasks::table::{self, Details, NewTask, Task, TaskRow};
+use crate::store::{LenientJson, Time, slice};
+use crate::tasks::ended::TaskOutcome;
+use crate::tasks::schedule::job::{self, Job, JobId, UnreadableJob};
+use crate::tasks::table::{self, Details, NewTask, RunningTask, TaskRow};
 use crate::types::message::{Address, ChannelName, SenderId};
 use crate::types::origin::{Origin, TaskKind};
 use crate::types::session::TurnId;
@@ -50,7 +50,7 @@ impl Run {
 
 /// A run in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Past {
+pub struct PastRun {
     pub due: DateTime<Utc>,
     pub claimed: DateTime<Utc>,
     pub late: bool,
@@ -59,10 +59,12 @@ pub struct Past {
     pub words: Option<String>,
 }
 
-impl Past {
+impl PastRun {
     /// Returns true if its words are the program's, and say what went wrong.
     pub(super) fn has_failed(&self) -> bool {
-        [Ended::Failed, Ended::Interrupted].iter().any(|ended| ended.as_str() == self.state)
+        [TaskOutcome::Failed, TaskOutcome::Interrupted]
+            .iter()
+            .any(|ended| ended.as_str() == self.state)
     }
 }
 
@@ -111,8 +113,8 @@ pub fn of_job(store: &Connection, job: JobId) -> rusqlite::Result<Option<Run>> {
     table::running_number(store, job.0)?.map_or(Ok(None), |task| with_job(store, task))
 }
 
-fn with_job(store: &Connection, task: Task<RunDetails>) -> rusqlite::Result<Option<Run>> {
-    let Task { id, number, due, session, begun, row, turn, details, .. } = task;
+fn with_job(store: &Connection, task: RunningTask<RunDetails>) -> rusqlite::Result<Option<Run>> {
+    let RunningTask { id, number, due, session, begun, row, turn, details, .. } = task;
     let (due, late) = (due.unwrap_or(begun), details.late);
     let is_here = row.is_some() && session.is_none();
     let job = job::even_removed(store, JobId(number))?;
@@ -135,34 +137,38 @@ pub fn command_begins(
 
 /// A run of which a command is to be run, or runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Commanded {
+pub struct CommandRun {
     pub run: Run,
     pub began: bool,
 }
 
 /// The runs whose commands have not ended.
-pub fn commanded(store: &Connection) -> rusqlite::Result<Vec<Commanded>> {
+pub fn commanded(store: &Connection) -> rusqlite::Result<Vec<CommandRun>> {
     let mut found = Vec::new();
     let tasks = table::running::<RunDetails>(store)?.into_iter();
     for task in tasks.filter(|task| task.row.is_none()) {
         let began = task.details.began.is_some();
-        found.extend(with_job(store, task)?.map(|run| Commanded { run, began }));
+        found.extend(with_job(store, task)?.map(|run| CommandRun { run, began }));
     }
     Ok(found)
 }
 
 /// Runs whose row had its outcome without them: it was withdrawn with all that waited, say.
-pub(super) fn stray(store: &Connection) -> rusqlite::Result<Vec<(Run, Ended)>> {
+pub(super) fn stray(store: &Connection) -> rusqlite::Result<Vec<(Run, TaskOutcome)>> {
     let mut stray = Vec::new();
     for task in table::running::<RunDetails>(store)? {
         let outcome = task.row.map_or(Ok(None), |row| journal::outcome_of(store, row))?;
         let ended = match outcome {
             None => continue,
-            Some(Fate::Answered) => Ended::Done,
-            Some(Fate::Refused) => Ended::Failed,
+            Some(InboundOutcome::Answered) => TaskOutcome::Done,
+            Some(InboundOutcome::Refused) => TaskOutcome::Failed,
             Some(
-                Fate::Obeyed | Fate::Stopped | Fate::Late | Fate::Withdrawn | Fate::TurnedAway,
-            ) => Ended::Stopped,
+                InboundOutcome::Obeyed
+                | InboundOutcome::Stopped
+                | InboundOutcome::Late
+                | InboundOutcome::Withdrawn
+                | InboundOutcome::TurnedAway,
+            ) => TaskOutcome::Stopped,
         };
         stray.extend(with_job(store, task)?.map(|run| (run, ended)));
     }
@@ -170,7 +176,7 @@ pub(super) fn stray(store: &Connection) -> rusqlite::Result<Vec<(Run, Ended)>> {
 }
 
 /// A job of which a run works.
-pub(super) struct Working {
+pub(super) struct WorkingJob {
     pub(super) job: JobId,
     /// It is one of those that work at a time.
     pub(super) counts: bool,
@@ -178,7 +184,7 @@ pub(super) struct Working {
 
 /// Jobs that cannot be read and of which runs work, each with why. Nothing else finds such a run, and it would
 /// be one of [`AT_ONCE_MAX`] for ever.
-pub(super) fn unread(store: &Connection) -> rusqlite::Result<Vec<Illegible>> {
+pub(super) fn unread(store: &Connection) -> rusqlite::Result<Vec<UnreadableJob>> {
     let mut found = Vec::new();
     for task in table::running::<RunDetails>(store)? {
         found.extend(job::illegible(store, JobId(task.number))?);
@@ -190,7 +196,7 @@ pub(super) fn unread(store: &Connection) -> rusqlite::Result<Vec<Illegible>> {
 pub(super) fn working(
     store: &Connection,
     channels: &BTreeSet<ChannelName>,
-) -> rusqlite::Result<Vec<Working>> {
+) -> rusqlite::Result<Vec<WorkingJob>> {
     let mut rows = store.prepare_cached(
         "SELECT r.job, j.channel, j.known_on, r.turn FROM tasks r JOIN jobs j ON j.id = r.job
          WHERE r.state = 'running' AND r.kind = 'job'",
@@ -200,8 +206,8 @@ pub(super) fn working(
     while let Some(row) = rows.next()? {
         let is_served = channels.contains(&row.get(1)?) && channels.contains(&row.get(2)?);
         let turn: Option<TurnId> = row.get(3)?;
-        let waits = turn.map_or(Ok(false), |turn| transcript::is_parked(store, turn))?;
-        found.push(Working { job: row.get(0)?, counts: is_served && !waits });
+        let waits = turn.map_or(Ok(false), |turn| transcript::is_suspended(store, turn))?;
+        found.push(WorkingJob { job: row.get(0)?, counts: is_served && !waits });
     }
     Ok(found)
 }
@@ -224,15 +230,15 @@ pub fn running_for(
 }
 
 /// The last runs of a job, the newest first.
-pub fn history(store: &Connection, job: JobId, most: i64) -> rusqlite::Result<Vec<Past>> {
+pub fn history(store: &Connection, job: JobId, most: i64) -> rusqlite::Result<Vec<PastRun>> {
     let mut rows = store.prepare_cached(
         "SELECT due, begun, details, state, words FROM tasks WHERE job = ? ORDER BY id DESC LIMIT ?",
     )?;
     rows.query_map(params![job, most], |row| {
-        Ok(Past {
+        Ok(PastRun {
             due: row.get::<_, Time>(0)?.0,
             claimed: row.get::<_, Time>(1)?.0,
-            late: row.get::<_, Legible<RunDetails>>(2)?.0.unwrap_or_default().late,
+            late: row.get::<_, LenientJson<RunDetails>>(2)?.0.unwrap_or_default().late,
             state: row.get(3)?,
             words: row.get(4)?,
         })

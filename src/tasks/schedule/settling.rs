@@ -7,12 +7,12 @@ use crate::bus::outbox;
 use crate::people;
 use crate::replies;
 use crate::store::Time;
-use crate::tasks::ended::Ended;
+use crate::tasks::ended::TaskOutcome;
 use crate::tasks::schedule::due::after_failures;
-use crate::tasks::schedule::job::{self, Job, JobId, State};
+use crate::tasks::schedule::job::{self, Job, JobId, JobState};
 use crate::tasks::schedule::run::Run;
 use crate::tasks::table::{self, TaskResult};
-use crate::types::message::Place;
+use crate::types::message::ChatKind;
 
 /// Failures in a row after which the owner is told.
 pub const FAILURES_TOLD: u32 = 2;
@@ -28,7 +28,7 @@ const WORDS_CHARS_MAX: usize = 500;
 pub fn settle(
     store: &Connection,
     run: &Run,
-    ended: Ended,
+    ended: TaskOutcome,
     words: Option<&str>,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<()> {
@@ -44,12 +44,14 @@ pub fn settle(
     let Some(mut job) = job::even_removed(store, run.job.id)? else { return Ok(()) };
     let reason = words.unwrap_or_default();
     match ended {
-        Ended::Done | Ended::Silent | Ended::Repeated => job.failures = 0,
-        Ended::Failed | Ended::Interrupted => failed(store, &mut job, ended, reason, now)?,
-        Ended::Stopped | Ended::Skipped => {}
+        TaskOutcome::Done | TaskOutcome::Silent | TaskOutcome::Repeated => job.failures = 0,
+        TaskOutcome::Failed | TaskOutcome::Interrupted => {
+            failed(store, &mut job, ended, reason, now)?
+        }
+        TaskOutcome::Stopped | TaskOutcome::Skipped => {}
     }
-    if matches!(job.state, State::Active | State::Paused) && job.next.is_none() {
-        job.state = State::Done;
+    if matches!(job.state, JobState::Active | JobState::Paused) && job.next.is_none() {
+        job.state = JobState::Done;
     }
     job::update(store, &job)
 }
@@ -72,7 +74,7 @@ pub(super) fn settle_unread(
 fn failed(
     store: &Connection,
     job: &mut Job,
-    ended: Ended,
+    ended: TaskOutcome,
     reason: &str,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<()> {
@@ -88,7 +90,7 @@ fn failed(
     job.next = Some(after_failures(job.failures, next, now));
     match job.failures {
         FAILURES_MAX.. => {
-            job.state = State::Paused;
+            job.state = JobState::Paused;
             job.why = Some(replies::failed_too_often(job.failures));
             let words = replies::job_paused_itself(id, about, job.failures, reason);
             outbox::put(store, &owner, None, &words)?;
@@ -97,9 +99,9 @@ fn failed(
             let words = replies::job_fails(id, about, job.failures, reason);
             outbox::put(store, &owner, None, &words)?;
         }
-        _ if ended == Ended::Interrupted => {
+        _ if ended == TaskOutcome::Interrupted => {
             // Whose it is; but not a group, which has nothing to do with it.
-            let to = if job.brief.place == Place::Private { to } else { owner };
+            let to = if job.brief.place == ChatKind::Private { to } else { owner };
             outbox::put(store, &to, None, &replies::job_interrupted(id, about))?;
         }
         _ => {}

@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::{Devices, Family, fault, off_thread};
 use crate::people::Role;
-use crate::tools::{Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
+use crate::tools::{Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut};
 use crate::types::message::Address;
 
 /// Maximum number of lines of one call: more than any board needs at once.
@@ -62,7 +62,7 @@ impl Tool for GpioRead {
         name: "gpio_read",
         description: "Read GPIO lines of this board, or list them.",
         role: Role::Admin,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: false,
     };
 
@@ -107,7 +107,7 @@ impl Tool for GpioWrite {
         description: "Make a GPIO line of this board an output, and switch it on or off.",
         role: Role::Admin,
         // Switching a line on again changes nothing.
-        kind: Kind::Acts { idempotent: true },
+        kind: ToolKind::Acts { idempotent: true },
         retries: false,
     };
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{Devices, Family, check_bytes, check_length, fault, off_thread, shown};
 use crate::people::Role;
-use crate::tools::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use crate::tools::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 
 /// Valid addresses. The others are reserved by the bus (I2C specification, table 4).
 const ADDRESSES: std::ops::RangeInclusive<u16> = 0x08..=0x77;
@@ -36,7 +36,7 @@ impl Tool for I2cRead {
         name: "i2c_read",
         description: "Read bytes of a chip on an I2C bus.",
         role: Role::Admin,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: false,
     };
 
@@ -76,7 +76,7 @@ impl Tool for I2cWrite {
         name: "i2c_write",
         description: "Write bytes to a chip on an I2C bus.",
         role: Role::Admin,
-        kind: Kind::Acts { idempotent: false },
+        kind: ToolKind::Acts { idempotent: false },
         retries: false,
     };
 

@@ -7,7 +7,7 @@ use spidev::{SpiModeFlags, Spidev, SpidevOptions, SpidevTransfer};
 
 use super::{Devices, Family, check_bytes, check_length, fault, off_thread, shown};
 use crate::people::Role;
-use crate::tools::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use crate::tools::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 
 /// Clock rate, in Hz: slow enough for every chip and for loose wires.
 const HZ: u32 = 500_000;
@@ -41,7 +41,7 @@ impl Tool for SpiRead {
         name: "spi_read",
         description: "Read bytes of an SPI chip; zeros are sent.",
         role: Role::Admin,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: false,
     };
 
@@ -70,7 +70,7 @@ impl Tool for SpiWrite {
         name: "spi_write",
         description: "Write bytes to an SPI chip; gives what comes back.",
         role: Role::Admin,
-        kind: Kind::Acts { idempotent: false },
+        kind: ToolKind::Acts { idempotent: false },
         retries: false,
     };
 

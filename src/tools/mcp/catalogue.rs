@@ -24,7 +24,7 @@ const FOUND_MAX: usize = 5;
 
 /// A tool that a server offers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Offer {
+pub struct OfferedTool {
     /// The operator's name of the server.
     pub server: String,
     /// The server's name of the tool.
@@ -35,7 +35,7 @@ pub struct Offer {
     pub read_only: bool,
 }
 
-impl Offer {
+impl OfferedTool {
     /// Checks a server's description of a tool. The error explains why the tool cannot be used.
     pub fn new(
         server: &str,
@@ -68,11 +68,11 @@ impl Offer {
 
 /// Returns the models' names of the offers, in order: `mcp_SERVER_TOOL`. A name that is too long or not
 /// unique ends with a hash of the offer, so that it does not depend on the order of the servers.
-pub fn names(offers: &[&Offer]) -> Vec<String> {
+pub fn names(offers: &[&OfferedTool]) -> Vec<String> {
     let plain: Vec<_> = offers.iter().map(|offer| plain_name(offer)).collect();
     let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
     plain.iter().for_each(|name| *uses.entry(name).or_default() += 1);
-    let name = |(name, offer): (&String, &&Offer)| {
+    let name = |(name, offer): (&String, &&OfferedTool)| {
         if uses[name.as_str()] == 1 && name.len() <= NAME_CHARS_MAX {
             return name.clone();
         }
@@ -83,13 +83,13 @@ pub fn names(offers: &[&Offer]) -> Vec<String> {
     plain.iter().zip(offers).map(name).collect()
 }
 
-fn plain_name(offer: &Offer) -> String {
+fn plain_name(offer: &OfferedTool) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     format!("mcp_{}_{}", offer.server, offer.tool).chars().map(fit).collect()
 }
 
 /// Returns true if there are so many offers that models have to search for them.
-pub fn is_large(offers: &[&Offer]) -> bool {
+pub fn is_large(offers: &[&OfferedTool]) -> bool {
     let bytes: usize = offers
         .iter()
         .map(|offer| offer.parameters.to_string().len() + offer.description.len())
@@ -98,11 +98,11 @@ pub fn is_large(offers: &[&Offer]) -> bool {
 }
 
 /// Returns the indices of the offers that match a query, best first.
-pub fn search(offers: &[(&str, &Offer)], query: &str) -> Vec<usize> {
+pub fn search(offers: &[(&str, &OfferedTool)], query: &str) -> Vec<usize> {
     let query = query.to_lowercase();
     let words: Vec<_> =
         query.split(|c: char| !c.is_alphanumeric()).filter(|w| w.len() > 1).collect();
-    let score = |(name, offer): &(&str, &Offer)| -> usize {
+    let score = |(name, offer): &(&str, &OfferedTool)| -> usize {
         let description = offer.description.to_lowercase();
         let hits = words.iter().map(|word| {
             4 * usize::from(name.contains(word)) + usize::from(description.contains(word))

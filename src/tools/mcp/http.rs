@@ -21,7 +21,7 @@ use url::Url;
 use super::RESULT_BYTES_MAX;
 use super::flood::UnaskedBudget;
 use super::stdio::too_large;
-use crate::http::{self, Body, BodyEnd};
+use crate::http::{self, BodyEnd, ReadBody};
 use crate::secret::Secret;
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
@@ -109,7 +109,7 @@ fn unexpected(status: StatusCode) -> Error {
 
 /// Reads a whole body. None if it is too large.
 async fn body(mut response: Response, until: Instant) -> Result<Option<Vec<u8>>, Error> {
-    let Body { bytes, end } =
+    let ReadBody { bytes, end } =
         http::read_body(&mut response, RESULT_BYTES_MAX, || Some(until)).await;
     match end {
         BodyEnd::Whole => Ok(Some(bytes)),

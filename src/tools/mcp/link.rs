@@ -9,23 +9,27 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use rmcp::ClientHandler;
-use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, Tool};
-use rmcp::service::{NotificationContext, Peer, RoleClient, ServiceExt};
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ClientRequest, CustomResult, Implementation,
+    ListToolsRequest, PaginatedRequestParams, ServerResult, Tool,
+};
+use rmcp::service::{NotificationContext, Peer, RoleClient, ServiceError, ServiceExt};
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{IntoTransport, StreamableHttpClientTransport};
+use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::http::Http;
-use super::lent::{CallAny, LentTool, Many, Search};
 use super::process::ServerProcess;
 use super::stdio::Stdio;
+use super::tools::{CallFoundTool, ManyTools, McpTool, SearchTools};
 use super::{Config, RESULT_BYTES_MAX, Via};
-use crate::tools::mcp::catalogue::{self, Offer, TOOLS_MAX};
-use crate::tools::{AnyTool, Lender, Lent, ToolSet};
+use crate::tools::mcp::catalogue::{self, OfferedTool, TOOLS_MAX};
+use crate::tools::{AnyTool, McpServerEntry, McpTools, ToolSet};
 
 /// A first start may download the program from a registry.
 const INITIALIZE_TIME_MAX: Duration = Duration::from_secs(60);
@@ -77,7 +81,7 @@ struct ServerState {
     /// None while it is down.
     peer: Option<Peer<RoleClient>>,
     /// Its last offers. Kept while it is down, so that prompts stay as they are.
-    offers: Arc<Vec<Offer>>,
+    offers: Arc<Vec<OfferedTool>>,
     trouble: Option<String>,
     tried: bool,
 }
@@ -243,7 +247,7 @@ impl Servers {
         said
     }
 
-    fn heard(&self, server: &Server, peer: &Peer<RoleClient>, offers: Vec<Offer>) {
+    fn heard(&self, server: &Server, peer: &Peer<RoleClient>, offers: Vec<OfferedTool>) {
         let (was_up, before) = {
             let state = server.state.borrow();
             (state.peer.is_some(), Arc::clone(&state.offers))
@@ -267,44 +271,80 @@ impl Servers {
         let _alone = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let states: Vec<_> = self.all.iter().map(|server| server.state.borrow().clone()).collect();
         let pairs = self.all.iter().zip(&states);
-        let offers: Vec<(&Arc<Server>, &Offer)> = pairs
+        let offers: Vec<(&Arc<Server>, &OfferedTool)> = pairs
             .clone()
             .flat_map(|(server, state)| state.offers.iter().map(move |offer| (server, offer)))
             .collect();
         let plain: Vec<_> = offers.iter().map(|(_, offer)| *offer).collect();
         let tools = offers.iter().zip(catalogue::names(&plain)).map(|((server, offer), name)| {
-            Arc::new(LentTool { name, offer: (*offer).clone(), server: Arc::clone(server) })
+            Arc::new(McpTool { name, offer: (*offer).clone(), server: Arc::clone(server) })
         });
         let tools: Vec<_> = tools.collect();
         let each = tools.iter().map(|tool| Arc::clone(tool) as Arc<dyn AnyTool>).collect();
-        let mut lent = if catalogue::is_large(&plain) {
-            let many = Arc::new(Many { tools });
-            Lent::new(vec![Arc::new(Search(Arc::clone(&many))), Arc::new(CallAny(many))], each)
+        let mut mcp_tools = if catalogue::is_large(&plain) {
+            let many = Arc::new(ManyTools { tools });
+            McpTools::new(
+                vec![Arc::new(SearchTools(Arc::clone(&many))), Arc::new(CallFoundTool(many))],
+                each,
+            )
         } else {
-            Lent::new(each, Vec::new())
+            McpTools::new(each, Vec::new())
         };
-        let lender = |(server, state): (&Arc<Server>, &ServerState)| Lender {
+        let mcp_server = |(server, state): (&Arc<Server>, &ServerState)| McpServerEntry {
             name: server.name.clone(),
             up: state.peer.is_some(),
             tools: state.offers.len(),
             trouble: state.trouble.clone(),
         };
-        lent.lenders = pairs.map(lender).collect();
-        lent.coming = !*self.waited.borrow() && states.iter().any(|state| !state.tried);
-        self.tools.lend(lent);
+        mcp_tools.mcp_servers = pairs.map(mcp_server).collect();
+        mcp_tools.coming = !*self.waited.borrow() && states.iter().any(|state| !state.tried);
+        self.tools.set_mcp_tools(mcp_tools);
     }
 }
 
+/// Returns one page of a server's tools, and where the next page begins. A tool whose description cannot be parsed is
+/// skipped: the library refuses the whole page for it.
+async fn read_page(
+    server: &Server,
+    peer: &Peer<RoleClient>,
+    params: PaginatedRequestParams,
+) -> Result<(Vec<Tool>, Option<String>), ServiceError> {
+    match peer.list_tools(Some(params.clone())).await {
+        Err(ServiceError::UnexpectedResponse) => {}
+        page => return page.map(|page| (page.tools, page.next_cursor)),
+    }
+    let (method, extensions) = Default::default();
+    let request = ListToolsRequest { method, params: Some(params), extensions };
+    let answer = peer.send_request(ClientRequest::ListToolsRequest(request)).await?;
+    let ServerResult::CustomResult(CustomResult(mut page)) = answer else {
+        return Err(ServiceError::UnexpectedResponse);
+    };
+    let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else {
+        return Err(ServiceError::UnexpectedResponse);
+    };
+    let tools = tools.into_iter().filter_map(|tool| {
+        let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+        let name: String = name.chars().take(64).collect();
+        let parsed = serde_json::from_value(tool);
+        let skip = |error: &serde_json::Error| {
+            tracing::warn!(server = server.name, tool = name, %error, "Skipped a tool of an MCP server");
+        };
+        parsed.inspect_err(skip).ok()
+    });
+    let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    Ok((tools.collect(), next))
+}
+
 /// Returns the server's current offers that may be used.
-async fn list(server: &Server, peer: &Peer<RoleClient>) -> Result<Vec<Offer>, String> {
+async fn list(server: &Server, peer: &Peer<RoleClient>) -> Result<Vec<OfferedTool>, String> {
     let listing = async {
         let mut tools: Vec<Tool> = Vec::new();
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
             let page = PaginatedRequestParams::default().with_cursor(cursor.take());
-            let page = peer.list_tools(Some(page)).await?;
-            tools.extend(page.tools);
-            cursor = page.next_cursor;
+            let (page, next) = read_page(server, peer, page).await?;
+            tools.extend(page);
+            cursor = next;
             if cursor.is_none() || tools.len() > TOOLS_MAX {
                 break;
             }
@@ -313,7 +353,7 @@ async fn list(server: &Server, peer: &Peer<RoleClient>) -> Result<Vec<Offer>, St
     };
     let tools = match timeout(LIST_TIME_MAX, listing).await {
         Ok(Ok(tools)) => tools,
-        Ok(Err::<_, rmcp::ServiceError>(error)) => {
+        Ok(Err::<_, ServiceError>(error)) => {
             return Err(format!("it does not say what it offers: {error}"));
         }
         Err(_) => return Err("it does not say what it offers".to_owned()),
@@ -322,7 +362,7 @@ async fn list(server: &Server, peer: &Peer<RoleClient>) -> Result<Vec<Offer>, St
         let (server, offered) = (&server.name, tools.len());
         tracing::warn!(server, offered, "An MCP server offers more than {TOOLS_MAX} tools");
     }
-    let mut offers: Vec<Offer> = Vec::new();
+    let mut offers: Vec<OfferedTool> = Vec::new();
     for tool in tools.into_iter().take(TOOLS_MAX) {
         let allowed = |allow: &Vec<String>| allow.iter().any(|name| *name == tool.name);
         if !server.config.allow.as_ref().is_none_or(allowed)
@@ -333,7 +373,7 @@ async fn list(server: &Server, peer: &Peer<RoleClient>) -> Result<Vec<Offer>, St
         let read_only = tool.annotations.and_then(|hints| hints.read_only_hint) == Some(true);
         let schema = Arc::unwrap_or_clone(tool.input_schema);
         let description = tool.description.unwrap_or_default();
-        match Offer::new(&server.name, &tool.name, &description, schema, read_only) {
+        match OfferedTool::new(&server.name, &tool.name, &description, schema, read_only) {
             Ok(offer) => offers.push(offer),
             Err(why) => {
                 let tool: String = tool.name.chars().take(64).collect();

@@ -24,7 +24,7 @@ const OPEN_MAX: usize = 64;
 
 pub(super) struct Stdio {
     server: String,
-    lines: BoundedLines,
+    lines: MessageLines,
     stdin: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
     /// Requests without an answer. A mutex, because sending and receiving are two tasks.
     open: Arc<Mutex<VecDeque<RequestId>>>,
@@ -37,7 +37,7 @@ impl Stdio {
     pub(super) fn new(server: &str, (stdout, stdin): Pipes) -> Self {
         Self {
             server: server.to_owned(),
-            lines: BoundedLines::new(stdout),
+            lines: MessageLines::new(stdout),
             stdin: Arc::new(tokio::sync::Mutex::new(Some(stdin))),
             open: Arc::default(),
             ready: VecDeque::new(),
@@ -46,10 +46,10 @@ impl Stdio {
     }
 
     /// Parses a message. None if the line is not one.
-    fn read(&mut self, line: BoundedLine) -> Option<ServerJsonRpcMessage> {
+    fn read(&mut self, line: MessageLine) -> Option<ServerJsonRpcMessage> {
         let text = match line {
-            BoundedLine::Whole(text) => text,
-            BoundedLine::TooLong { begin, end } => {
+            MessageLine::Whole(text) => text,
+            MessageLine::TooLong { begin, end } => {
                 self.fail(&begin, &end);
                 return self.ready.pop_front();
             }
@@ -171,19 +171,19 @@ impl Transport<RoleClient> for Stdio {
 }
 
 /// Lines with a bound. A partly read one is kept when `next` is dropped.
-struct BoundedLines {
+struct MessageLines {
     stdout: BufReader<ChildStdout>,
     line: Vec<u8>,
     /// The last bytes of a line that is too long.
     end: Option<VecDeque<u8>>,
 }
 
-enum BoundedLine {
+enum MessageLine {
     Whole(Vec<u8>),
     TooLong { begin: Vec<u8>, end: Vec<u8> },
 }
 
-impl BoundedLine {
+impl MessageLine {
     fn bytes(&self) -> usize {
         match self {
             Self::Whole(line) => line.len(),
@@ -192,12 +192,12 @@ impl BoundedLine {
     }
 }
 
-impl BoundedLines {
+impl MessageLines {
     fn new(stdout: ChildStdout) -> Self {
         Self { stdout: BufReader::new(stdout), line: Vec::new(), end: None }
     }
 
-    async fn next(&mut self) -> Option<BoundedLine> {
+    async fn next(&mut self) -> Option<MessageLine> {
         loop {
             let bytes = self.stdout.fill_buf().await.ok().filter(|bytes| !bytes.is_empty())?;
             let newline = bytes.iter().position(|byte| *byte == b'\n');
@@ -222,8 +222,8 @@ impl BoundedLines {
             if newline.is_some() {
                 let line = std::mem::take(&mut self.line);
                 return Some(match self.end.take() {
-                    None => BoundedLine::Whole(line),
-                    Some(end) => BoundedLine::TooLong { begin: line, end: end.into() },
+                    None => MessageLine::Whole(line),
+                    Some(end) => MessageLine::TooLong { begin: line, end: end.into() },
                 });
             }
         }

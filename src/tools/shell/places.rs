@@ -1,93 +1,176 @@
-//! The working folder of a command, and the file for its output if it is long.
+//! The folders that a command sees, its working folder, and the file for its output if it is long.
 
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{ExecArgs, Shell, shown};
-use crate::memory::audience;
-use crate::sandbox::{Input, KeptOutput, SandboxCommand};
+use crate::sandbox::{CommandInput, KeptOutput, SandboxCommand};
 use crate::tools::{ToolContext, ToolError};
-use crate::workspace::path::{OF_OTHERS, OUTPUTS, SHARED};
-use crate::workspace::{Audience, FileError, Workspace, WorkspacePath};
+use crate::trust::acts::CommandAccess;
+use crate::workspace::folders::SHARED;
+use crate::workspace::{Audience, FileError, FileScope, Folder, Workspace, WorkspacePath};
 
-/// Maximum size of all output files together, in bytes. The oldest are deleted first.
+/// Maximum size of all output files of a folder together, in bytes. The oldest are deleted first.
 const OUTPUTS_BYTES_MAX: u64 = 50 * 1024 * 1024;
 
 /// Maximum number of received files that a command sees: the latest at the address that asked.
 const CAME_HERE_MAX: usize = 32;
 
-/// Returns the command to run, without its time limit and input.
+/// Maximum number of paths that a call can name.
+const PATHS_MAX: usize = 16;
+
+/// Returns what a command with these arguments sees. Where the arguments name paths that are none, the call itself
+/// explains that.
+pub(super) fn access(args: &ExecArgs) -> CommandAccess {
+    let is_shared = |path: &String| path.trim_matches('/').split('/').next() == Some(SHARED);
+    let names_own = args.paths.iter().any(|path| !is_shared(path));
+    let cwd = args.cwd.parse::<WorkspacePath>();
+    let begins_outside = cwd.is_ok_and(|cwd| cwd.folder() != Folder::Workspace);
+    match (args.network, names_own) {
+        (true, true) => CommandAccess::Both,
+        (true, false) => CommandAccess::Network,
+        (false, _) if args.untrusted || begins_outside || !args.paths.is_empty() => {
+            CommandAccess::Downloads
+        }
+        (false, _) => CommandAccess::Workspace,
+    }
+}
+
+/// Returns the command to run, without its time limit.
 pub(super) async fn order(
     shell: &Shell,
     cx: &ToolContext,
     args: &ExecArgs,
 ) -> Result<SandboxCommand, ToolError> {
-    let audience = audience(cx.role, cx.place);
-    if audience == Audience::Others && !shell.files_caged {
+    let scope = cx.scope();
+    if scope.audience() == Audience::Others && !shell.files_sandboxed {
         return Err(ToolError::TellModel(
             "Denied: as files are not caged on this machine, commands are for the owner in private."
                 .to_owned(),
         ));
     }
-    let came_here = std::sync::Arc::clone(&cx.came_here);
-    let cwd = args.cwd.clone();
-    let (command, time_max) = (args.command.clone(), Duration::ZERO);
-    cx.workspace
-        .off_thread(move |workspace| {
-            let folder = workspace.folder_of_commands(audience)?;
-            let cwd = match cwd.trim_matches('/') {
-                "" | "." => folder.clone(),
-                _ => within(workspace, &cwd, &folder)?,
-            };
-            let came = came_here.iter().rev().take(CAME_HERE_MAX);
-            let read = match audience {
-                Audience::Owner => Vec::new(),
-                Audience::Others => came.filter_map(|path| real(workspace, path)).collect(),
-            };
-            Ok(SandboxCommand { command, cwd, folder, read, time_max, input: Input::Pipe })
-        })
-        .await
+    let seen = CommandView {
+        access: access(args),
+        cwd: args.cwd.clone(),
+        paths: args.paths.clone(),
+        came_here: std::sync::Arc::clone(&cx.came_here),
+        scope,
+    };
+    let input = if args.pty { CommandInput::Terminal } else { CommandInput::Pipe };
+    let order = SandboxCommand {
+        command: args.command.clone(),
+        cwd: PathBuf::new(),
+        folder: PathBuf::new(),
+        read: Vec::new(),
+        write: Vec::new(),
+        time_max: Duration::ZERO,
+        input,
+    };
+    cx.workspace.off_thread(move |workspace| seen.fill(workspace, order)).await
 }
 
-/// Returns a folder by the name that the model knows.
-fn within(workspace: &Workspace, cwd: &str, folder: &PathBuf) -> Result<PathBuf, ToolError> {
-    let path: WorkspacePath =
-        cwd.parse().map_err(|error| ToolError::TellModel(format!("cwd: {error}.")))?;
-    let missing = || FileError::Missing(path.clone());
-    let found = real(workspace, path.as_str()).ok_or_else(missing)?;
-    if !found.starts_with(folder) {
-        return Err(ToolError::TellModel(format!(
-            "Denied: here, commands run in the folder `{SHARED}` and below."
-        )));
+/// What a call says of the files that its command sees.
+struct CommandView {
+    access: CommandAccess,
+    cwd: String,
+    paths: Vec<String>,
+    came_here: std::sync::Arc<[String]>,
+    scope: FileScope,
+}
+
+impl CommandView {
+    /// Completes a command with its folders.
+    fn fill(
+        self,
+        workspace: &Workspace,
+        mut order: SandboxCommand,
+    ) -> Result<SandboxCommand, ToolError> {
+        let is_untrusted = self.access != CommandAccess::Workspace;
+        order.folder = workspace.folder_of_commands(&self.scope, is_untrusted)?;
+        if is_untrusted {
+            self.name_paths(workspace, &mut order)?;
+        }
+        // What arrived for others in a former version lies in no folder of theirs.
+        if self.scope.audience() == Audience::Others {
+            let came = self.came_here.iter().rev().take(CAME_HERE_MAX);
+            let came = came.filter_map(|path| path.parse::<WorkspacePath>().ok());
+            let former = came.filter(WorkspacePath::is_sent);
+            order.read.extend(former.filter_map(|path| workspace.place_of(&path)));
+        }
+        order.cwd = match self.cwd.trim_matches('/') {
+            "" | "." => order.folder.clone(),
+            _ => self.within(workspace, &order)?,
+        };
+        Ok(order)
     }
-    if !found.is_dir() {
-        return Err(ToolError::TellModel(format!("`{path}` is no folder.")));
+
+    /// Adds the paths that the call names: `shared` and, with the network, paths of the workspace can be
+    /// changed; without it, the latter can be read.
+    fn name_paths(
+        &self,
+        workspace: &Workspace,
+        order: &mut SandboxCommand,
+    ) -> Result<(), ToolError> {
+        if self.paths.len() > PATHS_MAX {
+            return Err(ToolError::TellModel(format!("At most {PATHS_MAX} paths can be named.")));
+        }
+        for path in &self.paths {
+            let given: WorkspacePath =
+                path.parse().map_err(|error| ToolError::TellModel(format!("paths: {error}.")))?;
+            let path = self.scope.path(&given);
+            if path.folder() == Folder::Shared {
+                workspace.make_folder(&WorkspacePath::shared())?;
+            }
+            let is_hidden = !path.is_beside() && path.is_private() && !path.is_sent();
+            if !self.scope.reaches(&path) || is_hidden {
+                return Err(ToolError::TellModel(format!(
+                    "Denied: commands like this one never see `{given}`."
+                )));
+            }
+            let changes = path.folder() != Folder::Workspace || self.access == CommandAccess::Both;
+            if changes && path.is_shown_changed() {
+                return Err(ToolError::TellModel(format!(
+                    "Denied: commands with the network do not change instructions (`{given}`)."
+                )));
+            }
+            let found =
+                workspace.place_of(&path).ok_or_else(|| FileError::Missing(given.clone()))?;
+            if changes { order.write.push(found) } else { order.read.push(found) }
+        }
+        Ok(())
     }
-    Ok(found)
+
+    /// Returns the working folder by the name that the model knows.
+    fn within(&self, workspace: &Workspace, order: &SandboxCommand) -> Result<PathBuf, ToolError> {
+        let given: WorkspacePath =
+            self.cwd.parse().map_err(|error| ToolError::TellModel(format!("cwd: {error}.")))?;
+        let missing = || FileError::Missing(given.clone());
+        let found = workspace.place_of(&self.scope.path(&given)).ok_or_else(missing)?;
+        let mut seen = order.write.iter().chain(&order.read).chain([&order.folder]);
+        if !seen.any(|folder| found.starts_with(folder)) {
+            return Err(ToolError::TellModel(format!(
+                "Denied: this command does not see `{given}`. Name it in `paths`, or leave out `untrusted` and \
+                 `network`."
+            )));
+        }
+        if !found.is_dir() {
+            return Err(ToolError::TellModel(format!("`{given}` is no folder.")));
+        }
+        Ok(found)
+    }
 }
 
-/// Returns the real path of a file in the workspace.
-fn real(workspace: &Workspace, path: &str) -> Option<PathBuf> {
-    let root = workspace.root().canonicalize().ok()?;
-    let found = root.join(path).canonicalize().ok()?;
-    found.starts_with(&root).then_some(found)
-}
-
-/// Saves an output that a model does not see completely to a file, whose name shows if it may contain
-/// untrusted content. Returns its path.
+/// Saves an output that a model does not see completely to a file, in the folder that is as trusted as the output.
+/// Returns its path.
 pub(super) async fn save(cx: &ToolContext, kept: &KeptOutput, foreign: bool) -> Option<String> {
     if shown::fits(kept) {
         return None;
     }
     let (month, name) = (cx.now.format("%Y-%m"), cx.now.format("%d-%H%M%S"));
-    let folder = match audience(cx.role, cx.place) {
-        Audience::Owner => OUTPUTS.to_owned(),
-        Audience::Others => format!("{SHARED}/{OUTPUTS}"),
-    };
+    let folder = cx.scope().outputs(foreign);
     let kind = if shown::is_text(kept) { "txt" } else { "bin" };
-    let whose = if foreign { OF_OTHERS } else { "" };
-    let path = format!("{folder}/{month}/{name}-{:04x}{whose}.{kind}", fastrand::u16(..));
+    let path = format!("{folder}/{month}/{name}-{:04x}.{kind}", fastrand::u16(..));
     let whole = kept.whole();
     let saved = cx.workspace.off_thread(move |workspace| {
         let path: WorkspacePath = path.parse().expect("it is made of such names");
@@ -95,7 +178,7 @@ pub(super) async fn save(cx: &ToolContext, kept: &KeptOutput, foreign: bool) -> 
         let written = file.write_all(&whole);
         written.map_err(|source| FileError::Io { path: path.clone(), source })?;
         let kept = incoming.keep(&file)?;
-        if let Err(error) = workspace.make_room(&folder, OUTPUTS_BYTES_MAX, path.name()) {
+        if let Err(error) = workspace.make_room(&[folder], OUTPUTS_BYTES_MAX, path.name()) {
             tracing::warn!(%error, "Cannot delete old outputs of commands");
         }
         Ok::<_, FileError>(kept)

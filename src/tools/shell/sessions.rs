@@ -14,12 +14,13 @@ use tokio_util::sync::CancellationToken;
 use super::{output, places, shown};
 use crate::replies;
 use crate::sandbox::{
-    Cage, Caged, CommandEnding, Feed, KeptOutput, OUTPUT_BYTES_MAX, Over, SandboxCommand,
+    CommandEnding, ExceededLimit, KeptOutput, OUTPUT_BYTES_MAX, RunningSandbox, Sandbox,
+    SandboxCommand, StdinFeed,
 };
 use crate::tools::{ToolContext, ToolError, ToolOutput, tell};
-use crate::trust::instruction_watch::Watch;
+use crate::trust::instruction_watch::WatchGuard;
 use crate::types::message::Address;
-use crate::workspace::others::Others;
+use crate::workspace::file_reads::FileReads;
 
 /// Maximum number of running background commands, and of commands whose end is remembered.
 const RUNNING_MAX: usize = 8;
@@ -57,7 +58,7 @@ struct ShellSession {
     at: Address,
     command: String,
     /// Determines if its output may contain untrusted content.
-    others: Arc<Others>,
+    others: Arc<FileReads>,
     began: Instant,
     time_max: Duration,
     input: mpsc::Sender<Vec<u8>>,
@@ -92,7 +93,7 @@ impl Default for Sessions {
 /// A command that is to run in the background.
 pub(super) struct BackgroundCommand<'a> {
     pub(super) order: SandboxCommand,
-    pub(super) others: Others,
+    pub(super) others: FileReads,
     pub(super) stdin: &'a str,
 }
 
@@ -104,7 +105,7 @@ impl Sessions {
     /// Starts a command. Returns its name and its output so far.
     pub(super) async fn begin(
         &self,
-        cage: &Cage,
+        sandbox: &Sandbox,
         command: BackgroundCommand<'_>,
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
@@ -115,8 +116,8 @@ impl Sessions {
             ));
         }
         // It continues to change files after the call has ended.
-        let watch = cx.oversight.watch(cx.actor("exec")).await?;
-        let caged = Caged::start(cage, &order).await.map_err(|error| {
+        let watch = cx.instruction_watcher.watch(cx.actor("exec")).await?;
+        let sandboxed = RunningSandbox::start(sandbox, &order).await.map_err(|error| {
             ToolError::TellModel(format!("The command could not be started: {error}."))
         })?;
         let (input, writes) = mpsc::channel(WRITES_MAX);
@@ -143,8 +144,8 @@ impl Sessions {
             while table.tasks.try_join_next().is_some() {}
             let (state, stop) = (Arc::clone(&session.state), session.stop.clone());
             table.tasks.spawn(async move {
-                follow(caged, writes, stop, state, change).await;
-                drop::<Watch>(watch);
+                follow(sandboxed, writes, stop, state, change).await;
+                drop::<WatchGuard>(watch);
             });
             table.sessions.insert(id, session.clone());
             id
@@ -282,7 +283,7 @@ impl ShellSession {
 
 /// Reads a command's output until its end.
 async fn follow(
-    mut caged: Caged,
+    mut sandboxed: RunningSandbox,
     mut writes: mpsc::Receiver<Vec<u8>>,
     stop: CancellationToken,
     state: Arc<Mutex<ShellState>>,
@@ -290,7 +291,7 @@ async fn follow(
 ) {
     let began = Instant::now();
     let locked = || state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let feed = caged.feed();
+    let feed = sandboxed.feed();
     let feeding = async {
         if let Some(mut feed) = feed {
             feed_all(&mut feed, &mut writes).await;
@@ -301,8 +302,8 @@ async fn follow(
         let mut piece = vec![0; PIECE_BYTES];
         let over = loop {
             let heard = tokio::select! {
-                () = stop.cancelled() => break Some(Over::Asked),
-                heard = caged.hear(&mut piece) => heard,
+                () = stop.cancelled() => break Some(ExceededLimit::Asked),
+                heard = sandboxed.hear(&mut piece) => heard,
             };
             let Some(bytes) = heard else { break None };
             let total = {
@@ -312,15 +313,15 @@ async fn follow(
             };
             change.send_modify(|count| *count += 1);
             if total > OUTPUT_BYTES_MAX {
-                break Some(Over::Output);
+                break Some(ExceededLimit::Output);
             }
         };
         match over {
-            Some(over) => caged.end_for(over).await,
+            Some(over) => sandboxed.end_for(over).await,
             None => tokio::select! {
-                ending = caged.end() => ending,
+                ending = sandboxed.end() => ending,
                 // Dropping it ends it.
-                () = stop.cancelled() => CommandEnding::Over(Over::Asked),
+                () = stop.cancelled() => CommandEnding::Over(ExceededLimit::Asked),
             },
         }
     };
@@ -332,7 +333,7 @@ async fn follow(
     change.send_modify(|count| *count += 1);
 }
 
-async fn feed_all(feed: &mut Feed, writes: &mut mpsc::Receiver<Vec<u8>>) {
+async fn feed_all(feed: &mut StdinFeed, writes: &mut mpsc::Receiver<Vec<u8>>) {
     while let Some(bytes) = writes.recv().await {
         if feed.write(&bytes).await.is_err() {
             return;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use url::{Host, Url};
 
-use super::interfaces::{self, Network};
+use super::interfaces::{self, InterfaceNetwork};
 
 /// Where other protocols listen whose commands can be put into an HTTP request; no browser goes there
 /// (Fetch standard, "port blocking").
@@ -161,7 +161,7 @@ fn plain<T: AsRef<str>>(host: &Host<T>) -> Host {
 pub struct Forbidden(pub String);
 
 /// Tells the networks of this machine at the moment that it is asked.
-pub type ReadNetworks = fn() -> io::Result<Vec<Network>>;
+pub type ReadNetworks = fn() -> io::Result<Vec<InterfaceNetwork>>;
 
 /// Lets requests to public addresses pass, but for those of this machine's own networks, and to what is listed.
 #[derive(Clone, Debug)]

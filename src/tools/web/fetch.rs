@@ -16,7 +16,7 @@ use super::hops::{FetchLimits, Hops};
 use crate::people::Role;
 use crate::tools::web::page::{self, WebPage};
 use crate::tools::{
-    Kind, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+    RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
 };
 use crate::types::message::Address;
 use crate::types::source::Source;
@@ -89,7 +89,7 @@ impl Tool for WebFetch {
         name: "web_fetch",
         description: "Read a web page as text, a long one page by page.",
         role: Role::User,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: true,
     };
 

@@ -16,7 +16,7 @@ use url::Url;
 use super::AGENT;
 use super::address::{Forbidden, Gate};
 use super::page;
-use crate::http::{self, Body, BodyEnd};
+use crate::http::{self, BodyEnd, ReadBody};
 use crate::tools::ToolError;
 use crate::types::source::Source;
 
@@ -209,7 +209,8 @@ impl Hops {
         page::check_type(content_type.as_deref())
             .map_err(|why| theirs(&url, refused(&url, why)))?;
         let bytes_max = self.limits.bytes;
-        let Body { bytes, end } = http::read_body(&mut response, bytes_max, || Some(until)).await;
+        let ReadBody { bytes, end } =
+            http::read_body(&mut response, bytes_max, || Some(until)).await;
         let cut = match end {
             BodyEnd::Whole => None,
             BodyEnd::TooLong => Some(format!("only its first {bytes_max} bytes were read")),

@@ -9,12 +9,12 @@ use std::ptr;
 
 /// An address of an interface, and how many of its first bits its network shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
+pub struct InterfaceNetwork {
     pub address: IpAddr,
     pub bits: u32,
 }
 
-impl Network {
+impl InterfaceNetwork {
     /// Returns true if an address is in the network. One that spans all addresses stands for its own alone.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let (width, differs) = match (self.address, ip) {
@@ -31,7 +31,7 @@ impl Network {
 }
 
 /// Reads the networks of all interfaces (getifaddrs(3)).
-pub fn networks() -> io::Result<Vec<Network>> {
+pub fn networks() -> io::Result<Vec<InterfaceNetwork>> {
     let mut first: *mut libc::ifaddrs = ptr::null_mut();
     // SAFETY: the call writes the head of a list, which is freed below and not used afterwards.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
@@ -43,13 +43,13 @@ pub fn networks() -> io::Result<Vec<Network>> {
     while let Some(entry) = unsafe { at.as_ref() } {
         if let Some(address) = address(entry.ifa_addr) {
             let bits = address_bits(entry.ifa_netmask, address);
-            found.push(Network { address, bits });
+            found.push(InterfaceNetwork { address, bits });
         }
         // The other end of a link between two.
         if entry.ifa_flags & libc::IFF_POINTOPOINT.unsigned_abs() != 0
             && let Some(address) = address(entry.ifa_ifu)
         {
-            found.push(Network { address, bits: u32::MAX });
+            found.push(InterfaceNetwork { address, bits: u32::MAX });
         }
         at = entry.ifa_next;
     }

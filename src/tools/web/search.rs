@@ -18,7 +18,7 @@ use super::AGENT;
 use crate::http;
 use crate::people::Role;
 use crate::secret::Secret;
-use crate::tools::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use crate::tools::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 use crate::types::source::Source;
 use crate::types::words::words;
 
@@ -187,7 +187,7 @@ impl Tool for WebSearch {
         name: "web_search",
         description: "Search the web for addresses and snippets; web_fetch reads a page.",
         role: Role::User,
-        kind: Kind::Reads,
+        kind: ToolKind::Reads,
         retries: true,
     };
 

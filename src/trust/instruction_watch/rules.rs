@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::conversation::actions::{Images, Seen};
+use crate::conversation::actions::{BeforeImages, SeenChange};
 use crate::memory;
 use crate::replies;
 use crate::types::session::FileUndo;
@@ -13,7 +13,7 @@ use crate::workspace::{Hash, Workspace, WorkspacePath};
 const LEADS_TO: &str = " -> ";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Rules {
+pub(super) struct InstructionMarks {
     /// Of each file, by its path: the hash of what it holds, or what else tells that it changed; and of a
     /// link, where it leads.
     pub(super) marks: BTreeMap<String, String>,
@@ -23,7 +23,7 @@ pub(super) struct Rules {
 
 /// A file that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Changed {
+pub(super) struct ChangedInstruction {
     pub(super) path: String,
     /// The same with its links followed.
     pub(super) leads_to: String,
@@ -37,10 +37,14 @@ pub(super) struct Changed {
     can_be_undone: bool,
 }
 
-impl Rules {
+impl InstructionMarks {
     /// As they are now. What they hold is kept, to be shown and put back. Those that were known are looked
     /// at even if there are too many by now.
-    pub(super) fn read(workspace: &Workspace, images: &Images, former: Option<&Self>) -> Self {
+    pub(super) fn read(
+        workspace: &Workspace,
+        images: &BeforeImages,
+        former: Option<&Self>,
+    ) -> Self {
         let mut marks = BTreeMap::new();
         let mut kept = images.several();
         let mut mark = |path: &WorkspacePath, contents: Contents<'_>, link: Option<&str>| {
@@ -89,8 +93,8 @@ impl Rules {
         &self,
         former: &Self,
         workspace: &Workspace,
-        images: &Images,
-    ) -> Vec<Changed> {
+        images: &BeforeImages,
+    ) -> Vec<ChangedInstruction> {
         let gone = former.marks.keys().filter(|path| !self.marks.contains_key(*path));
         let paths = gone.chain(self.marks.keys());
         let differs = paths.filter(|path| former.marks.get(*path) != self.marks.get(*path));
@@ -102,8 +106,8 @@ impl Rules {
         path: &str,
         former: &Self,
         workspace: &Workspace,
-        images: &Images,
-    ) -> Changed {
+        images: &BeforeImages,
+    ) -> ChangedInstruction {
         let known = former.marks.get(path);
         let (before, link_before) = parts(known);
         let (after, link) = parts(self.marks.get(path));
@@ -128,7 +132,7 @@ impl Rules {
         });
         let is_hash = |mark: Option<&str>| mark.is_none_or(|mark| Hash::stored(mark).is_some());
         let can_be_written = after.is_some() || link.is_none();
-        Changed {
+        ChangedInstruction {
             path: path.to_owned(),
             leads_to: leads_to.map_or_else(|| path.to_owned(), |path| path.to_string()),
             before: before.map(str::to_owned),
@@ -154,17 +158,17 @@ fn parts(mark: Option<&String>) -> (Option<&str>, Option<&str>) {
     (Some(holds).filter(|holds| !holds.is_empty()), link)
 }
 
-impl Changed {
+impl ChangedInstruction {
     /// As it is written down, with the way back if what it was is kept.
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> SeenChange {
         let Self { path, before, after, can_be_undone, .. } = self;
         let undo = FileUndo { path: path.clone(), before: before.clone(), after: after.clone() };
-        Seen { path: path.clone(), undo: can_be_undone.then_some(undo) }
+        SeenChange { path: path.clone(), undo: can_be_undone.then_some(undo) }
     }
 }
 
 /// What differs, for people.
-fn lines(images: &Images, before: Option<&str>, after: Option<&str>) -> String {
+fn lines(images: &BeforeImages, before: Option<&str>, after: Option<&str>) -> String {
     let text = |mark: Option<&str>| match mark {
         None => Some(String::new()),
         Some(mark) => {

@@ -4,17 +4,17 @@ use async_trait::async_trait;
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
 
-use super::kind::{Background, Limits, TOKENS_MAX, TaskEnd, add_turn};
+use super::kind::{Background, TOKENS_MAX, TaskEnd, TaskLimits, add_turn};
 use crate::conversation::{sessions, transcript};
 use crate::replies;
 use crate::store::StoreError;
-use crate::tasks::heartbeat::{self, BeatId, Report};
+use crate::tasks::heartbeat::{self, HeartbeatReport, HeartbeatRunId};
 use crate::tools::{TaskTools, finish};
 use crate::turn::prompt;
 use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::Origin;
-use crate::types::session::{Outcome, Step, TurnId};
+use crate::types::session::{CallOutcome, Step, TurnId};
 
 /// So long before the next run this one no longer waits for a model, or the next one would not begin.
 const BEFORE_NEXT: Duration = Duration::seconds(5);
@@ -28,7 +28,7 @@ impl Background for HeartbeatRun {
     }
 
     fn people_at(&self, store: &Connection, number: i64) -> rusqlite::Result<Option<Address>> {
-        Ok(heartbeat::get(store, BeatId(number))?.map(|beat| beat.to))
+        Ok(heartbeat::get(store, HeartbeatRunId(number))?.map(|heartbeat_run| heartbeat_run.to))
     }
 
     async fn limits(
@@ -36,18 +36,18 @@ impl Background for HeartbeatRun {
         turns: &TurnServices,
         number: i64,
         turn: TurnId,
-    ) -> Result<Option<Limits>, StoreError> {
+    ) -> Result<Option<TaskLimits>, StoreError> {
         let look = move |store: &Connection| {
-            Ok((heartbeat::get(store, BeatId(number))?, transcript::used_in(store, turn)?))
+            Ok((heartbeat::get(store, HeartbeatRunId(number))?, transcript::used_in(store, turn)?))
         };
-        let (Some(beat), used) = turns.services.bus.store.read(look).await? else {
+        let (Some(heartbeat_run), used) = turns.services.bus.store.read(look).await? else {
             return Ok(None);
         };
-        Ok(Some(Limits {
-            people_at: beat.to,
+        Ok(Some(TaskLimits {
+            people_at: heartbeat_run.to,
             steps_max: turns.heartbeat.config.steps_max,
             tokens_max: (turns.heartbeat.tokens_left().await? + used).min(TOKENS_MAX),
-            keeps_quiet: !beat.asked,
+            keeps_quiet: !heartbeat_run.asked,
         }))
     }
 
@@ -56,11 +56,13 @@ impl Background for HeartbeatRun {
         turns: &TurnServices,
         number: i64,
     ) -> Result<Option<DateTime<Utc>>, StoreError> {
-        let beat = move |store: &Connection| heartbeat::get(store, BeatId(number));
-        let beat = turns.services.bus.store.read(beat).await?;
+        let heartbeat_run = move |store: &Connection| heartbeat::get(store, HeartbeatRunId(number));
+        let heartbeat_run = turns.services.bus.store.read(heartbeat_run).await?;
         // Somebody waits for one that was asked for.
         let next = *turns.heartbeat.next.borrow();
-        Ok(next.filter(|_| beat.is_some_and(|beat| !beat.asked)).map(|next| next - BEFORE_NEXT))
+        Ok(next
+            .filter(|_| heartbeat_run.is_some_and(|heartbeat_run| !heartbeat_run.asked))
+            .map(|next| next - BEFORE_NEXT))
     }
 
     fn gave_up(&self) -> &'static str {
@@ -72,13 +74,15 @@ impl Background for HeartbeatRun {
     }
 
     fn settle(&self, store: &Connection, number: i64, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
-        let Some(beat) = heartbeat::get(store, BeatId(number))? else { return Ok(()) };
-        let said = end.result.map(|words| Report { words, tainted: end.tainted });
-        let is_told = heartbeat::settle(store, &beat, end.how, said, end.is_quiet)?;
+        let Some(heartbeat_run) = heartbeat::get(store, HeartbeatRunId(number))? else {
+            return Ok(());
+        };
+        let said = end.result.map(|words| HeartbeatReport { words, tainted: end.tainted });
+        let is_told = heartbeat::settle(store, &heartbeat_run, end.how, said, end.is_quiet)?;
         if let (true, Some(turn), Some(result)) = (is_told, end.turn, end.result) {
-            let session = transcript::open_or_begin(store, &beat.to, beat.place)?;
-            let heard = prompt::heartbeat_told(end.tainted);
-            add_turn(store, session, turn, heard, sessions::shortened(result))?;
+            let session = transcript::open_or_begin(store, &heartbeat_run.to, heartbeat_run.place)?;
+            let input = prompt::heartbeat_told(end.tainted);
+            add_turn(store, session, turn, input, sessions::shortened(result))?;
         }
         Ok(())
     }
@@ -94,15 +98,15 @@ impl Background for HeartbeatRun {
             None => heartbeat::running_for(store, at)?,
             Some(_) => None,
         };
-        Ok(running.iter().map(heartbeat::Beat::origin).collect())
+        Ok(running.iter().map(heartbeat::RunningHeartbeat::origin).collect())
     }
 
     fn steps_used_up(&self, steps: usize) -> String {
-        prompt::beat_steps_used_up(steps)
+        prompt::heartbeat_steps_used_up(steps)
     }
 
     fn reminder(&self) -> String {
-        prompt::BEAT_REMINDER.to_owned()
+        prompt::HEARTBEAT_REMINDER.to_owned()
     }
 
     fn is_silence(&self, text: &str) -> bool {
@@ -113,7 +117,7 @@ impl Background for HeartbeatRun {
     fn told(&self, steps: &[Step], _: &str) -> Option<String> {
         let calls = steps.iter().flat_map(|step| &step.calls);
         let told = calls.filter_map(|call| match &call.outcome {
-            Outcome::Done(said) if call.tool == finish::CONVERSE => heartbeat::alert(said),
+            CallOutcome::Done(said) if call.tool == finish::CONVERSE => heartbeat::alert(said),
             _ => None,
         });
         let told = told.collect::<Vec<_>>().join("\n\n");

@@ -10,8 +10,8 @@ use crate::bus::outbox;
 use crate::conversation::transcript;
 use crate::replies;
 use crate::store::StoreError;
-use crate::tasks::Ended;
-use crate::tasks::schedule::{self, JobId, Run, Saying};
+use crate::tasks::TaskOutcome;
+use crate::tasks::schedule::{self, JobId, Run, RunText};
 use crate::tools::TaskTools;
 use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
@@ -56,13 +56,13 @@ impl Background for JobRun {
 
     fn settle(&self, store: &Connection, number: i64, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
         let Some(run) = schedule::of_job(store, JobId(number))? else { return Ok(()) };
-        if let (Ended::Done, Some(result)) = (end.how, end.result) {
+        if let (TaskOutcome::Done, Some(result)) = (end.how, end.result) {
             let words = schedule::told(&run, result, Utc::now().with_timezone(&end.zone));
             outbox::put(store, &run.job.brief.to, None, &words)?;
             if let Some(turn) = end.turn {
                 let (sender, provider) = transcript::who_answers_whom(store, turn)?;
                 let (sender, provider, tainted) = (&sender, &*provider, end.tainted);
-                let said = Saying { sender, provider, words: result, tainted };
+                let said = RunText { sender, provider, words: result, tainted };
                 schedule::note(store, &run, &said)?;
             }
         }

@@ -12,9 +12,9 @@ use crate::conversation::transcript;
 use crate::people::Role;
 use crate::provider::ProviderError;
 use crate::store::StoreError;
-use crate::tasks::Ended;
+use crate::tasks::TaskOutcome;
 use crate::tools::{TaskTools, finish};
-use crate::turn::end::{End, is_no_reply};
+use crate::turn::end::{TurnEnd, is_no_reply};
 use crate::turn::prompt;
 use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
@@ -44,9 +44,9 @@ pub(crate) trait Background: Sync {
         turns: &TurnServices,
         number: i64,
         _turn: TurnId,
-    ) -> Result<Option<Limits>, StoreError> {
+    ) -> Result<Option<TaskLimits>, StoreError> {
         let look = move |store: &Connection| self.people_at(store, number);
-        Ok(turns.services.bus.store.read(look).await?.map(|people_at| Limits {
+        Ok(turns.services.bus.store.read(look).await?.map(|people_at| TaskLimits {
             people_at,
             steps_max: turns.config.subagent_steps_max,
             tokens_max: TOKENS_MAX,
@@ -114,7 +114,7 @@ pub(crate) trait Background: Sync {
 }
 
 /// What a turn of a background task may use, and where its people are.
-pub(crate) struct Limits {
+pub(crate) struct TaskLimits {
     pub(crate) people_at: Address,
     pub(crate) steps_max: usize,
     pub(crate) tokens_max: u64,
@@ -124,7 +124,7 @@ pub(crate) struct Limits {
 
 /// How a background task has ended.
 pub(crate) struct TaskEnd<'a> {
-    pub(crate) how: Ended,
+    pub(crate) how: TaskOutcome,
     pub(crate) result: Option<&'a str>,
     /// Who made the result has read what strangers wrote.
     pub(crate) tainted: bool,
@@ -138,9 +138,9 @@ pub(crate) struct TaskEnd<'a> {
 
 impl<'a> TaskEnd<'a> {
     /// The end of a task whose turn has ended so.
-    pub(crate) fn of_turn(turn: TurnId, end: &'a End) -> Self {
+    pub(crate) fn of_turn(turn: TurnId, end: &'a TurnEnd) -> Self {
         Self {
-            how: Ended::of(end.ending),
+            how: TaskOutcome::of(end.ending),
             result: end.words.as_deref(),
             tainted: end.tainted,
             turn: Some(turn),
@@ -150,7 +150,7 @@ impl<'a> TaskEnd<'a> {
     }
 
     /// An end with the program's own words, or without any.
-    pub(super) fn ours(how: Ended, turn: Option<TurnId>, result: Option<&'a str>) -> Self {
+    pub(super) fn ours(how: TaskOutcome, turn: Option<TurnId>, result: Option<&'a str>) -> Self {
         Self { how, result, tainted: false, turn, zone: Tz::UTC, is_quiet: false }
     }
 }
@@ -161,10 +161,10 @@ pub(super) fn add_turn(
     store: &Connection,
     session: SessionId,
     of: TurnId,
-    heard: Parts,
+    input: Parts,
     said: String,
 ) -> rusqlite::Result<()> {
     let (sender, provider) = transcript::who_answers_whom(store, of)?;
-    let note = Note { sender: &sender, provider: &provider, heard, said };
+    let note = Note { sender: &sender, provider: &provider, input, said };
     sessions::note(store, session, &note)
 }

@@ -9,14 +9,14 @@ use crate::conversation::transcript;
 use crate::people::Role;
 use crate::provider::ProviderError;
 use crate::replies;
-use crate::tasks::Ended;
+use crate::tasks::TaskOutcome;
 use crate::tasks::subagents::{self, SubagentId};
 use crate::tools::{self, TaskTools};
 use crate::turn::end::failure_words;
 use crate::turn::prompt;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::Origin;
-use crate::types::session::Outcome;
+use crate::types::session::CallOutcome;
 use crate::types::untrusted;
 
 pub(super) struct Subagent;
@@ -40,24 +40,25 @@ impl Background for Subagent {
 
     fn settle(&self, store: &Connection, number: i64, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
         let id = SubagentId(number);
-        if end.how == Ended::Stopped {
+        if end.how == TaskOutcome::Stopped {
             return subagents::settle(store, id, end.how, "").map(drop);
         }
         let result = end.result.unwrap_or(replies::NO_RESULT);
         let Some(subagent) = subagents::settle(store, id, end.how, result)? else { return Ok(()) };
         let told = tools::cut(result, "The rest is lost to you.");
-        let went_well = matches!(end.how, Ended::Done | Ended::Silent);
+        let went_well = matches!(end.how, TaskOutcome::Done | TaskOutcome::Silent);
         if subagent.is_awaited {
             let told = if end.tainted { untrusted::wrap(&told) } else { told };
-            let outcome = if went_well { Outcome::Done(told) } else { Outcome::Failed(told) };
+            let outcome =
+                if went_well { CallOutcome::Done(told) } else { CallOutcome::Failed(told) };
             let sources = [prompt::subagent(id, end.tainted)];
             transcript::call_ended(store, subagent.call, &outcome, &sources)?;
-            return transcript::unpark(store, subagent.turn);
+            return transcript::resume_call(store, subagent.turn);
         }
         // While it is open, the conversation knows of the end when it is next spoken to.
         if let Some(parent) = subagent.parent {
-            let heard = prompt::subagent_ended(id, &subagent.task, went_well, end.tainted);
-            add_turn(store, parent, subagent.turn, heard, told)?;
+            let input = prompt::subagent_ended(id, &subagent.task, went_well, end.tainted);
+            add_turn(store, parent, subagent.turn, input, told)?;
         }
         let words = replies::subagent_ended(id, &subagent.task, went_well, result);
         outbox::put(store, &subagent.asked_at, subagent.reply_to.as_ref(), &words).map(drop)

@@ -11,16 +11,16 @@ use crate::tasks::schedule;
 use crate::tools::Effect;
 use crate::turn::commits::delegated;
 use crate::turn::commits::guarded::guarded;
-use crate::turn::commits::jobs::obey_order;
+use crate::turn::commits::jobs::handle_order;
 use crate::turn::error::CommitError;
 use crate::turn::prompt;
 use crate::types::origin::TaskKind;
-use crate::types::session::{Call, CallId, FileUndo, Intent, Outcome, TurnId};
+use crate::types::session::{Call, CallId, CallOutcome, FileUndo, Intent, TurnId};
 use crate::types::source::Source;
 use crate::types::untrusted;
 
 /// A call that is about to change something.
-pub(crate) struct Starts {
+pub(crate) struct CallStart {
     pub(crate) call: CallId,
     pub(crate) intent: Intent,
     /// The way back, if there is one.
@@ -34,10 +34,10 @@ pub(crate) struct Starts {
 pub(crate) async fn call_starts(
     store: &Store,
     turn: TurnId,
-    starts: Starts,
+    starts: CallStart,
 ) -> Result<(), CommitError> {
     guarded(store, "call starts", Sync::Now, turn, move |store| {
-        let Starts { call, intent, undo, result, sources } = starts;
+        let CallStart { call, intent, undo, result, sources } = starts;
         transcript::call_runs(store, call, &intent, &result, &sources)?;
         transcript::set_undo(store, call, undo.as_ref())
     })
@@ -45,18 +45,18 @@ pub(crate) async fn call_starts(
 }
 
 /// A call that is done.
-pub(crate) struct Ends {
+pub(crate) struct CallEnd {
     pub(crate) call: CallId,
     pub(crate) began: DateTime<Utc>,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: CallOutcome,
     pub(crate) sources: Vec<Source>,
     /// What it changes in our own store.
     pub(crate) effects: Vec<Effect>,
 }
 
-impl Ends {
+impl CallEnd {
     /// Returns the end of a call that changes nothing in our own store.
-    pub(crate) fn of(call: &Call, began: DateTime<Utc>, outcome: Outcome) -> Self {
+    pub(crate) fn of(call: &Call, began: DateTime<Utc>, outcome: CallOutcome) -> Self {
         Self { call: call.id, began, outcome, sources: Vec::new(), effects: Vec::new() }
     }
 }
@@ -66,8 +66,8 @@ impl Ends {
 pub(crate) async fn call_ends(
     store: &Store,
     turn: TurnId,
-    ends: Ends,
-) -> Result<(Outcome, Vec<Source>), CommitError> {
+    ends: CallEnd,
+) -> Result<(CallOutcome, Vec<Source>), CommitError> {
     guarded(store, "call ends", Sync::Later, turn, move |store| {
         let (mut outcome, mut sources) = (ends.outcome, ends.sources);
         for effect in ends.effects {
@@ -76,7 +76,12 @@ pub(crate) async fn call_ends(
                 Effect::Send { to, body, tainted } => {
                     match heartbeat::may_send(store, turn, &to, body.text(), tainted)? {
                         true => drop(outbox::put_body(store, &to, &body)?),
-                        false => outcome = Outcome::Failed(prompt::TOLD_BEFORE.to_owned()),
+                        false => outcome = CallOutcome::Failed(prompt::TOLD_BEFORE.to_owned()),
+                    }
+                }
+                Effect::Report { to, body, tainted } => {
+                    if heartbeat::may_send(store, turn, &to, body.text(), tainted)? {
+                        outbox::put_body(store, &to, &body)?;
                     }
                 }
                 Effect::Plan(plan) => plans::set(store, turn, &plan)?,
@@ -86,15 +91,16 @@ pub(crate) async fn call_ends(
                 Effect::Propose(proposal) => proposals::propose(store, turn, &proposal)?,
                 Effect::UpdateProposal(change) => proposals::update(store, &change)?,
                 Effect::Schedule { whose, order, zone } => {
-                    let read_others = schedule::tells_of_others(store, &whose, &order)?;
-                    let obeyed = obey_order(store, &whose, order, Utc::now(), zone)?;
+                    let read_others = schedule::mentions_others(store, &whose, &order)?;
+                    let handled = handle_order(store, &whose, order, Utc::now(), zone)?;
                     let told =
                         |words: String| if read_others { untrusted::wrap(&words) } else { words };
-                    if obeyed.is_ok() {
+                    if handled.is_ok() {
                         let kind = TaskKind::Job;
                         sources.push(Source::Task { kind, number: None, read_others });
                     }
-                    outcome = obeyed.map_or_else(Outcome::Failed, |it| Outcome::Done(told(it)));
+                    outcome =
+                        handled.map_or_else(CallOutcome::Failed, |it| CallOutcome::Done(told(it)));
                 }
             }
         }

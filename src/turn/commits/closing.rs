@@ -3,7 +3,7 @@
 
 use rusqlite::Connection;
 
-use crate::bus::journal::{self, Fate, RowId, UnreadableRow};
+use crate::bus::journal::{self, InboundOutcome, RowId, UnreadableRow};
 use crate::bus::outbox;
 use crate::conversation::asks::{self, Ask};
 use crate::conversation::transcript::{self, UnreadableTurn, end_turn_alone};
@@ -15,7 +15,7 @@ use crate::turn::commits::jobs;
 use crate::turn::error::CommitError;
 use crate::types::message::Address;
 use crate::types::origin::Origin;
-use crate::types::session::{Ending, TurnId};
+use crate::types::session::{TurnId, TurnOutcome};
 
 /// Closes messages and commands that cannot be read.
 pub(crate) async fn unreadable_rows(
@@ -87,15 +87,15 @@ fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Ori
     let ended = apart(store, || match &origin {
         Origin::Task { .. } => background::give_up(store, turn, &origin),
         Origin::Chat(_) => {
-            transcript::end_turn(store, turn, Ending::Failed)?;
-            journal::settle_turn(store, turn, Fate::Refused)?;
+            transcript::end_turn(store, turn, TurnOutcome::Failed)?;
+            journal::settle_turn(store, turn, InboundOutcome::Refused)?;
             jobs::interrupted(store, turn)
         }
     })?;
     if let Err(why) = &ended {
         tracing::error!(turn = turn.0, why, "Ended a turn without its consequences");
-        end_turn_alone(store, turn, Ending::Failed)?;
-        drop(apart(store, || journal::settle_turn(store, turn, Fate::Refused))?);
+        end_turn_alone(store, turn, TurnOutcome::Failed)?;
+        drop(apart(store, || journal::settle_turn(store, turn, InboundOutcome::Refused))?);
     }
     match (&origin, ended) {
         // Whoever asked for it has been told.
@@ -130,8 +130,8 @@ pub(crate) async fn unreadable_turn(
         let Origin::Chat(at) = &unreadable.origin else {
             return background::give_up(store, turn, &unreadable.origin);
         };
-        transcript::end_turn(store, turn, Ending::Failed)?;
-        journal::settle_turn(store, turn, Fate::Refused)?;
+        transcript::end_turn(store, turn, TurnOutcome::Failed)?;
+        journal::settle_turn(store, turn, InboundOutcome::Refused)?;
         jobs::interrupted(store, turn)?;
         let reply_to = unreadable.reply_to.as_ref();
         outbox::put(store, at, reply_to, replies::TURN_UNREADABLE).map(drop)

@@ -5,47 +5,47 @@ use rusqlite::Connection;
 use crate::conversation::transcript;
 use crate::store::{Store, Sync};
 use crate::tasks::subagents::{self, AT_ONCE_MAX};
-use crate::tools::Task;
+use crate::tools::SubagentTask;
 use crate::turn::background;
 use crate::turn::commits::guarded::guarded;
 use crate::turn::error::CommitError;
 use crate::turn::prompt;
 use crate::types::message::MessageId;
 use crate::types::origin::Origin;
-use crate::types::session::{CallId, Outcome, TurnId};
+use crate::types::session::{CallId, CallOutcome, TurnId};
 
 /// Starts a subagent that works beside its conversation; returns the call's outcome.
 pub(super) fn spawn(
     store: &Connection,
     turn: TurnId,
     call: CallId,
-    task: &Task,
-) -> rusqlite::Result<Outcome> {
+    task: &SubagentTask,
+) -> rusqlite::Result<CallOutcome> {
     Ok(match subagents::begin(store, turn, call, task)? {
-        Some(id) => Outcome::Done(prompt::spawned(id)),
-        None => Outcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX)),
+        Some(id) => CallOutcome::Done(prompt::spawned(id)),
+        None => CallOutcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX)),
     })
 }
 
-/// Starts a subagent, for which the call waits and the turn is parked. Returns the call's outcome by now,
+/// Starts a subagent, for which the call waits and the turn is suspended. Returns the call's outcome by now,
 /// and the draft that no answer takes the place of.
 pub(crate) async fn awaits(
     store: &Store,
     turn: TurnId,
     call: CallId,
-    task: Task,
-) -> Result<(Outcome, Option<MessageId>), CommitError> {
+    task: SubagentTask,
+) -> Result<(CallOutcome, Option<MessageId>), CommitError> {
     guarded(store, "awaits a subagent", Sync::Later, turn, move |store| {
         if subagents::begin(store, turn, call, &task)?.is_none() {
-            let outcome = Outcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX));
+            let outcome = CallOutcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX));
             transcript::call_ended(store, call, &outcome, &[])?;
             return Ok((outcome, None));
         }
         transcript::call_waits(store, call)?;
-        transcript::park(store, turn)?;
+        transcript::suspend(store, turn)?;
         let draft = transcript::draft(store, turn)?;
         transcript::set_draft(store, turn, None)?;
-        Ok((Outcome::Waiting, draft))
+        Ok((CallOutcome::Waiting, draft))
     })
     .await
 }

@@ -2,18 +2,21 @@
 
 use rusqlite::Connection;
 
-use crate::bus::journal::{self, Fate, RowId, Span, Waiting};
-use crate::bus::{asides, outbox};
+use crate::bus::journal::{self, InboundOutcome, RowId, RowRange, WaitingMessage};
+use crate::bus::{outbox, side_questions};
 use crate::conversation::transcript::{self, Unfinished};
 use crate::conversation::{asks, sessions};
+use crate::memory::audience;
 use crate::people::Role;
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
+use crate::trust::clean::{self, KeptConversation};
 use crate::turn::background;
 use crate::turn::commits::{delegated, jobs};
-use crate::types::message::{Place, SenderId};
+use crate::types::commands::CommandId;
+use crate::types::message::{ChatKind, SenderId};
 use crate::types::origin::Origin;
-use crate::types::session::Ending;
+use crate::types::session::TurnOutcome;
 
 /// What `/stop` and `/new` do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,17 +24,19 @@ pub(crate) enum StopKind {
     Stop,
     /// Also closes the session.
     New,
+    /// Also goes on in a session without the untrusted content of this one.
+    Clean,
 }
 
 /// What `/stop` and `/new` have ended, of what has a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stopped {
+pub(crate) struct StoppedTasks {
     /// The turn that ran there, or was to be taken up again.
     pub(crate) turn: bool,
     /// What waited, commands that are being carried out included.
     pub(crate) waiting: bool,
     /// Questions aside: all of them, or one person's.
-    pub(crate) asides: bool,
+    pub(crate) side_questions: bool,
     /// The background tasks that worked for it: all of them, or one person's.
     pub(crate) tasks: Vec<Origin>,
 }
@@ -40,49 +45,101 @@ pub(crate) struct Stopped {
 /// before it, and confirms.
 pub(crate) async fn stopped(
     store: &Store,
-    control: &Waiting,
+    control: &WaitingMessage,
     role: Role,
     kind: StopKind,
-) -> Result<Stopped, StoreError> {
+) -> Result<StoppedTasks, StoreError> {
     let control = control.clone();
     let stop = move |store: &Connection| {
         let (at, speaker) = (&control.inbound.from, control.sender());
-        if !journal::settle(store, control.id, Fate::Obeyed)? {
-            return Ok(Stopped::default());
+        if !journal::settle(store, control.id, InboundOutcome::Obeyed)? {
+            return Ok(StoppedTasks::default());
         }
-        let commands_all = role >= Role::Admin || control.inbound.place == Place::Private;
+        let commands_all = role >= Role::Admin || control.inbound.place == ChatKind::Private;
         let running =
             transcript::unfinished(store)?.into_iter().find(|turn| turn.origin == control.origin);
         let (mine, theirs): (Vec<_>, Vec<_>) =
             running.into_iter().partition(|turn| commands_all || turn.sender.id == speaker.id);
         let say = |words: &str| outbox::put_urgent(store, at, control.inbound.id.as_ref(), words);
+        if kind == StopKind::Clean
+            && let Some(words) = not_cleaned(store, &control, role)?
+        {
+            say(&words)?;
+            return Ok(StoppedTasks::default());
+        }
         if kind == StopKind::New && !commands_all {
             say(replies::NOT_YOURS_TO_CLOSE)?;
-            return Ok(Stopped::default());
+            return Ok(StoppedTasks::default());
         }
         for turn in &mine {
-            transcript::end_turn(store, turn.turn, Ending::Stopped)?;
-            journal::settle_turn(store, turn.turn, Fate::Stopped)?;
+            transcript::end_turn(store, turn.turn, TurnOutcome::Stopped)?;
+            journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
         }
         let whose = (!commands_all).then_some(&speaker.id);
         let withdrawn = journal::withdraw(store, &control.origin, control.id, whose)?;
-        let asides = asides::stop(store, at, whose)?;
+        let side_questions = side_questions::stop(store, at, whose)?;
         let tasks = background::stop_for(store, at, whose)?;
-        if kind == StopKind::New {
-            sessions::close(store, at)?;
-            say(replies::NEW_SESSION)?;
-            return Ok(Stopped { turn: true, waiting: true, asides: true, tasks });
+        if kind != StopKind::Stop {
+            let words = match kind {
+                StopKind::Clean => begin_clean(store, &control, role)?,
+                StopKind::New | StopKind::Stop => {
+                    sessions::close(store, at)?;
+                    replies::NEW_SESSION.to_owned()
+                }
+            };
+            say(&words)?;
+            return Ok(StoppedTasks { turn: true, waiting: true, side_questions: true, tasks });
         }
         match (mine.is_empty(), withdrawn) {
-            (true, 0) if asides > 0 || !tasks.is_empty() => say(replies::STOPPED)?,
+            (true, 0) if side_questions > 0 || !tasks.is_empty() => say(replies::STOPPED)?,
             (true, 0) if !theirs.is_empty() => say(replies::NOT_YOURS_TO_STOP)?,
             (true, 0) => say(replies::NOTHING_TO_STOP)?,
             (_, withdrawn) => say(&replies::stopped_and_withdrawn(withdrawn))?,
         };
-        let (turn, waiting, asides) = (!mine.is_empty(), withdrawn > 0, asides > 0);
-        Ok(Stopped { turn, waiting, asides, tasks })
+        let (turn, waiting, side_questions) = (!mine.is_empty(), withdrawn > 0, side_questions > 0);
+        Ok(StoppedTasks { turn, waiting, side_questions, tasks })
     };
     store.write("stop", Sync::Now, stop).await
+}
+
+/// Why a conversation cannot be cleaned, in words; none if it can.
+fn not_cleaned(
+    store: &Connection,
+    control: &WaitingMessage,
+    role: Role,
+) -> rusqlite::Result<Option<String>> {
+    if !CommandId::Clean.spec().allows(role, control.inbound.place) {
+        return Ok(Some(replies::CLEAN_IN_PRIVATE.to_owned()));
+    }
+    let is_tainted = kept_of(store, control, role)?.is_some();
+    Ok((!is_tainted).then(|| replies::NOTHING_TO_CLEAN.to_owned()))
+}
+
+fn kept_of(
+    store: &Connection,
+    control: &WaitingMessage,
+    role: Role,
+) -> rusqlite::Result<Option<KeptConversation>> {
+    let session = transcript::open_session(store, &control.origin)?;
+    let audience = audience(role, control.inbound.place);
+    Ok(session.and_then(|session| clean::keep(&session, role, audience)))
+}
+
+/// Closes the session, and opens the next one with what it keeps. Gives the answer to the command.
+fn begin_clean(
+    store: &Connection,
+    control: &WaitingMessage,
+    role: Role,
+) -> rusqlite::Result<String> {
+    let Some(kept) = kept_of(store, control, role)? else {
+        return Ok(replies::NOTHING_TO_CLEAN.to_owned());
+    };
+    sessions::close(store, &control.inbound.from)?;
+    let next = sessions::open_or_begin(store, &control.inbound.from, control.inbound.place)?;
+    if !kept.record.is_empty() {
+        sessions::set_summary(store, next, &kept.record)?;
+    }
+    Ok(replies::cleaned(kept.left_out))
 }
 
 /// Ends the turn of an origin that runs or waits for a person, and the subagents for which it waits,
@@ -97,12 +154,12 @@ pub(crate) async fn interrupted(
         let mut running = transcript::unfinished(store)?.into_iter();
         let theirs = running.find(|turn| turn.origin == origin && turn.sender.id == sender);
         let Some(theirs) = theirs else { return Ok(None) };
-        if theirs.parked && !is_passed_over(store, &theirs)? {
+        if theirs.suspended && !is_passed_over(store, &theirs)? {
             return Ok(None);
         }
         let subagents = delegated::stop_awaited(store, theirs.turn)?;
-        transcript::end_turn(store, theirs.turn, Ending::Stopped)?;
-        journal::settle_turn(store, theirs.turn, Fate::Stopped)?;
+        transcript::end_turn(store, theirs.turn, TurnOutcome::Stopped)?;
+        journal::settle_turn(store, theirs.turn, InboundOutcome::Stopped)?;
         jobs::interrupted(store, theirs.turn)?;
         Ok(Some(subagents))
     };
@@ -111,9 +168,9 @@ pub(crate) async fn interrupted(
 
 /// Whether its person has said something else than what a turn waits for: of what waits for the answer to
 /// a question, only what was said before the question.
-fn is_passed_over(store: &Connection, parked: &Unfinished) -> rusqlite::Result<bool> {
-    let asked = asks::questions(store)?.into_iter().find(|ask| ask.turn == parked.turn);
+fn is_passed_over(store: &Connection, suspended: &Unfinished) -> rusqlite::Result<bool> {
+    let asked = asks::questions(store)?.into_iter().find(|ask| ask.turn == suspended.turn);
     let until = asked.map_or(RowId(i64::MAX), |ask| ask.after);
-    let rows = Span { after: RowId(0), until };
-    journal::speaks_again(store, &parked.origin, rows, &parked.sender.id)
+    let rows = RowRange { after: RowId(0), until };
+    journal::speaks_again(store, &suspended.origin, rows, &suspended.sender.id)
 }

@@ -13,10 +13,10 @@ use crate::types::session::TurnId;
 pub(crate) struct Suspension {
     pub(crate) wait: ModelWait,
     /// The line for the people who wait for the answer; they are told once.
-    pub(crate) line: Option<Line>,
+    pub(crate) line: Option<WaitNotice>,
 }
 
-pub(crate) struct Line {
+pub(crate) struct WaitNotice {
     pub(crate) to: Address,
     pub(crate) reply_to: Option<MessageId>,
     pub(crate) words: String,
@@ -30,7 +30,7 @@ pub(crate) async fn waits_for_model(
 ) -> Result<Option<MessageId>, CommitError> {
     guarded(store, "waits for a model", Sync::Later, turn, move |store| {
         model_waits::suspend(store, turn, &wait)?;
-        if let Some(Line { to, reply_to, words }) = &line
+        if let Some(WaitNotice { to, reply_to, words }) = &line
             && model_waits::note_told(store, turn, to)?
         {
             outbox::put(store, to, reply_to.as_ref(), words)?;

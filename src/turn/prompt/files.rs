@@ -1,7 +1,7 @@
 //! Files that came with messages, as the model is told of them: a line each, which only the program
 //! writes, and pictures for models that see.
 
-use crate::bus::journal::Waiting;
+use crate::bus::journal::WaitingMessage;
 use crate::provider::{IMAGE_BYTES_MAX, IMAGES_MAX};
 use crate::turn::prompt::plain;
 use crate::types::message::{Fetched, MediaKind, MediaRef, Quote};
@@ -83,7 +83,7 @@ fn size_words(bytes: u64) -> String {
 }
 
 /// The pictures of messages that are to be shown together.
-pub(crate) fn images(rows: &[Waiting]) -> Vec<Image> {
+pub(crate) fn images(rows: &[WaitingMessage]) -> Vec<Image> {
     let files = rows.iter().flat_map(|row| &row.inbound.body.media);
     let images = files.filter_map(|file| {
         let (Some(Fetched::Workspace(path)), Some(mime)) = (&file.fetched, &file.mime) else {

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
-use chrono::DateTime;
+use chrono::{DateTime, TimeDelta, Utc};
 use chrono_tz::Tz;
 
-use crate::bus::journal::{RowId, Waiting};
+use crate::bus::journal::{RowId, WaitingMessage};
 use crate::people::Role;
 use crate::turn::prompt::{files, plain};
-use crate::types::message::{Cause, Line, Place, Printed, Quote, Said};
+use crate::types::message::{Cause, ChatKind, InboundContent, OverheardLine, Printed, Quote};
 use crate::types::origin::{TaskId, TaskKind};
 use crate::types::source::{Part, Parts, Source};
 use crate::types::untrusted;
@@ -18,24 +18,36 @@ use crate::types::untrusted;
 /// most 4096 signs); of one that is replied to, adapters give less.
 const QUOTE_CHARS_MAX: usize = 4_500;
 
+/// In a private chat the time is told once in so long: often enough for "in an hour", and rarely enough for small
+/// models, which take a line before each message for a part of it.
+pub const TIME_AGAIN_AFTER: TimeDelta = TimeDelta::minutes(10);
+
+/// Returns true if the model is to be told the time, which it was told last at `told`.
+pub fn is_time_due(told: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
+    // A clock that was set back makes what was told wrong.
+    told.is_none_or(|told| now < told || now - told >= TIME_AGAIN_AFTER)
+}
+
 /// What surrounds a message.
-pub struct Tail<'a> {
+pub struct PromptTail<'a> {
     pub now: DateTime<Tz>,
+    /// Whether a private chat tells the time now; elsewhere it stands before all messages.
+    pub is_time_due: bool,
     pub role: Role,
-    pub place: Place,
-    pub rows: &'a [Waiting],
+    pub place: ChatKind,
+    pub rows: &'a [WaitingMessage],
     /// Those of the rows that begin with a skill.
-    pub(crate) invoked: &'a Invoked,
+    pub(crate) invoked: &'a InvokedSkills,
     /// What was said there before, and not to the bot.
-    pub background: &'a [Line],
+    pub background: &'a [OverheardLine],
     /// What changed in memory, notes and plan since the model was last told.
     pub changes: Vec<Parts>,
 }
 
 /// What messages with a skill are shown as, by their rows.
-pub(crate) type Invoked = HashMap<RowId, Invocation>;
+pub(crate) type InvokedSkills = HashMap<RowId, SkillInvocation>;
 
-pub(crate) struct Invocation {
+pub(crate) struct SkillInvocation {
     /// The skill's name; none if there is no such skill for them.
     pub(crate) name: Option<String>,
     /// The skill's body, or why there is none, as the program tells it.
@@ -45,14 +57,16 @@ pub(crate) struct Invocation {
 }
 
 /// The messages as the model is shown them. Stored with the turn, and never made again.
-pub fn tail(tail: &Tail<'_>) -> Parts {
+pub fn tail(tail: &PromptTail<'_>) -> Parts {
     let mut text = Parts::default();
     if let Some(first) = tail.rows.first() {
         let source = match &first.inbound.cause {
             Cause::Person(_) => Source::Program,
             Cause::Job { .. } | Cause::Heartbeat { .. } => author(first),
         };
-        text.push(source, heading(tail, first));
+        if let Some(heading) = heading(tail, first) {
+            text.push(source, heading);
+        }
     }
     push_background(&mut text, tail.background, tail.now.timezone());
     for row in tail.rows {
@@ -66,16 +80,22 @@ pub fn tail(tail: &Tail<'_>) -> Parts {
     text
 }
 
-/// The line with the time, and who speaks or what is due.
-fn heading(tail: &Tail<'_>, first: &Waiting) -> String {
+/// The line with the time, and who speaks or what is due. In a private chat nobody else speaks, which the system prompt
+/// says.
+fn heading(tail: &PromptTail<'_>, first: &WaitingMessage) -> Option<String> {
     let place = match tail.place {
-        Place::Private => "private",
-        Place::Group => "group",
+        ChatKind::Private => "private",
+        ChatKind::Group => "group",
     };
     let (now, who) = (tail.now.format("%a %Y-%m-%d %H:%M %:z"), plain(&first.sender().name));
     let channel = first.origin.channel();
     let role = tail.role;
-    match &first.inbound.cause {
+    let is_private = tail.place == ChatKind::Private && first.origin.task().is_none();
+    Some(match &first.inbound.cause {
+        Cause::Person(_) if is_private => {
+            let is_blank = tail.rows.iter().all(says_nothing);
+            return (tail.is_time_due || is_blank).then(|| format!("[{now}]"));
+        }
         Cause::Person(_) => format!("[{now} · {who} ({role}) · {channel}, {place}]"),
         Cause::Heartbeat { tainted, .. } => {
             let tainted = match tainted {
@@ -94,11 +114,17 @@ fn heading(tail: &Tail<'_>, first: &Waiting) -> String {
             };
             format!("[{now} · job {job} of {who} ({role}){late}{tainted} · {channel}, {place}]")
         }
-    }
+    })
+}
+
+/// A message without a text, a file or a quote: some providers take no message without a visible sign.
+fn says_nothing(row: &WaitingMessage) -> bool {
+    let InboundContent { text, quoted, media, .. } = &row.inbound.body;
+    text.trim().is_empty() && quoted.is_none() && media.is_empty()
 }
 
 /// The source of what a row says, where the row does not tell it part by part.
-fn author(row: &Waiting) -> Source {
+fn author(row: &WaitingMessage) -> Source {
     let inbound = &row.inbound;
     let source = |kind, number, read_others| Source::Task { kind, number, read_others };
     match (&inbound.cause, row.origin.task()) {
@@ -121,8 +147,8 @@ fn author(row: &Waiting) -> Source {
     }
 }
 
-fn push_row(text: &mut Parts, row: &Waiting, invoked: &Invoked) {
-    let Said { text: said, quoted, media, sources, .. } = &row.inbound.body;
+fn push_row(text: &mut Parts, row: &WaitingMessage, invoked: &InvokedSkills) {
+    let InboundContent { text: said, quoted, media, sources, .. } = &row.inbound.body;
     let author = author(row);
     if let Some(quote) = quoted {
         push_quote(text, quote);
@@ -133,10 +159,11 @@ fn push_row(text: &mut Parts, row: &Waiting, invoked: &Invoked) {
             Some(name) => Source::Skill { name: name.clone() },
             None => Source::Program,
         };
-        text.push(source, format!("\n{}", invoked.told));
+        begin_line(text, source.clone());
+        text.push(source, &invoked.told);
     }
     for file in media {
-        text.push(author.clone(), "\n");
+        begin_line(text, author.clone());
         text.append(&files::line(file, &author, quoted.as_ref()));
     }
     let said = match invoked {
@@ -147,7 +174,7 @@ fn push_row(text: &mut Parts, row: &Waiting, invoked: &Invoked) {
     let is_alone = media.is_empty() && quoted.is_none();
     if is_alone || !said.trim().is_empty() {
         // A message without a text is its author's, too.
-        text.push(if sources.is_empty() { author } else { Source::Program }, "\n");
+        begin_line(text, if sources.is_empty() { author } else { Source::Program });
         push_said(text, &said);
     }
     if let Cause::Job { printed: Some(printed), .. } = &row.inbound.cause {
@@ -160,11 +187,18 @@ fn push_quote(text: &mut Parts, quote: &Quote) {
     let quoted: String = quote.text.chars().take(QUOTE_CHARS_MAX).collect();
     let quoted = untrusted::one_kind_of_lines(&quoted).replace('\n', "\n> ");
     let source = Source::Quoted { author: author.clone(), by_others: quote.by_others };
-    text.push(source.clone(), format!("\n> {author}"));
+    begin_line(text, source.clone());
+    text.push(source.clone(), format!("> {author}"));
     if quote.by_others {
         text.push_program(untrusted::OTHERS_WORDS);
     }
     text.push(source, format!(": {quoted}"));
+}
+
+fn begin_line(text: &mut Parts, source: Source) {
+    if !text.is_empty() {
+        text.push(source, "\n");
+    }
 }
 
 /// What was said, in which no line can pass for one of the program's. It begins a line.
@@ -193,7 +227,7 @@ fn push_printed(text: &mut Parts, printed: &Printed) {
 }
 
 /// Lines that were overheard, none of which can pass for words to the bot or of the program.
-fn push_background(text: &mut Parts, lines: &[Line], zone: Tz) {
+fn push_background(text: &mut Parts, lines: &[OverheardLine], zone: Tz) {
     if lines.is_empty() {
         return;
     }

@@ -6,22 +6,25 @@ use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::bus::journal::{Fate, Waiting};
+use crate::bus::journal::{InboundOutcome, WaitingMessage};
+use crate::conversation::ledger::Payer;
 use crate::conversation::model_waits::ModelWait;
 use crate::people::Role;
 use crate::provider::{Attempts, Provider, ToolSchema, Usage};
 use crate::trust::taint;
-use crate::turn::commits::{self, Made};
+use crate::turn::commits::{self, ModelStep};
 use crate::turn::draft::Draft;
-use crate::turn::end::End;
+use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
+use crate::turn::instructions::Speaker;
 use crate::turn::progress;
-use crate::turn::prompt::Invoked;
-use crate::turn::run::part::Part;
+use crate::turn::prompt::InvokedSkills;
+use crate::turn::run::part::TurnPart;
 use crate::turn::services::TurnServices;
-use crate::types::event::{Event, Happening};
+use crate::turn::spending::Granted;
+use crate::types::event::{Event, EventKind};
 use crate::types::message::{Hint, MessageId, Sender};
-use crate::types::session::{Ending, Session, Step, Turn, TurnId};
+use crate::types::session::{Session, Step, Turn, TurnId, TurnOutcome};
 
 /// How long an answer waits for a draft that is on its way, so that it can take its place: calls over a slow link
 /// are answered by then. A draft that takes longer is taken away when it has arrived.
@@ -30,7 +33,7 @@ const QUIET_WAIT_MAX: Duration = Duration::from_secs(5);
 /// A running turn's ends of the channels to the loop and to its progress.
 pub(crate) struct TurnHandles {
     /// Messages of the same person, in order; what is not read here stays in the journal.
-    pub(crate) steer: mpsc::Receiver<Vec<Waiting>>,
+    pub(crate) steer: mpsc::Receiver<Vec<WaitingMessage>>,
     pub(crate) draft: watch::Sender<Draft>,
     /// Signs to be shown at messages; what does not fit is not shown.
     pub(crate) signs: mpsc::Sender<Hint>,
@@ -40,12 +43,12 @@ pub(crate) struct TurnHandles {
 }
 
 /// A turn that runs.
-pub(super) struct Active<'a> {
+pub(super) struct ActiveTurn<'a> {
     pub(super) turns: &'a TurnServices,
     pub(super) session: Session,
     pub(super) turn: TurnId,
-    pub(super) part: Part,
-    pub(super) asker: Asker,
+    pub(super) part: TurnPart,
+    pub(super) asker: Requester,
     /// Who answers, as the conversation wishes at the step that runs.
     pub(super) provider: Arc<dyn Provider>,
     /// The turn has waited for the model, which has not answered yet.
@@ -55,10 +58,12 @@ pub(super) struct Active<'a> {
     /// What the model has thought in this turn, for people to read.
     pub(super) thought: String,
     pub(super) handles: TurnHandles,
+    /// People were told of a call that nobody could be asked about.
+    pub(super) has_reported: bool,
     /// Steered messages that the model has not been shown yet.
-    pub(super) pending: Vec<Waiting>,
+    pub(super) pending: Vec<WaitingMessage>,
     /// What those of them are shown as that begin with a skill.
-    pub(super) invoked: Invoked,
+    pub(super) invoked: InvokedSkills,
     pub(super) system: Vec<String>,
     pub(super) tools: Vec<ToolSchema>,
     /// About how many tokens the tools have.
@@ -66,6 +71,9 @@ pub(super) struct Active<'a> {
     /// The same of the system prompt and the summary.
     pub(super) fixed_tokens: u64,
     pub(super) begun: Instant,
+    pub(super) payer: Payer,
+    /// What the call may use that is under way.
+    pub(super) granted: Granted,
     /// By the completions since then.
     pub(super) spent: Usage,
     /// Room of the model for which these were made, in tokens.
@@ -73,13 +81,19 @@ pub(super) struct Active<'a> {
 }
 
 /// Who asked, and where the answer goes.
-pub(super) struct Asker {
+pub(super) struct Requester {
     pub(super) sender: Sender,
     pub(super) role: Role,
     pub(super) reply_to: Option<MessageId>,
 }
 
-impl Active<'_> {
+impl Requester {
+    pub(super) fn speaker(&self) -> Speaker<'_> {
+        Speaker { name: &self.sender.name, role: self.role }
+    }
+}
+
+impl ActiveTurn<'_> {
     pub(super) fn current(&mut self) -> &mut Turn {
         self.session.turns.last_mut().expect("the turn that runs is the last one")
     }
@@ -116,8 +130,8 @@ impl Active<'_> {
     /// Ends well; `last` is the last step, if it is not in the store yet.
     pub(super) async fn end(
         mut self,
-        mut end: End,
-        last: Option<Made>,
+        mut end: TurnEnd,
+        last: Option<ModelStep>,
     ) -> Result<Option<Session>, TurnError> {
         let (ending, silent) = (end.ending, end.words.is_none());
         let quiet = self.quiet_at_end().await;
@@ -129,16 +143,16 @@ impl Active<'_> {
             self.turns.heartbeat.switched.up();
         }
         self.erase(left);
-        self.emit(|| Happening::TurnEnd { silent });
+        self.emit(|| EventKind::TurnEnd { silent });
         self.log_end(ending);
         self.current().ending = Some(ending);
-        self.session.gauge.used = self.used();
-        self.session.gauge.fixed = self.fixed_tokens + self.tools_tokens;
+        self.session.estimate.used = self.used();
+        self.session.estimate.fixed = self.fixed_tokens + self.tools_tokens;
         Ok(Some(self.session))
     }
 
     /// What an operator asks for the next day; of a turn that was resumed, what it took since then.
-    pub(super) fn log_end(&self, ending: Ending) {
+    pub(super) fn log_end(&self, ending: TurnOutcome) {
         tracing::info!(
             turn = self.turn.0,
             of = %self.session.origin,
@@ -167,11 +181,12 @@ impl Active<'_> {
         Arc::clone(&self.handles.quiet).try_lock_owned().ok()
     }
 
-    pub(super) fn end_with(&self, words: String) -> End {
-        End {
-            ending: Ending::Failed,
-            fate: Fate::Refused,
+    pub(super) fn end_with(&self, words: String) -> TurnEnd {
+        TurnEnd {
+            ending: TurnOutcome::Failed,
+            fate: InboundOutcome::Refused,
             words: Some(words),
+            files: Vec::new(),
             origin: self.session.origin.clone(),
             reply_to: self.asker.reply_to.clone(),
             over_draft: false,
@@ -183,7 +198,7 @@ impl Active<'_> {
         }
     }
 
-    pub(super) fn emit(&self, what: impl FnOnce() -> Happening) {
+    pub(super) fn emit(&self, what: impl FnOnce() -> EventKind) {
         self.turns.services.events.emit(|| Event {
             session: Some(self.session.id),
             turn: Some(self.turn),

@@ -11,9 +11,8 @@ use crate::conversation::model_waits;
 use crate::conversation::settings::settings_of;
 use crate::provider::{self, Attempts, Completion, Delta, Pictures, ProviderError, Request};
 use crate::replies;
-use crate::turn::compaction;
-use crate::turn::run::active::Active;
-use crate::types::event::Happening;
+use crate::turn::run::active::ActiveTurn;
+use crate::types::event::EventKind;
 
 /// People see after so long that nothing has come of the answer, and then every so often for how long.
 const SILENCE_SHOWN_AFTER: Duration = Duration::from_secs(20);
@@ -22,11 +21,11 @@ const SILENCE_SHOWN_EVERY: Duration = Duration::from_secs(10);
 /// What is kept of thinking, beyond which no step adds to it; far more than is shown.
 const THOUGHT_BYTES_MAX: usize = 16 * 1024;
 
-impl Active<'_> {
+impl ActiveTurn<'_> {
     /// One completion; if the model takes no pictures after all, one without.
     pub(super) async fn complete(&mut self, may_call: bool) -> Result<Completion, ProviderError> {
         let pictures = match self.provider.sees() {
-            true => Pictures::read(&self.turns.services.workspace, &self.session.turns).await,
+            true => Pictures::read(&self.turns.services.workspace, self.shown_turns()).await,
             false => Pictures::default(),
         };
         match self.complete_with(&pictures, may_call).await {
@@ -51,9 +50,9 @@ impl Active<'_> {
         };
         match self.turns.services.bus.store.read(settings).await {
             Ok((settings, away)) => {
-                let provider = self.turns.models.for_settings(&settings);
+                let provider = self.turns.models.for_origin(&self.session.origin, &settings);
                 if provider.name() != self.provider.name() {
-                    self.session.gauge.forget_provider();
+                    self.session.estimate.forget_provider();
                 }
                 self.attempts = match self.wait.is_some() || away.contains(provider.name()) {
                     true => Attempts::Once,
@@ -77,14 +76,15 @@ impl Active<'_> {
             draft.text.clear();
             draft.doing = None;
         });
-        let summary = self.session.summary.as_deref().map(compaction::shown);
+        let summary = self.shown_summary();
         let request = Request {
             system: &self.system,
             tools: &self.tools,
             may_call,
             effort: self.session.settings.effort,
             attempts: self.attempts,
-            messages: provider::messages_after(summary.as_deref(), &self.session.turns),
+            tokens_max: self.granted.tokens_max,
+            messages: provider::messages_after(summary.as_deref(), self.shown_turns()),
             pictures,
         };
         let (mut thinks, mut thought) = (false, String::new());
@@ -95,12 +95,12 @@ impl Active<'_> {
                 Delta::Text(text) => {
                     self.mark_thinking(&mut thinks, false);
                     self.handles.draft.send_modify(|draft| draft.text.push_str(text));
-                    self.emit(|| Happening::Text { text: text.clone() });
+                    self.emit(|| EventKind::Text { text: text.clone() });
                 }
                 Delta::Thinking(text) => {
                     self.mark_thinking(&mut thinks, true);
                     thought.push_str(text);
-                    self.emit(|| Happening::Thinking { text: text.clone() });
+                    self.emit(|| EventKind::Thinking { text: text.clone() });
                 }
                 Delta::Restart => {
                     thought.clear();
@@ -144,7 +144,7 @@ impl Active<'_> {
     /// Says when thinking begins and ends.
     fn mark_thinking(&self, thinks: &mut bool, now: bool) {
         if std::mem::replace(thinks, now) != now {
-            self.emit(|| if now { Happening::ThinkingStart } else { Happening::ThinkingEnd });
+            self.emit(|| if now { EventKind::ThinkingStart } else { EventKind::ThinkingEnd });
         }
     }
 }

@@ -9,21 +9,30 @@ use crate::people::Role;
 use crate::provider::ProviderError;
 use crate::replies;
 use crate::tasks::schedule;
-use crate::turn::commits::{self, Line, Suspension};
-use crate::turn::end::failure_words;
+use crate::turn::commits::{self, Suspension, WaitNotice};
+use crate::turn::end::{TurnEnd, failure_words};
 use crate::turn::error::TurnError;
-use crate::turn::run::active::Active;
-use crate::types::event::Happening;
+use crate::turn::run::active::ActiveTurn;
+use crate::types::event::EventKind;
 use crate::types::origin::{Origin, TaskKind};
 use crate::types::session::Session;
 
-impl Active<'_> {
+impl ActiveTurn<'_> {
     /// The turn got no completion. `begun` is when its task began.
     pub(super) async fn fail(
         self,
         error: &ProviderError,
         begun: Instant,
     ) -> Result<Option<Session>, TurnError> {
+        if let ProviderError::OverBudget(words) = error {
+            let task = self.session.origin.task();
+            // The owner was told at 80 %, and not again at each of its runs.
+            if task.is_some_and(|task| task.kind == TaskKind::Heartbeat) {
+                let end = TurnEnd::silent(&self.session.origin);
+                return self.end(end, None).await;
+            }
+            return self.give_up(words.clone()).await;
+        }
         if let Some(wait) = self.wait_for(error).await? {
             if !wait.is_over(Utc::now()) {
                 return self.await_model(wait, begun).await;
@@ -34,7 +43,7 @@ impl Active<'_> {
         }
         tracing::warn!(turn = self.turn.0, %error, "The model gave no answer");
         self.turns.last_error.set(error);
-        self.emit(|| Happening::Error { text: error.to_string() });
+        self.emit(|| EventKind::Error { text: error.to_string() });
         let words = match self.part.background {
             None => failure_words(error, self.asker.role),
             Some(kind) => kind.failure_words(error, self.asker.role),
@@ -90,7 +99,7 @@ impl Active<'_> {
             Role::Owner => replies::model_away_because(&wait.reason),
             _ => replies::MODEL_AWAY.to_owned(),
         };
-        let line = people.map(|(to, reply_to)| Line { to, reply_to, words });
+        let line = people.map(|(to, reply_to)| WaitNotice { to, reply_to, words });
         let quiet = self.quiet_at_end().await;
         let suspension = Suspension { wait, line };
         let store = &self.turns.services.bus.store;

@@ -6,30 +6,32 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 
-use crate::bus::journal::Waiting;
+use crate::bus::journal::WaitingMessage;
 use crate::bus::notices;
+use crate::conversation::ledger::{CallCause, Payer};
 use crate::conversation::shares::Shares;
 use crate::conversation::transcript::Unfinished;
 use crate::conversation::{plans, tokens, transcript};
 use crate::memory::audience;
 use crate::provider::{Attempts, Usage};
 use crate::replies;
-use crate::services::{Services, load, role_on};
+use crate::services::{Services, load, person_on, role_on};
 use crate::tools::Caller;
-use crate::turn::commits::{self, Beginning};
-use crate::turn::end::End;
+use crate::turn::commits::{self, TurnBeginning};
+use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
 use crate::turn::instructions::{self, PromptBase};
 use crate::turn::invoked::invoked;
-use crate::turn::prompt::{self, Invoked, Tail, files};
-use crate::turn::run::active::{Active, Asker, TurnHandles};
+use crate::turn::prompt::{self, InvokedSkills, PromptTail, files};
+use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
 use crate::turn::run::late;
-use crate::turn::run::part::Part;
+use crate::turn::run::part::TurnPart;
 use crate::turn::services::TurnServices;
-use crate::types::event::Happening;
-use crate::types::message::{Address, Hint, Inbound, Line, MessageId, Place, Reaction};
-use crate::types::origin::Origin;
-use crate::types::session::{Frozen, Plan, Session, Step, Turn, TurnId};
+use crate::turn::spending::Granted;
+use crate::types::event::EventKind;
+use crate::types::message::{Address, ChatKind, Hint, Inbound, MessageId, OverheardLine, Reaction};
+use crate::types::origin::{Origin, TaskId, TaskKind};
+use crate::types::session::{FrozenContext, Plan, Session, Step, Turn, TurnId};
 use crate::types::source::{Parts, Source};
 
 /// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
@@ -42,12 +44,12 @@ const SEED_MAX: usize = 20;
 /// How long a platform may take to tell them.
 const SEED_TIME_MAX: Duration = Duration::from_secs(5);
 
-impl<'a> Active<'a> {
+impl<'a> ActiveTurn<'a> {
     /// Begins a turn with waiting rows; none if they were found too late to be answered.
     pub(super) async fn start(
         turns: &'a TurnServices,
         session: Option<Session>,
-        rows: Vec<Waiting>,
+        rows: Vec<WaitingMessage>,
         handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
         let first = &rows.first().expect("a turn begins with a message").inbound;
@@ -59,7 +61,7 @@ impl<'a> Active<'a> {
         }
         let is_task = origin.task().is_some();
         let invoked = match is_task {
-            true => Some(Invoked::new()),
+            true => Some(InvokedSkills::new()),
             false => invoked(&turns.services, &rows).await?,
         };
         let Some(invoked) = invoked else { return Ok(None) };
@@ -70,8 +72,10 @@ impl<'a> Active<'a> {
                 .await?
                 .unwrap_or_else(|| Session::new(&origin, place)),
         };
-        let (frozen, mut changes) = match is_task {
-            true => (Frozen::default(), Vec::new()),
+        // The first prompt is already made for it.
+        turns.models.for_settings(&session.settings).learn_window().await;
+        let (mut frozen, mut changes) = match is_task {
+            true => (FrozenContext::default(), Vec::new()),
             false => {
                 let caller = Caller::Conversation(turns.config.finish);
                 let shares = instructions::shares(turns, &session, role, caller);
@@ -88,8 +92,13 @@ impl<'a> Active<'a> {
         let (background, overheard) = background(&turns.services, &session, first).await;
         let background = background.as_slice();
         let now = turns.services.now();
-        let heard = prompt::tail(&Tail {
+        let is_time_due = prompt::is_time_due(frozen.told_time, now.to_utc());
+        if is_time_due {
+            frozen.told_time = Some(now.to_utc());
+        }
+        let input = prompt::tail(&PromptTail {
             now,
+            is_time_due,
             role,
             place,
             rows: &rows,
@@ -97,10 +106,10 @@ impl<'a> Active<'a> {
             background,
             changes,
         });
-        let step = Step { heard: Some(heard), images: files::images(&rows), ..Step::default() };
+        let step = Step { input: Some(input), images: files::images(&rows), ..Step::default() };
         let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
-        let reply_to = reply_to.filter(|_| place == Place::Group);
-        let beginning = Beginning {
+        let reply_to = reply_to.filter(|_| place == ChatKind::Group);
+        let beginning = TurnBeginning {
             origin,
             place,
             sender: sender.clone(),
@@ -108,7 +117,7 @@ impl<'a> Active<'a> {
             rows: rows.clone(),
             first: step.clone(),
             frozen: frozen.clone(),
-            provider: turns.models.for_settings(&session.settings).name().to_owned(),
+            provider: turns.models.for_session(&session).name().to_owned(),
         };
         let at = beginning.origin.chat().cloned();
         let (id, turn) = commits::start(&turns.services.bus.store, beginning).await?;
@@ -121,13 +130,13 @@ impl<'a> Active<'a> {
             steps: vec![step],
             ending: None,
         });
-        let asker = Asker { sender, role, reply_to };
+        let asker = Requester { sender, role, reply_to };
         let last = rows.last().and_then(|row| row.inbound.id.clone());
         let Some(active) = Self::assemble(turns, session, turn, asker, handles).await? else {
             return Ok(None);
         };
         active.acknowledge(last);
-        active.emit(|| Happening::TurnStart { attempt: 1 });
+        active.emit(|| EventKind::TurnStart { attempt: 1 });
         Ok(Some(active))
     }
 
@@ -142,7 +151,7 @@ impl<'a> Active<'a> {
         handles.draft.send_modify(|shown| shown.made = unfinished.draft.clone());
         let store = &turns.services.bus.store;
         if silent {
-            commits::answer(store, turn, None, End::silent(&origin)).await?;
+            commits::answer(store, turn, None, TurnEnd::silent(&origin)).await?;
             return Ok(None);
         }
         if attempts >= ATTEMPTS_MAX {
@@ -155,19 +164,21 @@ impl<'a> Active<'a> {
                 commits::gave_up(store, turn, origin).await?;
                 return Ok(None);
             }
-            let end = End::failed(&unfinished, replies::GAVE_UP.to_owned(), turns.services.zone);
+            let end =
+                TurnEnd::failed(&unfinished, replies::GAVE_UP.to_owned(), turns.services.zone);
             commits::answer(store, turn, None, end).await?;
             return Ok(None);
         }
         commits::resume(store, turn).await?;
         let Unfinished { sender, reply_to, model_wait: wait, .. } = unfinished;
         let Some(session) = load(&turns.services, &origin).await? else { return Ok(None) };
+        turns.models.for_settings(&session.settings).learn_window().await;
         let role = role_on(&turns.services, origin.channel(), &sender).await?;
-        let asker = Asker { sender, role, reply_to };
+        let asker = Requester { sender, role, reply_to };
         let active = Self::assemble(turns, session, turn, asker, handles).await?;
         let active = active.map(|active| Self { wait, ..active });
         Ok(active.inspect(|active| {
-            active.emit(|| Happening::TurnStart { attempt: attempts + 1 });
+            active.emit(|| EventKind::TurnStart { attempt: attempts + 1 });
         }))
     }
 
@@ -185,31 +196,40 @@ impl<'a> Active<'a> {
         turns: &'a TurnServices,
         session: Session,
         turn: TurnId,
-        asker: Asker,
+        asker: Requester,
         handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
-        let Some(part) = Part::of(turns, &session.origin, turn).await? else {
-            commits::answer(&turns.services.bus.store, turn, None, End::silent(&session.origin))
-                .await?;
+        let Some(part) = TurnPart::of(turns, &session.origin, turn).await? else {
+            commits::answer(
+                &turns.services.bus.store,
+                turn,
+                None,
+                TurnEnd::silent(&session.origin),
+            )
+            .await?;
             return Ok(None);
         };
         handles.draft.send_modify(|draft| {
             (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
         });
         // No model goes by what the owner has not been shown.
-        turns.oversight.look().await?;
+        turns.instruction_watcher.look().await?;
         turns.tools.arrived().await;
-        let base = instructions::base(turns, &session, asker.role, part.caller).await;
-        let PromptBase { system, tools, tools_tokens, room } = base;
+        let base = instructions::base(turns, &session, asker.speaker(), part.caller).await;
+        let PromptBase { system, tools, tools_tokens, context_window } = base;
+        let payer = payer(&turns.services, &session.origin, &asker, &part).await?;
         Ok(Some(Self {
             fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
-            provider: turns.models.for_settings(&session.settings),
-            fitted: room,
+            provider: turns.models.for_session(&session),
+            fitted: context_window,
             wait: None,
+            payer,
+            granted: Granted::default(),
             attempts: Attempts::Usual,
             thought: String::new(),
+            has_reported: false,
             pending: Vec::new(),
-            invoked: Invoked::new(),
+            invoked: InvokedSkills::new(),
             turns,
             session,
             turn,
@@ -225,6 +245,23 @@ impl<'a> Active<'a> {
     }
 }
 
+/// On whose account the turn calls models.
+async fn payer(
+    services: &Services,
+    origin: &Origin,
+    asker: &Requester,
+    part: &TurnPart,
+) -> Result<Payer, TurnError> {
+    let person = person_on(services, origin.channel(), &asker.sender).await?;
+    let (cause, job) = match origin.task() {
+        Some(TaskId { kind: kind @ TaskKind::Job, number }) => (kind.into(), Some(number)),
+        Some(task) => (task.kind.into(), None),
+        None if part.job.is_some() => (CallCause::Job, part.job),
+        None => (CallCause::Chat, None),
+    };
+    Ok(Payer { person, role: asker.role, cause, job })
+}
+
 /// The session that the loop has kept, read anew if something was noted in it meanwhile.
 async fn current(
     services: &Services,
@@ -237,9 +274,9 @@ async fn current(
         return Ok(Some(session));
     }
     let anew = load(services, &session.origin).await?;
-    let mut gauge = session.gauge;
-    gauge.recount();
-    Ok(anew.map(|anew| Session { gauge, ..anew }))
+    let mut estimate = session.estimate;
+    estimate.recount();
+    Ok(anew.map(|anew| Session { estimate, ..anew }))
 }
 
 /// What is left of the conversation's plan, for the model.
@@ -255,17 +292,21 @@ async fn plan(services: &Services, session: &Session) -> Result<Option<Parts>, T
 /// What was said in a group before it spoke to the bot. A thread that is new to the bot begins with
 /// what the platform tells of it, or else with what was heard around it. With it, how many of the
 /// lines were overheard there.
-async fn background(services: &Services, session: &Session, first: &Inbound) -> (Vec<Line>, usize) {
-    let (Place::Group, Origin::Chat(at)) = (session.place, &session.origin) else {
+async fn background(
+    services: &Services,
+    session: &Session,
+    first: &Inbound,
+) -> (Vec<OverheardLine>, usize) {
+    let (ChatKind::Group, Origin::Chat(at)) = (session.place, &session.origin) else {
         return (Vec::new(), 0);
     };
     let overheard = &services.bus.overheard;
-    let heard = overheard.look(at);
-    if !session.turns.is_empty() || at.thread.is_none() || !heard.is_empty() {
-        let overheard = heard.len();
-        return (heard, overheard);
+    let input = overheard.look(at);
+    if !session.turns.is_empty() || at.thread.is_none() || !input.is_empty() {
+        let overheard = input.len();
+        return (input, overheard);
     }
-    let Some(channel) = services.channels.get(&at.channel) else { return (heard, 0) };
+    let Some(channel) = services.channels.get(&at.channel) else { return (input, 0) };
     let history = channel.history(at, first.id.as_ref(), SEED_MAX);
     let history = AssertUnwindSafe(timeout(SEED_TIME_MAX, history)).catch_unwind().await;
     let seed = match history {
@@ -282,14 +323,14 @@ async fn background(services: &Services, session: &Session, first: &Inbound) -> 
 async fn tell_if_cut(
     turns: &TurnServices,
     session: &Session,
-    frozen: &Frozen,
+    frozen: &FrozenContext,
     shares: &Shares,
 ) -> Result<(), TurnError> {
     let whole = tokens::tokens(&frozen.told_memory);
     if whole <= shares.memory {
         return Ok(());
     }
-    let provider = turns.models.for_settings(&session.settings);
+    let provider = turns.models.for_session(session);
     let words = replies::memory_too_long(provider.name(), whole, shares.memory);
     notices::tell_owner(&turns.services.bus, format!("memory {}", provider.name()), words).await?;
     Ok(())

@@ -1,32 +1,33 @@
 //! What ends a turn besides its answer: a bound that is reached, or a call; and the reminder of a call that is missing.
 
-use crate::bus::journal::Fate;
+use crate::bus::journal::InboundOutcome;
 use crate::conversation::transcript;
 use crate::provider::ASK_QUESTION;
 use crate::provider::{Completion, StopReason};
 use crate::replies;
-use crate::tools::{delegate, finish};
+use crate::tools::{Caller, delegate, finish};
 use crate::turn::end::is_no_reply;
 use crate::turn::error::TurnError;
 use crate::turn::prompt;
-use crate::turn::run::active::Active;
-use crate::types::session::{Call, Ending, Finish, Outcome, Session, Step};
+use crate::turn::run::active::ActiveTurn;
+use crate::types::message::ChatKind;
+use crate::types::session::{Call, CallOutcome, Finish, Session, Step, TurnOutcome};
 
 /// A model that does not understand by then will not, and its text is better than none.
 const REMINDERS_MAX: usize = 3;
 
 /// What a turn says that has ended with a call; none says nothing.
-pub(super) struct Finished(Option<String>);
+pub(super) struct FinishingText(Option<String>);
 
 /// A bound that was reached: what the model is told, and what its person.
-pub(super) struct UsedUp {
+pub(super) struct ReachedLimit {
     pub(super) note: String,
     pub(super) words: String,
 }
 
-impl Active<'_> {
+impl ActiveTurn<'_> {
     /// The bound that the turn has reached, before another step.
-    pub(super) async fn used_up(&self) -> Result<Option<UsedUp>, TurnError> {
+    pub(super) async fn used_up(&self) -> Result<Option<ReachedLimit>, TurnError> {
         let steps = self.part.steps_max;
         if self.steps_made() >= steps {
             let words = match self.part.background {
@@ -37,11 +38,11 @@ impl Active<'_> {
                 None => prompt::steps_used_up(steps),
                 Some(kind) => kind.steps_used_up(steps),
             };
-            return Ok(Some(UsedUp { note, words }));
+            return Ok(Some(ReachedLimit { note, words }));
         }
         if self.part.keeps_quiet && self.turns.heartbeat.is_quiet() {
             let (note, words) = (prompt::QUIET_HOURS_BEGAN, replies::QUIET_HOURS_BEGAN);
-            return Ok(Some(UsedUp { note: note.to_owned(), words: words.to_owned() }));
+            return Ok(Some(ReachedLimit { note: note.to_owned(), words: words.to_owned() }));
         }
         let Some(most) = self.part.tokens_max else { return Ok(None) };
         let turn = self.turn;
@@ -53,34 +54,53 @@ impl Active<'_> {
             .read(move |store| transcript::used_in(store, turn))
             .await?;
         let (note, words) = (prompt::TOKENS_USED_UP, replies::task_tokens_used_up(most));
-        Ok((used >= most).then(|| UsedUp { note: note.to_owned(), words }))
+        Ok((used >= most).then(|| ReachedLimit { note: note.to_owned(), words }))
     }
 
     /// What is said with the call that has ended the turn, in its last step.
-    pub(super) fn finished(&self) -> Option<Finished> {
+    pub(super) fn finished(&self) -> Option<FinishingText> {
         let last = self.steps().last().filter(|_| self.part.finish == Finish::Explicit)?;
         let (_, said) = finish::ended_with(&last.calls)?;
         let told = match self.part.background {
-            None => Some(said).filter(|said| !is_no_reply(said)).map(str::to_owned),
+            None if is_no_reply(said) => {
+                self.owes_words().then(|| replies::NOTHING_TO_SAY.to_owned())
+            }
+            None => Some(said.to_owned()),
             Some(kind) => kind.told(self.steps(), said),
         };
         // It was said before the model knew what would come of these.
-        last.calls.iter().all(came_as_meant).then_some(Finished(told))
+        last.calls.iter().all(came_as_meant).then_some(FinishingText(told))
     }
 
     /// Ends with what a call has said; the model says nothing more.
-    pub(super) async fn finish(self, finished: Finished) -> Result<Option<Session>, TurnError> {
-        let Finished(told) = finished;
+    pub(super) async fn finish(
+        self,
+        finished: FinishingText,
+    ) -> Result<Option<Session>, TurnError> {
+        let FinishingText(told) = finished;
         let mut end = self.end_with(String::new());
-        end.fate = Fate::Answered;
-        end.ending = if told.is_some() { Ending::Answered } else { Ending::Silent };
-        end.words = told.map(|told| self.with_thoughts(&told));
+        end.fate = InboundOutcome::Answered;
+        end.ending = if told.is_some() { TurnOutcome::Answered } else { TurnOutcome::Silent };
+        let told = told.map(|told| self.with_thoughts(&told));
+        (end.words, end.files) = self.attach(told).await?;
         self.end(end, None).await
     }
 
-    /// The reminder that the model's next step begins with, if its last one was a text where only a
-    /// call ends the turn.
+    /// Whether a person waits for words in a private chat, and has heard none in this turn.
+    pub(super) fn owes_words(&self) -> bool {
+        let is_conversation = matches!(self.part.caller, Caller::Conversation(_));
+        is_conversation
+            && self.session.place == ChatKind::Private
+            && self.said_here().next().is_none()
+    }
+
+    /// The reminder that the model's next step begins with, if its last one was silence where a person waits, or a
+    /// text where only a call ends the turn.
     pub(super) fn reminder(&self) -> Option<String> {
+        let last = self.steps().last().filter(|step| is_text_alone(step));
+        if last.is_some_and(|step| is_no_reply(step.text.trim())) && self.owes_words() {
+            return Some(prompt::WORDS_DUE.to_owned());
+        }
         let is_due =
             self.part.finish == Finish::Explicit && self.steps().last().is_some_and(is_text_alone);
         is_due.then(|| match self.part.background {
@@ -97,6 +117,10 @@ impl Active<'_> {
             None => is_no_reply(text),
             Some(kind) => kind.is_silence(text),
         };
+        if is_silence && self.owes_words() {
+            let was_silent = |step: &Step| is_text_alone(step) && is_no_reply(step.text.trim());
+            return (!self.steps().iter().any(was_silent)).then_some(1);
+        }
         if self.part.finish == Finish::Answer || text.is_empty() || is_cut || is_silence {
             return None;
         }
@@ -112,5 +136,5 @@ fn is_text_alone(step: &Step) -> bool {
 /// Whether a call went well, and told nothing that the model could not have known.
 fn came_as_meant(call: &Call) -> bool {
     let is_news = [ASK_QUESTION, delegate::SUBAGENT].contains(&call.tool.as_str());
-    matches!(call.outcome, Outcome::Done(_)) && !is_news
+    matches!(call.outcome, CallOutcome::Done(_)) && !is_news
 }

@@ -4,8 +4,8 @@
 use chrono::Duration;
 
 use crate::bus::Bus;
-pub use crate::bus::journal::Times;
-use crate::bus::journal::{self, Waiting};
+pub use crate::bus::journal::MessageTimes;
+use crate::bus::journal::{self, WaitingMessage};
 use crate::store::StoreError;
 
 /// What is found so much later than it was said gets one line, not an answer.
@@ -18,14 +18,14 @@ const GAP_MIN: Duration = Duration::seconds(10);
 const SAME_LAG: Duration = Duration::minutes(1);
 
 /// How long a message was on its way, by both clocks.
-fn lag(message: Times) -> Duration {
+fn lag(message: MessageTimes) -> Duration {
     message.received - message.at
 }
 
 /// Returns true if a message was found too late. Not so if one that was found well before it was late by
 /// as much: then the messages come as they are said, and our clock is ahead.
-pub fn is_late(message: Times, earlier: Option<Times>) -> bool {
-    let is_as_late = |earlier: Times| {
+pub fn is_late(message: MessageTimes, earlier: Option<MessageTimes>) -> bool {
+    let is_as_late = |earlier: MessageTimes| {
         message.received - earlier.received >= GAP_MIN
             && (lag(message) - lag(earlier)).abs() <= SAME_LAG
     };
@@ -37,8 +37,8 @@ pub fn is_late(message: Times, earlier: Option<Times>) -> bool {
 const ELSEWHERE_GAP_MIN: Duration = Duration::minutes(10);
 
 /// Returns true if all of these messages, which begin a turn, were found too late.
-pub(super) async fn are_late(bus: &Bus, rows: &[Waiting]) -> Result<bool, StoreError> {
-    let times = |row: &Waiting| Times { at: row.inbound.at, received: row.received };
+pub(super) async fn are_late(bus: &Bus, rows: &[WaitingMessage]) -> Result<bool, StoreError> {
+    let times = |row: &WaitingMessage| MessageTimes { at: row.inbound.at, received: row.received };
     let Some(first) = rows.first().filter(|_| rows.iter().all(|row| is_late(times(row), None)))
     else {
         return Ok(false);

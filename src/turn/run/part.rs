@@ -9,7 +9,7 @@ use crate::replies;
 use crate::store::StoreError;
 use crate::tasks::schedule;
 use crate::tools::Caller;
-use crate::turn::background::{self, Background, Limits};
+use crate::turn::background::{self, Background, TaskLimits};
 use crate::turn::services::TurnServices;
 use crate::types::message::Address;
 use crate::types::origin::{Origin, TaskId};
@@ -18,7 +18,7 @@ use crate::types::session::{Finish, TurnId};
 /// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
 const TURN_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
 
-pub(super) struct Part {
+pub(super) struct TurnPart {
     pub(super) caller: Caller,
     /// The kind of background task; none of a conversation with people.
     pub(super) background: Option<&'static dyn Background>,
@@ -30,11 +30,13 @@ pub(super) struct Part {
     pub(super) time_max: Duration,
     /// The part of that which was used before the turn was last suspended.
     pub(super) worked: Duration,
-    /// It ends when quiet hours begin: a beat that nobody asked for.
+    /// The job of which the turn is a run in a conversation with people.
+    pub(super) job: Option<i64>,
+    /// It ends when quiet hours begin: a heartbeat run that nobody asked for.
     pub(super) keeps_quiet: bool,
 }
 
-impl Part {
+impl TurnPart {
     /// The part of a turn; none if it works for a background task that has ended without it.
     pub(super) async fn of(
         turns: &TurnServices,
@@ -53,11 +55,12 @@ impl Part {
         turn: TurnId,
     ) -> Result<Self, StoreError> {
         let look = move |store: &Connection| {
-            Ok((schedule::of_turn(store, turn)?.is_some(), transcript::worked(store, turn)?))
+            let run = schedule::of_turn(store, turn)?;
+            Ok((run.map(|run| run.job.id.0), transcript::worked(store, turn)?))
         };
-        let (is_job, worked) = turns.services.bus.store.read(look).await?;
+        let (job, worked) = turns.services.bus.store.read(look).await?;
         Ok(Self {
-            caller: match is_job {
+            caller: match job.is_some() {
                 true => Caller::JobHere(turns.config.finish),
                 false => Caller::Conversation(turns.config.finish),
             },
@@ -68,6 +71,7 @@ impl Part {
             tokens_max: None,
             time_max: TURN_TIME_MAX,
             worked,
+            job,
             keeps_quiet: false,
         })
     }
@@ -79,7 +83,7 @@ impl Part {
     ) -> Result<Option<Self>, StoreError> {
         let kind = background::of(kind);
         let Some(limits) = kind.limits(turns, number, turn).await? else { return Ok(None) };
-        let Limits { people_at, steps_max, tokens_max, keeps_quiet } = limits;
+        let TaskLimits { people_at, steps_max, tokens_max, keeps_quiet } = limits;
         let worked = move |store: &Connection| transcript::worked(store, turn);
         Ok(Some(Self {
             caller: Caller::Task(kind.tools()),
@@ -90,8 +94,18 @@ impl Part {
             tokens_max: Some(tokens_max),
             time_max: background::TIME_MAX,
             worked: turns.services.bus.store.read(worked).await?,
+            job: None,
             keeps_quiet,
         }))
+    }
+
+    /// Returns true if a person began the turn and can be asked: no run of a job, and no heartbeat run.
+    pub(super) fn is_attended(&self) -> bool {
+        match self.caller {
+            Caller::Conversation(_) => true,
+            Caller::JobHere(_) => false,
+            Caller::Task(tools) => tools.is_attended,
+        }
     }
 
     /// What is said of a turn that took too long.

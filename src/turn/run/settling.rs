@@ -8,84 +8,104 @@ use rusqlite::Connection;
 
 use crate::bus::journal;
 use crate::conversation::asks;
-use crate::memory;
-use crate::people::Role;
+use crate::memory::{self, audience};
+use crate::people::{self, Role};
 use crate::replies;
-use crate::tools::{Kind, Reach, ToolContext, message};
+use crate::tools::{Effect, Reach, ToolContext, ToolKind, message};
 use crate::trust::acts::tool_role;
 use crate::trust::links;
-use crate::trust::permission::{self, Asked, Decision, Why};
+use crate::trust::permission::{self, Decision, PermissionReason, PermissionRequest};
 use crate::trust::taint::{self, Taint};
-use crate::turn::calling::Calling;
-use crate::turn::calls::{self, Checked, Ran};
+use crate::turn::calling::CallContext;
+use crate::turn::calls::{self, CallResult, CheckedCall};
 use crate::turn::error::TurnError;
-use crate::turn::run::active::{Active, Asker};
+use crate::turn::run::active::{ActiveTurn, Requester};
 use crate::turn::services::TurnServices;
-use crate::turn::{parking, prompt};
-use crate::types::event::Happening;
-use crate::types::message::{Address, Sender};
-use crate::types::session::{Call, Outcome, Session};
+use crate::turn::{prompt, proposed, suspension};
+use crate::types::event::EventKind;
+use crate::types::message::{Address, Body, Sender};
+use crate::types::origin::TaskKind;
+use crate::types::session::{Call, CallOutcome, Session};
+use crate::workspace::Audience;
 
 /// Calls that look at things at once; a small board has few cores, and what was said meanwhile is
 /// looked at between.
 const SIDE_BY_SIDE_MAX: usize = 4;
 
 /// A call that is to be run.
-struct Open {
+struct OpenCall {
     /// Its place in the step.
     at: usize,
     call: Call,
     reads: bool,
     /// Why somebody must allow it first.
-    asks: Option<Why>,
+    asks: Option<PermissionReason>,
+}
+
+/// Why a call cannot begin.
+struct Refused {
+    /// For the model.
+    words: String,
+    /// Somebody would have been asked, had anybody been there.
+    is_unattended: bool,
+}
+
+impl Refused {
+    fn of(why: &PermissionReason) -> Self {
+        let is_unattended = matches!(why, PermissionReason::Unattended(..));
+        Self { words: prompt::denied(why), is_unattended }
+    }
 }
 
 /// How far the calls of a step have got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(super) enum SettledCalls {
     All,
-    /// One of them waits for somebody, and the turn is parked.
+    /// One of them waits for somebody, and the turn is suspended.
     Parked,
 }
 
-impl Active<'_> {
+impl ActiveTurn<'_> {
     /// Runs what is planned in the last step until the person says something more.
-    pub(super) async fn settle_calls(&mut self) -> Result<Settled, TurnError> {
+    pub(super) async fn settle_calls(&mut self) -> Result<SettledCalls, TurnError> {
         let calls = self.current().steps.last().map(|step| step.calls.clone()).unwrap_or_default();
         let unsettled =
             calls.into_iter().enumerate().filter(|(_, call)| !call.outcome.is_settled());
         let unsettled: Vec<_> = unsettled.collect();
         if unsettled.is_empty() {
-            return Ok(Settled::All);
+            return Ok(SettledCalls::All);
         }
         let open = self.check(unsettled).await?;
         for batch in batches(open) {
             self.take_steering().await?;
-            let heard = !self.pending.is_empty();
-            let begins = |open: &Open| !heard || open.call.outcome != Outcome::Planned;
+            let input = !self.pending.is_empty();
+            let begins = |open: &OpenCall| !input || open.call.outcome != CallOutcome::Planned;
             let batch: Vec<_> = batch.into_iter().filter(begins).collect();
-            let parked = match batch.as_slice() {
+            let suspended = match batch.as_slice() {
                 [] => false,
-                [Open { call, asks: Some(why), .. }] => {
-                    parking::ask_leave(self.turns, &self.calling(call), why).await?;
+                [OpenCall { call, asks: Some(why), .. }] => {
+                    let cx = self.tool_context().await?;
+                    let change = proposed::diff(self.turns, call, &cx).await;
+                    suspension::ask_leave(self.turns, &self.calling(call), why, change).await?;
                     true
                 }
                 _ => self.run_together(batch).await?,
             };
-            if parked {
-                return Ok(Settled::Parked);
+            if suspended {
+                return Ok(SettledCalls::Parked);
             }
         }
-        Ok(Settled::All)
+        Ok(SettledCalls::All)
     }
 
-    fn calling<'a>(&'a self, call: &'a Call) -> Calling<'a> {
-        Calling {
+    fn calling<'a>(&'a self, call: &'a Call) -> CallContext<'a> {
+        CallContext {
             turn: self.turn,
             call,
             person: &self.asker.sender,
             role: self.asker.role,
             at: &self.part.people_at,
+            place: self.session.place,
             is_there: *self.session.origin.channel() == self.part.people_at.channel,
             keeps_quiet: self.part.keeps_quiet,
         }
@@ -95,30 +115,31 @@ impl Active<'_> {
     async fn permit(
         &self,
         call: &Call,
-        checked: &Checked,
+        checked: &CheckedCall,
         cx: &ToolContext,
         taint: Option<&Taint>,
     ) -> Result<Decision, TurnError> {
-        if call.outcome != Outcome::Planned {
+        if call.outcome != CallOutcome::Planned {
             return Ok(Decision::Allow);
         }
         let knows_url =
             matches!(&checked.reach, Reach::Url(url) if links::may_be_fetched(&self.session, url));
-        let asked = Asked {
+        let asked = PermissionRequest {
             tool: &call.tool,
             terms: checked.terms,
-            reach: checked.reach.clone(),
+            reach: checked.reach.clone().within(cx.place),
             role: cx.role,
             own_role: self.asker.role,
             taint,
             knows_url,
+            is_attended: self.part.is_attended(),
         };
         let decision = self.decide(call, &asked).await?;
         let (Decision::Allow, Some((tool, terms))) = (&decision, checked.stands_for) else {
             return Ok(decision);
         };
-        let of = |why| Why::StandsFor(tool, Box::new(why));
-        Ok(match self.decide(call, &Asked { tool, terms, ..asked }).await? {
+        let of = |why| PermissionReason::StandsFor(tool, Box::new(why));
+        Ok(match self.decide(call, &PermissionRequest { tool, terms, ..asked }).await? {
             Decision::Allow => Decision::Allow,
             Decision::Ask(why) => Decision::Ask(of(why)),
             Decision::Deny(why) => Decision::Deny(of(why)),
@@ -126,9 +147,18 @@ impl Active<'_> {
     }
 
     /// What is decided, and whether somebody has allowed it.
-    async fn decide(&self, call: &Call, asked: &Asked<'_>) -> Result<Decision, TurnError> {
+    async fn decide(
+        &self,
+        call: &Call,
+        asked: &PermissionRequest<'_>,
+    ) -> Result<Decision, TurnError> {
         let decision = permission::decide(asked, &self.turns.config.asking);
-        let Decision::Ask(why) = &decision else { return Ok(decision) };
+        let why = match &decision {
+            Decision::Ask(why) => why,
+            // Where nobody can be asked, what was allowed for good is still allowed.
+            Decision::Deny(PermissionReason::Unattended(why, _)) => &**why,
+            Decision::Allow | Decision::Deny(_) => return Ok(decision),
+        };
         let (id, tool, can_be_granted) = (call.id, asked.tool.to_owned(), why.can_be_granted());
         let (channel, sender) = (self.part.people_at.channel.clone(), self.asker.sender.id.clone());
         let is_allowed = move |store: &Connection| {
@@ -140,7 +170,7 @@ impl Active<'_> {
     }
 
     /// Settles the calls that cannot begin; gives the others.
-    async fn check(&mut self, calls: Vec<(usize, Call)>) -> Result<Vec<Open>, TurnError> {
+    async fn check(&mut self, calls: Vec<(usize, Call)>) -> Result<Vec<OpenCall>, TurnError> {
         self.turns.tools.arrived().await;
         let cx = self.tool_context().await?;
         let taint = taint::of(&self.turns.services.bus, &self.session, self.asker.role).await?;
@@ -152,21 +182,21 @@ impl Active<'_> {
             };
             let checked = match checked {
                 Ok(checked) => match self.permit(&call, &checked, &cx, taint.as_ref()).await? {
-                    Decision::Allow => Ok((checked.terms.kind == Kind::Reads, None)),
+                    Decision::Allow => Ok((checked.terms.kind == ToolKind::Reads, None)),
                     Decision::Ask(why) => Ok((false, Some(why))),
-                    Decision::Deny(why) => Err(prompt::denied(&why)),
+                    Decision::Deny(why) => Err(Refused::of(&why)),
                 },
-                Err(words) => Err(words),
+                Err(words) => Err(Refused { words, is_unattended: false }),
             };
             match checked {
-                Ok((reads, asks)) => open.push(Open { at, call, reads, asks }),
+                Ok((reads, asks)) => open.push(OpenCall { at, call, reads, asks }),
                 // What was begun before a crash is looked at first.
-                Err(_) if call.outcome != Outcome::Planned => {
-                    open.push(Open { at, call, reads: false, asks: None });
+                Err(_) if call.outcome != CallOutcome::Planned => {
+                    open.push(OpenCall { at, call, reads: false, asks: None });
                 }
-                Err(words) => {
+                Err(refused) => {
                     self.emit_start(&call);
-                    let ran = calls::refuse(&self.turns.services, self.turn, &call, words).await?;
+                    let ran = self.refuse(&call, refused, taint.is_some()).await?;
                     self.emit_end(&call, &ran, Instant::now());
                     self.settled(at, ran);
                 }
@@ -175,9 +205,46 @@ impl Active<'_> {
         Ok(open)
     }
 
+    /// Settles a call that cannot begin. The first one of a turn that nobody could be asked about is reported.
+    async fn refuse(
+        &mut self,
+        call: &Call,
+        refused: Refused,
+        tainted: bool,
+    ) -> Result<CallResult, TurnError> {
+        let services = &self.turns.services;
+        let is_quiet = self.part.keeps_quiet && self.turns.heartbeat.is_quiet();
+        if !refused.is_unattended || self.has_reported || is_quiet {
+            return calls::refuse(services, self.turn, call, refused.words).await;
+        }
+        let is_there = *self.session.origin.channel() == self.part.people_at.channel;
+        let to_owner = match audience(self.asker.role, self.session.place) {
+            Audience::Owner => true,
+            // Whoever made a job at this machine is not there; the owner is.
+            Audience::Others => !is_there,
+        };
+        let owner = match to_owner {
+            true => services.bus.store.read(people::owner_place).await?,
+            false => None,
+        };
+        let task = self.session.origin.task().map(|task| match task.kind {
+            // Without its number, so that a run does not repeat what the last one said.
+            TaskKind::Heartbeat => "the heartbeat".to_owned(),
+            TaskKind::Job | TaskKind::Subagent => task.to_string(),
+        });
+        let words = replies::not_done(task.as_deref(), &call.tool, &call.arguments);
+        let report = Effect::Report {
+            to: owner.unwrap_or_else(|| self.part.people_at.clone()),
+            body: Body::Text(words),
+            tainted,
+        };
+        self.has_reported = true;
+        calls::refuse_and_report(services, self.turn, call, refused.words, report).await
+    }
+
     /// Runs calls side by side; there is more than one only of those that look.
-    /// True if one of them parks the turn.
-    async fn run_together(&mut self, batch: Vec<Open>) -> Result<bool, TurnError> {
+    /// True if one of them suspends the turn.
+    async fn run_together(&mut self, batch: Vec<OpenCall>) -> Result<bool, TurnError> {
         let doing: Vec<_> =
             batch.iter().map(|it| replies::doing(&it.call.tool, &it.call.arguments)).collect();
         self.handles.draft.send_modify(|draft| draft.doing = Some(doing.join("\n")));
@@ -200,25 +267,25 @@ impl Active<'_> {
         if calls.iter().any(|call| message::said_here(call, here).is_some()) {
             self.begin_draft_anew().await?;
         }
-        Ok(calls.iter().any(|call| call.outcome == Outcome::Waiting))
+        Ok(calls.iter().any(|call| call.outcome == CallOutcome::Waiting))
     }
 
-    fn settled(&mut self, at: usize, ran: Ran) {
+    fn settled(&mut self, at: usize, ran: CallResult) {
         let step = self.current().steps.last_mut().expect("the step whose calls these are");
         let call = &mut step.calls[at];
         (call.outcome, call.sources) = (ran.outcome, ran.sources);
     }
 
     fn emit_start(&self, call: &Call) {
-        self.emit(|| Happening::ToolStart {
+        self.emit(|| EventKind::ToolStart {
             action: call.id,
             tool: call.tool.clone(),
             arguments: call.arguments.clone(),
         });
     }
 
-    fn emit_end(&self, call: &Call, ran: &Ran, begun: Instant) {
-        self.emit(|| Happening::ToolEnd {
+    fn emit_end(&self, call: &Call, ran: &CallResult, begun: Instant) {
+        self.emit(|| EventKind::ToolEnd {
             action: call.id,
             tool: call.tool.clone(),
             result: ran.outcome.for_model().to_owned(),
@@ -226,12 +293,12 @@ impl Active<'_> {
             ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
         if let Some(path) = ran.changed.as_ref().filter(|path| memory::is_memory(path)) {
-            self.emit(|| Happening::MemoryUpdated { path: path.to_string() });
+            self.emit(|| EventKind::MemoryUpdated { path: path.to_string() });
         }
     }
 
-    async fn tool_context(&self) -> Result<ToolContext, TurnError> {
-        let Asker { sender, role, .. } = &self.asker;
+    pub(super) async fn tool_context(&self) -> Result<ToolContext, TurnError> {
+        let Requester { sender, role, .. } = &self.asker;
         let files_at = &self.part.people_at;
         tool_context(self.turns, &self.session, files_at, sender, *role).await
     }
@@ -250,7 +317,7 @@ pub(crate) async fn tool_context(
     let came_here = turns.services.bus.store.read(came_here).await?.into();
     Ok(ToolContext {
         came_here,
-        oversight: turns.oversight.clone(),
+        instruction_watcher: turns.instruction_watcher.clone(),
         workspace: turns.services.workspace.clone(),
         actions: turns.actions.clone(),
         session: session.id,
@@ -266,8 +333,8 @@ pub(crate) async fn tool_context(
 }
 
 /// What runs at once, in order.
-fn batches(open: Vec<Open>) -> Vec<Vec<Open>> {
-    let mut batches: Vec<Vec<Open>> = Vec::new();
+fn batches(open: Vec<OpenCall>) -> Vec<Vec<OpenCall>> {
+    let mut batches: Vec<Vec<OpenCall>> = Vec::new();
     for open in open {
         match batches.last_mut() {
             Some(batch)

@@ -5,15 +5,18 @@ use crate::provider::{Completion, StopReason};
 use crate::replies;
 use crate::tools::message;
 use crate::turn::end::is_no_reply;
-use crate::turn::run::active::Active;
-use crate::types::session::Ending;
+use crate::turn::run::active::ActiveTurn;
+use crate::types::session::TurnOutcome;
 
-impl Active<'_> {
+impl ActiveTurn<'_> {
     /// What the person is told of a completion without calls.
-    pub(super) fn words(&self, completion: &Completion) -> (Ending, Option<String>) {
+    pub(super) fn words(&self, completion: &Completion) -> (TurnOutcome, Option<String>) {
         let text = completion.text.trim();
+        if is_no_reply(text) && self.owes_words() {
+            return (TurnOutcome::Answered, Some(replies::NOTHING_TO_SAY.to_owned()));
+        }
         if is_no_reply(text) {
-            return (Ending::Silent, None);
+            return (TurnOutcome::Silent, None);
         }
         if text.is_empty() {
             let words = match completion.stop {
@@ -22,19 +25,19 @@ impl Active<'_> {
                     replies::LIMIT_USED_UP_OWNER
                 }
                 Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
-                _ if self.said_here().next().is_some() => return (Ending::Answered, None),
-                _ if self.part.caller.may_say_nothing() => return (Ending::Silent, None),
+                _ if self.said_here().next().is_some() => return (TurnOutcome::Answered, None),
+                _ if self.part.caller.may_say_nothing() => return (TurnOutcome::Silent, None),
                 _ => replies::NO_WORDS,
             };
-            return (Ending::Failed, Some(words.to_owned()));
+            return (TurnOutcome::Failed, Some(words.to_owned()));
         }
         if self.said_here().any(|said| said.trim() == text) {
-            return (Ending::Answered, None);
+            return (TurnOutcome::Answered, None);
         }
         let cut = (completion.stop == Some(StopReason::MaxTokens)).then_some(replies::CUT_SHORT);
         let parts = [Some(text), cut, completion.note.as_deref()];
         let said = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
-        (Ending::Answered, Some(self.with_thoughts(&said)))
+        (TurnOutcome::Answered, Some(self.with_thoughts(&said)))
     }
 
     /// What is said, after what was thought if people wish to see that.
@@ -46,7 +49,7 @@ impl Active<'_> {
     }
 
     /// What the message tool has said here in this turn.
-    fn said_here(&self) -> impl Iterator<Item = String> {
+    pub(super) fn said_here(&self) -> impl Iterator<Item = String> {
         let calls = self.steps().iter().flat_map(|step| &step.calls);
         calls.filter_map(|call| message::said_here(call, &self.part.people_at))
     }

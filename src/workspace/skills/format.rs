@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::needs::Needs;
+use super::needs::SkillNeeds;
 
 /// The AgentSkills specification's limits: bytes of a name, characters of a description.
 const NAME_BYTES_MAX: usize = 64;
@@ -14,13 +14,13 @@ const KEYS: [&str; 3] = ["openclaw", "clawdbot", "nanobot"];
 
 /// The front matter of a SKILL.md, and what was odd about it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedSkill {
     pub name: String,
     pub description: String,
     pub for_people: bool,
     pub for_model: bool,
     pub always: bool,
-    pub needs: Needs,
+    pub needs: SkillNeeds,
     pub warnings: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ struct FrontMatter {
 }
 
 /// The front matter of a SKILL.md in `folder`, or a sentence why the skill cannot be used at all.
-pub fn parse(text: &str, folder: &str) -> Result<Parsed, String> {
+pub fn parse(text: &str, folder: &str) -> Result<ParsedSkill, String> {
     let (yaml, _) = split(text).ok_or("it does not begin with front matter between `---` lines")?;
     let (front, mut warnings) = match serde_saphyr::from_str::<FrontMatter>(yaml) {
         Ok(front) => (front, Vec::new()),
@@ -63,13 +63,13 @@ pub fn parse(text: &str, folder: &str) -> Result<Parsed, String> {
     }
     let name = name(words(&front.name).trim(), folder, &mut warnings);
     let metadata = metadata(front.metadata, &mut warnings);
-    Ok(Parsed {
+    Ok(ParsedSkill {
         name,
         description: cut,
         for_people: flag(&front.user_invocable).unwrap_or(true),
         for_model: !flag(&front.disable_model_invocation).unwrap_or(false),
         always: metadata.get("always").and_then(flag).or(flag(&front.always)).unwrap_or(false),
-        needs: Needs::of(&metadata),
+        needs: SkillNeeds::of(&metadata),
         warnings,
     })
 }

@@ -19,7 +19,7 @@ pub struct SkillEnvironment {
 
 /// The systems, programs, variables and settings that a skill asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct SkillNeeds {
     os: Vec<String>,
     bins: Vec<String>,
     any_bins: Vec<String>,
@@ -27,7 +27,7 @@ pub struct Needs {
     config: Vec<String>,
 }
 
-impl Needs {
+impl SkillNeeds {
     /// Reads them from a skill's metadata.
     pub(super) fn of(metadata: &Value) -> Self {
         let list = |path: &str| texts(metadata.pointer(path));

@@ -3,8 +3,10 @@
 
 use peacrab::conversation::shorten::{self, WHOLE_CHARS_MAX};
 use peacrab::conversation::tokens::{self, tokens};
-use peacrab::turn::compaction::{Whole, kept, parts, request, shown};
-use peacrab::types::session::{Call, CallId, Ending, Gauge, Mark, Outcome, Step, Turn, TurnId};
+use peacrab::turn::compaction::{KeptWhole, kept, parts, request, shown};
+use peacrab::types::session::{
+    Call, CallId, CallOutcome, Step, StepMark, TokenEstimate, Turn, TurnId, TurnOutcome,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -20,12 +22,12 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
+fn outcome() -> impl Strategy<Value = CallOutcome> {
     prop_oneof![
-        4 => text().prop_map(Outcome::Done),
-        2 => text().prop_map(Outcome::Failed),
-        1 => Just(Outcome::Planned),
-        1 => Just(Outcome::Skipped),
+        4 => text().prop_map(CallOutcome::Done),
+        2 => text().prop_map(CallOutcome::Failed),
+        1 => Just(CallOutcome::Planned),
+        1 => Just(CallOutcome::Skipped),
     ]
 }
 
@@ -54,18 +56,18 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
             id: TurnId(id),
             by: "7".into(),
             steps,
-            ending: Some(Ending::Answered),
+            ending: Some(TurnOutcome::Answered),
         };
         (1..).zip(turns).map(turn).collect()
     })
 }
 
-fn heard_step((heard, text, calls): (Option<String>, String, Vec<Call>)) -> Step {
-    Step { heard: heard.as_deref().map(said), text, calls, ..Step::default() }
+fn heard_step((input, text, calls): (Option<String>, String, Vec<Call>)) -> Step {
+    Step { input: input.as_deref().map(said), text, calls, ..Step::default() }
 }
 
-fn mark() -> impl Strategy<Value = Mark> {
-    (0_i64..8, 0_usize..6).prop_map(|(turn, step)| Mark { turn: TurnId(turn), step })
+fn mark() -> impl Strategy<Value = StepMark> {
+    (0_i64..8, 0_usize..6).prop_map(|(turn, step)| StepMark { turn: TurnId(turn), step })
 }
 
 /// What becomes of a conversation while its turns run.
@@ -78,7 +80,7 @@ enum Doing {
     /// The last step gets what the model made, the one before what came of its calls.
     Fill(Step),
     Skip,
-    Shorten(Mark),
+    Shorten(StepMark),
     Fold(usize),
 }
 
@@ -95,7 +97,7 @@ fn doing() -> impl Strategy<Value = Doing> {
     ]
 }
 
-fn happen(doing: Doing, turns: &mut Vec<Turn>, gauge: &mut Gauge) {
+fn happen(doing: Doing, turns: &mut Vec<Turn>, estimate: &mut TokenEstimate) {
     let id = TurnId(turns.iter().map(|turn| turn.id.0).max().unwrap_or_default() + 1);
     let turn = |step| Turn { id, by: "7".into(), steps: vec![step], ending: None };
     match (doing, turns.last_mut()) {
@@ -108,16 +110,16 @@ fn happen(doing: Doing, turns: &mut Vec<Turn>, gauge: &mut Gauge) {
         }
         (Doing::Skip, Some(last)) => {
             for call in last.steps.iter_mut().rev().take(2).flat_map(|step| &mut step.calls) {
-                call.outcome = Outcome::Skipped;
+                call.outcome = CallOutcome::Skipped;
             }
         }
         (Doing::Shorten(mark), _) => {
             shorten::apply(turns, mark);
-            gauge.recount();
+            estimate.recount();
         }
         (Doing::Fold(count), _) => {
             turns.drain(..count.min(turns.len()));
-            gauge.recount();
+            estimate.recount();
         }
         (Doing::Step(_) | Doing::Fill(_) | Doing::Skip, None) => {}
     }
@@ -142,28 +144,31 @@ fn estimates_what_tokenizers_give() {
 
 #[test]
 fn what_one_provider_taught_is_not_believed_of_the_next() {
-    let mut gauge = Gauge { used: 9_000, ..Gauge::default() };
-    gauge.learn(1_000, 2_000);
-    gauge.too_much(10_000, 20_000);
-    assert_eq!((gauge.counted(500), gauge.room(20_000)), (1_000, 9_000));
-    gauge.forget_provider();
-    assert_eq!((gauge.counted(500), gauge.room(20_000), gauge.used), (500, 20_000, 9_000));
+    let mut estimate = TokenEstimate { used: 9_000, ..TokenEstimate::default() };
+    estimate.learn(1_000, 2_000);
+    estimate.too_much(10_000, 20_000);
+    assert_eq!((estimate.counted(500), estimate.context_window(20_000)), (1_000, 9_000));
+    estimate.forget_provider();
+    assert_eq!(
+        (estimate.counted(500), estimate.context_window(20_000), estimate.used),
+        (500, 20_000, 9_000)
+    );
 }
 
 #[test]
 fn believes_the_provider_within_reason() {
-    let mut gauge = Gauge::default();
-    assert_eq!(gauge.counted(700), 700);
-    gauge.learn(1_000, 1_500);
-    assert_eq!((gauge.counted(1_000), gauge.estimated(1_500)), (1_500, 1_000));
-    gauge.learn(1_000, 0);
-    assert_eq!(gauge.counted(1_000), 1_500);
-    gauge.learn(100_000, 10);
-    assert_eq!(gauge.counted(1_000), 500);
-    gauge.too_much(10_000, 20_000);
-    assert_eq!((gauge.room(20_000), gauge.room(5_000)), (9_000, 5_000));
-    gauge.too_much(100, 20_000);
-    assert_eq!(gauge.room(20_000), 5_000);
+    let mut estimate = TokenEstimate::default();
+    assert_eq!(estimate.counted(700), 700);
+    estimate.learn(1_000, 1_500);
+    assert_eq!((estimate.counted(1_000), estimate.estimated(1_500)), (1_500, 1_000));
+    estimate.learn(1_000, 0);
+    assert_eq!(estimate.counted(1_000), 1_500);
+    estimate.learn(100_000, 10);
+    assert_eq!(estimate.counted(1_000), 500);
+    estimate.too_much(10_000, 20_000);
+    assert_eq!((estimate.context_window(20_000), estimate.context_window(5_000)), (9_000, 5_000));
+    estimate.too_much(100, 20_000);
+    assert_eq!(estimate.context_window(20_000), 5_000);
 }
 
 proptest! {
@@ -178,23 +183,23 @@ proptest! {
 
     #[test]
     fn the_kept_size_is_that_counted_anew(turns in turns(), more in vec(doing(), 0..30)) {
-        let (mut turns, mut gauge) = (turns, Gauge::default());
+        let (mut turns, mut estimate) = (turns, TokenEstimate::default());
         for doing in more {
-            happen(doing, &mut turns, &mut gauge);
+            happen(doing, &mut turns, &mut estimate);
             let anew: u64 = turns.iter().map(tokens::turn_tokens).sum();
-            prop_assert_eq!(gauge.turns_tokens(&turns), anew);
-            prop_assert_eq!(gauge.turns_tokens(&turns), anew);
+            prop_assert_eq!(estimate.turns_tokens(&turns), anew);
+            prop_assert_eq!(estimate.turns_tokens(&turns), anew);
         }
     }
 
     #[test]
     fn the_newest_turns_stay_whole(turns in turns(), turns_min in 1_usize..4, tokens_max in 0_u64..5_000) {
-        let from = kept(&turns, Whole { turns_min, tokens_max });
+        let from = kept(&turns, KeptWhole { turns_min, tokens_max });
         let whole = &turns[from..];
         prop_assert!(whole.len() >= turns_min.min(turns.len()));
         let size: u64 = whole.iter().map(tokens::turn_tokens).sum();
         prop_assert!(whole.len() <= turns_min || size <= tokens_max);
-        // No more is folded than must be.
+        // No more is compacted than must be.
         if let Some(next) = from.checked_sub(1) {
             prop_assert!(size + tokens::turn_tokens(&turns[next]) > tokens_max);
         }
@@ -217,7 +222,7 @@ proptest! {
         prop_assert!(shorten::saving(&once, one) == 0);
         for (before, after) in turns.iter().zip(&once) {
             for (at, (before_step, after_step)) in before.steps.iter().zip(&after.steps).enumerate() {
-                let is_old = Mark { turn: before.id, step: at } < one;
+                let is_old = StepMark { turn: before.id, step: at } < one;
                 prop_assert!(is_old || before_step == after_step);
                 prop_assert_eq!(before_step.calls.len(), after_step.calls.len());
                 for (call, short) in before_step.calls.iter().zip(&after_step.calls) {
@@ -232,10 +237,10 @@ proptest! {
     }
 
     #[test]
-    fn a_record_has_all_turns_in_parts_that_fit(turns in turns(), room in 0_u64..4_000) {
-        let parts = parts(&turns, room);
+    fn a_record_has_all_turns_in_parts_that_fit(turns in turns(), context_window in 0_u64..4_000) {
+        let parts = parts(&turns, context_window);
         for part in &parts {
-            prop_assert!(tokens(part) <= room.max(1_000) + 50, "{} tokens", tokens(part));
+            prop_assert!(tokens(part) <= context_window.max(1_000) + 50, "{} tokens", tokens(part));
         }
         prop_assert!(parts.len() <= turns.len());
         let said = turns.iter().filter(|turn| turn.steps.iter().any(|step| !step.calls.is_empty()));

@@ -2,9 +2,9 @@
 //! more turns, or a turn is so long that it cannot.
 
 use peacrab::conversation::shares::{FREES_PERCENT, Shares, tools_max};
-use peacrab::conversation::tokens::{FOLD_AT, FULL_AT, percent, turn_tokens};
-use peacrab::turn::compaction::{Whole, kept};
-use peacrab::types::session::{Ending, Step, Turn, TurnId};
+use peacrab::conversation::tokens::{COMPACT_AT, FULL_AT, percent, turn_tokens};
+use peacrab::turn::compaction::{KeptWhole, kept};
+use peacrab::types::session::{Step, Turn, TurnId, TurnOutcome};
 use proptest::prelude::*;
 
 use crate::support::effort;
@@ -26,13 +26,13 @@ fn config() -> ProptestConfig {
 fn turn(id: i64, tokens: u64) -> Turn {
     // Each step costs its frame, of 8 tokens.
     let steps = vec![Step::default(); usize::try_from(tokens.div_ceil(8)).unwrap()];
-    Turn { id: TurnId(id), by: "7".into(), steps, ending: Some(Ending::Answered) }
+    Turn { id: TurnId(id), by: "7".into(), steps, ending: Some(TurnOutcome::Answered) }
 }
 
 /// What a conversation of equal turns comes to: after how many turns it was compacted, and what was used after that.
-fn compactions(room: u64, texts: u64, tokens: u64) -> Vec<(usize, u64, usize)> {
-    let tools = tools_max(room).min(1_800);
-    let shares = Shares::new(room, tools);
+fn compactions(context_window: u64, texts: u64, tokens: u64) -> Vec<(usize, u64, usize)> {
+    let tools = tools_max(context_window).min(1_800);
+    let shares = Shares::new(context_window, tools);
     let fixed = tools
         + IDENTITY
         + texts.min(shares.instructions)
@@ -45,13 +45,16 @@ fn compactions(room: u64, texts: u64, tokens: u64) -> Vec<(usize, u64, usize)> {
         since += 1;
         said += turns.last().map_or(0, turn_tokens);
         let used = fixed + shares.summary + said;
-        if used <= percent(room, FOLD_AT) {
+        if used <= percent(context_window, COMPACT_AT) {
             continue;
         }
-        let left = Shares::new(room, 0).used.saturating_sub(fixed + shares.summary);
-        let from = kept(&turns, Whole::within(&turns, percent(room, 25), left));
+        let left = Shares::new(context_window, 0).used.saturating_sub(fixed + shares.summary);
+        let from = kept(&turns, KeptWhole::within(&turns, percent(context_window, 25), left));
         let frees: u64 = turns[..from].iter().map(turn_tokens).sum();
-        if from > 0 && (frees >= percent(room, FREES_PERCENT) || used > percent(room, FULL_AT)) {
+        if from > 0
+            && (frees >= percent(context_window, FREES_PERCENT)
+                || used > percent(context_window, FULL_AT))
+        {
             turns.drain(..from);
             found.push((since, used - frees, turns.len()));
             since = 0;
@@ -73,23 +76,23 @@ proptest! {
         texts in 0_u64..40_000,
         permille in 8_u64..600,
     ) {
-        let room = window - window / 8;
-        let tokens = (room * permille / 1_000).max(8);
-        let shares = Shares::new(room, 0);
-        for (turns, used, left) in compactions(room, texts, tokens) {
+        let context_window = window - window / 8;
+        let tokens = (context_window * permille / 1_000).max(8);
+        let shares = Shares::new(context_window, 0);
+        for (turns, used, left) in compactions(context_window, texts, tokens) {
             // Only a turn that is too large by itself leaves less.
-            prop_assert!(used <= shares.used || left == 1, "{used} of {room} are used by {left} turns");
-            let explained = tokens * 40 > room;
-            prop_assert!(turns >= TURNS || explained, "only {turns} turns of {tokens} tokens at {room}");
+            prop_assert!(used <= shares.used || left == 1, "{used} of {context_window} are used by {left} turns");
+            let explained = tokens * 40 > context_window;
+            prop_assert!(turns >= TURNS || explained, "only {turns} turns of {tokens} tokens at {context_window}");
         }
     }
 
     #[test]
     fn the_shares_fit_together(window in 2_048_u64..1_048_576) {
-        let room = window - window / 8;
-        let tools = tools_max(room);
-        let Shares { used, instructions, memory, notes, summary } = Shares::new(room, tools);
+        let context_window = window - window / 8;
+        let tools = tools_max(context_window);
+        let Shares { used, instructions, memory, notes, summary } = Shares::new(context_window, tools);
         prop_assert!(tools + instructions + memory + notes + summary < used);
-        prop_assert!(used <= percent(room, 65));
+        prop_assert!(used <= percent(context_window, 65));
     }
 }

@@ -1,4 +1,4 @@
-//! Within a turn: old results are shortened, then the conversation is folded at once, and a prompt that
+//! Within a turn: old results are shortened, then the conversation is compacted at once, and a prompt that
 //! is too long all the same is made shorter twice.
 
 use std::fs;
@@ -113,6 +113,33 @@ async fn compacts_twice_for_a_model_with_less_room() {
     rig.finish().await;
 }
 
+/// A model with less room than it was thought to have, in the middle of a long turn.
+#[tokio::test]
+async fn compacts_the_steps_of_a_turn_and_records_their_calls() {
+    let mut rig = Rig::new().await;
+    fs::write(rig.workspace().join("a.md"), "crab").unwrap();
+    let write =
+        |path: &str| calls(&[("write_file", json!({"path": path, "content": "one\ntwo [three]"}))]);
+    let read = |path: &str| calls(&[("read_file", json!({"path": path}))]);
+    let steps = [write("b.md"), read("none.md"), read("a.md"), read("b.md")];
+    let too_long = Reply::Fails(ProviderError::TooLong);
+    rig.model.on("do it", steps.into_iter().chain([too_long]));
+    rig.model.on(RECORD, [plain("The key is 4711.")]);
+    rig.model.on("You have made these calls", [plain("done")]);
+    assert_eq!(rig.ask("1", "do it").await, "done");
+    let last = rig.model.last().transcript();
+    let record = "\n- write_file `b.md`: done\n- read_file `none.md`: failed]\ncall: read_file";
+    assert!(last.contains("| The key is 4711.") && last.contains(record), "{last}");
+    assert!(last.contains("do it"), "{last}");
+    assert_eq!(last.matches("result: ").count(), 2, "{last}");
+    // The same from now on, also after a restart.
+    rig.stop_and_start_again().await;
+    rig.model.on("thanks", [plain("welcome")]);
+    assert_eq!(rig.ask("1", "thanks").await, "welcome");
+    assert!(rig.model.last().transcript().starts_with(&last), "{}", rig.model.last().transcript());
+    rig.finish().await;
+}
+
 #[tokio::test]
 async fn says_so_if_it_is_too_long_after_two_compactions() {
     let summaries = vec![plain("The key is 4711."), plain("The key is still 4711.")];
@@ -136,9 +163,9 @@ async fn a_turn_that_has_heard_of_a_subagent_outlives_a_compaction() {
     rig.model.on("count", [calls(&[("task_completion", json!({"result": "42"}))])]);
     rig.model.on("the new summary", [says("They said hello.")]);
     rig.say("1", "go");
-    let mut heard = rig.heard("1", 2).await;
-    heard.sort();
-    assert_eq!(heard, [replies::subagent_ended(1, "count", true, "42"), "Which?".to_owned()]);
+    let mut input = rig.heard("1", 2).await;
+    input.sort();
+    assert_eq!(input, [replies::subagent_ended(1, "count", true, "42"), "Which?".to_owned()]);
     assert_eq!(rig.ask("1", "red").await, "Red it is.");
     let told = rig.model.last().transcript();
     assert!(told.contains("They said hello.") && told.contains("assistant: 42"), "{told}");

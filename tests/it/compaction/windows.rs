@@ -15,9 +15,9 @@ use crate::support::script::{Asked, Reply, Script, calls};
 /// Short turns that a conversation has.
 const TURNS: usize = 40;
 
-async fn with_memory(room: u64, memory_bytes: usize) -> Rig {
+async fn with_memory(context_window: u64, memory_bytes: usize) -> Rig {
     let mut rig = Rig::at_rest(Double::with(false, 1_000_000), Parts::default());
-    rig.model = Script::with_room(room);
+    rig.model = Script::with_room(context_window);
     fs::create_dir_all(rig.workspace()).unwrap();
     rig.start().await;
     let fact = "- The crab in the garden pond likes to be fed at seven in the evening.\n";
@@ -36,19 +36,19 @@ async fn answered(rig: &mut Rig, text: &str) -> Vec<String> {
     rig.say("1", text);
     let mut others = Vec::new();
     loop {
-        let heard = rig.hear("1").await;
-        if heard.starts_with("re: ") {
+        let input = rig.hear("1").await;
+        if input.starts_with("re: ") {
             return others;
         }
-        others.push(heard);
+        others.push(input);
     }
 }
 
 #[tokio::test]
 async fn a_long_memory_does_not_make_each_message_dear() {
     for window in [2_048_u64, 4_096, 8_192, 32_768] {
-        let room = window - window / 8;
-        let mut rig = with_memory(room, 18_000).await;
+        let context_window = window - window / 8;
+        let mut rig = with_memory(context_window, 18_000).await;
         rig.model.on(RECORD, (0..50).map(|_| plain("They talk of the weather.")));
         // Nobody counts its tokens, so that ours stand.
         rig.model
@@ -62,8 +62,8 @@ async fn a_long_memory_does_not_make_each_message_dear() {
         assert!(asked.len() <= TURNS * 3 / 2, "{} calls at {window}", asked.len());
         for asked in &asked {
             assert!(
-                size(asked) <= room,
-                "{} of {room} tokens: {}",
+                size(asked) <= context_window,
+                "{} of {context_window} tokens: {}",
                 size(asked),
                 asked.transcript()
             );

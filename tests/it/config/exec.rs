@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use peacrab::sandbox::Level;
+use peacrab::sandbox::SandboxLevel;
+use peacrab::tools::shell::NetworkRule;
 
 use super::*;
 
@@ -11,7 +12,7 @@ const WHOLE: &str = r#"
 enabled = true
 role = "owner"
 sandbox = "best-effort"
-network = true
+network = "on"
 read = ["/opt/tools", "/etc/hosts"]
 write = ["/srv/photos"]
 env = { EDITOR = "true", KEY = { env = "THEIR_KEY" }, LANG = "de_DE.UTF-8" }
@@ -31,12 +32,12 @@ fn the_shell_is_as_the_config_says() {
     let config = load(WHOLE, &Environment::from_iter(variables)).unwrap();
     let exec = &config.exec;
     assert_eq!((exec.enabled, exec.role), (true, Role::Owner));
-    let cage = &exec.cage;
-    assert_eq!((cage.level, cage.network), (Level::BestEffort, true));
-    assert_eq!(cage.read, [PathBuf::from("/opt/tools"), "/etc/hosts".into()]);
-    assert_eq!(cage.write, [PathBuf::from("/srv/photos")]);
+    let sandbox = &exec.sandbox;
+    assert_eq!((sandbox.level, exec.network), (SandboxLevel::BestEffort, NetworkRule::On));
+    assert_eq!(sandbox.read, [PathBuf::from("/opt/tools"), "/etc/hosts".into()]);
+    assert_eq!(sandbox.write, [PathBuf::from("/srv/photos")]);
     let env: Vec<_> =
-        cage.env.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
+        sandbox.env.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
     let [_, _, _, path, ..] = env[..] else { panic!("{env:?}") };
     assert!(path.0 == "PATH" && path.1.ends_with("/usr/bin:/sbin:/bin"), "{env:?}");
     let others: Vec<_> = env.iter().filter(|(name, _)| *name != "PATH").copied().collect();
@@ -50,7 +51,7 @@ fn the_shell_is_as_the_config_says() {
     assert_eq!(others, expected);
     assert_eq!(exec.time_max, Duration::from_secs(7));
     assert_eq!(exec.background_max, Duration::from_secs(180));
-    let bounds = cage.bounds;
+    let bounds = sandbox.bounds;
     assert_eq!((bounds.memory, bounds.file, bounds.disk), (64 * MB, 5 * MB, 50 * MB));
     assert_eq!(bounds.processes, 20);
     assert!(config.secrets().any(|secret| secret.reveal() == "geheimnis"));
@@ -63,7 +64,10 @@ fn the_shell_is_as_the_config_says() {
 fn the_shell_is_caged_for_admins_and_without_a_network_by_default() {
     let config = load("", &secrets()).unwrap();
     assert_eq!((config.exec.enabled, config.exec.role), (true, Role::Admin));
-    assert_eq!((config.exec.cage.level, config.exec.cage.network), (Level::Required, false));
+    assert_eq!(
+        (config.exec.sandbox.level, config.exec.network),
+        (SandboxLevel::Required, NetworkRule::Off)
+    );
     assert!(!config.warnings(&[]).iter().any(|warning| warning.contains("[exec]")));
     let off = load("[exec]\nenabled = false\n", &secrets()).unwrap();
     assert!(!off.exec.enabled && off.describe().contains("shell: off"));

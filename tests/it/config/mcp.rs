@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use peacrab::tools::mcp::{Setting, Via};
+use peacrab::tools::mcp::{VariableValue, Via};
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn reads_servers_of_both_kinds_and_files() {
     let Via::Program(program) = &time.via else { panic!("{time:?}") };
     assert_eq!((program.command.as_str(), program.args.len()), ("uvx", 2));
     assert_eq!(program.cwd, Some(home.path().join("there")));
-    assert_eq!(program.env["CITY"], Setting::Plain("Kyiv".to_owned()));
+    assert_eq!(program.env["CITY"], VariableValue::Plain("Kyiv".to_owned()));
     assert_eq!(program.env["OTHER"].reveal(), "anderes-geheimnis");
     let inherited: Vec<_> = program.inherited.iter().map(|(name, _)| *name).collect();
     assert_eq!(inherited, ["PATH", "HOME"]);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use peacrab::channels::intake::IntakeLimits;
-use peacrab::conversation::asks::Asking;
+use peacrab::conversation::asks::ApprovalSettings;
 use peacrab::types::event;
 use serde_json::{Map, Value};
 
@@ -94,7 +94,7 @@ fn an_empty_config_has_the_defaults_of_the_modules() {
     let config = load("", &secrets()).unwrap();
     let providers = vec!["anthropic".to_owned()];
     assert_eq!(config.agent, AgentConfig { providers, ..AgentConfig::default() });
-    assert_eq!(config.agent.asking, Asking::default());
+    assert_eq!(config.agent.asking, ApprovalSettings::default());
     assert_eq!(config.agent.heartbeat, Heartbeat::default());
     assert_eq!(config.media, IntakeLimits::default());
     let sections = "[agent]\n[asking]\n[heartbeat]\n[media]\n[exec]\n[web]\n";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use peacrab::channels::discord::{Config, Deadlines, Discord, Threads};
+use peacrab::channels::discord::{Config, Discord, DiscordDeadlines, Threads};
 use peacrab::channels::{Channel, Markup, Unit, markup};
 use peacrab::secret::Secret;
 use serde_json::json;
@@ -17,7 +17,7 @@ const EVE: Person = Person { id: 800_000_000_000_000_005, name: "Eve", is_bot: f
 const ROBOT: Person = Person { id: 800_000_000_000_000_009, name: "Robot", is_bot: true };
 
 /// Short, so that what is never answered does not hold up the tests.
-const DEADLINES: Deadlines = Deadlines {
+const DEADLINES: DiscordDeadlines = DiscordDeadlines {
     connect: Duration::from_secs(5),
     call: Duration::from_millis(1500),
     ready: Duration::from_secs(5),

@@ -126,11 +126,12 @@ pub(super) async fn attaches_an_answer_that_is_too_long_to_be_read<S: Stage>() {
     scene.stop().await;
 }
 
-/// The only file of the inbox, as seen from the workspace.
-fn in_inbox<S: Stage>(scene: &Scene<S>) -> (String, PathBuf) {
+/// The only file of the downloads, and its path.
+fn in_downloads<S: Stage>(scene: &Scene<S>) -> (String, PathBuf) {
     let only = |folder: PathBuf| fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
-    let file = only(only(scene.workspace().join("inbox")));
-    let path = file.strip_prefix(scene.workspace()).unwrap().to_str().unwrap().to_owned();
+    let home = scene.workspace().parent().unwrap().to_owned();
+    let file = only(only(home.join("downloads")));
+    let path = file.strip_prefix(home).unwrap().to_str().unwrap().to_owned();
     (path, file)
 }
 
@@ -139,7 +140,7 @@ pub(super) async fn keeps_a_file_that_a_person_sends<S: Stage>() {
     scene.model.on("keep this", [says("I have it.")]);
     scene.stage.send_file(Ada, ("plan.txt", b"eight legs"), "keep this");
     scene.hears("I have it.").await;
-    let (path, file) = in_inbox(&scene);
+    let (path, file) = in_downloads(&scene);
     assert_eq!(fs::read(file).unwrap(), b"eight legs");
     let told = scene.model.last().transcript();
     assert!(told.contains(&path) && path.contains("plan"), "{told}");
@@ -155,8 +156,9 @@ pub(super) async fn keeps_a_file_that_a_person_sends<S: Stage>() {
 pub(super) async fn sends_a_file_byte_for_byte<S: Stage>() {
     let scene = Scene::<S>::new().await;
     let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(100_000).collect();
-    fs::write(scene.workspace().join("crab.bin"), &bytes).unwrap();
-    let send = calls(&[("message", json!({ "text": "Here.", "files": ["crab.bin"] }))]);
+    // The owner's own files stay out of groups.
+    fs::write(scene.workspace().join("../shared/crab.bin"), &bytes).unwrap();
+    let send = calls(&[("message", json!({ "text": "Here.", "files": ["shared/crab.bin"] }))]);
     scene.model.on("send it", [send, says("Sent.")]);
     scene.stage.say(Thread, Ada, &S::mention("send it"));
     let sent = scene.hears("Here.").await;

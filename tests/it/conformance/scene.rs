@@ -7,13 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
+use peacrab::bus::rates::RateLimits;
 use peacrab::channels::intake::Intake;
 use peacrab::channels::{
-    Channel, ChannelError, Drafts, FileContent, Found, Limits, MediaSink, Sent,
+    Channel, ChannelError, Drafts, FileContent, MediaSink, PlatformLimits, SendLookup, Sent,
 };
 use peacrab::config::AgentConfig;
 use peacrab::control::ControlServer;
-use peacrab::daemon::{Daemon, Plan};
+use peacrab::daemon::{Daemon, DaemonParts};
 use peacrab::people::{Access, Groups};
 use peacrab::provider::Models;
 use peacrab::secret::Redactor;
@@ -21,7 +22,7 @@ use peacrab::store;
 use peacrab::tasks::schedule::Clock;
 use peacrab::tools::ToolSet;
 use peacrab::turn::services::ModelChoice;
-use peacrab::types::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
+use peacrab::types::message::{Address, Hint, MediaRef, MessageId, Outbound, OverheardLine};
 use peacrab::workspace::skills::SkillEnvironment;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
@@ -135,9 +136,9 @@ impl<S: Stage> Scene<S> {
             let brisk: Arc<dyn Channel> = Arc::new(Brisk(S::adapter(base, *bot), self.drafts));
             ((*name).into(), (brisk, access.clone()))
         });
-        let plan = Plan {
+        let plan = DaemonParts {
             home: self.folder.path().join("home"),
-            agent: AgentConfig::default(),
+            agent: AgentConfig { limits: RateLimits::default(), ..AgentConfig::default() },
             models: ModelChoice {
                 default: Arc::clone(&self.model) as _,
                 summariser: Arc::clone(&self.model) as _,
@@ -151,7 +152,9 @@ impl<S: Stage> Scene<S> {
             surroundings: SkillEnvironment::default(),
             program: "peacrab".to_owned(),
             restarts: false,
+            gateway: None,
             hooks: BTreeMap::default(),
+            backup: None,
             shell: Default::default(),
             commands: None,
             clock: Clock::default(),
@@ -268,13 +271,13 @@ struct Brisk(Arc<dyn Channel>, Pace);
 
 #[async_trait]
 impl Channel for Brisk {
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> PlatformLimits {
         let limits = self.0.limits();
         let drafts = match self.1 {
             Pace::OfPlatform => limits.drafts,
             Pace::Quick => Drafts::Edited { every: PACE, every_in_groups: PACE },
         };
-        Limits { drafts, doubt_pause: PACE, give_up_after: GIVE_UP_AFTER, ..limits }
+        PlatformLimits { drafts, ambiguity_pause: PACE, give_up_after: GIVE_UP_AFTER, ..limits }
     }
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
@@ -298,7 +301,7 @@ impl Channel for Brisk {
         at: &Address,
         before: Option<&MessageId>,
         max: usize,
-    ) -> Result<Vec<Line>, ChannelError> {
+    ) -> Result<Vec<OverheardLine>, ChannelError> {
         self.0.history(at, before, max).await
     }
 
@@ -306,7 +309,11 @@ impl Channel for Brisk {
         self.0.hint(to, hint).await
     }
 
-    async fn find(&self, message: &Outbound, since: DateTime<Utc>) -> Result<Found, ChannelError> {
+    async fn find(
+        &self,
+        message: &Outbound,
+        since: DateTime<Utc>,
+    ) -> Result<SendLookup, ChannelError> {
         self.0.find(message, since).await
     }
 }

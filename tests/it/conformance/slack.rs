@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use peacrab::channels::slack::{Config, Deadlines, Slack, Threads};
+use peacrab::channels::slack::{Config, Slack, SlackDeadlines, Threads};
 use peacrab::channels::{Channel, Markup, Unit, markup};
 use peacrab::secret::Secret;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ const ROBOT: Person = Person { id: "U0ROBOT", name: "Robot" };
 const CREW: &str = "C0CREW";
 
 /// Short, so that what is never answered does not hold up the tests.
-const DEADLINES: Deadlines = Deadlines {
+const DEADLINES: SlackDeadlines = SlackDeadlines {
     connect: Duration::from_secs(5),
     call: Duration::from_millis(1500),
     names: Duration::from_secs(1),

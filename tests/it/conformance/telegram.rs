@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peacrab::channels::Channel;
-use peacrab::channels::telegram::{Config, Deadlines, Telegram};
+use peacrab::channels::telegram::{Config, Telegram, TelegramDeadlines};
 use peacrab::secret::Secret;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -21,7 +21,7 @@ const CREW: i64 = -1_000_000_001_234;
 const TOPIC: i64 = 5;
 
 /// Short, so that what is never answered does not hold up the tests.
-const DEADLINES: Deadlines = Deadlines {
+const DEADLINES: TelegramDeadlines = TelegramDeadlines {
     connect: Duration::from_secs(5),
     call: Duration::from_millis(1500),
     file: Duration::from_secs(5),

@@ -8,10 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::Utc;
 use futures_util::{StreamExt, stream};
+use peacrab::bus::rates::RateLimits;
 use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
-use peacrab::conversation::asks::{Approvals, Asking};
-use peacrab::daemon::{Daemon, Plan};
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
+use peacrab::conversation::budgets::{Allowance, Budget, Budgets};
+use peacrab::daemon::{Daemon, DaemonParts};
 use peacrab::people::{Access, Role};
 use peacrab::provider::rehearsal::Rehearsal;
 use peacrab::provider::{
@@ -21,7 +23,7 @@ use peacrab::provider::{
 use peacrab::secret::Redactor;
 use peacrab::store::{Moment, Observer, Phase, StoreOptions};
 use peacrab::tasks::schedule::Clock;
-use peacrab::tools::{self, AnyTool, Lent, ToolSet};
+use peacrab::tools::{self, AnyTool, McpTools, ToolSet};
 use peacrab::turn::services::ModelChoice;
 use peacrab::workspace::skills::SkillEnvironment;
 use serde::{Deserialize, Serialize};
@@ -61,6 +63,13 @@ pub(super) const AWAY: &str = "come back later then append crab to den.md";
 /// The questions of which this is true fail, counted over all processes.
 const AWAY_AT: [usize; 2] = [1, 3];
 
+/// Asks for so many calls, one in a step, of which the model takes only some at once.
+pub(super) const MANY: &str = "count the crabs";
+pub(super) const APPENDS: usize = 5;
+/// Where they write.
+pub(super) const COUNTED: &str = "counted.md";
+const TAKEN_AT_ONCE: usize = 3;
+
 /// What HEARTBEAT.md asks for, and what the model tells of it.
 pub(super) const WATCH: &str = "watch the tide";
 pub(super) const TIDE: &str = "The tide is high.";
@@ -80,6 +89,7 @@ pub(super) struct Spec {
     pub(super) platform: PathBuf,
     pub(super) manners: Manners,
     pub(super) asks: Asks,
+    pub(super) restarts: bool,
     pub(super) kill: Option<Kill>,
 }
 
@@ -90,6 +100,8 @@ pub(super) struct Asks {
     pub(super) approve: bool,
     /// Until it takes silence for an answer; none is as usual.
     pub(super) time: Option<Duration>,
+    /// The owner's tokens for a day; none is no budget.
+    pub(super) budget: Option<u64>,
 }
 
 /// Which commit kills.
@@ -126,7 +138,7 @@ fn daemon() {
     });
 }
 
-fn plan(spec: Spec) -> Plan {
+fn plan(spec: Spec) -> DaemonParts {
     let platform = Platform::new(&spec.platform, spec.manners);
     let access = Access { owners: vec![OWNER.to_owned()], ..Access::default() };
     let observer = spec.kill.map(|kill| -> Observer { Arc::new(move |moment| kill.look(moment)) });
@@ -138,20 +150,28 @@ fn plan(spec: Spec) -> Plan {
     let config = shell::config();
     let standing = tools::shell::standing(&config);
     let tools = ToolSet::standard_with(tools::shell::tools(&config, &standing));
-    tools.lend(Lent::new(vec![act("act", false), act("look", true)], Vec::new()));
-    let usual = Asking::default();
+    tools.set_mcp_tools(McpTools::new(vec![act("act", false), act("look", true)], Vec::new()));
+    let usual = ApprovalSettings::default();
     // Where a role is asked about, "always" can be chosen, too.
     let approvals = Approvals { tools: Vec::new(), roles: vec![Role::Owner] };
-    let asking = Asking {
+    let asking = ApprovalSettings {
         approvals: if spec.asks.approve { approvals } else { Approvals::default() },
         approval_time: spec.asks.time.unwrap_or(usual.approval_time),
         question_time: spec.asks.time.unwrap_or(usual.question_time),
         ..usual
     };
-    Plan {
+    let day = Allowance { tokens: spec.asks.budget, cost: None };
+    let owner = Budget { day, month: Allowance::default() };
+    let budgets = Budgets { owner, ..Budgets::default() };
+    DaemonParts {
         tools,
         home: spec.home,
-        agent: AgentConfig { asking, ..AgentConfig::default() },
+        agent: AgentConfig {
+            asking,
+            budgets,
+            limits: RateLimits::default(),
+            ..AgentConfig::default()
+        },
         models: ModelChoice {
             default: Arc::new(Watchful(Rehearsal, away.clone())),
             summariser: Arc::new(Watchful(Rehearsal, away)),
@@ -163,8 +183,10 @@ fn plan(spec: Spec) -> Plan {
         intake: Intake::default(),
         surroundings: SkillEnvironment::default(),
         program: "peacrab".to_owned(),
-        restarts: false,
+        restarts: spec.restarts,
+        gateway: None,
         hooks: BTreeMap::default(),
+        backup: None,
         commands: tools::shell::commands(&config, &standing),
         shell: Default::default(),
         clock: clock(),
@@ -214,6 +236,36 @@ impl Watchful {
     }
 }
 
+/// What the model does that was asked for many calls; none if it was asked for something else.
+fn count(request: &Request<'_>) -> Option<Result<Vec<Delta>, ProviderError>> {
+    let texts = request.messages.iter().filter_map(|message| match message {
+        PromptMessage::User { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    let told = texts.collect::<Vec<_>>().join("\n");
+    if !told.contains(MANY) {
+        return None;
+    }
+    let says = |text: &str| vec![Delta::Text(text.to_owned()), Delta::End(StopReason::Done)];
+    if request.tools.is_empty() {
+        return Some(Ok(says("The crab counts.")));
+    }
+    let shown = request.messages.iter().filter(|it| matches!(it, PromptMessage::Results(_)));
+    let shown = shown.count();
+    if shown > TAKEN_AT_ONCE {
+        return Some(Err(ProviderError::TooLong));
+    }
+    // What it has forgotten, the program's record tells.
+    let made = shown + told.matches("- append_file `counted.md`: done").count();
+    if made == APPENDS {
+        return Some(Ok(says("All are there.")));
+    }
+    let arguments = json!({"path": COUNTED, "content": format!("{made}\n")}).to_string();
+    let (id, name) = ("outside".to_owned(), "append_file".to_owned());
+    let call = Delta::Call(ToolCall { id, name, arguments });
+    Some(Ok(vec![call, Delta::End(StopReason::Calls)]))
+}
+
 #[async_trait]
 impl Provider for Watchful {
     fn name(&self) -> &str {
@@ -235,6 +287,9 @@ impl Provider for Watchful {
         }
         if self.is_away(request) {
             return Err(ProviderError::busy("away"));
+        }
+        if let Some(deltas) = count(request) {
+            return deltas.map(|deltas| stream::iter(deltas.into_iter().map(Ok)).boxed());
         }
         let task = format!(r#"{{"task":"{TASK}"}}"#);
         let later = |text: &str, kind: &str| {

@@ -83,14 +83,23 @@ pub(super) fn judge(home: &Path, platform: &Platform, manners: Manners) {
     all_files_came_whole(&store, home);
 }
 
+/// The model calls in the ledger that are in this state.
+pub(super) fn calls_in_ledger(home: &Path, state: &str) -> i64 {
+    let sql = "SELECT count(*) FROM ledger WHERE state = ?";
+    open(home).unwrap().query_row(sql, [state], |row| row.get(0)).unwrap()
+}
+
 fn all_files_came_whole(store: &Connection, home: &Path) {
     let sql = "SELECT json_extract(message, '$.body.media[0].fetched.workspace'), message
                FROM inbound WHERE message LIKE '%crab.png%'";
     let mut rows = store.prepare(sql).unwrap();
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
     let rows: Vec<(Option<String>, String)> = rows.collect::<Result<_, _>>().unwrap();
-    let inbox = home.join("workspace/inbox");
-    let months = fs::read_dir(&inbox).into_iter().flatten();
+    let people = fs::read_dir(home.join("people")).into_iter().flatten();
+    let mut downloads: Vec<_> =
+        people.map(|person| person.unwrap().path().join("downloads")).collect();
+    downloads.push(home.join("downloads"));
+    let months = downloads.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten());
     let lie = months.flat_map(|month| fs::read_dir(month.unwrap().path()).unwrap()).count();
     let mut came = 0;
     for (path, message) in rows {
@@ -99,7 +108,7 @@ fn all_files_came_whole(store: &Connection, home: &Path) {
             assert!(message.contains("busy"), "{message}");
             continue;
         };
-        assert_eq!(fs::read(home.join("workspace").join(path)).unwrap(), PHOTO);
+        assert_eq!(fs::read(home.join(path)).unwrap(), PHOTO);
         came += 1;
     }
     assert_eq!(lie, came, "files lie about that nobody knows of");

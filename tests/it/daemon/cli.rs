@@ -67,7 +67,13 @@ async fn explain_gives_the_decision_and_its_reason() {
         (&["remember", r#"{"text": "x"}"#, "--foreign"], "because it changes my memory, and"),
         (
             &["append_file", r#"{"path": "SOUL.md", "content": "x"}"#],
-            "allow: append_file changes instructions or skills",
+            "allow: append_file changes my instructions or skills",
+        ),
+        // What the tool itself would refuse is not allowed.
+        (&["append_file", "{}"], "deny: append_file cannot begin: The arguments"),
+        (
+            &["remember", r#"{"text": "x"}"#, "--foreign", "--unattended"],
+            "deny: remember is refused",
         ),
         (&["read_file", "--role", "guest"], "and the person who asked has the role guest"),
     ] {

@@ -25,6 +25,8 @@ async fn jobs_are_made_changed_run_and_removed_from_the_command_line() {
     let daemon = scene.daemon().await;
     assert_eq!(done(&scene, &["cron", "list"]).await, "There are no jobs.");
     refused(&scene, &["cron", "add", "--at", "20m", "x"], "Where to").await;
+    // The owner was there, in private: the job works on the owner's own files.
+    done(&scene, &["chat", "-m", "hi"]).await;
     let tea = ["cron", "add", "--every", "2h", "--message", "--to", "terminal:main", "Tea."];
     assert!(done(&scene, &tea).await.starts_with("Created: job 1, every 2h, next "));
     let weather = "append crab to tide.md";

@@ -156,7 +156,7 @@ async fn keeps_files_that_people_send() {
     let line = Line::private(&ADA, "here is the plan");
     api.say(&line.with("attachments", serde_json::json!([plan])));
     api.wait_for_words(ADA.dm(), "plan").await;
-    let inbox = scene.home().join("workspace/inbox");
+    let inbox = scene.home().join("downloads");
     let months = std::fs::read_dir(inbox).unwrap().flatten();
     let files: Vec<_> =
         months.flat_map(|month| std::fs::read_dir(month.path()).unwrap().flatten()).collect();

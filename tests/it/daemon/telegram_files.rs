@@ -35,12 +35,12 @@ impl Stage {
         self.main.requests().last().unwrap()["messages"].to_string()
     }
 
-    /// The only file of the inbox, as seen from the workspace.
-    fn in_inbox(&self) -> (String, Vec<u8>) {
-        let workspace = self.scene.home().join("workspace");
-        let month = fs::read_dir(workspace.join("inbox")).unwrap().next().unwrap().unwrap().path();
+    /// The only file of the downloads, and its path.
+    fn in_downloads(&self) -> (String, Vec<u8>) {
+        let home = self.scene.home();
+        let month = fs::read_dir(home.join("downloads")).unwrap().next().unwrap().unwrap().path();
         let file = fs::read_dir(month).unwrap().next().unwrap().unwrap().path();
-        let path = file.strip_prefix(&workspace).unwrap().to_str().unwrap().to_owned();
+        let path = file.strip_prefix(&home).unwrap().to_str().unwrap().to_owned();
         (path, fs::read(file).unwrap())
     }
 }
@@ -60,7 +60,7 @@ async fn a_file_that_came_lies_in_the_workspace_and_can_be_sent_back() {
     stage.main.reply(answer("I have it."));
     stage.api.say(&sent_file("keep this"));
     stage.hears("I have it.").await;
-    let (path, bytes) = stage.in_inbox();
+    let (path, bytes) = stage.in_downloads();
     assert_eq!(bytes, b"crabs");
     let told = stage.told();
     assert!(told.contains(&path) && told.contains("keep this"), "{told}");

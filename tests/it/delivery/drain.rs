@@ -57,7 +57,7 @@ impl Outbox {
         let Head { id, lane, .. } = self.heads().remove(0);
         outbox::load(&self.store, id).unwrap().unwrap();
         let body = Body::Text("hello".to_owned());
-        let chunk = Chunk { seq: 0, body, sending_since: None, doubts: 0 };
+        let chunk = Chunk { seq: 0, body, sending_since: None, ambiguous_sends: 0 };
         outbox::cut(&self.store, id, &[chunk], false).unwrap();
         outbox::sending(&self.store, id, 0, false).unwrap();
         outbox::sent(&self.store, id, 0, None).unwrap();

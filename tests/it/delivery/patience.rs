@@ -4,16 +4,18 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use peacrab::bus::outbox::{Chunk, Delivery, Failures};
-use peacrab::channels::deliver::patience::{Attempt, Verdict, pause_after_failure, pause_in_doubt};
+use peacrab::channels::deliver::patience::{
+    FailedAttempt, FailureVerdict, ambiguity_pause, pause_after_failure,
+};
 use peacrab::types::message::{Address, Body, DeliveryId, Outbound};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn pauses_grow_by_attempts_whatever_the_reason() {
-    let pauses = [0, 1, 2, 3, 4, 9].map(|n| pause_in_doubt(10 * SECOND, n, 0).as_secs());
+    let pauses = [0, 1, 2, 3, 4, 9].map(|n| ambiguity_pause(10 * SECOND, n, 0).as_secs());
     assert_eq!(pauses, [10, 20, 40, 80, 120, 120]);
-    let pauses = [0, 1, 2, 9].map(|n| pause_in_doubt(10 * SECOND, n, n).as_secs());
+    let pauses = [0, 1, 2, 9].map(|n| ambiguity_pause(10 * SECOND, n, n).as_secs());
     assert_eq!(pauses, [10, 60, 360, 3600]);
     assert_eq!(pause_after_failure(7, Some(SECOND)), SECOND);
     assert!(pause_after_failure(20, Some(SECOND)) >= 15 * SECOND);
@@ -39,7 +41,7 @@ fn is_given_up(beside_others: TimeDelta) -> bool {
         others_arrived: 2,
         others_since: Some(at - beside_others),
     };
-    let chunk = Chunk { seq: 0, body, sending_since: None, doubts: 0 };
+    let chunk = Chunk { seq: 0, body, sending_since: None, ambiguous_sends: 0 };
     let delivery = Delivery {
         message,
         created: failures.since,
@@ -48,8 +50,9 @@ fn is_given_up(beside_others: TimeDelta) -> bool {
         chunks: vec![chunk.clone()],
     };
     let last_arrival = Some(at - TimeDelta::seconds(10));
-    let attempt = Attempt { delivery: &delivery, chunk: &chunk, at, pause: SECOND, last_arrival };
-    attempt.judge(300 * SECOND, "busy".to_owned()) == Verdict::GiveUp
+    let attempt =
+        FailedAttempt { delivery: &delivery, chunk: &chunk, at, pause: SECOND, last_arrival };
+    attempt.judge(300 * SECOND, "busy".to_owned()) == FailureVerdict::GiveUp
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! What a message means to us.
 
 use peacrab::channels::discord::Threads;
-use peacrab::channels::discord::gateway::Point;
+use peacrab::channels::discord::gateway::SessionPosition;
 use peacrab::channels::discord::inbound::{
-    self, DiscordAddress, Identity, ReadingContext, decode, is_speech,
+    self, DiscordAddress, DiscordIdentity, DiscordReadingContext, decode, is_speech,
 };
-use peacrab::channels::discord::wire::{Message, time_of};
-use peacrab::channels::hear::{self, Route, Rules, route};
+use peacrab::channels::discord::wire::{DiscordMessage, time_of};
+use peacrab::channels::hear::{self, AddressingRules, Route, route};
 use peacrab::people::Groups;
 use peacrab::types::message::{
-    Address, Cause, Inbound, MediaKind, MediaRef, Place, Quote, Said, Sender,
+    Address, Cause, ChatKind, Inbound, InboundContent, MediaKind, MediaRef, Quote, Sender,
 };
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -35,12 +35,12 @@ struct Custom {
 #[derive(Debug, PartialEq)]
 enum Reading {
     Speaks(Box<Inbound>),
-    Overheard(peacrab::types::message::Line),
+    Overheard(peacrab::types::message::OverheardLine),
     Ignored,
 }
 
-fn bot() -> Identity {
-    Identity { id: BOT.id.to_string(), name: "peacrab".to_owned() }
+fn bot() -> DiscordIdentity {
+    DiscordIdentity { id: BOT.id.to_string(), name: "peacrab".to_owned() }
 }
 
 fn address_of(line: &Line) -> DiscordAddress {
@@ -53,9 +53,9 @@ fn address_of(line: &Line) -> DiscordAddress {
     DiscordAddress { guild, chat: chat.to_string(), thread, has_threads, role: None }
 }
 
-fn decoded(line: &Line, replied: Option<Value>, threads: Threads) -> Option<hear::Message> {
-    let message = Message::deserialize(line.event(ID, replied)).unwrap();
-    let context = ReadingContext { bot: &bot(), channel: &"home".into(), threads };
+fn decoded(line: &Line, replied: Option<Value>, threads: Threads) -> Option<hear::DecodedMessage> {
+    let message = DiscordMessage::deserialize(line.event(ID, replied)).unwrap();
+    let context = DiscordReadingContext { bot: &bot(), channel: &"home".into(), threads };
     let decoded = decode(&message, &address_of(line), &context);
     assert!(decoded.is_none() || is_speech(&message, &bot()));
     decoded
@@ -66,7 +66,7 @@ fn reading(line: &Line, replied: Option<Value>, custom: Custom) -> Reading {
     let Some(message) = message.filter(|message| message.bot_ids.is_empty()) else {
         return Reading::Ignored;
     };
-    let rules = Rules { groups: custom.groups, takes_part: custom.takes_part };
+    let rules = AddressingRules { groups: custom.groups, takes_part: custom.takes_part };
     match (route(&message, rules), message.line()) {
         (Route::ToBot, _) => Reading::Speaks(Box::new(message.inbound)),
         (Route::Overheard, Some(line)) => Reading::Overheard(line),
@@ -97,11 +97,11 @@ fn reads_a_private_message_whole() {
         key: format!("discord:{}:{ID}", BOT.id).into(),
         at: time_of(&ID.to_string()).unwrap(),
         from: Address { channel: "home".into(), chat: ADA.dm().to_string().into(), thread: None },
-        place: Place::Private,
+        place: ChatKind::Private,
         within: Vec::new(),
         cause: Cause::Person(Sender::person(ADA.id.to_string(), "Ada")),
         id: Some(ID.to_string().into()),
-        body: Said::text("Hello, crab"),
+        body: InboundContent::text("Hello, crab"),
     };
     assert_eq!(heard, Some(expected));
 }
@@ -135,7 +135,7 @@ fn settings_for_groups_are_kept() {
     assert_eq!(hear_in(&spoken, None, with(Groups::Off)), None);
     let heard = hear_in(&plain, None, with(Groups::Always)).unwrap();
     assert_eq!(heard.within, [GUILD.to_string().into()]);
-    assert_eq!(heard.place, Place::Group);
+    assert_eq!(heard.place, ChatKind::Group);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_reply_to_the_bot_speaks_to_it() {
     let heard = hear_in(&in_crew("yes").replying_to(7), Some(replied), USUAL).unwrap();
     let quoted =
         Quote { author: "Peacrab".to_owned(), text: "Shall I?".to_owned(), by_others: false };
-    assert_eq!(heard.body, Said { quoted: Some(quoted), ..Said::text("yes") });
+    assert_eq!(heard.body, InboundContent { quoted: Some(quoted), ..InboundContent::text("yes") });
     let to_bob = message_json(7, CREW, &BOB, "Shall I?");
     assert_eq!(hear_in(&in_crew("yes").replying_to(7), Some(to_bob), USUAL), None);
 }
@@ -227,7 +227,7 @@ fn files_come_along() {
         fetched: None,
         quoted: false,
     };
-    assert_eq!(heard.body, Said { media: vec![expected], ..Said::default() });
+    assert_eq!(heard.body, InboundContent { media: vec![expected], ..InboundContent::default() });
     let kinds = [
         ("image/png", MediaKind::Image),
         ("video/mp4", MediaKind::Video),
@@ -301,18 +301,18 @@ fn a_new_shape_of_something_beside_the_words_hides_none_of_them() {
 
 #[test]
 fn a_place_in_a_session_is_remembered_for_its_bot() {
-    let point = Point {
+    let point = SessionPosition {
         bot: "42".to_owned(),
         session: "abc".to_owned(),
         seq: 7,
         url: "wss://gateway-us-east1-b.discord.gg".to_owned(),
     };
-    assert_eq!(Point::from_mark("42", &point.mark()), Some(point.clone()));
-    assert_eq!(Point::from_mark("43", &point.mark()), None);
+    assert_eq!(SessionPosition::from_mark("42", &point.mark()), Some(point.clone()));
+    assert_eq!(SessionPosition::from_mark("43", &point.mark()), None);
     for mark in
         ["", "42", "42 abc x wss://g", "42 abc 7", "42 abc 7 not-an-address", "42 a 7 http://g"]
     {
-        assert_eq!(Point::from_mark("42", mark), None, "{mark}");
+        assert_eq!(SessionPosition::from_mark("42", mark), None, "{mark}");
     }
 }
 
@@ -322,6 +322,6 @@ fn a_thread_begins_with_what_it_was_made_from() {
     let line = Line::server(THREAD, &BOB, "").replying_to(7);
     let mut message = line.json(ID, Some(starter));
     message["type"] = 21.into();
-    let told = inbound::line(&Message::deserialize(message).unwrap(), &bot()).unwrap();
+    let told = inbound::line(&DiscordMessage::deserialize(message).unwrap(), &bot()).unwrap();
     assert_eq!((told.author.as_str(), told.text.as_str()), ("Bob", "What is this?"));
 }

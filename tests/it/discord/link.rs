@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use peacrab::channels::ChannelError;
-use peacrab::channels::discord::Deadlines;
+use peacrab::channels::discord::DiscordDeadlines;
 use peacrab::channels::discord::Threads;
 
 use super::{DEADLINES, discord, discord_with};
@@ -81,7 +81,7 @@ async fn a_session_that_was_forgotten_is_given_up() {
 #[tokio::test]
 async fn notices_a_link_that_went_silent() {
     let (api, desk) = (DiscordApi::start().await, Desk::new());
-    let hasty = Deadlines { silence: Duration::from_millis(1500), ..DEADLINES };
+    let hasty = DiscordDeadlines { silence: Duration::from_millis(1500), ..DEADLINES };
     let discord = discord_with(&api, Threads::Reply, hasty);
     let (error, ()) = tokio::join!(desk.listen(&discord), async {
         api.wait_for_sessions(1, 0).await;
@@ -98,7 +98,7 @@ async fn notices_a_link_that_went_silent() {
 async fn heartbeats_keep_a_quiet_link_alive() {
     let (api, desk) = (DiscordApi::start().await, Desk::new());
     api.set_heartbeat(Duration::from_millis(400));
-    let hasty = Deadlines { silence: Duration::from_millis(1500), ..DEADLINES };
+    let hasty = DiscordDeadlines { silence: Duration::from_millis(1500), ..DEADLINES };
     desk.listening(&discord_with(&api, Threads::Reply, hasty), api.wait_for_heartbeats(6)).await;
     assert_eq!(api.sessions(), (1, 0));
 }
@@ -106,7 +106,7 @@ async fn heartbeats_keep_a_quiet_link_alive() {
 #[tokio::test]
 async fn does_not_wait_for_a_gateway_that_says_nothing() {
     let (api, desk) = (DiscordApi::start().await, Desk::new());
-    let hasty = Deadlines { ready: Duration::from_secs(2), ..DEADLINES };
+    let hasty = DiscordDeadlines { ready: Duration::from_secs(2), ..DEADLINES };
     api.mute_gateway(1);
     let begun = Instant::now();
     let error = desk.listen(&discord_with(&api, Threads::Reply, hasty)).await;
@@ -116,7 +116,7 @@ async fn does_not_wait_for_a_gateway_that_says_nothing() {
 
 /// Heartbeats are acknowledged more often than anything is waited for.
 const LIVELY: Duration = Duration::from_millis(300);
-const IMPATIENT: Deadlines = Deadlines { ready: Duration::from_secs(2), ..DEADLINES };
+const IMPATIENT: DiscordDeadlines = DiscordDeadlines { ready: Duration::from_secs(2), ..DEADLINES };
 
 #[tokio::test]
 async fn a_resume_that_is_never_answered_gives_way_to_a_new_session() {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use peacrab::channels::discord::{Deadlines, Threads};
+use peacrab::channels::discord::{DiscordDeadlines, Threads};
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::people::Groups;
 use peacrab::store::StoreOptions;
@@ -442,7 +442,7 @@ async fn a_sick_channel_holds_up_nobody_and_is_read_later() {
 async fn whoever_speaks_while_a_channel_hangs_is_heard() {
     let (api, desk) = with_a_missed_message().await;
     api.fail("GET /channels/*/messages", 2, &Fault::Hang);
-    let hasty = Deadlines {
+    let hasty = DiscordDeadlines {
         call: Duration::from_secs(2),
         catch_up: Duration::from_millis(300),
         ..DEADLINES
@@ -454,7 +454,7 @@ async fn whoever_speaks_while_a_channel_hangs_is_heard() {
         assert_eq!(desk.wait_for(3).await, ["before", "/stop", "missed"]);
     })
     .await;
-    assert!(Deadlines::default().catch_up <= Duration::from_secs(5));
+    assert!(DiscordDeadlines::default().catch_up <= Duration::from_secs(5));
 }
 
 #[tokio::test]
@@ -463,7 +463,7 @@ async fn what_is_still_to_be_read_back_outlives_a_restart() {
         let (api, desk) = with_a_missed_message().await;
         api.fail("GET /channels/*/messages", 3, &Fault::Status(500));
         // So long that it ends before it looks again.
-        let patient = Deadlines { again: Duration::from_secs(60), ..DEADLINES };
+        let patient = DiscordDeadlines { again: Duration::from_secs(60), ..DEADLINES };
         desk.listening(&discord_with(&api, Threads::Reply, patient), async {
             api.wait_for_sessions(2, 0).await;
             // In the same place, and so after the gap.

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use peacrab::channels::discord::Threads;
-use peacrab::channels::discord::{Config, Deadlines, Discord};
-use peacrab::channels::{Channel, ChannelError, Found, Sent};
+use peacrab::channels::discord::{Config, Discord, DiscordDeadlines};
+use peacrab::channels::{Channel, ChannelError, SendLookup, Sent};
 use peacrab::secret::Secret;
 use peacrab::types::message::{DeliveryId, Outbound};
 use tokio::net::TcpListener;
@@ -102,7 +102,7 @@ async fn a_lost_answer_leaves_it_in_doubt() {
         assert_eq!(sent.len(), 1);
     }
     let (api, _) = start().await;
-    let hasty = Deadlines { call: Duration::from_millis(300), ..DEADLINES };
+    let hasty = DiscordDeadlines { call: Duration::from_millis(300), ..DEADLINES };
     api.fail(POST, 1, &Fault::Hang);
     let error = discord_with(&api, Threads::Reply, hasty).send(&to_ada("hi")).await.unwrap_err();
     assert!(matches!(error, ChannelError::Ambiguous(_)), "{error}");
@@ -129,7 +129,7 @@ async fn an_edit_that_is_in_doubt_is_made_again() {
         // A draft that comes late would take the answer's place.
         let error = discord.send(&update).await.unwrap_err();
         assert!(matches!(error, ChannelError::Ambiguous(_)), "{error}");
-        assert_eq!(discord.find(&answer, Utc::now()).await.unwrap(), Found::Absent);
+        assert_eq!(discord.find(&answer, Utc::now()).await.unwrap(), SendLookup::Absent);
     }
     assert_eq!(discord.send(&answer).await.unwrap(), draft);
     assert_eq!(api.sent().len(), 1);
@@ -140,17 +140,17 @@ async fn knows_whether_a_message_in_doubt_has_arrived() {
     let (api, discord) = start().await;
     let since = long_ago();
     let answer = message(address(CREW, None), "hi Ada");
-    assert_eq!(discord.find(&answer, since).await.unwrap(), Found::Absent);
+    assert_eq!(discord.find(&answer, since).await.unwrap(), SendLookup::Absent);
     api.fail(POST, 1, &Fault::CutAfter);
     discord.send(&answer).await.unwrap_err();
     // What people say in the same words is not it.
     api.say(&Line::server(CREW, &ADA, "hi Ada"));
     let there = Sent { id: Some(api.sent()[0].id.to_string().into()) };
-    assert_eq!(discord.find(&answer, since).await.unwrap(), Found::Sent(there));
+    assert_eq!(discord.find(&answer, since).await.unwrap(), SendLookup::Sent(there));
     let later = Utc::now() + chrono::Duration::hours(1);
-    assert_eq!(discord.find(&answer, later).await.unwrap(), Found::Absent);
+    assert_eq!(discord.find(&answer, later).await.unwrap(), SendLookup::Absent);
     let other = Outbound { id: DeliveryId(2), ..message(address(CREW, None), "hi Bob") };
-    assert_eq!(discord.find(&other, since).await.unwrap(), Found::Absent);
+    assert_eq!(discord.find(&other, since).await.unwrap(), SendLookup::Absent);
 }
 
 #[tokio::test]
@@ -165,8 +165,8 @@ async fn the_same_words_to_another_question_are_another_message() {
         ..message(address(CREW, None), "Yes.")
     };
     discord.send(&to(one, 1)).await.unwrap();
-    assert_eq!(discord.find(&to(two, 2), since).await.unwrap(), Found::Absent);
-    assert!(matches!(discord.find(&to(one, 1), since).await.unwrap(), Found::Sent(_)));
+    assert_eq!(discord.find(&to(two, 2), since).await.unwrap(), SendLookup::Absent);
+    assert!(matches!(discord.find(&to(one, 1), since).await.unwrap(), SendLookup::Sent(_)));
 }
 
 #[tokio::test]
@@ -182,10 +182,10 @@ async fn looks_through_a_busy_channel() {
     let answer = message(address(CREW, None), "hi Ada");
     discord.send(&answer).await.unwrap();
     chatter(50);
-    assert!(matches!(discord.find(&answer, since).await.unwrap(), Found::Sent(_)));
+    assert!(matches!(discord.find(&answer, since).await.unwrap(), SendLookup::Sent(_)));
     chatter(300);
     let other = message(address(CREW, None), "hi Bob");
-    assert_eq!(discord.find(&other, since).await.unwrap(), Found::Unknowable);
+    assert_eq!(discord.find(&other, since).await.unwrap(), SendLookup::Unknowable);
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn who_cannot_be_asked_has_not_said_no() {
     }
     // A thread that was never opened holds nothing.
     let unopened = message(address(CREW, Some(5)), "hi");
-    assert_eq!(discord.find(&unopened, long_ago()).await.unwrap(), Found::Absent);
+    assert_eq!(discord.find(&unopened, long_ago()).await.unwrap(), SendLookup::Absent);
 }
 
 #[tokio::test]
@@ -234,7 +234,7 @@ async fn the_same_words_twice_in_a_row_are_two_answers() {
     let since = Utc::now();
     api.fail(POST, 1, &Fault::Status(502));
     discord.send(&done(2)).await.unwrap_err();
-    assert_eq!(discord.find(&done(2), since).await.unwrap(), Found::Absent);
+    assert_eq!(discord.find(&done(2), since).await.unwrap(), SendLookup::Absent);
     // Made again, it is there once, whether it had arrived or not.
     let sent = discord.send(&done(2)).await.unwrap();
     assert_eq!(discord.send(&done(2)).await.unwrap(), sent);

@@ -55,7 +55,10 @@ async fn a_link_to_the_memory_is_no_way_around() {
     std::os::unix::fs::symlink("memory/MEMORY.md", rig.workspace().join("m.md")).unwrap();
     let append = call("append_file", json!({ "path": "m.md", "content": "evil" }));
     rig.model.on("page", [reads(), append, says("I could not.")]);
-    assert_eq!(rig.ask("1", "what is on the page?").await, "I could not.");
+    // Not even to who says yes to a change of that name.
+    assert!(asked(&rig.ask("1", "what is on the page?").await));
+    rig.say("1", "/approve 1");
+    rig.heard("1", 3).await;
     assert!(rig.model.last().transcript().contains("is what I go by or remember"));
     assert_eq!(memory(&rig), before);
     rig.finish().await;
@@ -165,11 +168,13 @@ async fn a_rule_that_is_a_link_is_not_written_by_where_it_leads() {
     let before = fs::read_to_string(at("house.md")).unwrap();
     let append = |path: &str| call("append_file", json!({ "path": path, "content": "evil" }));
     rig.model.on("page", [reads(), append("house.md"), says("I could not.")]);
-    assert_eq!(rig.ask("1", "what is on the page?").await, "I could not.");
+    assert!(asked(&rig.ask("1", "what is on the page?").await));
+    rig.say("1", "/approve 1");
+    rig.heard("1", 3).await;
     assert!(rig.model.last().transcript().contains("AGENTS.md is what I go by or remember"));
     rig.model.on("page", [append("AGENTS.md"), says("I could not.")]);
     assert!(asked(&rig.ask("1", "the page again").await));
-    rig.say("1", "/deny 1");
+    rig.say("1", "/deny 2");
     rig.heard("1", 3).await;
     assert_eq!(fs::read_to_string(rig.workspace().join("house.md")).unwrap(), before);
     rig.finish().await;

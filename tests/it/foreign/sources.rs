@@ -3,7 +3,7 @@
 
 use peacrab::trust::taint::is_untrusted;
 use peacrab::types::origin::TaskKind;
-use peacrab::types::source::{Parts as Text, Source, Span};
+use peacrab::types::source::{Parts as Text, Source, SourceSpan};
 use peacrab::workspace::Audience;
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn a_text_keeps_the_source_of_each_part() {
     text.push(person(), ", please");
     text.push(Source::Memory, "");
     assert_eq!(&*text, "[Fri]\ntea, please");
-    assert_eq!(text.spans(), [Span(Source::Program, 6), Span(person(), 11)]);
+    assert_eq!(text.spans(), [SourceSpan(Source::Program, 6), SourceSpan(person(), 11)]);
     let stored = serde_json::to_string(text.spans()).unwrap();
     let spans = serde_json::from_str(&stored).unwrap();
     assert_eq!(Text::restored(text.to_string(), spans), text);
@@ -39,7 +39,7 @@ fn a_text_that_its_sources_do_not_fit_is_of_an_unknown_one() {
         ("ä", vec![1, 1]),
         ("tea", vec![usize::MAX, 4]),
     ] {
-        let spans = bytes.into_iter().map(|bytes| Span(Source::Program, bytes)).collect();
+        let spans = bytes.into_iter().map(|bytes| SourceSpan(Source::Program, bytes)).collect();
         assert_eq!(Text::restored(text.to_owned(), spans), Text::of(Source::Unknown, text));
     }
 }
@@ -64,7 +64,13 @@ fn it_is_computed_for_the_reader_what_is_untrusted() {
         (file("inbox/page.txt"), owner, true),
         (file("inbox/page.txt"), others, true),
         (file("shared/list.md"), owner, true),
-        (file("shared/list.md"), others, false),
+        (file("shared/list.md"), others, true),
+        (file("downloads/page.txt"), owner, true),
+        (file("groups/g1/list.md"), others, true),
+        (file("people/p1/workspace/list.md"), others, false),
+        (file("people/p1/workspace/list.md"), owner, true),
+        (file("people/p1/downloads/list.md"), others, true),
+        (file("plan.md"), others, true),
         (file("../x"), owner, true),
     ] {
         assert_eq!(is_untrusted(&source, audience), expected, "{source:?} for {audience:?}");

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Duration, NaiveTime, TimeZone, Utc};
 use chrono_tz::Tz;
-use peacrab::tasks::heartbeat::{Quiet, alert, in_effect};
+use peacrab::tasks::heartbeat::{QuietHours, alert, in_effect};
 use proptest::prelude::*;
 
 #[test]
@@ -71,10 +71,10 @@ fn what_stands_beside_a_silence_is_lost_if_it_is_short() {
 #[test]
 fn quiet_hours_are_read_or_refused() {
     for text in ["22:00-07:00", "7:05-9:00", "00:00-23:59", "12:00 - 13:00", "22:00–07:00"] {
-        assert!(text.parse::<Quiet>().is_ok(), "{text}");
+        assert!(text.parse::<QuietHours>().is_ok(), "{text}");
     }
     for text in ["", "22-7", "22:00", "25:00-07:00", "22:00-22:00", "22:00-07:60", "x-y"] {
-        assert!(text.parse::<Quiet>().is_err(), "{text}");
+        assert!(text.parse::<QuietHours>().is_err(), "{text}");
     }
 }
 
@@ -90,7 +90,7 @@ proptest! {
     ) {
         let clock = |minutes: u32| NaiveTime::from_hms_opt(minutes / 60 % 24, minutes % 60, 0).unwrap();
         let (from, until) = (clock(from), clock((from + length) % 1440));
-        let quiet: Quiet = format!("{}-{}", from.format("%H:%M"), until.format("%H:%M")).parse().unwrap();
+        let quiet: QuietHours = format!("{}-{}", from.format("%H:%M"), until.format("%H:%M")).parse().unwrap();
         let at = Utc.timestamp_opt(at / 60 * 60, 0).unwrap();
         let is_quiet = |at: DateTime<Utc>| {
             let shows = at.with_timezone(&zone).time();

@@ -3,9 +3,9 @@
 use std::fs;
 use std::sync::Arc;
 
-use chrono::{Duration, TimeZone as _, Utc};
+use chrono::{DateTime, Duration, TimeZone as _, Utc};
 use peacrab::config::AgentConfig;
-use peacrab::conversation::asks::{Approvals, Asking};
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::provider::ProviderError;
 use peacrab::replies;
 use serde_json::json;
@@ -24,11 +24,11 @@ async fn two_failures_in_a_row_are_told_with_the_reason_and_ten_switch_it_off() 
     let mut scene = Scene::new().await;
     scene.rig.model.on("Is the tide high?", (0..10).map(|_| refuses()));
     let mut at = 0;
-    for beat in 1..=10 {
+    for heartbeat_run in 1..=10 {
         // Longer each time; a day is the most.
-        at += 31 + if beat > 6 { 24 * 60 } else { 1 << beat };
+        at += 31 + if heartbeat_run > 6 { 24 * 60 } else { 1 << heartbeat_run };
         scene.at(at).await;
-        scene.ended(beat).await;
+        scene.ended(heartbeat_run).await;
     }
     let told = scene.rig.heard("1", 2).await;
     assert!(told[0].starts_with("My heartbeat has failed 2 times in a row: "), "{told:?}");
@@ -40,10 +40,31 @@ async fn two_failures_in_a_row_are_told_with_the_reason_and_ten_switch_it_off() 
     assert_eq!(scene.rig.ask("1", "/heartbeat on").await, replies::HEARTBEAT_ON);
     // Counted anew.
     scene.rig.model.on("Is the tide high?", [refuses(), is_silent()]);
-    for (beat, more) in [(11, 6), (12, 7)] {
+    for (heartbeat_run, more) in [(11, 6), (12, 7)] {
         scene.at(at + more * 24 * 60).await;
-        scene.ended(beat).await;
+        scene.ended(heartbeat_run).await;
     }
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_waits_for_the_model_until_its_next_time() {
+    let mut scene = Scene::new().await;
+    let away = Reply::Fails(ProviderError::busy("no network"));
+    scene.rig.model.on("Is the tide high?", [away, tells("High tide.")]);
+    scene.at(31).await;
+    scene.rig.counts("SELECT count(*) FROM turns WHERE model_wait IS NOT NULL", 1).await;
+    assert_eq!(scene.beats(), ["running"]);
+    let until = scene
+        .rig
+        .look("SELECT json_extract(model_wait, '$.until') FROM turns WHERE model_wait IS NOT NULL");
+    let next = scene.rig.heart.as_ref().unwrap().next.borrow().unwrap();
+    let before = next - until[0].parse::<DateTime<Utc>>().unwrap();
+    assert!(before.abs() < Duration::minutes(1), "{until:?} {next}");
+    // Nobody is told that it waits.
+    assert_eq!(scene.rig.hear("1").await, "High tide.");
+    scene.ended(1).await;
+    assert_eq!(scene.beats(), ["done"]);
     scene.rig.finish().await;
 }
 
@@ -53,7 +74,7 @@ async fn a_clock_that_is_set_neither_stops_it_nor_makes_it_race() {
     scene.rig.model.on("Is the tide high?", (0..4).map(|_| is_silent()));
     scene.at(31).await;
     scene.ended(1).await;
-    // Days ahead: one beat, not all that were missed.
+    // Days ahead: one heartbeat run, not all that were missed.
     scene.at(10 * 24 * 60).await;
     scene.ended(2).await;
     // Set back by all that: the next is half an hour from then, not in ten days.
@@ -91,22 +112,23 @@ async fn stop_ends_it_without_a_word() {
 }
 
 #[tokio::test]
-async fn an_approval_that_it_needs_is_asked_of_the_owner() {
+async fn it_waits_for_no_approval_and_does_not_repeat_its_report() {
     let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
-    let asking = Asking { approvals, ..Asking::default() };
+    let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
     let mut scene = Scene::of(by_day(), Parts { agent, ..Parts::default() }).await;
-    let writes = calls(&[("write_file", json!({"path": "tide.md", "content": "high\n"}))]);
-    scene.rig.model.on("Is the tide high?", [writes, tells("Written.")]);
+    let writes = || calls(&[("write_file", json!({"path": "tide.md", "content": "high\n"}))]);
+    scene.rig.model.on("Is the tide high?", [writes(), is_silent()]);
     scene.at(31).await;
-    assert!(scene.rig.hear("1").await.contains("tide.md"));
-    // Waits, also over another beat.
+    let report = scene.rig.hear("1").await;
+    assert!(report.contains("I did not run write_file") && report.contains("tide.md"), "{report}");
+    scene.ended(1).await;
+    scene.rig.model.on("Is the tide high?", [writes(), is_silent()]);
     scene.at(62).await;
-    assert_eq!(scene.beats(), ["running"]);
-    scene.rig.say("1", "/approve 1");
-    let heard = scene.rig.heard("1", 3).await;
-    assert!(heard.iter().any(|text| text == "Written."), "{heard:?}");
-    assert_eq!(fs::read_to_string(scene.rig.workspace().join("tide.md")).unwrap(), "high\n");
+    scene.ended(2).await;
+    assert_eq!(scene.beats(), ["silent", "silent"]);
+    assert!(scene.rig.unread("1").is_empty());
+    assert!(!scene.rig.workspace().join("tide.md").exists());
     scene.rig.finish().await;
 }
 
@@ -161,7 +183,7 @@ async fn quiet_hours_and_prompts_go_by_the_zone_that_stands_in_user_md() {
     rig.start().await;
     assert_eq!(rig.heart.as_ref().unwrap().services.zone, chrono_tz::Pacific::Kiritimati);
     rig.ask("1", "hello").await;
-    assert!(rig.model.last().transcript().contains(" +14:00 · "));
+    assert!(rig.model.last().transcript().contains(" +14:00]\nhello"));
     rig.finish().await;
 }
 

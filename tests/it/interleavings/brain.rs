@@ -15,7 +15,7 @@ use peacrab::provider::{
     Delta, DeltaStream, PromptMessage, Provider, ProviderError, Request, StopReason, ToolCall,
     ToolSchema,
 };
-use peacrab::tools::{AnyTool, Kind, Terms, ToolContext, ToolError, ToolOutput};
+use peacrab::tools::{AnyTool, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms};
 use serde_json::{Value, json};
 
 use super::story::{Call, End, Program};
@@ -114,7 +114,11 @@ impl Brain {
         };
         let is_subagent = request.tools.iter().any(|tool| tool.name == "task_completion");
         // All of a subagent's transcript is one turn, also where it was reminded of how to end it.
-        let begin = request.messages.iter().rposition(is_answer).filter(|_| !is_subagent);
+        // A silence that it was reminded of has ended nothing.
+        let was_reminded = |at: usize| request.messages.get(at + 1).is_some_and(is_reminder);
+        let mut answers = request.messages.iter().enumerate().rev();
+        let begin = answers.find(|(at, message)| is_answer(message) && !was_reminded(*at));
+        let begin = begin.map(|(at, _)| at).filter(|_| !is_subagent);
         let turn = &request.messages[begin.map_or(0, |at| at + 1)..];
         let said = turn.iter().filter(|it| matches!(it, PromptMessage::User { .. }));
         let tokens: Vec<_> = said.flat_map(texts).flat_map(tokens).collect();
@@ -128,7 +132,7 @@ impl Brain {
         let has_calls = |message: &&PromptMessage<'_>| {
             matches!(message, PromptMessage::Assistant { calls: [_, ..], .. })
         };
-        let made = turn.iter().filter(has_calls).count();
+        let made = turn.iter().filter(has_calls).count() + recorded_steps(turn);
         if let Some((token, step, calls)) = steps.into_iter().nth(made)
             && request.may_call
         {
@@ -146,6 +150,7 @@ impl Brain {
             }
             End::Completes => Does::Ends(End::Says, text),
             End::NoWords if has_said => Does::Ends(End::Says, text),
+            End::Silent if turn.iter().any(is_reminder) => Does::Ends(End::Says, text),
             end => Does::Ends(end, text),
         };
         (does, pace)
@@ -162,7 +167,7 @@ impl Provider for Brain {
         false
     }
 
-    fn room(&self) -> u64 {
+    fn context_window(&self) -> u64 {
         112_000
     }
 
@@ -204,6 +209,19 @@ fn texts(message: &PromptMessage<'_>) -> Vec<String> {
             calls.iter().map(|call| call.outcome.for_model().to_owned()).collect()
         }
     }
+}
+
+/// The program says that a person waits for words.
+fn is_reminder(message: &PromptMessage<'_>) -> bool {
+    texts(message).iter().any(|text| text.contains("[Nobody else is here"))
+}
+
+/// The steps of which only the program's record is left.
+fn recorded_steps(turn: &[PromptMessage<'_>]) -> usize {
+    let texts = turn.iter().flat_map(texts).collect::<Vec<_>>().join("\n");
+    let Some((_, record)) = texts.split_once("[You have made these calls") else { return 0 };
+    let lines = record.lines().skip(1).take_while(|line| line.starts_with("- "));
+    lines.count()
 }
 
 fn newest_words(messages: &[PromptMessage<'_>]) -> String {
@@ -270,12 +288,12 @@ pub(super) fn deeds(log: &std::path::Path) -> Vec<Arc<dyn AnyTool>> {
 
 #[async_trait]
 impl AnyTool for Deed {
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> ToolTerms {
         let kind = match self.name {
-            "act" | "leave" => Kind::Acts { idempotent: false },
-            _ => Kind::Reads,
+            "act" | "leave" => ToolKind::Acts { idempotent: false },
+            _ => ToolKind::Reads,
         };
-        Terms { role: Role::Guest, kind, retries: false }
+        ToolTerms { role: Role::Guest, kind, retries: false }
     }
 
     fn schema(&self) -> ToolSchema {

@@ -9,17 +9,18 @@ use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use peacrab::bus::Bus;
+use peacrab::bus::rates::RateLimits;
 use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
-use peacrab::conversation::asks::{Approvals, Asking};
-use peacrab::daemon::{Daemon, Plan};
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
+use peacrab::daemon::{Daemon, DaemonParts};
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
-use peacrab::sandbox::CageState;
+use peacrab::sandbox::SandboxState;
 use peacrab::secret::Redactor;
 use peacrab::store::{StoreOptions, Sync};
 use peacrab::tasks::schedule::Clock;
-use peacrab::tools::{Lent, ToolSet};
+use peacrab::tools::{McpTools, ToolSet};
 use peacrab::turn::services::ModelChoice;
 use peacrab::types::message::{DeliveryId, Inbound, Press};
 use peacrab::workspace::skills::SkillEnvironment;
@@ -113,20 +114,25 @@ impl World {
         store
     }
 
-    fn plan(&self, trap: &Arc<Trap>) -> Plan {
+    fn plan(&self, trap: &Arc<Trap>) -> DaemonParts {
         let access = Access {
             owners: vec![OWNER.to_owned()],
             allow: vec![USER.to_owned()],
             ..Access::default()
         };
         let approvals = Approvals { tools: vec!["leave".to_owned()], roles: Vec::new() };
-        let asking = Asking { approvals, ..Asking::default() };
+        let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
         let tools = ToolSet::standard();
-        tools.lend(Lent::new(deeds(&self.path().join("acts")), Vec::new()));
+        tools.set_mcp_tools(McpTools::new(deeds(&self.path().join("acts")), Vec::new()));
         let provider = Arc::clone(&self.brain) as Arc<dyn Provider>;
-        Plan {
+        DaemonParts {
             home: self.path(),
-            agent: AgentConfig { asking, wait_for_model: None, ..AgentConfig::default() },
+            agent: AgentConfig {
+                asking,
+                wait_for_model: None,
+                limits: RateLimits::default(),
+                ..AgentConfig::default()
+            },
             models: ModelChoice {
                 summariser: Arc::clone(&provider),
                 default: provider,
@@ -140,10 +146,12 @@ impl World {
             surroundings: SkillEnvironment::default(),
             program: "peacrab".to_owned(),
             restarts: false,
+            gateway: None,
             hooks: BTreeMap::default(),
+            backup: None,
             clock: Clock::default(),
             redactor: Redactor::default(),
-            shell: CageState::default(),
+            shell: SandboxState::default(),
             commands: None,
         }
     }

@@ -195,7 +195,13 @@ fn all_was_delivered_once(world: &World, store: &Connection) -> Result<(), Strin
 fn each_call_was_made_as_it_says(world: &World, store: &Connection) -> Result<(), String> {
     let read = |path: &str| fs::read_to_string(world.path().join(path)).unwrap_or_default();
     let acts = read("acts");
-    let log = read("workspace/log.md");
+    let folders = ["people", "groups"].map(|name| fs::read_dir(world.path().join(name)));
+    let own = folders.into_iter().flatten().flatten().map(|folder| folder.unwrap().path());
+    let logs = own.flat_map(|own| [own.join("workspace/log.md"), own.join("log.md")]);
+    let others = logs.filter_map(|log| fs::read_to_string(log).ok());
+    let all: Vec<_> = [read("workspace/log.md")].into_iter().chain(others).collect();
+    let lines = all.iter().flat_map(|log| log.lines()).filter(|line| !line.is_empty());
+    let log = lines.collect::<Vec<_>>().join("\n");
     for (tools, made, id) in [
         ("'act', 'leave'", &acts, "json_extract(arguments, '$.id')"),
         ("'append_file'", &log, "json_extract(arguments, '$.content')"),

@@ -92,6 +92,7 @@ impl Apis {
                 may_call: true,
                 effort: Effort::Default,
                 attempts: Attempts::Usual,
+                tokens_max: None,
                 messages: kept.messages(),
                 pictures: &Pictures::default(),
             };

@@ -1,14 +1,14 @@
 //! What servers offer, bounded and named for models.
 
-use peacrab::tools::mcp::catalogue::{NAME_CHARS_MAX, Offer, names, search};
+use peacrab::tools::mcp::catalogue::{NAME_CHARS_MAX, OfferedTool, names, search};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-fn offer(server: &str, tool: &str) -> Offer {
-    Offer::new(server, tool, "Does it.", Map::new(), false).expect("a plain one")
+fn offer(server: &str, tool: &str) -> OfferedTool {
+    OfferedTool::new(server, tool, "Does it.", Map::new(), false).expect("a plain one")
 }
 
-fn named(offers: &[Offer]) -> Vec<String> {
+fn named(offers: &[OfferedTool]) -> Vec<String> {
     names(&offers.iter().collect::<Vec<_>>())
 }
 
@@ -31,7 +31,7 @@ fn clashing_names_are_told_apart_whoever_came_first() {
 #[test]
 fn refuses_what_is_no_object_and_what_is_endless() {
     let schema = |value: Value| value.as_object().expect("an object").clone();
-    let offer = |value| Offer::new("s", "t", "", schema(value), false);
+    let offer = |value| OfferedTool::new("s", "t", "", schema(value), false);
     assert!(offer(json!({ "type": "array" })).is_err());
     assert!(offer(json!({ "type": "object", "x": "y".repeat(20_000) })).is_err());
     assert!(offer(json!({})).is_ok());

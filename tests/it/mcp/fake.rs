@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::time::Duration;
 
-use peacrab::tools::mcp::{Program, Setting, Via};
+use peacrab::tools::mcp::{Program, VariableValue, Via};
 use serde_json::{Value, json};
 
 /// The variable that says how to behave.
@@ -14,8 +14,9 @@ const MANNER: &str = "PEACRAB_TEST_MCP";
 /// A program that behaves so, with further variables.
 pub(super) fn program(manner: &str, env: &[(&str, &str)]) -> Via {
     let all = env.iter().copied().chain([(MANNER, manner)]);
-    let env: BTreeMap<_, _> =
-        all.map(|(name, value)| (name.to_owned(), Setting::Plain(value.to_owned()))).collect();
+    let env: BTreeMap<_, _> = all
+        .map(|(name, value)| (name.to_owned(), VariableValue::Plain(value.to_owned())))
+        .collect();
     let command = std::env::current_exe().unwrap().display().to_string();
     let args = ["--exact", "mcp::fake::serve", "--nocapture", "--test-threads=1"];
     let args = args.map(str::to_owned).to_vec();
@@ -41,6 +42,15 @@ pub(super) fn tools(manner: &str) -> Vec<Value> {
             json!({ "name": "huge", "inputSchema": { "type": "object", "x": "y".repeat(20_000) } }),
             json!({ "name": "wordy", "description": "w".repeat(5000),
                     "inputSchema": { "type": "object" } }),
+        ],
+        "broken" => vec![
+            json!({ "name": "no-schema" }),
+            json!({ "name": "text", "inputSchema": "{}" }),
+            tool("echo"),
+            json!({ "name": 7, "inputSchema": { "type": "object" } }),
+            json!({ "name": "hints", "inputSchema": { "type": "object" }, "annotations": [] }),
+            json!("tool"),
+            tool("pid"),
         ],
         _ => {
             let mut look = tool("look");

@@ -16,7 +16,7 @@ use peacrab::tools::mcp::{Config, Via};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{call, call_in, fake, lender, rig, server, trouble};
+use super::{call, call_in, fake, mcp_server, rig, server, trouble};
 
 const SESSION: &str = "session-7";
 const KEY: &str = "Bearer geheim";
@@ -143,7 +143,7 @@ async fn is_spoken_to(manner: Manner) {
     let mut rig = rig([("far", scene.config(KEY))]).await;
     assert_eq!(call(&mut rig, "mcp_far_echo", json!({ "text": "hello" })).await, "hello");
     assert_eq!(call(&mut rig, "mcp_far_fail", json!({})).await, "no such city");
-    assert_eq!(lender(&rig, "far").tools, 10);
+    assert_eq!(mcp_server(&rig, "far").tools, 10);
     rig.finish().await;
     let said = scene.fake.said.lock().unwrap().clone();
     assert_eq!(said.last().map(String::as_str), Some("goodbye"), "{said:?}");
@@ -190,7 +190,7 @@ async fn a_request_that_hangs_is_given_up() {
     let mut rig = rig([("far", far)]).await;
     let hung = call_in(&mut rig, "2", "mcp_far_echo", json!({})).await;
     assert!(hung.contains("did not answer within 1 s"), "{hung}");
-    assert!(lender(&rig, "far").up, "it still says what it offers");
+    assert!(mcp_server(&rig, "far").up, "it still says what it offers");
     rig.finish().await;
     scene.finish();
 }

@@ -9,8 +9,9 @@ use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
 
 use super::fake::program;
-use super::{call, call_in, lender, offered, rig, server, trouble};
-use crate::support::rig::USER;
+use super::{call, call_in, mcp_server, offered, rig, server, trouble};
+use crate::support::double::Double;
+use crate::support::rig::{Parts, Rig, USER};
 use crate::support::script::{calls, says};
 
 #[tokio::test]
@@ -32,7 +33,7 @@ async fn a_servers_tools_are_the_models() {
     let mut rig = rig([("fake", server(program("good", &[])))]).await;
     assert_eq!(call(&mut rig, "mcp_fake_echo", json!({ "text": "hello" })).await, "hello");
     assert!(offered(&mut rig).await.contains(&"mcp_fake_echo".to_owned()));
-    let fake = lender(&rig, "fake");
+    let fake = mcp_server(&rig, "fake");
     assert_eq!((fake.up, fake.tools, fake.trouble), (true, 10, None));
     let status = rig.ask("1", "/status").await;
     assert!(status.contains("MCP servers: fake up, 10 tools"), "{status}");
@@ -42,11 +43,30 @@ async fn a_servers_tools_are_the_models() {
 #[tokio::test]
 async fn what_is_no_text_is_told_in_words() {
     let mut rig = rig([("fake", server(program("good", &[])))]).await;
+    // In a group nobody could see what is kept for the owner.
     assert_eq!(
-        call(&mut rig, "mcp_fake_picture", json!({})).await,
+        call_in(&mut rig, "-1", "mcp_fake_picture", json!({})).await,
         "[a picture, image/png, 3 kB: not shown]\n[file:///a]\nwords\n[b at file:///b]"
     );
     assert_eq!(call(&mut rig, "mcp_fake_fail", json!({})).await, "no such city");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_picture_is_kept_for_the_owner_and_can_come_with_the_answer() {
+    let servers = [("fake".to_owned(), server(program("good", &[])))].into();
+    let double = Double::taking_files(1_000_000);
+    let mut rig = Rig::with(double, Parts { mcp: servers, ..Parts::default() }).await;
+    let shown = call(&mut rig, "mcp_fake_picture", json!({})).await;
+    let path = shown.strip_prefix("[a picture, image/png, 3 kB: saved as ").unwrap();
+    let (path, _) = path.split_once(']').unwrap();
+    assert!(path.ends_with("-mcp_fake_picture.png"), "{path}");
+    assert_eq!(std::fs::read(rig.path().join(path)).unwrap(), [0; 3_000]);
+    rig.model.on("show me", [says(&format!("![it]({path})"))]);
+    rig.say("1", "show me");
+    let home = std::sync::Arc::clone(&rig.home);
+    let got = rig.heard_on(home, "1", 2).await.pop().unwrap();
+    assert_eq!((&*got.text, got.file.unwrap().2.len()), ("it", 3_000));
     rig.finish().await;
 }
 
@@ -62,6 +82,17 @@ async fn a_program_gets_no_variable_but_those_declared() {
 async fn junk_between_messages_is_passed_over() {
     let mut rig = rig([("fake", server(program("junk", &[])))]).await;
     assert_eq!(call(&mut rig, "mcp_fake_echo", json!({ "text": "hello" })).await, "hello");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_cannot_be_parsed_costs_no_other() {
+    let mut rig = rig([("fake", server(program("broken", &[])))]).await;
+    assert_eq!(call(&mut rig, "mcp_fake_echo", json!({ "text": "hello" })).await, "hello");
+    let mut offered = offered(&mut rig).await;
+    offered.retain(|name| name.starts_with("mcp_"));
+    assert_eq!(offered, ["mcp_fake_echo", "mcp_fake_pid"]);
+    assert_eq!(mcp_server(&rig, "fake").trouble, None);
     rig.finish().await;
 }
 
@@ -109,7 +140,7 @@ async fn servers_that_are_dead_mute_or_lying_harm_nobody() {
     rig.becomes(|rig| trouble(rig, "dead").contains("cannot find the module")).await;
     rig.becomes(|rig| trouble(rig, "liar").contains("cannot be spoken to")).await;
     rig.becomes(|rig| trouble(rig, "gone").contains("/nowhere/to-be-found")).await;
-    assert!(!lender(&rig, "mute").up && !lender(&rig, "listless").up);
+    assert!(!mcp_server(&rig, "mute").up && !mcp_server(&rig, "listless").up);
     let missing = call(&mut rig, "mcp_dead_echo", json!({})).await;
     assert_eq!(missing, "There is no tool `mcp_dead_echo`.");
     rig.finish().await;
@@ -120,7 +151,7 @@ async fn a_server_that_never_stops_talking_is_disconnected() {
     let servers =
         [("good", server(program("good", &[]))), ("flood", server(program("flood", &[])))];
     let mut rig = rig(servers).await;
-    rig.becomes(|rig| !lender(rig, "flood").up && !trouble(rig, "flood").is_empty()).await;
+    rig.becomes(|rig| !mcp_server(rig, "flood").up && !trouble(rig, "flood").is_empty()).await;
     assert_eq!(call(&mut rig, "mcp_good_echo", json!({ "text": "here" })).await, "here");
     rig.finish().await;
 }
@@ -144,7 +175,7 @@ async fn a_call_that_hangs_is_given_up_and_delays_nobody_else() {
 async fn a_list_that_changes_is_heard_of() {
     let mut rig = rig([("fake", server(program("good", &[])))]).await;
     assert_eq!(call(&mut rig, "mcp_fake_change", json!({})).await, "change");
-    rig.becomes(|rig| lender(rig, "fake").tools == 11).await;
+    rig.becomes(|rig| mcp_server(rig, "fake").tools == 11).await;
     assert!(offered(&mut rig).await.contains(&"mcp_fake_brand_new".to_owned()));
     rig.finish().await;
 }

@@ -10,7 +10,7 @@ use peacrab::people::Role;
 use peacrab::tools::mcp::Config;
 use serde_json::json;
 
-use super::{call, lender};
+use super::{call, mcp_server};
 use crate::support::double::Double;
 use crate::support::rig::{Parts, Rig};
 
@@ -34,8 +34,8 @@ async fn servers_that_others_wrote_lend_their_tools() {
     let names: Vec<_> = mcp.keys().cloned().collect();
     let mut rig = Rig::with(Double::new(), Parts { mcp, ..Parts::default() }).await;
     for name in &names {
-        rig.becomes(|rig| lender(rig, name).up).await;
-        assert!(lender(&rig, name).tools > 0);
+        rig.becomes(|rig| mcp_server(rig, name).up).await;
+        assert!(mcp_server(&rig, name).tools > 0);
     }
     let tried = [
         ("time", "mcp_time_get_current_time", json!({ "timezone": "Europe/Kyiv" }), "Europe/Kyiv"),

@@ -1,6 +1,7 @@
 //! Files and buttons on the way out.
 
 use peacrab::replies;
+use peacrab::turn::run::attachments::{AnswerLine, answer_lines};
 use peacrab::types::message::{DeliveryId, Press};
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ async fn rig_with_files() -> Rig {
 
 /// Has the model call the tool, and gives what the tool said.
 async fn told(rig: &mut Rig, who: &str, chat: &str, arguments: &Value) -> String {
-    rig.model.on("do it", [calls(&[("message", arguments.clone())]), says("NO_REPLY")]);
+    rig.model.on("do it", [calls(&[("message", arguments.clone())]), says("Done.")]);
     let asked = rig.model.asked().len();
     rig.say_as(who, chat, "do it");
     rig.becomes(|rig| rig.model.asked().len() == asked + 2).await;
@@ -47,6 +48,63 @@ async fn sends_files_of_the_workspace_in_order() {
 }
 
 #[tokio::test]
+async fn files_that_an_answer_names_come_with_it() {
+    let mut rig = rig_with_files().await;
+    let answer = "Here is the crab:\n![A crab](crab.png)\n![the plan]( ./plan.md )\nEnjoy!";
+    rig.model.on("send", [says(answer)]);
+    rig.say("1", "send them");
+    let home = std::sync::Arc::clone(&rig.home);
+    let got = rig.heard_on(home, "1", 3).await;
+    assert_eq!((&*got[0].text, got[0].file.is_none()), ("Here is the crab:\nEnjoy!", true));
+    assert_eq!(file_of(&got[1]), ("A crab", "crab.png", MediaKind::Image));
+    assert_eq!(got[1].file.as_ref().unwrap().2, PNG);
+    assert_eq!(file_of(&got[2]), ("the plan", "plan.md", MediaKind::Document));
+    // A file alone is an answer, too.
+    rig.model.on("again", [says("![](crab.png)")]);
+    rig.say("1", "again");
+    let home = std::sync::Arc::clone(&rig.home);
+    let got = rig.heard_on(home, "1", 2).await;
+    assert_eq!(
+        (&*got[0].text, file_of(&got[1]).1),
+        (&*replies::files_alone(&["crab.png"]), "crab.png")
+    );
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_come_with_an_answer_is_explained() {
+    let mut rig = rig_with_files().await;
+    fs::create_dir_all(rig.workspace().join("memory")).unwrap();
+    fs::write(rig.workspace().join("memory/MEMORY.md"), "secret").unwrap();
+    rig.model.on("send", [says("So:\n![x](none.png)"), says("So:\n![x](memory/MEMORY.md)")]);
+    let told = rig.ask("1", "send it").await;
+    assert!(told.starts_with("So:\n![x](none.png) (I cannot attach this file: "), "{told}");
+    // What somebody may not see does not come.
+    rig.say_as(USER, "2", "send it");
+    let told = rig.hear("2").await;
+    assert!(told.contains("(I cannot attach this file: ") && !told.contains("secret"), "{told}");
+    rig.finish().await;
+}
+
+#[test]
+fn only_a_line_with_a_path_of_the_workspace_stands_for_a_file() {
+    let check = |answer: &str, paths: &[&str]| {
+        let lines = answer_lines(answer);
+        let found = lines.iter().filter_map(|line| match line {
+            AnswerLine::File { path, .. } => Some(path.to_string()),
+            AnswerLine::Text(_) => None,
+        });
+        assert_eq!(found.collect::<Vec<_>>(), paths, "{answer}");
+    };
+    check("![a](a.png)\n  ![](b/c.pdf)  ", &["a.png", "b/c.pdf"]);
+    check("![a](/a.png)", &["a.png"]);
+    check("See ![a](a.png)\n[a](a.png)\n![a](a.png) here\n`![a](a.png)`", &[]);
+    check("```\n![a](a.png)\n```\n![b](b.png)", &["b.png"]);
+    check("![a](https://example.org/a.png)\n![a](data:image/png;base64,xx)\n![a](file:a)", &[]);
+    check("![a](../a.png)\n![a]()\n![a](a.png \"t\")\n![a]", &[]);
+}
+
+#[tokio::test]
 async fn a_file_without_words_is_an_answer() {
     let mut rig = rig_with_files().await;
     rig.model.on("send", [calls(&[("message", json!({"files": ["crab.png"]}))]), says("")]);
@@ -64,7 +122,7 @@ async fn a_file_that_vanished_on_the_way_is_told_in_words() {
     rig.model.on("send", [calls(&both), says("NO_REPLY")]);
     rig.say("1", "send it");
     rig.counts("SELECT count(*) FROM turns WHERE ending IS NOT NULL", 1).await;
-    let copy = copy_in_the_inbox(&rig);
+    let copy = copy_in_the_outputs(&rig);
     fs::remove_file(rig.workspace().join(&copy)).unwrap();
     let heard = rig.heard("1", 2).await;
     let reason = format!("there is no `{copy}`");
@@ -73,8 +131,8 @@ async fn a_file_that_vanished_on_the_way_is_told_in_words() {
 }
 
 /// The copy of a file that is on its way, as a path of the workspace.
-fn copy_in_the_inbox(rig: &Rig) -> String {
-    let months = fs::read_dir(rig.workspace().join("inbox")).unwrap();
+fn copy_in_the_outputs(rig: &Rig) -> String {
+    let months = fs::read_dir(rig.workspace().join("outputs")).unwrap();
     let files = months.flat_map(|month| fs::read_dir(month.unwrap().path()).unwrap());
     let paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
     assert_eq!(paths.len(), 1, "{paths:?}");
@@ -97,13 +155,13 @@ async fn a_file_is_sent_as_it_was_when_the_message_was_written() {
     assert_eq!(got[1].file.as_ref().unwrap().2, b"# Plan");
     // Neither a link nor a second name of a private file is sent in the place of a copy.
     rig.home.next("1", [Manner::Busy(Duration::from_millis(300))]);
-    fs::remove_file(rig.workspace().join(copy_in_the_inbox(&rig))).unwrap();
+    fs::remove_file(rig.workspace().join(copy_in_the_outputs(&rig))).unwrap();
     fs::write(rig.workspace().join("list.md"), "- tea").unwrap();
     let both = [("message", json!({"text": "first"})), ("message", json!({"files": ["list.md"]}))];
     rig.model.on("again", [calls(&both), says("NO_REPLY")]);
     rig.say("1", "send again");
     rig.counts("SELECT count(*) FROM turns WHERE ending IS NOT NULL", 2).await;
-    let copy = rig.workspace().join(copy_in_the_inbox(&rig));
+    let copy = rig.workspace().join(copy_in_the_outputs(&rig));
     fs::remove_file(&copy).unwrap();
     fs::hard_link(rig.workspace().join("USER.md"), &copy).unwrap();
     let heard = rig.heard("1", 2).await;
@@ -132,9 +190,9 @@ async fn sends_nothing_that_the_one_who_asks_may_not_see_or_that_is_not_there() 
     std::os::unix::fs::symlink("USER.md", rig.workspace().join("link.md")).unwrap();
     for path in ["USER.md", "link.md", "memory/MEMORY.md"] {
         for (who, chat) in [(USER, "8"), (OWNER, "-1")] {
-            let told =
-                told(&mut rig, who, chat, &json!({"text": "x", "files": ["crab.png", path]})).await;
-            assert!(told.contains("is private"), "{told}");
+            let told = told(&mut rig, who, chat, &json!({"text": "x", "files": [path]})).await;
+            assert!(told.contains("There is no"), "{told}");
+            assert_eq!(rig.hear(chat).await, "Done.");
         }
     }
     for (arguments, expected) in [
@@ -159,7 +217,9 @@ async fn sends_nothing_that_the_one_who_asks_may_not_see_or_that_is_not_there() 
     let told = told(&mut rig, OWNER, "1", &json!({"files": ["link.md"]})).await;
     assert!(told.contains("on its way, with 1 file"), "{told}");
     let home = std::sync::Arc::clone(&rig.home);
-    assert_eq!(rig.heard_on(home, "1", 1).await[0].file.as_ref().unwrap().2, b"secret");
+    let got = rig.heard_on(home, "1", 12).await;
+    let mut files = got.iter().filter_map(|got| got.file.as_ref());
+    assert!(files.any(|(_, _, content)| content == b"secret"), "{got:?}");
     rig.finish().await;
 }
 

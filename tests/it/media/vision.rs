@@ -45,6 +45,7 @@ async fn rig_before(api: &ModelApi, images: bool) -> Rig {
         tools: Tools::Native,
         images,
         patience: Default::default(),
+        price: None,
     };
     let provider = Some(provider::connect("main", &config).unwrap());
     let rig = Rig::of(Parts { provider, ..taking(LIMITS) }).await;
@@ -104,7 +105,7 @@ async fn models_that_do_not_see_are_told_in_words() {
         send(&rig, "1", "what is this?", [photo("jpeg")]);
         rig.hear("1").await;
         assert_eq!(shown(&api), Vec::<Value>::new());
-        assert!(api.requests()[0].to_string().contains("[photo: inbox/"));
+        assert!(api.requests()[0].to_string().contains("[photo: downloads/"));
         rig.finish().await;
         api.finish();
     }
@@ -187,7 +188,7 @@ async fn shows_only_what_is_a_picture_and_still_there() {
     let expected = &inbox(&rig)[1..5];
     assert_eq!(shown.len(), 4);
     assert!(shown.iter().zip(expected).all(|(shown, path)| shown.starts_with(path)), "{shown:?}");
-    let root = rig.workspace();
+    let root = rig.path();
     fs::remove_file(root.join(&expected[0])).unwrap();
     fs::write(root.join(&expected[1]), "words").unwrap();
     fs::write(root.join(&expected[2]), vec![0xff; 6_000_000]).unwrap();
@@ -207,7 +208,7 @@ async fn shows_no_more_than_a_small_board_can_hold_the_newest_first() {
     let files = inbox(&rig);
     let mut large = JPEG.to_vec();
     large.resize(1_400_000, 0);
-    files.iter().for_each(|file| fs::write(rig.workspace().join(file), &large).unwrap());
+    files.iter().for_each(|file| fs::write(rig.path().join(file), &large).unwrap());
     rig.ask("1", "again").await;
     let expected: Vec<_> = files[1..].iter().map(|path| format!("{path} image/jpeg")).collect();
     assert_eq!(images(&rig), expected);

@@ -49,7 +49,7 @@ async fn speech_without_a_word_is_written_down_and_music_with_one_is_not() {
     assert_eq!(rig.hear("1").await, "re: Hello.");
     send(&rig, "1", "which song?", [audio()]);
     rig.hear("1").await;
-    assert!(newest(&rig).starts_with("[audio memo.m4a: inbox/"), "{}", newest(&rig));
+    assert!(newest(&rig).starts_with("[audio memo.m4a: downloads/"), "{}", newest(&rig));
     rig.finish().await;
     ears.finish();
 }

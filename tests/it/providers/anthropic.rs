@@ -69,7 +69,7 @@ async fn reads_a_stream_split_in_odd_places() {
         api.reply(Reply::Stream(pieces, StreamEnding::Closes));
         let expected = Completion {
             text: "Ünïcödé 🦀".to_owned(),
-            usage: Usage { input: 30, cached: 20, output: 5 },
+            usage: Usage { input: 30, cached: 20, cache_written: 6, output: 5 },
             stop: Some(StopReason::Done),
             ..Completion::default()
         };
@@ -95,20 +95,20 @@ async fn passes_reasoning_back_unharmed_and_only_to_its_model() {
         text: "I look.".to_owned(),
         thinking: own_blocks().map(|block| Thinking { model: MODEL.to_owned(), block }).into(),
         calls: vec![call_of("toolu_1", "{\"path\": \"a\"}"), call_of("toolu_2", "{}")],
-        usage: Usage { input: 4, cached: 0, output: 9 },
-        note: None,
+        usage: Usage { input: 4, cached: 0, cache_written: 0, output: 9 },
         stop: Some(StopReason::Calls),
+        ..Completion::default()
     };
     assert_eq!(completion, expected);
 
     let foreign = Thinking { model: "other".to_owned(), block: own_blocks()[0].clone() };
-    let mut second = call("toolu_2", Outcome::Failed("no such file".to_owned()));
+    let mut second = call("toolu_2", CallOutcome::Failed("no such file".to_owned()));
     second.arguments = "[1]".to_owned();
     let step = Step {
-        heard: Some(said("Hello?")),
+        input: Some(said("Hello?")),
         text: completion.text,
         thinking: [completion.thinking, vec![foreign]].concat(),
-        calls: vec![call("toolu_1", Outcome::Done("seen".to_owned())), second],
+        calls: vec![call("toolu_1", CallOutcome::Done("seen".to_owned())), second],
         ..Step::default()
     };
     let turns = [turn(vec![step], None)];
@@ -154,14 +154,15 @@ async fn cuts_the_cache_after_what_changes_least() {
     ] {
         api.reply(Reply::events(&answer(Platform::Anthropic, "Hi")));
         let system: Vec<_> = system.into_iter().map(str::to_owned).collect();
-        let heard = [hearing("Hello?")];
-        let (messages, pictures) = (messages(&heard), &Pictures::default());
+        let input = [hearing("Hello?")];
+        let (messages, pictures) = (messages(&input), &Pictures::default());
         let request = Request {
             system: &system,
             tools: &tools,
             may_call: true,
             effort: Effort::Default,
             attempts: Attempts::Usual,
+            tokens_max: None,
             messages,
             pictures,
         };

@@ -1,12 +1,12 @@
 //! Ids of calls, as APIs take them.
 
 use peacrab::provider::wire::CallIds;
-use peacrab::types::session::Outcome;
+use peacrab::types::session::CallOutcome;
 
 use super::call;
 
 fn name<const N: usize>(ids: &mut CallIds, given: [&str; N]) -> Vec<String> {
-    ids.name(&given.map(|id| call(id, Outcome::Done(String::new()))))
+    ids.name(&given.map(|id| call(id, CallOutcome::Done(String::new()))))
 }
 
 #[test]

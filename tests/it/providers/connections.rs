@@ -70,6 +70,7 @@ async fn those_of_a_peak_are_closed_after_a_while() {
         tools: Tools::Native,
         images: true,
         patience: Default::default(),
+        price: None,
     };
     let provider = connected(&config, "main", LIMITS);
     let asked = join_all((0..PEAK).map(|_| ask(&*provider))).await;

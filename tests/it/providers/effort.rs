@@ -20,6 +20,7 @@ async fn sent(platform: Platform, config: Config, turns: &[Turn], effort: Effort
         may_call: true,
         effort,
         attempts: Attempts::Usual,
+        tokens_max: None,
         messages: messages(turns),
         pictures: &Pictures::default(),
     };
@@ -43,6 +44,7 @@ fn of(platform: Platform, model: &str, tokens_max: u32) -> Config {
         tools: Tools::Native,
         images: false,
         patience: Default::default(),
+        price: None,
     }
 }
 
@@ -75,8 +77,8 @@ async fn asks_anthropic_for_an_effort_as_the_model_takes_it() {
 #[tokio::test]
 async fn does_not_ask_for_thinking_in_the_middle_of_calls_without() {
     let steps = vec![Step {
-        heard: Some(said("See?")),
-        calls: vec![call("toolu_1", Outcome::Done("seen".to_owned()))],
+        input: Some(said("See?")),
+        calls: vec![call("toolu_1", CallOutcome::Done("seen".to_owned()))],
         ..Step::default()
     }];
     let config = of(Platform::Anthropic, "claude-sonnet-4-5", 10_000);

@@ -27,6 +27,7 @@ fn told(error: ProviderError) -> String {
         ProviderError::Stalled(reason) => format!("stalled: {reason}"),
         ProviderError::TooLong => "too long".to_owned(),
         ProviderError::Refused(reason) => format!("refused: {reason}"),
+        ProviderError::OverBudget(words) => format!("over budget: {words}"),
     }
 }
 
@@ -173,6 +174,7 @@ fn refuses_a_config_that_cannot_work() {
         tools: Tools::Native,
         images: false,
         patience: Default::default(),
+        price: None,
     };
     let refusal = |config: Config| match OpenAi::new("main", &config, LIMITS) {
         Ok(_) => panic!("taken: {config:?}"),

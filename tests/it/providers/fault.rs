@@ -34,6 +34,7 @@ fn sorted(status: u16, body: &str) -> String {
         ProviderError::Stalled(reason) => format!("stalled: {reason}"),
         ProviderError::TooLong => "too long".to_owned(),
         ProviderError::Refused(reason) => format!("refused: {reason}"),
+        ProviderError::OverBudget(words) => format!("over budget: {words}"),
     }
 }
 

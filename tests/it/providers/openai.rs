@@ -41,7 +41,7 @@ async fn reads_a_stream_split_in_odd_places() {
         let (completion, _) = ask(&*provider(&api)).await;
         let expected = Completion {
             text: text.to_owned(),
-            usage: Usage { input: 30, cached: 20, output: 5 },
+            usage: Usage { input: 30, cached: 20, cache_written: 0, output: 5 },
             stop: Some(StopReason::Done),
             ..Completion::default()
         };
@@ -138,9 +138,9 @@ async fn gives_calls_back_as_their_model_knows_them() {
         finish("tool_calls"),
     ]));
     let completion = ask(&*provider(&api)).await.0.unwrap();
-    let calls = vec![call(&completion.calls[0].id, Outcome::Done("seen".to_owned()))];
+    let calls = vec![call(&completion.calls[0].id, CallOutcome::Done("seen".to_owned()))];
     let step = |thinking| Step {
-        heard: Some(said("Hello?")),
+        input: Some(said("Hello?")),
         thinking,
         calls: calls.clone(),
         ..Step::default()
@@ -177,9 +177,9 @@ async fn sent_back(field: &'static str, chunks: &[Value]) -> [Value; 2] {
             api.want_beside_calls(field);
         }
         api.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
-        let calls = vec![call("a", Outcome::Done("seen".to_owned()))];
-        let heard = Some(said("Hello?"));
-        let steps = vec![Step { heard, thinking, calls, ..Step::default() }];
+        let calls = vec![call("a", CallOutcome::Done("seen".to_owned()))];
+        let input = Some(said("Hello?"));
+        let steps = vec![Step { input, thinking, calls, ..Step::default() }];
         ask_after(&*provider(&api), &[turn(steps, None)], None).await.0.unwrap();
         sent.push(api.requests().last().unwrap()["messages"][2].clone());
     }
@@ -285,12 +285,12 @@ async fn sends_no_key_where_there_is_none() {
 async fn sends_what_every_imitator_knows() {
     let api = ModelApi::start(Platform::OpenAi).await;
     api.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
-    let mut bad = call("", Outcome::Failed(String::new()));
+    let mut bad = call("", CallOutcome::Failed(String::new()));
     bad.arguments = "{\"path\": ".to_owned();
     bad.tool = "löok!".to_owned();
     let steps = vec![Step {
-        heard: Some(said("See?")),
-        calls: vec![call("call_1", Outcome::Done("seen".to_owned())), bad],
+        input: Some(said("See?")),
+        calls: vec![call("call_1", CallOutcome::Done("seen".to_owned())), bad],
         ..Step::default()
     }];
     let (completion, _) = ask_after(&*provider(&api), &[turn(steps, None)], None).await;
@@ -325,9 +325,10 @@ fn says_to_mistral_only_what_it_takes() {
         tools: Tools::Native,
         images: false,
         patience: Default::default(),
+        price: None,
     };
     let mistral = OpenAi::new("main", &config, HttpTimeouts::default()).unwrap();
-    let calls = ["call_1", "D681PevKs"].map(|id| call(id, Outcome::Done("seen".to_owned())));
+    let calls = ["call_1", "D681PevKs"].map(|id| call(id, CallOutcome::Done("seen".to_owned())));
     let messages = vec![
         PromptMessage::User { text: "See?".to_owned(), images: Vec::new() },
         PromptMessage::Assistant { text: "", thinking: &[], calls: &calls },
@@ -336,8 +337,16 @@ fn says_to_mistral_only_what_it_takes() {
     let pictures = &Pictures::default();
     let effort = Effort::High;
     let attempts = Attempts::Usual;
-    let request =
-        Request { system: &[], tools: &[], may_call: true, effort, attempts, messages, pictures };
+    let request = Request {
+        system: &[],
+        tools: &[],
+        may_call: true,
+        effort,
+        attempts,
+        tokens_max: None,
+        messages,
+        pictures,
+    };
     let body = mistral.body(&request, &ToolNames::of(&[]), &ReadPictures::default());
     assert_eq!(body.get("reasoning_effort"), None);
     assert_eq!(body.get("stream_options"), None);

@@ -225,14 +225,15 @@ async fn ends_the_stream_after_its_end() {
     api.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
     let config = config(&api);
     let chain = provider::chain(vec![provider::connect("main", &config).unwrap()]);
-    let heard = [hearing("Hello?")];
-    let (messages, pictures) = (messages(&heard), &Pictures::default());
+    let input = [hearing("Hello?")];
+    let (messages, pictures) = (messages(&input), &Pictures::default());
     let request = Request {
         system: &[],
         tools: &[],
         may_call: true,
         effort: Effort::Default,
         attempts: Attempts::Usual,
+        tokens_max: None,
         messages,
         pictures,
     };

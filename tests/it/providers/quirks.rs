@@ -28,9 +28,9 @@ async fn tells_calls_apart_that_have_one_id() {
     // And they come back with ids that differ: the fake's rules see to that.
     let api = ModelApi::start(Platform::OpenAi).await;
     api.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
-    let done = || call("look", Outcome::Done("seen".to_owned()));
+    let done = || call("look", CallOutcome::Done("seen".to_owned()));
     let steps =
-        vec![Step { heard: Some(said("See?")), calls: vec![done(), done()], ..Step::default() }];
+        vec![Step { input: Some(said("See?")), calls: vec![done(), done()], ..Step::default() }];
     ask_after(&*provider(&api), &[turn(steps, None)], None).await.0.unwrap();
     api.finish();
 }
@@ -121,7 +121,7 @@ async fn takes_chunks_without_choices_and_counts_in_each() {
     api.reply(Reply::Stream(vec![stream], StreamEnding::Closes));
     let completion = ask(&*provider(&api)).await.0.unwrap();
     assert_eq!(completion.text, "Hi");
-    assert_eq!(completion.usage, Usage { input: 30, cached: 0, output: 2 });
+    assert_eq!(completion.usage, Usage { input: 30, cached: 0, cache_written: 0, output: 2 });
     api.finish();
 }
 
@@ -163,10 +163,10 @@ async fn respells_names_that_an_api_does_not_take() {
                 json!({"type": "message_stop"}),
             ],
         }));
-        let mut called = call("x", Outcome::Done("seen".to_owned()));
+        let mut called = call("x", CallOutcome::Done("seen".to_owned()));
         called.tool = name.to_owned();
         let steps =
-            vec![Step { heard: Some(said("See?")), calls: vec![called], ..Step::default() }];
+            vec![Step { input: Some(said("See?")), calls: vec![called], ..Step::default() }];
         let turns = [turn(steps, None)];
         let request = Request {
             system: &[],
@@ -174,6 +174,7 @@ async fn respells_names_that_an_api_does_not_take() {
             may_call: true,
             effort: Effort::Default,
             attempts: Attempts::Usual,
+            tokens_max: None,
             messages: messages(&turns),
             pictures: &Pictures::default(),
         };

@@ -1,6 +1,6 @@
 //! Answers that repeat themselves are cut, and nothing else is.
 
-use peacrab::provider::repetition::{BLOCK_MAX, RepetitionWatch, TIMES, Unrepeated};
+use peacrab::provider::repetition::{BLOCK_MAX, RepetitionWatch, TIMES, WithoutRepetition};
 use peacrab::replies;
 
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ async fn the_answer_ends_with_a_note() {
         (0..200).map(|_| super::openai::chunk(&json!({"content": "_creative"}))).collect();
     events.push(super::openai::finish("stop"));
     api.reply(Reply::events(&events));
-    let watched = Unrepeated::new(provider(&api));
+    let watched = WithoutRepetition::new(provider(&api));
     let (completion, deltas) = ask(&watched).await;
     let completion = completion.unwrap();
     assert_eq!(completion.text, "_creative");

@@ -58,7 +58,7 @@ fn fault(text: &str) -> String {
 }
 
 #[test]
-fn reads_our_form() {
+fn reads_the_form_with_a_server() {
     let other = r#"<TOOL> {"tool_name":"read","arguments":{},"server_name":"git"} </Tool>"#;
     let quoted = r#"<tool>{"server_name":"peacrab","tool_name":"write","arguments":{"text":"a \"</tool>\" b"}}</tool>"#;
     for (text, words, calls) in [
@@ -118,10 +118,61 @@ fn says_what_is_wrong_with_a_call() {
             "<tool>{\"server_name".to_owned(),
             "it is not valid JSON (EOF while parsing a string at line 1 column 13)",
         ),
-        ("<tool_call>{\"name\": </tool_call>".to_owned(), "it cannot be read"),
+        (
+            "<tool_call>{\"name\": </tool_call>".to_owned(),
+            "it is not valid JSON (EOF while parsing a value at line 1 column 8)",
+        ),
+        ("<tool_call>{\"arguments\": {}}</tool_call>".to_owned(), "the field `name` is missing"),
+        (
+            "<tool_call>{\"name\": \"look\"}</tool_call>".to_owned(),
+            "the field `arguments` is missing",
+        ),
+        (
+            "<tool_call>{\"name\": 7, \"arguments\": {}}</tool_call>".to_owned(),
+            "the field `name` is not a string",
+        ),
+        ("<function=look>{</function>".to_owned(), "it cannot be read"),
     ] {
         assert_eq!(fault(&text), expected, "{text}");
     }
+}
+
+/// The form that the prompt describes, with and without a server, in either tag and in a code fence.
+#[test]
+fn reads_a_call_in_a_tag_or_a_fence() {
+    let named = r#"{"name": "look", "arguments": {"path": "a"}}"#;
+    let with_server =
+        r#"{"server_name": "peacrab", "tool_name": "look", "arguments": {"path": "a"}}"#;
+    let local = with_server.replace("peacrab", "local");
+    for call in [named, with_server, &local] {
+        for (text, words) in [
+            (format!("I look.\n<tool_call>\n{call}\n</tool_call>"), "I look.\n"),
+            (format!("<tool>{call}</tool>"), ""),
+            (format!("So:\n```json\n{call}\n```\nBye"), "So:\n\nBye"),
+            (format!("```tool_call\n{call}\n```"), ""),
+            (format!("```\n{call}```"), ""),
+            (format!("```json\n{call}"), ""),
+            (format!("{call}\n"), ""),
+            (format!("<tool_call>{call}</tool_call><tool_response>\nseen\n</tool_response>"), ""),
+        ] {
+            let expected = (words.to_owned(), vec![LOOK_A.to_owned()]);
+            assert_eq!(read(CallStrictness::Strict, &text), expected, "{text}");
+            let pieces = split(&text, &[1]);
+            let pieces = pieces.iter().map(String::as_str);
+            assert_eq!(read_with(&tools(), CallStrictness::Strict, pieces), expected, "{text}");
+        }
+    }
+    // An example for a person.
+    for text in [
+        "```json\n{\"name\": \"Ada\", \"age\": 7}\n```",
+        "```json\n{\"name\": \"peek\", \"arguments\": {}}\n```",
+        "```json\n{\"city\": \"Lima\"}\n```\nand ````json\n{\"name\": \"look\", \"arguments\": {}}\n````",
+        "```json\n{\"name\": \"look\"",
+    ] {
+        assert_eq!(read(CallStrictness::Strict, text), (text.to_owned(), vec![]), "{text}");
+    }
+    let fenced = format!("```json\n{named}\n```");
+    assert_eq!(read(CallStrictness::Lenient, &fenced), (fenced, vec![]));
 }
 
 #[test]
@@ -258,6 +309,8 @@ fn gives_up_a_block_that_never_ends() {
     assert_eq!((words, calls), (own.clone(), vec![]));
     let whole = format!("[look(path=\"{long}");
     assert_eq!(read(CallStrictness::Strict, &whole), (whole, vec![]));
+    let fenced = format!("```json\n{{\"name\": \"{long}");
+    assert_eq!(read(CallStrictness::Strict, &fenced), (fenced, vec![]));
 }
 
 #[test]
@@ -277,6 +330,7 @@ fn parts() -> impl Strategy<Value = Vec<String>> {
         "```",
         "`",
         "json\n",
+        "```json\n{\"name\": \"look\", \"arguments\": {}}\n```",
         "\n",
         " ",
         "{",

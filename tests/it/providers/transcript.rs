@@ -3,7 +3,7 @@
 
 use peacrab::conversation::shorten;
 use peacrab::turn::compaction::shown;
-use peacrab::types::session::{Intent, Mark, Thinking};
+use peacrab::types::session::{Intent, StepMark, Thinking};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -19,26 +19,26 @@ fn words() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), Just(" \n".to_owned()), Just("Hi 🦀".to_owned()), "\\PC{0,8}"]
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
+fn outcome() -> impl Strategy<Value = CallOutcome> {
     prop_oneof![
-        Just(Outcome::Planned),
+        Just(CallOutcome::Planned),
         running(),
-        words().prop_map(Outcome::Done),
-        Just(Outcome::Done("seen ".repeat(500))),
-        words().prop_map(Outcome::Failed),
-        Just(Outcome::Interrupted),
-        Just(Outcome::Skipped),
+        words().prop_map(CallOutcome::Done),
+        Just(CallOutcome::Done("seen ".repeat(500))),
+        words().prop_map(CallOutcome::Failed),
+        Just(CallOutcome::Interrupted),
+        Just(CallOutcome::Skipped),
     ]
 }
 
-fn running() -> impl Strategy<Value = Outcome> {
+fn running() -> impl Strategy<Value = CallOutcome> {
     let intent = Intent::File {
         path: "a".to_owned(),
         before: None,
         after: Some("0".to_owned()),
         undoes: None,
     };
-    words().prop_map(move |result| Outcome::Running { intent: intent.clone(), result })
+    words().prop_map(move |result| CallOutcome::Running { intent: intent.clone(), result })
 }
 
 fn any_call() -> impl Strategy<Value = Call> {
@@ -73,20 +73,20 @@ fn thinking() -> impl Strategy<Value = Thinking> {
 
 fn step() -> impl Strategy<Value = Step> {
     (option::of(words()), words(), vec(thinking(), 0..3), vec(any_call(), 0..4)).prop_map(
-        |(heard, text, thinking, calls)| {
-            let heard = heard.as_deref().map(said);
-            Step { heard, images: Vec::new(), text, thinking, calls, is_summarized: false }
+        |(input, text, thinking, calls)| {
+            let input = input.as_deref().map(said);
+            Step { input, images: Vec::new(), text, thinking, calls, is_summarized: false }
         },
     )
 }
 
-fn ending() -> impl Strategy<Value = Option<Ending>> {
+fn ending() -> impl Strategy<Value = Option<TurnOutcome>> {
     prop_oneof![
         Just(None),
-        Just(Some(Ending::Answered)),
-        Just(Some(Ending::Silent)),
-        Just(Some(Ending::Stopped)),
-        Just(Some(Ending::Failed)),
+        Just(Some(TurnOutcome::Answered)),
+        Just(Some(TurnOutcome::Silent)),
+        Just(Some(TurnOutcome::Stopped)),
+        Just(Some(TurnOutcome::Failed)),
     ]
 }
 
@@ -97,10 +97,10 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
 /// What is sent of a long conversation: a summary in place of the oldest turns, old results shortened.
 fn fold(mut turns: Vec<Turn>, count: usize, step: usize) -> Vec<Turn> {
     turns.drain(..count.min(turns.len()));
-    shorten::apply(&mut turns, Mark { turn: TurnId(1), step });
+    shorten::apply(&mut turns, StepMark { turn: TurnId(1), step });
     if let Some(first) = turns.first_mut().and_then(|turn| turn.steps.first_mut()) {
-        let heard = first.heard.take().unwrap_or_default();
-        first.heard = Some(said(&format!("{}\n\n{heard}", shown("It rained."))));
+        let input = first.input.take().unwrap_or_default();
+        first.input = Some(said(&format!("{}\n\n{input}", shown("It rained."))));
     }
     turns
 }
@@ -113,10 +113,11 @@ fn is_always_accepted() {
         let provider = provider(&api);
         let cases = (turns(), option::of(words()), option::of((0_usize..4, 0_usize..4)));
         TestRunner::new(ProptestConfig::with_cases(crate::support::effort::cases(128)))
-            .run(&cases, |(turns, heard, folded)| {
-                let turns = folded.map_or(turns.clone(), |(count, mark)| fold(turns, count, mark));
+            .run(&cases, |(turns, input, compacted)| {
+                let turns =
+                    compacted.map_or(turns.clone(), |(count, mark)| fold(turns, count, mark));
                 api.reply(Reply::events(&answer(platform, "Hi")));
-                let asking = ask_after(&*provider, &turns, heard.as_deref());
+                let asking = ask_after(&*provider, &turns, input.as_deref());
                 let (completion, _) = runtime.block_on(asking);
                 prop_assert_eq!(
                     completion.map(|it| it.text).map_err(|it| it.to_string()),
@@ -136,12 +137,12 @@ fn bytes(body: &Value) -> String {
 
 #[tokio::test]
 async fn grows_at_its_end_only() {
-    let seen = |id: &str| call(id, Outcome::Done("seen".to_owned()));
-    let heard = |text: &str| Some(said(text));
-    let first = Step { heard: heard("See?"), calls: vec![seen("a"), seen("b")], ..Step::default() };
+    let seen = |id: &str| call(id, CallOutcome::Done("seen".to_owned()));
+    let input = |text: &str| Some(said(text));
+    let first = Step { input: input("See?"), calls: vec![seen("a"), seen("b")], ..Step::default() };
     let second = Step { text: "I saw it.".to_owned(), ..Step::default() };
-    let third = Step { heard: heard("Again."), calls: vec![seen("a")], ..Step::default() };
-    let done = || turn(vec![first.clone(), second.clone()], Some(Ending::Answered));
+    let third = Step { input: input("Again."), calls: vec![seen("a")], ..Step::default() };
+    let done = || turn(vec![first.clone(), second.clone()], Some(TurnOutcome::Answered));
     let requests = [
         (vec![], Some("See?")),
         (vec![turn(vec![first.clone()], None)], None),
@@ -152,9 +153,9 @@ async fn grows_at_its_end_only() {
     for platform in BOTH {
         let api = ModelApi::start(platform).await;
         let provider = provider(&api);
-        for (turns, heard) in &requests {
+        for (turns, input) in &requests {
             api.reply(Reply::events(&answer(platform, "Hi")));
-            ask_after(&*provider, turns, *heard).await.0.unwrap();
+            ask_after(&*provider, turns, *input).await.0.unwrap();
         }
         let sent: Vec<_> = api.requests().iter().map(bytes).collect();
         for (before, after) in sent.iter().zip(&sent[1..]) {
@@ -170,11 +171,11 @@ async fn grows_at_its_end_only() {
 async fn says_how_a_turn_ended_that_has_no_answer() {
     let api = ModelApi::start(Platform::OpenAi).await;
     api.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
-    let heard = |text: &str| Step { heard: Some(said(text)), ..Step::default() };
+    let input = |text: &str| Step { input: Some(said(text)), ..Step::default() };
     let turns = [
-        turn(vec![heard("One")], Some(Ending::Silent)),
-        turn(vec![heard("Two")], Some(Ending::Stopped)),
-        turn(vec![heard("Three")], Some(Ending::Failed)),
+        turn(vec![input("One")], Some(TurnOutcome::Silent)),
+        turn(vec![input("Two")], Some(TurnOutcome::Stopped)),
+        turn(vec![input("Three")], Some(TurnOutcome::Failed)),
     ];
     ask_after(&*provider(&api), &turns, Some("Four")).await.0.unwrap();
     let requests = api.requests();

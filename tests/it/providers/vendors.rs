@@ -16,7 +16,7 @@ struct Expected {
 }
 
 const fn usage(input: u64, cached: u64, output: u64) -> Usage {
-    Usage { input, cached, output }
+    Usage { input, cached, cache_written: 0, output }
 }
 
 async fn check(stream: &str, expected: Expected) {

@@ -82,10 +82,13 @@ async fn asks_a_server_of_ones_own() {
     let api = ModelApi::start(Platform::OpenAi).await;
     api.show("/props", json!({"default_generation_settings": {"n_ctx": 4_096}}));
     let provider = provider(&api, false);
-    assert_eq!((provider.room(), provider.learned_window()), (28_672, None));
+    assert_eq!((provider.context_window(), provider.learned_window()), (28_672, None));
     api.reply(fine());
     ask(&*provider).await.unwrap();
-    assert_eq!((provider.room(), provider.learned_window()), (3_584, learned(4_096, false)));
+    assert_eq!(
+        (provider.context_window(), provider.learned_window()),
+        (3_584, learned(4_096, false))
+    );
     api.finish();
 }
 

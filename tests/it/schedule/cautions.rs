@@ -3,7 +3,7 @@
 use std::fs;
 
 use peacrab::config::AgentConfig;
-use peacrab::conversation::asks::{Approvals, Asking};
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::conversation::sessions::NOTE_CHARS_MAX;
 use peacrab::people::Role;
 use peacrab::replies;
@@ -94,7 +94,7 @@ async fn who_must_be_allowed_a_command_makes_none_by_saying_so() {
         Approvals { tools: vec!["exec".to_owned()], roles: Vec::new() },
         Approvals { tools: Vec::new(), roles: vec![Role::Admin] },
     ] {
-        let asking = Asking { approvals, ..Asking::default() };
+        let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
         let agent = AgentConfig { asking, ..AgentConfig::default() };
         let mut scene = Scene::of(Parts { agent, ..parts() }).await;
         scene.rig.say_as(USER, "2", "/jobs add every 2h | look");

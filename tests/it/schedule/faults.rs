@@ -177,12 +177,12 @@ async fn whoever_sits_at_the_machine_is_asked_as_the_owner_where_the_job_goes() 
 }
 
 #[tokio::test]
-async fn leave_for_a_job_of_the_machine_is_asked_of_the_owner() {
+async fn what_a_job_would_have_asked_is_not_done_and_the_owner_learns_of_it() {
     let approvals = peacrab::conversation::asks::Approvals {
         tools: vec!["write_file".to_owned()],
         roles: vec![],
     };
-    let asking = peacrab::conversation::asks::Asking { approvals, ..Default::default() };
+    let asking = peacrab::conversation::asks::ApprovalSettings { approvals, ..Default::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
     let mut scene = Scene::of(Parts { agent, ..Parts::default() }).await;
     scene.rig.ask("1", "hello").await;
@@ -191,11 +191,10 @@ async fn leave_for_a_job_of_the_machine_is_asked_of_the_owner() {
     let writes = calls(&[("write_file", json!({"path": "a.md", "content": "x"}))]);
     scene.rig.model.on(TASK, [writes, completes("Written.")]);
     scene.later(21);
-    assert!(scene.rig.hear("1").await.contains("Approve?"));
-    scene.rig.say("1", "/approve 1");
-    let heard = scene.rig.heard("5", 2).await;
-    assert!(heard.contains(&"Written.".to_owned()), "{heard:?}");
-    scene.rig.heard("1", 2).await;
+    let report = scene.rig.hear("1").await;
+    assert!(report.starts_with("I did not run write_file for job 1"), "{report}");
+    assert_eq!(scene.rig.hear("5").await, "Written.");
+    assert!(!scene.rig.workspace().join("a.md").exists());
     scene.rig.finish().await;
 }
 

@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 use peacrab::config::AgentConfig;
-use peacrab::conversation::asks::{Approvals, Asking};
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::provider::ProviderError;
 use peacrab::replies;
 use peacrab::tasks::schedule::{Clock, JOBS_MAX};
-use peacrab::types::message::{DeliveryId, Press};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -314,8 +313,9 @@ async fn what_is_missed_while_nobody_runs_comes_late_and_says_so() {
     scene.later(300);
     scene.rig.start().await;
     let mut heard = scene.rig.heard("1", 2).await;
-    heard.sort();
     assert!(heard.iter().all(|text| text.starts_with("(This was due ")), "{heard:?}");
+    // The first lines tell the day, and may differ if the test runs at midnight.
+    heard.sort_by_key(|text| text.lines().last().map(str::to_owned));
     assert!(
         heard[0].ends_with("\nIt was low.") && heard[1].ends_with("\nTea is ready."),
         "{heard:?}"
@@ -349,30 +349,22 @@ async fn a_failure_of_what_happens_once_is_told_at_once_and_of_the_rest_after_tw
 }
 
 #[tokio::test]
-async fn what_must_be_allowed_is_asked_where_the_job_was_asked_for() {
+async fn what_must_be_allowed_is_not_done_and_reported_where_the_job_was_asked_for() {
     let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
-    let asking = Asking { approvals, ..Asking::default() };
+    let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
     let mut scene = Scene::of(Parts { agent, ..Parts::default() }).await;
-    let writes = || calls(&[("write_file", json!({"path": "note.md", "content": "hello"}))]);
+    let write = |n: u8| ("write_file", json!({"path": format!("{n}.md"), "content": "hello"}));
     scene.add("1", json!({"when": "every 1h", "text": TASK})).await;
-    scene
-        .rig
-        .model
-        .on(TASK, [writes(), completes("Written."), writes(), completes("Not written.")]);
+    scene.rig.model.on(TASK, [calls(&[write(1), write(2)]), completes("Not written.")]);
     scene.later(61);
-    assert!(scene.rig.hear("1").await.contains("Approve?"));
-    let delivery = DeliveryId(scene.rig.home.got().borrow().last().unwrap().delivery);
-    scene.rig.say_changed(OWNER, "1", "", |message| {
-        message.body.press = Some(Press { delivery, choice: 0 });
-    });
-    assert!(scene.rig.heard("1", 3).await.contains(&"Written.".to_owned()));
-    assert_eq!(fs::read_to_string(scene.rig.workspace().join("note.md")).unwrap(), "hello");
-    scene.later(121);
-    assert!(scene.rig.hear("1").await.contains("Approve?"));
-    scene.rig.change("UPDATE asks SET expires = 1 WHERE state = 'open'");
-    scene.rig.say("1", "/status");
-    assert!(scene.rig.heard("1", 3).await.contains(&"Not written.".to_owned()));
+    let mut heard = scene.rig.heard("1", 2).await;
+    heard.sort();
+    // One message a run, with the first of them.
+    assert!(heard[0].contains("I did not run write_file for job 1"), "{heard:?}");
+    assert!(heard[0].contains("1.md") && !heard[0].contains("2.md"), "{heard:?}");
+    assert_eq!(heard[1], "Not written.");
+    assert!(!scene.rig.workspace().join("1.md").exists());
     scene.rig.finish().await;
 }
 

@@ -3,9 +3,9 @@
 use chrono::{DateTime, TimeZone, Utc};
 use chrono_tz::Tz;
 use peacrab::replies;
-use peacrab::tasks::schedule::{self, Asker, Order, Timing, Wanted};
+use peacrab::tasks::schedule::{self, JobOrder, JobRequest, JobRequester, Timing};
 use peacrab::types::job_verb::JobVerb;
-use peacrab::types::message::{Address, Place, Sender};
+use peacrab::types::message::{Address, ChatKind, Sender};
 use proptest::prelude::*;
 
 const BERLIN: Tz = Tz::Europe__Berlin;
@@ -118,17 +118,17 @@ fn refuses_what_is_no_time() {
 
 fn when(text: &str) -> Result<Timing, String> {
     let home = Address { channel: "home".into(), chat: "1".into(), thread: None };
-    let asker = Asker {
+    let asker = JobRequester {
         to: home,
         known_on: "home".into(),
-        place: Place::Private,
+        place: ChatKind::Private,
         sender: Sender::person("1", "Ada"),
         tainted: false,
     };
     let wanted =
-        Wanted { when: text.to_owned(), text: "x".to_owned(), ..Wanted::new(JobVerb::Add) };
+        JobRequest { when: text.to_owned(), text: "x".to_owned(), ..JobRequest::new(JobVerb::Add) };
     wanted.read(asker, now(), BERLIN).map(|order| match order {
-        Order::Add(new) => new.timing,
+        JobOrder::Add(new) => new.timing,
         other => panic!("{other:?}"),
     })
 }

@@ -7,12 +7,12 @@ use chrono::{DateTime, Duration, TimeZone, Utc};
 use peacrab::conversation::sessions::NOTES_MAX;
 use peacrab::people::{Access, People, Role};
 use peacrab::store::{Store, StoreOptions, Sync};
-use peacrab::tasks::Ended;
+use peacrab::tasks::TaskOutcome;
 use peacrab::tasks::schedule::{
-    self, Brief, Came, Commanded, Commands, JobId, LATE_AFTER, Missed, Order, PassInputs, Payload,
-    Timing, Where, Whose, pass,
+    self, CommandResult, CommandRun, Commands, JobConversation, JobDefinition, JobId, JobOrder,
+    JobScope, LATE_AFTER, Missed, PassInputs, Payload, Timing, pass,
 };
-use peacrab::types::message::{Address, Place, Printed, Sender};
+use peacrab::types::message::{Address, ChatKind, Printed, Sender};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -39,10 +39,10 @@ impl Scene {
             people,
             channels: ["home".into()].into(),
             commands: Some(Commands {
-                cage: crate::cage::cage(),
+                sandbox: crate::sandbox::sandbox(),
                 role: Role::Admin,
                 time_max: std::time::Duration::from_secs(60),
-                files_caged: true,
+                files_sandboxed: true,
             }),
             zone: chrono_tz::Tz::UTC,
         };
@@ -58,20 +58,20 @@ impl Scene {
 
     async fn add(&self, timing: Timing, payload: Payload, missed: Missed, now: DateTime<Utc>) {
         let to = Address { channel: "home".into(), chat: "1".into(), thread: None };
-        let brief = Brief {
+        let brief = JobDefinition {
             to,
             known_on: "home".into(),
-            place: Place::Private,
+            place: ChatKind::Private,
             sender: Sender::person(ADA, "Ada"),
             timing,
             payload,
             missed,
             tainted: false,
         };
-        let order = Order::Add(Box::new(brief));
+        let order = JobOrder::Add(Box::new(brief));
         let zone = chrono_tz::Tz::UTC;
-        let obey = move |store: &_| schedule::obey(store, &Whose::All, order, now, zone);
-        self.write(obey).await.unwrap();
+        let handle = move |store: &_| schedule::handle(store, &JobScope::All, order, now, zone);
+        self.write(handle).await.unwrap();
     }
 
     /// What the task does when it wakes up; gives when it would again.
@@ -81,7 +81,7 @@ impl Scene {
     }
 
     /// What the agent loop does: each run that works ends so.
-    async fn work(&self, ended: Ended, now: DateTime<Utc>) {
+    async fn work(&self, ended: TaskOutcome, now: DateTime<Utc>) {
         self.write(move |store| {
             for job in 1..=20 {
                 if let Some(run) = schedule::of_job(store, JobId(job))? {
@@ -99,9 +99,9 @@ impl Scene {
     async fn run_commands(&self, cut: bool, now: DateTime<Utc>) -> Vec<i64> {
         let mut ran = Vec::new();
         let found = self.store.read(schedule::commanded).await.unwrap();
-        for Commanded { run, began } in found {
+        for CommandRun { run, began } in found {
             if began {
-                let ended = Ended::Interrupted;
+                let ended = TaskOutcome::Interrupted;
                 self.write(move |it| schedule::settle(it, &run, ended, Some("cut off"), now)).await;
                 continue;
             }
@@ -110,7 +110,7 @@ impl Scene {
             ran.push(id.0);
             if !cut {
                 let printed = Printed { text: format!("run {}", id.0), foreign: false };
-                let (came, zone) = (Came::Printed(printed), chrono_tz::Tz::UTC);
+                let (came, zone) = (CommandResult::Printed(printed), chrono_tz::Tz::UTC);
                 self.write(move |it| schedule::command_ends(it, &run, came, now, zone)).await;
             }
         }
@@ -158,7 +158,7 @@ fn message(text: &str) -> Payload {
 }
 
 fn prompt(text: &str) -> Payload {
-    Payload::Prompt { text: text.to_owned(), session: Where::Own, check: None }
+    Payload::Prompt { text: text.to_owned(), session: JobConversation::Own, check: None }
 }
 
 /// Every due time in a year has a run, or lies in a time without power that one run makes up for.
@@ -191,7 +191,7 @@ async fn a_year_of_daily_power_cuts_leaves_no_due_time_unaccounted_for() {
         // Sometimes the power goes in the middle of a run, which then ends after it.
         let cut = wake >= next_cut;
         if !cut || random.bool() {
-            scene.work(Ended::Done, now).await;
+            scene.work(TaskOutcome::Done, now).await;
         }
         if !cut {
             now = wake;
@@ -202,7 +202,7 @@ async fn a_year_of_daily_power_cuts_leaves_no_due_time_unaccounted_for() {
         dark.push((off, now));
         next_cut = now + Duration::minutes(random.i64(60..2_000));
         scene.power_cut();
-        scene.work(Ended::Done, now).await;
+        scene.work(TaskOutcome::Done, now).await;
     }
     assert!(dark.len() > 200 && runs.len() > 3_000, "{} {}", dark.len(), runs.len());
     for (job, timing) in (1..).zip(&timings) {
@@ -303,7 +303,7 @@ async fn failures_are_told_after_two_rest_longer_each_time_and_pause_after_ten()
         rests.push((wake - now).num_minutes());
         now = wake;
         scene.pass(now).await;
-        scene.work(Ended::Failed, now).await;
+        scene.work(TaskOutcome::Failed, now).await;
         assert!(rests.len() < 20);
     }
     assert_eq!(rests, [1, 1, 2, 4, 8, 16, 32, 64, 128, 256]);
@@ -311,13 +311,13 @@ async fn failures_are_told_after_two_rest_longer_each_time_and_pause_after_ten()
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].starts_with("9 Job 1 (x) has failed 2 times in a row: it broke"), "{told:?}");
     assert!(told[1].contains("so I paused it") && told[1].contains("/jobs resume 1"), "{told:?}");
-    let obey = move |store: &_| {
-        schedule::obey(store, &Whose::All, Order::Resume(JobId(1)), now, chrono_tz::Tz::UTC)
+    let handle = move |store: &_| {
+        schedule::handle(store, &JobScope::All, JobOrder::Resume(JobId(1)), now, chrono_tz::Tz::UTC)
     };
-    assert!(scene.write(obey).await.unwrap().starts_with("Resumed: job 1, every 1m, next"));
+    assert!(scene.write(handle).await.unwrap().starts_with("Resumed: job 1, every 1m, next"));
     let wake = scene.pass(now).await.unwrap();
     scene.pass(wake).await;
-    scene.work(Ended::Done, wake).await;
+    scene.work(TaskOutcome::Done, wake).await;
     assert_eq!(scene.rows("SELECT CAST(failures AS TEXT) FROM jobs").await, ["0"]);
 }
 
@@ -333,7 +333,7 @@ async fn at_most_four_runs_that_cost_something_work_at_once_and_messages_do_not_
     let running = "SELECT state FROM tasks WHERE kind = 'job' AND state = 'running'";
     assert_eq!(scene.rows(running).await.len(), 4);
     assert_eq!(scene.rows("SELECT body FROM outbox").await.len(), 1);
-    scene.work(Ended::Silent, due).await;
+    scene.work(TaskOutcome::Silent, due).await;
     scene.pass(due).await;
     assert_eq!(scene.rows(running).await.len(), 2);
 }
@@ -367,7 +367,7 @@ async fn old_jobs_and_the_conversations_of_their_runs_are_forgotten() {
     let due = start() + Duration::minutes(1);
     scene.add(Timing::At(due), prompt("x"), Missed::Once, start()).await;
     scene.pass(due).await;
-    scene.work(Ended::Done, due).await;
+    scene.work(TaskOutcome::Done, due).await;
     scene.write(|store| store.execute("UPDATE inbound SET state = 'done'", [])).await;
     let later = Utc::now() + Duration::days(1);
     while scene.write(move |store| schedule::prune(store, later)).await > 0 {}
@@ -389,7 +389,7 @@ async fn a_year_of_power_cuts_runs_no_command_twice_and_tells_of_each_that_was_c
     scene.add(every.clone(), Payload::Command("date".to_owned()), Missed::Once, start()).await;
     let checked = Payload::Prompt {
         text: "x".to_owned(),
-        session: Where::Own,
+        session: JobConversation::Own,
         check: Some("date".to_owned()),
     };
     scene.add(every, checked, Missed::Once, start() + Duration::seconds(1)).await;
@@ -408,7 +408,7 @@ async fn a_year_of_power_cuts_runs_no_command_twice_and_tells_of_each_that_was_c
             now += Duration::minutes(random.i64(1..600));
             assert!(scene.run_commands(false, now).await.is_empty(), "it was begun again");
         }
-        scene.work(Ended::Done, now).await;
+        scene.work(TaskOutcome::Done, now).await;
         claimed += scene.claimed_since(claimed).await.len() as i64;
         now = now.max(wake);
     }

@@ -6,7 +6,7 @@ use peacrab::people::Role;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::{Desk, Place, config};
+use super::{ChatKind, Desk, config};
 use crate::support::binary::until;
 
 impl Desk {
@@ -53,7 +53,7 @@ async fn a_command_in_the_background_tells_its_end_once_it_has_ended() {
     .await;
     assert!(said.contains("the whole is in outputs/") && said.ends_with("50000"), "{said}");
     let config = super::Config { background_max: Duration::from_secs(1), ..config() };
-    let desk = Desk::with(&config, Role::Owner, Place::Private);
+    let desk = Desk::with(&config, Role::Owner, ChatKind::Private);
     let (name, _) = desk.begin("sleep 100").await;
     until("its time", async || {
         let said = desk.process("poll", &name).await.unwrap();
@@ -89,17 +89,17 @@ async fn commands_in_the_background_are_counted_and_belong_to_their_conversation
 async fn after_a_restart_they_are_dead_and_the_model_is_told() {
     let desk = Desk::new();
     let (name, _) = desk.begin("while :; do date +%s%N > beat; sleep 0.02; done").await;
-    let beat = desk.cx.workspace.root().join("beat");
-    until("a beat", async || beat.exists().then_some(())).await;
+    let heartbeat_run = desk.cx.workspace.root().join("beat");
+    until("a beat", async || heartbeat_run.exists().then_some(())).await;
     let mut next = Desk::new();
     next.cx.address = desk.cx.address.clone();
     // The daemon's end is the end of what holds its commands.
     let Desk { tools, _folder, .. } = desk;
     drop(tools);
     sleep(Duration::from_millis(300)).await;
-    let last = std::fs::read(&beat).unwrap();
+    let last = std::fs::read(&heartbeat_run).unwrap();
     sleep(Duration::from_millis(200)).await;
-    assert_eq!(std::fs::read(&beat).unwrap(), last);
+    assert_eq!(std::fs::read(&heartbeat_run).unwrap(), last);
     let refused = next.process("poll", &name).await.unwrap_err();
     assert!(refused.contains("ended when I was restarted"), "{refused}");
 }

@@ -1,4 +1,4 @@
-//! The shell in the real program: what it says of its cage, and what a crash leaves of a command.
+//! The shell in the real program: what it says of its sandbox, and what a crash leaves of a command.
 
 use std::fs;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::cage::NO_LANDLOCK;
-use crate::cage::without;
+use crate::sandbox::NO_LANDLOCK;
+use crate::sandbox::without;
 use crate::support::binary::{Scene, model, until};
 use crate::support::model_api::{ModelApi, Platform, Reply};
 
@@ -81,13 +81,13 @@ async fn a_kill_of_the_daemon_ends_the_command_which_is_not_run_again() {
         .spawn()
         .unwrap();
     let workspace = scene.home().join("workspace");
-    let beat = || fs::read(workspace.join("beat")).unwrap_or_default();
-    until("a beat", async || (!beat().is_empty()).then_some(())).await;
+    let heartbeat_run = || fs::read(workspace.join("beat")).unwrap_or_default();
+    until("a beat", async || (!heartbeat_run().is_empty()).then_some(())).await;
     daemon.kill().await;
     sleep(Duration::from_millis(300)).await;
-    let last = beat();
+    let last = heartbeat_run();
     sleep(Duration::from_millis(200)).await;
-    assert_eq!(beat(), last, "it outlived the daemon");
+    assert_eq!(heartbeat_run(), last, "it outlived the daemon");
 
     main.reply(answer("It was cut off."));
     let _daemon = scene.daemon().await;
@@ -211,7 +211,7 @@ async fn files_with_secrets_cannot_be_shown_to_commands() {
             assert!(!said.contains("0123456789"), "{said}");
         }
     }
-    // Where there is no shell, or no cage, there is nothing to be kept from it.
+    // Where there is no shell, or no sandbox, there is nothing to be kept from it.
     for exec in ["enabled = false", "sandbox = \"off\""] {
         let config = format!("{inside}[exec]\n{exec}\n");
         fs::write(scene.folder().join("config.toml"), config).unwrap();

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use peacrab::channels::hear::{Addressee, Event, Message, Route, Rules, route};
+use peacrab::channels::hear::{
+    Addressee, AddressingRules, DecodedMessage, InboundEvent, Route, route,
+};
 use peacrab::channels::slack::Threads;
-use peacrab::channels::slack::inbound::{Identity, ReadingContext, decode, people};
+use peacrab::channels::slack::inbound::{SlackIdentity, SlackReadingContext, decode, people};
 use peacrab::channels::slack::interaction::{decode_press, decode_slash};
 use peacrab::people::Groups;
 use peacrab::types::message::{
-    Address, Cause, DeliveryId, Inbound, MediaKind, Place, Press, Quote, Said, Sender,
+    Address, Cause, ChatKind, DeliveryId, Inbound, InboundContent, MediaKind, Press, Quote, Sender,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -20,8 +22,8 @@ use crate::support::slack_api::{BOT, BOT_ID, BOT_NAME, TEAM};
 
 const TS: &str = "1700000055.000200";
 
-fn bot() -> Identity {
-    Identity {
+fn bot() -> SlackIdentity {
+    SlackIdentity {
         user: BOT.to_owned(),
         bot: Some(BOT_ID.to_owned()),
         team: TEAM.to_owned(),
@@ -30,20 +32,23 @@ fn bot() -> Identity {
     }
 }
 
-fn decoded_in(event: &Value, threads: Threads) -> Event {
+fn decoded_in(event: &Value, threads: Threads) -> InboundEvent {
     let names = [ADA, BOB].map(|person| (person.id.to_owned(), person.name.to_owned()));
     let names = BTreeMap::from(names);
-    decode(event, &ReadingContext { bot: &bot(), channel: &"home".into(), threads, names: &names })
+    decode(
+        event,
+        &SlackReadingContext { bot: &bot(), channel: &"home".into(), threads, names: &names },
+    )
 }
 
-fn decoded(event: &Value) -> Event {
+fn decoded(event: &Value) -> InboundEvent {
     decoded_in(event, Threads::Thread)
 }
 
-fn heard(event: &Value) -> Option<Message> {
+fn heard(event: &Value) -> Option<DecodedMessage> {
     match decoded(event) {
-        Event::New(message) => Some(message),
-        Event::Ignored => None,
+        InboundEvent::New(message) => Some(message),
+        InboundEvent::Ignored => None,
         other => panic!("{other:?}"),
     }
 }
@@ -67,13 +72,13 @@ fn reads_a_private_message_whole() {
         key: "slack:T0CREW:U0CRAB:D0ADA:1700000055.000200".into(),
         at: DateTime::from_timestamp(1_700_000_055, 200_000).unwrap(),
         from: address("D0ADA", None),
-        place: Place::Private,
+        place: ChatKind::Private,
         within: vec![TEAM.into()],
         cause: Cause::Person(Sender::person("U0ADA", "Ada")),
         id: Some(TS.into()),
-        body: Said::text("Hello, crab"),
+        body: InboundContent::text("Hello, crab"),
     };
-    let rules = Rules { groups: Groups::Mention, takes_part: false };
+    let rules = AddressingRules { groups: Groups::Mention, takes_part: false };
     assert_eq!(route(&line, rules), Route::ToBot);
     assert_eq!(line.inbound, expected);
 }
@@ -156,7 +161,7 @@ fn leaves_out_the_words_that_only_address_it() {
 #[test]
 fn answers_a_channel_in_a_thread_unless_told_otherwise() {
     let from = |line: &Line, threads| match decoded_in(&line.event(TS), threads) {
-        Event::New(message) => message.inbound.from,
+        InboundEvent::New(message) => message.inbound.from,
         other => panic!("{other:?}"),
     };
     let (root, reply) = (in_crew("<@U0CRAB> hi"), in_crew("hi").in_thread("1700000001.000100"));
@@ -225,7 +230,7 @@ fn ignores_what_nobody_says_to_it() {
         json!(null),
         json!([1]),
     ] {
-        assert_eq!(decoded(&event), Event::Ignored, "{event}");
+        assert_eq!(decoded(&event), InboundEvent::Ignored, "{event}");
     }
 }
 
@@ -257,15 +262,17 @@ fn change(before: &str, after: &str) -> Value {
 #[test]
 fn knows_an_edit_from_what_only_looks_like_one() {
     let edit = change("<@U0CRAB> helo", "<@U0CRAB> hello");
-    let Event::Edited { message: line, said } = decoded(&edit) else { panic!("not an edit") };
+    let InboundEvent::Edited { message: line, said } = decoded(&edit) else {
+        panic!("not an edit")
+    };
     assert_eq!([said, line.inbound.at].map(|at| at.timestamp()), [1_700_000_055, 1_700_000_099]);
     assert_eq!(line.inbound.body.text, "hello");
     assert_eq!(line.inbound.key, format!("slack:{TEAM}:U0CRAB:{CREW}:{TS}").as_str().into());
     // A link unfolds, a thread grows.
-    assert_eq!(decoded(&change("<@U0CRAB> hello", "<@U0CRAB> hello")), Event::Ignored);
+    assert_eq!(decoded(&change("<@U0CRAB> hello", "<@U0CRAB> hello")), InboundEvent::Ignored);
     let mut ours = change("old", "new");
     ours["message"]["user"] = BOT.into();
-    assert_eq!(decoded(&ours), Event::Ignored);
+    assert_eq!(decoded(&ours), InboundEvent::Ignored);
 }
 
 #[test]
@@ -278,13 +285,13 @@ fn knows_what_was_deleted() {
     });
     let key = format!("slack:{TEAM}:U0CRAB:{CREW}:{TS}");
     let at = address(CREW, Some(thread));
-    let expected = Event::Deleted { at, id: TS.into(), key: key.as_str().into() };
+    let expected = InboundEvent::Deleted { at, id: TS.into(), key: key.as_str().into() };
     assert_eq!(decoded(&event), expected);
     // With replies under it, it is changed into a tombstone.
     let mut tomb = change("hello", "This message was deleted.");
     tomb["message"]["subtype"] = "tombstone".into();
     let at = address(CREW, None);
-    let expected = Event::Deleted { at, id: TS.into(), key: key.as_str().into() };
+    let expected = InboundEvent::Deleted { at, id: TS.into(), key: key.as_str().into() };
     assert_eq!(decoded(&tomb), expected);
 }
 
@@ -296,7 +303,7 @@ fn hears_the_words_whatever_stands_beside_them() {
         .with("attachments", json!({}));
     assert_eq!(text(&odd).as_deref(), Some("hello"));
     let garbled = Line::im(&ADA, "hello").with("ts", json!({ "now": true })).event(TS);
-    assert!(matches!(decoded(&garbled), Event::Unreadable { .. }), "{garbled}");
+    assert!(matches!(decoded(&garbled), InboundEvent::Unreadable { .. }), "{garbled}");
 }
 
 fn slash(text: &str, channel: &str) -> Inbound {
@@ -306,9 +313,9 @@ fn slash(text: &str, channel: &str) -> Inbound {
     });
     let (bot, names, home) = (bot(), BTreeMap::new(), "home".into());
     let context =
-        ReadingContext { bot: &bot, channel: &home, threads: Threads::Thread, names: &names };
+        SlackReadingContext { bot: &bot, channel: &home, threads: Threads::Thread, names: &names };
     match decode_slash(&payload, &context, Utc::now()) {
-        Event::Command(inbound) => inbound,
+        InboundEvent::Command(inbound) => inbound,
         other => panic!("{other:?}"),
     }
 }
@@ -326,7 +333,7 @@ fn a_slash_command_is_what_stands_behind_it() {
     }
     let given: Address = slash("stop", CREW).from;
     assert_eq!(given, address(CREW, None));
-    assert_eq!(slash("stop", "D0ADA").place, Place::Private);
+    assert_eq!(slash("stop", "D0ADA").place, ChatKind::Private);
     assert_eq!(slash("stop", CREW).key, "slack:T0CREW:slash:1.2.x".into());
 }
 
@@ -340,8 +347,10 @@ fn reads_the_press_of_a_button() {
     });
     let (bot, names, home) = (bot(), BTreeMap::new(), "home".into());
     let context =
-        ReadingContext { bot: &bot, channel: &home, threads: Threads::Thread, names: &names };
-    let Event::Pressed(inbound) = decode_press(&payload, &context, Utc::now()) else { panic!() };
+        SlackReadingContext { bot: &bot, channel: &home, threads: Threads::Thread, names: &names };
+    let InboundEvent::Pressed(inbound) = decode_press(&payload, &context, Utc::now()) else {
+        panic!()
+    };
     let press = Press { delivery: DeliveryId(7), choice: 1 };
     assert_eq!(inbound.body.press, Some(press));
     assert_eq!(inbound.from, address(CREW, Some("1700000001.000100")));
@@ -351,7 +360,7 @@ fn reads_the_press_of_a_button() {
         json!({ "type": "shortcut", "callback_id": "x" }),
         json!({ "type": "block_actions", "user": { "id": "U1" }, "container": { "type": "view" } }),
     ] {
-        assert_eq!(decode_press(&strange, &context, Utc::now()), Event::Ignored);
+        assert_eq!(decode_press(&strange, &context, Utc::now()), InboundEvent::Ignored);
     }
 }
 

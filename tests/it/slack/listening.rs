@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use peacrab::channels::slack::{Config, Deadlines, Slack, Threads};
+use peacrab::channels::slack::{Config, Slack, SlackDeadlines, Threads};
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::people::{Access, Groups};
 use peacrab::secret::Secret;
@@ -97,7 +97,7 @@ async fn what_is_acknowledged_late_comes_again_and_is_heard_once() {
     api.again_after(Duration::from_millis(100));
     api.fail("users.info", 1, &Fault::Hang);
     api.say(&from_ada("one"));
-    let slow = Deadlines { names: Duration::from_millis(500), ..DEADLINES };
+    let slow = SlackDeadlines { names: Duration::from_millis(500), ..DEADLINES };
     let slack = Slack::with_deadlines(&config(&api), slow).unwrap();
     desk.listening(&slack, async {
         api.wait_for_acknowledged().await;
@@ -130,7 +130,7 @@ async fn a_link_that_fell_silent_is_noticed() {
     assert!(error.to_string().contains("silent"), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(5));
     // In production it is as sure, and within a minute.
-    let real = Deadlines::default();
+    let real = SlackDeadlines::default();
     assert!(real.silence + real.ping_every < Duration::from_secs(60));
 }
 
@@ -197,7 +197,7 @@ async fn takes_a_fresh_link_when_slack_wants_that() {
 #[tokio::test]
 async fn nothing_falls_between_two_links() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
-    let soon = Deadlines { steady: Duration::ZERO, ..DEADLINES };
+    let soon = SlackDeadlines { steady: Duration::ZERO, ..DEADLINES };
     let slack = Slack::with_deadlines(&config(&api), soon).unwrap();
     desk.listening(&slack, async {
         for round in 1..=3 {
@@ -334,7 +334,7 @@ async fn trouble_on_the_way_to_a_link_is_waited_out() {
             [Fault::Hang, Fault::Status(502), Fault::TooMany { after: Some(3) }, Fault::CutAfter];
         for fault in faults {
             api.fail(method, 1, &fault);
-            let hasty = Deadlines { call: Duration::from_millis(300), ..DEADLINES };
+            let hasty = SlackDeadlines { call: Duration::from_millis(300), ..DEADLINES };
             let slack = Slack::with_deadlines(&config(&api), hasty).unwrap();
             let error = slack.listen(&desk.publisher).await.unwrap_err();
             let after = match error {
@@ -488,7 +488,7 @@ async fn says_so_where_a_command_is_given_and_it_is_not_there() {
     api.fail("conversations.history", 1, &Fault::Deny("missing_scope"));
     api.slash(&ADA, "D0OTHERS", "status");
     desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
-    assert_eq!(desk.heard().await[0].place, peacrab::types::message::Place::Group);
+    assert_eq!(desk.heard().await[0].place, peacrab::types::message::ChatKind::Group);
 }
 
 #[tokio::test]

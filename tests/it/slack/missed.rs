@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::Utc;
-use peacrab::channels::slack::{Deadlines, Slack};
+use peacrab::channels::slack::{Slack, SlackDeadlines};
 use peacrab::store::Sync;
 use serde_json::Value;
 
@@ -135,7 +135,7 @@ async fn what_is_still_to_be_looked_up_outlives_a_restart() {
     // As often as it is tried at first.
     api.fail("conversations.history", 3, &Fault::Status(500));
     // So long that it ends before it looks again.
-    let patient = Deadlines { again: Duration::from_secs(60), ..DEADLINES };
+    let patient = SlackDeadlines { again: Duration::from_secs(60), ..DEADLINES };
     let patient = Slack::with_deadlines(&config(&api), patient).unwrap();
     desk.listening(&patient, async {
         api.wait_for_calls("conversations.history", 3).await;
@@ -210,7 +210,7 @@ async fn looks_up_a_busy_channel_to_its_end() {
     }
     api.say_unheard(&in_crew("<@U0CRAB> the last"));
     // A busy machine answers pings late while it takes all of that in.
-    let patient = Deadlines { silence: Duration::from_secs(10), ..DEADLINES };
+    let patient = SlackDeadlines { silence: Duration::from_secs(10), ..DEADLINES };
     let slack = Slack::with_deadlines(&config(&api), patient).unwrap();
     desk.listening(&slack, wait_for(&desk, 3)).await;
     assert_eq!(desk.texts().await, ["before", "the last", "the first"]);

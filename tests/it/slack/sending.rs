@@ -4,8 +4,8 @@ use std::io::{Seek as _, Write as _};
 use std::time::Duration;
 
 use chrono::Utc;
-use peacrab::channels::slack::{Deadlines, Slack};
-use peacrab::channels::{Channel, ChannelError, FileContent, Found, MediaSink, Sent};
+use peacrab::channels::slack::{Slack, SlackDeadlines};
+use peacrab::channels::{Channel, ChannelError, FileContent, MediaSink, SendLookup, Sent};
 use peacrab::types::message::{
     Address, Attachment, Body, Choice, Content, DeliveryId, Entitled, Hint, MediaKind, MediaRef,
     Outbound, Question, Reaction,
@@ -180,7 +180,7 @@ async fn what_may_have_happened_is_in_doubt() {
     }
     let api = SlackApi::start().await;
     api.fail("chat.postMessage", 1, &Fault::Hang);
-    let hasty = Deadlines { call: Duration::from_millis(300), ..DEADLINES };
+    let hasty = SlackDeadlines { call: Duration::from_millis(300), ..DEADLINES };
     let slack = Slack::with_deadlines(&config(&api), hasty).unwrap();
     let error = slack.send(&to_ada("hi")).await.unwrap_err();
     assert!(matches!(error, ChannelError::Ambiguous(_)), "{error}");
@@ -226,18 +226,19 @@ async fn finds_what_it_has_sent_and_nothing_else() {
         let first = message(to.clone(), "the same words");
         let second = Outbound { part: 1, ..first.clone() };
         let other = Outbound { id: DeliveryId(8), ..first.clone() };
-        assert_eq!(slack.find(&first, since).await.unwrap(), Found::Absent);
+        assert_eq!(slack.find(&first, since).await.unwrap(), SendLookup::Absent);
         api.fail("chat.postMessage", 1, &Fault::CutAfter);
         slack.send(&first).await.unwrap_err();
-        let Found::Sent(Sent { id: Some(id) }) = slack.find(&first, since).await.unwrap() else {
+        let SendLookup::Sent(Sent { id: Some(id) }) = slack.find(&first, since).await.unwrap()
+        else {
             panic!("not found")
         };
         assert!(api.sent().iter().any(|sent| sent.ts == id.as_str()));
-        assert_eq!(slack.find(&second, since).await.unwrap(), Found::Absent);
-        assert_eq!(slack.find(&other, since).await.unwrap(), Found::Absent);
+        assert_eq!(slack.find(&second, since).await.unwrap(), SendLookup::Absent);
+        assert_eq!(slack.find(&other, since).await.unwrap(), SendLookup::Absent);
         // Marked as a possible repetition, it is still the same.
         let marked = message(to, "(perhaps sent twice)\nthe same words");
-        assert!(matches!(slack.find(&marked, since).await.unwrap(), Found::Sent(_)));
+        assert!(matches!(slack.find(&marked, since).await.unwrap(), SendLookup::Sent(_)));
     }
 }
 
@@ -249,7 +250,7 @@ async fn finds_it_behind_much_that_was_said_meanwhile() {
     for at in 0..450 {
         api.say_unheard(&Line::im(&ADA, &format!("and {at}")));
     }
-    assert!(matches!(slack.find(&to_ada("hi"), Utc::now()).await.unwrap(), Found::Sent(_)));
+    assert!(matches!(slack.find(&to_ada("hi"), Utc::now()).await.unwrap(), SendLookup::Sent(_)));
 }
 
 #[tokio::test]
@@ -258,13 +259,13 @@ async fn says_when_it_cannot_know() {
     let slack = slack(&api);
     for error in ["missing_scope", "not_in_channel", "thread_not_found"] {
         api.fail("conversations.history", 1, &Fault::Deny(error));
-        assert_eq!(slack.find(&to_ada("hi"), Utc::now()).await.unwrap(), Found::Unknowable);
+        assert_eq!(slack.find(&to_ada("hi"), Utc::now()).await.unwrap(), SendLookup::Unknowable);
     }
     api.fail("conversations.history", 1, &Fault::TooMany { after: Some(1) });
     let error = slack.find(&to_ada("hi"), Utc::now()).await.unwrap_err();
     assert!(matches!(error, ChannelError::Unavailable { after: Some(_), .. }), "{error}");
     let edit = Outbound { replaces: Some("1700000001.000100".into()), ..to_ada("hi") };
-    assert_eq!(slack.find(&edit, Utc::now()).await.unwrap(), Found::Unknowable);
+    assert_eq!(slack.find(&edit, Utc::now()).await.unwrap(), SendLookup::Unknowable);
 }
 
 fn question(text: &str) -> Outbound {
@@ -387,11 +388,11 @@ async fn a_file_that_is_in_doubt_is_looked_for() {
     api.fail("files.getUploadURLExternal", 1, &Fault::CutAfter);
     let error = slack.upload(&to, file(b"crab")).await.unwrap_err();
     assert!(matches!(error, ChannelError::Unavailable { .. }), "nobody sees it yet: {error}");
-    assert_eq!(slack.find(&to, since).await.unwrap(), Found::Absent);
+    assert_eq!(slack.find(&to, since).await.unwrap(), SendLookup::Absent);
     api.fail("files.completeUploadExternal", 1, &Fault::CutAfter);
     let error = slack.upload(&to, file(b"crab")).await.unwrap_err();
     assert!(matches!(error, ChannelError::Ambiguous(_)), "{error}");
-    assert!(matches!(slack.find(&to, since).await.unwrap(), Found::Sent(_)));
+    assert!(matches!(slack.find(&to, since).await.unwrap(), SendLookup::Sent(_)));
     let error = slack.upload(&to, file(b"")).await.unwrap_err();
     assert!(matches!(error, ChannelError::Refused(_)), "{error}");
 }

@@ -106,6 +106,23 @@ impl Scene {
         command
     }
 
+    /// The program without `--config`: its config is in the home.
+    #[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
+    pub(crate) fn bare_command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peacrab"));
+        command.arg("--home").arg(self.home()).args(args);
+        command.env_clear().env("HOME", self.folder()).kill_on_drop(true);
+        command
+    }
+
+    /// Begins a command whose output nobody reads.
+    #[cfg(feature = "telegram")]
+    pub(crate) fn begin_quietly(&self, args: &[&str]) -> Child {
+        let mut command = self.command(&[], args);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    }
+
     /// Runs a command to its end.
     pub(crate) async fn run(&self, args: &[&str]) -> Ended {
         self.run_with(self.command(&[], args), "").await

@@ -194,6 +194,11 @@ impl BotApi {
     }
 
     /// BotFather turns privacy mode off.
+    #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+    pub(crate) fn set_webhook(&self, url: &str) {
+        self.state.change(|state| url.clone_into(&mut state.webhook));
+    }
+
     pub(crate) fn turn_privacy_off(&self) {
         self.state.change(|state| state.sees_groups = true);
     }

@@ -10,12 +10,12 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
 use peacrab::channels::{
-    Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
-    Sent, Unit,
+    Channel, ChannelError, Drafts, FileContent, GIVE_UP_AFTER, Markup, MediaSink, PlatformLimits,
+    SendLookup, Sent, Unit,
 };
 use peacrab::types::message::{
-    Address, Body, Cause, Hint, Inbound, Line, MediaKind, MediaRef, MessageId, Outbound, Place,
-    Reaction, Said, Sender,
+    Address, Body, Cause, ChatKind, Hint, Inbound, InboundContent, MediaKind, MediaRef, MessageId,
+    Outbound, OverheardLine, Reaction, Sender,
 };
 use tokio::sync::{Notify, watch};
 
@@ -89,7 +89,7 @@ struct State {
     /// Not to be found the next time.
     unseen: bool,
     faults: Vec<String>,
-    history: Vec<Line>,
+    history: Vec<OverheardLine>,
     reactions: Vec<(String, Reaction)>,
     erased: Vec<MessageId>,
     /// Its link breaks, and cannot be made.
@@ -119,7 +119,7 @@ pub(crate) struct Double {
     give_up_after: Duration,
     /// Whether its messages name those that they answer.
     replies: bool,
-    doubt_pause: Duration,
+    ambiguity_pause: Duration,
 }
 
 impl Double {
@@ -144,7 +144,7 @@ impl Double {
             drafts,
             give_up_after,
             replies: true,
-            doubt_pause: Duration::from_millis(300),
+            ambiguity_pause: Duration::from_millis(300),
         }
     }
 
@@ -155,7 +155,7 @@ impl Double {
 
     /// One for which what may have arrived is sent again soon.
     pub(crate) fn doubting_shortly(self) -> Self {
-        Self { doubt_pause: Duration::from_micros(100), ..self }
+        Self { ambiguity_pause: Duration::from_micros(100), ..self }
     }
 
     /// One for which nothing is tried for long while others arrive.
@@ -227,7 +227,7 @@ impl Double {
 
     /// What the platform tells of earlier messages, wherever it is asked.
     pub(crate) fn remembers(&self, lines: &[&str]) {
-        let line = |text: &&str| Line {
+        let line = |text: &&str| OverheardLine {
             at: Utc::now(),
             author: "Bob".to_owned(),
             text: (*text).to_owned(),
@@ -245,7 +245,7 @@ impl Double {
         let mut state = self.state();
         state.keys += 1;
         let key = state.keys;
-        let place = if chat.starts_with('-') { Place::Group } else { Place::Private };
+        let place = if chat.starts_with('-') { ChatKind::Group } else { ChatKind::Private };
         Inbound {
             key: format!("double:{key}").into(),
             at: Utc::now(),
@@ -255,7 +255,7 @@ impl Double {
             within: Vec::new(),
             cause: Cause::Person(Sender::person(who, format!("Person {who}"))),
             id: Some(format!("m{key}").into()),
-            body: Said::text(text),
+            body: InboundContent::text(text),
         }
     }
 
@@ -352,14 +352,14 @@ impl Double {
 
 #[async_trait]
 impl Channel for Double {
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> PlatformLimits {
+        PlatformLimits {
             text_max: self.text_max,
             unit: Unit::Chars,
             caption_max: self.text_max,
             caption_previews: false,
             typing_every: Some(Duration::from_millis(500)),
-            doubt_pause: self.doubt_pause,
+            ambiguity_pause: self.ambiguity_pause,
             give_up_after: self.give_up_after,
             drafts: self.drafts,
             markup: Markup::Plain,
@@ -394,7 +394,7 @@ impl Channel for Double {
                 }
                 Deed::Chats => {
                     let Sender { name: author, .. } = message.cause.into_sender();
-                    let line = Line { at: message.at, author, text: message.body.text };
+                    let line = OverheardLine { at: message.at, author, text: message.body.text };
                     publisher.overheard(&message.from, message.id.unwrap(), line);
                     Ok(())
                 }
@@ -509,19 +509,19 @@ impl Channel for Double {
         _: &Address,
         _: Option<&MessageId>,
         max: usize,
-    ) -> Result<Vec<Line>, ChannelError> {
+    ) -> Result<Vec<OverheardLine>, ChannelError> {
         let history = self.state().history.clone();
         Ok(history[history.len().saturating_sub(max)..].to_vec())
     }
 
-    async fn find(&self, message: &Outbound, _: DateTime<Utc>) -> Result<Found, ChannelError> {
+    async fn find(&self, message: &Outbound, _: DateTime<Utc>) -> Result<SendLookup, ChannelError> {
         if !self.knows {
-            return Ok(Found::Unknowable);
+            return Ok(SendLookup::Unknowable);
         }
         let text = message.body.text().to_owned();
         let unseen = std::mem::take(&mut self.state().unseen);
         let has = !unseen
             && self.state().given.iter().any(|given| *given == (message.id.0, text.clone()));
-        Ok(if has { Found::Sent(Sent { id: None }) } else { Found::Absent })
+        Ok(if has { SendLookup::Sent(Sent { id: None }) } else { SendLookup::Absent })
     }
 }

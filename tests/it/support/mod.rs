@@ -11,6 +11,8 @@ pub(crate) mod bot_api;
 pub(crate) mod desk;
 #[cfg(feature = "discord")]
 pub(crate) mod discord_api;
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+pub(crate) mod disk;
 pub(crate) mod double;
 pub(crate) mod effort;
 pub(crate) mod model_api;

@@ -155,6 +155,7 @@ impl ModelApi {
             tools: Tools::Native,
             images: true,
             patience: Default::default(),
+            price: None,
         }
     }
 

@@ -10,11 +10,12 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
 use peacrab::channels::{
-    Channel, ChannelError, Drafts, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink, Sent, Unit,
+    Channel, ChannelError, Drafts, GIVE_UP_AFTER, Markup, MediaSink, PlatformLimits, SendLookup,
+    Sent, Unit,
 };
 use peacrab::types::message::{
-    Address, Body, Cause, Hint, Inbound, MediaKind, MediaRef, MessageId, Outbound, Place, Press,
-    Quote, Said, Sender,
+    Address, Body, Cause, ChatKind, Hint, Inbound, InboundContent, MediaKind, MediaRef, MessageId,
+    Outbound, Press, Quote, Sender,
 };
 use serde::{Deserialize, Serialize};
 
@@ -126,14 +127,14 @@ impl Platform {
 
 #[async_trait]
 impl Channel for Platform {
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> PlatformLimits {
+        PlatformLimits {
             text_max: self.manners.text_max,
             unit: Unit::Chars,
             caption_max: self.manners.text_max,
             caption_previews: false,
             typing_every: Some(Duration::from_millis(20)),
-            doubt_pause: Duration::from_millis(300),
+            ambiguity_pause: Duration::from_millis(300),
             give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Edited {
                 every: Duration::from_millis(5),
@@ -211,15 +212,15 @@ impl Channel for Platform {
         Ok(())
     }
 
-    async fn find(&self, message: &Outbound, _: DateTime<Utc>) -> Result<Found, ChannelError> {
+    async fn find(&self, message: &Outbound, _: DateTime<Utc>) -> Result<SendLookup, ChannelError> {
         if !self.manners.knows {
-            return Ok(Found::Unknowable);
+            return Ok(SendLookup::Unknowable);
         }
         let text = message.body.text().to_owned();
         let has = self.got().iter().any(|got| {
             (got.delivery, got.part) == (message.id.0, message.part) && got.text == *text
         });
-        Ok(if has { Found::Sent(Sent { id: None }) } else { Found::Absent })
+        Ok(if has { SendLookup::Sent(Sent { id: None }) } else { SendLookup::Absent })
     }
 }
 
@@ -243,12 +244,12 @@ fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
         key: format!("platform:{at}").into(),
         at: Utc::now(),
         from,
-        place: Place::Private,
+        place: ChatKind::Private,
         within: Vec::new(),
         cause: Cause::Person(Sender::person(OWNER, "Ada")),
         // A press is known by the message whose button it is.
         id: Some(line.press.map_or_else(|| at.to_string(), |_| SENT.to_owned()).into()),
-        body: Said {
+        body: InboundContent {
             media,
             press: line.press,
             quoted: line.quotes.clone().map(|text| Quote {
@@ -256,7 +257,7 @@ fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
                 text,
                 by_others: false,
             }),
-            ..Said::text(line.text.clone())
+            ..InboundContent::text(line.text.clone())
         },
     }
 }

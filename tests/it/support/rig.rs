@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peacrab::bus::freshness::ClockLag;
+use peacrab::bus::rates::RateLimits;
 use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
-use peacrab::daemon::{Daemon, Plan};
+use peacrab::daemon::{Daemon, DaemonParts};
 use peacrab::hooks::Hook;
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
@@ -55,6 +56,8 @@ pub(crate) struct Rig {
     pub(crate) events: Option<Events>,
     pub(crate) heart: Option<HeartbeatControl>,
     pub(crate) clock_lag: Option<ClockLag>,
+    #[cfg(feature = "gateway")]
+    pub(crate) web: Option<peacrab::control::WebEntrance>,
 }
 
 /// What a test may choose.
@@ -66,6 +69,7 @@ pub(crate) struct Parts {
     pub(crate) store: store::StoreOptions,
     pub(crate) intake: Intake,
     pub(crate) hooks: BTreeMap<String, Hook>,
+    pub(crate) gateway: Option<peacrab::gateway::Config>,
     pub(crate) redactor: Redactor,
     /// Besides `home`.
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
@@ -84,7 +88,8 @@ pub(crate) struct Parts {
 impl Default for Parts {
     fn default() -> Self {
         Self {
-            agent: AgentConfig::default(),
+            // People speak in tests as fast as they can.
+            agent: AgentConfig { limits: RateLimits::default(), ..AgentConfig::default() },
             access: Access {
                 owners: vec![OWNER.to_owned()],
                 allow: vec![USER.to_owned(), OTHER_USER.to_owned()],
@@ -95,6 +100,7 @@ impl Default for Parts {
             store: store::StoreOptions::default(),
             intake: Intake::default(),
             hooks: BTreeMap::new(),
+            gateway: None,
             redactor: Redactor::default(),
             channels: Vec::new(),
             models: Models::default(),
@@ -118,9 +124,13 @@ impl Rig {
     }
 
     pub(crate) async fn with(home: Double, parts: Parts) -> Self {
-        let mut rig = Self::at_rest(home, parts);
-        rig.start().await;
-        rig
+        // On the heap, as the parts of a daemon are large.
+        let begin = async move {
+            let mut rig = Self::at_rest(home, parts);
+            rig.start().await;
+            rig
+        };
+        Box::pin(begin).await
     }
 
     /// One whose daemon does not run yet.
@@ -136,6 +146,8 @@ impl Rig {
             events: None,
             heart: None,
             clock_lag: None,
+            #[cfg(feature = "gateway")]
+            web: None,
         }
     }
 
@@ -155,12 +167,16 @@ impl Rig {
         };
         self.events = Some(daemon.control_server().turns.services.events.clone());
         self.clock_lag = Some(daemon.control_server().turns.services.bus.clock_lag.clone());
+        #[cfg(feature = "gateway")]
+        {
+            self.web = daemon.control_server().web.clone();
+        }
         self.heart = Some(daemon.control_server().turns.heartbeat.clone());
         self.stop = CancellationToken::new();
         self.daemon.spawn(daemon.run(self.stop.clone(), || {}));
     }
 
-    pub(crate) fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> DaemonParts {
         let access = &self.parts.access;
         let home = (("home".into()), (Arc::clone(&self.home) as _, access.clone()));
         let others = self.parts.channels.iter();
@@ -169,7 +185,7 @@ impl Rig {
         let provider = self.parts.provider.clone();
         let provider = provider.unwrap_or_else(|| Arc::clone(&self.model) as _);
         let summariser = self.parts.summariser.clone();
-        Plan {
+        DaemonParts {
             home: self.path(),
             agent: self.parts.agent.clone(),
             models: ModelChoice {
@@ -186,6 +202,8 @@ impl Rig {
             program: "peacrab".to_owned(),
             restarts: self.parts.restarts,
             hooks: self.parts.hooks.clone(),
+            backup: None,
+            gateway: self.parts.gateway.clone(),
             shell: Default::default(),
             commands: self.parts.commands.clone(),
             clock: self.parts.clock.clone(),

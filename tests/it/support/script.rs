@@ -31,7 +31,7 @@ pub(crate) fn says(text: &str) -> Reply {
 
 /// An answer that ends for that reason.
 pub(crate) fn ends(text: &str, stop: StopReason) -> Reply {
-    let usage = Delta::Usage(Usage { input: 10, cached: 0, output: 2 });
+    let usage = Delta::Usage(Usage { input: 10, cached: 0, cache_written: 0, output: 2 });
     Reply::Says(vec![Delta::Text(text.to_owned()), usage, Delta::End(stop)])
 }
 
@@ -137,13 +137,13 @@ struct Written {
 pub(crate) struct Script {
     written: Mutex<Written>,
     /// Tokens that it says a prompt may have; 0 if it says nothing of that.
-    room: u64,
+    context_window: u64,
 }
 
 impl Script {
     /// One that takes so many tokens.
-    pub(crate) fn with_room(room: u64) -> Arc<Self> {
-        Arc::new(Self { room, ..Self::default() })
+    pub(crate) fn with_room(context_window: u64) -> Arc<Self> {
+        Arc::new(Self { context_window, ..Self::default() })
     }
 
     /// What to reply, one after another, while the newest words of a person contain `words`.
@@ -203,8 +203,8 @@ impl Provider for Script {
         true
     }
 
-    fn room(&self) -> u64 {
-        if self.room == 0 { 112_000 } else { self.room }
+    fn context_window(&self) -> u64 {
+        if self.context_window == 0 { 112_000 } else { self.context_window }
     }
 
     async fn stream<'a>(

@@ -191,6 +191,12 @@ impl SlackApi {
         self.state.change(|state| state.revoked = error);
     }
 
+    /// From now on the bot's token lacks this scope.
+    #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+    pub(crate) fn take_scope(&self, scope: &str) {
+        self.state.change(|state| state.scopes.retain(|it| *it != scope));
+    }
+
     /// How long until an envelope comes again.
     pub(crate) fn again_after(&self, pause: Duration) {
         self.state.change(|state| state.again_after = pause);
@@ -326,7 +332,12 @@ async fn answer(
     record("slack", "POST", method.name, &body);
     let fault = inner.change(|state| state.calls.receive(method.name, body));
     let perform = || inner.change(|state| state.perform(method.name, &arguments));
-    come_to(fault, perform, &cutter).await
+    let mut response = come_to(fault, perform, &cutter).await;
+    if method.token == Token::Bot {
+        let scopes = inner.look().scopes.join(",");
+        response.headers_mut().insert("x-oauth-scopes", scopes.parse().unwrap());
+    }
+    response
 }
 
 async fn come_to(

@@ -3,26 +3,30 @@
 use chrono::TimeZone as _;
 use chrono_tz::UTC;
 use peacrab::bus::Wake;
-use peacrab::conversation::actions::{Actions, Images};
+use peacrab::conversation::actions::{Actions, BeforeImages};
 use peacrab::people::Role;
 use peacrab::store::{self, Store};
 use peacrab::tools::{ToolContext, ToolOutput};
-use peacrab::trust::instruction_watch::Oversight;
+use peacrab::trust::instruction_watch::InstructionWatcher;
 use peacrab::trust::taint::is_untrusted;
-use peacrab::types::message::{Address, Place, Sender};
+use peacrab::types::message::{Address, ChatKind, Sender};
 use peacrab::types::session::SessionId;
 use peacrab::types::source::{Parts, Source};
 use peacrab::workspace::Workspace;
 use tempfile::TempDir;
 
 /// What tools are told of Ada, and the folder that it lies in.
-pub(crate) fn somebody(role: Role, place: Place) -> (ToolContext, TempDir) {
+pub(crate) fn somebody(role: Role, place: ChatKind) -> (ToolContext, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), &store::StoreOptions::default()).unwrap();
-    let actions = Actions { store, images: Images::open(folder.path()).unwrap() };
+    let actions = Actions { store, images: BeforeImages::open(folder.path()).unwrap() };
     let workspace = Workspace::open(&folder.path().join("workspace")).unwrap();
     let cx = ToolContext {
-        oversight: Oversight::new(workspace.clone(), actions.clone(), Wake::default()),
+        instruction_watcher: InstructionWatcher::new(
+            workspace.clone(),
+            actions.clone(),
+            Wake::default(),
+        ),
         actions,
         session: SessionId(1),
         workspace,

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use peacrab::people::Role;
 use peacrab::provider::ToolSchema;
-use peacrab::tools::{AnyTool, Kind, Terms, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use peacrab::tools::{
+    AnyTool, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, ToolTerms,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -17,7 +19,7 @@ use super::script::Gate;
 pub(crate) struct Nothing {}
 
 const fn spec(name: &'static str) -> ToolSpec {
-    let (role, kind) = (Role::Guest, Kind::Reads);
+    let (role, kind) = (Role::Guest, ToolKind::Reads);
     ToolSpec { name, description: "Misbehaves.", role, kind, retries: false }
 }
 
@@ -27,7 +29,7 @@ pub(crate) struct HangingTool(pub(crate) Gate);
 #[async_trait]
 impl Tool for HangingTool {
     type Args = Nothing;
-    const SPEC: ToolSpec = ToolSpec { kind: Kind::Queues, ..spec("hang") };
+    const SPEC: ToolSpec = ToolSpec { kind: ToolKind::Queues, ..spec("hang") };
 
     async fn call(&self, _: Nothing, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         self.0.pass().await;
@@ -82,8 +84,8 @@ pub(crate) struct FlakyTool {
 
 #[async_trait]
 impl AnyTool for FlakyTool {
-    fn terms(&self) -> Terms {
-        Terms { role: Role::Guest, kind: Kind::Reads, retries: self.retries }
+    fn terms(&self) -> ToolTerms {
+        ToolTerms { role: Role::Guest, kind: ToolKind::Reads, retries: self.retries }
     }
 
     fn schema(&self) -> ToolSchema {
@@ -108,8 +110,8 @@ pub(crate) struct SayingTool {
 
 #[async_trait]
 impl AnyTool for SayingTool {
-    fn terms(&self) -> Terms {
-        Terms { role: Role::Guest, kind: Kind::Reads, retries: false }
+    fn terms(&self) -> ToolTerms {
+        ToolTerms { role: Role::Guest, kind: ToolKind::Reads, retries: false }
     }
 
     fn schema(&self) -> ToolSchema {
@@ -130,9 +132,9 @@ pub(crate) struct ActingTool {
 
 #[async_trait]
 impl AnyTool for ActingTool {
-    fn terms(&self) -> Terms {
-        let kind = Kind::Acts { idempotent: self.idempotent };
-        Terms { role: Role::Guest, kind, retries: false }
+    fn terms(&self) -> ToolTerms {
+        let kind = ToolKind::Acts { idempotent: self.idempotent };
+        ToolTerms { role: Role::Guest, kind, retries: false }
     }
 
     fn schema(&self) -> ToolSchema {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::time::Duration;
 
-use peacrab::channels::telegram::Deadlines;
+use peacrab::channels::telegram::TelegramDeadlines;
 use peacrab::channels::{Channel, ChannelError, FileContent, MediaSink, Sent};
 use peacrab::replies;
 use peacrab::types::message::{Attachment, Body, Content, MediaKind, MediaRef, Outbound};
@@ -203,7 +203,7 @@ fn sink(bytes_max: u64) -> MediaSink {
     MediaSink::new(tokio::fs::File::from_std(file), bytes_max)
 }
 
-async fn fetch(api: &BotApi, deadlines: Deadlines) -> Result<Vec<u8>, ChannelError> {
+async fn fetch(api: &BotApi, deadlines: TelegramDeadlines) -> Result<Vec<u8>, ChannelError> {
     let mut sink = sink(30 << 20);
     telegram(api, deadlines).fetch(&reference("f1"), &mut sink).await?;
     let mut file = sink.finish().await.unwrap();
@@ -253,7 +253,7 @@ async fn a_file_that_does_not_come_is_given_up_without_a_word_of_the_token() {
     let api = BotApi::start().await;
     api.keep_file("f1", b"x");
     api.hold_files_back();
-    let hasty = Deadlines { file: Duration::from_millis(300), ..DEADLINES };
+    let hasty = TelegramDeadlines { file: Duration::from_millis(300), ..DEADLINES };
     let error = fetch(&api, hasty).await.unwrap_err();
     assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
     let (_, secret) = api.token().split_once(':').unwrap();

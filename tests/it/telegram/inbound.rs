@@ -3,7 +3,7 @@
 use chrono::DateTime;
 use peacrab::channels::telegram::offset::Offset;
 use peacrab::people::Groups;
-use peacrab::types::message::{Address, Cause, Inbound, Place, Quote, Said, Sender};
+use peacrab::types::message::{Address, Cause, ChatKind, Inbound, InboundContent, Quote, Sender};
 use serde_json::{Value, json};
 
 use super::{CREW, FORUM, FRIEND, Reading, hear_in, reading};
@@ -35,11 +35,11 @@ fn reads_a_private_message_whole() {
         key: "telegram:4242:7001:55".into(),
         at: DateTime::from_timestamp(1_700_000_055, 0).unwrap(),
         from: Address { channel: "home".into(), chat: "7001".into(), thread: None },
-        place: Place::Private,
+        place: ChatKind::Private,
         within: Vec::new(),
         cause: Cause::Person(Sender::person("7001", "Ada")),
         id: Some("55".into()),
-        body: Said::text("Hello, crab"),
+        body: InboundContent::text("Hello, crab"),
     };
     assert_eq!(heard, Some(expected));
 }
@@ -96,7 +96,11 @@ fn a_reply_to_the_bot_speaks_to_it() {
         Quote { author: "Peacrab".to_owned(), text: "Shall I?".to_owned(), by_others: false };
     assert_eq!(
         heard.body,
-        Said { text: "yes".to_owned(), quoted: Some(quoted), ..Said::default() }
+        InboundContent {
+            text: "yes".to_owned(),
+            quoted: Some(quoted),
+            ..InboundContent::default()
+        }
     );
     let to_bob = Line::group(CREW, &BOB, "Shall I?").json(40, None);
     assert_eq!(hear_in(&in_crew("yes"), Some(to_bob), Groups::Mention), None);
@@ -183,7 +187,7 @@ fn an_edit_is_what_is_said_now_under_the_same_key() {
     let first = hear_in(&Line::private(&ADA, "hallo"), None, Groups::Mention).unwrap();
     let Reading::Changed(changed) = edited(Line::private(&ADA, "hello")) else { panic!() };
     let at = DateTime::from_timestamp(1_700_000_100, 0).unwrap();
-    assert_eq!(*changed, Inbound { at, body: Said::text("hello"), ..first });
+    assert_eq!(*changed, Inbound { at, body: InboundContent::text("hello"), ..first });
     // One that begins to speak to the bot, and one that does not.
     let Reading::Changed(changed) = edited(in_crew("@peacrab_bot hi")) else { panic!() };
     assert_eq!(changed.body.text, "hi");

@@ -1,7 +1,7 @@
 //! What people send besides text, as the bot hears it.
 
 use peacrab::people::Groups;
-use peacrab::types::message::{MediaKind, MediaRef, Quote, Said};
+use peacrab::types::message::{InboundContent, MediaKind, MediaRef, Quote};
 use serde_json::{Value, json};
 
 use super::{CREW, FORUM, Reading, hear_in, reading_after};
@@ -17,7 +17,7 @@ fn sent(field: &str, value: Value) -> Line {
     Line::private(&ADA, "").media(field, value)
 }
 
-fn heard(line: &Line) -> Said {
+fn heard(line: &Line) -> InboundContent {
     hear_in(line, None, Groups::Mention).unwrap().body
 }
 
@@ -48,7 +48,10 @@ fn each_kind_of_file_is_something_to_fetch() {
     ];
     for (field, more, expected) in cases {
         let line = sent(field, file(&more));
-        assert_eq!(heard(&line), Said { media: vec![expected.clone()], ..Said::default() });
+        assert_eq!(
+            heard(&line),
+            InboundContent { media: vec![expected.clone()], ..InboundContent::default() }
+        );
         let body = heard(&line.with("caption", "read this"));
         assert_eq!((body.text.as_str(), body.media), ("read this", vec![expected]), "{field}");
     }
@@ -61,7 +64,7 @@ fn of_a_photo_the_largest_size_that_can_be_had_is_taken() {
     let body = heard(&sent("photo", sizes));
     let expected =
         MediaRef { handle: "l".to_owned(), ..media(MediaKind::Image, None, Some("image/jpeg")) };
-    assert_eq!(body, Said { media: vec![expected], ..Said::default() });
+    assert_eq!(body, InboundContent { media: vec![expected], ..InboundContent::default() });
     let sizes = json!([size("s", 90, 1), size("l", 1280, 30 << 20)]);
     assert_eq!(heard(&sent("photo", sizes)).media[0].handle, "s");
 }
@@ -119,7 +122,7 @@ fn what_is_passed_on_is_another_persons() {
         let line = Line::private(&ADA, "/stop it").with("forward_origin", origin(more.clone()));
         let text = "/stop it".to_owned();
         let quoted = Some(Quote { author: author.to_owned(), text, by_others: true });
-        assert_eq!(heard(&line), Said { quoted, ..Said::default() });
+        assert_eq!(heard(&line), InboundContent { quoted, ..InboundContent::default() });
         let voice = sent("voice", file(&json!({ "duration": 7 })));
         let body = heard(&voice.with("forward_origin", origin(more)));
         let text = "[sent a voice message, 7 s]".to_owned();

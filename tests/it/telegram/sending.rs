@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use peacrab::channels::telegram::Deadlines;
+use peacrab::channels::telegram::TelegramDeadlines;
 use peacrab::channels::{Channel, ChannelError, Sent};
 use peacrab::types::message::{DeliveryId, Hint, Outbound, Reaction};
 use tokio::net::TcpListener;
@@ -192,7 +192,7 @@ async fn a_lost_answer_leaves_it_in_doubt() {
 #[tokio::test]
 async fn no_answer_leaves_it_in_doubt() {
     let (api, _) = acquainted().await;
-    let hasty = Deadlines { call: Duration::from_millis(300), ..DEADLINES };
+    let hasty = TelegramDeadlines { call: Duration::from_millis(300), ..DEADLINES };
     api.fail("sendMessage", 1, &Fault::Hang);
     let error = telegram(&api, hasty).send(&to_ada("hi")).await.unwrap_err();
     assert!(matches!(error, ChannelError::Ambiguous(_)), "{error}");

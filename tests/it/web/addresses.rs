@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use peacrab::tools::web::address::{AllowedHost, Forbidden, Gate, not_public};
-use peacrab::tools::web::interfaces::{self, Network};
+use peacrab::tools::web::interfaces::{self, InterfaceNetwork};
 use proptest::prelude::*;
 use url::Url;
 
@@ -232,10 +232,10 @@ fn listed_hosts_are_meant_as_they_are_written() {
 fn a_global_address_of_this_machine_or_its_networks_is_refused() {
     let networks = || {
         Ok(vec![
-            Network { address: "9.9.9.7".parse().unwrap(), bits: 24 },
-            Network { address: "2a00:1450:4001::7".parse().unwrap(), bits: 64 },
-            Network { address: "1.1.1.1".parse().unwrap(), bits: u32::MAX },
-            Network { address: "8.8.8.8".parse().unwrap(), bits: 0 },
+            InterfaceNetwork { address: "9.9.9.7".parse().unwrap(), bits: 24 },
+            InterfaceNetwork { address: "2a00:1450:4001::7".parse().unwrap(), bits: 64 },
+            InterfaceNetwork { address: "1.1.1.1".parse().unwrap(), bits: u32::MAX },
+            InterfaceNetwork { address: "8.8.8.8".parse().unwrap(), bits: 0 },
         ])
     };
     let gate = Gate::new(&["9.9.9.10:8080".parse().unwrap()]).with_networks(networks);
@@ -267,6 +267,6 @@ fn a_global_address_of_this_machine_or_its_networks_is_refused() {
 #[test]
 fn the_kernel_tells_the_networks_of_this_machine() {
     let networks = interfaces::networks().unwrap();
-    let local = Network { address: "127.0.0.1".parse().unwrap(), bits: 8 };
+    let local = InterfaceNetwork { address: "127.0.0.1".parse().unwrap(), bits: 8 };
     assert!(networks.contains(&local), "{networks:?}");
 }

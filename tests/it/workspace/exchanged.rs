@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use peacrab::people::Role;
 use peacrab::tools::{Effect, ToolChange, ToolContext, ToolError, ToolOutput, ToolSet};
-use peacrab::types::message::{Body, Content, Place};
+use peacrab::types::message::{Body, ChatKind, Content};
 use peacrab::workspace::Hash;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
@@ -23,15 +23,15 @@ const PUBLIC: &str = "- Anybody may read this.\n";
 
 /// An admin, and `shared` with a file and a folder and what they are exchanged for.
 fn admin() -> (ToolContext, tempfile::TempDir) {
-    let (cx, folder) = somebody(Role::Admin, Place::Private);
+    let (cx, folder) = somebody(Role::Admin, ChatKind::Private);
     let at = |name: &str| cx.workspace.root().join(name);
-    fs::create_dir_all(at("shared/folder")).unwrap();
+    fs::create_dir_all(at("../shared/folder")).unwrap();
     fs::create_dir_all(at("memory")).unwrap();
     fs::write(at("memory/MEMORY.md"), SECRET).unwrap();
-    fs::write(at("shared/list.md"), PUBLIC).unwrap();
-    fs::write(at("shared/folder/MEMORY.md"), PUBLIC).unwrap();
-    symlink("../memory/MEMORY.md", at("shared/list.link")).unwrap();
-    symlink("../memory", at("shared/folder.link")).unwrap();
+    fs::write(at("../shared/list.md"), PUBLIC).unwrap();
+    fs::write(at("../shared/folder/MEMORY.md"), PUBLIC).unwrap();
+    symlink("../workspace/memory/MEMORY.md", at("../shared/list.link")).unwrap();
+    symlink("../workspace/memory", at("../shared/folder.link")).unwrap();
     (cx, folder)
 }
 
@@ -70,7 +70,7 @@ fn all_of(cx: &ToolContext, output: &ToolOutput) -> String {
     for effect in effects {
         if let Effect::Send { body: Body::File(file), .. } = effect {
             let Content::Copy { copy, .. } = &file.content else { panic!("no copy was made") };
-            all.push_str(&fs::read_to_string(cx.workspace.root().join(copy)).unwrap());
+            all.push_str(&fs::read_to_string(cx.workspace.root().join("..").join(copy)).unwrap());
         }
     }
     all
@@ -89,7 +89,7 @@ impl Exchange {
             let (root, end) = (root.to_owned(), Arc::clone(&end));
             std::thread::spawn(move || exchange(&root, name, &end))
         };
-        let threads = vec![thread("shared/list.md"), thread("shared/folder")];
+        let threads = vec![thread("../shared/list.md"), thread("../shared/folder")];
         Self { end, threads }
     }
 }
@@ -136,7 +136,7 @@ async fn no_tool_shows_or_changes_what_was_put_in_a_files_place() {
                 }
                 Err(words) => assert!(!words.contains("4711"), "{words}"),
             }
-            fs::remove_dir_all(root.join("inbox")).ok();
+            fs::remove_dir_all(root.join("../shared/outputs")).ok();
         }
     }
     drop(racing);
@@ -149,7 +149,7 @@ async fn no_tool_shows_or_changes_what_was_put_in_a_files_place() {
 async fn a_second_name_of_a_private_file_is_refused_to_others_and_untrusted_for_the_owner() {
     let (mut cx, _folder) = admin();
     let root = cx.workspace.root().to_owned();
-    fs::hard_link(root.join("memory/MEMORY.md"), root.join("shared/second.md")).unwrap();
+    fs::hard_link(root.join("memory/MEMORY.md"), root.join("../shared/second.md")).unwrap();
     let path = "shared/second.md";
     for (tool, arguments) in [
         ("read_file", json!({"path": path})),

@@ -39,7 +39,7 @@ fn pipe(path: &Path) {
 }
 
 fn soul(home: &Home) -> Option<String> {
-    let files = home.workspace.house().files;
+    let files = home.workspace.instruction_files().files;
     files.into_iter().find(|file| file.name == "SOUL.md").map(|file| file.text)
 }
 

@@ -3,17 +3,17 @@
 
 use teloxide::types::{Message, MessageEntity, MessageEntityKind};
 
-use super::Identity;
-use crate::types::message::Place;
+use super::TelegramIdentity;
+use crate::types::message::ChatKind;
 
-pub(super) fn marks<'a>(message: &'a Message, bot: &Identity) -> Vec<Mark<'a>> {
+pub(super) fn marks<'a>(message: &'a Message, bot: &TelegramIdentity) -> Vec<TextMark<'a>> {
     let (text, entities) =
         (message.text().unwrap_or_default(), message.entities().unwrap_or_default());
-    entities.iter().filter_map(|entity| Mark::read(entity, text, bot)).collect()
+    entities.iter().filter_map(|entity| TextMark::read(entity, text, bot)).collect()
 }
 
 /// A mention or a command in a text, with byte positions.
-pub(super) struct Mark<'a> {
+pub(super) struct TextMark<'a> {
     pub(super) text: &'a str,
     pub(super) start: usize,
     end: usize,
@@ -29,8 +29,8 @@ pub(super) enum For {
     Anyone,
 }
 
-impl<'a> Mark<'a> {
-    fn read(entity: &MessageEntity, text: &'a str, bot: &Identity) -> Option<Self> {
+impl<'a> TextMark<'a> {
+    fn read(entity: &MessageEntity, text: &'a str, bot: &TelegramIdentity) -> Option<Self> {
         let start = byte_at(text, entity.offset)?;
         let end = byte_at(text, entity.offset.checked_add(entity.length)?)?;
         let marked = text.get(start..end)?;
@@ -64,7 +64,7 @@ fn byte_at(text: &str, units: usize) -> Option<usize> {
 
 /// Converts `/command@us args` to `/command args`. In groups it removes a mention of us at either end. A
 /// text that is nothing but a mention stays.
-pub(super) fn without_address(text: &str, marks: &[Mark<'_>], place: Place) -> String {
+pub(super) fn without_address(text: &str, marks: &[TextMark<'_>], place: ChatKind) -> String {
     let mut rest = text.to_owned();
     for mark in marks.iter().rev().filter(|mark| mark.is_for == For::Us) {
         // Overlapping entities would not be there any more.
@@ -74,9 +74,9 @@ pub(super) fn without_address(text: &str, marks: &[Mark<'_>], place: Place) -> S
         if mark.is_command {
             let command = mark.text.split('@').next().unwrap_or_default();
             rest = format!("{before}{command}{after}");
-        } else if place == Place::Group && before.trim().is_empty() {
+        } else if place == ChatKind::Group && before.trim().is_empty() {
             rest = after.trim_start_matches([',', ':', ' ', '\n']).to_owned();
-        } else if place == Place::Group && after.trim().is_empty() {
+        } else if place == ChatKind::Group && after.trim().is_empty() {
             rest = before.trim_end_matches([',', ' ', '\n']).to_owned();
         }
     }

@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use teloxide::types::User;
 
-use super::{Decoded, ReadingContext};
-use crate::channels::hear::Event;
-use crate::types::message::{Address, Cause, Inbound, Place, Press, Said, Sender};
+use super::{Decoded, TelegramReadingContext};
+use crate::channels::hear::InboundEvent;
+use crate::types::message::{Address, Cause, ChatKind, Inbound, InboundContent, Press, Sender};
 
 /// The needed part of a callback query. The message may be too old to be included completely.
 #[derive(Deserialize)]
@@ -16,11 +16,11 @@ struct Query {
     #[serde(default)]
     data: Option<String>,
     #[serde(default)]
-    message: Option<Shown>,
+    message: Option<TelegramShownMessage>,
 }
 
 #[derive(Deserialize)]
-struct Shown {
+struct TelegramShownMessage {
     message_id: i64,
     chat: Chat,
     #[serde(default)]
@@ -36,15 +36,15 @@ struct Chat {
 }
 
 /// Decodes a callback query. None if it is unreadable.
-pub(super) fn read(raw: &Value, context: &ReadingContext<'_>) -> Option<Decoded> {
+pub(super) fn read(raw: &Value, context: &TelegramReadingContext<'_>) -> Option<Decoded> {
     let query = Query::deserialize(raw).ok()?;
     let press: Option<Press> = query.data.as_deref().and_then(|data| data.parse().ok());
     // A message that was sent inline by way of the bot has no message here, and no buttons of ours.
     let (Some(press), Some(shown)) = (press, query.message) else {
-        return Some(Decoded { event: Event::Ignored, query: Some(query.id) });
+        return Some(Decoded { event: InboundEvent::Ignored, query: Some(query.id) });
     };
     let thread = shown.message_thread_id.filter(|_| shown.is_topic_message);
-    let place = if shown.chat.r#type == "private" { Place::Private } else { Place::Group };
+    let place = if shown.chat.r#type == "private" { ChatKind::Private } else { ChatKind::Group };
     let person = Sender::person(query.from.id.0.to_string(), query.from.full_name());
     let inbound = Inbound {
         key: format!("telegram:{}:cb:{}", context.bot.id, query.id).into(),
@@ -59,7 +59,7 @@ pub(super) fn read(raw: &Value, context: &ReadingContext<'_>) -> Option<Decoded>
         within: Vec::new(),
         cause: Cause::Person(Sender { bot: query.from.is_bot, ..person }),
         id: Some(shown.message_id.to_string().into()),
-        body: Said { press: Some(press), ..Said::default() },
+        body: InboundContent { press: Some(press), ..InboundContent::default() },
     };
-    Some(Decoded { event: Event::Pressed(inbound), query: Some(query.id) })
+    Some(Decoded { event: InboundEvent::Pressed(inbound), query: Some(query.id) })
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use url::Url;
 
 use super::{Engine, EngineKind, Failed, Hit};
-use crate::http::{self, Body, BodyEnd};
+use crate::http::{self, BodyEnd, ReadBody};
 use crate::tools::web::tree;
 
 /// Maximum size of an answer: far more than ten results need.
@@ -170,7 +170,7 @@ async fn send(request: RequestBuilder) -> Result<(StatusCode, String), Failed> {
     if !status.is_success() {
         return Err(Failed::of(status));
     }
-    let Body { bytes, end } = http::read_body(&mut response, BYTES_MAX, || None).await;
+    let ReadBody { bytes, end } = http::read_body(&mut response, BYTES_MAX, || None).await;
     match end {
         BodyEnd::Whole => Ok((status, String::from_utf8_lossy(&bytes).into_owned())),
         BodyEnd::TooLong => Err(Failed::lasting("its answer is too large")),

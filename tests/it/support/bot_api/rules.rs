@@ -33,6 +33,7 @@ type Names = &'static [&'static str];
 /// Each method with the parameters that it needs, and those that it takes.
 const METHODS: &[(&str, Names, Names)] = &[
     ("getMe", &[], &[]),
+    ("getWebhookInfo", &[], &[]),
     ("deleteWebhook", &[], &["drop_pending_updates"]),
     ("getUpdates", &[], &["offset", "limit", "timeout", "allowed_updates"]),
     ("sendMessage", &["chat_id", "text"], SENT_TEXT),

@@ -97,6 +97,8 @@ pub(super) struct State {
     pub(super) commands: Value,
     /// Whether BotFather was told to show the bot all that is said in groups.
     pub(super) sees_groups: bool,
+    /// The address that gets the updates in the poller's place; empty: none.
+    pub(super) webhook: String,
     /// The emoji that the bot put at messages, by chat and id.
     pub(super) reactions: BTreeMap<(i64, i64), String>,
     /// Whether no token is accepted any more.
@@ -134,6 +136,7 @@ impl State {
             answers: Vec::new(),
             commands: json!([]),
             sees_groups: false,
+            webhook: String::new(),
             reactions: BTreeMap::new(),
             is_revoked: false,
             last: Value::Null,
@@ -273,6 +276,9 @@ impl State {
         }
         match method {
             "getMe" => Ok(me(self.bot, self.sees_groups)),
+            "getWebhookInfo" => Ok(json!({
+                "url": self.webhook, "has_custom_certificate": false, "pending_update_count": 0,
+            })),
             "sendMessage" => self.send(parameters, None),
             "editMessageText" => self.edit(parameters),
             "deleteMessage" => self.delete(parameters),

@@ -260,7 +260,8 @@ impl State {
             ("GET", ["users", "@me"]) => Ok(Some(self.bot.json())),
             ("GET", ["applications", "@me"] | ["oauth2", "applications", "@me"]) => {
                 Ok(Some(json!({
-                    "id": bot, "name": "Peacrab", "description": "", "flags": 0,
+                    "id": bot, "name": "Peacrab", "description": "",
+                    "flags": if self.sessions.content_allowed { 1 << 19 } else { 0 },
                     "bot_public": true, "bot_require_code_grant": false, "verify_key": "",
                 })))
             }

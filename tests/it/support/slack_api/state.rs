@@ -104,6 +104,8 @@ pub(super) struct State {
     pub(super) invents: bool,
     pub(super) mention_first: bool,
     pub(super) revoked: Option<&'static str>,
+    /// Of the bot's token.
+    pub(super) scopes: Vec<&'static str>,
     pub(super) uploads: BTreeMap<String, Upload>,
     /// All that was done wrong on a link.
     pub(super) offences: Vec<String>,
@@ -147,6 +149,7 @@ impl State {
             invents: false,
             mention_first: false,
             revoked: None,
+            scopes: peacrab::channels::slack::manifest::BOT_SCOPES.to_vec(),
             uploads: BTreeMap::new(),
             offences: Vec::new(),
             url,

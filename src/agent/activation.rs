@@ -1,0 +1,75 @@
+//! `/activation`: when the bot answers in a group.
+
+use crate::bus::journal::WaitingMessage;
+use crate::people::activation::set_activation;
+use crate::people::{Access, Groups};
+use crate::replies;
+use crate::services::{Services, role_of};
+use crate::store::StoreError;
+use crate::turn::commits;
+use crate::types::commands::CommandId;
+use crate::types::message::ChatKind;
+
+/// What `/activation` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ActivationOrder {
+    Show,
+    Set(Groups),
+    Reset,
+}
+
+impl ActivationOrder {
+    /// Parses nothing, `mention`, `always` or `default`.
+    pub(super) fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
+        match words.next().map(str::to_ascii_lowercase).as_deref() {
+            None => Some(Self::Show),
+            Some("default") => Some(Self::Reset),
+            Some("mention") => Some(Self::Set(Groups::Mention)),
+            Some("always") => Some(Self::Set(Groups::Always)),
+            Some(_) => None,
+        }
+    }
+}
+
+/// Answers `/activation`.
+pub(super) async fn handle(
+    services: &Services,
+    control: &WaitingMessage,
+    order: Option<ActivationOrder>,
+) -> Result<(), StoreError> {
+    let (bus, inbound) = (&services.bus, &control.inbound);
+    let (channel, chat) = (inbound.from.channel.clone(), inbound.from.chat.clone());
+    let by_config = bus.people.access(&channel).map(|access| rule(access, control));
+    let by_config = by_config.unwrap_or_default();
+    let now = bus.people.activations.find(&channel, inbound.places()).unwrap_or(by_config);
+    let role = role_of(services, &inbound.from, control.sender()).await?;
+    let words = match order {
+        _ if inbound.place == ChatKind::Private => replies::ACTIVATION_IN_GROUPS.to_owned(),
+        None => replies::ACTIVATION_USAGE.to_owned(),
+        Some(ActivationOrder::Show) => replies::activation_is(now.as_str()),
+        Some(_) if !CommandId::Activation.spec().allows(role, inbound.place) => {
+            replies::NOT_YOURS_TO_SET.to_owned()
+        }
+        Some(order) => {
+            let groups = match order {
+                ActivationOrder::Set(groups) => Some(groups),
+                ActivationOrder::Reset | ActivationOrder::Show => None,
+            };
+            let (activations, words) = (
+                bus.people.activations.clone(),
+                replies::activation_is(groups.unwrap_or(by_config).as_str()),
+            );
+            return commits::handled_with(&bus.store, control, move |store| {
+                set_activation(store, &channel, &chat, groups)?;
+                activations.load(store)?;
+                Ok(words)
+            })
+            .await;
+        }
+    };
+    commits::handled(&bus.store, control, words).await
+}
+
+fn rule(access: &Access, control: &WaitingMessage) -> Groups {
+    access.listed(control.inbound.places()).unwrap_or(access.groups)
+}

@@ -1,0 +1,343 @@
+//! `/people`, `/link` and `/unlink`: who there is, and which accounts are one person's.
+
+use chrono::{DateTime, Utc};
+use rusqlite::Connection;
+
+use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
+use crate::bus::outbox;
+use crate::bus::rates::RateCounters;
+use crate::conversation::budgets::stored;
+use crate::conversation::ledger::{self, LOOKS_BACK, LedgerPart, spent_since};
+use crate::people::links::{self, AccountLink, Entered, LinkAccount};
+use crate::people::listing::{self, ListedPerson, RoleFrom};
+use crate::people::{self, People, Role};
+use crate::replies::{self, PersonShown};
+use crate::services::{Services, role_of};
+use crate::store::{StoreError, Sync};
+use crate::turn::commits;
+use crate::types::commands::CommandId;
+use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
+use crate::types::person::PersonId;
+
+/// Persons in one answer of `/people`.
+const SHOWN_MAX: usize = 30;
+
+/// A `/people` subcommand, or the same from the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeopleOrder {
+    List,
+    Show(PersonId),
+    SetRole(PersonId, Role),
+    Block(PersonId),
+    Unblock(PersonId),
+    Remove(PersonId),
+}
+
+impl PeopleOrder {
+    /// Parses nothing, `list`, `p5`, or `admin p5` and the like.
+    pub fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let words: Vec<_> = words.collect();
+        let person =
+            |word: &str| word.to_ascii_lowercase().strip_prefix('p')?.parse().ok().map(PersonId);
+        match words.as_slice() {
+            [] => Some(Self::List),
+            [verb] if verb.eq_ignore_ascii_case("list") => Some(Self::List),
+            [number] => person(number).map(Self::Show),
+            [verb, number] => {
+                let person = person(number)?;
+                match verb.to_ascii_lowercase().as_str() {
+                    "show" => Some(Self::Show(person)),
+                    "block" => Some(Self::Block(person)),
+                    "unblock" => Some(Self::Unblock(person)),
+                    "remove" => Some(Self::Remove(person)),
+                    // Owners are named in the config, or pair on the machine.
+                    role => Role::parse(role)
+                        .filter(|role| *role < Role::Owner)
+                        .map(|role| Self::SetRole(person, role)),
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A `/link` subcommand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum LinkOrder {
+    Offer,
+    Enter(String),
+    Decide { code: String, is_yes: bool },
+}
+
+impl LinkOrder {
+    /// Parses nothing, `CODE`, `yes CODE` or `no CODE`.
+    pub(super) fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
+        match (words.next(), words.next()) {
+            (None, _) => Self::Offer,
+            (Some(code), None) => Self::Enter(code.to_owned()),
+            (Some(verb), Some(code)) => {
+                Self::Decide { code: code.to_owned(), is_yes: verb.eq_ignore_ascii_case("yes") }
+            }
+        }
+    }
+}
+
+/// Answers `/people`.
+pub(super) async fn handle(
+    services: &Services,
+    control: &WaitingMessage,
+    order: Option<PeopleOrder>,
+) -> Result<(), StoreError> {
+    let role = role_of(services, &control.inbound.from, control.sender()).await?;
+    let store = &services.bus.store;
+    if !CommandId::People.spec().allows(role, control.inbound.place) {
+        return commits::handled(store, control, replies::PEOPLE_FOR_OWNER.to_owned()).await;
+    }
+    let Some(order) = order else {
+        return commits::handled(store, control, replies::PEOPLE_USAGE.to_owned()).await;
+    };
+    let (people, zone) = (services.bus.people.clone(), services.zone);
+    let row = control.id;
+    let inbound = control.inbound.clone();
+    let handle = move |store: &Connection| {
+        if !journal::settle(store, row, InboundOutcome::Obeyed)? {
+            return Ok(());
+        }
+        let now = Utc::now().with_timezone(&zone);
+        match order_people(store, &people, order, now)? {
+            Ok(Ordered::Words(words)) | Err(words) => {
+                outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
+            }
+            Ok(Ordered::Card(question)) => {
+                outbox::put_body(store, &inbound.from, &Body::Choice(question))?;
+            }
+        }
+        Ok(())
+    };
+    store.write("people", Sync::Now, handle).await
+}
+
+/// What is said of an order.
+pub enum Ordered {
+    Words(String),
+    /// A person, with buttons for what can be changed.
+    Card(Question),
+}
+
+/// Carries out an order of the owner's. The error says why not.
+pub fn order_people(
+    store: &Connection,
+    people: &People,
+    order: PeopleOrder,
+    now: DateTime<chrono_tz::Tz>,
+) -> rusqlite::Result<Result<Ordered, String>> {
+    let id = match order {
+        PeopleOrder::List => {
+            let listed = listing::list(store, people, None)?;
+            if listed.is_empty() {
+                return Ok(Ok(Ordered::Words(replies::NOBODY_YET.to_owned())));
+            }
+            let shown = listed.iter().take(SHOWN_MAX).map(|person| shown(store, person, now));
+            let shown: Vec<_> = shown.collect::<Result<_, _>>()?;
+            let words = replies::people(&shown, listed.len() - shown.len());
+            return Ok(Ok(Ordered::Words(words)));
+        }
+        PeopleOrder::Show(id)
+        | PeopleOrder::SetRole(id, _)
+        | PeopleOrder::Block(id)
+        | PeopleOrder::Unblock(id)
+        | PeopleOrder::Remove(id) => id,
+    };
+    let Some(person) = listing::list(store, people, Some(id))?.pop() else {
+        return Ok(Err(replies::NO_SUCH_PERSON.to_owned()));
+    };
+    let name = &person.name;
+    if matches!(order, PeopleOrder::Show(_)) {
+        return Ok(Ok(Ordered::Card(card(&person, &shown(store, &person, now)?))));
+    }
+    let is_fixed = person.role_from == RoleFrom::Config || person.role == Some(Role::Owner);
+    if is_fixed {
+        return Ok(Err(replies::role_is_the_configs(name)));
+    }
+    let words = match order {
+        PeopleOrder::SetRole(id, role) => {
+            listing::set_role(store, id, role)?;
+            replies::role_is_set(name, role)
+        }
+        PeopleOrder::Block(id) => {
+            listing::set_blocked(store, id, Some(Utc::now()))?;
+            replies::person_is_blocked(name)
+        }
+        PeopleOrder::Unblock(id) => {
+            listing::set_blocked(store, id, None)?;
+            replies::person_is_unblocked(name)
+        }
+        PeopleOrder::Remove(id) => {
+            listing::remove(store, id, Utc::now())?;
+            replies::person_is_removed(name)
+        }
+        PeopleOrder::List | PeopleOrder::Show(_) => String::new(),
+    };
+    tracing::info!(person = %id, ?order, "The owner has changed a person");
+    Ok(Ok(Ordered::Words(words)))
+}
+
+fn shown(
+    store: &Connection,
+    person: &ListedPerson,
+    now: DateTime<chrono_tz::Tz>,
+) -> rusqlite::Result<PersonShown> {
+    let since = now.with_timezone(&Utc) - LOOKS_BACK;
+    let spent = spent_since(store, LedgerPart::Person(person.id), since)?;
+    let accounts = person.accounts.iter().map(|it| format!("{} on {}", it.id, it.channel));
+    Ok(PersonShown {
+        number: person.id.to_string(),
+        name: person.name.clone(),
+        role: person.role.map(Role::as_str),
+        is_blocked: person.is_blocked,
+        is_in_config: person.role_from == RoleFrom::Config,
+        accounts: accounts.collect(),
+        seen: replies::time_relative_to(now, person.seen),
+        used: (spent.tokens, spent.cost.to_string()),
+    })
+}
+
+/// A person with the buttons that make sense.
+fn card(person: &ListedPerson, shown: &PersonShown) -> Question {
+    let mut choices = Vec::new();
+    let is_fixed = person.role_from == RoleFrom::Config || person.role == Some(Role::Owner);
+    if !is_fixed {
+        let mut add = |label: &str, verb: &str| {
+            let says = format!("/people {verb} {}", person.id);
+            choices.push(Choice { label: label.to_owned(), says });
+        };
+        let roles = [
+            (Role::Admin, replies::MAKE_ADMIN),
+            (Role::User, replies::MAKE_USER),
+            (Role::Guest, replies::MAKE_GUEST),
+        ];
+        for (role, label) in roles.iter().filter(|(role, _)| person.role != Some(*role)) {
+            add(label, role.as_str());
+        }
+        match person.is_blocked {
+            true => add(replies::UNBLOCK, "unblock"),
+            false => add(replies::BLOCK, "block"),
+        }
+        add(replies::REMOVE, "remove");
+    }
+    Question { text: replies::person(shown), choices, who: Entitled::Owner, proposal: None }
+}
+
+/// Answers `/link`.
+pub(super) async fn link(
+    services: &Services,
+    control: &WaitingMessage,
+    order: LinkOrder,
+) -> Result<(), StoreError> {
+    let store = &services.bus.store;
+    if control.inbound.place != ChatKind::Private {
+        return commits::handled(store, control, replies::LINK_PRIVATELY.to_owned()).await;
+    }
+    let account = account_of(control);
+    let (people, rates) = (services.bus.people.clone(), services.bus.rates.clone());
+    commits::handled_with(store, control, move |store| {
+        let now = Utc::now();
+        match order {
+            LinkOrder::Offer => {
+                links::offer(store, &account, now).map(|code| replies::link_code(&code))
+            }
+            LinkOrder::Enter(code) => enter(store, (&people, &rates), &code, &account, now),
+            LinkOrder::Decide { code, is_yes } => {
+                let decided = links::decide(store, &people, &code, &account, now)?;
+                match decided {
+                    None => Ok(replies::LINK_UNKNOWN.to_owned()),
+                    Some(_) if !is_yes => Ok(replies::LINK_DECLINED.to_owned()),
+                    Some(link) => join(store, &link),
+                }
+            }
+        }
+    })
+    .await
+}
+
+fn account_of(control: &WaitingMessage) -> LinkAccount {
+    let at = control.inbound.from.clone();
+    LinkAccount { sender: control.sender().clone(), at }
+}
+
+fn enter(
+    store: &Connection,
+    (people, rates): (&People, &RateCounters),
+    code: &str,
+    account: &LinkAccount,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<String> {
+    if !rates.may_try_code(&account.at.channel, &account.sender.id) {
+        return Ok(replies::LINK_TOO_OFTEN.to_owned());
+    }
+    let link = match links::enter(store, people, code, account, now)? {
+        Entered::Unknown => return Ok(replies::LINK_UNKNOWN.to_owned()),
+        Entered::Joined => return Ok(replies::LINK_JOINED_ALREADY.to_owned()),
+        Entered::Waits(link) => link,
+    };
+    let confirms = &link.confirms;
+    let role = people.role_of(store, &confirms.at.channel, &confirms.sender.id)?;
+    let choice = |label: &str, verb: &str| Choice {
+        label: label.to_owned(),
+        says: format!("/link {verb} {}", link.code),
+    };
+    let question = Question {
+        text: replies::link_asks(
+            name_of(confirms),
+            name_of(&link.joins),
+            role.unwrap_or(Role::Guest),
+        ),
+        choices: vec![choice(replies::LINK_YES, "yes"), choice(replies::LINK_NO, "no")],
+        who: Entitled::Only(confirms.sender.id.clone()),
+        proposal: None,
+    };
+    outbox::put_body(store, &confirms.at, &Body::Choice(question))?;
+    Ok(replies::LINK_WAITS.to_owned())
+}
+
+/// Makes two accounts one person's, with the stricter of both budgets. Tells the other account and the owner.
+fn join(store: &Connection, link: &AccountLink) -> rusqlite::Result<String> {
+    let Some((stays, goes)) = links::join(store, link)? else {
+        return Ok(replies::LINK_UNKNOWN.to_owned());
+    };
+    ledger::change_person(store, goes, stays)?;
+    stored::merge(store, goes, stays)?;
+    let (one, other) = (name_of(&link.confirms), name_of(&link.joins));
+    let words = replies::linked(&one, &other);
+    outbox::put(store, &link.joins.at, None, &words)?;
+    let places = [&link.confirms.at, &link.joins.at];
+    if let Some(owner) = people::owner_place(store)?
+        && !places.iter().any(|at| (&at.channel, &at.chat) == (&owner.channel, &owner.chat))
+    {
+        outbox::put(store, &owner, None, &replies::owner_hears_of_link(&one, &other, stays))?;
+    }
+    tracing::info!(person = %stays, former = %goes, "Two accounts are one person now");
+    Ok(words)
+}
+
+/// `Ann (id 123) on home`
+fn name_of(account: &LinkAccount) -> String {
+    format!("{} on {}", account.sender, account.at.channel)
+}
+
+/// Answers `/unlink`.
+pub(super) async fn unlink(
+    services: &Services,
+    control: &WaitingMessage,
+) -> Result<(), StoreError> {
+    let account = account_of(control);
+    commits::handled_with(&services.bus.store, control, move |store| {
+        let Some((before, own)) = links::part(store, &account, Utc::now())? else {
+            return Ok(replies::NOT_LINKED.to_owned());
+        };
+        stored::copy(store, before, own)?;
+        tracing::info!(person = %own, former = %before, "An account is a person of its own now");
+        Ok(replies::UNLINKED.to_owned())
+    })
+    .await
+}

@@ -1,0 +1,272 @@
+//! Turns that wait for a model: of each chain of providers one turn goes first, with pauses that grow while the
+//! model is away. Once it has its answer the others follow. Nothing is timed while no turn waits.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::time::Instant;
+
+use crate::agent::{Agent, work_queue};
+use crate::conversation::model_waits::ModelWait;
+use crate::conversation::transcript::Unfinished;
+use crate::replies;
+use crate::store::{ChangedRow, StoreError};
+use crate::turn::commits;
+use crate::turn::end::TurnEnd;
+use crate::turn::error::CommitError;
+use crate::turn::suspension;
+use crate::types::origin::Origin;
+use crate::types::session::TurnId;
+
+/// The pause before the first attempt; each further one is twice as long. A model that restarts is back soon.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// One attempt a minute costs little, and nobody waits much longer than the model does.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// A turn is given up only if its model was tried so shortly before: the machine may have slept.
+const TRIED_WITHIN: chrono::Duration = chrono::Duration::minutes(2);
+
+/// The turns that wait for a model, by chain of providers.
+#[derive(Default)]
+pub(super) struct SuspendedTurns {
+    chains: HashMap<String, Chain>,
+    /// The chain of each turn that waits or tries again.
+    chain_of: HashMap<TurnId, String>,
+}
+
+struct Chain {
+    /// Suspended turns, the oldest first.
+    waiting: BTreeMap<TurnId, Suspended>,
+    /// Turns that have begun to ask the model again.
+    trying: BTreeSet<TurnId>,
+    /// The suspended turn that goes first.
+    first: Option<TurnId>,
+    /// Attempts that failed, in a row.
+    failures: u32,
+    /// When the next turn may try.
+    next: Instant,
+    /// When the model was found to be away last.
+    failed: Option<DateTime<Utc>>,
+    /// The model has answered since, and all turns may go on.
+    is_back: bool,
+    /// That has changed since the loop last let them go on.
+    is_news: bool,
+}
+
+/// A suspended turn.
+#[derive(Clone)]
+struct Suspended {
+    turn: Unfinished,
+    wait: ModelWait,
+}
+
+impl Chain {
+    /// `failed` is when a turn of this chain has just failed; none after a restart.
+    fn new(failed: Option<DateTime<Utc>>) -> Self {
+        let pause = failed.map_or(Duration::ZERO, |_| PAUSE);
+        Self {
+            waiting: BTreeMap::new(),
+            trying: BTreeSet::new(),
+            first: None,
+            failures: 0,
+            next: Instant::now() + pause,
+            failed,
+            is_back: false,
+            is_news: false,
+        }
+    }
+
+    fn has_failed(&mut self) {
+        self.failures += 1;
+        self.next = Instant::now() + pause(self.failures);
+        (self.first, self.failed) = (None, Some(Utc::now()));
+        self.is_news |= std::mem::take(&mut self.is_back);
+    }
+
+    fn has_answered(&mut self) {
+        self.failures = 0;
+        self.is_news |= !std::mem::replace(&mut self.is_back, true);
+    }
+
+    /// Returns true if an attempt has just shown that the model is still away.
+    fn was_tried(&self, now: DateTime<Utc>) -> bool {
+        self.failed.is_some_and(|failed| failed <= now && now - failed <= TRIED_WITHIN)
+    }
+
+    /// Returns true if nothing happens before the next attempt.
+    fn rests(&self) -> bool {
+        self.first.is_none() && self.trying.is_empty() && !self.is_back && !self.waiting.is_empty()
+    }
+
+    /// Chooses the turn that goes first, if it is time, and takes the turns out whose time is over.
+    fn choose(&mut self, now: Instant, clock: DateTime<Utc>) -> (Option<TurnId>, Vec<Suspended>) {
+        if !self.rests() {
+            return (None, Vec::new());
+        }
+        let is_over = |it: &&Suspended| it.wait.is_over(clock);
+        let over: Vec<_> = self.waiting.values().filter(is_over).cloned().collect();
+        if !over.is_empty() && self.was_tried(clock) {
+            return (None, over);
+        }
+        if self.next <= now || !over.is_empty() {
+            self.first = self.waiting.keys().next().copied();
+        }
+        (self.first, Vec::new())
+    }
+}
+
+/// The pause after so many failures in a row.
+fn pause(failures: u32) -> Duration {
+    PAUSE.saturating_mul(1 << failures.min(16)).min(PAUSE_MAX)
+}
+
+impl SuspendedTurns {
+    /// Takes over what became of the turns that have changed; without `changed`, all that wait were read anew.
+    pub(super) fn update<'a>(
+        &mut self,
+        changed: Option<&BTreeSet<ChangedRow>>,
+        found: impl Iterator<Item = &'a Unfinished>,
+        stopped: &BTreeSet<TurnId>,
+    ) {
+        let matters = |it: &&Unfinished| it.model_wait.is_some() || self.knows(it.turn);
+        let found: BTreeMap<_, _> = found.filter(matters).map(|it| (it.turn, it)).collect();
+        let gone: Vec<TurnId> = match changed {
+            Some(changed) => {
+                let turns = changed.iter().filter(|(table, _)| *table == work_queue::TURNS);
+                turns
+                    .map(|(_, row)| TurnId(*row))
+                    .filter(|turn| !found.contains_key(turn))
+                    .collect()
+            }
+            None => {
+                self.chain_of.keys().filter(|turn| !found.contains_key(turn)).copied().collect()
+            }
+        };
+        for turn in gone {
+            self.has_ended(turn, stopped.contains(&turn));
+        }
+        for turn in found.into_values() {
+            match &turn.model_wait {
+                Some(wait) => self.note(turn, wait, changed.is_some()),
+                // The model has answered it.
+                None => self.has_ended(turn.turn, false),
+            }
+        }
+        self.chains.retain(|_, chain| !chain.waiting.is_empty() || !chain.trying.is_empty());
+    }
+
+    fn knows(&self, turn: TurnId) -> bool {
+        self.chain_of.contains_key(&turn)
+    }
+
+    fn note(&mut self, unfinished: &Unfinished, wait: &ModelWait, is_news: bool) {
+        let turn = unfinished.turn;
+        let before = self.chain_of.insert(turn, wait.chain.clone());
+        if let Some(before) = before.filter(|before| *before != wait.chain)
+            && let Some(before) = self.chains.get_mut(&before)
+        {
+            before.waiting.remove(&turn);
+            before.trying.remove(&turn);
+            before.first.take_if(|first| *first == turn);
+        }
+        let failed = is_news.then(Utc::now);
+        let chain = self.chains.entry(wait.chain.clone()).or_insert_with(|| Chain::new(failed));
+        if !unfinished.suspended {
+            chain.waiting.remove(&turn);
+            chain.first.take_if(|first| *first == turn);
+            chain.trying.insert(turn);
+            return;
+        }
+        let known = chain.waiting.get(&turn).map(|it| it.wait.failures);
+        let has_tried = chain.trying.remove(&turn) || known.is_some_and(|it| it != wait.failures);
+        if has_tried || chain.is_back {
+            chain.has_failed();
+        }
+        chain.failed = failed.or(chain.failed);
+        let suspended = Suspended { turn: unfinished.clone(), wait: wait.clone() };
+        chain.waiting.insert(turn, suspended);
+    }
+
+    /// A turn no longer waits.
+    fn has_ended(&mut self, turn: TurnId, is_stopped: bool) {
+        let chain = self.chain_of.remove(&turn).and_then(|name| self.chains.get_mut(&name));
+        let Some(chain) = chain else { return };
+        chain.waiting.remove(&turn);
+        let was_first = chain.first.take_if(|first| *first == turn).is_some();
+        if (chain.trying.remove(&turn) || was_first) && !is_stopped {
+            // The model answered it or refused it; the others learn the same by themselves.
+            chain.has_answered();
+        }
+    }
+
+    /// How long until a turn tries again, or is given up.
+    pub(super) fn next(&self) -> Option<Duration> {
+        let (now, clock) = (Instant::now(), Utc::now());
+        let until = |chain: &Chain| {
+            let ends = chain.waiting.values().map(|it| it.wait.until).min();
+            let end = ends.map(|end| (end - clock).to_std().unwrap_or_default());
+            let pause = chain.next.saturating_duration_since(now);
+            end.map_or(pause, |end| end.min(pause)).max(suspension::MOMENT)
+        };
+        self.chains.values().filter(|chain| chain.rests()).map(until).min()
+    }
+}
+
+impl Agent {
+    /// Lets turns go on that wait for a model, as far as it is time, and gives up those whose time is over.
+    pub(super) async fn look_after_waits(&mut self) {
+        let (now, clock) = (Instant::now(), Utc::now());
+        let mut over = Vec::new();
+        for chain in self.away.chains.values_mut() {
+            if let Some(it) = chain.first.and_then(|first| chain.waiting.get(&first))
+                && !self.backlog.is_released(&it.turn.origin)
+                && !self.running.contains_key(&it.turn.origin)
+            {
+                // It could not begin.
+                chain.has_failed();
+            }
+            let is_news = std::mem::take(&mut chain.is_news);
+            for it in chain.waiting.values().filter(|_| is_news) {
+                let go = chain.is_back.then_some(it.turn.turn);
+                self.backlog.release(&it.turn.origin, go);
+            }
+            let (first, ended) = chain.choose(now, clock);
+            over.extend(ended);
+            if let Some(it) = first.and_then(|first| chain.waiting.get(&first)) {
+                self.backlog.release(&it.turn.origin, first);
+            }
+        }
+        for suspended in over {
+            if let Err(error) = self.give_up_waiting(&suspended).await {
+                tracing::error!(%error, "Cannot give up waiting for a model, will try again");
+            }
+        }
+    }
+
+    /// Ends a turn that has waited for as long as it may.
+    async fn give_up_waiting(&self, suspended: &Suspended) -> Result<(), StoreError> {
+        let Suspended { turn, wait } = suspended;
+        tracing::warn!(turn = turn.turn.0, reason = wait.reason, "Gave up waiting for the model");
+        let since = wait.since.with_timezone(&self.services.zone).format("%Y-%m-%d %H:%M");
+        let words = replies::model_stayed_away(&since.to_string(), &wait.reason);
+        let end = TurnEnd::failed(turn, words, self.services.zone);
+        let ended = commits::answer(&self.services.bus.store, turn.turn, None, end).await;
+        self.services.bus.outbox.up();
+        self.services.bus.jobs.up();
+        match ended {
+            Ok(_) | Err(CommitError::Ended) => Ok(()),
+            Err(CommitError::Store(error)) => Err(error),
+        }
+    }
+
+    /// People may have changed who answers in a conversation: a turn that waits there tries again at once.
+    pub(super) fn try_again_at(&mut self, origin: &Origin) {
+        let waiting = self.away.chains.values().flat_map(|chain| chain.waiting.values());
+        let there = waiting.map(|it| &it.turn).find(|turn| turn.origin == *origin);
+        if let Some(turn) = there.map(|turn| turn.turn) {
+            self.backlog.release(origin, Some(turn));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Backups of a home: one compressed archive with the store as it is at one moment, and the folders of the workspace.
+//! The config and the keys are not in it.
+
+pub mod archive;
+pub mod restore;
+pub mod schedule;
+mod settle;
+
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::store::OpenError;
+
+/// The folders of a home that a backup has, besides the store.
+pub const FOLDERS: [&str; 6] = ["workspace", "downloads", "shared", "people", "groups", "undo"];
+
+/// The name of the first entry of an archive.
+const MANIFEST: &str = "peacrab-backup.json";
+
+/// The version of the archive's form.
+const FORMAT: u32 = 1;
+
+/// The first entry of an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupManifest {
+    format: u32,
+    /// The version of the program that wrote it.
+    pub version: String,
+    /// The version of the store's schema.
+    pub schema: u32,
+    pub made: DateTime<Utc>,
+}
+
+/// A backup that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupSummary {
+    pub file: PathBuf,
+    pub bytes: u64,
+    pub files: u64,
+    /// Links, sockets and the like, which are left out.
+    pub skipped: u64,
+}
+
+/// The reason why a backup cannot be made or restored. Each message explains what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    #[error("there is nothing to back up in {0} yet")]
+    Nothing(PathBuf),
+    #[error("{0} is there already; name another file")]
+    Exists(PathBuf),
+    #[error("{0} is inside a folder that is backed up: choose one outside of the home")]
+    Inside(PathBuf),
+    #[error("{what}: {source}")]
+    Io { what: String, source: std::io::Error },
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The archive is no whole backup of Peacrab. Nothing was changed.
+    #[error("{file} is no whole backup: {why}")]
+    Damaged { file: PathBuf, why: String },
+    #[error("{file} was written by a newer peacrab ({version}); install that version first")]
+    Newer { file: PathBuf, version: String },
+    #[error("there is data in {0} already; --replace moves it aside, into a folder beside it")]
+    NotEmpty(PathBuf),
+}
+
+impl BackupError {
+    fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        |source| Self::Io { what, source }
+    }
+}
+
+/// The name of a backup by the time at which it is made.
+pub fn file_name(now: DateTime<Utc>) -> String {
+    format!("{PREFIX}{}{ENDING}", now.format(TIME))
+}
+
+const PREFIX: &str = "peacrab-";
+const ENDING: &str = ".tar.gz";
+const TIME: &str = "%Y%m%d-%H%M%S";
+
+/// Returns the time at which a backup of this name was made. None if it is no name of ours.
+fn time_of_name(file: &Path) -> Option<DateTime<Utc>> {
+    let name = file.file_name()?.to_str()?;
+    let time = name.strip_prefix(PREFIX)?.strip_suffix(ENDING)?;
+    Some(chrono::NaiveDateTime::parse_from_str(time, TIME).ok()?.and_utc())
+}

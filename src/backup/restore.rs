@@ -1,0 +1,241 @@
+//! Restores a backup. It is unpacked and checked beside the data of the home; one rename then decides, and the rest can be
+//! finished after a crash.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use chrono::{DateTime, Utc};
+use flate2::read::GzDecoder;
+use tar::{Archive, Entry, EntryType};
+
+use super::{BackupError, BackupManifest, FOLDERS, FORMAT, MANIFEST, settle};
+use crate::bus::restored::channel_marks;
+use crate::store::{self, HomeLock};
+
+/// The folder into which an archive is unpacked.
+const UNPACKED: &str = "restore.partial";
+
+/// The same folder once everything in it was checked. From then on the restore is finished, also after a crash.
+const READY: &str = "restore.ready";
+
+/// Files beside the store that belong to its old content.
+const LOGS: [&str; 2] = ["state.db-wal", "state.db-shm"];
+
+/// A manifest is far shorter.
+const MANIFEST_BYTES_MAX: u64 = 64 * 1024;
+
+/// If data in the home may be moved aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    Refuse,
+    Replace,
+}
+
+/// A home that was restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoredHome {
+    pub manifest: BackupManifest,
+    /// The folder with what was there before.
+    pub before: Option<PathBuf>,
+    /// What was pending in the backup and is not done, in words.
+    pub pending: String,
+}
+
+/// Restores a backup into a home in which no daemon runs.
+pub fn restore(
+    home: &Path,
+    file: &Path,
+    existing: Existing,
+    now: DateTime<Utc>,
+) -> Result<RestoredHome, BackupError> {
+    let _lock = HomeLock::claim(home)?;
+    finish(home)?;
+    let has_data = all_names().any(|name| home.join(name).exists());
+    if has_data && existing == Existing::Refuse {
+        return Err(BackupError::NotEmpty(home.to_owned()));
+    }
+    let unpacked = home.join(UNPACKED);
+    let what = |path: &Path| BackupError::io(format!("cannot write {}", path.display()));
+    remove(&unpacked).map_err(what(&unpacked))?;
+    let prepared = prepare(home, file, &unpacked, now);
+    let (manifest, pending) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            remove(&unpacked).ok();
+            return Err(error);
+        }
+    };
+    let before = has_data.then(|| free_folder(home, now));
+    if let Some(before) = &before {
+        // Named in the folder that decides, so that a crash does not make a second one.
+        fs::write(unpacked.join(BEFORE), before.as_os_str().as_encoded_bytes())
+            .map_err(what(before))?;
+    }
+    sync(&unpacked).map_err(what(&unpacked))?;
+    fs::rename(&unpacked, home.join(READY)).map_err(what(&unpacked))?;
+    sync(home).map_err(what(home))?;
+    finish(home)?;
+    Ok(RestoredHome { manifest, before, pending })
+}
+
+/// A folder for what was there before, which does not exist yet.
+fn free_folder(home: &Path, now: DateTime<Utc>) -> PathBuf {
+    let name = format!("before-restore-{}", now.format("%Y%m%d-%H%M%S"));
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let names = std::iter::once(name.clone()).chain(numbered);
+    let mut folders = names.map(|name| home.join(name));
+    folders.find(|folder| !folder.exists()).expect("there are more numbers than folders")
+}
+
+/// What a restore replaces: the store and the folders.
+fn all_names() -> impl Iterator<Item = &'static str> {
+    std::iter::once(store::FILE).chain(FOLDERS)
+}
+
+/// The file that names the folder for what was there before.
+const BEFORE: &str = "before";
+
+/// Finishes a restore that was decided. Does nothing if there is none. The home is locked.
+pub fn finish(home: &Path) -> Result<(), BackupError> {
+    let ready = home.join(READY);
+    if !ready.exists() {
+        return Ok(());
+    }
+    let move_all = || {
+        let before = match fs::read_to_string(ready.join(BEFORE)) {
+            Ok(path) => Some(PathBuf::from(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        if let Some(before) = &before {
+            DirBuilder::new().recursive(true).mode(0o700).create(before)?;
+        }
+        for name in all_names() {
+            let (new, place) = (ready.join(name), home.join(name));
+            // What was moved before a crash is not there any more.
+            if !new.exists() {
+                continue;
+            }
+            let logs: &[&str] = if name == store::FILE { &LOGS } else { &[] };
+            for old in std::iter::once(&name).chain(logs) {
+                if let Some(before) = before.as_ref().filter(|_| home.join(old).exists()) {
+                    fs::rename(home.join(old), before.join(old))?;
+                }
+            }
+            fs::rename(&new, &place)?;
+            // A folder that the backup does not have stood there only to move the old one aside.
+            fs::remove_dir(&place).ok();
+        }
+        sync(home)?;
+        remove(&ready)
+    };
+    move_all().map_err(BackupError::io(format!("cannot finish the restore in {}", home.display())))
+}
+
+/// Unpacks and checks an archive, and ends what was pending in it. Returns what was, in words.
+fn prepare(
+    home: &Path,
+    file: &Path,
+    unpacked: &Path,
+    now: DateTime<Utc>,
+) -> Result<(BackupManifest, String), BackupError> {
+    let manifest = unpack(file, unpacked)?;
+    match store::examine(unpacked) {
+        Ok(()) => {}
+        Err(store::OpenError::Newer { .. }) => {
+            let version = manifest.version;
+            return Err(BackupError::Newer { file: file.to_owned(), version });
+        }
+        Err(error) => return Err(damaged(file, error)),
+    }
+    // Of a home that has gone on since the backup.
+    let marks = store::look(home, channel_marks).unwrap_or_default();
+    let pending = settle::settle(unpacked, &marks, &manifest, now);
+    let pending = pending.map_err(|error| damaged(file, error))?;
+    for folder in FOLDERS {
+        let folder = unpacked.join(folder);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(BackupError::io(format!("cannot write {}", folder.display())))?;
+    }
+    Ok((manifest, pending))
+}
+
+fn damaged(file: &Path, why: impl std::fmt::Display) -> BackupError {
+    BackupError::Damaged { file: file.to_owned(), why: why.to_string() }
+}
+
+/// Unpacks the whole archive into a new folder.
+fn unpack(file: &Path, into: &Path) -> Result<BackupManifest, BackupError> {
+    let opened = File::open(file);
+    let opened = opened.map_err(BackupError::io(format!("cannot read {}", file.display())))?;
+    DirBuilder::new()
+        .mode(0o700)
+        .create(into)
+        .map_err(BackupError::io(format!("cannot write {}", into.display())))?;
+    let mut archive = Archive::new(GzDecoder::new(opened));
+    let mut entries = archive.entries().map_err(|error| damaged(file, error))?;
+    let first = entries.next().and_then(Result::ok);
+    let manifest = first.and_then(read_manifest);
+    let manifest = manifest.ok_or_else(|| damaged(file, "it does not begin as one"))?;
+    if manifest.format > FORMAT {
+        let version = manifest.version;
+        return Err(BackupError::Newer { file: file.to_owned(), version });
+    }
+    for entry in entries {
+        let mut entry = entry.map_err(|error| damaged(file, error))?;
+        unpack_entry(&mut entry, into).map_err(|error| damaged(file, error))?;
+    }
+    // The sums at the very end are compared only if it is read to there.
+    let mut rest = archive.into_inner();
+    io::copy(&mut rest, &mut io::sink()).map_err(|error| damaged(file, error))?;
+    Ok(manifest)
+}
+
+fn read_manifest(mut entry: Entry<'_, GzDecoder<File>>) -> Option<BackupManifest> {
+    if entry.path().ok()?.as_ref() != Path::new(MANIFEST) {
+        return None;
+    }
+    let mut text = String::new();
+    entry.by_ref().take(MANIFEST_BYTES_MAX).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Unpacks a file or a folder. Its path stays inside, and it is no link.
+fn unpack_entry(entry: &mut Entry<'_, GzDecoder<File>>, into: &Path) -> io::Result<()> {
+    let path = entry.path()?.into_owned();
+    let mut parts = path.components();
+    let Some(Component::Normal(first)) = parts.next() else { return Err(strange(&path)) };
+    let is_known = first == store::FILE || FOLDERS.iter().any(|folder| first == *folder);
+    if !is_known || parts.any(|part| !matches!(part, Component::Normal(_))) {
+        return Err(strange(&path));
+    }
+    let place = into.join(&path);
+    match entry.header().entry_type() {
+        EntryType::Directory => DirBuilder::new().recursive(true).mode(0o700).create(place),
+        EntryType::Regular => {
+            let mode = entry.header().mode()? & 0o700 | 0o600;
+            let mut options = OpenOptions::new();
+            let mut file = options.write(true).create_new(true).mode(mode).open(place)?;
+            io::copy(entry, &mut file)?;
+            file.sync_all()
+        }
+        _ => Err(strange(&path)),
+    }
+}
+
+fn strange(path: &Path) -> io::Error {
+    io::Error::other(format!("it has an entry `{}`, which no backup has", path.display()))
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}

@@ -1,0 +1,62 @@
+//! Ends in the store of an unpacked backup what was pending when it was made, and writes down what the owner is told.
+
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+use rusqlite::Connection;
+
+use super::BackupManifest;
+use crate::bus::outbox;
+use crate::bus::restored::{self, ChannelMark, PendingMessage};
+use crate::conversation;
+use crate::people;
+use crate::replies::{self, RestoredWork};
+use crate::store::{self, OpenError};
+use crate::tasks;
+
+/// Migrates the store, ends what was pending in one transaction, and takes over newer `marks`. Returns the message for the
+/// owner, which is also queued if there is an owner.
+pub(super) fn settle(
+    home: &Path,
+    marks: &[ChannelMark],
+    manifest: &BackupManifest,
+    now: DateTime<Utc>,
+) -> Result<String, OpenError> {
+    store::change_offline(home, |store| {
+        restored::keep_newer_marks(store, marks)?;
+        let words = replies::restored(
+            &manifest.made.format("%Y-%m-%d %H:%M UTC").to_string(),
+            &end_all(store, now)?,
+        );
+        if let Some(owner) = people::owner_place(store)? {
+            outbox::put(store, &owner, None, &words)?;
+        }
+        Ok(words)
+    })
+}
+
+fn end_all(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<RestoredWork> {
+    let turns = conversation::restored::end_turns(store)?;
+    let tasks = tasks::restored::end_tasks(store, now)?;
+    let jobs = tasks::restored::pass_due_jobs(store, now)?;
+    let incoming = restored::end_incoming(store)?;
+    // Last: what ended may have queued a word.
+    let outgoing = restored::end_outgoing(store)?;
+    let words = |messages: Vec<PendingMessage>| {
+        let words = |it: PendingMessage| format!("{}: {}", it.at, it.text);
+        messages.into_iter().map(words).collect()
+    };
+    let jobs = jobs.into_iter().map(|job| match job.next {
+        Some(next) => {
+            format!("job {}, next {}: {}", job.number, next.format("%Y-%m-%d %H:%M UTC"), job.text)
+        }
+        None => format!("job {}, paused: {}", job.number, job.text),
+    });
+    Ok(RestoredWork {
+        incoming: words(incoming),
+        outgoing: words(outgoing),
+        jobs: jobs.collect(),
+        turns,
+        tasks,
+    })
+}

@@ -1,0 +1,145 @@
+//! Rate limits of messages, for each person and each chat. Commands and the owner are never limited. RateCounts in
+//! memory: a restart begins anew.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::types::message::{Address, ChannelName, ChatId, SenderId};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Codes that one account may enter in a minute: nobody guesses one of 40 bits so.
+const CODES_PER_MINUTE: usize = 5;
+
+/// Persons or chats are looked through for old ones when there are so many.
+const KNOWN_MAX: usize = 1_024;
+
+/// The limits; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateLimits {
+    /// Messages of one person in a minute, in all chats of a channel.
+    pub person_per_minute: usize,
+    /// Messages in one chat in a minute.
+    pub chat_per_minute: usize,
+    /// Files of one person in 24 hours.
+    pub files_per_day: usize,
+    /// Turns of one person at a time; further ones wait.
+    pub turns_per_person: usize,
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    Within,
+    /// More than the person, or all in the chat together, may send in a minute. `is_news` with the first one.
+    Over {
+        most: usize,
+        whose: RateOf,
+        is_news: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateOf {
+    Person,
+    Chat,
+}
+
+/// The messages of the last minute. Cheap to clone.
+#[derive(Clone, Default)]
+// A mutex because the publishers of all channels count in it. It is held for a few comparisons.
+pub struct RateCounters(Arc<Mutex<RateCounts>>);
+
+#[derive(Default)]
+struct RateCounts {
+    persons: HashMap<(ChannelName, SenderId), Recent>,
+    chats: HashMap<(ChannelName, ChatId), Recent>,
+    codes: HashMap<(ChannelName, SenderId), Recent>,
+}
+
+#[derive(Default)]
+struct Recent {
+    at: VecDeque<Instant>,
+    /// They were told that they are over the limit, and have not been within it since.
+    told: bool,
+}
+
+impl Recent {
+    fn forget_old(&mut self, now: Instant) {
+        while self.at.front().is_some_and(|at| now.duration_since(*at) >= MINUTE) {
+            self.at.pop_front();
+        }
+    }
+
+    /// None if there is room for one more.
+    fn over(&mut self, most: usize, now: Instant) -> Option<bool> {
+        self.forget_old(now);
+        if most == 0 || self.at.len() < most {
+            return None;
+        }
+        Some(!std::mem::replace(&mut self.told, true))
+    }
+
+    fn add(&mut self, now: Instant) {
+        self.at.push_back(now);
+        self.told = false;
+    }
+}
+
+impl RateCounters {
+    /// Counts a message, if it is within the limits.
+    pub fn count(
+        &self,
+        limits: &RateLimits,
+        from: &Address,
+        sender: &SenderId,
+        now: Instant,
+    ) -> Rate {
+        let (most_of_person, most_in_chat) = (limits.person_per_minute, limits.chat_per_minute);
+        if most_of_person == 0 && most_in_chat == 0 {
+            return Rate::Within;
+        }
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let RateCounts { persons, chats, .. } = &mut *counted;
+        forget_idle(persons, now);
+        forget_idle(chats, now);
+        let person = persons.entry((from.channel.clone(), sender.clone())).or_default();
+        let chat = chats.entry((from.channel.clone(), from.chat.clone())).or_default();
+        if let Some(is_news) = person.over(most_of_person, now) {
+            return Rate::Over { most: most_of_person, whose: RateOf::Person, is_news };
+        }
+        if let Some(is_news) = chat.over(most_in_chat, now) {
+            return Rate::Over { most: most_in_chat, whose: RateOf::Chat, is_news };
+        }
+        person.add(now);
+        chat.add(now);
+        Rate::Within
+    }
+}
+
+impl RateCounters {
+    /// Counts a code that an account enters; false if it has entered too many.
+    pub fn may_try_code(&self, channel: &ChannelName, sender: &SenderId) -> bool {
+        let now = Instant::now();
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        forget_idle(&mut counted.codes, now);
+        let codes = counted.codes.entry((channel.clone(), sender.clone())).or_default();
+        let is_over = codes.over(CODES_PER_MINUTE, now).is_some();
+        if !is_over {
+            codes.add(now);
+        }
+        !is_over
+    }
+}
+
+/// Forgets who has sent nothing for a minute, once there are many.
+fn forget_idle<K: Eq + Hash>(known: &mut HashMap<K, Recent>, now: Instant) {
+    if known.len() >= KNOWN_MAX {
+        known.retain(|_, recent| {
+            recent.forget_old(now);
+            !recent.at.is_empty()
+        });
+    }
+}

@@ -1,0 +1,199 @@
+//! Splits an answer into messages before the first is sent, and opens the files that belong to it.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Seek as _, Write as _};
+
+use rustix::io::Errno;
+
+use super::{FileContent, PlatformLimits, markup};
+use crate::replies;
+use crate::types::message::{Attachment, Body, Content, MediaKind, Outbound, Question};
+use crate::workspace::{FileError, Workspace, WorkspacePath};
+
+/// The bodies that a message is sent as, each within the limits. Never empty.
+pub fn cut(message: &Outbound, limits: &PlatformLimits) -> Vec<Body> {
+    match &message.body {
+        Body::Text(whole) => cut_text(TextFormat::Markup, whole, limits),
+        Body::Printed(whole) => cut_text(TextFormat::Printed, whole, limits),
+        Body::Choice(question) => {
+            let mut texts = render(TextFormat::Markup, &question.text, limits.text_max, limits);
+            // The buttons are below the last part.
+            let text = texts.pop().unwrap_or_else(|| replies::NO_WORDS.to_owned());
+            let mut bodies: Vec<_> = texts.into_iter().map(Body::Text).collect();
+            bodies.push(Body::Choice(Question { text, ..question.clone() }));
+            bodies
+        }
+        Body::File(file) if limits.file_max == 0 => {
+            let mut bodies = cut_text(reading_of(file), &file.caption, limits);
+            if file.caption.is_empty() {
+                bodies.clear();
+            }
+            let words = match &file.content {
+                Content::Workspace(path) | Content::Copy { original: path, .. } => {
+                    replies::file_lies_at(&file.name, path)
+                }
+                Content::Text(whole) => whole.clone(),
+            };
+            bodies.extend(cut_text(TextFormat::Markup, &words, limits));
+            bodies
+        }
+        Body::File(file) => {
+            let caption = |max| render(reading_of(file), &file.caption, max, limits);
+            let mut captions = caption(limits.caption_max);
+            let is_fetched = limits.caption_previews && has_link(&file.caption);
+            let (caption, below) = match captions.len() {
+                _ if is_fetched => (String::new(), caption(limits.text_max)),
+                0 => (String::new(), Vec::new()),
+                1 => (captions.remove(0), Vec::new()),
+                // A caption that does not fit below the file follows it, as a whole.
+                _ => (String::new(), caption(limits.text_max)),
+            };
+            let mut bodies = vec![Body::File(Attachment { caption, ..file.clone() })];
+            bodies.extend(below.into_iter().map(Body::Text));
+            bodies
+        }
+    }
+}
+
+/// Interpretation of a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TextFormat {
+    /// CommonMark.
+    Markup,
+    /// Verbatim.
+    Printed,
+}
+
+fn reading_of(file: &Attachment) -> TextFormat {
+    if file.printed { TextFormat::Printed } else { TextFormat::Markup }
+}
+
+/// Returns true if a platform may see an address in a text.
+fn has_link(text: &str) -> bool {
+    text.contains("://") || text.to_ascii_lowercase().contains("www.")
+}
+
+fn cut_text(reading: TextFormat, whole: &str, limits: &PlatformLimits) -> Vec<Body> {
+    let mut texts = render(reading, whole, limits.text_max, limits);
+    if texts.is_empty() {
+        texts.push(replies::NO_WORDS.to_owned());
+    }
+    if texts.len() <= limits.messages_max || limits.file_max == 0 {
+        return texts.into_iter().map(Body::Text).collect();
+    }
+    let first = texts.swap_remove(0);
+    let whole = Attachment {
+        name: replies::WHOLE_ANSWER_NAME.to_owned(),
+        kind: MediaKind::Document,
+        caption: replies::WHOLE_ANSWER.to_owned(),
+        printed: reading == TextFormat::Printed,
+        content: Content::Text(whole.to_owned()),
+    };
+    vec![Body::Text(first), Body::File(whole)]
+}
+
+/// Returns the replacement for a file that cannot be sent: its caption, and the reason. For a long answer
+/// as a file, the rest of it as messages.
+pub fn instead_of(file: &Attachment, reason: &str, limits: &PlatformLimits) -> Vec<Body> {
+    let no_files = PlatformLimits { file_max: 0, ..*limits };
+    match &file.content {
+        // The first part of an answer went before.
+        Content::Text(whole) => {
+            let mut texts = cut_text(reading_of(file), whole, &no_files);
+            if file.name == replies::WHOLE_ANSWER_NAME { texts.split_off(1) } else { texts }
+        }
+        Content::Workspace(_) | Content::Copy { .. } => {
+            let words = replies::file_not_sent(&file.name, reason);
+            let caption = (!file.caption.is_empty()).then(|| Body::Text(file.caption.clone()));
+            caption.into_iter().chain(cut_text(TextFormat::Markup, &words, &no_files)).collect()
+        }
+    }
+}
+
+fn render(reading: TextFormat, whole: &str, max: usize, limits: &PlatformLimits) -> Vec<String> {
+    // Reserves space for the mark that a repeated chunk may need. The mark is plain ASCII.
+    let mark = replies::perhaps_repeated("").len();
+    match reading {
+        TextFormat::Markup => markup::render(whole, limits.markup, max - mark, limits.unit),
+        TextFormat::Printed => {
+            markup::render_printed(whole, limits.markup, max - mark, limits.unit)
+        }
+    }
+}
+
+/// An explanation why a file has no content to send.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoContent {
+    /// Permanent.
+    Gone(String),
+    /// Temporary: the machine lacks a resource.
+    NotNow(String),
+}
+
+impl From<FileError> for NoContent {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Io { ref source, .. } if passes(source) => Self::NotNow(error.to_string()),
+            _ => Self::Gone(error.to_string()),
+        }
+    }
+}
+
+/// Returns true if the machine is only short of a resource. A file that cannot be opened for another
+/// reason would delay everything that is sent after it.
+fn passes(error: &io::Error) -> bool {
+    let passing = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
+    Errno::from_io_error(error).is_some_and(|error| passing.contains(&error))
+}
+
+/// Returns the kind of a file by its extension, which is all that platforms look at.
+pub fn kind_of(name: &str) -> MediaKind {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    match ending.as_deref().unwrap_or_default() {
+        "jpg" | "jpeg" | "png" | "gif" | "webp" => MediaKind::Image,
+        "mp3" | "m4a" | "ogg" | "oga" | "opus" | "flac" | "wav" | "aac" => MediaKind::Audio,
+        "mp4" | "mov" | "webm" | "mkv" => MediaKind::Video,
+        _ => MediaKind::Document,
+    }
+}
+
+/// Opens the content of a file that is to be sent.
+pub fn open(
+    file: &Attachment,
+    workspace: &Workspace,
+    limits: &PlatformLimits,
+) -> Result<FileContent, NoContent> {
+    let (content, length) = match &file.content {
+        Content::Workspace(path) | Content::Copy { copy: path, .. } => {
+            let path = path.parse::<WorkspacePath>();
+            let path = path.map_err(|error| NoContent::Gone(error.to_string()))?;
+            let file = workspace.open_exactly(&path)?;
+            file.check_single_name()?;
+            file.into_file()
+        }
+        Content::Text(text) => {
+            let content = nameless(text).map_err(|error| match passes(&error) {
+                true => NoContent::NotNow(error.to_string()),
+                false => NoContent::Gone(error.to_string()),
+            })?;
+            (content, u64::try_from(text.len()).unwrap_or(u64::MAX))
+        }
+    };
+    if length > limits.file_max {
+        return Err(NoContent::Gone(replies::file_over_limit(&file.name, limits.file_max)));
+    }
+    Ok(FileContent { name: file.name.clone(), kind: file.kind, length, file: content })
+}
+
+/// Creates a temporary file that is deleted when it is closed.
+fn nameless(text: &str) -> io::Result<fs::File> {
+    let mut unique = [0; 16];
+    getrandom::fill(&mut unique).expect("the kernel has random bytes");
+    let name = format!("peacrab-{:032x}", u128::from_ne_bytes(unique));
+    let path = std::env::temp_dir().join(name);
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    fs::remove_file(&path)?;
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
+}

@@ -1,0 +1,208 @@
+//! The page in the browser, and the API, as a channel. A chat is `PERSON/SESSION`. What is sent stays in the outbox,
+//! from which pages read it (`bus::feed`): a message has arrived as soon as it is there, and a page that was away
+//! misses none.
+
+pub mod files;
+pub mod logins;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    Channel, ChannelError, Drafts, FileContent, GIVE_UP_AFTER, Markup, MediaSink, PlatformLimits,
+    SendLookup, Sent, Unit,
+};
+use crate::bus::{Published, Publisher};
+use crate::types::message::{
+    Address, Body, ChannelName, ChatId, Hint, Inbound, MediaRef, MessageId, Outbound, SenderId,
+};
+use files::Files;
+use logins::Codes;
+
+/// A longer message is shown in parts.
+const TEXT_CHARS_MAX: usize = 1_000_000;
+
+/// The largest file in either direction, in bytes.
+pub const FILE_BYTES_MAX: u64 = 50_000_000;
+
+/// Signs that a page may be behind before it misses some. It reads the messages from the store.
+const BEHIND_MAX: usize = 16;
+
+/// Messages that wait to be stored.
+const SAID_MAX: usize = 64;
+
+/// Interval of the updates of a draft, each with the whole text.
+const DRAFT_EVERY: Duration = Duration::from_millis(150);
+
+/// A typing sign lasts longer on a page.
+const TYPING_EVERY: Duration = Duration::from_secs(5);
+
+/// A sign for the pages of a chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// There are messages to read.
+    News,
+    /// The answer so far.
+    Draft(String),
+    Typing,
+}
+
+/// A message of a page, to be stored.
+struct Submission {
+    inbound: Box<Inbound>,
+    kept: oneshot::Sender<Option<Published>>,
+}
+
+pub struct Web {
+    name: ChannelName,
+    posts: mpsc::Sender<Submission>,
+    /// Locked by `listen` for as long as it runs.
+    posted: tokio::sync::Mutex<mpsc::Receiver<Submission>>,
+    /// A mutex, because pages come and go while deliveries run. Locked only briefly.
+    pages: Mutex<HashMap<ChatId, Vec<mpsc::Sender<Sign>>>>,
+    /// The links with which people sign in.
+    pub codes: Codes,
+    pub files: Files,
+}
+
+impl Web {
+    /// `folder` is where files of people and of the bot are kept.
+    pub fn new(name: ChannelName, folder: PathBuf) -> Self {
+        let (posts, posted) = mpsc::channel(SAID_MAX);
+        Self {
+            name,
+            posts,
+            posted: tokio::sync::Mutex::new(posted),
+            pages: Mutex::default(),
+            codes: Codes::default(),
+            files: Files::new(folder),
+        }
+    }
+
+    pub fn name(&self) -> &ChannelName {
+        &self.name
+    }
+
+    /// The address of a session of a person.
+    pub fn address(&self, person: &SenderId, session: &str) -> Address {
+        let chat = format!("{person}/{session}").into();
+        Address { channel: self.name.clone(), chat, thread: None }
+    }
+
+    /// Attaches a page to a chat. It is detached when the receiver is dropped.
+    pub fn attach(&self, chat: &ChatId) -> mpsc::Receiver<Sign> {
+        let (signs, shown) = mpsc::channel(BEHIND_MAX);
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        pages.retain(|_, pages| {
+            pages.retain(|page| !page.is_closed());
+            !pages.is_empty()
+        });
+        pages.entry(chat.clone()).or_default().push(signs);
+        shown
+    }
+
+    /// Number of attached pages.
+    pub fn attached(&self) -> usize {
+        let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        pages.values().flatten().filter(|page| !page.is_closed()).count()
+    }
+
+    /// Stores a message. None if it could not be stored.
+    pub async fn post(&self, inbound: Inbound) -> Option<Published> {
+        let chat = inbound.from.chat.clone();
+        let (kept, was_kept) = oneshot::channel();
+        self.posts.send(Submission { inbound: Box::new(inbound), kept }).await.ok()?;
+        let published = was_kept.await.ok().flatten();
+        self.show(&chat, &Sign::News);
+        published
+    }
+
+    /// Gives a sign to the pages of a chat. A page that is behind misses drafts, and finds the messages later.
+    fn show(&self, chat: &ChatId, sign: &Sign) {
+        let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        for page in pages.get(chat).into_iter().flatten() {
+            // A full queue holds a sign after which the page reads the store.
+            if *sign == Sign::News || page.capacity() > BEHIND_MAX / 2 {
+                page.try_send(sign.clone()).ok();
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Channel for Web {
+    fn limits(&self) -> PlatformLimits {
+        PlatformLimits {
+            text_max: TEXT_CHARS_MAX,
+            unit: Unit::Chars,
+            caption_max: TEXT_CHARS_MAX,
+            caption_previews: false,
+            typing_every: Some(TYPING_EVERY),
+            drafts: Drafts::Hinted { every: DRAFT_EVERY },
+            ambiguity_pause: Duration::from_secs(1),
+            give_up_after: GIVE_UP_AFTER,
+            markup: Markup::Plain,
+            file_max: FILE_BYTES_MAX,
+            messages_max: usize::MAX,
+            reacts: false,
+            replies: false,
+        }
+    }
+
+    async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
+        let mut posted = self.posted.lock().await;
+        publisher.link_up("gateway".to_owned());
+        while let Some(Submission { inbound, kept }) = posted.recv().await {
+            let published = publisher.publish(*inbound).await;
+            kept.send(published.ok()).ok();
+        }
+        Ok(())
+    }
+
+    async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
+        self.show(&message.to.chat, &Sign::News);
+        Ok(Sent { id: Some(message_id(message)) })
+    }
+
+    async fn upload(&self, message: &Outbound, file: FileContent) -> Result<Sent, ChannelError> {
+        let kept = self.files.keep_sent(message.id, file).await;
+        kept.map_err(|error| ChannelError::unavailable(format!("cannot keep a file: {error}")))?;
+        self.send(message).await
+    }
+
+    async fn fetch(&self, file: &MediaRef, sink: &mut MediaSink) -> Result<(), ChannelError> {
+        self.files.read_uploaded(&file.handle, sink).await
+    }
+
+    async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError> {
+        match hint {
+            // Its last sign may be half of an escape.
+            Hint::Draft(text) => {
+                self.show(&to.chat, &Sign::Draft(text.trim_end_matches('\\').to_owned()));
+            }
+            Hint::Typing => self.show(&to.chat, &Sign::Typing),
+            Hint::Erase(_) | Hint::React { .. } => {}
+        }
+        Ok(())
+    }
+
+    async fn find(&self, message: &Outbound, _: DateTime<Utc>) -> Result<SendLookup, ChannelError> {
+        let is_there = match message.body {
+            Body::File(_) => self.files.has_sent(message.id).await,
+            Body::Text(_) | Body::Printed(_) | Body::Choice(_) => true,
+        };
+        let sent = SendLookup::Sent(Sent { id: Some(message_id(message)) });
+        Ok(if is_there { sent } else { SendLookup::Absent })
+    }
+}
+
+/// The id by which a page knows a message of the bot: its delivery.
+fn message_id(message: &Outbound) -> MessageId {
+    message.id.0.to_string().into()
+}

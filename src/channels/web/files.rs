@@ -1,0 +1,129 @@
+//! Files of the page: those that people have uploaded, until their message is taken in, and copies of those that
+//! the bot has sent.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use tokio::fs::{self, File};
+use tokio::io::AsyncReadExt as _;
+
+use super::super::{ChannelError, FileContent, MediaSink};
+use crate::bus::KEPT;
+use crate::types::message::DeliveryId;
+
+/// An upload whose message did not come within this time is deleted.
+const UPLOAD_AGE_MAX: Duration = Duration::from_secs(3600);
+
+/// Uploads at a time. One more is refused until old ones are deleted.
+const UPLOADS_MAX: usize = 40;
+
+/// Bytes that are read at a time.
+const PIECE_BYTES: usize = 64 * 1024;
+
+pub struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Creates a file for an upload. Returns the name by which its message refers to it.
+    pub async fn begin_upload(&self) -> io::Result<(String, File)> {
+        self.make_folder()?;
+        if self.delete_old().await? >= UPLOADS_MAX {
+            return Err(io::Error::other("too many uploads wait for their messages"));
+        }
+        let mut unique = [0; 16];
+        getrandom::fill(&mut unique).expect("the kernel has random bytes");
+        let handle = format!("up-{:032x}", u128::from_ne_bytes(unique));
+        let file = File::create_new(self.folder.join(&handle)).await?;
+        Ok((handle, file))
+    }
+
+    /// Deletes an upload that failed.
+    pub async fn forget_upload(&self, handle: &str) {
+        if is_upload(handle) {
+            fs::remove_file(self.folder.join(handle)).await.ok();
+        }
+    }
+
+    pub(super) async fn read_uploaded(
+        &self,
+        handle: &str,
+        sink: &mut MediaSink,
+    ) -> Result<(), ChannelError> {
+        let gone = || ChannelError::Refused("the upload is gone".to_owned());
+        if !is_upload(handle) {
+            return Err(gone());
+        }
+        let mut file = File::open(self.folder.join(handle)).await.map_err(|_| gone())?;
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let read = file.read(&mut piece).await;
+            let length = read.map_err(|error| ChannelError::unavailable(error.to_string()))?;
+            if length == 0 {
+                return Ok(());
+            }
+            sink.write(&piece[..length]).await?;
+        }
+    }
+
+    /// Keeps a copy of a file that the bot sends, so that a page shows what was sent.
+    pub(super) async fn keep_sent(&self, id: DeliveryId, content: FileContent) -> io::Result<()> {
+        self.make_folder()?;
+        self.delete_old().await?;
+        let (path, part) = (self.sent(id), self.sent(id).with_extension("part"));
+        let mut from = File::from_std(content.file);
+        let mut copy = File::create(&part).await?;
+        tokio::io::copy(&mut from, &mut copy).await?;
+        copy.sync_all().await?;
+        fs::rename(part, path).await
+    }
+
+    pub(super) async fn has_sent(&self, id: DeliveryId) -> bool {
+        fs::try_exists(self.sent(id)).await.unwrap_or(false)
+    }
+
+    /// Opens a file that the bot has sent.
+    pub async fn open_sent(&self, id: DeliveryId) -> io::Result<File> {
+        File::open(self.sent(id)).await
+    }
+
+    fn sent(&self, id: DeliveryId) -> PathBuf {
+        self.folder.join(format!("sent-{}", id.0))
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)
+    }
+
+    /// Deletes uploads that are no longer needed, and files whose messages are forgotten. Returns how many uploads are
+    /// left.
+    async fn delete_old(&self) -> io::Result<usize> {
+        let mut uploads = 0;
+        let kept = KEPT.to_std().unwrap_or_default();
+        let mut entries = fs::read_dir(&self.folder).await?;
+        while let Some(entry) = entries.next_entry().await? {
+            let is_upload = entry.file_name().to_str().is_some_and(is_upload);
+            let age_max = if is_upload { UPLOAD_AGE_MAX } else { kept };
+            let changed = entry.metadata().await.and_then(|about| about.modified());
+            let age = changed.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+            match age.is_some_and(|age| age > age_max) {
+                true => fs::remove_file(entry.path()).await?,
+                false => uploads += usize::from(is_upload),
+            }
+        }
+        Ok(uploads)
+    }
+}
+
+/// Returns true for the name of an upload, which leads nowhere else.
+fn is_upload(handle: &str) -> bool {
+    let digits = handle.strip_prefix("up-");
+    digits.is_some_and(|it| it.len() == 32 && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}

@@ -1,0 +1,176 @@
+//! Sign-ins of the page: a one-time link, and then a cookie. Only hashes are kept.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use crate::secret::Secret;
+use crate::store::Time;
+use crate::types::message::SenderId;
+
+/// Validity of a link.
+pub const CODE_AGE_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// Links that are valid at a time. A new one takes the place of the oldest.
+const CODES_MAX: usize = 32;
+
+/// A sign-in that was not used for this long ends.
+pub const IDLE_MAX: chrono::Duration = chrono::Duration::days(30);
+
+/// The time of the last use is stored this often.
+const SEEN_EVERY: chrono::Duration = chrono::Duration::hours(1);
+
+/// Characters that are kept of what a browser calls itself.
+const AGENT_CHARS_MAX: usize = 120;
+
+/// One-time codes of links, in memory: a restart makes them invalid.
+#[derive(Default)]
+pub struct Codes(
+    // Locked only briefly, by a request that makes or takes a code.
+    Mutex<HashMap<String, (SenderId, Instant)>>,
+);
+
+impl Codes {
+    /// Creates a code with which a person can sign in once.
+    pub fn issue(&self, person: &SenderId) -> Secret {
+        let code = random();
+        let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        codes.retain(|_, (_, at)| at.elapsed() < CODE_AGE_MAX);
+        if codes.len() >= CODES_MAX {
+            let oldest = codes.iter().min_by_key(|(_, (_, at))| *at).map(|(hash, _)| hash.clone());
+            oldest.and_then(|oldest| codes.remove(&oldest));
+        }
+        codes.insert(hashed(code.reveal()), (person.clone(), Instant::now()));
+        code
+    }
+
+    /// Takes a code. Returns its person. None if the code is unknown, used or expired.
+    pub fn take(&self, code: &str) -> Option<SenderId> {
+        let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (person, at) = codes.remove(&hashed(code))?;
+        (at.elapsed() < CODE_AGE_MAX).then_some(person)
+    }
+}
+
+/// A sign-in of a browser.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Login {
+    /// The beginning of its hash, by which people name it.
+    pub id: String,
+    pub person: SenderId,
+    pub since: DateTime<Utc>,
+    pub seen: DateTime<Utc>,
+    pub agent: String,
+}
+
+/// Characters of a sign-in's id.
+const ID_CHARS: usize = 8;
+
+/// Signs a person in. Returns the cookie's value.
+pub fn begin(store: &Connection, person: &SenderId, agent: &str) -> rusqlite::Result<Secret> {
+    let cookie = random();
+    let agent: String = agent.chars().filter(|it| !it.is_control()).take(AGENT_CHARS_MAX).collect();
+    store
+        .prepare_cached(
+            "INSERT INTO web_logins (hash, person, since, seen, agent) VALUES (?1, ?2, ?3, ?3, ?4)",
+        )?
+        .execute(params![hashed(cookie.reveal()), person, Time::now(), agent])?;
+    Ok(cookie)
+}
+
+/// The person of a cookie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedIn {
+    pub person: SenderId,
+    /// True if the last use is to be stored with [`seen`].
+    pub is_stale: bool,
+}
+
+/// Returns the person of a cookie. None if it was revoked, or not used for too long.
+pub fn person_of(store: &Connection, cookie: &str) -> rusqlite::Result<Option<SignedIn>> {
+    let found = store
+        .prepare_cached("SELECT person, seen FROM web_logins WHERE hash = ?")?
+        .query_row([hashed(cookie)], |row| Ok((row.get(0)?, row.get::<_, Time>(1)?.0)))
+        .optional()?;
+    let signed_in = |(person, seen): (SenderId, DateTime<Utc>)| {
+        let idle = Utc::now() - seen;
+        (idle < IDLE_MAX).then_some(SignedIn { person, is_stale: idle > SEEN_EVERY })
+    };
+    Ok(found.and_then(signed_in))
+}
+
+/// Stores that a sign-in is in use, and forgets those that are not.
+pub fn seen(store: &Connection, cookie: &str) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE web_logins SET seen = ? WHERE hash = ?")?
+        .execute(params![Time::now(), hashed(cookie)])?;
+    store
+        .prepare_cached("DELETE FROM web_logins WHERE seen < ?")?
+        .execute([Time(Utc::now() - IDLE_MAX)])
+        .map(drop)
+}
+
+/// Signs a browser out.
+pub fn end(store: &Connection, cookie: &str) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("DELETE FROM web_logins WHERE hash = ?")?
+        .execute([hashed(cookie)])
+        .map(drop)
+}
+
+/// Returns the sign-ins, the last used first.
+pub fn list(store: &Connection) -> rusqlite::Result<Vec<Login>> {
+    let mut rows = store.prepare_cached(
+        "SELECT hash, person, since, seen, agent FROM web_logins WHERE seen >= ? ORDER BY seen DESC",
+    )?;
+    rows.query_map([Time(Utc::now() - IDLE_MAX)], |row| {
+        let hash: String = row.get(0)?;
+        Ok(Login {
+            id: hash.chars().take(ID_CHARS).collect(),
+            person: row.get(1)?,
+            since: row.get::<_, Time>(2)?.0,
+            seen: row.get::<_, Time>(3)?.0,
+            agent: row.get(4)?,
+        })
+    })?
+    .collect()
+}
+
+/// Ends the sign-in with this id, or all. Returns their number.
+pub fn revoke(store: &Connection, id: &str) -> rusqlite::Result<usize> {
+    match id {
+        "all" => store.execute("DELETE FROM web_logins", []),
+        id if id.len() != ID_CHARS => Ok(0),
+        id => store.execute(
+            "DELETE FROM web_logins WHERE substr(hash, 1, ?) = ?",
+            params![i64::try_from(ID_CHARS).unwrap_or(i64::MAX), id],
+        ),
+    }
+}
+
+/// The SHA-256 of a text, in hexadecimal.
+pub fn hashed(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").expect("a String takes all");
+        hex
+    })
+}
+
+/// 256 random bits, in hexadecimal.
+fn random() -> Secret {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the kernel has random bytes");
+    let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").expect("a String takes all");
+        hex
+    });
+    Secret::new(hex)
+}

@@ -1,0 +1,158 @@
+//! Questions on a terminal, in plain lines: no colour, no cursor movement, no column that matters, so that a narrow
+//! screen, a screen reader and a pipe get the same.
+
+use std::io::{self, BufRead as _, IsTerminal as _, stdin, stdout};
+
+use anyhow::{Context as _, bail};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use unicode_width::UnicodeWidthStr as _;
+use zeroize::Zeroizing;
+
+use super::print;
+
+/// Lines of more are hard to read, however wide the screen is.
+const COLUMNS_MAX: usize = 90;
+
+/// Columns where nobody says how many there are.
+const COLUMNS_USUAL: usize = 80;
+
+/// Wrong answers to one question; then something else is wrong.
+pub(super) const TRIES_MAX: usize = 5;
+
+/// The person at the terminal.
+pub(super) struct Dialog {
+    columns: usize,
+    /// False if every answer was given on the command line.
+    asks: bool,
+}
+
+impl Dialog {
+    pub(super) fn new(asks: bool) -> Self {
+        let columns = tcgetwinsize(stdout()).map(|size| usize::from(size.ws_col));
+        let columns = columns.ok().filter(|columns| *columns > 0).unwrap_or(COLUMNS_USUAL);
+        Self { columns: columns.min(COLUMNS_MAX), asks }
+    }
+
+    pub(super) fn asks(&self) -> bool {
+        self.asks
+    }
+
+    /// Prints a paragraph, wrapped at words.
+    pub(super) fn say(&self, text: &str) {
+        text.lines().for_each(|line| print::line(&wrap(line, self.columns)));
+    }
+
+    /// Prints lines as they are, to be copied.
+    #[expect(clippy::unused_self, reason = "it is said in this dialog")]
+    pub(super) fn show(&self, text: &str) {
+        print::line(text);
+    }
+
+    /// Asks for a line. An empty one means `default`.
+    pub(super) async fn ask(
+        &self,
+        question: &str,
+        default: Option<&str>,
+    ) -> anyhow::Result<String> {
+        let prompt = match default {
+            Some(default) => format!("{question} [{default}]:"),
+            None => format!("{question}:"),
+        };
+        self.prompt(&prompt);
+        let line = read_line(Echo::On).await?;
+        match (line.trim(), default) {
+            ("", Some(default)) => Ok(default.to_owned()),
+            (answer, _) => Ok(answer.to_owned()),
+        }
+    }
+
+    /// Asks for a line that is not shown while it is typed.
+    pub(super) async fn ask_secret(&self, question: &str) -> anyhow::Result<Zeroizing<String>> {
+        self.prompt(&format!("{question} (it is not shown):"));
+        let line = read_line(Echo::Off).await?;
+        let answer = Zeroizing::new(line.trim().to_owned());
+        self.say(&format!("I got {} characters.", answer.chars().count()));
+        Ok(answer)
+    }
+
+    pub(super) async fn ask_yes(&self, question: &str) -> anyhow::Result<bool> {
+        for _ in 0..TRIES_MAX {
+            let answer = self.ask(&format!("{question} yes or no"), Some("yes")).await?;
+            match answer.to_ascii_lowercase().as_str() {
+                "y" | "yes" => return Ok(true),
+                "n" | "no" => return Ok(false),
+                _ => self.say("Please answer yes or no."),
+            }
+        }
+        bail!("that was neither yes nor no");
+    }
+
+    /// The last line of a prompt stays open, so that the answer stands behind it.
+    fn prompt(&self, text: &str) {
+        print::piece(&format!("{} ", wrap(text, self.columns - 1)));
+    }
+}
+
+/// Wraps a line at its blanks. A word that is longer than a line, such as an address, stays whole.
+fn wrap(line: &str, columns: usize) -> String {
+    let indent: String = line.chars().take_while(|sign| *sign == ' ').collect();
+    let (mut wrapped, mut width) = (indent.clone(), indent.width());
+    let mut is_first = true;
+    for word in line.split_whitespace() {
+        if !is_first && width + 1 + word.width() > columns {
+            wrapped += &format!("\n{indent}");
+            width = indent.width();
+        } else if !is_first {
+            wrapped.push(' ');
+            width += 1;
+        }
+        wrapped += word;
+        width += word.width();
+        is_first = false;
+    }
+    wrapped
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Echo {
+    On,
+    Off,
+}
+
+/// Reads a line. The terminal is as it was when this is dropped.
+async fn read_line(echo: Echo) -> anyhow::Result<Zeroizing<String>> {
+    let _hidden = (echo == Echo::Off).then(Hidden::begin).flatten();
+    let reading = tokio::task::spawn_blocking(|| {
+        let mut line = Zeroizing::new(String::new());
+        stdin().lock().read_line(&mut line).map(|read| (read > 0).then_some(line))
+    });
+    let read: io::Result<Option<_>> = reading.await.context("cannot read the answer")?;
+    match read.context("cannot read the answer")? {
+        Some(line) => Ok(line),
+        None => bail!("the input ended before all questions were answered"),
+    }
+}
+
+/// While this lives, the terminal does not show what is typed.
+struct Hidden(Termios);
+
+impl Hidden {
+    /// None if there is no terminal to hide anything on.
+    fn begin() -> Option<Self> {
+        if !stdin().is_terminal() {
+            return None;
+        }
+        let before = tcgetattr(stdin()).ok()?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(stdin(), OptionalActions::Now, &hidden).ok()?;
+        Some(Self(before))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        tcsetattr(stdin(), OptionalActions::Now, &self.0).ok();
+        print::line("");
+    }
+}

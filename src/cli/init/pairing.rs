@@ -1,0 +1,152 @@
+//! The third step of `init`: the person proves that the account on the platform is theirs, by the code that the bot gives it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::super::chat;
+use super::super::dialog::TRIES_MAX;
+use super::Setup;
+use super::channel::TestedBot;
+use crate::config::{self, Config};
+use crate::control::send::{SendOutcome, SendRequest};
+use crate::control::{ControlRequest, ControlServer, Response};
+use crate::daemon::Daemon;
+use crate::people::{self, Role};
+use crate::store;
+
+/// The first message in the owner's chat.
+const WELCOME: &str = "Setup is complete. I am your assistant now: ask me anything, or send /help to see what I can do.";
+
+/// Pairs the owner, if there is none. The daemon of this home runs meanwhile, in this process.
+pub(super) async fn pair(setup: &mut Setup<'_>, bot: &TestedBot) -> anyhow::Result<()> {
+    let on = setup.on;
+    let program = config::program(&on.home, &on.environment);
+    let config = on.load()?;
+    let has_owner = config.has_owner(&store::look(&on.home, people::paired).unwrap_or_default());
+    if has_owner {
+        return Ok(());
+    }
+    if !setup.dialog.asks() {
+        setup.dialog.say(&nobody_yet(&program));
+        return Ok(());
+    }
+    if chat::is_running(&on.home).await? {
+        if let Err(error) = reload(&on.home, &config).await {
+            setup.dialog.say(&format!("{error:#}\n{}", nobody_yet(&program)));
+            return Ok(());
+        }
+        explain(setup, bot);
+        return ask_code(setup, &PairingDaemon::Running(on.home.clone()), &program).await;
+    }
+    explain(setup, bot);
+    let daemon = Daemon::open(on.plan(on.prepare()?)?).await?;
+    let asked = PairingDaemon::Ours(daemon.control_server());
+    let stop = CancellationToken::new();
+    let asking = async {
+        let asked = ask_code(setup, &asked, &program).await;
+        stop.cancel();
+        asked
+    };
+    let running = Box::pin(daemon.run(stop.clone(), || {}));
+    let (ran, asked) = tokio::join!(running, asking);
+    ran.and(asked)
+}
+
+fn nobody_yet(program: &str) -> String {
+    format!(
+        "Nobody is the owner yet. While the daemon runs, write to the bot and run `{program} pair approve CODE` with the code \
+         that it answers.\n"
+    )
+}
+
+fn explain(setup: &mut Setup<'_>, bot: &TestedBot) {
+    let number = setup.question();
+    setup.dialog.say(&format!("{number} Who is the owner?"));
+    if let Some(link) = &bot.probe.link {
+        setup.dialog.show(link);
+    }
+    setup.dialog.say(&format!(
+        "Open {} and send {} any message in private. It answers with a code. Type the code here; Enter leaves that for later.",
+        bot.title, bot.probe.name
+    ));
+}
+
+/// The daemon that hears the person.
+enum PairingDaemon {
+    /// The one in this process.
+    Ours(Arc<ControlServer>),
+    /// The one that runs in this home.
+    Running(PathBuf),
+}
+
+impl PairingDaemon {
+    async fn ask(&self, request: &ControlRequest) -> anyhow::Result<Response> {
+        match self {
+            Self::Ours(server) => chat::ask_in_memory(Arc::clone(server), request).await,
+            Self::Running(home) => chat::ask(home, request).await,
+        }
+    }
+}
+
+/// A daemon that stops and starts its channels takes some seconds.
+const RELOAD_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// How often is looked if the daemon runs again.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Lets the running daemon take the new config, and waits until it has its channels.
+async fn reload(home: &Path, config: &Config) -> anyhow::Result<()> {
+    chat::ask(home, &ControlRequest::Reload).await?;
+    let has_all = async || {
+        let status = chat::status(home).await.ok()?;
+        config.channels.keys().all(|name| status.channels.contains_key(name.as_str())).then_some(())
+    };
+    let wait = async {
+        while has_all().await.is_none() {
+            sleep(LOOK_EVERY).await;
+        }
+    };
+    timeout(RELOAD_TIME_MAX, wait).await.context("the daemon has not read the config again")
+}
+
+async fn ask_code(setup: &Setup<'_>, daemon: &PairingDaemon, program: &str) -> anyhow::Result<()> {
+    for _ in 0..TRIES_MAX {
+        let code = setup.dialog.ask("Code", Some("later")).await?;
+        if code == "later" {
+            break;
+        }
+        let request = ControlRequest::Pair { words: vec!["approve".to_owned(), code] };
+        match daemon.ask(&request).await {
+            Ok(Response::Done(words)) => {
+                setup.dialog.say(&words);
+                return welcome(setup, daemon).await;
+            }
+            Ok(_) => {}
+            Err(error) => setup.dialog.say(&format!("{error:#}")),
+        }
+    }
+    setup.dialog.say(&nobody_yet(program));
+    Ok(())
+}
+
+/// Sends the first message, and waits until it has arrived.
+async fn welcome(setup: &Setup<'_>, daemon: &PairingDaemon) -> anyhow::Result<()> {
+    let request = SendRequest {
+        to: Role::Owner.to_string(),
+        text: WELCOME.to_owned(),
+        files: Vec::new(),
+        markdown: false,
+    };
+    match daemon.ask(&ControlRequest::Send(request)).await? {
+        Response::Sent(SendOutcome::Arrived(_)) => {
+            setup.dialog.say("A message is in your chat now.\n");
+        }
+        _ => setup.dialog.say("You are the owner. The first message is still on its way.\n"),
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! `peacrab run`: the daemon in the foreground, until a signal. After SIGHUP and `peacrab reload` it goes on in this process
+//! with the config as it is then; a config that cannot be used changes nothing.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use sd_notify::NotifyState;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::invocation::Invocation;
+use super::{chat, run_until_end};
+use crate::bus::outbox;
+use crate::control::{ControlServer, ReloadRequest};
+use crate::daemon::logging;
+use crate::daemon::{Daemon, DaemonParts};
+use crate::people;
+use crate::replies;
+use crate::store::{OnFull, Sync};
+
+/// The time that the answer to `peacrab reload` has, before the daemon that gives it ends.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// One request at a time; more wait.
+const REQUESTS_MAX: usize = 1;
+
+/// What can end the daemon, or have it read its config again.
+struct Signals {
+    terminate: Signal,
+    hangup: Signal,
+    reloads: mpsc::Receiver<ReloadRequest>,
+}
+
+/// Runs the daemon until a signal, with a terminal of its own if there is one.
+pub(super) async fn run(on: &Invocation) -> anyhow::Result<()> {
+    let watch = |kind| signal(kind).context("cannot watch for signals");
+    let (sender, reloads) = mpsc::channel(REQUESTS_MAX);
+    let (terminate, hangup) = (watch(SignalKind::terminate())?, watch(SignalKind::hangup())?);
+    let mut signals = Signals { terminate, hangup, reloads };
+    let mut next = Some(on.plan(on.prepare_with(logging::FILTER)?)?);
+    while let Some(mut plan) = next {
+        plan.store.on_full = OnFull::Wait;
+        let daemon = Daemon::open(plan).await?;
+        next = Box::pin(run_daemon(on, daemon, &sender, &mut signals)).await?;
+    }
+    Ok(())
+}
+
+/// Runs one daemon to its end. Returns the plan of the next, if its config was read again.
+async fn run_daemon(
+    on: &Invocation,
+    daemon: Daemon,
+    reloads: &mpsc::Sender<ReloadRequest>,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<DaemonParts>> {
+    let stop = CancellationToken::new();
+    let server = daemon.control_server();
+    server.reloads.set(reloads.clone()).ok();
+    let until = stop.clone();
+    let (ready, runs) = oneshot::channel();
+    let terminal = async {
+        runs.await.ok();
+        chat::own_terminal(Arc::clone(&server), on).await;
+    };
+    let watching = async {
+        let mut terminal = pin!(terminal);
+        let next = tokio::select! {
+            next = next_plan(on, signals, &server) => next,
+            () = &mut terminal => None,
+            () = until.cancelled() => None,
+        };
+        notify_ending(next.is_some());
+        until.cancel();
+        next
+    };
+    let ready = || {
+        ready.send(()).ok();
+        // Fails where no systemd listens, which is fine.
+        sd_notify::notify(&[NotifyState::Ready]).ok();
+    };
+    let (ran, next) = tokio::join!(run_until_end(daemon, &stop, ready), watching);
+    ran.map(|()| next)
+}
+
+fn notify_ending(reloads: bool) {
+    let now = NotifyState::monotonic_usec_now();
+    match (reloads, now) {
+        (true, Ok(now)) => sd_notify::notify(&[NotifyState::Reloading, now]).ok(),
+        _ => sd_notify::notify(&[NotifyState::Stopping]).ok(),
+    };
+}
+
+/// Waits for a signal to end, which gives no plan, or for a config that can be used.
+async fn next_plan(
+    on: &Invocation,
+    signals: &mut Signals,
+    server: &ControlServer,
+) -> Option<DaemonParts> {
+    loop {
+        tokio::select! {
+            _ = signals.terminate.recv() => return None,
+            _ = signals.hangup.recv() => {
+                // The terminal has gone away; a service has none.
+                if chat::has_own_terminal() {
+                    return None;
+                }
+                if let Ok(plan) = read_again(on, server).await {
+                    return Some(plan);
+                }
+            }
+            Some(ReloadRequest { answer, written }) = signals.reloads.recv() => {
+                if chat::has_own_terminal() {
+                    answer.send(Err(replies::RELOAD_IN_TERMINAL.to_owned())).ok();
+                    continue;
+                }
+                let read = read_again(on, server).await;
+                answer.send(read.as_ref().map(|_| replies::RELOADED.to_owned()).map_err(String::clone)).ok();
+                timeout(ANSWER_TIME_MAX, written).await.ok();
+                if let Ok(plan) = read {
+                    return Some(plan);
+                }
+            }
+        }
+    }
+}
+
+/// Reads the config again. If it cannot be used, the log and the owner get the reason.
+async fn read_again(on: &Invocation, server: &ControlServer) -> Result<DaemonParts, String> {
+    let planned = on.load_again().and_then(|config| on.plan(config));
+    let error = match planned {
+        Ok(plan) => {
+            tracing::info!("Read the config again");
+            return Ok(plan);
+        }
+        Err(error) => format!("{error:#}"),
+    };
+    tracing::error!(error, "Cannot use the config, will go on with the former one");
+    let words = replies::reload_failed(&error);
+    let bus = &server.turns.services.bus;
+    let tell = move |store: &rusqlite::Connection| match people::owner_place(store)? {
+        Some(owner) => outbox::put(store, &owner, None, &words).map(drop),
+        None => Ok(()),
+    };
+    match bus.store.write("reload failed", Sync::Now, tell).await {
+        Ok(()) => bus.outbox.up(),
+        Err(error) => tracing::warn!(%error, "Cannot tell the owner about the config"),
+    }
+    Err(error)
+}

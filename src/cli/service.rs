@@ -1,0 +1,249 @@
+//! `peacrab service`: the unit of systemd for this home, of the system or of this account.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use rustix::process::geteuid;
+
+use super::invocation::Invocation;
+use super::print;
+use super::systemd::{self, Manager, UNIT};
+use crate::config::Environment;
+
+/// The unit of the system, as packages install it.
+pub const SYSTEM_UNIT: &str = include_str!("../../packaging/peacrab.service");
+
+/// The unit of one account.
+pub const USER_UNIT: &str = include_str!("../../packaging/peacrab-user.service");
+
+/// The program in both units.
+const PROGRAM: &str = "/usr/local/bin/peacrab";
+
+/// The home in the unit of the system (`StateDirectory=`).
+const SYSTEM_HOME: &str = "/var/lib/peacrab";
+
+/// The home in the unit of one account.
+const USER_HOME: &str = "%h/.local/share/peacrab";
+
+#[derive(Subcommand)]
+pub(super) enum ServiceCommand {
+    /// Write the unit, start the service, and start it at each boot
+    Install(ServiceScope),
+    /// Stop the service and remove the unit; the home stays
+    Uninstall(ServiceScope),
+    /// Show what systemd knows of the service
+    Status(ServiceScope),
+    /// Show the log of the service
+    Logs {
+        #[command(flatten)]
+        whose: ServiceScope,
+        /// Show new lines as they come
+        #[arg(short, long)]
+        follow: bool,
+        /// The number of lines
+        #[arg(short = 'n', long, default_value_t = 100, value_name = "N")]
+        lines: usize,
+    },
+}
+
+/// Default: of the system for root, else of this account.
+#[derive(Args, Clone, Copy)]
+pub(super) struct ServiceScope {
+    /// A service of this account
+    #[arg(long, conflicts_with = "system")]
+    user: bool,
+    /// A service of the system, with an account of its own; only root can install it
+    #[arg(long)]
+    system: bool,
+}
+
+/// What `init` installs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ServiceChoice {
+    User,
+    System,
+    None,
+}
+
+impl ServiceChoice {
+    pub(super) fn manager(self) -> Option<Manager> {
+        match self {
+            Self::User => Some(Manager::User),
+            Self::System => Some(Manager::System),
+            Self::None => None,
+        }
+    }
+}
+
+impl ServiceScope {
+    fn manager(self) -> Manager {
+        match (self.user, self.system) {
+            (true, _) => Manager::User,
+            (_, true) => Manager::System,
+            _ if geteuid().is_root() => Manager::System,
+            _ => Manager::User,
+        }
+    }
+}
+
+pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::Result<()> {
+    match command {
+        ServiceCommand::Install(whose) => {
+            print::line(&install(on, whose.manager()).await?);
+        }
+        ServiceCommand::Uninstall(whose) => {
+            print::line(&uninstall(&on.environment, whose.manager()).await?);
+        }
+        ServiceCommand::Status(whose) => {
+            let manager = whose.manager();
+            let Some(state) = systemd::service_state().await else {
+                bail!("the service is not installed; `peacrab service install` does it");
+            };
+            let status = systemd::systemctl(manager, &["status", "--no-pager", "--lines=5", UNIT]);
+            // It fails where the service does not run, and says so below.
+            print::line(&match status.await {
+                Ok(words) => words,
+                Err(_) => format!("{UNIT}: {}, {}", state.active, state.unit_file),
+            });
+            if state.active != "active" {
+                bail!("the service does not run; `peacrab service logs` shows why");
+            }
+        }
+        ServiceCommand::Logs { whose, follow, lines } => {
+            let lines = format!("--lines={lines}");
+            let mut arguments = vec!["--no-pager", lines.as_str()];
+            arguments.extend(follow.then_some("--follow"));
+            systemd::journal(whose.manager(), &arguments).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the service that suits this account. The error says why there is none.
+pub(super) async fn usual_choice(home: &Path) -> anyhow::Result<ServiceChoice> {
+    if geteuid().is_root() {
+        systemd::systemctl(Manager::System, &["show", "--property=Version"]).await?;
+        if home == Path::new(SYSTEM_HOME) {
+            return Ok(ServiceChoice::System);
+        }
+        bail!(
+            "the service of the system has its home in {SYSTEM_HOME}; `--home {SYSTEM_HOME}` sets that one up"
+        );
+    }
+    systemd::systemctl(Manager::User, &["show", "--property=Version"]).await?;
+    Ok(ServiceChoice::User)
+}
+
+/// Writes the unit and starts the service. Returns what was done, in words.
+pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result<String> {
+    // A service with a wrong config ends at once, and systemd does not start it again.
+    on.load()?;
+    if on.config.is_some() {
+        bail!(
+            "the service reads config.toml in its home: put the config there, and leave --config out"
+        );
+    }
+    let file = unit_file(&on.environment, manager)?;
+    let program = std::env::current_exe().context("cannot find this program's file")?;
+    let home = std::path::absolute(&on.home)?;
+    let unit = match manager {
+        Manager::System if home != Path::new(SYSTEM_HOME) => bail!(
+            "the service of the system has its home in {SYSTEM_HOME}: move {} there, and use `--home {SYSTEM_HOME}`",
+            home.display()
+        ),
+        Manager::System => system_unit(&program)?,
+        Manager::User => user_unit(&program, &home)?,
+    };
+    let is_new = fs::read_to_string(&file).ok().as_deref() != Some(&unit);
+    if is_new {
+        write_unit(&file, &unit)?;
+    }
+    systemd::systemctl(manager, &["daemon-reload"]).await?;
+    systemd::systemctl(manager, &["enable", UNIT]).await?;
+    systemd::systemctl(manager, &["restart", UNIT]).await?;
+    let lingers = match manager {
+        Manager::System => Ok(()),
+        // Else it would end at the logout.
+        Manager::User => systemd::enable_linger().await,
+    };
+    let mut words =
+        format!("The service runs, and starts at each boot. Its unit is {}.", file.display());
+    if let Err(error) = lingers {
+        words += &format!(
+            "\nIt ends when you log out, because this account may not linger ({error:#}). As root, run `loginctl \
+             enable-linger NAME` with the name of this account."
+        );
+    }
+    Ok(words)
+}
+
+async fn uninstall(environment: &Environment, manager: Manager) -> anyhow::Result<String> {
+    let file = unit_file(environment, manager)?;
+    if !file.exists() {
+        bail!("there is no {}: nothing is installed", file.display());
+    }
+    systemd::systemctl(manager, &["disable", "--now", UNIT]).await?;
+    fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+    systemd::systemctl(manager, &["daemon-reload"]).await?;
+    Ok("The service has ended and is removed. The home with all data is untouched.".to_owned())
+}
+
+/// Replaces the unit at once. A unit that somebody has changed is kept beside it.
+fn write_unit(file: &Path, unit: &str) -> anyhow::Result<()> {
+    let write = || {
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(folder)?;
+        if file.exists() {
+            fs::copy(file, file.with_extension("service.old"))?;
+        }
+        let mut new = tempfile_beside(file)?;
+        new.1.write_all(unit.as_bytes())?;
+        new.1.sync_all()?;
+        fs::rename(&new.0, file)
+    };
+    write().with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn tempfile_beside(file: &Path) -> std::io::Result<(PathBuf, fs::File)> {
+    let new = file.with_extension("service.new");
+    fs::remove_file(&new).ok();
+    let made = fs::OpenOptions::new().write(true).create_new(true).open(&new)?;
+    Ok((new, made))
+}
+
+fn unit_file(environment: &Environment, manager: Manager) -> anyhow::Result<PathBuf> {
+    match manager {
+        Manager::System => Ok(Path::new("/etc/systemd/system").join(UNIT)),
+        Manager::User => {
+            let config = environment.raw("XDG_CONFIG_HOME").map(PathBuf::from);
+            let config =
+                config.or_else(|| Some(Path::new(environment.raw("HOME")?).join(".config")));
+            let config = config.context("$HOME is not set, so there is no folder for the unit")?;
+            Ok(config.join("systemd/user").join(UNIT))
+        }
+    }
+}
+
+/// The unit of the system for a program at this path.
+pub fn system_unit(program: &Path) -> anyhow::Result<String> {
+    Ok(SYSTEM_UNIT.replace(PROGRAM, &unit_word(program)?))
+}
+
+/// The unit of one account for a program at this path, with this home.
+pub fn user_unit(program: &Path, home: &Path) -> anyhow::Result<String> {
+    let unit = USER_UNIT.replace(PROGRAM, &unit_word(program)?);
+    Ok(unit.replace(USER_HOME, &unit_word(home)?))
+}
+
+/// A path as a word of a unit (systemd.syntax(7), systemd.unit(5) on specifiers).
+fn unit_word(path: &Path) -> anyhow::Result<String> {
+    let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
+    if text.contains(char::is_control) {
+        bail!("{} cannot stand in a unit", path.display());
+    }
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    Ok(if text.contains(char::is_whitespace) { format!("\"{escaped}\"") } else { escaped })
+}

@@ -1,0 +1,163 @@
+//! `[gateway]`: the address on which the program listens for browsers and other programs.
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::gateway::config::{Config, LISTEN};
+use crate::people::{Access, LOCAL};
+
+use super::hints::is_name;
+use super::reading::Section;
+use super::secrets::{self, UnresolvedSecret};
+use super::values::{At, Text, Within};
+
+/// More are a mistake.
+const HOSTS_MAX: usize = 100;
+
+/// A shorter token can be guessed.
+const TOKEN_CHARS_MIN: usize = 16;
+
+/// The gateway: a page in the browser to chat with the bot, and health and metrics for other
+/// programs. Without this section nothing listens.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct GatewaySection {
+    /// The address and port on which it listens, without TLS. An address that other machines reach
+    /// requires `token`, and a reverse proxy for TLS.
+    #[schemars(extend("default" = "127.0.0.1:7450"))]
+    listen: Option<At<Text<Listen>>>,
+    /// A secret of at least 16 characters, which speaks for the owner: /metrics and the details of
+    /// /health then require it, as `Authorization: Bearer TOKEN`. Default: none.
+    token: Option<At<UnresolvedSecret>>,
+    /// The address that browsers use, if a reverse proxy is in front, such as https://bot.example.
+    /// Default: none.
+    url: Option<Text<PublicUrl>>,
+    /// More host names by which requests may address it. IP addresses, localhost and the host of
+    /// `url` always work. Other names are refused, because a web page could make its own name lead
+    /// here. Default: none.
+    hosts: Option<At<Vec<Text<HostName>>>>,
+    /// Names of people with the role admin on the page, such as ["ben"]. `peacrab web --person NAME`
+    /// makes a link with which a person signs in. Default: none.
+    admins: Option<At<Vec<Text<PersonName>>>>,
+    /// Names of more people, with the role user. Default: none.
+    allow: Option<At<Vec<Text<PersonName>>>>,
+    /// Connections at a time. More wait.
+    connections_max: Within<1, 4096, 256>,
+}
+
+#[derive(Clone, Copy)]
+struct Listen(SocketAddr);
+
+impl FromStr for Listen {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let wanted = "must be an IP address with a port, such as 127.0.0.1:7450";
+        text.parse().map(Self).map_err(|_| wanted)
+    }
+}
+
+struct PublicUrl(String);
+
+impl FromStr for PublicUrl {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let wanted = "must be https:// or http:// and a host, without a path";
+        let url = url::Url::parse(text).map_err(|_| wanted)?;
+        let origin = url.origin();
+        let is_plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+        let is_web = matches!(url.scheme(), "https" | "http") && url.username().is_empty();
+        match origin.is_tuple() && is_plain && is_web {
+            true => Ok(Self(origin.ascii_serialization())),
+            false => Err(wanted),
+        }
+    }
+}
+
+struct HostName(String);
+
+impl FromStr for HostName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let fits = |sign: char| sign.is_ascii_alphanumeric() || sign == '-' || sign == '.';
+        let is_name = !text.is_empty() && text.len() <= 253 && text.chars().all(fits);
+        let name = is_name.then(|| Self(text.to_ascii_lowercase()));
+        name.ok_or("must be a host name without a port, such as \"peacrab.lan\"")
+    }
+}
+
+/// A person's name on the page. It stands in addresses.
+struct PersonName(String);
+
+impl FromStr for PersonName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            LOCAL => Err(format!("cannot contain `{LOCAL}`, which is the owner")),
+            name if is_name(name) => Ok(Self(name.to_owned())),
+            _ => Err("must contain names of 1 to 32 of a-z, A-Z, 0-9, - and _".to_owned()),
+        }
+    }
+}
+
+impl GatewaySection {
+    pub(super) fn config(self, place: &Section<'_, '_>) -> Option<Config> {
+        let source = place.source;
+        let listen = match &self.listen {
+            Some(listen) => listen.value.0.0,
+            None if place.has("listen") => return None,
+            None => LISTEN,
+        };
+        let token = match &self.token {
+            Some(written) => {
+                let token = secrets::read(source, written)?;
+                if token.reveal().chars().count() < TOKEN_CHARS_MIN {
+                    source.refuse(written, format!("is shorter than {TOKEN_CHARS_MIN} characters"));
+                }
+                Some(token)
+            }
+            None => None,
+        };
+        if token.is_none() && !listen.ip().is_loopback() {
+            let title = place.title();
+            place.fault(format!(
+                "missing key `token` in {title}: other machines can reach {}, so a token is required",
+                listen.ip()
+            ));
+        }
+        if let Some(hosts) = self.hosts.as_ref().filter(|hosts| hosts.value.len() > HOSTS_MAX) {
+            source.refuse(hosts, format!("has more than {HOSTS_MAX} entries"));
+        }
+        let hosts = self.hosts.into_iter().flat_map(|hosts| hosts.value);
+        Some(Config {
+            listen,
+            token,
+            url: self.url.map(|url| url.0.0),
+            hosts: hosts.map(|host| host.0.0).collect(),
+            connections_max: self.connections_max.count(),
+            access: Access {
+                admins: names(self.admins),
+                allow: names(self.allow),
+                ..Access::local()
+            },
+        })
+    }
+}
+
+fn names(listed: Option<At<Vec<Text<PersonName>>>>) -> Vec<String> {
+    let listed = listed.into_iter().flat_map(|listed| listed.value);
+    listed.map(|person| person.0.0).collect()
+}
+
+/// What a person checks before a start; no secrets.
+pub(super) fn describe(gateway: &Config) -> String {
+    let Config { listen, token, .. } = gateway;
+    let token = if token.is_some() { "with a token" } else { "for this machine only" };
+    format!("gateway\n  http://{listen}, {token}\n")
+}

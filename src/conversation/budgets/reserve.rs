@@ -1,0 +1,256 @@
+//! Reservations: before a model is called, the most that the call can use is booked, so that calls at the same time
+//! cannot use more than a budget has left. What the call has used takes the place of its reservation, in the
+//! transaction of its result.
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::stored::StoredBudgets;
+use super::{
+    Allowance, Bound, BudgetWindow, Budgets, Period, PeriodStart, Scope, WARNED_AT, bounds,
+};
+use crate::conversation::ledger::{self, LedgerId, Payer, Reserved, Spent, spent_since};
+use crate::provider::Usage;
+use crate::provider::prices::Price;
+use crate::store::Time;
+use crate::types::session::TurnId;
+
+/// An answer with fewer tokens says nothing: the call is refused.
+pub const OUTPUT_MIN: u64 = 200;
+
+/// A call that is to be made.
+#[derive(Clone, Debug)]
+pub struct WantedCall {
+    pub payer: Payer,
+    pub provider: String,
+    pub price: Option<Price>,
+    pub turn: Option<TurnId>,
+    /// Tokens of the prompt, as they are estimated.
+    pub input: u64,
+    /// The longest answer, in tokens.
+    pub output: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reservation {
+    /// No budget counts for the call.
+    Unbudgeted,
+    /// The answer may have `output` tokens. People are to be told of budgets that are nearly used.
+    Made {
+        row: LedgerId,
+        output: u64,
+        warnings: Vec<BudgetState>,
+    },
+    Refused(BudgetState),
+}
+
+/// A budget and what is used of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BudgetState {
+    pub scope: Scope,
+    pub period: Period,
+    pub allowance: Allowance,
+    pub spent: Spent,
+    pub since: DateTime<Utc>,
+    /// When it is full again.
+    pub until: DateTime<Utc>,
+}
+
+impl BudgetState {
+    /// The used part, in percent.
+    pub fn percent(&self) -> u64 {
+        let tokens = self.allowance.tokens.map(|most| percent(self.spent.tokens, most));
+        let cost = self.allowance.cost.map(|most| percent(self.spent.cost.0, most.0));
+        tokens.max(cost).unwrap_or_default()
+    }
+
+    /// The tokens that an answer may have.
+    fn output_left(&self, wanted: &WantedCall) -> u64 {
+        let by_tokens = self
+            .allowance
+            .tokens
+            .map(|most| most.saturating_sub(self.spent.tokens).saturating_sub(wanted.input));
+        let by_cost = self.allowance.cost.zip(wanted.price).and_then(|(most, price)| {
+            let left = crate::provider::prices::Cost(most.0.saturating_sub(self.spent.cost.0));
+            price.output_for(left, wanted.input)
+        });
+        by_tokens.unwrap_or(u64::MAX).min(by_cost.unwrap_or(u64::MAX))
+    }
+}
+
+fn percent(used: u64, most: u64) -> u64 {
+    let percent = u128::from(used) * 100 / u128::from(most.max(1));
+    u64::try_from(percent).unwrap_or(u64::MAX)
+}
+
+/// Returns true if a budget counts for calls of this payer.
+pub fn is_budgeted(store: &Connection, budgets: &Budgets, payer: &Payer) -> rusqlite::Result<bool> {
+    Ok(!bounds(budgets, &StoredBudgets::read(store)?, payer).is_empty())
+}
+
+/// Reserves what a call may use, lowered to what is left of each budget; or refuses it, with the budget that is full
+/// again last.
+pub fn reserve(
+    store: &Connection,
+    budgets: &Budgets,
+    zone: Tz,
+    wanted: &WantedCall,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Reservation> {
+    let bounds = bounds(budgets, &StoredBudgets::read(store)?, &wanted.payer);
+    if bounds.is_empty() {
+        return Ok(Reservation::Unbudgeted);
+    }
+    let (mut output, mut refused, mut nearly) = (wanted.output, None::<BudgetState>, Vec::new());
+    for bound in &bounds {
+        let state = state_of(store, bound, zone, now)?;
+        let left = state.output_left(wanted);
+        if left < OUTPUT_MIN.min(wanted.output) {
+            refused = refused.filter(|other| other.until >= state.until).or(Some(state));
+        }
+        if state.percent() >= WARNED_AT {
+            nearly.push(state);
+        }
+        output = output.min(left);
+    }
+    if let Some(state) = refused {
+        return Ok(Reservation::Refused(state));
+    }
+    let usage = Usage { input: wanted.input, output, ..Usage::default() };
+    let cost = wanted.price.map(|price| price.cost(usage));
+    let WantedCall { payer, provider, turn, .. } = wanted;
+    let reserved = Reserved { payer, provider, turn: *turn, usage, cost };
+    let row = ledger::reserve(store, &reserved, now)?;
+    for bound in bounds.iter().filter(|bound| bound.begins == PeriodStart::WithFirstUse) {
+        note_first_use(store, bound, now)?;
+    }
+    let mut warnings = Vec::new();
+    for state in nearly {
+        if note_warned(store, &state)? {
+            warnings.push(state);
+        }
+    }
+    Ok(Reservation::Made { row, output, warnings })
+}
+
+/// The budgets that count for a payer, and what is used of them.
+pub fn states(
+    store: &Connection,
+    budgets: &Budgets,
+    zone: Tz,
+    payer: &Payer,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Vec<BudgetState>> {
+    let bounds = bounds(budgets, &StoredBudgets::read(store)?, payer);
+    bounds.iter().map(|bound| state_of(store, bound, zone, now)).collect()
+}
+
+/// All budgets, for the owner.
+#[derive(Clone, Debug, Default)]
+pub struct BudgetOverview {
+    /// Those that are for one thing or one person.
+    pub states: Vec<BudgetState>,
+    /// Those that each of several has.
+    pub each: Vec<(Scope, Period, Allowance)>,
+}
+
+/// Returns all budgets, and what is used of them.
+pub fn overview(
+    store: &Connection,
+    budgets: &Budgets,
+    zone: Tz,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<BudgetOverview> {
+    let stored = StoredBudgets::read(store)?;
+    let set = stored.scopes().filter(|scope| !Scope::OF_CONFIG.contains(scope));
+    let mut found = BudgetOverview::default();
+    for scope in Scope::OF_CONFIG.into_iter().chain(set) {
+        let budget = stored.budget(budgets, &[scope]);
+        for period in [Period::Day, Period::Month] {
+            let allowance = budget.of(period);
+            match scope.part() {
+                _ if allowance.is_none() => {}
+                None => found.each.push((scope, period, allowance)),
+                Some(part) => {
+                    // Whose month is 30 days is not known here.
+                    let began = began(store, scope, period)?.filter(|_| period == Period::Month);
+                    let begins = match (began, scope) {
+                        (Some(_), Scope::Person(_)) => PeriodStart::WithFirstUse,
+                        _ => PeriodStart::ByCalendar,
+                    };
+                    let bound = Bound { scope, part, period, allowance, begins };
+                    found.states.push(state_of(store, &bound, zone, now)?);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn state_of(
+    store: &Connection,
+    bound: &Bound,
+    zone: Tz,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<BudgetState> {
+    let Bound { scope, part, period, allowance, begins } = *bound;
+    let BudgetWindow { since, until } = match begins {
+        PeriodStart::ByCalendar => BudgetWindow::of_calendar(period, now, zone),
+        PeriodStart::WithFirstUse => BudgetWindow::of_guest(began(store, scope, period)?, now),
+    };
+    let spent = spent_since(store, part, since)?;
+    Ok(BudgetState { scope, period, allowance, spent, since, until })
+}
+
+fn began(
+    store: &Connection,
+    scope: Scope,
+    period: Period,
+) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    let began: Option<Time> = store
+        .prepare_cached("SELECT began FROM budget_periods WHERE scope = ? AND period = ?")?
+        .query_row(params![scope.key(), period.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(began.map(|began| began.0))
+}
+
+fn note_first_use(store: &Connection, bound: &Bound, now: DateTime<Utc>) -> rusqlite::Result<()> {
+    let before = began(store, bound.scope, bound.period)?;
+    let since = BudgetWindow::of_guest(before, now).since;
+    if before == Some(since) {
+        return Ok(());
+    }
+    put_period(store, bound.scope, bound.period, since).map(drop)
+}
+
+/// False if people were warned before in this period.
+fn note_warned(store: &Connection, state: &BudgetState) -> rusqlite::Result<bool> {
+    let warned: Option<Time> = store
+        .prepare_cached("SELECT warned FROM budget_periods WHERE scope = ? AND period = ?")?
+        .query_row(params![state.scope.key(), state.period.as_str()], |row| row.get(0))
+        .optional()?;
+    if warned == Some(Time(state.since)) {
+        return Ok(false);
+    }
+    put_period(store, state.scope, state.period, state.since)?;
+    store
+        .prepare_cached("UPDATE budget_periods SET warned = ? WHERE scope = ? AND period = ?")?
+        .execute(params![Time(state.since), state.scope.key(), state.period.as_str()])?;
+    Ok(true)
+}
+
+fn put_period(
+    store: &Connection,
+    scope: Scope,
+    period: Period,
+    began: DateTime<Utc>,
+) -> rusqlite::Result<usize> {
+    store
+        .prepare_cached(
+            "INSERT INTO budget_periods (scope, period, began) VALUES (?1, ?2, ?3)
+             ON CONFLICT DO UPDATE SET began = ?3",
+        )?
+        .execute(params![scope.key(), period.as_str(), Time(began)])
+}

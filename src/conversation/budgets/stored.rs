@@ -1,0 +1,134 @@
+//! Budgets that the owner has set in a chat or from the command line. They take the place of the config's, number by
+//! number.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, params};
+
+use super::{Allowance, Budget, Budgets, Period, Scope};
+use crate::provider::prices::Cost;
+use crate::types::person::PersonId;
+
+/// A number of a budget; 0 is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    Tokens(u64),
+    Cost(Cost),
+}
+
+/// One row: what is not set is left to the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct StoredBudget {
+    day: Allowance,
+    month: Allowance,
+}
+
+/// All that were set, by their scope.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredBudgets(BTreeMap<String, StoredBudget>);
+
+impl StoredBudgets {
+    pub fn read(store: &Connection) -> rusqlite::Result<Self> {
+        let mut rows = store.prepare_cached(
+            "SELECT scope, day_tokens, day_cost, month_tokens, month_cost FROM budgets",
+        )?;
+        let rows = rows.query_map([], |row| {
+            let day = Allowance { tokens: row.get(1)?, cost: row.get(2)? };
+            let month = Allowance { tokens: row.get(3)?, cost: row.get(4)? };
+            Ok((row.get(0)?, StoredBudget { day, month }))
+        })?;
+        Ok(Self(rows.collect::<Result<_, _>>()?))
+    }
+
+    /// The budget that counts: each number from the first of these scopes for which it is set; else the config's for
+    /// the last one.
+    pub fn budget(&self, budgets: &Budgets, scopes: &[Scope]) -> Budget {
+        let config = scopes.last().map(|scope| budgets.of(*scope)).unwrap_or_default();
+        let rows: Vec<_> = scopes.iter().filter_map(|scope| self.0.get(&scope.key())).collect();
+        let tokens = |of: fn(&StoredBudget) -> Option<u64>, config: Option<u64>| {
+            rows.iter().find_map(|row| of(row)).or(config).filter(|most| *most > 0)
+        };
+        let cost = |of: fn(&StoredBudget) -> Option<Cost>, config: Option<Cost>| {
+            rows.iter().find_map(|row| of(row)).or(config).filter(|most| most.0 > 0)
+        };
+        Budget {
+            day: Allowance {
+                tokens: tokens(|row| row.day.tokens, config.day.tokens),
+                cost: cost(|row| row.day.cost, config.day.cost),
+            },
+            month: Allowance {
+                tokens: tokens(|row| row.month.tokens, config.month.tokens),
+                cost: cost(|row| row.month.cost, config.month.cost),
+            },
+        }
+    }
+
+    /// The scopes for which something was set.
+    pub fn scopes(&self) -> impl Iterator<Item = Scope> {
+        self.0.keys().filter_map(|key| Scope::parse(key))
+    }
+}
+
+/// Sets a number of a budget.
+pub fn set(
+    store: &Connection,
+    scope: Scope,
+    period: Period,
+    amount: Amount,
+) -> rusqlite::Result<()> {
+    let key = scope.key();
+    store.execute("INSERT OR IGNORE INTO budgets (scope) VALUES (?)", [&key])?;
+    let column = match (period, amount) {
+        (Period::Day, Amount::Tokens(_)) => "day_tokens",
+        (Period::Day, Amount::Cost(_)) => "day_cost",
+        (Period::Month, Amount::Tokens(_)) => "month_tokens",
+        (Period::Month, Amount::Cost(_)) => "month_cost",
+    };
+    let number = match amount {
+        Amount::Tokens(tokens) => tokens,
+        Amount::Cost(cost) => cost.0,
+    };
+    let number = i64::try_from(number).unwrap_or(i64::MAX);
+    store.execute(
+        &format!("UPDATE budgets SET {column} = ? WHERE scope = ?"),
+        params![number, key],
+    )?;
+    Ok(())
+}
+
+/// Forgets what was set for a scope: the config counts again. False if nothing was.
+pub fn reset(store: &Connection, scope: Scope) -> rusqlite::Result<bool> {
+    Ok(store.execute("DELETE FROM budgets WHERE scope = ?", [scope.key()])? > 0)
+}
+
+/// Gives a person the stricter of both budgets, number by number, and forgets those of the other one.
+pub fn merge(store: &Connection, from: PersonId, to: PersonId) -> rusqlite::Result<()> {
+    let (from, to) = (Scope::Person(from).key(), Scope::Person(to).key());
+    store.execute(
+        "INSERT OR IGNORE INTO budgets (scope) SELECT ? FROM budgets WHERE scope = ?",
+        [&to, &from],
+    )?;
+    for column in ["day_tokens", "day_cost", "month_tokens", "month_cost"] {
+        // 0 is no limit, and the least of two limits is the stricter one.
+        let stricter = format!(
+            "UPDATE budgets AS b SET {column} = ifnull(
+                 (SELECT min(o.{column}) FROM budgets o WHERE o.scope IN (?1, ?2) AND o.{column} > 0),
+                 (SELECT max(o.{column}) FROM budgets o WHERE o.scope IN (?1, ?2)))
+             WHERE b.scope = ?1"
+        );
+        store.execute(&stricter, [&to, &from])?;
+    }
+    store.execute("DELETE FROM budgets WHERE scope = ?", [&from])?;
+    store.execute("DELETE FROM budget_periods WHERE scope = ?", [&from]).map(drop)
+}
+
+/// Gives a new person the budget of another.
+pub fn copy(store: &Connection, from: PersonId, to: PersonId) -> rusqlite::Result<()> {
+    let (from, to) = (Scope::Person(from).key(), Scope::Person(to).key());
+    store.execute(
+        "INSERT OR REPLACE INTO budgets (scope, day_tokens, day_cost, month_tokens, month_cost)
+         SELECT ?1, day_tokens, day_cost, month_tokens, month_cost FROM budgets WHERE scope = ?2",
+        [&to, &from],
+    )?;
+    Ok(())
+}

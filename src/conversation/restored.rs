@@ -1,0 +1,17 @@
+//! What was in progress in conversations when a backup was made: it is ended.
+
+use rusqlite::Connection;
+
+use super::transcript;
+use crate::types::session::{TurnId, TurnOutcome};
+
+/// Ends all turns that run or are suspended, with their calls and questions. Returns how many.
+pub fn end_turns(store: &Connection) -> rusqlite::Result<usize> {
+    let mut rows = store.prepare("SELECT id FROM turns WHERE ending IS NULL ORDER BY id")?;
+    let open = rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<TurnId>>>()?;
+    for turn in &open {
+        transcript::end_turn(store, *turn, TurnOutcome::Stopped)?;
+    }
+    store.execute("UPDATE asks SET state = 'cancelled' WHERE state = 'open'", [])?;
+    Ok(open.len())
+}

@@ -1,0 +1,94 @@
+//! What compaction changes of a session and its turns, in the store.
+
+use std::ops::Range;
+
+use rusqlite::{Connection, params};
+
+use crate::store::Json;
+use crate::types::session::{FrozenContext, SessionId, StepMark, Turn, TurnId};
+
+/// Where what a model is shown of a session begins: at a turn, of which the first steps may be summarized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TranscriptStart {
+    pub(crate) turn: TurnId,
+    pub(crate) step: usize,
+}
+
+/// What was said in this range is part of the summary from now on, if the session is open and began with it. The
+/// memory is frozen anew: now, or when the next turn begins.
+pub(crate) fn compact(
+    store: &Connection,
+    session: SessionId,
+    range: &Range<TranscriptStart>,
+    summary: Option<&str>,
+    frozen: Option<&FrozenContext>,
+) -> rusqlite::Result<bool> {
+    let changed = store
+        .prepare_cached(
+            "UPDATE sessions SET summary = ?, begins = ?, begins_step = ?, frozen = ?
+             WHERE id = ? AND begins = ? AND begins_step = ? AND closed IS NULL",
+        )?
+        .execute(params![
+            summary,
+            range.end.turn,
+            range.end.step,
+            frozen.map(Json),
+            session,
+            range.start.turn,
+            range.start.step
+        ])?;
+    Ok(changed > 0)
+}
+
+/// Marks the steps that are part of the summary.
+pub(crate) fn mark_summarized(turns: &mut [Turn], begins: TurnId, steps: usize) {
+    let first = turns.iter_mut().filter(|turn| turn.id == begins);
+    first.flat_map(|turn| turn.steps.iter_mut().take(steps)).for_each(|it| it.is_summarized = true);
+}
+
+/// Stores the part of the prompt that a session keeps, unless it is stored already.
+pub(crate) fn set_frozen(
+    store: &Connection,
+    session: SessionId,
+    frozen: &FrozenContext,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE sessions SET frozen = ?1 WHERE id = ?2 AND frozen IS NOT ?1")?
+        .execute(params![Json(frozen), session])?;
+    Ok(())
+}
+
+/// The bytes that were said in a session since notes were taken last, results of calls left out.
+pub(crate) fn said_since_notes(store: &Connection, session: SessionId) -> rusqlite::Result<u64> {
+    store
+        .prepare_cached(
+            "SELECT ifnull(sum(length(ifnull(heard, '')) + length(text)), 0) FROM steps
+             WHERE turn IN (SELECT id FROM turns WHERE session = ?1 AND id >
+             (SELECT ifnull(max(id), 0) FROM turns WHERE session = ?1 AND silent))",
+        )?
+        .query_row([session], |row| row.get(0))
+}
+
+/// Results before the mark are shortened from now on.
+pub(crate) fn set_shortened(
+    store: &Connection,
+    session: SessionId,
+    mark: StepMark,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE sessions SET shortened = ? WHERE id = ?")?
+        .execute(params![Json(&mark), session])?;
+    Ok(())
+}
+
+pub(crate) fn is_open(store: &Connection, session: SessionId) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached("SELECT 1 FROM sessions WHERE id = ? AND closed IS NULL")?
+        .exists([session])
+}
+
+/// Nobody asked for this turn, and nobody hears how it ends.
+pub(crate) fn set_silent(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    store.prepare_cached("UPDATE turns SET silent = 1 WHERE id = ?")?.execute([turn])?;
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! The parts of a daemon that the shell's sandbox decides on: its state, and the tools.
+
+use std::sync::Arc;
+
+use crate::config::Exposure;
+use crate::sandbox::{self, SandboxLevel, SandboxState};
+#[cfg(feature = "hardware")]
+use crate::tools::hardware;
+use crate::tools::{self, AnyTool};
+
+/// Returns the tools that depend on the config and on the build.
+pub(super) fn more_tools(
+    web: &tools::web::Config,
+    exec: &tools::shell::Config,
+    shell: &SandboxState,
+) -> anyhow::Result<Vec<Arc<dyn AnyTool>>> {
+    let mut tools = tools::web::tools(web)?;
+    tools.extend(tools::shell::tools(exec, shell));
+    #[cfg(feature = "hardware")]
+    tools.extend(hardware::tools_of_present(&hardware::Devices::default()));
+    Ok(tools)
+}
+
+/// Tests the sandbox, unless commands could read what they must not. Logs its state.
+pub(super) fn sandbox(config: &tools::shell::Config, exposed: Option<Exposure>) -> SandboxState {
+    sandbox::sweep();
+    let standing = match exposed {
+        Some(Exposure { words: why, .. }) => SandboxState::Refused { why },
+        None => tools::shell::standing(config),
+    };
+    match &standing {
+        SandboxState::Off => {}
+        SandboxState::Caged { level: SandboxLevel::Required, .. } => {
+            tracing::info!("{}", standing.words())
+        }
+        _ => tracing::warn!("{}", standing.words()),
+    }
+    standing
+}

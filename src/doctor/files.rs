@@ -1,0 +1,63 @@
+//! Checks of the files in a home and of the config: who can read them, and to whom they belong.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{Finding, Repair};
+
+/// Rights of everybody but the owner of a file.
+const OTHERS: u32 = 0o077;
+
+/// A folder or file that only its owner should be able to read.
+struct Private {
+    path: PathBuf,
+    mode: u32,
+}
+
+/// Checks the rights of the home, of the store, and of `secret_files` (the config and the files that it names).
+pub fn check_rights(home: &Path, secret_files: &[PathBuf]) -> Vec<Finding> {
+    let mut private = vec![
+        Private { path: home.to_owned(), mode: 0o700 },
+        Private { path: home.join(crate::store::FILE), mode: 0o600 },
+    ];
+    // Files of the system, such as a container's secrets, belong to root and cannot be changed.
+    let ours = secret_files.iter().filter(|path| !is_of_another(path));
+    private.extend(ours.map(|path| Private { path: path.clone(), mode: 0o600 }));
+    let mut found: Vec<_> = private.iter().filter_map(check_mode).collect();
+    found.extend(check_owner(home));
+    if found.is_empty() {
+        found.push(Finding::ok("files", "only this account can read the home and the secrets"));
+    }
+    found
+}
+
+fn is_of_another(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.uid() != rustix::process::geteuid().as_raw())
+}
+
+fn check_mode(private: &Private) -> Option<Finding> {
+    let Private { path, mode } = private;
+    let has = fs::metadata(path).ok()?.mode();
+    if has & OTHERS == 0 {
+        return None;
+    }
+    let path = path.display();
+    let words = format!("others on this machine can read {path}");
+    let repair = Repair::Mode { path: private.path.clone(), mode: *mode };
+    Some(
+        Finding::wrong("files", words).advise(format!("chmod {mode:o} {path}")).repaired_by(repair),
+    )
+}
+
+/// A home that was once used by `sudo` has files of root, which the service cannot write.
+fn check_owner(home: &Path) -> Option<Finding> {
+    let owner = fs::metadata(home).ok()?.uid();
+    let files = fs::read_dir(home).ok()?.filter_map(Result::ok);
+    let foreign = files
+        .map(|file| file.path())
+        .find(|path| fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() != owner))?;
+    let words = format!("{} belongs to another account than the home", foreign.display());
+    let home = home.display();
+    Some(Finding::wrong("files", words).advise(format!("chown -R --reference={home} {home}")))
+}

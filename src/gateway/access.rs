@@ -1,0 +1,133 @@
+//! The person who makes a request: by the cookie of a sign-in, or by a token.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use rusqlite::Connection;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use super::refusal::HttpRefusal;
+use super::server::HttpGateway;
+use crate::channels::web::logins::{self, SignedIn, hashed};
+use crate::people::{LOCAL, Role};
+use crate::secret::Secret;
+use crate::store::Sync;
+use crate::types::message::SenderId;
+
+/// The cookie of a sign-in.
+pub(super) const COOKIE: &str = "peacrab";
+
+/// The header with which the page shows that a request is its own.
+const CSRF_HEADER: &str = "x-csrf-token";
+
+/// A person who makes a request.
+pub(super) struct WebPerson {
+    pub(super) id: SenderId,
+    pub(super) role: Role,
+    /// The value that the page repeats with what it sends. None with a token.
+    pub(super) csrf: Option<String>,
+}
+
+impl FromRequestParts<Arc<HttpGateway>> for WebPerson {
+    type Rejection = HttpRefusal;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        gateway: &Arc<HttpGateway>,
+    ) -> Result<Self, HttpRefusal> {
+        let (id, csrf) = match bearer(&parts.headers) {
+            Some(token) => (by_token(gateway, token)?, None),
+            None => {
+                let cookie = cookie(&parts.headers).ok_or_else(unknown)?;
+                let csrf = csrf_of(cookie);
+                if !matches!(parts.method, Method::GET | Method::HEAD) {
+                    check_csrf(&parts.headers, &csrf)?;
+                }
+                (by_cookie(gateway, cookie).await?, Some(csrf))
+            }
+        };
+        let (people, channel) = (gateway.services().bus.people.clone(), gateway.web.name().clone());
+        let who = id.clone();
+        let role = move |store: &Connection| people.role_of(store, &channel, &who);
+        let role = gateway.services().bus.store.read(role).await?;
+        let role = role.ok_or_else(|| {
+            HttpRefusal::new(StatusCode::FORBIDDEN, "this person has no access any more")
+        })?;
+        Ok(Self { id, role, csrf })
+    }
+}
+
+fn unknown() -> HttpRefusal {
+    HttpRefusal::new(StatusCode::UNAUTHORIZED, "sign in, or send a token")
+}
+
+fn by_token(gateway: &HttpGateway, token: &str) -> Result<SenderId, HttpRefusal> {
+    let is_owners = gateway.config.token.as_ref().is_some_and(|own| is_same(own, token));
+    match is_owners {
+        true => Ok(LOCAL.into()),
+        false if !gateway.limits.allows("wrong token", 30) => Err(HttpRefusal::too_many()),
+        false => Err(HttpRefusal::new(StatusCode::UNAUTHORIZED, "this token is unknown")),
+    }
+}
+
+async fn by_cookie(gateway: &HttpGateway, cookie: &str) -> Result<SenderId, HttpRefusal> {
+    let store = &gateway.services().bus.store;
+    let value = cookie.to_owned();
+    let found = store.read(move |store| logins::person_of(store, &value)).await?;
+    let Some(SignedIn { person, is_stale }) = found else { return Err(unknown()) };
+    if is_stale {
+        let value = cookie.to_owned();
+        let seen = move |store: &Connection| logins::seen(store, &value);
+        store.write("sign-in", Sync::Later, seen).await?;
+    }
+    Ok(person)
+}
+
+/// Checks that the page itself has sent a request.
+fn check_csrf(headers: &HeaderMap, csrf: &str) -> Result<(), HttpRefusal> {
+    let given = headers.get(CSRF_HEADER).map(|value| value.as_bytes()).unwrap_or_default();
+    match bool::from(given.ct_eq(csrf.as_bytes())) {
+        true => Ok(()),
+        false => Err(HttpRefusal::new(StatusCode::FORBIDDEN, "reload the page, and try again")),
+    }
+}
+
+/// A value that only a reader of the cookie, or of the page's own requests, knows.
+fn csrf_of(cookie: &str) -> String {
+    hashed(&format!("csrf {cookie}"))
+}
+
+/// The token of a request.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The cookie of a request.
+pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = values.flat_map(|value| value.split(';'));
+    pairs.find_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        (name == COOKIE).then_some(value)
+    })
+}
+
+/// Compares in constant time, whatever the lengths.
+pub(super) fn is_same(secret: &Secret, given: &str) -> bool {
+    let (own, given) = (Sha256::digest(secret.reveal()), Sha256::digest(given));
+    own.as_slice().ct_eq(given.as_slice()).into()
+}
+
+/// Returns true if a request may read what the operator reads: with the token, or on this machine where there is none.
+pub(super) fn is_operator(gateway: &HttpGateway, headers: &HeaderMap) -> bool {
+    match (&gateway.config.token, bearer(headers)) {
+        (None, _) => true,
+        (Some(own), Some(given)) => is_same(own, given),
+        (Some(_), None) => false,
+    }
+}

@@ -1,0 +1,143 @@
+//! Checks of every request before its route: the name by which it addresses the gateway, and the page that it comes
+//! from. Also the headers of every response. Any page can have a browser send requests to this machine, and make its
+//! own host name lead here.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt as _;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+use url::Url;
+
+use super::refusal::HttpRefusal;
+use super::server::HttpGateway;
+
+/// A body that takes longer is dropped.
+const BODY_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// The largest body of JSON, in bytes.
+const JSON_BYTES_MAX: usize = 512 * 1024;
+
+/// Nothing but the page's own files runs or is loaded. Pictures may be in the page's data.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Headers of every response.
+const HEADERS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// Refuses requests that another page causes, or that use a name which is not ours.
+pub(super) async fn check(
+    State(gateway): State<Arc<HttpGateway>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let allowed = allow(&gateway, request.headers(), request.method());
+    let mut response = match allowed {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+fn allow(gateway: &HttpGateway, headers: &HeaderMap, method: &Method) -> Result<(), HttpRefusal> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if !is_ours(gateway, host) {
+        return Err(HttpRefusal::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this host name is unknown here; add it to `hosts` in [gateway]",
+        ));
+    }
+    let is_same = match headers.get(header::ORIGIN) {
+        Some(origin) => origin.to_str().is_ok_and(|origin| is_same_host(origin, host)),
+        // Browsers report it with what they send without an origin.
+        None => {
+            let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
+            let is_own = matches!(site, None | Some("same-origin" | "none"));
+            is_own || matches!(*method, Method::GET | Method::HEAD)
+        }
+    };
+    match is_same {
+        true => Ok(()),
+        false => {
+            Err(HttpRefusal::new(StatusCode::FORBIDDEN, "requests of other pages are refused"))
+        }
+    }
+}
+
+/// Returns true for an IP address, which no other name can stand for, and for the names in the config.
+fn is_ours(gateway: &HttpGateway, host: &str) -> bool {
+    let Ok(url) = Url::parse(&format!("http://{host}")) else { return false };
+    let is_plain = url.username().is_empty() && url.password().is_none() && url.path() == "/";
+    let Some(name) = url.host_str().filter(|_| is_plain) else { return false };
+    let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    let public = gateway.config.url.as_deref().and_then(|url| Url::parse(url).ok());
+    is_address
+        || name == "localhost"
+        || gateway.config.hosts.iter().any(|own| own == name)
+        || public.is_some_and(|public| public.host_str() == Some(name))
+}
+
+/// Returns true if a page of this origin was loaded from the same host and port.
+fn is_same_host(origin: &str, host: &str) -> bool {
+    let origin = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    origin.is_some_and(|origin| origin.eq_ignore_ascii_case(host))
+}
+
+/// Reads a whole body up to `bytes_max`, in time.
+pub(super) async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, HttpRefusal> {
+    let mut pieces = body.into_data_stream();
+    let reading = async {
+        let mut whole = Vec::new();
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.map_err(|_| HttpRefusal::bad("the body broke off"))?;
+            if whole.len() + piece.len() > bytes_max {
+                let words = format!("the body is longer than {bytes_max} bytes");
+                return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, words));
+            }
+            whole.extend_from_slice(&piece);
+        }
+        Ok(Bytes::from(whole))
+    };
+    let late = || HttpRefusal::new(StatusCode::REQUEST_TIMEOUT, "the body took too long");
+    timeout(BODY_TIME_MAX, reading).await.map_err(|_| late())?
+}
+
+/// A body of JSON, read within the bounds of every body.
+pub(super) struct Fields<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<HttpGateway>> for Fields<T> {
+    type Rejection = HttpRefusal;
+
+    async fn from_request(request: Request, _: &Arc<HttpGateway>) -> Result<Self, HttpRefusal> {
+        let body = read_body(request.into_body(), JSON_BYTES_MAX).await?;
+        let read = serde_json::from_slice(&body);
+        read.map(Self).map_err(|error| HttpRefusal::bad(format!("cannot read the body: {error}")))
+    }
+}
+
+pub(super) async fn not_found() -> HttpRefusal {
+    HttpRefusal::not_found("there is nothing at this path")
+}
+
+pub(super) async fn not_allowed() -> HttpRefusal {
+    HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not take this method")
+}

@@ -1,0 +1,83 @@
+//! `/health` and `/ready`. The daemon is healthy while its loop turns over and its store writes. Channels are named
+//! with the age of what was last heard, and never make it unhealthy: a platform may be away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use chrono::{DateTime, Utc};
+use rusqlite::Connection;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::access::is_operator;
+use super::refusal::HttpRefusal;
+use super::server::HttpGateway;
+use crate::bus::marks;
+use crate::store::Sync;
+
+/// Checks in a minute: each one writes.
+const CHECKS_PER_MINUTE: u32 = 120;
+
+/// Time for a pass of the loop, and for a commit: far more than either takes under load.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// `GET /health`
+pub(super) async fn health(
+    State(gateway): State<Arc<HttpGateway>>,
+    headers: HeaderMap,
+) -> Result<(StatusCode, Json<Value>), HttpRefusal> {
+    if !gateway.limits.allows("health", CHECKS_PER_MINUTE) {
+        return Err(HttpRefusal::too_many());
+    }
+    let (is_turning, is_writing) = tokio::join!(loop_turns(&gateway), store_writes(&gateway));
+    let status = match is_turning && is_writing {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let mut body = Map::new();
+    body.insert("ok".to_owned(), (status == StatusCode::OK).into());
+    body.insert("loop".to_owned(), is_turning.into());
+    body.insert("store".to_owned(), is_writing.into());
+    if is_operator(&gateway, &headers) {
+        body.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+        body.insert("channels".to_owned(), channels(&gateway).into());
+    }
+    Ok((status, Json(body.into())))
+}
+
+/// `GET /ready`: 200 while all channels are up.
+pub(super) async fn ready(State(gateway): State<Arc<HttpGateway>>) -> (StatusCode, Json<Value>) {
+    let is_ready = gateway.control.links.values().all(|link| link.state().up);
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(json!({ "ready": is_ready })))
+}
+
+fn channels(gateway: &HttpGateway) -> Map<String, Value> {
+    let age = |at: Option<DateTime<Utc>>| at.map(|at| (Utc::now() - at).num_seconds().max(0));
+    let links = gateway.control.links.iter();
+    let states = links.map(|(name, link)| {
+        let state = link.state();
+        let seen = json!({ "up": state.up, "last_byte_s": age(state.last_byte) });
+        (name.to_string(), seen)
+    });
+    states.collect()
+}
+
+/// Wakes the loop, and waits for its pass.
+async fn loop_turns(gateway: &HttpGateway) -> bool {
+    let bus = &gateway.services().bus;
+    let mut passes = bus.passes.watch();
+    passes.mark_unchanged();
+    bus.inbox.up();
+    matches!(timeout(ANSWER_TIME_MAX, passes.changed()).await, Ok(Ok(())))
+}
+
+/// Commits a change that nobody reads.
+async fn store_writes(gateway: &HttpGateway) -> bool {
+    let store = &gateway.services().bus.store;
+    let note = |store: &Connection| marks::note_health(store);
+    matches!(timeout(ANSWER_TIME_MAX, store.write("health", Sync::Later, note)).await, Ok(Ok(())))
+}

@@ -1,0 +1,84 @@
+//! Signing in and out on the page. A link holds a one-time code behind its `#`, which no server sees; the code
+//! counts once the person has pressed the button.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use rusqlite::Connection;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::access::{COOKIE, WebPerson, cookie};
+use super::guard::Fields;
+use super::refusal::HttpRefusal;
+use super::server::HttpGateway;
+use crate::channels::web::logins;
+use crate::people::LOCAL;
+use crate::store::Sync;
+
+/// Attempts in a minute, of all browsers together.
+const ATTEMPTS_PER_MINUTE: u32 = 20;
+
+/// How long a browser keeps the cookie, in seconds: as long as an unused sign-in is valid.
+const COOKIE_AGE_S: i64 = logins::IDLE_MAX.num_seconds();
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CodeEntered {
+    code: String,
+}
+
+/// `POST /login`
+pub(super) async fn begin(
+    State(gateway): State<Arc<HttpGateway>>,
+    headers: HeaderMap,
+    Fields(CodeEntered { code }): Fields<CodeEntered>,
+) -> Result<Response, HttpRefusal> {
+    if !gateway.limits.allows("login", ATTEMPTS_PER_MINUTE) {
+        return Err(HttpRefusal::too_many());
+    }
+    let Some(person) = gateway.web.codes.take(&code) else {
+        let words = "this link was used before, or is too old; ask for a new one";
+        return Err(HttpRefusal::new(StatusCode::UNAUTHORIZED, words));
+    };
+    tracing::info!(%person, "A browser has signed in");
+    let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+    let agent = agent.unwrap_or_default().to_owned();
+    let begin = move |store: &Connection| logins::begin(store, &person, &agent);
+    let value = gateway.services().bus.store.write("sign in", Sync::Now, begin).await?;
+    let cookie = format!("{COOKIE}={}; Max-Age={COOKIE_AGE_S}{}", value.reveal(), rules(&gateway));
+    Ok(([(header::SET_COOKIE, cookie)], StatusCode::NO_CONTENT).into_response())
+}
+
+/// `POST /logout`
+pub(super) async fn end(
+    State(gateway): State<Arc<HttpGateway>>,
+    _: WebPerson,
+    headers: HeaderMap,
+) -> Result<Response, HttpRefusal> {
+    if let Some(value) = cookie(&headers) {
+        let value = value.to_owned();
+        let end = move |store: &Connection| logins::end(store, &value);
+        gateway.services().bus.store.write("sign out", Sync::Now, end).await?;
+    }
+    let cookie = format!("{COOKIE}=; Max-Age=0{}", rules(&gateway));
+    Ok(([(header::SET_COOKIE, cookie)], StatusCode::NO_CONTENT).into_response())
+}
+
+/// `GET /me`
+pub(super) async fn me(person: WebPerson) -> Json<serde_json::Value> {
+    let name = if person.id.as_str() == LOCAL { "owner" } else { person.id.as_str() };
+    Json(json!({ "name": name, "role": person.role.as_str(), "csrf": person.csrf }))
+}
+
+/// The rules of the cookie: scripts cannot read it, and no other page can have it sent.
+fn rules(gateway: &HttpGateway) -> &'static str {
+    let is_encrypted = gateway.config.url.as_ref().is_some_and(|url| url.starts_with("https:"));
+    match is_encrypted {
+        true => "; Path=/; HttpOnly; SameSite=Strict; Secure",
+        false => "; Path=/; HttpOnly; SameSite=Strict",
+    }
+}

@@ -1,0 +1,63 @@
+//! A request that is refused, as JSON in the form that clients of OpenAI's API read.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::store::StoreError;
+
+/// A refusal: a status, and an explanation for a person.
+#[derive(Debug)]
+pub(super) struct HttpRefusal {
+    status: StatusCode,
+    words: String,
+}
+
+impl HttpRefusal {
+    pub(super) fn new(status: StatusCode, words: impl Into<String>) -> Self {
+        Self { status, words: words.into() }
+    }
+
+    pub(super) fn bad(words: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, words)
+    }
+
+    pub(super) fn not_found(words: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, words)
+    }
+
+    pub(super) fn too_many() -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too many requests; try again in a minute")
+    }
+}
+
+impl From<StoreError> for HttpRefusal {
+    fn from(error: StoreError) -> Self {
+        tracing::warn!(%error, "The gateway cannot use the store");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the store failed; try again later")
+    }
+}
+
+impl IntoResponse for HttpRefusal {
+    fn into_response(self) -> Response {
+        let Self { status, words } = self;
+        let kind = match status {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
+        let body = json!({ "error": { "message": words, "type": kind, "code": status.as_u16() } });
+        let mut response = (status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
+        }
+        response
+    }
+}

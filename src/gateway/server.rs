@@ -1,0 +1,188 @@
+//! The listener: accepts connections within their bounds, and ends them in order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::{get, post};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::counters::Counters;
+use super::limits::RequestLimits;
+use super::{Config, chat, guard, health, logins, metrics, page, stream};
+use crate::channels::web::Web;
+use crate::control::{ControlServer, WebEntrance};
+use crate::services::Services;
+
+/// A client that takes longer for its header is dropped, and so is one that asks nothing for so long.
+const HEADER_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// The largest header, in bytes, and the number of its lines.
+const HEADER_BYTES_MAX: usize = 16 * 1024;
+const HEADERS_MAX: usize = 64;
+
+/// Pause after a connection could not be accepted: the process has too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pause before a port is tried again that another program uses.
+const BIND_PAUSE: Duration = Duration::from_secs(10);
+
+/// The gateway of a daemon.
+pub struct HttpGateway {
+    pub(super) config: Config,
+    pub(super) control: Arc<ControlServer>,
+    pub(super) web: Arc<Web>,
+    /// The address for browsers, while it listens.
+    url: Arc<watch::Sender<Option<String>>>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) limits: RequestLimits,
+    /// Ends streams when the daemon stops.
+    pub(super) closing: CancellationToken,
+}
+
+impl HttpGateway {
+    pub fn new(
+        config: Config,
+        control: Arc<ControlServer>,
+        entrance: WebEntrance,
+        closing: CancellationToken,
+    ) -> Self {
+        let (counters, limits) = (Arc::default(), RequestLimits::default());
+        let WebEntrance { web, url } = entrance;
+        Self { config, control, web, url, counters, limits, closing }
+    }
+
+    pub(super) fn services(&self) -> &Services {
+        &self.control.turns.services
+    }
+}
+
+/// Serves until `stop`. Requests that are being answered then are finished.
+pub async fn run(gateway: Arc<HttpGateway>, stop: CancellationToken) {
+    let Some(listener) = bind(&gateway, &stop).await else { return };
+    let counting = gateway.counters.follow(gateway.services());
+    let router = router(&gateway);
+    let mut connections = JoinSet::new();
+    let serving = async {
+        loop {
+            while connections.try_join_next().is_some() {}
+            if connections.len() >= gateway.config.connections_max {
+                connections.join_next().await;
+                continue;
+            }
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    connections.spawn(serve(stream, router.clone(), stop.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "Cannot accept a connection of the gateway");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = serving => {}
+        () = counting => {}
+    }
+    gateway.url.send_replace(None);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Listens, as soon as the address is free. None at `stop`.
+async fn bind(gateway: &HttpGateway, stop: &CancellationToken) -> Option<TcpListener> {
+    let listen = gateway.config.listen;
+    let mut is_told = false;
+    loop {
+        match TcpListener::bind(listen).await {
+            Ok(listener) => {
+                let bound = listener.local_addr().unwrap_or(listen);
+                gateway.url.send_replace(Some(gateway.url_of(bound)));
+                tracing::info!(address = %bound, "The gateway listens");
+                return Some(listener);
+            }
+            Err(error) => {
+                if !is_told {
+                    tracing::error!(address = %listen, %error, "The gateway cannot listen, will keep trying");
+                    is_told = true;
+                }
+                stop.run_until_cancelled(sleep(BIND_PAUSE)).await?;
+            }
+        }
+    }
+}
+
+impl HttpGateway {
+    /// The address for browsers.
+    fn url_of(&self, bound: SocketAddr) -> String {
+        match &self.config.url {
+            Some(url) => url.clone(),
+            // Nobody can be sent to the address that stands for all.
+            None if bound.ip().is_unspecified() => format!("http://localhost:{}", bound.port()),
+            None => format!("http://{bound}"),
+        }
+    }
+}
+
+fn router(gateway: &Arc<HttpGateway>) -> Router {
+    let pages = Router::new()
+        .route("/", get(page::index))
+        .route("/app.css", get(page::style))
+        .route("/app.js", get(page::script))
+        .route("/icon.svg", get(page::icon));
+    let chats = Router::new()
+        .route("/sessions", get(chat::sessions))
+        .route("/sessions/{session}", get(chat::messages))
+        .route("/sessions/{session}/stream", get(stream::open))
+        .route("/sessions/{session}/files/{id}", get(chat::file))
+        .route("/messages", post(chat::say))
+        .route("/press", post(chat::press))
+        .route("/files", post(chat::upload))
+        .route("/usage", get(chat::usage));
+    let logins = Router::new()
+        .route("/login", post(logins::begin))
+        .route("/logout", post(logins::end))
+        .route("/me", get(logins::me));
+    Router::new()
+        .route("/health", get(health::health))
+        .route("/ready", get(health::ready))
+        .route("/metrics", get(metrics::metrics))
+        .merge(pages)
+        .merge(chats)
+        .merge(logins)
+        .fallback(guard::not_found)
+        .method_not_allowed_fallback(guard::not_allowed)
+        .layer(middleware::from_fn_with_state(Arc::clone(gateway), guard::check))
+        .with_state(Arc::clone(gateway))
+}
+
+/// Serves one connection to its end.
+async fn serve(stream: TcpStream, router: Router, stop: CancellationToken) {
+    stream.set_nodelay(true).ok();
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME_MAX)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .max_headers(HEADERS_MAX);
+    let service = TowerToHyperService::new(router);
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    // A client that breaks a connection is no fault of ours.
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await.ok();
+        }
+    }
+}

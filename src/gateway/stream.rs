@@ -1,0 +1,194 @@
+//! Server-sent events: the messages of a session from any place on, and between them what needs no memory: the draft
+//! of the answer and the activity of its turn.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use rusqlite::Connection;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::fs::File;
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::access::WebPerson;
+use super::chat::Message;
+use super::html;
+use super::refusal::HttpRefusal;
+use super::server::HttpGateway;
+use crate::bus::feed::{self, Cursor};
+use crate::channels::web::Sign;
+use crate::types::event::{Event, EventKind, EventSubscriber};
+use crate::types::message::Address;
+
+/// A comment that keeps proxies from closing a quiet stream, and finds out that a reader is gone.
+const COMMENT_EVERY: Duration = Duration::from_secs(25);
+
+/// Messages that are read at a time.
+const READ_MAX: usize = 50;
+
+/// Bytes of a file that are read at a time.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// A place to begin, if the client does not repeat the id of its last event.
+#[derive(Deserialize)]
+pub(super) struct Beginning {
+    after: Option<String>,
+}
+
+/// `GET /sessions/NAME/stream`
+pub(super) async fn open(
+    State(gateway): State<Arc<HttpGateway>>,
+    person: WebPerson,
+    Path(session): Path<String>,
+    Query(Beginning { after }): Query<Beginning>,
+    headers: HeaderMap,
+) -> Result<Response, HttpRefusal> {
+    let address = gateway.address(&person, &session)?;
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let cursor = match last.or(after) {
+        Some(text) => {
+            text.parse().map_err(|()| HttpRefusal::bad("the place to begin is unknown"))?
+        }
+        None => {
+            let chat = address.chat.clone();
+            let end = move |store: &Connection| feed::end(store, &chat);
+            gateway.services().bus.store.read(end).await?
+        }
+    };
+    let signs = gateway.web.attach(&address.chat);
+    let events = gateway.services().events.subscribe();
+    let next_comment = Instant::now() + COMMENT_EVERY;
+    let (ready, is_behind) = (VecDeque::new(), true);
+    let reader =
+        StreamReader { gateway, address, cursor, signs, events, ready, is_behind, next_comment };
+    Ok(sent_events(unfold(reader, next)))
+}
+
+/// A response of server-sent events.
+pub(super) fn sent_events(
+    events: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
+) -> Response {
+    let mut response = Body::from_stream(events).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    // nginx would hold events back.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// A reader of a session.
+struct StreamReader {
+    gateway: Arc<HttpGateway>,
+    address: Address,
+    cursor: Cursor,
+    signs: mpsc::Receiver<Sign>,
+    events: EventSubscriber,
+    ready: VecDeque<Bytes>,
+    /// There may be messages in the store after the cursor.
+    is_behind: bool,
+    next_comment: Instant,
+}
+
+async fn next(mut reader: StreamReader) -> Option<(Result<Bytes, Infallible>, StreamReader)> {
+    loop {
+        if let Some(ready) = reader.ready.pop_front() {
+            reader.next_comment = Instant::now() + COMMENT_EVERY;
+            return Some((Ok(ready), reader));
+        }
+        if reader.is_behind {
+            reader.catch_up().await?;
+            continue;
+        }
+        let closing = reader.gateway.closing.clone();
+        tokio::select! {
+            () = closing.cancelled() => return None,
+            sign = reader.signs.recv() => reader.note(sign?),
+            event = reader.events.next() => reader.note_event(&event?),
+            () = sleep_until(reader.next_comment) => reader.ready.push_back(Bytes::from_static(b":\n\n")),
+        }
+    }
+}
+
+impl StreamReader {
+    /// Reads messages after the cursor. None if the store fails: the client comes back.
+    async fn catch_up(&mut self) -> Option<()> {
+        let (chat, cursor) = (self.address.chat.clone(), self.cursor);
+        let read = move |store: &Connection| feed::after(store, &chat, cursor, READ_MAX);
+        let services = self.gateway.services();
+        let posts = services.bus.store.read(read).await.ok()?;
+        self.is_behind = posts.len() >= READ_MAX;
+        for post in posts {
+            self.cursor = post.cursor;
+            let message = Message::of(post, &services.redactor);
+            let data = serde_json::to_string(&message).ok()?;
+            self.ready.push_back(frame("message", Some(&message.cursor), &data));
+        }
+        Some(())
+    }
+
+    fn note(&mut self, sign: Sign) {
+        match sign {
+            Sign::News => self.is_behind = true,
+            Sign::Typing => self.push("typing", &json!({})),
+            Sign::Draft(text) => {
+                let text = self.gateway.services().redactor.redact(&text).into_owned();
+                let html = html::render(&text);
+                self.push("draft", &json!({ "text": text, "html": html }));
+            }
+        }
+    }
+
+    /// Shows what a turn of this session does.
+    fn note_event(&mut self, event: &Event) {
+        if event.origin.as_ref().and_then(|origin| origin.chat()) != Some(&self.address) {
+            return;
+        }
+        match &event.what {
+            EventKind::TurnStart { .. } => self.push("activity", &json!({ "turn": "start" })),
+            EventKind::TurnEnd { .. } => self.push("activity", &json!({ "turn": "end" })),
+            EventKind::ToolStart { tool, .. } => {
+                self.push("activity", &json!({ "tool": tool, "state": "start" }));
+            }
+            EventKind::ToolEnd { tool, failed, ms, .. } => {
+                let state = if *failed { "failed" } else { "done" };
+                self.push("activity", &json!({ "tool": tool, "state": state, "ms": ms }));
+            }
+            _ => {}
+        }
+    }
+
+    fn push(&mut self, event: &str, data: &Value) {
+        self.ready.push_back(frame(event, None, &data.to_string()));
+    }
+}
+
+/// One event. JSON has no line ends of its own.
+pub(super) fn frame(event: &str, id: Option<&str>, data: &str) -> Bytes {
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    format!("{id}event: {event}\ndata: {data}\n\n").into()
+}
+
+/// The content of a file, in pieces.
+pub(super) fn pieces(file: File) -> impl Stream<Item = std::io::Result<Bytes>> {
+    unfold(file, |mut file| async move {
+        let mut piece = vec![0; PIECE_BYTES];
+        match file.read(&mut piece).await {
+            Ok(0) => None,
+            Ok(length) => {
+                piece.truncate(length);
+                Some((Ok(piece.into()), file))
+            }
+            Err(error) => Some((Err(error), file)),
+        }
+    })
+}

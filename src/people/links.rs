@@ -1,0 +1,206 @@
+//! `/link`: a code that is given on one account and entered on another joins both in one person, once the account with
+//! the higher role has confirmed it. Until then no role changes.
+
+use chrono::{DateTime, Duration, Utc};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::persons::person_of;
+use super::{People, Role, new_code};
+use crate::store::Time;
+use crate::types::message::{Address, Sender};
+use crate::types::person::PersonId;
+
+/// Validity of a code.
+const CODE_AGE_MAX: Duration = Duration::minutes(10);
+
+/// An account, and its private chat with the bot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkAccount {
+    pub sender: Sender,
+    pub at: Address,
+}
+
+/// Two accounts that are to be one person's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountLink {
+    pub code: String,
+    /// Confirms it: the account with the higher role, or of two alike the one that asked for the code.
+    pub confirms: LinkAccount,
+    pub joins: LinkAccount,
+}
+
+/// What came of a code that was entered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entered {
+    /// It is unknown, used or too old.
+    Unknown,
+    /// Both accounts are one person's already.
+    Joined,
+    /// It is to be confirmed.
+    Waits(Box<AccountLink>),
+}
+
+/// Gives an account a new code. A former one is void.
+pub fn offer(
+    store: &Connection,
+    account: &LinkAccount,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<String> {
+    expire(store, now)?;
+    let LinkAccount { sender, at } = account;
+    store.execute(
+        "DELETE FROM links WHERE channel = ? AND sender = ?",
+        params![at.channel, sender.id],
+    )?;
+    let code = new_code();
+    store.execute(
+        "INSERT INTO links (code, channel, sender, name, chat, made) VALUES (?, ?, ?, ?, ?, ?)",
+        params![code, at.channel, sender.id, sender.name, at.chat, Time(now)],
+    )?;
+    Ok(code)
+}
+
+/// Enters a code on another account. It cannot be entered again.
+pub fn enter(
+    store: &Connection,
+    people: &People,
+    code: &str,
+    account: &LinkAccount,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Entered> {
+    expire(store, now)?;
+    let code = code.trim().to_ascii_uppercase();
+    let offered = store
+        .query_row(
+            "SELECT sender, name, channel, chat FROM links WHERE code = ? AND other_sender IS NULL",
+            [&code],
+            |row| read_account(row, 0),
+        )
+        .optional()?;
+    let Some(offered) = offered else { return Ok(Entered::Unknown) };
+    if is_one_person(store, &offered, account)? {
+        store.execute("DELETE FROM links WHERE code = ?", [&code])?;
+        return Ok(Entered::Joined);
+    }
+    store.execute(
+        "UPDATE links SET other_channel = ?, other_sender = ?, other_name = ?, other_chat = ? WHERE code = ?",
+        params![account.at.channel, account.sender.id, account.sender.name, account.at.chat, code],
+    )?;
+    let link = link(store, people, code, offered, account.clone())?;
+    Ok(Entered::Waits(Box::new(link)))
+}
+
+/// Returns a link that waits for its confirmation, and forgets it. None if it is not this account that decides.
+pub fn decide(
+    store: &Connection,
+    people: &People,
+    code: &str,
+    by: &LinkAccount,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Option<AccountLink>> {
+    expire(store, now)?;
+    let code = code.trim().to_ascii_uppercase();
+    let accounts = store
+        .query_row(
+            "SELECT sender, name, channel, chat, other_sender, other_name, other_channel, other_chat
+             FROM links WHERE code = ? AND other_sender IS NOT NULL",
+            [&code],
+            |row| Ok((read_account(row, 0)?, read_account(row, 4)?)),
+        )
+        .optional()?;
+    let Some((offered, entered)) = accounts else { return Ok(None) };
+    let link = link(store, people, code, offered, entered)?;
+    let is_theirs =
+        link.confirms.sender.id == by.sender.id && link.confirms.at.channel == by.at.channel;
+    if !is_theirs {
+        return Ok(None);
+    }
+    store.execute("DELETE FROM links WHERE code = ?", [&link.code])?;
+    Ok(Some(link))
+}
+
+/// Joins two accounts: all of the other person's accounts become those of who confirms. Returns both persons, the one
+/// that stays first; none if an account is nobody's.
+pub fn join(
+    store: &Connection,
+    link: &AccountLink,
+) -> rusqlite::Result<Option<(PersonId, PersonId)>> {
+    let of = |account: &LinkAccount| person_of(store, &account.at.channel, &account.sender.id);
+    let (Some(stays), Some(goes)) = (of(&link.confirms)?, of(&link.joins)?) else {
+        return Ok(None);
+    };
+    store.execute("UPDATE accounts SET person = ? WHERE person = ?", [stays, goes])?;
+    store.execute("DELETE FROM persons WHERE id = ?", [goes])?;
+    Ok(Some((stays, goes)))
+}
+
+/// Parts an account from its person: it is one of its own from now on. None if it is the person's only one.
+pub fn part(
+    store: &Connection,
+    account: &LinkAccount,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Option<(PersonId, PersonId)>> {
+    let LinkAccount { sender, at } = account;
+    let Some(before) = person_of(store, &at.channel, &sender.id)? else { return Ok(None) };
+    let accounts: i64 =
+        store.query_row("SELECT count(*) FROM accounts WHERE person = ?", [before], |row| {
+            row.get(0)
+        })?;
+    if accounts < 2 {
+        return Ok(None);
+    }
+    store.execute(
+        "INSERT INTO persons (name, since) VALUES (?, ?)",
+        params![sender.name, Time(now)],
+    )?;
+    let own = PersonId(store.last_insert_rowid());
+    store.execute(
+        "UPDATE accounts SET person = ? WHERE channel = ? AND sender = ?",
+        params![own, at.channel, sender.id],
+    )?;
+    Ok(Some((before, own)))
+}
+
+fn link(
+    store: &Connection,
+    people: &People,
+    code: String,
+    offered: LinkAccount,
+    entered: LinkAccount,
+) -> rusqlite::Result<AccountLink> {
+    let role = |account: &LinkAccount| -> rusqlite::Result<Role> {
+        let role = people.role_of(store, &account.at.channel, &account.sender.id)?;
+        Ok(role.unwrap_or(Role::Guest))
+    };
+    let (confirms, joins) = match role(&entered)? > role(&offered)? {
+        true => (entered, offered),
+        false => (offered, entered),
+    };
+    Ok(AccountLink { code, confirms, joins })
+}
+
+fn is_one_person(
+    store: &Connection,
+    one: &LinkAccount,
+    other: &LinkAccount,
+) -> rusqlite::Result<bool> {
+    let of = |account: &LinkAccount| person_of(store, &account.at.channel, &account.sender.id);
+    Ok(of(one)?.is_some_and(|person| of(other).is_ok_and(|other| other == Some(person))))
+}
+
+fn expire(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
+    // Also those of a clock that was ahead.
+    store
+        .execute(
+            "DELETE FROM links WHERE made <= ? OR made > ?",
+            params![Time(now - CODE_AGE_MAX), Time(now)],
+        )
+        .map(drop)
+}
+
+/// Reads sender, name, channel and chat.
+fn read_account(row: &Row<'_>, first: usize) -> rusqlite::Result<LinkAccount> {
+    let (id, name): (String, String) = (row.get(first)?, row.get(first + 1)?);
+    let at = Address { channel: row.get(first + 2)?, chat: row.get(first + 3)?, thread: None };
+    Ok(LinkAccount { sender: Sender::person(id, name), at })
+}

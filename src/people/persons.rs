@@ -1,0 +1,73 @@
+//! Persons and their accounts. An account is who a platform names as a message's sender. The first message that is
+//! accepted from it makes it a person's.
+
+use chrono::{DateTime, Duration, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::store::Time;
+use crate::types::message::{ChannelName, Sender, SenderId};
+use crate::types::person::PersonId;
+
+/// The accuracy of the time at which an account was last seen: most messages write nothing.
+const SEEN_EVERY: Duration = Duration::minutes(15);
+
+/// Returns the person of an account. None if no message of it was accepted yet.
+pub fn person_of(
+    store: &Connection,
+    channel: &ChannelName,
+    sender: &SenderId,
+) -> rusqlite::Result<Option<PersonId>> {
+    store
+        .prepare_cached("SELECT person FROM accounts WHERE channel = ? AND sender = ?")?
+        .query_row(params![channel, sender], |row| row.get(0))
+        .optional()
+}
+
+/// Notes that a message of an account was accepted. Returns its person, who is new with the first one.
+pub fn meet(
+    store: &Connection,
+    channel: &ChannelName,
+    sender: &Sender,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<PersonId> {
+    let known: Option<(PersonId, Time)> = store
+        .prepare_cached("SELECT person, seen FROM accounts WHERE channel = ? AND sender = ?")?
+        .query_row(params![channel, sender.id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((person, seen)) = known else { return add(store, channel, sender, now) };
+    // Also after the clock was set back.
+    if (now - seen.0).abs() >= SEEN_EVERY {
+        store
+            .prepare_cached(
+                "UPDATE accounts SET seen = ?, name = ? WHERE channel = ? AND sender = ?",
+            )?
+            .execute(params![Time(now), sender.name, channel, sender.id])?;
+    }
+    Ok(person)
+}
+
+fn add(
+    store: &Connection,
+    channel: &ChannelName,
+    sender: &Sender,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<PersonId> {
+    store
+        .prepare_cached("INSERT INTO persons (name, since) VALUES (?, ?)")?
+        .execute(params![sender.name, Time(now)])?;
+    let person = PersonId(store.last_insert_rowid());
+    store
+        .prepare_cached(
+            "INSERT INTO accounts (channel, sender, person, name, since, seen) VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
+        )?
+        .execute(params![channel, sender.id, person, sender.name, Time(now)])?;
+    Ok(person)
+}
+
+/// Returns a person's name: that of the account that was seen last.
+pub fn name_of_person(store: &Connection, person: PersonId) -> rusqlite::Result<Option<String>> {
+    store
+        .prepare_cached("SELECT name FROM accounts WHERE person = ? ORDER BY seen DESC LIMIT 1")?
+        .query_row([person], |row| row.get(0))
+        .optional()
+}

@@ -1,0 +1,120 @@
+//! The role of an account: the highest of its person's accounts by config and pairing, or what the owner has set.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::listing::is_blocked;
+use super::{Groups, People, Role};
+use crate::store::LenientJson;
+use crate::types::message::{ChannelName, ChatKind, Inbound, Sender, SenderId};
+
+/// An account of a person, with what the store says of its role.
+struct RankedAccount {
+    channel: ChannelName,
+    sender: SenderId,
+    paired: Option<Role>,
+    set: Option<Role>,
+    is_blocked: bool,
+}
+
+impl People {
+    /// Returns the role that the config gives an account by its id.
+    pub fn role_in_config(&self, channel: &ChannelName, sender: &SenderId) -> Option<Role> {
+        let access = self.access.get(channel)?;
+        let among = |list: &[String]| list.iter().any(|id| id == sender.as_str());
+        if among(&access.owners) {
+            Some(Role::Owner)
+        } else if among(&access.admins) {
+            Some(Role::Admin)
+        } else {
+            among(&access.allow).then_some(Role::User)
+        }
+    }
+
+    /// Returns the sender's role on the channel. None for a stranger.
+    pub fn role_of(
+        &self,
+        store: &Connection,
+        channel: &ChannelName,
+        sender: &SenderId,
+    ) -> rusqlite::Result<Option<Role>> {
+        let Some(access) = self.access.get(channel) else { return Ok(None) };
+        let own = self.role_in_config(channel, sender);
+        // The config names the owner, whatever the store says.
+        if own == Some(Role::Owner) {
+            return Ok(own);
+        }
+        let accounts = accounts_of(store, channel, sender)?;
+        if accounts.iter().any(|account| account.is_blocked) {
+            return Ok(None);
+        }
+        let everybody = access.allow.iter().any(|id| id == "*").then_some(Role::Guest);
+        let in_config = |it: &RankedAccount| self.role_in_config(&it.channel, &it.sender);
+        let in_config = accounts.iter().filter_map(in_config).max().max(own);
+        let set = accounts.iter().find_map(|account| account.set);
+        let paired = match accounts.is_empty() {
+            // Nothing of theirs was accepted yet.
+            true => paired_role(store, channel, sender)?,
+            false => accounts.iter().filter_map(|account| account.paired).max(),
+        };
+        // What the owner has set takes the place of a pairing, and never lowers what the config says.
+        Ok(in_config.max(set.or(paired)).max(everybody))
+    }
+
+    /// Returns the role of a message's sender, like [`Self::role_of`]. Everybody in a listed chat is a
+    /// guest there.
+    pub fn role_of_speaker(
+        &self,
+        store: &Connection,
+        inbound: &Inbound,
+        sender: &Sender,
+    ) -> rusqlite::Result<Option<Role>> {
+        let from = &inbound.from;
+        let role = self.role_of(store, &from.channel, &sender.id)?;
+        if role.is_some() || inbound.place == ChatKind::Private {
+            return Ok(role);
+        }
+        let listed =
+            self.access.get(&from.channel).and_then(|access| access.listed(inbound.places()));
+        let is_listed = listed.is_some_and(|groups| groups != Groups::Off);
+        match is_listed && !is_blocked(store, &from.channel, &sender.id)? {
+            true => Ok(Some(Role::Guest)),
+            false => Ok(None),
+        }
+    }
+}
+
+/// Returns all accounts of an account's person; none if no message of it was accepted yet.
+fn accounts_of(
+    store: &Connection,
+    channel: &ChannelName,
+    sender: &SenderId,
+) -> rusqlite::Result<Vec<RankedAccount>> {
+    let mut rows = store.prepare_cached(
+        "SELECT o.channel, o.sender, q.role, p.role, p.blocked FROM accounts a
+         JOIN persons p ON p.id = a.person JOIN accounts o ON o.person = a.person
+         LEFT JOIN people q ON q.channel = o.channel AND q.sender = o.sender
+         WHERE a.channel = ? AND a.sender = ?",
+    )?;
+    let read = |row: &Row<'_>| {
+        Ok(RankedAccount {
+            channel: row.get(0)?,
+            sender: row.get(1)?,
+            paired: row.get(2)?,
+            set: row.get::<_, LenientJson<_>>(3)?.0,
+            is_blocked: row.get::<_, Option<i64>>(4)?.is_some(),
+        })
+    };
+    rows.query_map(params![channel, sender], read)?.collect()
+}
+
+fn paired_role(
+    store: &Connection,
+    channel: &ChannelName,
+    sender: &SenderId,
+) -> rusqlite::Result<Option<Role>> {
+    let role = store
+        .prepare_cached("SELECT role FROM people WHERE channel = ? AND sender = ?")?
+        .query_row(params![channel, sender], |row| row.get(0))
+        .optional()?;
+    Ok(role)
+}

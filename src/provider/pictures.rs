@@ -1,0 +1,132 @@
+//! Which pictures of a conversation are sent to a model that sees, and their bytes for the wire.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::types::session::{Image, Step, Turn};
+use crate::workspace::{Workspace, WorkspacePath, picture_type};
+
+/// Steps whose pictures are sent again, the newest that have any. What is older is there in words
+/// only: a picture costs about a thousand tokens each time. When one leaves, the cache breaks where it
+/// stood, once for each further message with pictures.
+const STEPS_SEEN_MAX: usize = 3;
+
+/// Pictures of one step.
+pub const IMAGES_MAX: usize = 4;
+
+/// Of one picture; the vendors take 5 MB (Anthropic, Vision, request limits).
+pub const IMAGE_BYTES_MAX: u64 = REQUEST_BYTES_MAX;
+
+/// Of all pictures of a request, as they are in the workspace. A board of 64 MB holds two and a half
+/// times as much while it sends them.
+const REQUEST_BYTES_MAX: u64 = 3_000_000;
+
+/// One request with pictures is made at a time, over all conversations, for the same reason.
+static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
+
+/// The pictures that a request may show. Their bytes are read when it is made, and kept no longer.
+#[derive(Clone, Default)]
+pub struct Pictures {
+    workspace: Option<Workspace>,
+    /// The newest first.
+    wanted: Vec<WorkspacePath>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    pub mime: &'static str,
+    pub base64: String,
+}
+
+/// The pictures of a request that could be read, by their paths.
+#[derive(Default)]
+pub struct ReadPictures {
+    pictures: BTreeMap<String, Picture>,
+    turn: Option<SemaphorePermit<'static>>,
+}
+
+/// For as long as it lives, no other request with pictures is made.
+#[must_use]
+pub(super) struct InTurn {
+    _turn: Option<SemaphorePermit<'static>>,
+}
+
+impl Pictures {
+    pub fn is_empty(&self) -> bool {
+        self.wanted.is_empty()
+    }
+
+    /// Looks up what is to be shown of a conversation.
+    #[expect(clippy::unused_async, reason = "those who call it need not know when files are read")]
+    pub async fn read(workspace: &Workspace, turns: &[Turn]) -> Self {
+        let wanted = shown(turns).iter().filter_map(|image| image.path.parse().ok()).collect();
+        Self { workspace: Some(workspace.clone()), wanted }
+    }
+
+    /// Reads the pictures, once no other request has any in hand. What is gone, or no picture any
+    /// more, is left out; so is what would be too much, the oldest first.
+    pub async fn load(&self) -> ReadPictures {
+        let Some(workspace) = self.workspace.as_ref().filter(|_| !self.is_empty()) else {
+            return ReadPictures::default();
+        };
+        let turn = ONE_AT_A_TIME.acquire().await.expect("it is never closed");
+        let wanted = self.wanted.clone();
+        let pictures = workspace.off_thread(move |workspace| read_all(workspace, wanted)).await;
+        ReadPictures { pictures, turn: Some(turn) }
+    }
+}
+
+impl ReadPictures {
+    pub fn get(&self, image: &Image) -> Option<&Picture> {
+        self.pictures.get(&image.path)
+    }
+
+    /// Those of a message that are there.
+    pub(super) fn of<'a>(&'a self, images: &'a [&Image]) -> impl Iterator<Item = &'a Picture> {
+        images.iter().filter_map(|image| self.get(image))
+    }
+
+    /// Lets go of the pictures, which are in a request's body now, but not of the turn.
+    pub(super) fn written(self) -> InTurn {
+        InTurn { _turn: self.turn }
+    }
+}
+
+fn read_all(workspace: &Workspace, wanted: Vec<WorkspacePath>) -> BTreeMap<String, Picture> {
+    let mut pictures = BTreeMap::new();
+    let mut context_window = REQUEST_BYTES_MAX;
+    for path in wanted {
+        let file = workspace.open_exactly(&path);
+        let Ok(bytes) = file.and_then(|file| file.read_up_to(IMAGE_BYTES_MAX.min(context_window)))
+        else {
+            continue;
+        };
+        if let Some(mime) = picture_type(&bytes) {
+            context_window -= bytes.len() as u64;
+            let base64 = STANDARD.encode(&bytes);
+            pictures.insert(path.to_string(), Picture { mime, base64 });
+        }
+    }
+    pictures
+}
+
+fn of_step(step: &Step) -> Vec<&Image> {
+    // Those of an answer came after those of the message that it belongs to.
+    let of_answers = step.calls.iter().flat_map(|call| &call.images).take(IMAGES_MAX);
+    of_answers.chain(step.images.iter().take(IMAGES_MAX)).collect()
+}
+
+/// How many pictures of a conversation are sent.
+pub fn count_shown(turns: &[Turn]) -> usize {
+    shown(turns).len()
+}
+
+/// The pictures of the newest steps that have any, the newest first.
+fn shown(turns: &[Turn]) -> Vec<&Image> {
+    let steps = turns.iter().rev().flat_map(|turn| turn.steps.iter().rev());
+    let seen = steps.map(of_step).filter(|images| !images.is_empty());
+    seen.take(STEPS_SEEN_MAX).flatten().collect()
+}

@@ -1,0 +1,65 @@
+//! What the bot tells its owner about backups: what a restored one had still to do, and one that could not be made.
+
+use std::fmt::Write as _;
+
+/// Entries of each kind that are listed; the others are counted.
+const LISTED_MAX: usize = 10;
+
+/// Of one entry's text.
+const TEXT_CHARS_MAX: usize = 80;
+
+/// What a backup had still to do, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RestoredWork {
+    /// Each with its place.
+    pub incoming: Vec<String>,
+    pub outgoing: Vec<String>,
+    pub jobs: Vec<String>,
+    pub turns: usize,
+    pub tasks: usize,
+}
+
+/// Tells the owner what was not done.
+pub fn restored(made: &str, work: &RestoredWork) -> String {
+    let mut text =
+        format!("I was restored from a backup of {made}. What came after it is not in my memory.");
+    let RestoredWork { incoming, outgoing, jobs, turns, tasks } = work;
+    if incoming.is_empty() && outgoing.is_empty() && jobs.is_empty() && *turns == 0 && *tasks == 0 {
+        return text + " Nothing was pending in it.";
+    }
+    text += " I did not do what was pending in it, because it may have been done since:";
+    list(&mut text, "Messages that were not answered yet", incoming);
+    list(&mut text, "Messages of mine that were not sent yet", outgoing);
+    list(&mut text, "Jobs that were due since", jobs);
+    if *turns > 0 {
+        let _ = write!(text, "\n\nTurns that were running or waiting: {turns}.");
+    }
+    if *tasks > 0 {
+        let _ = write!(text, "\n\nBackground tasks that were running: {tasks}.");
+    }
+    text + "\n\nPlease ask again for what is still needed."
+}
+
+fn list(text: &mut String, title: &str, entries: &[String]) {
+    if entries.is_empty() {
+        return;
+    }
+    let _ = write!(text, "\n\n{title}:");
+    for entry in entries.iter().take(LISTED_MAX) {
+        let line = entry.replace('\n', " ");
+        let shown: String = line.chars().take(TEXT_CHARS_MAX).collect();
+        let more = if shown.len() < line.len() { "…" } else { "" };
+        let _ = write!(text, "\n- {shown}{more}");
+    }
+    if entries.len() > LISTED_MAX {
+        let _ = write!(text, "\n- and {} more", entries.len() - LISTED_MAX);
+    }
+}
+
+/// Tells the owner that the regular backup failed.
+pub fn backup_failed(folder: &str, reason: &str) -> String {
+    format!(
+        "I couldn't make the regular backup in {folder}: {reason}. Please check that folder. I'll try again every hour and \
+         won't mention it again until one has worked."
+    )
+}

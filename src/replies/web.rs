@@ -1,0 +1,53 @@
+//! Sentences about the page in the browser.
+
+use std::fmt::Write as _;
+
+use chrono::{DateTime, Utc};
+
+pub const WEB_IS_OFF: &str = "The page in the browser is off. Add this to config.toml, and restart:\n\n\
+    [gateway]\nlisten = \"127.0.0.1:7450\"\n\nThen `peacrab web` makes a link to sign in.";
+pub const WEB_DOES_NOT_LISTEN: &str =
+    "The gateway does not listen, perhaps because another program uses its port. See the log.";
+pub const WEB_NOT_BUILT: &str =
+    "This program was built without the gateway. Build it with the Cargo feature gateway.";
+pub const NO_SUCH_LOGIN: &str = "There is no such sign-in. `peacrab web --sessions` lists them.";
+pub const NO_LOGINS: &str = "No browser is signed in.";
+
+pub fn web_link(link: &str) -> String {
+    format!(
+        "Open this link in a browser and press the button. It works once, for 10 minutes:\n{link}"
+    )
+}
+
+pub fn web_stranger(person: &str) -> String {
+    format!(
+        "[gateway] has no person `{person}`. Add the name to `allow` or `admins` there, and restart."
+    )
+}
+
+pub fn logins_ended(ended: usize) -> String {
+    match ended {
+        1 => "1 browser is signed out.".to_owned(),
+        ended => format!("{ended} browsers are signed out."),
+    }
+}
+
+/// One sign-in in a list.
+pub struct LoginLine<'a> {
+    pub id: &'a str,
+    pub person: &'a str,
+    pub seen: DateTime<Utc>,
+    pub agent: &'a str,
+}
+
+pub fn logins(lines: &[LoginLine<'_>]) -> String {
+    if lines.is_empty() {
+        return NO_LOGINS.to_owned();
+    }
+    let mut words = String::new();
+    for LoginLine { id, person, seen, agent } in lines {
+        let seen = seen.format("%Y-%m-%d %H:%M UTC");
+        writeln!(words, "{id}  {person}, last seen {seen}, {agent}").expect("a String takes all");
+    }
+    words + "`peacrab web --revoke ID` ends one, and `--revoke all` ends all."
+}

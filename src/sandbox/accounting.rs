@@ -1,0 +1,291 @@
+//! What a running command and all that it has started take together: processes, memory, the disk.
+//! The kernel's own limits hold for each process; what is theirs in sum is counted here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+
+use rustix::process::{Pid, Uid, getpid};
+
+use super::THREADS_EACH;
+use super::disk::Disks;
+use super::limits;
+use super::scratch::Scratch;
+use super::wire::{ExceededLimit, SandboxSpec};
+
+/// Processes that are looked at in one go; more are too many anyhow.
+const LOOKED_AT_MAX: usize = 4_096;
+
+/// What a socket can hold of the kernel's memory: `net.core.wmem_default` (208 KB), and a message more.
+const SOCKET_BYTES: u64 = 256 * 1024;
+
+/// What a pipe can hold (pipe(7)), which no command can enlarge; and once a user's pipes hold so much together
+/// (`pipe-user-pages-soft`), two pages.
+const PIPE_BYTES: u64 = 64 * 1024;
+const PIPES_BYTES_SOFT: u64 = 64 * 1024 * 1024;
+const SMALL_PIPE_BYTES: u64 = 8 * 1024;
+
+/// How the kernel names memory that is shared and belongs to no disk, in /proc/PID/maps. It stays as large as it
+/// was made, whatever a process still shows of it.
+const SHARED_NAMES: [&str; 5] =
+    ["/dev/zero (deleted)", "[anon_shmem:", "/memfd:", "/SYSV", "/dev/shm/"];
+
+/// What must be left of the machine's memory: so much, or a part of it, or half of what there was at the
+/// beginning. Not all that the kernel keeps for a process counts somewhere.
+const LEFT_BYTES: u64 = 128 * 1024 * 1024;
+const LEFT_SHARE: u64 = 16;
+
+pub(super) struct ResourceAccounting<'a> {
+    first: Pid,
+    spec: &'a SandboxSpec,
+    scratch: &'a Scratch,
+    disks: Disks,
+    /// Bytes of memory that must be left.
+    left: u64,
+}
+
+/// What the kernel says of a process.
+#[derive(Default)]
+struct ProcessUsage {
+    threads: usize,
+    /// Bytes in memory, those that are shared with others too, and on their way out of it.
+    resident: u64,
+    /// Bytes by which its memory is found.
+    tables: u64,
+}
+
+impl<'a> ResourceAccounting<'a> {
+    /// `told`: see [`Disks`].
+    pub(super) fn new(
+        first: Pid,
+        spec: &'a SandboxSpec,
+        scratch: &'a Scratch,
+        told: UnixStream,
+    ) -> io::Result<Self> {
+        let places = spec.write.iter().map(|path| &**path).chain([scratch.path()]);
+        let disks = Disks::new(places, spec.bounds.disk, spec.bounds.files, told)?;
+        let [total, free] = memory();
+        let left = LEFT_BYTES.min(total / LEFT_SHARE).min(free / 2);
+        Ok(Self { first, spec, scratch, disks, left })
+    }
+
+    /// What there is too much of.
+    pub(super) fn look(&mut self) -> Option<ExceededLimit> {
+        let mut inside = match fs::exists(format!("/proc/{}", self.first.as_raw_nonzero())) {
+            // Where an account sees only whom it could trace (`hidepid`), it does not see our own.
+            Ok(false) => by_parents(self.first),
+            _ => descendants(getpid()),
+        };
+        let bounds = &self.spec.bounds;
+        let most = bounds.processes as usize;
+        if inside.len() > most {
+            return Some(ExceededLimit::Processes);
+        }
+        let all: Vec<ProcessUsage> = inside.iter().map(|pid| process(*pid)).collect();
+        if all.iter().map(|process| process.threads).sum::<usize>() > most * THREADS_EACH as usize {
+            return Some(ExceededLimit::Processes);
+        }
+        // It is ours, and no command can reach its files.
+        inside.retain(|pid| *pid != self.first);
+        if memory()[1] < self.left || takes_more(bounds.memory, &inside, &all) {
+            return Some(ExceededLimit::Memory);
+        }
+        let is_full = self.scratch.bytes(bounds.tmp) > bounds.tmp || self.disks.are_full(&inside);
+        is_full.then_some(ExceededLimit::Disk)
+    }
+}
+
+/// Whether these take more memory. The first figures are quickly had and count too much: what is
+/// shared, twice; and each open file as if it was a socket.
+fn takes_more(most: u64, inside: &[Pid], all: &[ProcessUsage]) -> bool {
+    let sum = |of: fn(Pid) -> u64| inside.iter().map(|pid| of(*pid)).sum::<u64>();
+    let tables: u64 = all.iter().map(|process| process.tables).sum();
+    let shared = shared(inside);
+    let resident = tables + shared + all.iter().map(|process| process.resident).sum::<u64>();
+    if resident + sum(opened) * SOCKET_BYTES <= most {
+        return false;
+    }
+    // Sockets on their way in others are left out; the kernel lets a user have as many of those as one
+    // process may have files open (unix(7)).
+    let buffers = buffers(inside);
+    let own =
+        inside.iter().map(|pid| own(*pid)).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    resident + buffers > most && tables + own.0 + own.1.max(shared) + buffers > most
+}
+
+/// Bytes of shared memory without a disk, each counted once and whole.
+fn shared(inside: &[Pid]) -> u64 {
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for pid in inside {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", pid.as_raw_nonzero()));
+        for line in maps.unwrap_or_default().lines() {
+            if let Some((file, end)) = shared_mapping(line) {
+                let most = found.entry(file).or_default();
+                *most = end.max(*most);
+            }
+        }
+    }
+    found.values().sum()
+}
+
+/// Of a line of /proc/PID/maps (proc(5)): which shared memory it shows, and where in it the mapping ends.
+pub fn shared_mapping(line: &str) -> Option<(String, u64)> {
+    let mut fields = line.splitn(6, ' ');
+    let (addresses, rights, offset) = (fields.next()?, fields.next()?, fields.next()?);
+    let (device, inode) = (fields.next()?, fields.next()?);
+    let name = fields.next()?.trim_start();
+    if !rights.ends_with('s') || !SHARED_NAMES.iter().any(|known| name.starts_with(known)) {
+        return None;
+    }
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (from, to) = addresses.split_once('-')?;
+    let length = number(to)?.checked_sub(number(from)?)?;
+    Some((format!("{device} {inode}"), number(offset)?.saturating_add(length)))
+}
+
+/// The processes that a process has started or inherited, and those that these have started.
+pub fn descendants(of: Pid) -> Vec<Pid> {
+    let mut found = vec![of];
+    let mut at = 0;
+    while at < found.len() && found.len() < LOOKED_AT_MAX {
+        let Some(children) = children(found[at]) else { return by_parents(of) };
+        found.extend(children);
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+/// None where this kernel has no such list.
+fn children(of: Pid) -> Option<Vec<Pid>> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{}/task", of.as_raw_nonzero())) else {
+        return Some(Vec::new());
+    };
+    let mut found = Vec::new();
+    for thread in threads.flatten() {
+        match fs::read_to_string(thread.path().join("children")) {
+            Ok(list) => found.extend(list.split_whitespace().filter_map(pid)),
+            Err(_) if thread.path().exists() => return None,
+            // It has just ended.
+            Err(_) => {}
+        }
+    }
+    Some(found)
+}
+
+/// [`descendants`] by the parent that each process of the machine names: slower, and needs no list of the
+/// kernel's.
+pub fn by_parents(of: Pid) -> Vec<Pid> {
+    let of_all = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let name = pid(entry.file_name().to_str()?)?;
+        let text = fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The name before may hold anything.
+        let parent = text.rsplit_once(") ")?.1.split(' ').nth(1).and_then(pid)?;
+        Some((name, parent))
+    });
+    let of_all: Vec<(Pid, Pid)> = of_all.collect();
+    let (mut found, mut at) = (vec![of], 0);
+    while at < found.len() {
+        let parent = found[at];
+        found.extend(of_all.iter().filter(|one| one.1 == parent).map(|one| one.0));
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+fn pid(text: &str) -> Option<Pid> {
+    text.parse().ok().and_then(Pid::from_raw)
+}
+
+fn process(process: Pid) -> ProcessUsage {
+    let text = fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
+    let mut found = ProcessUsage::default();
+    for line in text.unwrap_or_default().lines() {
+        match line.split_once(':') {
+            Some(("Threads", number)) => found.threads = number.trim().parse().unwrap_or(1),
+            Some(("VmRSS" | "VmSwap", size)) => found.resident += bytes(size),
+            Some(("VmPTE", size)) => found.tables = bytes(size),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// As `   1234 kB`.
+fn bytes(size: &str) -> u64 {
+    let kilobytes = size.split_whitespace().next().and_then(|number| number.parse::<u64>().ok());
+    kilobytes.unwrap_or_default() * 1024
+}
+
+/// Bytes that would be free without it, of its own and of shared memory: what it shares is divided, files do not
+/// count.
+fn own(pid: Pid) -> (u64, u64) {
+    let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero()));
+    let Ok(text) = text else { return (process(pid).resident, 0) };
+    let sum = |names: &[&str]| {
+        let lines = text.lines().filter_map(|line| line.split_once(':'));
+        lines.filter(|line| names.contains(&line.0)).map(|line| bytes(line.1)).sum()
+    };
+    (sum(&["Pss_Anon", "SwapPss"]), sum(&["Pss_Shmem"]))
+}
+
+/// How many files it has open; as many as it may, where that cannot be seen.
+fn opened(process: Pid) -> u64 {
+    let folder = format!("/proc/{}/fd", process.as_raw_nonzero());
+    // Since Linux 6.2 its size says it.
+    match fs::metadata(&folder) {
+        Ok(found) if found.size() > 0 => return found.size(),
+        Err(_) => return 0,
+        Ok(_) => {}
+    }
+    match fs::read_dir(&folder) {
+        Ok(files) => files.count() as u64,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => limits::FILES_MAX,
+        Err(_) => 0,
+    }
+}
+
+/// Bytes that the kernel may hold for sockets and pipes, each counted once.
+fn buffers(inside: &[Pid]) -> u64 {
+    let (mut sockets, mut pipes, mut unknown) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for process in inside {
+        let Ok(files) = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())) else {
+            unknown += opened(*process);
+            continue;
+        };
+        for target in files.flatten().filter_map(|file| fs::read_link(file.path()).ok()) {
+            let name = target.to_string_lossy();
+            if name.starts_with("socket:") {
+                sockets.insert(name.into_owned());
+            } else if name.starts_with("pipe:") {
+                pipes.insert(name.into_owned());
+            }
+        }
+    }
+    let pipes = pipes.len() as u64;
+    let in_pipes = (pipes * PIPE_BYTES).min(PIPES_BYTES_SOFT + pipes * SMALL_PIPE_BYTES);
+    (sockets.len() as u64 + unknown) * SOCKET_BYTES + in_pipes
+}
+
+/// The machine's memory in bytes: all, and what could be had.
+fn memory() -> [u64; 2] {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    ["MemTotal:", "MemAvailable:"].map(|name| {
+        let found = text.lines().find_map(|line| line.strip_prefix(name));
+        // Nothing speaks against a machine that does not say.
+        found.map_or(u64::MAX, bytes)
+    })
+}
+
+/// Processes and threads that an account has on this machine.
+pub fn tasks_of(user: Uid) -> u64 {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let threads = all.filter_map(|entry| {
+        let text = fs::read_to_string(entry.path().join("status")).ok()?;
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+        let real: u32 = field("Uid:")?.split_whitespace().next()?.parse().ok()?;
+        (real == user.as_raw()).then(|| field("Threads:")?.trim().parse::<u64>().ok())?
+    });
+    threads.sum()
+}

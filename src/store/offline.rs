@@ -1,0 +1,124 @@
+//! Reads a store that this process has not opened: of a home without a daemon, or beside the daemon that has it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, OpenFlags};
+
+use super::{FILE, OpenError, StoreError, schema};
+
+/// A daemon's commit holds the database for less.
+const BUSY_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Reads from a home without claiming or changing it, whether or not a daemon runs there. None if nothing
+/// can be read.
+pub fn look<T>(home: &Path, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
+    work(&open_unchanged(&home.join(FILE)).ok()?).ok()
+}
+
+/// Opens a database so that no file is made beside it.
+fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let url = url::Url::from_file_path(absolute);
+    let mut url = url.map_err(|()| rusqlite::Error::InvalidPath(path.to_owned()))?;
+    if !path.with_extension("db-wal").exists() {
+        // SQLite would create files that only a daemon needs.
+        url.set_query(Some("immutable=1"));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(url.as_str(), flags)?;
+    connection.busy_timeout(BUSY_TIME_MAX)?;
+    Ok(connection)
+}
+
+/// Reads the store of a home without a running daemon. None if there is no store yet.
+pub fn peek<T>(
+    home: &Path,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> Result<Option<T>, StoreError> {
+    let path = home.join(FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let store = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    store.busy_timeout(BUSY_TIME_MAX)?;
+    Ok(Some(work(&store)?))
+}
+
+/// Checks the store of a home: its schema, and the structure of the whole file. Changes nothing.
+///
+/// # Errors
+/// The database is damaged, or its schema is not one that this version knows.
+pub fn examine(home: &Path) -> Result<(), OpenError> {
+    examine_file(&home.join(FILE)).map(drop)
+}
+
+/// The same for a database of any name. Returns the version of its schema.
+pub fn examine_file(path: &Path) -> Result<u32, OpenError> {
+    let failed = |source| OpenError::Database { path: path.to_owned(), source };
+    let read = || {
+        let store = open_unchanged(path)?;
+        let version = schema::version(&store)?;
+        let found: String = store.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        Ok::<_, rusqlite::Error>((version, found))
+    };
+    let (version, found) = read().map_err(|error| failed(error.into()))?;
+    if found != "ok" {
+        return Err(failed(StoreError::Corrupt(found)));
+    }
+    if version == 0 {
+        return Err(failed(StoreError::Corrupt("it is no store of Peacrab".to_owned())));
+    }
+    schema::check_version(path, version)?;
+    Ok(version)
+}
+
+/// Copies the store of a home as it is now into a new file, also while a daemon writes it. Returns the version of its
+/// schema.
+pub fn snapshot(home: &Path, into: &Path) -> Result<u32, OpenError> {
+    let path = home.join(FILE);
+    let failed =
+        |error: rusqlite::Error| OpenError::Database { path: path.clone(), source: error.into() };
+    let from = open_unchanged(&path).map_err(failed)?;
+    let mut to = Connection::open(into).map_err(failed)?;
+    let copied = Backup::new(&from, &mut to).and_then(|copy| {
+        // All pages in one step: the copy is of one moment, and no write of the daemon makes it begin anew.
+        loop {
+            match copy.step(-1)? {
+                StepResult::Done => return Ok(()),
+                _ => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    });
+    copied.map_err(failed)?;
+    // The copy needs no log of its own.
+    to.pragma_update(None, "journal_mode", "delete").map_err(failed)?;
+    schema::version(&to).map_err(failed)
+}
+
+/// Migrates the store of a home in which nobody runs, and makes one change in one transaction. The file is complete by
+/// itself afterwards.
+pub fn change_offline<T>(
+    home: &Path,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> Result<T, OpenError> {
+    let path = home.join(FILE);
+    let failed =
+        |error: rusqlite::Error| OpenError::Database { path: path.clone(), source: error.into() };
+    let mut store = Connection::open(&path).map_err(failed)?;
+    let found = schema::version(&store).map_err(failed)?;
+    schema::check_version(&path, found)?;
+    schema::migrate(&mut store, found).map_err(failed)?;
+    let change = || {
+        let transaction = store.transaction()?;
+        let done = work(&transaction)?;
+        transaction.commit()?;
+        Ok(done)
+    };
+    let done = change().map_err(failed)?;
+    store.pragma_update(None, "journal_mode", "delete").map_err(failed)?;
+    Ok(done)
+}

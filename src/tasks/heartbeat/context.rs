@@ -1,0 +1,111 @@
+//! What lies around a heartbeat run: what it is told besides what the file asks for, and who is where.
+
+use chrono::{DateTime, Duration, Utc};
+use rusqlite::{Connection, params};
+
+use crate::bus::journal::address_params;
+use crate::conversation::plans;
+use crate::people::LOCAL;
+use crate::store::{LenientJson, Time};
+use crate::tasks::heartbeat::run::{NewHeartbeatRun, WORKED};
+use crate::tasks::schedule::Payload;
+use crate::types::message::{Address, ChatKind};
+use crate::types::session::Plan;
+
+/// What was told is not told again for so long.
+pub(super) const SAME_FOR: Duration = Duration::hours(24);
+
+/// Jobs, and things that were told, that a heartbeat run is told of.
+const LISTED_MAX: usize = 10;
+
+/// What of each it is told, in characters.
+const LINE_CHARS_MAX: usize = 200;
+
+/// What a heartbeat run is told besides.
+pub(super) struct HeartbeatContext {
+    pub(super) plan: Option<String>,
+    pub(super) ran: Vec<String>,
+    pub(super) told: Vec<String>,
+    /// Who wrote some of it had read what strangers wrote.
+    pub(super) tainted: bool,
+}
+
+/// Of the owner's own; where others read along, only what was said there.
+pub(super) fn of(
+    store: &Connection,
+    new: &NewHeartbeatRun,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<HeartbeatContext> {
+    let plan = plans::at(store, &new.to)?;
+    let plan = plan.filter(Plan::is_open);
+    let told = told_since(store, &new.to, now - SAME_FOR, now)?;
+    let told = &told[..told.len().min(LISTED_MAX)];
+    Ok(HeartbeatContext {
+        tainted: plan.as_ref().is_some_and(|plan| plan.tainted)
+            || told.iter().any(|(_, tainted)| *tainted),
+        plan: plan.map(|plan| plan.to_string()),
+        ran: if new.place == ChatKind::Private { ran(store, new, now)? } else { Vec::new() },
+        told: told.iter().map(|(words, _)| line(words)).collect(),
+    })
+}
+
+/// The owner's jobs that ran since the last heartbeat run that worked. Without what came of them, which others may
+/// have written; the owner has been sent it.
+fn ran(
+    store: &Connection,
+    new: &NewHeartbeatRun,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Vec<String>> {
+    let last: Option<Time> = store
+        .prepare_cached(&format!(
+            "SELECT max(begun) FROM tasks WHERE kind = 'heartbeat' AND state IN ({WORKED})
+             AND begun <= ?"
+        ))?
+        .query_row([Time(now)], |row| row.get(0))?;
+    let earliest = Time(now - SAME_FOR);
+    let since = last.map_or(earliest, |last| last.max(earliest));
+    let mut rows = store.prepare_cached(
+        "SELECT r.job, r.state, j.payload FROM tasks r JOIN jobs j ON j.id = r.job
+         WHERE r.kind = 'job' AND r.ended >= ? AND NOT j.tainted AND json_valid(j.sender) AND (json_extract(j.sender, '$.id') = ?
+           OR (j.known_on = ? AND json_extract(j.sender, '$.id') = ?))
+         ORDER BY r.id DESC LIMIT ?",
+    )?;
+    let (sender, known_on) = (&new.sender, &new.known_on);
+    let rows = rows.query_map(params![since, LOCAL, known_on, sender, LISTED_MAX], |row| {
+        let (job, state): (i64, String) = (row.get(0)?, row.get(1)?);
+        let LenientJson(about) = row.get::<_, LenientJson<Payload>>(2)?;
+        let about = about.map(|payload| line(payload.text())).unwrap_or_default();
+        Ok(format!("job {job} ({about}): {state}"))
+    })?;
+    rows.collect()
+}
+
+/// The beginning of a text, on one line.
+pub(super) fn line(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(LINE_CHARS_MAX).collect()
+}
+
+/// The alerts and messages at an address of heartbeat runs that began after a time and not after another, the
+/// newest first; and whether those had read what strangers wrote.
+pub(super) fn told_since(
+    store: &Connection,
+    at: &Address,
+    after: DateTime<Utc>,
+    until: DateTime<Utc>,
+) -> rusqlite::Result<Vec<(String, bool)>> {
+    let (channel, chat, thread) = address_params(at);
+    let mut rows = store.prepare_cached(
+        "SELECT words, tainted FROM (
+             SELECT id, begun, channel, chat, thread, words, tainted FROM tasks
+             WHERE kind = 'heartbeat' AND state = 'done'
+             UNION ALL SELECT t.id, t.begun, m.channel, m.chat, m.thread, m.words, m.tainted
+             FROM task_messages m JOIN tasks t ON t.id = m.task)
+         WHERE begun > ? AND begun <= ? AND channel = ? AND chat = ?
+         AND ifnull(thread, '') = ifnull(?, '') ORDER BY id DESC",
+    )?;
+    rows.query_map(params![Time(after), Time(until), channel, chat, thread], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?
+    .collect()
+}

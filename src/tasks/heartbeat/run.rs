@@ -1,0 +1,416 @@
+//! Heartbeat runs in the store: each is a background task that waits as a row of the journal, so a crash neither loses nor
+//! doubles it, and what it has to say goes out in the transaction of its end.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Duration, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use crate::bus::journal::{self, RowId, address_params, read_address, task_key};
+use crate::bus::outbox;
+use crate::conversation::sessions;
+use crate::conversation::task_sessions::{self, SessionTerms};
+use crate::people;
+use crate::replies;
+use crate::store::Time;
+use crate::tasks::assignment::{self, Assignment};
+use crate::tasks::ended::{TaskOutcome, TaskState};
+use crate::tasks::heartbeat::context::{SAME_FOR, line, told_since};
+use crate::tasks::heartbeat::watched::alert;
+use crate::tasks::schedule::{FAILURES_MAX, FAILURES_TOLD};
+use crate::tasks::table::{self, Details, NewTask, RunningTask, TaskResult, TaskRow};
+use crate::types::message::{Address, Cause, ChannelName, ChatKind, Sender, SenderId};
+use crate::types::origin::{Origin, TaskId, TaskKind};
+use crate::types::session::{SessionId, Settings, TurnId};
+use crate::types::source::Parts;
+
+/// Heartbeat runs that came to their end.
+pub(super) const WORKED: &str = "'done', 'silent', 'repeated'";
+
+/// A heartbeat run, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeartbeatRunId(pub i64);
+
+impl HeartbeatRunId {
+    pub fn task(self) -> TaskId {
+        TaskId::new(TaskKind::Heartbeat, self.0)
+    }
+}
+
+/// Its details in the table of tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct HeartbeatRunDetails {
+    /// The channel on which its person is known.
+    known_on: ChannelName,
+    place: ChatKind,
+    /// Somebody asked for it, and is told also of nothing.
+    asked: bool,
+}
+
+impl Default for HeartbeatRunDetails {
+    fn default() -> Self {
+        // No channel has this name. Who cannot be sure keeps to themselves what is private.
+        Self { known_on: "".into(), place: ChatKind::Group, asked: false }
+    }
+}
+
+impl Details for HeartbeatRunDetails {
+    const KIND: TaskKind = TaskKind::Heartbeat;
+}
+
+/// A heartbeat run that works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningHeartbeat {
+    pub id: HeartbeatRunId,
+    /// Where what it has to say goes.
+    pub to: Address,
+    /// The channel on which its person is known.
+    pub known_on: ChannelName,
+    pub place: ChatKind,
+    /// Somebody asked for it, and is told also of nothing.
+    pub asked: bool,
+    /// When it began, by the heart's clock.
+    pub begun: DateTime<Utc>,
+    session: Option<SessionId>,
+    /// Its task in the journal.
+    row: Option<RowId>,
+    task: TaskRow,
+}
+
+impl RunningHeartbeat {
+    pub fn origin(&self) -> Origin {
+        self.id.task().origin(&self.known_on)
+    }
+}
+
+pub(super) struct NewHeartbeatRun {
+    pub(super) to: Address,
+    pub(super) known_on: ChannelName,
+    pub(super) sender: SenderId,
+    pub(super) place: ChatKind,
+    pub(super) provider: Option<String>,
+    pub(super) asked: bool,
+}
+
+/// Begins a heartbeat run with a task; false if another one works.
+pub(super) fn begin(
+    store: &Connection,
+    new: NewHeartbeatRun,
+    text: &Parts,
+    tainted: bool,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<bool> {
+    let NewHeartbeatRun { to, known_on, sender, place, provider, asked } = new;
+    let settings = Settings { model: provider, ..Settings::default() };
+    if working(store)?.is_some() {
+        return Ok(false);
+    }
+    let terms = SessionTerms { known_on, place, settings };
+    let id = HeartbeatRunId(table::next_number(store, TaskKind::Heartbeat)?);
+    let session = Some(task_sessions::open(store, id.task(), &terms, &to)?);
+    let details = HeartbeatRunDetails { known_on: terms.known_on.clone(), place, asked };
+    let new = NewTask { number: id.0, due: None, session, to: &to, begun: now, details };
+    let Some(task) = table::begin(store, &new)? else { return Ok(false) };
+    let name = people::name_of(store, &terms.known_on, &sender)?;
+    let cause = Cause::Heartbeat { tainted, sender: Sender::person(sender, name) };
+    let sources = text.spans().to_vec();
+    let assignment = Assignment { text, sources, cause, key: task_key(id.task(), None), to };
+    let row = assignment::start(store, id.task(), &terms, assignment)?;
+    table::set_row(store, task, row, session)?;
+    Ok(true)
+}
+
+fn heartbeat_run(task: RunningTask<HeartbeatRunDetails>) -> RunningHeartbeat {
+    let HeartbeatRunDetails { known_on, place, asked } = task.details;
+    RunningHeartbeat {
+        id: HeartbeatRunId(task.number),
+        to: task.to,
+        known_on,
+        place,
+        asked,
+        begun: task.begun,
+        session: task.session,
+        row: task.row,
+        task: task.id,
+    }
+}
+
+/// The heartbeat run that works; there is one at most.
+fn working(store: &Connection) -> rusqlite::Result<Option<RunningHeartbeat>> {
+    Ok(table::running(store)?.pop().map(heartbeat_run))
+}
+
+/// A heartbeat run that works.
+pub fn get(store: &Connection, id: HeartbeatRunId) -> rusqlite::Result<Option<RunningHeartbeat>> {
+    Ok(table::running_number(store, id.0)?.map(heartbeat_run))
+}
+
+/// The heartbeat run that works for an address.
+pub fn running_for(store: &Connection, at: &Address) -> rusqlite::Result<Option<RunningHeartbeat>> {
+    Ok(working(store)?.filter(|heartbeat_run| heartbeat_run.to == *at))
+}
+
+/// Settles the heartbeat run whose row had its outcome without it: it was withdrawn with all that waited, say. So
+/// does one whose channel is not here any more, and would be waited for in vain; should the channel come
+/// back, its turn ends, and nobody hears of it.
+pub(super) fn clear(store: &Connection, channels: &BTreeSet<ChannelName>) -> rusqlite::Result<()> {
+    let Some(heartbeat_run) = working(store)? else { return Ok(()) };
+    let is_done = match heartbeat_run.row {
+        Some(row) => journal::outcome_of(store, row)?.is_some(),
+        None => false,
+    };
+    let is_stray = match heartbeat_run.session {
+        Some(session) => is_done && !sessions::has_unfinished(store, session)?,
+        None => true,
+    };
+    if is_stray || !channels.contains(&heartbeat_run.known_on) {
+        settle(store, &heartbeat_run, TaskOutcome::Stopped, None, false)?;
+    }
+    if is_stray {
+        sessions::close(store, heartbeat_run.origin())?;
+    }
+    Ok(())
+}
+
+/// Whoever asked for a look while one works is told what comes of that.
+pub(super) fn ask(store: &Connection) -> rusqlite::Result<()> {
+    for RunningTask { id, details, .. } in table::running::<HeartbeatRunDetails>(store)? {
+        table::set_details(store, id, &HeartbeatRunDetails { asked: true, ..details })?;
+    }
+    Ok(())
+}
+
+/// What a heartbeat run has ended with.
+#[derive(Clone, Copy, Debug)]
+pub struct HeartbeatReport<'a> {
+    pub words: &'a str,
+    /// Who said so has read what strangers wrote.
+    pub tainted: bool,
+}
+
+/// Settles a heartbeat run in the transaction of its end, and says what there is to be said. In quiet hours that waits for their end, unless somebody asked for it.
+/// True if that was an alert, which its conversation is to know of.
+pub fn settle(
+    store: &Connection,
+    heartbeat_run: &RunningHeartbeat,
+    ended: TaskOutcome,
+    said: Option<HeartbeatReport<'_>>,
+    is_quiet: bool,
+) -> rusqlite::Result<bool> {
+    let (words, tainted) = (said.map(|said| said.words), said.is_some_and(|said| said.tainted));
+    let alert = words.filter(|_| ended == TaskOutcome::Done).and_then(alert);
+    let (ended, kept) = match (ended, alert) {
+        (TaskOutcome::Done, Some(words))
+            if !heartbeat_run.asked
+                && was_told(store, heartbeat_run, &heartbeat_run.to, words)? =>
+        {
+            (TaskOutcome::Repeated, None)
+        }
+        (TaskOutcome::Done, Some(words)) => (TaskOutcome::Done, Some(words)),
+        (TaskOutcome::Done, None) | (TaskOutcome::Silent | TaskOutcome::Repeated, _) => {
+            (TaskOutcome::Silent, None)
+        }
+        (TaskOutcome::Failed | TaskOutcome::Interrupted, _) => (ended, words),
+        (TaskOutcome::Stopped | TaskOutcome::Skipped, _) => (TaskOutcome::Stopped, None),
+    };
+    let result = TaskResult { words: kept, tainted };
+    if !table::settle(store, heartbeat_run.task, ended, Utc::now(), result)? {
+        return Ok(false);
+    }
+    match ended {
+        TaskOutcome::Done if is_quiet && !heartbeat_run.asked => {
+            store
+                .prepare_cached("UPDATE tasks SET held = 1 WHERE id = ?")?
+                .execute([heartbeat_run.task])?;
+            return Ok(true);
+        }
+        TaskOutcome::Done => {
+            outbox::put(store, &heartbeat_run.to, None, kept.unwrap_or_default())?;
+            return Ok(true);
+        }
+        TaskOutcome::Silent if heartbeat_run.asked => {
+            tell_owner(store, heartbeat_run, replies::HEARTBEAT_SILENT)?
+        }
+        TaskOutcome::Failed | TaskOutcome::Interrupted => {
+            failed(store, heartbeat_run, ended, kept.unwrap_or_default())?;
+        }
+        TaskOutcome::Silent
+        | TaskOutcome::Repeated
+        | TaskOutcome::Stopped
+        | TaskOutcome::Skipped => {}
+    }
+    Ok(false)
+}
+
+/// Tells what heartbeat runs have held back for quiet hours, which are over.
+pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
+    let mut rows = store.prepare_cached(
+        "SELECT channel, chat, thread, ifnull(words, '') FROM tasks WHERE held = 1 ORDER BY id",
+    )?;
+    let held = rows.query_map([], |row| Ok((read_address(row)?, row.get::<_, String>(3)?)))?;
+    for held in held.collect::<rusqlite::Result<Vec<_>>>()? {
+        outbox::put(store, &held.0, None, &held.1)?;
+    }
+    store.execute("UPDATE tasks SET held = 0 WHERE held = 1", []).map(drop)
+}
+
+/// Notes what a turn is about to send by a message, if it is a heartbeat run's; false if the same was told there before,
+/// and is not to be sent.
+pub fn may_send(
+    store: &Connection,
+    turn: TurnId,
+    to: &Address,
+    words: &str,
+    tainted: bool,
+) -> rusqlite::Result<bool> {
+    let Some(heartbeat_run) = working(store)? else { return Ok(true) };
+    if heartbeat_run.session.is_none()
+        || sessions::id_of_turn(store, turn)? != heartbeat_run.session
+    {
+        return Ok(true);
+    }
+    if !heartbeat_run.asked && was_told(store, &heartbeat_run, to, words)? {
+        return Ok(false);
+    }
+    let (channel, chat, thread) = address_params(to);
+    store
+        .prepare_cached(
+            "INSERT INTO task_messages (task, channel, chat, thread, words, tainted)
+             VALUES (?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![heartbeat_run.task, channel, chat, thread, words, tainted])?;
+    Ok(true)
+}
+
+fn failed(
+    store: &Connection,
+    heartbeat_run: &RunningHeartbeat,
+    ended: TaskOutcome,
+    reason: &str,
+) -> rusqlite::Result<()> {
+    let HeartbeatState { failures, off, .. } = state(store, heartbeat_run.begun)?;
+    let words = match failures {
+        _ if heartbeat_run.asked => replies::heartbeat_failed(reason),
+        FAILURES_MAX.. if off.is_none() => {
+            switch(store, Some(reason))?;
+            replies::heartbeat_off_itself(failures, reason)
+        }
+        _ if failures == FAILURES_TOLD || ended == TaskOutcome::Interrupted => {
+            replies::heartbeat_fails(failures, reason)
+        }
+        _ => return Ok(()),
+    };
+    tell_owner(store, heartbeat_run, &words)
+}
+
+/// What is not for others, wherever alerts go.
+fn tell_owner(
+    store: &Connection,
+    heartbeat_run: &RunningHeartbeat,
+    words: &str,
+) -> rusqlite::Result<()> {
+    let owner = people::owner_place(store)?.unwrap_or_else(|| heartbeat_run.to.clone());
+    outbox::put(store, &owner, None, words).map(drop)
+}
+
+fn was_told(
+    store: &Connection,
+    heartbeat_run: &RunningHeartbeat,
+    at: &Address,
+    words: &str,
+) -> rusqlite::Result<bool> {
+    let same = |told: &str| told.split_whitespace().eq(words.split_whitespace());
+    let told = told_since(store, at, heartbeat_run.begun - SAME_FOR, heartbeat_run.begun)?;
+    Ok(told.iter().any(|(told, _)| same(told)))
+}
+
+/// How the heartbeat stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct HeartbeatState {
+    /// Why it was switched off; empty if somebody wished that.
+    pub(super) off: Option<String>,
+    /// When the last heartbeat run began.
+    pub(super) last: Option<DateTime<Utc>>,
+    /// In a row.
+    pub(super) failures: u32,
+    /// True while alerts wait for the end of the quiet hours.
+    pub(super) holds: bool,
+}
+
+/// Heartbeat runs that began after `now` were made by a clock that was wrong, and do not count.
+pub(super) fn state(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<HeartbeatState> {
+    let switch: Option<(Option<String>, TaskRow)> = store
+        .prepare_cached("SELECT off, after FROM heart")?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (off, after) = switch.unwrap_or((None, TaskRow(0)));
+    let last: Option<Time> = store
+        .prepare_cached("SELECT max(begun) FROM tasks WHERE kind = 'heartbeat' AND begun <= ?")?
+        .query_row([Time(now)], |row| row.get(0))?;
+    let failures = store
+        .prepare_cached(&format!(
+            "SELECT count(*) FROM tasks WHERE +kind = 'heartbeat' AND state IN ('failed', 'interrupted')
+             AND begun <= ?1 AND id > max(?2, ifnull(
+                 (SELECT max(id) FROM tasks WHERE +kind = 'heartbeat' AND state IN ({WORKED})), 0))"
+        ))?
+        .query_row(params![Time(now), after], |row| row.get(0))?;
+    let holds = store.prepare_cached("SELECT 1 FROM tasks WHERE held = 1")?.exists([])?;
+    Ok(HeartbeatState { off, last: last.map(|last| last.0), failures, holds })
+}
+
+/// Switches it off, with the reason or an empty one, or on; failures are counted anew.
+pub(super) fn switch(store: &Connection, off: Option<&str>) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT OR REPLACE INTO heart (one, off, after)
+             VALUES (1, ?, (SELECT ifnull(max(id), 0) FROM tasks))",
+        )?
+        .execute([off])
+        .map(drop)
+}
+
+/// What the heartbeat runs of a day did.
+#[derive(Default)]
+pub(super) struct LastDay {
+    /// When the last one began, how it ended, and what of its words is known.
+    pub(super) last: Option<(DateTime<Utc>, String, String)>,
+    /// How many ended how.
+    pub(super) counts: Vec<(String, u64)>,
+}
+
+pub(super) fn last_day(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<LastDay> {
+    let last = store
+        .prepare_cached(
+            "SELECT begun, state, ifnull(words, '') FROM tasks WHERE kind = 'heartbeat'
+             ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row([], |row| {
+            let Time(begun) = row.get(0)?;
+            Ok((begun, shown(row.get(1)?), line(row.get_ref(2)?.as_str()?)))
+        })
+        .optional()?;
+    let mut rows = store.prepare_cached(
+        "SELECT state, count(*) FROM tasks WHERE kind = 'heartbeat' AND begun >= ? GROUP BY state",
+    )?;
+    let since = Time(now - Duration::hours(24));
+    let counts = rows.query_map([since], |row| Ok((shown(row.get(0)?), row.get(1)?)))?;
+    let mut counts: Vec<_> = counts.collect::<rusqlite::Result<_>>()?;
+    counts.sort();
+    Ok(LastDay { last, counts })
+}
+
+/// The word for how a heartbeat run stands.
+fn shown(state: TaskState) -> String {
+    match state {
+        TaskState::Ended(TaskOutcome::Done) => "told".to_owned(),
+        state => state.as_str().to_owned(),
+    }
+}
+
+/// Forgets heartbeat runs that began before a time, with their conversations, a slice at a time; returns how many.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let sessions = task_sessions::prune(store, TaskKind::Heartbeat, before)?;
+    Ok(sessions + table::prune(store, TaskKind::Heartbeat, before)?)
+}

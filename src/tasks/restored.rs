@@ -1,0 +1,54 @@
+//! What was in progress in the background when a backup was made, and the jobs that were due since: nothing of it runs.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, params};
+
+use crate::store::Time;
+use crate::tasks::schedule::{self, JobScope, JobState};
+
+/// The reason that people see.
+const WHY: &str = "restored from a backup";
+
+/// A job that was due between the backup and now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedJob {
+    pub number: i64,
+    pub text: String,
+    /// When it is due again. None: it was to run once, and is paused.
+    pub next: Option<DateTime<Utc>>,
+}
+
+/// Stops all background tasks that run. Returns how many.
+pub fn end_tasks(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let stopped = store.execute(
+        "UPDATE tasks SET state = 'stopped', ended = ?, words = ifnull(words, ?) WHERE state = 'running'",
+        params![Time(now), WHY],
+    )?;
+    let held = store.execute("UPDATE tasks SET held = 0 WHERE held = 1", [])?;
+    Ok(stopped + held)
+}
+
+/// Moves the jobs that were due until `now` to their next time. A job that was to run once is paused.
+pub fn pass_due_jobs(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<PassedJob>> {
+    let mut passed = Vec::new();
+    for job in schedule::list(store, &JobScope::All)? {
+        let is_due = job.state == JobState::Active && job.next.is_some_and(|next| next <= now);
+        if !is_due {
+            continue;
+        }
+        let next = if job.brief.timing.recurs() { job.brief.timing.next_after(now) } else { None };
+        match next {
+            Some(next) => store.execute(
+                "UPDATE jobs SET next = ?, last = ? WHERE id = ?",
+                params![Time(next), Time(now), job.id],
+            )?,
+            None => store.execute(
+                "UPDATE jobs SET state = 'paused', why = ? WHERE id = ?",
+                params![WHY, job.id],
+            )?,
+        };
+        let text = job.brief.payload.text().to_owned();
+        passed.push(PassedJob { number: job.id.0, text, next });
+    }
+    Ok(passed)
+}

@@ -1,0 +1,192 @@
+//! What is wanted of jobs, as a model or the command line writes it, and how it is read.
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::replies;
+use crate::tasks::schedule::job::{JobConversation, JobDefinition, JobId, Missed, Payload};
+use crate::tasks::schedule::order::{JobChange, JobOrder};
+use crate::tasks::schedule::reading;
+use crate::tasks::schedule::timing::Timing;
+use crate::types::job_verb::JobVerb;
+use crate::types::message::{Address, ChannelName, ChatKind, Sender};
+
+/// Of a prompt, a message or a command, in characters.
+const TEXT_CHARS_MAX: usize = 4_000;
+
+// What is done with the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum JobRequestKind {
+    // Its doc comments would be part of each prompt. A model works on it, in a session of its own.
+    #[default]
+    Prompt,
+    // The same, in this conversation.
+    Here,
+    // It is sent as it is.
+    Message,
+    // A shell runs it, and what it prints is sent.
+    Command,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobRequest {
+    pub action: JobVerb,
+    #[serde(default)]
+    #[schemars(with = "i64")]
+    pub id: Option<i64>,
+    /// 20m, tomorrow 8:00, ISO time, every 2h, cron: 30 7 * * 1-5
+    #[serde(default)]
+    pub when: String,
+    #[serde(default)]
+    pub text: String,
+    #[serde(default)]
+    #[schemars(with = "JobRequestKind")]
+    pub kind: Option<JobRequestKind>,
+    #[serde(default)]
+    #[schemars(with = "Missed")]
+    pub missed: Option<Missed>,
+    /// Command whose output joins the prompt; {"wakeAgent":false} skips the run
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub check: Option<String>,
+}
+
+impl JobRequest {
+    pub fn new(action: JobVerb) -> Self {
+        Self {
+            action,
+            id: None,
+            when: String::new(),
+            text: String::new(),
+            kind: None,
+            missed: None,
+            check: None,
+        }
+    }
+
+    /// Whether a command is to be run for it, which not everybody may have done.
+    pub fn has_command(&self) -> bool {
+        self.kind == Some(JobRequestKind::Command)
+            || self.check.as_ref().is_some_and(|check| !check.trim().is_empty())
+    }
+}
+
+/// For whom a job is made, and where what comes of it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRequester {
+    pub to: Address,
+    pub known_on: ChannelName,
+    pub place: ChatKind,
+    pub sender: Sender,
+    /// They have read what strangers wrote.
+    pub tainted: bool,
+}
+
+impl JobRequest {
+    /// What it means; else says in words what is wrong.
+    pub fn read(
+        self,
+        asker: JobRequester,
+        now: DateTime<Utc>,
+        zone: Tz,
+    ) -> Result<JobOrder, String> {
+        let Self { action, id, when, text, kind, missed, check } = self;
+        let id = || id.map(JobId).ok_or_else(|| replies::WHICH_JOB.to_owned());
+        let when = when.trim();
+        let timing = (!when.is_empty()).then(|| read_when(when, now, zone)).transpose()?;
+        let text = text.trim();
+        let check = check.map(|check| check.trim().to_owned());
+        let longest = check.iter().map(String::as_str).chain([text]);
+        if longest.map(|text| text.chars().count()).max() > Some(TEXT_CHARS_MAX) {
+            return Err(replies::job_text_too_long(TEXT_CHARS_MAX));
+        }
+        let text = (!text.is_empty()).then(|| text.to_owned());
+        Ok(match action {
+            JobVerb::Add => {
+                let timing = timing.ok_or(replies::WHEN_JOB)?;
+                let text = text.ok_or(replies::WHAT_JOB)?;
+                let payload = payload(kind.unwrap_or_default(), text, check)?;
+                let missed = missed.unwrap_or_default();
+                let JobRequester { to, known_on, place, sender, tainted } = asker;
+                let brief =
+                    JobDefinition { to, known_on, place, sender, timing, payload, missed, tainted };
+                JobOrder::Add(Box::new(brief))
+            }
+            JobVerb::List => JobOrder::List,
+            JobVerb::Show => JobOrder::Show(id()?),
+            JobVerb::Edit => {
+                let tainted = asker.tainted;
+                JobOrder::Edit(id()?, JobChange { timing, text, kind, missed, check, tainted })
+            }
+            JobVerb::Pause => JobOrder::Pause(id()?),
+            JobVerb::Resume => JobOrder::Resume(id()?),
+            JobVerb::Remove => JobOrder::Remove(id()?),
+            JobVerb::Run => JobOrder::Run(id()?),
+            JobVerb::History => JobOrder::History(id()?),
+        })
+    }
+}
+
+/// An empty check is none.
+pub(super) fn payload(
+    kind: JobRequestKind,
+    text: String,
+    check: Option<String>,
+) -> Result<Payload, String> {
+    let check = check.filter(|check| !check.is_empty());
+    if text.contains('\0') || check.as_ref().is_some_and(|check| check.contains('\0')) {
+        return Err(replies::NUL_IN_JOB.to_owned());
+    }
+    match (kind, check) {
+        (JobRequestKind::Message | JobRequestKind::Command, Some(_)) => {
+            Err(replies::CHECK_WITHOUT_PROMPT.to_owned())
+        }
+        (JobRequestKind::Message, None) => Ok(Payload::Message(text)),
+        (JobRequestKind::Command, None) => Ok(Payload::Command(text)),
+        (JobRequestKind::Prompt, check) => {
+            Ok(Payload::Prompt { text, session: JobConversation::Own, check })
+        }
+        (JobRequestKind::Here, check) => {
+            Ok(Payload::Prompt { text, session: JobConversation::Here, check })
+        }
+    }
+}
+
+/// Reads all forms of a time; a zone's name may follow each.
+fn read_when(text: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String> {
+    let (text, zone) = match text.rsplit_once(' ') {
+        Some((before, last)) if last.contains('/') || last.eq_ignore_ascii_case("utc") => {
+            // A step in a cron line has a slash, too.
+            match reading::zone(last) {
+                Ok(zone) => (before.trim(), zone),
+                Err(words) if last.starts_with(char::is_alphabetic) => return Err(words),
+                Err(_) => (text, zone),
+            }
+        }
+        _ => (text, zone),
+    };
+    let lower = text.to_lowercase();
+    if lower.starts_with("every ") {
+        return reading::every(text, now);
+    }
+    let line = match lower.strip_prefix("cron") {
+        Some(_) => Some(text[4..].trim_start_matches([':', ' '])),
+        None => looks_like_cron(text).then_some(text),
+    };
+    match line {
+        Some(line) => reading::cron(line, now, zone),
+        None => reading::at(text, now, zone),
+    }
+}
+
+fn looks_like_cron(text: &str) -> bool {
+    let fields: Vec<_> = text.split_whitespace().collect();
+    let is_field =
+        |field: &&str| field.starts_with(|sign: char| sign.is_ascii_digit() || sign == '*');
+    matches!(fields.len(), 5 | 6) && fields.iter().take(2).all(is_field) || text.starts_with('@')
+}

@@ -1,0 +1,77 @@
+//! `exec` with the network as the config has it: calls for it are refused, asked about, or made.
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::NetworkRule;
+use crate::provider::ToolSchema;
+use crate::tools::{AnyTool, Reach, ToolContext, ToolError, ToolOutput, ToolTerms};
+use crate::trust::acts::CommandAccess;
+use crate::types::message::Address;
+
+/// The argument that asks for the network.
+const ARGUMENT: &str = "network";
+
+/// What a model is told of a call for a network that no command has.
+const IS_OFF: &str = "Denied: commands have no network here. Only the owner can change that, in the config ([exec] \
+    network).";
+
+/// A tool whose calls can ask for the network.
+pub(super) struct ByNetworkRule<T> {
+    pub(super) rule: NetworkRule,
+    /// The sandbox keeps files away. Else each command sees everything, whatever it asks for.
+    pub(super) files_sandboxed: bool,
+    pub(super) tool: T,
+}
+
+#[async_trait]
+impl<T: AnyTool> AnyTool for ByNetworkRule<T> {
+    fn terms(&self) -> ToolTerms {
+        self.tool.terms()
+    }
+
+    /// Without the argument if it would be refused.
+    fn schema(&self) -> ToolSchema {
+        let mut schema = self.tool.schema();
+        if self.rule == NetworkRule::Off
+            && let Some(properties) = schema.parameters["properties"].as_object_mut()
+        {
+            properties.remove(ARGUMENT);
+        }
+        schema
+    }
+
+    fn check(&self, arguments: &str) -> Result<(), String> {
+        self.tool.check(arguments)?;
+        match self.rule == NetworkRule::Off && asks(arguments) {
+            true => Err(IS_OFF.to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn reach(&self, arguments: &str, here: &Address) -> Reach {
+        match (self.tool.reach(arguments, here), self.rule) {
+            (Reach::Command(_), _) if !self.files_sandboxed => Reach::Command(CommandAccess::Both),
+            (Reach::Command(CommandAccess::Network), NetworkRule::Ask | NetworkRule::Off) => {
+                Reach::Command(CommandAccess::AskedNetwork)
+            }
+            (reach, _) => reach,
+        }
+    }
+
+    fn stands_for(&self, arguments: &str) -> Option<&'static str> {
+        self.tool.stands_for(arguments)
+    }
+
+    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        if self.rule == NetworkRule::Off && asks(arguments) {
+            return Err(ToolError::TellModel(IS_OFF.to_owned()));
+        }
+        self.tool.call_json(arguments, cx).await
+    }
+}
+
+fn asks(arguments: &str) -> bool {
+    let arguments = serde_json::from_str::<Value>(arguments).unwrap_or_default();
+    arguments[ARGUMENT] == Value::Bool(true)
+}

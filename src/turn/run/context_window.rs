@@ -1,0 +1,367 @@
+//! How a turn keeps within what the model takes at once: before each question to it, and once more
+//! when it was too much all the same.
+
+use crate::bus::notices;
+use crate::conversation::ledger::Charge;
+use crate::conversation::{shorten, tokens};
+use crate::memory::audience;
+use crate::provider::{Completion, LearnedWindow, ProviderError, Usage};
+use crate::replies;
+use crate::tools::more;
+use crate::turn::commits::{self, CompactionCommit};
+use crate::turn::compaction::{self, CompactionJob, KeptWhole};
+use crate::turn::error::TurnError;
+use crate::turn::instructions;
+use crate::turn::run::active::ActiveTurn;
+use crate::turn::spending::Granted;
+use crate::types::event::EventKind;
+use crate::types::session::{Session, StepMark};
+use crate::workspace::Audience;
+
+/// Steps of the turn that runs whose results are not shortened: what the model works with.
+const STEPS_WHOLE: usize = 2;
+
+/// Results are shortened once that frees so much of the room, in percent, so that the cache breaks rarely.
+const SAVING_PERCENT: u64 = 10;
+
+/// A prompt that is too long for the model is made shorter so often.
+const SHRUNK_MAX: usize = 2;
+
+/// What came of compacting the conversation.
+enum CompactionOutcome {
+    Done,
+    /// All of it must stay.
+    Nothing,
+    /// There is no summary to be had.
+    Failed,
+    /// The model that answers makes the summaries, too, and cannot be reached.
+    Away(ProviderError),
+}
+
+impl ActiveTurn<'_> {
+    /// One completion for which there is room.
+    pub(super) async fn ask(
+        &mut self,
+        may_call: bool,
+    ) -> Result<Result<Completion, ProviderError>, TurnError> {
+        self.heed_settings().await;
+        self.refit().await?;
+        if let Some(away) = self.make_room().await? {
+            return Ok(Err(away));
+        }
+        let mut shrunk = 0;
+        loop {
+            let estimate = self.estimate();
+            let counted = self.session.estimate.counted(estimate);
+            if let Err(refused) = self.reserve_call(counted).await? {
+                return Ok(Err(refused));
+            }
+            let completed = self.complete(may_call).await;
+            if let Err(error) = &completed {
+                self.release_call(error).await?;
+            }
+            match completed {
+                Err(ProviderError::TooLong) if shrunk < SHRUNK_MAX => {
+                    shrunk += 1;
+                    // The refusal may have told how much the model takes.
+                    let is_refitted = self.refit().await?;
+                    if is_refitted && let Some(away) = self.make_room().await? {
+                        return Ok(Err(away));
+                    }
+                    if is_refitted && !self.is_over(tokens::FULL_AT) {
+                        continue;
+                    }
+                    match self.shrink(shrunk).await? {
+                        Ok(true) => {}
+                        Ok(false) if is_refitted => {}
+                        Ok(false) => return Ok(Err(ProviderError::TooLong)),
+                        Err(away) => return Ok(Err(away)),
+                    }
+                }
+                Ok(mut completion) => {
+                    self.tell_window().await?;
+                    completion.calls = completion.calls.into_iter().map(more::meant).collect();
+                    // Another provider counts otherwise.
+                    if completion.note.is_none() {
+                        self.check_tools(estimate, &completion).await?;
+                        self.session.estimate.learn(estimate, completion.usage.input);
+                    }
+                    completion.note = joined(completion.note, self.granted.warning.take());
+                    return Ok(Ok(completion));
+                }
+                failed => return Ok(failed),
+            }
+        }
+    }
+
+    /// Tokens of the prompt as it is now.
+    pub(super) fn used(&mut self) -> u64 {
+        let estimate = self.estimate();
+        self.session.estimate.counted(estimate)
+    }
+
+    fn estimate(&mut self) -> u64 {
+        if self.is_brief() {
+            return self.brief_estimate();
+        }
+        let sees = self.provider.sees();
+        let Session { turns, estimate, .. } = &mut self.session;
+        let pictures = if sees { tokens::picture_tokens(turns) } else { 0 };
+        self.fixed_tokens + self.tools_tokens + estimate.turns_tokens(turns) + pictures
+    }
+
+    fn context_window(&self) -> u64 {
+        self.session.estimate.context_window(self.provider.context_window())
+    }
+
+    fn is_over(&mut self, percent: u64) -> bool {
+        self.used() > tokens::percent(self.context_window(), percent)
+    }
+
+    /// Returns the error if the model cannot be reached that would have to make room.
+    async fn make_room(&mut self) -> Result<Option<ProviderError>, TurnError> {
+        if self.is_over(tokens::SHORTEN_AT) {
+            let worth = tokens::percent(self.context_window(), SAVING_PERCENT);
+            self.shorten(STEPS_WHOLE, worth).await?;
+        }
+        if self.is_over(tokens::FULL_AT) {
+            self.shorten(1, 1).await?;
+        }
+        if self.is_over(tokens::FULL_AT) {
+            self.session.estimate.fixed = self.fixed_tokens + self.tools_tokens;
+            let usual = KeptWhole::usual(&self.session, self.provider.context_window());
+            let mut compacted = self.compact(usual).await?;
+            while matches!(compacted, CompactionOutcome::Failed) && self.is_over(tokens::FULL_AT) {
+                if !self.forget_half().await? {
+                    compacted = CompactionOutcome::Nothing;
+                }
+            }
+            if let CompactionOutcome::Away(error) = compacted {
+                return Ok(Some(error));
+            }
+        }
+        if self.is_over(tokens::FULL_AT)
+            && let Err(away) = self.compact_turn(STEPS_WHOLE).await?
+        {
+            return Ok(Some(away));
+        }
+        if self.is_over(tokens::FULL_AT) {
+            // Also what the model has not seen yet: it is told how to read the rest.
+            self.shorten(0, 1).await?;
+        }
+        Ok(None)
+    }
+
+    /// Makes system prompt, tools and memory anew if the model takes less than they were made for.
+    async fn refit(&mut self) -> Result<bool, TurnError> {
+        if self.provider.context_window() >= self.fitted {
+            return Ok(false);
+        }
+        let (role, caller) = (self.asker.role, self.part.caller);
+        let shares = instructions::shares(self.turns, &self.session, role, caller);
+        let audience = audience(self.asker.role, self.session.place);
+        if audience == Audience::Owner && self.part.background.is_none() {
+            let services = &self.turns.services;
+            let frozen = instructions::remembered(services, None, audience, &shares).await.0;
+            let (store, turn, id) = (&services.bus.store, self.turn, self.session.id);
+            commits::frozen(store, turn, id, frozen.clone()).await?;
+            self.session.frozen = Some(frozen);
+        }
+        self.rebuild().await;
+        Ok(true)
+    }
+
+    async fn rebuild(&mut self) {
+        let (speaker, caller) = (self.asker.speaker(), self.part.caller);
+        let base = instructions::base(self.turns, &self.session, speaker, caller).await;
+        let summary = self.session.summary.as_deref();
+        self.fixed_tokens = tokens::fixed_tokens(&base.system, summary);
+        (self.system, self.tools) = (base.system, base.tools);
+        (self.tools_tokens, self.fitted) = (base.tools_tokens, base.context_window);
+    }
+
+    /// Tells the owner once if the model's context window is another than was thought.
+    async fn tell_window(&self) -> Result<(), TurnError> {
+        let Some(window) = self.provider.learned_window() else { return Ok(()) };
+        let (name, LearnedWindow { given, is_set, tokens }) = (self.provider.name(), window);
+        let words = replies::window_learned(name, tokens, given, is_set);
+        let key = format!("window {name} {tokens}");
+        Ok(notices::tell_owner(&self.turns.services.bus, key, words).await?)
+    }
+
+    /// Makes the prompt shorter that was too long for the model; false if nothing can be left out.
+    async fn shrink(&mut self, times: usize) -> Result<Result<bool, ProviderError>, TurnError> {
+        let used = self.used();
+        // One that has told how much it takes is believed.
+        if self.provider.learned_window().is_none() || used <= self.provider.context_window() {
+            self.session.estimate.too_much(used, self.provider.context_window());
+        }
+        let shortened = self.shorten(1, 1).await?;
+        let whole = KeptWhole::least(compaction::WHOLE_TURNS_MIN + 1 - times);
+        let shorter = match self.compact(whole).await? {
+            CompactionOutcome::Done => true,
+            CompactionOutcome::Nothing => match self.compact_turn(STEPS_WHOLE + 1 - times).await? {
+                Ok(true) => true,
+                Ok(false) => self.shorten(0, 1).await?,
+                Err(away) => return Ok(Err(away)),
+            },
+            CompactionOutcome::Failed => self.forget_half().await?,
+            CompactionOutcome::Away(error) => return Ok(Err(error)),
+        };
+        Ok(Ok(shortened || shorter))
+    }
+
+    /// Shortens old results for good, if that saves so many tokens.
+    async fn shorten(&mut self, steps_whole: usize, worth: u64) -> Result<bool, TurnError> {
+        let session = &self.session;
+        let Some(mark) = shorten::mark(&session.turns, steps_whole) else { return Ok(false) };
+        // It never goes back: what was shortened stays so.
+        let mark: StepMark = session.shortened.map_or(mark, |before| before.max(mark));
+        let saving = session.estimate.counted(shorten::saving(&session.turns, mark));
+        if saving < worth.max(1) {
+            return Ok(false);
+        }
+        commits::shortened(&self.turns.services.bus.store, self.turn, session.id, mark).await?;
+        shorten::apply(&mut self.session.turns, mark);
+        self.session.estimate.recount();
+        self.session.shortened = Some(mark);
+        Ok(true)
+    }
+
+    /// Compacts what was said before into the summary, at once.
+    async fn compact(&mut self, whole: KeptWhole) -> Result<CompactionOutcome, TurnError> {
+        match CompactionJob::of(&self.session, whole, None) {
+            Some(job) => self.summarize(&job).await,
+            None => Ok(CompactionOutcome::Nothing),
+        }
+    }
+
+    /// Compacts the steps of the turn that runs but its newest, and all that was said before it; false if there are none.
+    /// The model is shown a record of their calls. Where there is no summary to be had, they are left out.
+    async fn compact_turn(
+        &mut self,
+        steps_whole: usize,
+    ) -> Result<Result<bool, ProviderError>, TurnError> {
+        let Some(job) = CompactionJob::within(&self.session, steps_whole) else {
+            return Ok(Ok(false));
+        };
+        match self.summarize(&job).await? {
+            CompactionOutcome::Done => Ok(Ok(true)),
+            CompactionOutcome::Nothing => Ok(Ok(false)),
+            CompactionOutcome::Away(error) => Ok(Err(error)),
+            CompactionOutcome::Failed => {
+                tracing::warn!(turn = self.turn.0, "Left out steps without a summary");
+                let former = job.former.clone();
+                self.commit_compaction(
+                    &job,
+                    former,
+                    self.summary_charge(&Granted::default(), Usage::default()),
+                )
+                .await
+                .map(Ok)
+            }
+        }
+    }
+
+    async fn summarize(&mut self, job: &CompactionJob) -> Result<CompactionOutcome, TurnError> {
+        let (turns, used) = (job.turns.len(), self.used());
+        tracing::info!(turn = self.turn.0, turns, used, "Compacting before a model call");
+        self.handles.draft.send_modify(|draft| draft.doing = Some(replies::COMPACTING.to_owned()));
+        let summary_max =
+            compaction::summary_tokens_max(&self.session, self.provider.context_window());
+        let granted = match self.reserve_summary(job.frees(), summary_max).await? {
+            Ok(granted) => granted,
+            Err(error) => {
+                tracing::info!(turn = self.turn.0, %error, "Left older messages out without a summary");
+                return Ok(CompactionOutcome::Failed);
+            }
+        };
+        let mut spent = Usage::default();
+        let summariser = &*self.turns.models.summariser;
+        let summary = Box::pin(compaction::run(summariser, job, summary_max, &mut spent)).await;
+        match summary {
+            Ok(summary) => {
+                match self
+                    .commit_compaction(job, Some(summary), self.summary_charge(&granted, spent))
+                    .await?
+                {
+                    true => Ok(CompactionOutcome::Done),
+                    false => Ok(CompactionOutcome::Nothing),
+                }
+            }
+            Err(error) => {
+                tracing::warn!(turn = self.turn.0, %error, "The model gave no summary");
+                let charge = self.summary_charge(&granted, spent);
+                commits::spent(&self.turns.services.bus.store, self.turn, charge).await?;
+                let waits = self.turns.config.wait_for_model.is_some();
+                let is_same = self.summariser() == self.provider.name();
+                Ok(match error {
+                    ProviderError::Busy { .. } if waits && is_same => {
+                        CompactionOutcome::Away(error)
+                    }
+                    _ => CompactionOutcome::Failed,
+                })
+            }
+        }
+    }
+
+    /// Forgets the older half of what was said before this turn; false if there is nothing left.
+    async fn forget_half(&mut self) -> Result<bool, TurnError> {
+        let before = self.session.turns.len() - 1;
+        let Some(job) = CompactionJob::up_to(&self.session, before.div_ceil(2), None) else {
+            return Ok(false);
+        };
+        tracing::warn!(
+            turn = self.turn.0,
+            turns = job.turns.len(),
+            "Dropped old turns without a summary"
+        );
+        let former = job.former.clone();
+        self.commit_compaction(
+            &job,
+            former,
+            self.summary_charge(&Granted::default(), Usage::default()),
+        )
+        .await
+    }
+
+    async fn commit_compaction(
+        &mut self,
+        job: &CompactionJob,
+        summary: Option<String>,
+        spent: Charge,
+    ) -> Result<bool, TurnError> {
+        let audience = audience(self.asker.role, self.session.place);
+        // The tails that told of changes go, and the cache is broken anyway.
+        let frozen = match audience {
+            Audience::Owner => {
+                let (role, caller) = (self.asker.role, self.part.caller);
+                let shares = instructions::shares(self.turns, &self.session, role, caller);
+                let services = &self.turns.services;
+                Some(instructions::remembered(services, None, audience, &shares).await.0)
+            }
+            Audience::Others => None,
+        };
+        let spent = (self.turn, spent);
+        let compacted = CompactionCommit::new(job, summary.clone(), frozen.clone(), spent);
+        if !commits::compacted_in_turn(&self.turns.services.bus.store, self.turn, compacted).await?
+        {
+            return Ok(false);
+        }
+        job.apply(&mut self.session, summary);
+        self.session.frozen = frozen;
+        self.rebuild().await;
+        self.emit(|| EventKind::Compacted { turns: job.turns.len() });
+        Ok(true)
+    }
+
+    fn summariser(&self) -> String {
+        self.turns.models.summariser.name().to_owned()
+    }
+}
+
+/// Two lines for the person, below each other.
+fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
+    let lines: Vec<_> = one.into_iter().chain(other).collect();
+    (!lines.is_empty()).then(|| lines.join("\n\n"))
+}

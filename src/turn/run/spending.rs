@@ -1,0 +1,66 @@
+//! What a turn may use: each of its model calls is reserved before it is made, and booked with its result.
+
+use crate::conversation::ledger::{CallCause, Charge, Payer};
+use crate::provider::{Completion, ProviderError, Usage};
+use crate::turn::error::TurnError;
+use crate::turn::run::active::ActiveTurn;
+use crate::turn::spending::{Granted, Planned};
+
+impl ActiveTurn<'_> {
+    /// Reserves the next call of the turn, whose prompt has about so many tokens. The error has the words for the
+    /// person.
+    pub(super) async fn reserve_call(
+        &mut self,
+        input: u64,
+    ) -> Result<Result<(), ProviderError>, TurnError> {
+        let planned = Planned {
+            payer: self.payer,
+            provider: self.provider.name(),
+            turn: Some(self.turn),
+            input,
+            output: None,
+        };
+        let turns = self.turns;
+        let granted = turns.spending.reserve(&turns.services.bus, planned).await?;
+        Ok(granted.map(|granted| self.granted = granted))
+    }
+
+    /// Reserves a summary of texts with about so many tokens.
+    pub(super) async fn reserve_summary(
+        &self,
+        input: u64,
+        output: u64,
+    ) -> Result<Result<Granted, ProviderError>, TurnError> {
+        let planned = Planned {
+            payer: self.summary_payer(),
+            provider: self.turns.models.summariser.name(),
+            turn: Some(self.turn),
+            input,
+            output: Some(output),
+        };
+        Ok(self.turns.spending.reserve(&self.turns.services.bus, planned).await?)
+    }
+
+    /// The call has failed.
+    pub(super) async fn release_call(&mut self, error: &ProviderError) -> Result<(), TurnError> {
+        let granted = std::mem::take(&mut self.granted);
+        let turns = self.turns;
+        Ok(turns.spending.failed(&turns.services.bus, &granted, error).await?)
+    }
+
+    /// What the call has cost.
+    pub(super) fn charge(&mut self, completion: &Completion) -> Charge {
+        let granted = std::mem::take(&mut self.granted);
+        self.turns.spending.charge(self.payer, &granted, self.provider.name(), completion)
+    }
+
+    /// What summaries have cost.
+    pub(super) fn summary_charge(&self, granted: &Granted, usage: Usage) -> Charge {
+        let name = self.turns.models.summariser.name();
+        self.turns.spending.charge_for(self.summary_payer(), granted, name, usage)
+    }
+
+    fn summary_payer(&self) -> Payer {
+        Payer { cause: CallCause::Compaction, ..self.payer }
+    }
+}

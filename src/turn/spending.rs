@@ -1,0 +1,248 @@
+//! What model calls cost and whether they may: prices, budgets, reservations.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rusqlite::Connection;
+
+use crate::bus::{Bus, notices};
+use crate::conversation::budgets::reserve::{
+    BudgetState, Reservation, WantedCall, is_budgeted, reserve,
+};
+use crate::conversation::budgets::stored::StoredBudgets;
+use crate::conversation::budgets::{Budgets, Scope};
+use crate::conversation::ledger::{self, CallCause, Charge, LedgerId, Payer};
+use crate::people::{Role, persons};
+use crate::provider::prices::{Cost, Prices};
+use crate::provider::{Completion, ProviderError, Usage};
+use crate::replies::{self, BudgetFor, BudgetShown};
+use crate::services::Services;
+use crate::store::{Store, StoreError, Sync};
+use crate::types::message::{ChannelName, Sender};
+use crate::types::session::TurnId;
+
+/// The longest answer that is reserved for, in tokens: a file of some hundred lines. Only calls that a budget counts
+/// for are limited to it.
+const OUTPUT_MAX: u64 = 8_192;
+
+/// The same for guests with a small budget: a crash books what is reserved, and must not cost a guest the month.
+const BRIEF_OUTPUT_MAX: u64 = 600;
+
+/// The budgets and the prices of the daemon, cheap to clone.
+#[derive(Clone)]
+pub struct Spending {
+    pub budgets: Arc<Budgets>,
+    pub prices: Prices,
+    /// The owner's.
+    pub zone: Tz,
+    /// The monthly tokens of guests, with what the owner has set; 0: no limit. Read before each prompt.
+    guest_tokens: Arc<AtomicU64>,
+}
+
+/// Guests with a larger monthly budget get the prompts of others, in tokens.
+const BRIEF_UP_TO: u64 = 100_000;
+
+/// A call that may be made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Granted {
+    /// None if no budget counts for the call.
+    pub(crate) row: Option<LedgerId>,
+    /// The longest answer, in tokens; none leaves it to the provider.
+    pub(crate) tokens_max: Option<u32>,
+    /// A line for the person whose budget is nearly used.
+    pub(crate) warning: Option<String>,
+}
+
+/// A call that is to be made, as its caller knows it.
+pub(crate) struct Planned<'a> {
+    pub(crate) payer: Payer,
+    pub(crate) provider: &'a str,
+    pub(crate) turn: Option<TurnId>,
+    /// Tokens of the prompt, as they are estimated.
+    pub(crate) input: u64,
+    /// The longest answer that makes sense, in tokens; none: any.
+    pub(crate) output: Option<u64>,
+}
+
+impl Spending {
+    /// With what the owner has set.
+    pub async fn open(
+        store: &Store,
+        budgets: Budgets,
+        prices: Prices,
+        zone: Tz,
+    ) -> Result<Self, StoreError> {
+        let guest_tokens = Arc::default();
+        let spending = Self { budgets: Arc::new(budgets), prices, zone, guest_tokens };
+        let set = spending.clone();
+        store.read(move |store| set.refresh(store)).await?;
+        Ok(spending)
+    }
+
+    /// Reads what the owner has set for guests.
+    pub fn refresh(&self, store: &Connection) -> rusqlite::Result<()> {
+        let scope = Scope::Role(Role::Guest);
+        let budget = StoredBudgets::read(store)?.budget(&self.budgets, &[scope]);
+        self.guest_tokens.store(budget.month.tokens.unwrap_or_default(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns true for a role whose budget is so small that its prompts are short.
+    pub(crate) fn is_brief(&self, role: Role) -> bool {
+        let tokens = self.guest_tokens.load(Ordering::Relaxed);
+        role == Role::Guest && (1..=BRIEF_UP_TO).contains(&tokens)
+    }
+
+    /// Reserves what a call may use. The error has the words of the refusal.
+    pub(crate) async fn reserve(
+        &self,
+        bus: &Bus,
+        planned: Planned<'_>,
+    ) -> Result<Result<Granted, ProviderError>, StoreError> {
+        let (payer, budgets) = (planned.payer, Arc::clone(&self.budgets));
+        let look = move |store: &Connection| is_budgeted(store, &budgets, &payer);
+        if !bus.store.read(look).await? {
+            return Ok(Ok(Granted::default()));
+        }
+        let most = if self.is_brief(payer.role) { BRIEF_OUTPUT_MAX } else { OUTPUT_MAX };
+        let wanted = WantedCall {
+            payer,
+            provider: planned.provider.to_owned(),
+            price: self.prices.of(planned.provider),
+            turn: planned.turn,
+            input: planned.input,
+            output: planned.output.unwrap_or(most).min(most),
+        };
+        let (budgets, zone) = (Arc::clone(&self.budgets), self.zone);
+        let work = move |store: &Connection| reserve(store, &budgets, zone, &wanted, Utc::now());
+        match bus.store.write("reserved", Sync::Later, work).await? {
+            Reservation::Unbudgeted => Ok(Ok(Granted::default())),
+            Reservation::Refused(state) => {
+                let words =
+                    replies::over_budget(&self.shown(&state, &payer), payer.role == Role::Owner);
+                tracing::info!(person = ?payer.person, cause = payer.cause.as_str(), words, "Refused a model call");
+                Ok(Err(ProviderError::OverBudget(words)))
+            }
+            Reservation::Made { row, output, warnings } => {
+                let warning = self.warn(bus, &payer, &warnings).await?;
+                let tokens_max = u32::try_from(output).ok();
+                Ok(Ok(Granted { row: Some(row), tokens_max, warning }))
+            }
+        }
+    }
+
+    /// Tells the owner of budgets that are nearly used. Returns the line for the person whose own one is.
+    async fn warn(
+        &self,
+        bus: &Bus,
+        payer: &Payer,
+        warnings: &[BudgetState],
+    ) -> Result<Option<String>, StoreError> {
+        let mut own = None;
+        for state in warnings {
+            let shown = self.shown(state, payer);
+            let words = replies::budget_nearly_used(&shown);
+            if shown.whose == BudgetFor::You {
+                own = Some(words);
+            } else {
+                let (scope, period) = (state.scope.key(), state.period.as_str());
+                let key = format!("budget {scope} {period} {}", state.since.timestamp());
+                notices::tell_owner(bus, key, words).await?;
+            }
+        }
+        Ok(own)
+    }
+
+    /// What a call has cost that has ended.
+    pub(crate) fn charge(
+        &self,
+        payer: Payer,
+        granted: &Granted,
+        provider: &str,
+        made: &Completion,
+    ) -> Charge {
+        let provider = made.by.as_deref().unwrap_or(provider);
+        Charge { wasted: made.wasted, ..self.charge_for(payer, granted, provider, made.usage) }
+    }
+
+    /// The same of several calls together.
+    pub(crate) fn charge_for(
+        &self,
+        payer: Payer,
+        granted: &Granted,
+        provider: &str,
+        usage: Usage,
+    ) -> Charge {
+        Charge {
+            payer,
+            provider: provider.to_owned(),
+            usage,
+            wasted: Usage::default(),
+            price: self.prices.of(provider),
+            reserved: granted.row,
+        }
+    }
+
+    /// Ends the reservation of a call that has failed: nothing is booked if the model has not begun, and the most that
+    /// it could use if nobody knows.
+    pub(crate) async fn failed(
+        &self,
+        bus: &Bus,
+        granted: &Granted,
+        error: &ProviderError,
+    ) -> Result<(), StoreError> {
+        let Some(row) = granted.row else { return Ok(()) };
+        let has_begun = matches!(error, ProviderError::Broken(_) | ProviderError::Stalled(_));
+        let work = move |store: &Connection| match has_begun {
+            true => ledger::book_estimated(store, row),
+            false => ledger::release(store, row),
+        };
+        bus.store.write("reservation ended", Sync::Later, work).await
+    }
+
+    /// A budget as this payer is told of it.
+    pub fn shown(&self, state: &BudgetState, payer: &Payer) -> BudgetShown {
+        self.shown_at(state, payer, Utc::now())
+    }
+
+    fn shown_at(&self, state: &BudgetState, payer: &Payer, now: DateTime<Utc>) -> BudgetShown {
+        let BudgetState { scope, period, allowance, spent, until, .. } = *state;
+        let whose = match scope {
+            Scope::Total => BudgetFor::Total,
+            Scope::Jobs => BudgetFor::Jobs,
+            Scope::Job(number) => BudgetFor::Job(number),
+            Scope::Heartbeat => BudgetFor::Heartbeat,
+            Scope::Person(person) if payer.person == Some(person) => BudgetFor::You,
+            Scope::Person(_) | Scope::Role(_) | Scope::EachJob => BudgetFor::Other(scope.key()),
+        };
+        let money = |cost: Cost| cost.to_string();
+        BudgetShown {
+            whose,
+            period: period.as_str(),
+            tokens: allowance.tokens.map(|most| (spent.tokens, most)),
+            cost: allowance.cost.map(|most| (money(spent.cost), money(most))),
+            percent: state.percent(),
+            is_in_use: spent.reserved > 0,
+            until: replies::time_relative_to(now.with_timezone(&self.zone), until),
+        }
+    }
+}
+
+/// Returns on whose account a model is called for a person who is known on a channel.
+pub(crate) async fn payer_on(
+    services: &Services,
+    channel: &ChannelName,
+    sender: &Sender,
+    cause: CallCause,
+) -> Result<Payer, StoreError> {
+    let (people, channel, sender) =
+        (services.bus.people.clone(), channel.clone(), sender.id.clone());
+    let look = move |store: &Connection| {
+        let role = people.role_of(store, &channel, &sender)?.unwrap_or(Role::Guest);
+        let person = persons::person_of(store, &channel, &sender)?;
+        Ok(Payer { person, role, cause, job: None })
+    };
+    services.bus.store.read(look).await
+}

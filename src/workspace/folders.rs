@@ -1,0 +1,145 @@
+//! The folders of the home in which files lie, and who can reach them. They are siblings on disk, so that the
+//! kernel can keep them apart: `workspace/` and `downloads/` of the owner, `shared/` of everybody,
+//! `people/p<ID>/{workspace,downloads}/` of each other person, `groups/g<ID>/` of each group. Tools show them as
+//! one tree, in which only the workspace's files have no folder before them.
+
+use sha2::{Digest, Sha256};
+
+use super::{Audience, WorkspacePath};
+
+/// The owner's own untrusted folder: attachments, saved pages, results of commands that saw untrusted data.
+pub const DOWNLOADS: &str = "downloads";
+
+/// The untrusted folder of all persons.
+pub const SHARED: &str = "shared";
+
+/// The folders of groups.
+pub const GROUPS: &str = "groups";
+
+/// The folders of other persons.
+pub const PEOPLE: &str = "people";
+
+/// The folders beside the workspace. A path that begins with one of them lies there.
+pub const BESIDE: [&str; 4] = [DOWNLOADS, SHARED, GROUPS, PEOPLE];
+
+/// The workspace in a person's folder.
+pub(super) const WORKSPACE: &str = "workspace";
+
+/// Where long outputs of commands lie, in a folder a month.
+pub const OUTPUTS: &str = "outputs";
+
+/// Hex digits that name a person's or a group's folder: 48 bits.
+const ID_DIGITS: usize = 12;
+
+/// The kinds of folders, as decisions know them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Folder {
+    /// A person's trusted folder.
+    Workspace,
+    /// A person's untrusted folder.
+    Downloads,
+    /// The untrusted folder of all persons.
+    Shared,
+    /// A group's untrusted folder.
+    Group,
+}
+
+impl Folder {
+    pub const ALL: [Self; 4] = [Self::Workspace, Self::Downloads, Self::Shared, Self::Group];
+}
+
+/// The files that a turn can reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileScope {
+    /// The owner in a private chat: the workspace, the downloads, shared and the groups' folders.
+    Owner,
+    /// Another person in a private chat: the folder of that person, and shared.
+    Person { own: WorkspacePath },
+    /// Anybody in a group: the folder of the group, and shared.
+    Group { own: WorkspacePath },
+}
+
+impl FileScope {
+    /// The files of another person than the owner, known by these ids on a channel.
+    pub fn of_person(channel: &str, id: &str) -> Self {
+        Self::Person { own: below(PEOPLE, &format!("p{}", digits(channel, id))) }
+    }
+
+    /// The files of a group.
+    pub fn of_group(channel: &str, chat: &str) -> Self {
+        Self::Group { own: below(GROUPS, &format!("g{}", digits(channel, chat))) }
+    }
+
+    pub fn audience(&self) -> Audience {
+        match self {
+            Self::Owner => Audience::Owner,
+            Self::Person { .. } | Self::Group { .. } => Audience::Others,
+        }
+    }
+
+    /// The path in the tree of all folders for a path that a tool was given.
+    pub fn path(&self, given: &WorkspacePath) -> WorkspacePath {
+        let (first, _) = given.split_first();
+        let is_elsewhere = BESIDE.contains(&first) && first != DOWNLOADS || given.is_sent();
+        match self {
+            Self::Owner => given.clone(),
+            Self::Person { .. } | Self::Group { .. } if is_elsewhere => given.clone(),
+            Self::Person { own } if first == DOWNLOADS => own.join(given.as_str()),
+            Self::Person { own } => own.join(WORKSPACE).join(given.as_str()),
+            Self::Group { own } => own.join(given.as_str()),
+        }
+    }
+
+    /// The folder that tools show as the root of the tree. None for the workspace of the owner.
+    pub fn root(&self) -> Option<WorkspacePath> {
+        match self {
+            Self::Owner => None,
+            Self::Person { own } => Some(own.join(WORKSPACE)),
+            Self::Group { own } => Some(own.clone()),
+        }
+    }
+
+    /// The folder for untrusted files.
+    pub fn downloads(&self) -> WorkspacePath {
+        match self {
+            Self::Owner => WorkspacePath::own(DOWNLOADS),
+            Self::Person { own } => own.join(DOWNLOADS),
+            Self::Group { own } => own.clone(),
+        }
+    }
+
+    /// The folder for the long outputs of commands.
+    pub fn outputs(&self, is_untrusted: bool) -> WorkspacePath {
+        match (is_untrusted, self.root()) {
+            (true, _) => self.downloads().join(OUTPUTS),
+            (false, Some(root)) => root.join(OUTPUTS),
+            (false, None) => WorkspacePath::own(OUTPUTS),
+        }
+    }
+
+    /// Returns true if files at a path of the tree can be reached.
+    pub fn reaches(&self, path: &WorkspacePath) -> bool {
+        match self {
+            Self::Owner => path.split_first().0 != PEOPLE,
+            Self::Person { own } | Self::Group { own } => {
+                path.split_first().0 == SHARED || path.is_within(own)
+            }
+        }
+    }
+
+    /// Returns the folder in which a file lies that a turn of this scope writes at a given path.
+    pub fn folder(&self, given: &WorkspacePath) -> Folder {
+        self.path(given).folder()
+    }
+}
+
+fn below(folder: &'static str, name: &str) -> WorkspacePath {
+    WorkspacePath::own(folder).join(name)
+}
+
+/// Digits that differ for each pair of ids.
+fn digits(channel: &str, id: &str) -> String {
+    let digest = Sha256::digest(format!("{channel}\0{id}"));
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    hex[..ID_DIGITS].to_owned()
+}

@@ -1,0 +1,333 @@
+//! Backups and restores by the real program, also in the middle of work and cut off by a crash.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use peacrab::backup::schedule::until_due;
+use peacrab::backup::{file_name, restore};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::support::binary::{Scene, home, model, said, until};
+use crate::support::bot_api::line::ADA;
+use crate::support::bot_api::{BotApi, Fault};
+use crate::support::model_api::{ModelApi, Platform, Reply};
+
+fn answer(text: &str) -> Reply {
+    let chunk = |delta: Value, finish: Option<&str>| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    Reply::events(&[chunk(json!({"content": text}), None), chunk(json!({}), Some("stop"))])
+}
+
+fn store(scene: &Scene) -> Connection {
+    Connection::open(scene.home().join("state.db")).unwrap()
+}
+
+fn count(scene: &Scene, of: &str) -> i64 {
+    store(scene).query_row(&format!("SELECT count(*) FROM {of}"), [], |row| row.get(0)).unwrap()
+}
+
+/// Makes a backup and returns its file.
+async fn back_up(scene: &Scene) -> PathBuf {
+    let file = scene.folder().join("kept.tar.gz");
+    fs::remove_file(&file).ok();
+    let ended = scene.run(&["backup", file.to_str().unwrap()]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    file
+}
+
+#[tokio::test]
+async fn a_backup_of_a_running_daemon_is_restored_with_all_that_was_said_and_written() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let nothing = scene.run(&["backup", "x.tar.gz"]).await;
+    assert!(nothing.err.contains("there is nothing to back up"), "{nothing:?}");
+    let daemon = scene.daemon().await;
+    api.say(&said(&ADA, "append tea to notes/likes.md"));
+    let likes = scene.home().join("workspace/notes/likes.md");
+    until("the note", async || likes.exists().then_some(())).await;
+    until("the answer", async || {
+        let is_pending = "outbox WHERE state = 'pending'";
+        (!api.sent().is_empty() && count(&scene, is_pending) == 0).then_some(())
+    })
+    .await;
+    let file = back_up(&scene).await;
+    use std::os::unix::fs::PermissionsExt as _;
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o077, 0);
+    let left: Vec<_> =
+        fs::read_dir(scene.folder()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_str().unwrap().contains("partial")), "{left:?}");
+    // It is not overwritten, and lies nowhere that it would contain itself.
+    let path = file.to_str().unwrap();
+    assert!(scene.run(&["backup", path]).await.err.contains("is there already"));
+    let inside = scene.home().join("workspace/x.tar.gz");
+    let ended = scene.run(&["backup", inside.to_str().unwrap()]).await;
+    assert!(ended.err.contains("is inside a folder that is backed up"), "{ended:?}");
+
+    let ended = scene.run(&["restore", path]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("another peacrab is running on"), "{ended:?}");
+    daemon.terminate().await;
+    let turns = count(&scene, "turns");
+    let ended = scene.run(&["restore", path]).await;
+    assert!(ended.err.contains("--replace moves it aside"), "{ended:?}");
+    // After the backup.
+    fs::write(scene.home().join("workspace/notes/later.md"), "later").unwrap();
+    let ended = scene.run(&["restore", path, "--replace"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.out.contains("I was restored from a backup of"), "{ended:?}");
+    assert!(ended.out.contains("Nothing was pending in it"), "{ended:?}");
+    assert_eq!(count(&scene, "turns"), turns);
+    let workspace = scene.home().join("workspace");
+    assert!(fs::read_to_string(workspace.join("notes/likes.md")).unwrap().contains("tea"));
+    assert!(!workspace.join("notes/later.md").exists());
+    let mut entries = fs::read_dir(scene.home()).unwrap().map(|it| it.unwrap().path());
+    let before = entries.find(|it| it.to_str().unwrap().contains("before-restore")).unwrap();
+    assert!(before.join("workspace/notes/later.md").exists() && before.join("state.db").exists());
+    let _daemon = scene.daemon().await;
+    api.wait_for_words(ADA.id, "I was restored from a backup of").await;
+    api.say(&said(&ADA, "still here?"));
+    api.wait_for_words(ADA.id, "You said: still here?").await;
+}
+
+#[tokio::test]
+async fn what_was_pending_is_neither_sent_nor_run_but_listed() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = Scene::new(&(home(&api) + &model("main", &main)));
+    let daemon = scene.daemon().await;
+    main.reply(answer("Good day."));
+    api.say(&said(&ADA, "good day"));
+    api.wait_for_words(ADA.id, "Good day.").await;
+    // A turn that runs, a message behind it, a delivery that does not get through, and jobs.
+    main.reply(Reply::Silence);
+    api.say(&said(&ADA, "think about the tide"));
+    until("the turn", async || (count(&scene, "turns WHERE ending IS NULL") == 1).then_some(()))
+        .await;
+    api.say(&said(&ADA, "and about the moon"));
+    api.fail("sendMessage", 1000, &Fault::Status(503));
+    for (when, text) in [("--at", "water the plants"), ("--every", "look at the sky")] {
+        let time = if when == "--at" { "1h" } else { "2h" };
+        let ended = scene.run(&["cron", "add", when, time, "--message", text]).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+    let parcel = ["send", "--to", "owner", "a word from a script"];
+    let sending = scene.begin_quietly(&parcel);
+    until("the delivery", async || {
+        (count(&scene, "outbox WHERE state = 'pending'") > 0).then_some(())
+    })
+    .await;
+    until("the message", async || {
+        (count(&scene, "inbound WHERE state <> 'done'") == 2).then_some(())
+    })
+    .await;
+    let file = back_up(&scene).await;
+    drop(sending);
+    daemon.kill().await;
+
+    // Both jobs were due since.
+    let elsewhere = Scene::new(&(home(&api) + &model("main", &main)));
+    let unpacked = unpacked(&file, elsewhere.folder());
+    let db = Connection::open(unpacked.join("state.db")).unwrap();
+    db.execute("UPDATE jobs SET next = next - 8000000", []).unwrap();
+    drop(db);
+    let file = packed(&unpacked, elsewhere.folder());
+    let requests = main.requests().len();
+    let sent = api.sent().len();
+    api.heal();
+    let ended = elsewhere.run(&["restore", file.to_str().unwrap()]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    for words in [
+        "think about the tide",
+        "and about the moon",
+        "a word from a script",
+        "job 1, paused: water the plants",
+        "job 2, next ",
+        "Turns that were running or waiting: 1.",
+    ] {
+        assert!(ended.out.contains(words), "{words}: {ended:?}");
+    }
+    let _daemon = elsewhere.daemon().await;
+    let told = api.wait_for_words(ADA.id, "I was restored from a backup of").await;
+    assert!(told.text.contains("and about the moon"), "{told:?}");
+    main.reply(answer("I am."));
+    api.say(&said(&ADA, "are you there?"));
+    api.wait_for_words(ADA.id, "I am.").await;
+    assert_eq!(main.requests().len(), requests + 1, "nothing else was asked");
+    assert_eq!(api.sent().len(), sent + 2, "{:?}", api.sent());
+    let jobs = elsewhere.run(&["cron", "list"]).await;
+    assert!(jobs.out.contains("paused"), "{jobs:?}");
+}
+
+/// Unpacks an archive as `tar` would.
+fn unpacked(file: &Path, folder: &Path) -> PathBuf {
+    let into = folder.join("unpacked");
+    let archive = flate2::read::GzDecoder::new(fs::File::open(file).unwrap());
+    tar::Archive::new(archive).unpack(&into).unwrap();
+    into
+}
+
+/// Packs a folder again, the manifest first.
+fn packed(folder: &Path, beside: &Path) -> PathBuf {
+    let file = beside.join("packed.tar.gz");
+    let gz = flate2::write::GzEncoder::new(fs::File::create(&file).unwrap(), Default::default());
+    let mut archive = tar::Builder::new(gz);
+    for name in ["peacrab-backup.json", "state.db"] {
+        archive.append_path_with_name(folder.join(name), name).unwrap();
+    }
+    archive.append_dir_all("workspace", folder.join("workspace")).unwrap();
+    archive.into_inner().unwrap().finish().unwrap();
+    file
+}
+
+#[tokio::test]
+async fn a_backup_that_is_damaged_strange_or_newer_changes_nothing() {
+    let scene = Scene::new("");
+    scene.daemon().await.terminate().await;
+    let file = back_up(&scene).await;
+    let whole = fs::read(&file).unwrap();
+    let before = count(&scene, "sqlite_schema");
+    let refused = async |words: &str| {
+        let ended = scene.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+        assert_eq!(ended.code, Some(1), "{words}: {ended:?}");
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+        assert_eq!(count(&scene, "sqlite_schema"), before);
+        let names = fs::read_dir(scene.home()).unwrap().map(|it| it.unwrap().file_name());
+        let names: Vec<_> = names.map(|it| it.into_string().unwrap()).collect();
+        assert!(!names.iter().any(|it| it.contains("restore")), "{names:?}");
+    };
+    for length in [0, 10, whole.len() / 2, whole.len() - 4] {
+        fs::write(&file, &whole[..length]).unwrap();
+        refused("is no whole backup").await;
+    }
+    let mut flipped = whole.clone();
+    let at = flipped.len() - 6;
+    flipped[at] ^= 0xff;
+    fs::write(&file, flipped).unwrap();
+    refused("is no whole backup").await;
+    fs::write(&file, "hello").unwrap();
+    refused("is no whole backup").await;
+
+    fs::write(&file, &whole).unwrap();
+    let unpacked = unpacked(&file, scene.folder());
+    let db = Connection::open(unpacked.join("state.db")).unwrap();
+    db.pragma_update(None, "user_version", 9999).unwrap();
+    drop(db);
+    fs::rename(packed(&unpacked, scene.folder()), &file).unwrap();
+    refused("was written by a newer peacrab").await;
+
+    // An entry that would land elsewhere.
+    for (path, kind) in
+        [("../evil", tar::EntryType::Regular), ("workspace/link", tar::EntryType::Symlink)]
+    {
+        let gz =
+            flate2::write::GzEncoder::new(fs::File::create(&file).unwrap(), Default::default());
+        let mut archive = tar::Builder::new(gz);
+        archive
+            .append_path_with_name(unpacked.join("peacrab-backup.json"), "peacrab-backup.json")
+            .unwrap();
+        let mut header = tar::Header::new_gnu();
+        header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
+        header.set_entry_type(kind);
+        header.set_link_name("/etc/passwd").unwrap();
+        header.set_size(0);
+        header.set_mode(0o600);
+        header.set_cksum();
+        archive.append(&header, std::io::empty()).unwrap();
+        archive.into_inner().unwrap().finish().unwrap();
+        refused("which no backup has").await;
+    }
+    assert!(!scene.folder().join("evil").exists() && !scene.home().join("../evil").exists());
+}
+
+#[tokio::test]
+async fn a_restore_that_was_cut_off_is_finished_by_the_next_start() {
+    let scene = Scene::new("");
+    scene.run(&["chat", "-m", "append one to notes.md"]).await;
+    let file = back_up(&scene).await;
+    scene.run(&["chat", "-m", "append two to notes.md"]).await;
+    let ended = scene.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let notes = || fs::read_to_string(scene.home().join("workspace/notes.md")).unwrap();
+    assert!(!notes().contains("two"));
+    // As a crash between two renames leaves it: decided, the store moved, the workspace not.
+    let ready = scene.home().join("restore.ready");
+    fs::create_dir(&ready).unwrap();
+    fs::create_dir_all(ready.join("workspace")).unwrap();
+    fs::write(ready.join("workspace/notes.md"), "three\n").unwrap();
+    let before = scene.home().join("before-restore-x");
+    fs::write(ready.join("before"), before.to_str().unwrap()).unwrap();
+    restore::finish(&scene.home()).unwrap();
+    assert_eq!(notes(), "three\n");
+    assert!(before.join("workspace/notes.md").exists() && !ready.exists());
+    restore::finish(&scene.home()).unwrap();
+    // What was not decided is forgotten.
+    let partial = scene.home().join("restore.partial");
+    fs::create_dir(&partial).unwrap();
+    fs::File::create(partial.join("state.db")).unwrap().write_all(b"half").unwrap();
+    let ended = scene.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(notes().contains("one") && !partial.exists());
+}
+
+#[tokio::test]
+async fn the_daemon_makes_backups_by_itself_and_keeps_so_many() {
+    let api = BotApi::start().await;
+    let scene = Scene::new("");
+    let folder = scene.folder().join("backups");
+    fs::create_dir(&folder).unwrap();
+    let old = ["peacrab-20200101-000000.tar.gz", "peacrab-20200102-000000.tar.gz"];
+    for name in old.iter().chain(&["mine.txt"]) {
+        fs::write(folder.join(name), "").unwrap();
+    }
+    let config = |to: &Path| {
+        let text = format!(
+            "{}\n[backup]\nto = \"{}\"\nevery = \"1h\"\nkeep = 2\n",
+            home(&api),
+            to.display()
+        );
+        fs::write(scene.folder().join("config.toml"), text).unwrap();
+    };
+    config(&folder);
+    let daemon = scene.daemon().await;
+    let names = || {
+        let names = fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|it| it.into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    until("the backup", async || (!names().contains(&old[0].to_owned())).then_some(())).await;
+    let names = names();
+    assert!(
+        names.contains(&"mine.txt".to_owned()) && names.contains(&old[1].to_owned()),
+        "{names:?}"
+    );
+    assert_eq!(names.len(), 3, "{names:?}");
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    daemon.terminate().await;
+    // Where it cannot be written, the owner hears of it.
+    config(&folder.join("mine.txt"));
+    let daemon = scene.daemon().await;
+    api.wait_for_words(ADA.id, "I couldn't make the regular backup in").await;
+    daemon.terminate().await;
+    let new = names.iter().find(|name| name.starts_with("peacrab-20") && **name != old[1]).unwrap();
+    let ended = scene.run(&["restore", folder.join(new).to_str().unwrap(), "--replace"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn a_backup_is_due_by_the_age_of_the_newest() {
+    let now: DateTime<Utc> = "2026-11-22T12:00:00Z".parse().unwrap();
+    let day = Duration::from_secs(24 * 3600);
+    assert_eq!(until_due(None, day, now), Duration::ZERO);
+    assert_eq!(until_due(Some(now - TimeDelta::hours(25)), day, now), Duration::ZERO);
+    assert_eq!(
+        until_due(Some(now - TimeDelta::hours(1)), day, now),
+        Duration::from_secs(23 * 3600)
+    );
+    // Made by a clock that was wrong.
+    assert_eq!(until_due(Some(now + TimeDelta::days(400)), day, now), Duration::ZERO);
+    assert_eq!(file_name(now), "peacrab-20261122-120000.tar.gz");
+}

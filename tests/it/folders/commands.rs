@@ -1,0 +1,177 @@
+//! What commands see: private data or an outlet, never both unasked.
+
+use std::fs;
+
+use peacrab::people::Role;
+use peacrab::tools::shell::{self, Config, NetworkRule};
+use peacrab::tools::{Reach, ToolContext, ToolSet};
+use peacrab::trust::acts::CommandAccess;
+use peacrab::types::message::ChatKind;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::shell::config;
+use crate::support::somebody::{is_foreign, somebody, text_of};
+
+struct Scene {
+    tools: ToolSet,
+    cx: ToolContext,
+    _home: TempDir,
+}
+
+impl Scene {
+    fn of(config: &Config, role: Role, place: ChatKind) -> Self {
+        let (cx, home) = somebody(role, place);
+        let root = cx.workspace.root().to_owned();
+        for (name, text) in [
+            ("notes.md", "the plan"),
+            ("project/a.txt", "the source"),
+            ("memory/MEMORY.md", "the memory"),
+            ("../downloads/page.txt", "the page"),
+            ("../shared/all.txt", "for all"),
+        ] {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), text).unwrap();
+        }
+        let tools = ToolSet::standard_with(shell::tools(config, &shell::standing(config)));
+        Self { tools, cx, _home: home }
+    }
+
+    fn owner() -> Self {
+        Self::of(&with(NetworkRule::On), Role::Owner, ChatKind::Private)
+    }
+
+    /// What a command says, and if that is untrusted.
+    async fn exec(&self, arguments: Value) -> Result<(String, bool), String> {
+        let (tool, _) = self.tools.authorise("exec", self.cx.role)?;
+        match tool.call_json(&arguments.to_string(), &self.cx).await {
+            Ok(output) => {
+                let is_foreign = is_foreign(&output, &self.cx);
+                Ok((text_of(output), is_foreign))
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn reach(&self, arguments: &Value) -> Reach {
+        let (tool, _) = self.tools.authorise("exec", self.cx.role).unwrap();
+        tool.reach(&arguments.to_string(), &self.cx.address)
+    }
+}
+
+fn with(network: NetworkRule) -> Config {
+    Config { network, ..config() }
+}
+
+/// Reads everything that there might be, wherever the command begins.
+const READS_ALL: &str =
+    "cat ../*/notes.md ../*/page.txt ../*/all.txt ../*/memory/* ../*/*/a.txt 2>/dev/null; true";
+
+#[tokio::test]
+async fn a_command_sees_the_workspace_or_the_downloads() {
+    let scene = Scene::owner();
+    let root = scene.cx.workspace.root().canonicalize().unwrap();
+    let home = root.parent().unwrap().display().to_string();
+    let all = READS_ALL.replace("../*/", &format!("{home}/*/"));
+    // Without their names: a pattern cannot be expanded where folders cannot be listed.
+    let each =
+        "cat HOME/workspace/notes.md HOME/workspace/memory/MEMORY.md HOME/downloads/page.txt \
+                HOME/shared/all.txt HOME/workspace/project/a.txt 2>/dev/null; true"
+            .replace("HOME", &home);
+    for command in [&all, &each] {
+        let (clean, foreign) = scene.exec(json!({"command": command})).await.unwrap();
+        assert!(clean.contains("the plan") && clean.contains("the memory"), "{clean}");
+        assert!(!clean.contains("the page") && !clean.contains("for all") && !foreign, "{clean}");
+        for arguments in
+            [json!({"untrusted": true}), json!({"network": true}), json!({"cwd": "downloads"})]
+        {
+            let mut arguments = arguments;
+            arguments["command"] = json!(command);
+            let (untrusted, foreign) = scene.exec(arguments).await.unwrap();
+            assert!(untrusted.contains("the page") && foreign, "{untrusted}");
+            for hidden in ["the plan", "the memory", "for all", "the source"] {
+                assert!(!untrusted.contains(hidden), "{untrusted}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn named_paths_are_read_only_and_never_the_memory() {
+    let scene = Scene::owner();
+    let command = "cat ../workspace/project/a.txt; echo x >> ../workspace/project/a.txt; echo y > ../shared/new";
+    let call = json!({"command": command, "untrusted": true, "paths": ["project", "shared"]});
+    let (said, foreign) = scene.exec(call).await.unwrap();
+    assert!(said.contains("the source") && foreign, "{said}");
+    let root = scene.cx.workspace.root();
+    assert_eq!(fs::read_to_string(root.join("project/a.txt")).unwrap(), "the source");
+    assert_eq!(fs::read_to_string(root.join("../shared/new")).unwrap(), "y\n");
+    for hidden in ["memory", "memory/MEMORY.md", "USER.md", "notes", "people/p1"] {
+        let call = json!({"command": "true", "untrusted": true, "paths": [hidden]});
+        assert!(scene.exec(call).await.is_err(), "{hidden}");
+    }
+    for hidden in ["AGENTS.md", "skills"] {
+        let call = json!({"command": "true", "network": true, "paths": [hidden]});
+        assert!(scene.exec(call).await.is_err(), "{hidden}");
+    }
+    // `git pull` changes the folder that it names.
+    let call = json!({
+        "command": "echo x >> a.txt", "network": true, "paths": ["project"], "cwd": "project"
+    });
+    scene.exec(call).await.unwrap();
+    assert_eq!(fs::read_to_string(root.join("project/a.txt")).unwrap(), "the sourcex\n");
+}
+
+#[test]
+fn what_a_command_sees_is_known_before_it_runs() {
+    let reach = |network, arguments: Value| {
+        let scene = Scene::of(&with(network), Role::Owner, ChatKind::Private);
+        scene.reach(&arguments)
+    };
+    let (off, ask, on) = (NetworkRule::Off, NetworkRule::Ask, NetworkRule::On);
+    for (network, arguments, access) in [
+        (off, json!({"command": "ls"}), CommandAccess::Workspace),
+        (off, json!({"command": "ls", "cwd": "project"}), CommandAccess::Workspace),
+        (off, json!({"command": "ls", "cwd": "Downloads/x"}), CommandAccess::Downloads),
+        (off, json!({"command": "ls", "untrusted": true}), CommandAccess::Downloads),
+        (off, json!({"command": "ls", "paths": ["shared"]}), CommandAccess::Downloads),
+        (on, json!({"command": "ls", "network": true}), CommandAccess::Network),
+        (
+            on,
+            json!({"command": "ls", "network": true, "paths": ["shared"]}),
+            CommandAccess::Network,
+        ),
+        (on, json!({"command": "ls", "network": true, "paths": ["project"]}), CommandAccess::Both),
+        (ask, json!({"command": "ls", "network": true}), CommandAccess::AskedNetwork),
+    ] {
+        assert_eq!(reach(network, arguments.clone()), Reach::Command(access), "{arguments}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_network_in_the_config_no_call_gets_one() {
+    let scene = Scene::of(&config(), Role::Owner, ChatKind::Private);
+    let refused = scene.exec(json!({"command": "true", "network": true})).await.unwrap_err();
+    assert!(refused.contains("no network here"), "{refused}");
+}
+
+#[tokio::test]
+async fn commands_of_others_and_in_groups_have_folders_of_their_own() {
+    for place in [ChatKind::Private, ChatKind::Group] {
+        let scene = Scene::of(&config(), Role::Admin, place);
+        let home = scene.cx.workspace.root().canonicalize().unwrap();
+        let home = home.parent().unwrap().display().to_string();
+        let command = format!(
+            "echo mine > own.md; pwd; cat {home}/*/notes.md {home}/workspace/notes.md \
+             {home}/downloads/page.txt {home}/workspace/memory/MEMORY.md; true"
+        );
+        let (said, foreign) = scene.exec(json!({"command": command})).await.unwrap();
+        let folder = if place == ChatKind::Private { "/people/p" } else { "/groups/g" };
+        assert!(said.contains(folder), "{said}");
+        assert!(
+            ["the plan", "the page", "the memory"].iter().all(|it| !said.contains(it)),
+            "{said}"
+        );
+        assert_eq!(foreign, place == ChatKind::Group);
+    }
+}

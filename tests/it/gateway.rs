@@ -1,0 +1,8 @@
+//! The gateway: health and metrics, the page as a channel, sign-in, and requests that others cause.
+
+mod attacks;
+mod browser;
+mod chat;
+mod files;
+mod html;
+mod service;

@@ -1,0 +1,152 @@
+//! A browser, as far as the gateway sees it.
+
+use std::time::Duration;
+
+use peacrab::gateway::Config;
+use peacrab::people::{Access, LOCAL};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::support::rig::{Parts, Rig};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A gateway on a free port of this machine, for the owner and for Ben.
+pub(super) fn config() -> Config {
+    Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        token: None,
+        url: None,
+        hosts: vec!["peacrab.lan".to_owned()],
+        connections_max: 256,
+        access: Access { allow: vec!["ben".to_owned()], ..Access::local() },
+    }
+}
+
+pub(super) async fn rig() -> Rig {
+    Rig::of(Parts { gateway: Some(config()), ..Parts::default() }).await
+}
+
+/// The address at which the gateway of a rig listens.
+pub(super) async fn url(rig: &Rig) -> String {
+    let mut url = rig.web.as_ref().unwrap().url.subscribe();
+    let url = timeout(PATIENCE, url.wait_for(Option::is_some)).await.unwrap().unwrap();
+    url.clone().unwrap()
+}
+
+pub(super) fn client() -> Client {
+    Client::builder().no_proxy().timeout(PATIENCE).build().unwrap()
+}
+
+pub(super) struct Browser {
+    pub(super) url: String,
+    pub(super) client: Client,
+    pub(super) cookie: String,
+    pub(super) csrf: String,
+}
+
+impl Browser {
+    /// One that has signed in by a link.
+    pub(super) async fn of(rig: &Rig, person: &str) -> Self {
+        let url = url(rig).await;
+        let link = rig.web.as_ref().unwrap().link(&person.into()).await.unwrap();
+        let code = link.split_once('#').unwrap().1;
+        let client = client();
+        let entered = client.post(format!("{url}/login")).json(&json!({ "code": code }));
+        let entered = entered.send().await.unwrap();
+        assert_eq!(entered.status(), StatusCode::NO_CONTENT);
+        let cookie = entered.headers()["set-cookie"].to_str().unwrap();
+        assert!(cookie.contains("; HttpOnly; SameSite=Strict"), "{cookie}");
+        let cookie = cookie.split(';').next().unwrap().to_owned();
+        let mut browser = Self { url, client, cookie, csrf: String::new() };
+        let me = browser.get("/me").await;
+        browser.csrf = me["csrf"].as_str().unwrap().to_owned();
+        browser
+    }
+
+    pub(super) async fn owner(rig: &Rig) -> Self {
+        Self::of(rig, LOCAL).await
+    }
+
+    pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.url));
+        request.header("Cookie", &self.cookie).header("X-CSRF-Token", &self.csrf)
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Value {
+        let response = self.request(Method::GET, path).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        response.json().await.unwrap()
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Response {
+        self.request(Method::POST, path).json(body).send().await.unwrap()
+    }
+
+    pub(super) async fn say(&self, session: &str, id: &str, text: &str) -> StatusCode {
+        let message = json!({ "session": session, "id": id, "text": text });
+        self.post("/messages", &message).await.status()
+    }
+
+    pub(super) async fn stream(&self, session: &str, after: &str) -> Stream {
+        let request = self.request(Method::GET, &format!("/sessions/{session}/stream"));
+        let response = request.header("Last-Event-ID", after).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Stream { response, rest: String::new() }
+    }
+}
+
+/// A stream of server-sent events.
+pub(super) struct Stream {
+    response: Response,
+    rest: String,
+}
+
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) event: String,
+    pub(super) id: Option<String>,
+    pub(super) data: Value,
+}
+
+impl Stream {
+    /// The next event of a name. None at the end of the stream.
+    pub(super) async fn next(&mut self, name: &str) -> Option<Sent> {
+        loop {
+            let sent = timeout(PATIENCE, self.any()).await.expect("no event came")?;
+            if sent.event == name {
+                return Some(sent);
+            }
+        }
+    }
+
+    async fn any(&mut self) -> Option<Sent> {
+        loop {
+            if let Some((frame, rest)) = self.rest.split_once("\n\n") {
+                let (frame, rest) = (frame.to_owned(), rest.to_owned());
+                self.rest = rest;
+                let field = |name: &str| {
+                    let prefix = format!("{name}: ");
+                    frame.lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned))
+                };
+                let Some(event) = field("event") else { continue };
+                let data = serde_json::from_str(&field("data").unwrap()).unwrap();
+                return Some(Sent { event, id: field("id"), data });
+            }
+            let piece = self.response.chunk().await.ok()??;
+            self.rest.push_str(std::str::from_utf8(&piece).unwrap());
+        }
+    }
+
+    /// The text of the bot's next message.
+    pub(super) async fn answer(&mut self) -> String {
+        loop {
+            let message = self.next("message").await.expect("the stream ended").data;
+            if message["from"] == "bot" {
+                return message["text"].as_str().unwrap().to_owned();
+            }
+        }
+    }
+}

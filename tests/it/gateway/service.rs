@@ -1,0 +1,115 @@
+//! Health, readiness and metrics, and what the command line says of the gateway.
+
+use std::collections::BTreeSet;
+
+use peacrab::gateway::Config;
+use peacrab::secret::Secret;
+use reqwest::StatusCode;
+use serde_json::Value;
+
+use super::browser::{Browser, client, config, rig, url};
+use crate::support::binary::Scene;
+use crate::support::rig::{Parts, Rig};
+
+#[tokio::test]
+async fn is_healthy_while_the_loop_and_the_store_work() {
+    let rig = rig().await;
+    let url = url(&rig).await;
+    let health = client().get(format!("{url}/health")).send().await.unwrap();
+    assert_eq!(health.status(), StatusCode::OK);
+    let health: Value = health.json().await.unwrap();
+    assert_eq!((&health["loop"], &health["store"]), (&true.into(), &true.into()));
+    assert!(health["channels"]["home"]["up"].is_boolean(), "{health}");
+    assert!(health["channels"]["web"]["last_byte_s"].is_number(), "{health}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn is_unhealthy_while_the_store_cannot_write() {
+    let rig = rig().await;
+    let url = url(&rig).await;
+    let store = rusqlite::Connection::open(rig.path().join("state.db")).unwrap();
+    store.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let health = client().get(format!("{url}/health")).send().await.unwrap();
+    assert_eq!(health.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let health: Value = health.json().await.unwrap();
+    assert_eq!(health["store"], false);
+    store.execute_batch("ROLLBACK").unwrap();
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn counts_turns_and_tokens() {
+    let mut rig = rig().await;
+    let browser = Browser::owner(&rig).await;
+    assert_eq!(rig.ask("1", "hello").await, "re: hello");
+    rig.settled().await;
+    let page = browser.client.get(format!("{}/metrics", browser.url)).send().await.unwrap();
+    assert_eq!(page.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    let page = page.text().await.unwrap();
+    assert!(page.contains("\npeacrab_turns_total{ending=\"answered\"} 1\n"), "{page}");
+    assert!(page.contains("\npeacrab_turn_seconds_bucket{le=\"+Inf\"} 1\n"), "{page}");
+    assert!(page.contains("\npeacrab_channel_up{channel=\"home\"} "), "{page}");
+    assert!(page.contains("\npeacrab_deliveries_total{outcome=\"sent\"} 1\n"), "{page}");
+    // Each sample has a name that was declared, and a number.
+    let declared: BTreeSet<_> =
+        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    for line in page.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        let name = name.split('{').next().unwrap();
+        let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+        assert!(declared.contains(name) || declared.contains(family.unwrap_or(name)), "{line}");
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+    }
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_token_protects_what_the_operator_reads() {
+    let token = Some(Secret::new("a-token-of-the-operator"));
+    let config = Config { token, ..config() };
+    let rig = Rig::of(Parts { gateway: Some(config), ..Parts::default() }).await;
+    let url = url(&rig).await;
+    let get = async |path: &str, token: &str| {
+        let request = client().get(format!("{url}{path}"));
+        let request = if token.is_empty() { request } else { request.bearer_auth(token) };
+        request.send().await.unwrap()
+    };
+    assert_eq!(get("/metrics", "").await.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(get("/metrics", "a-token-of-somebody-el").await.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(get("/metrics", "a-token-of-the-operator").await.status(), StatusCode::OK);
+    let health: Value = get("/health", "").await.json().await.unwrap();
+    assert_eq!(health, serde_json::json!({ "ok": true, "loop": true, "store": true }));
+    // It speaks for the owner.
+    let me: Value = get("/me", "a-token-of-the-operator").await.json().await.unwrap();
+    assert_eq!((&me["name"], &me["role"]), (&"owner".into(), &"owner".into()));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_listens_without_the_section_and_web_explains_it() {
+    let scene = Scene::new("[providers.main]\ntype = \"rehearsal\"\n");
+    let ended = scene.run(&["web"]).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("[gateway]\nlisten = \"127.0.0.1:7450\""), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn web_makes_a_link_and_lists_and_ends_sign_ins() {
+    let scene =
+        Scene::new("[providers.main]\ntype = \"rehearsal\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n");
+    let _daemon = scene.daemon().await;
+    let ended = scene.run(&["web"]).await;
+    let link = ended.out.lines().find(|line| line.starts_with("http://127.0.0.1:")).unwrap();
+    let (url, code) = link.split_once("/#").unwrap();
+    let entered = client().post(format!("{url}/login"));
+    let entered = entered.json(&serde_json::json!({ "code": code })).send().await.unwrap();
+    assert_eq!(entered.status(), StatusCode::NO_CONTENT);
+    let listed = scene.run(&["web", "--sessions"]).await.out;
+    let id = listed.split(' ').next().unwrap().to_owned();
+    assert!(listed.contains("  local, last seen "), "{listed}");
+    assert_eq!(scene.run(&["web", "--revoke", &id]).await.out, "1 browser is signed out.\n");
+    assert_eq!(scene.run(&["web", "--sessions"]).await.out, "No browser is signed in.\n");
+    let stranger = scene.run(&["web", "--person", "eve"]).await;
+    assert!(stranger.err.contains("no person `eve`"), "{}", stranger.err);
+}

@@ -1,0 +1,408 @@
+//! The setup, as a person at a narrow and at a wide terminal goes through it, and as a script does.
+
+use std::fs;
+use std::path::Path;
+
+use peacrab::channels::slack::manifest;
+use serde_json::{Value, json};
+
+use crate::support::binary::{Scene, until};
+use crate::support::bot_api::BotApi;
+use crate::support::bot_api::line::ADA;
+use crate::support::discord_api::{self, DiscordApi};
+use crate::support::model_api::{KEY, MODEL, ModelApi, Platform, Reply};
+use crate::support::pty::Pty;
+use crate::support::slack_api::{self, SlackApi};
+
+const COLUMNS: [u16; 2] = [40, 120];
+
+/// A scene whose config is not there yet.
+fn empty() -> Scene {
+    let scene = Scene::new("");
+    fs::remove_file(config(&scene)).unwrap();
+    scene
+}
+
+fn config(scene: &Scene) -> std::path::PathBuf {
+    scene.folder().join("config.toml")
+}
+
+fn answer(text: &str) -> Reply {
+    let chunk = |delta: Value, finish: Option<&str>| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    Reply::events(&[chunk(json!({"content": text}), None), chunk(json!({}), Some("stop"))])
+}
+
+/// A server that tells its models and wants no key.
+async fn own_server() -> ModelApi {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    api.want_no_key();
+    api.show("/v1/models", json!({"object": "list", "data": [{"id": MODEL, "object": "model"}]}));
+    api
+}
+
+fn begin(scene: &Scene, columns: u16, args: &[&str], ollama: &ModelApi) -> Pty {
+    let mut command = scene.command(&Pty::session(), &[&["init"], args].concat());
+    let host = ollama.base_url.trim_end_matches("/v1").trim_start_matches("http://").to_owned();
+    command.env("OLLAMA_HOST", host);
+    Pty::begin(command, columns)
+}
+
+/// The bot's code for Ada.
+async fn code(api: &BotApi) -> String {
+    api.say(&crate::support::binary::said(&ADA, "hello?"));
+    let sent = api.wait_for_words(ADA.id, "Your code is").await;
+    sent.text.split("Your code is ").nth(1).unwrap().split(',').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_newcomer_gets_from_nothing_to_a_message_in_their_chat() {
+    for columns in COLUMNS {
+        let (scene, model, api) = (empty(), own_server().await, BotApi::start().await);
+        model.reply(answer("OK"));
+        let mut screen = begin(&scene, columns, &["--api-url", api.url()], &model);
+        screen.wait_for_words("Question 1 of 6").await;
+        screen.wait_for_words("4 Ollama on this").await;
+        screen.wait_for_words("Number or address [4]:").await;
+        screen.type_keys("\r");
+        screen.wait_for_words("Question 2 of 6").await;
+        screen.wait_for_words("1 Telegram").await;
+        screen.type_keys("1\r");
+        screen.wait_for_words("https://t.me/BotFather").await;
+        screen.wait_for_words("(it is not shown):").await;
+        screen.type_keys("123:wrong\r");
+        screen.wait_for_words("That does not work").await;
+        until("the question again", async || {
+            (screen.raw().matches("(it is not shown):").count() == 2).then_some(())
+        })
+        .await;
+        screen.type_keys(&format!("{}\r", api.token()));
+        screen.wait_for_words("https://t.me/peacrab_bot").await;
+        screen.wait_for_words("Code [later]:").await;
+        let code = code(&api).await;
+        screen.type_keys("WRONGCOD\r");
+        screen.wait_for_words("I don't know this code").await;
+        screen.type_keys(&format!("{}\r", code.to_lowercase()));
+        api.wait_for_words(ADA.id, "Setup is complete").await;
+        screen.wait_for_words("All is set up.").await;
+        assert_eq!(screen.ends().await, Some(0));
+        no_line_is_longer(&screen, columns);
+        assert!(!screen.raw().contains('\x1b'), "no colours, no cursor: {:?}", screen.raw());
+        assert!(!screen.raw().contains(api.token()), "{}", screen.raw());
+        model.finish();
+
+        let written = fs::read_to_string(config(&scene)).unwrap();
+        assert!(written.contains("[providers.ollama]") && written.contains("[channels.telegram]"));
+        assert!(written.contains("token = { file = \"telegram.token\" }"), "{written}");
+        assert!(!written.contains(api.token()), "{written}");
+        is_private(&config(&scene));
+        is_private(&scene.folder().join("telegram.token"));
+        // The daemon that now starts answers its owner.
+        let daemon = scene.daemon().await;
+        model.reply(answer("Hello, Ada."));
+        api.say(&crate::support::binary::said(&ADA, "hello"));
+        api.wait_for_words(ADA.id, "Hello, Ada.").await;
+        daemon.terminate().await;
+    }
+}
+
+fn is_private(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+}
+
+/// A line is longer than the terminal only where it is one word, such as an address.
+fn no_line_is_longer(screen: &Pty, columns: u16) {
+    for line in screen.raw().lines() {
+        let line = line.trim_end();
+        let is_one_word = !line.trim().contains(' ');
+        // What the person types is not ours to wrap.
+        let is_typed = line.starts_with("Number or address [");
+        assert!(is_one_word || is_typed || line.chars().count() <= usize::from(columns), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_asked_for_until_one_works() {
+    for columns in COLUMNS {
+        let (scene, model) = (empty(), ModelApi::start(Platform::OpenAi).await);
+        let own = own_server().await;
+        let mut screen = begin(&scene, columns, &["--channel", "none"], &own);
+        screen.wait_for_words("Number or address").await;
+        screen.type_keys("not an address\r");
+        screen.wait_for_words("neither one of the").await;
+        screen.type_keys(&format!("{} {MODEL}\r", model.base_url));
+        screen.wait_for_words("Key (it is not shown):").await;
+        model.reply(Reply::error(401, &json!({"error": {"message": "no such key"}})));
+        screen.type_keys("sk-wrong\r");
+        screen.wait_for_words("That does not work").await;
+        model.reply(answer("OK"));
+        screen.type_keys(&format!("{KEY}\r"));
+        screen.wait_for_words("All is set up.").await;
+        assert_eq!(screen.ends().await, Some(0));
+        no_line_is_longer(&screen, columns);
+        assert!(!screen.raw().contains(KEY));
+        let key = scene.folder().join("server.key");
+        assert_eq!(fs::read_to_string(&key).unwrap().trim(), KEY);
+        is_private(&key);
+    }
+}
+
+#[tokio::test]
+async fn ctrl_c_leaves_the_terminal_and_a_whole_config() {
+    let (scene, model, api) = (empty(), own_server().await, BotApi::start().await);
+    model.reply(answer("OK"));
+    let mut screen = begin(&scene, 80, &["--api-url", api.url()], &model);
+    screen.wait_for_words("Number or address").await;
+    screen.type_keys("\r");
+    screen.wait_for_words("1 Telegram").await;
+    screen.type_keys("\r");
+    screen.wait_for_words("(it is not shown):").await;
+    screen.type_keys("\x03");
+    screen.wait_for_words("stopped").await;
+    assert_eq!(screen.ends().await, Some(1));
+    let written = fs::read_to_string(config(&scene)).unwrap();
+    assert!(written.contains("[providers.ollama]") && !written.contains("channels"), "{written}");
+    assert_eq!(scene.run(&["check"]).await.code, Some(0));
+    // The next time, the model is kept, and only the rest is asked for.
+    model.reply(answer("OK"));
+    let mut screen = begin(&scene, 80, &["--channel", "none", "--service", "none"], &model);
+    screen.wait_for_words("The config has a model already.").await;
+    assert_eq!(screen.ends().await, Some(0));
+    assert_eq!(fs::read_to_string(config(&scene)).unwrap(), written);
+}
+
+#[tokio::test]
+async fn options_answer_everything() {
+    let (scene, model, api) =
+        (empty(), ModelApi::start(Platform::OpenAi).await, BotApi::start().await);
+    let put = |name: &str, text: &str| {
+        let path = scene.folder().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (key, token) = (put("my-key", KEY), put("my-token", api.token()));
+    let owner = ADA.id.to_string();
+    model.reply(answer("OK"));
+    let args = [
+        "init",
+        "--yes",
+        "--provider",
+        &model.base_url,
+        "--model",
+        MODEL,
+        "--key-file",
+        &key,
+        "--channel",
+        "telegram",
+        "--token-file",
+        &token,
+        "--api-url",
+        api.url(),
+        "--owner",
+        &owner,
+        "--service",
+        "none",
+    ];
+    let ended = scene.run(&args).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    model.finish();
+    let daemon = scene.daemon().await;
+    model.reply(answer("Hello, Ada."));
+    api.say(&crate::support::binary::said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "Hello, Ada.").await;
+    daemon.terminate().await;
+}
+
+#[tokio::test]
+async fn an_existing_config_keeps_every_byte_and_gets_new_sections() {
+    let model = ModelApi::start(Platform::OpenAi).await;
+    let before = format!(
+        "# My bot.\n[agent]\nproviders = [\"main\"]   # the good one\nsteps_max = 7\n\n\
+         [providers.main]   # at home\ntype = \"openai\"\nmodel = \"{MODEL}\"\nbase_url = \"{}\"\napi_key = \"{KEY}\"\n\
+         # The end.\n",
+        model.base_url
+    );
+    let scene = Scene::new(&before);
+    let other = own_server().await;
+    other.reply(answer("OK"));
+    let args =
+        ["init", "--yes", "--provider", &other.base_url, "--channel", "none", "--service", "none"];
+    let ended = scene.run(&args).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let after = fs::read_to_string(config(&scene)).unwrap();
+    for line in before.lines().filter(|line| !line.starts_with("providers =")) {
+        assert!(after.contains(line), "{line} is gone:\n{after}");
+    }
+    assert!(after.contains("providers = [\"main\", \"server\"]   # the good one"), "{after}");
+    assert!(after.contains("[providers.server]"), "{after}");
+    // Once more: the name is taken, and nothing is overwritten.
+    other.reply(answer("OK"));
+    assert_eq!(scene.run(&args).await.code, Some(0));
+    let again = fs::read_to_string(config(&scene)).unwrap();
+    assert!(
+        again.contains("[providers.server]") && again.contains("[providers.server-2]"),
+        "{again}"
+    );
+}
+
+#[tokio::test]
+async fn what_does_not_work_is_not_saved() {
+    let (model, api) = (ModelApi::start(Platform::OpenAi).await, BotApi::start().await);
+    model.show("/v1/models", json!({"data": []}));
+    let scene = empty();
+    let token = scene.folder().join("my-token");
+    fs::write(&token, "123:wrong").unwrap();
+    let token = token.display().to_string();
+    model.reply(Reply::error(404, &json!({"error": {"message": "no such model"}})));
+    let base: &[&str] = &["init", "--yes", "--service", "none"];
+    for (args, words) in [
+        (
+            &["--provider", &model.base_url, "--model", MODEL] as &[&str],
+            "the model does not answer",
+        ),
+        (&["--provider", "http://127.0.0.1:9/v1"], "cannot be reached"),
+        (&["--provider", "opneai"], "neither one of the numbers"),
+        (&["--provider", "openai"], "give --key-file"),
+        (&["--provider", "none", "--channel", "icq"], "is no platform"),
+        (&["--provider", "none", "--channel", "telegram"], "give --token-file"),
+        (
+            &[
+                "--provider",
+                "none",
+                "--channel",
+                "telegram",
+                "--token-file",
+                &token,
+                "--api-url",
+                api.url(),
+            ],
+            "does not accept this",
+        ),
+    ] {
+        let ended = scene.run(&[base, args].concat()).await;
+        assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
+        assert!(ended.err.contains(words), "{args:?}: {ended:?}");
+        assert!(!config(&scene).exists(), "{args:?}");
+    }
+    let ended = scene.run_with(scene.command(&[], &["init"]), "none\n").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("the input ended"), "{ended:?}");
+    // A config that cannot be read is not touched.
+    let broken = Scene::new("[agent]\nstep_max = 3\n");
+    let ended = broken.run(&["init", "--yes"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert_eq!(fs::read_to_string(config(&broken)).unwrap(), "[agent]\nstep_max = 3\n");
+}
+
+#[tokio::test]
+async fn discord_and_slack_are_set_up_with_what_they_lack() {
+    let (scene, api) = (empty(), DiscordApi::start().await);
+    api.forbid_message_content();
+    let token = scene.folder().join("my-token");
+    fs::write(&token, discord_api::TOKEN).unwrap();
+    let (token, url) = (token.display().to_string(), api.url().to_owned());
+    let args = [
+        "init",
+        "--yes",
+        "--service",
+        "none",
+        "--provider",
+        "none",
+        "--channel",
+        "discord",
+        "--token-file",
+        &token,
+        "--api-url",
+        &url,
+    ];
+    let ended = scene.run(&args).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("switch on Message Content Intent"), "{ended:?}");
+
+    for columns in COLUMNS {
+        let (scene, api, none) = (empty(), SlackApi::start().await, own_server().await);
+        let url = api.url();
+        let args = ["--provider", "none", "--api-url", &url];
+        let mut screen = begin(&scene, columns, &args, &none);
+        screen.wait_for_words("3 Slack").await;
+        screen.type_keys("3\r");
+        screen.wait_for_words("connections:write").await;
+        screen.wait_for_words("shown):").await;
+        for line in manifest::MANIFEST.lines() {
+            assert!(screen.raw().contains(&format!("{line}\r\n")), "{line}: {}", screen.raw());
+        }
+        api.take_scope("files:write");
+        // Both in one line, in the wrong order.
+        let tokens = format!("{} {}\r", slack_api::APP_TOKEN, slack_api::BOT_TOKEN);
+        screen.type_keys(&tokens);
+        screen.wait_for_words("That does not work").await;
+        until("the reason", async || screen.raw().contains("lacks").then_some(())).await;
+        assert!(!config(&scene).exists());
+        let mut screen = {
+            drop(screen);
+            let api = SlackApi::start().await;
+            let url = api.url();
+            let args = ["--provider", "none", "--api-url", &url];
+            let mut screen = begin(&scene, columns, &args, &none);
+            screen.wait_for_words("3 Slack").await;
+            screen.type_keys("slack\r");
+            screen.wait_for_words("shown):").await;
+            screen.type_keys(&tokens);
+            screen.wait_for_words("Code [later]:").await;
+            screen.type_keys("\r");
+            screen.wait_for_words("Nobody is the owner yet").await;
+            screen
+        };
+        screen.wait_for_words("All is set up.").await;
+        assert_eq!(screen.ends().await, Some(0));
+        let written = fs::read_to_string(config(&scene)).unwrap();
+        assert!(written.contains("app_token = { file = \"slack.app-token\" }"), "{written}");
+        assert!(!screen.raw().contains(slack_api::BOT_TOKEN));
+    }
+}
+
+#[test]
+fn the_page_about_slack_shows_the_manifest_of_the_program() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/slack.md")).unwrap();
+    for line in manifest::MANIFEST.lines() {
+        assert!(page.contains(&format!("   {line}\n")), "{line}");
+    }
+    for scope in manifest::BOT_SCOPES {
+        assert!(manifest::MANIFEST.contains(&format!("- {scope}\n")), "{scope}");
+    }
+}
+
+#[tokio::test]
+async fn the_daemon_offers_it_where_nothing_is_set_up() {
+    let scene = empty();
+    // Named as one that must exist, an empty config is as none.
+    fs::write(config(&scene), "").unwrap();
+    let mut screen = Pty::begin(scene.command(&Pty::session(), &[]), 120);
+    screen.wait_for_words("Nothing is set up yet").await;
+    screen.wait_for_words(" init").await;
+    screen.wait_for_line(">").await;
+    screen.type_keys("hello\r");
+    screen.wait_for_words("You said: hello").await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_runs_takes_the_new_channel_and_hears_the_owner() {
+    let (scene, none, api) = (empty(), own_server().await, BotApi::start().await);
+    fs::write(config(&scene), "").unwrap();
+    let daemon = scene.daemon().await;
+    let args = ["--provider", "none", "--service", "none", "--api-url", api.url()];
+    let mut screen = begin(&scene, 80, &args, &none);
+    screen.wait_for_words("1 Telegram").await;
+    screen.type_keys("\r");
+    screen.wait_for_words("(it is not shown):").await;
+    screen.type_keys(&format!("{}\r", api.token()));
+    screen.wait_for_words("Code [later]:").await;
+    let code = code(&api).await;
+    screen.type_keys(&format!("{code}\r"));
+    api.wait_for_words(ADA.id, "Setup is complete").await;
+    assert_eq!(screen.ends().await, Some(0));
+    api.say(&crate::support::binary::said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    daemon.terminate().await;
+}

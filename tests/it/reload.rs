@@ -1,0 +1,71 @@
+//! The config is read again while the daemon runs.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::binary::{Scene, home, model, said, until};
+use crate::support::bot_api::BotApi;
+use crate::support::bot_api::line::{ADA, BOB};
+use crate::support::model_api::{ModelApi, Platform, Reply};
+use serde_json::{Value, json};
+
+fn answer(text: &str) -> Reply {
+    let chunk = |delta: Value, finish: Option<&str>| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    Reply::events(&[chunk(json!({"content": text}), None), chunk(json!({}), Some("stop"))])
+}
+
+fn write(scene: &Scene, config: &str) {
+    fs::write(scene.folder().join("config.toml"), config).unwrap();
+}
+
+#[tokio::test]
+async fn a_reload_takes_the_new_config_and_loses_no_turn() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = Scene::new(&home(&api));
+    let daemon = scene.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    let pid = scene.status().await["pid"].clone();
+    // A model in the place of the rehearsal.
+    write(&scene, &(home(&api) + &model("main", &main)));
+    let ended = scene.run(&["reload"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    until("the new model", async || {
+        let ended = scene.run(&["status", "--json"]).await;
+        ended.out.contains("main (pea-1)").then_some(())
+    })
+    .await;
+    assert_eq!(scene.status().await["pid"], pid);
+    // A turn that runs goes on with the next config.
+    main.reply(Reply::Silence);
+    api.say(&said(&ADA, "think about it"));
+    until("the question", async || (main.requests().len() == 1).then_some(())).await;
+    main.reply(answer("I have thought."));
+    let process = Pid::from_raw(i32::try_from(pid.as_u64().unwrap()).unwrap()).unwrap();
+    kill_process(process, Signal::HUP).unwrap();
+    api.wait_for_words(ADA.id, "I have thought.").await;
+    assert!(!daemon.log().contains(crate::support::model_api::KEY), "{}", daemon.log());
+    main.finish();
+    assert!(daemon.terminate().await.success());
+}
+
+#[tokio::test]
+async fn a_config_that_cannot_be_used_changes_nothing_and_the_owner_hears_of_it() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let daemon = scene.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    write(&scene, &(home(&api) + "[agent]\nstep_max = 3\n"));
+    let ended = scene.run(&["reload"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("steps_max"), "{ended:?}");
+    let told = api.wait_for_words(ADA.id, "I couldn't use my changed config").await;
+    assert!(told.text.contains("step_max"), "{told:?}");
+    api.say(&said(&BOB, "and now?"));
+    api.wait_for_words(BOB.id, "You said: and now?").await;
+    daemon.terminate().await;
+    let ended = scene.run(&["reload"]).await;
+    assert!(ended.err.contains("no daemon runs"), "{ended:?}");
+}

@@ -1,0 +1,293 @@
+//! Kernels that have less: parts of this one are taken away, as if they were not there, and what is
+//! said and done is compared with what is left. Nothing is skipped where Landlock is missing: then it is
+//! checked that commands are refused.
+
+use std::collections::BTreeMap;
+
+use peacrab::sandbox::{self, CommandEnding, NetworkAccess, SandboxLevel, SandboxState};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+
+use super::{SECRET, Scene};
+
+/// Runs `test` in a thread where these calls fail with this error, in all that it starts, too.
+pub(crate) fn without<T: Send + 'static>(
+    calls: &'static [(libc::c_long, libc::c_int)],
+    test: impl AsyncFnOnce() -> T + Send + 'static,
+) -> T {
+    let run = move || {
+        for (call, error) in calls {
+            let rules = BTreeMap::from([(*call, Vec::new())]);
+            let error = SeccompAction::Errno(error.unsigned_abs());
+            let arch = std::env::consts::ARCH.try_into().unwrap();
+            let filter = SeccompFilter::new(rules, SeccompAction::Allow, error, arch).unwrap();
+            apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(test())
+    };
+    std::thread::spawn(run).join().unwrap()
+}
+
+pub(crate) const NO_LANDLOCK: &[(libc::c_long, libc::c_int)] =
+    &[(libc::SYS_landlock_create_ruleset, libc::ENOSYS)];
+pub(crate) const NO_NAMESPACES: &[(libc::c_long, libc::c_int)] =
+    &[(libc::SYS_unshare, libc::EPERM)];
+const NEITHER: &[(libc::c_long, libc::c_int)] =
+    &[(libc::SYS_landlock_create_ruleset, libc::EOPNOTSUPP), (libc::SYS_unshare, libc::EPERM)];
+const NO_FILTERS: &[(libc::c_long, libc::c_int)] =
+    &[(libc::SYS_unshare, libc::EPERM), (libc::SYS_seccomp, libc::EINVAL)];
+const ONLY_NO_FILTERS: &[(libc::c_long, libc::c_int)] = &[(libc::SYS_seccomp, libc::EINVAL)];
+
+fn level(level: SandboxLevel) -> Scene {
+    let mut scene = Scene::new();
+    scene.sandbox.level = level;
+    scene
+}
+
+#[test]
+fn all_is_enforced_on_this_kernel_or_it_is_said_what_is_not() {
+    let state = sandbox::trial(&Scene::new().sandbox);
+    let SandboxState::Caged { level, enforced } = &state else { panic!("{state:?}") };
+    assert_eq!(*level, SandboxLevel::Required);
+    assert!(enforced.files(), "{enforced:?}");
+    let words = state.words();
+    assert!(
+        words.starts_with("Shell: sandboxed (required): files limited to the workspace"),
+        "{words}"
+    );
+    let all = enforced.own_root && enforced.processes && enforced.calls && enforced.signals;
+    assert_eq!(words.contains("NOT enforced"), !all, "{words}");
+}
+
+#[test]
+fn without_landlock_commands_are_refused() {
+    without(NO_LANDLOCK, async || {
+        let scene = level(SandboxLevel::Required);
+        let state = sandbox::trial(&scene.sandbox);
+        assert!(!state.is_offered());
+        let words = state.words();
+        assert!(words.contains("not available") && words.contains("Landlock"), "{words}");
+        let done = scene.run("echo begun").await;
+        assert!(
+            matches!(done.ending, CommandEnding::Refused(_)) && done.out.is_empty(),
+            "{done:?}"
+        );
+    });
+}
+
+#[test]
+fn the_reason_tells_an_old_kernel_from_a_filter() {
+    for (error, words) in [
+        (libc::ENOSYS, "this kernel has no Landlock (ENOSYS)"),
+        (libc::EOPNOTSUPP, "switched off (EOPNOTSUPP)"),
+        (libc::EPERM, "a filter of system calls refuses Landlock (EPERM)"),
+    ] {
+        let found =
+            no_landlock(error, || sandbox::trial(&level(SandboxLevel::Required).sandbox).words());
+        assert!(
+            found.contains("Shell: not available") && found.contains(words),
+            "{error}: {found}"
+        );
+    }
+}
+
+/// What a test finds where Landlock fails like this.
+fn no_landlock<T: Send + 'static>(error: libc::c_int, test: fn() -> T) -> T {
+    let calls: &'static [_] = match error {
+        libc::EPERM => &[(libc::SYS_landlock_create_ruleset, libc::EPERM)],
+        libc::EOPNOTSUPP => &[(libc::SYS_landlock_create_ruleset, libc::EOPNOTSUPP)],
+        _ => NO_LANDLOCK,
+    };
+    without(calls, async move || test())
+}
+
+#[test]
+fn without_landlock_best_effort_hides_what_it_can() {
+    without(NO_LANDLOCK, async || {
+        let scene = level(SandboxLevel::BestEffort);
+        let state = sandbox::trial(&scene.sandbox);
+        let SandboxState::Caged { enforced, .. } = &state else { panic!("{state:?}") };
+        assert!(!enforced.files() && enforced.landlock == 0);
+        if enforced.own_root {
+            let root = scene.root().display().to_string();
+            let done =
+                scene.run(&format!("cat {root}/home/config.toml; echo x > {root}/home/new")).await;
+            assert!(!done.out.contains(SECRET), "{done:?}");
+            scene.check();
+        }
+        assert!(
+            state.words().contains("NOT enforced on this kernel: files limited"),
+            "{}",
+            state.words()
+        );
+    });
+}
+
+#[test]
+fn without_namespaces_files_network_and_leftovers_are_caged_all_the_same() {
+    without(NO_NAMESPACES, async || {
+        let scene = level(SandboxLevel::Required);
+        let state = sandbox::trial(&scene.sandbox);
+        let SandboxState::Caged { enforced, .. } = &state else { panic!("{state:?}") };
+        assert!(enforced.files() && !enforced.own_root && !enforced.processes, "{enforced:?}");
+        assert_eq!(enforced.network, NetworkAccess::Refused);
+        assert!(
+            state.words().contains("NOT enforced on this kernel: no access to other processes"),
+            "{}",
+            state.words()
+        );
+
+        let root = scene.root().display().to_string();
+        let own = std::process::id();
+        for command in [
+            format!("cat {root}/home/config.toml; echo x > {root}/home/new; ls {root}/home"),
+            format!("cat /proc/1/environ /proc/{own}/environ /proc/self/environ | tr '\\0' '\\n'"),
+            format!("ln -s {root}/home d; cat d/config.toml; ln {root}/home/config.toml h; cat h"),
+            format!("kill -0 {own} && echo {SECRET}"),
+            "ls /tmp && echo the-secret-of-the-house".to_owned(),
+            "python3 -c 'import socket; socket.socket(socket.AF_UNIX)' && echo the-secret-of-the-house".to_owned(),
+            "python3 -c 'import socket; socket.socket()' && echo the-secret-of-the-house".to_owned(),
+        ] {
+            let done = scene.run(&command).await;
+            assert!(!done.out.contains(SECRET), "{command}: {done:?}");
+        }
+        scene.check();
+        // It has a folder for temporary files, which goes with it.
+        let tmp = scene.run("echo x > $TMPDIR/x && cat $TMPDIR/x && echo $TMPDIR").await.well();
+        let folder = tmp.lines().nth(1).unwrap();
+        assert!(tmp.starts_with("x\n") && !std::path::Path::new(folder).exists(), "{tmp}");
+        // And a daemon ends with it.
+        let daemon = "setsid sh -c 'while :; do date +%s%N > beat; sleep 0.02; done' >/dev/null 2>&1 &\n\
+                      while ! test -s beat; do sleep 0.01; done; echo begun";
+        assert_eq!(scene.run(daemon).await.well(), "begun\n");
+        let heartbeat_run = scene.read("beat");
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        assert_eq!(scene.read("beat"), heartbeat_run);
+    });
+}
+
+#[test]
+fn with_neither_commands_are_refused() {
+    without(NEITHER, async || {
+        let scene = level(SandboxLevel::Required);
+        assert!(!sandbox::trial(&scene.sandbox).is_offered());
+        let scene = level(SandboxLevel::BestEffort);
+        let state = sandbox::trial(&scene.sandbox);
+        let SandboxState::Caged { enforced, .. } = state else { panic!("{state:?}") };
+        assert!(!enforced.files() && enforced.calls, "{enforced:?}");
+        assert_eq!(scene.run("echo runs").await.well(), "runs\n");
+    });
+}
+
+#[test]
+fn where_the_network_or_dangerous_calls_cannot_be_kept_away_commands_are_refused() {
+    for calls in [NO_FILTERS, ONLY_NO_FILTERS] {
+        without(calls, async || {
+            // A network that the config allows need not be kept away; the rest must.
+            for network in [false, true] {
+                let mut scene = level(SandboxLevel::Required);
+                scene.sandbox.network = network;
+                let state = sandbox::trial(&scene.sandbox);
+                assert!(!state.is_offered(), "{state:?}");
+                let done = scene.run("echo begun").await;
+                let CommandEnding::Refused(why) = &done.ending else { panic!("{done:?}") };
+                assert!(why.contains("network") || why.contains("seccomp"), "{why}");
+                assert_eq!(done.out, "");
+            }
+            let mut scene = level(SandboxLevel::BestEffort);
+            scene.sandbox.network = true;
+            let state = sandbox::trial(&scene.sandbox);
+            let SandboxState::Caged { enforced, .. } = &state else { panic!("{state:?}") };
+            assert!(!enforced.calls && enforced.network == NetworkAccess::On);
+            let words = state.words();
+            assert!(words.contains("NOT enforced on this kernel: ") && words.contains("calls"));
+            assert_eq!(scene.run("echo runs").await.well(), "runs\n");
+        });
+    }
+}
+
+#[test]
+fn a_command_for_which_less_holds_than_was_found_is_refused() {
+    let found = |level, calls| {
+        without(calls, async move || {
+            let scene = self::level(level);
+            let SandboxState::Caged { enforced, .. } = sandbox::trial(&scene.sandbox) else {
+                panic!()
+            };
+            enforced
+        })
+    };
+    for level in [SandboxLevel::Required, SandboxLevel::BestEffort] {
+        let (all, bare) = (found(level, &[]), found(level, NO_NAMESPACES));
+        assert!(all.own_root && all.processes && !bare.own_root);
+        without(NO_NAMESPACES, async move || {
+            let mut scene = self::level(level);
+            scene.sandbox.least = all;
+            let done = scene.run("echo begun").await;
+            let CommandEnding::Refused(why) = &done.ending else { panic!("{done:?}") };
+            assert!(why.contains("sandbox would be weaker than at my start"), "{why}");
+            assert_eq!(done.out, "");
+            scene.sandbox.least = bare;
+            assert_eq!(scene.run("echo begun").await.well(), "begun\n");
+        });
+        without(NO_LANDLOCK, async move || {
+            let mut scene = self::level(level);
+            scene.sandbox.least = all;
+            assert!(matches!(scene.run("echo begun").await.ending, CommandEnding::Refused(_)));
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_may_be_written_and_is_not_there_is_said() {
+    let mut scene = level(SandboxLevel::Required);
+    scene.sandbox.write.push("/nowhere/photos".into());
+    let state = sandbox::trial(&scene.sandbox);
+    assert!(!state.is_offered(), "{state:?}");
+    assert!(state.words().contains("/nowhere/photos, which commands may write"), "{state:?}");
+    let done = scene.run("echo begun").await;
+    let CommandEnding::Refused(why) = &done.ending else { panic!("{done:?}") };
+    assert!(why.contains("/nowhere/photos") && done.out.is_empty(), "{why}");
+    // Nothing else is lost by it where what there is is enough.
+    let SandboxState::Caged { enforced: usual, .. } =
+        sandbox::trial(&level(SandboxLevel::BestEffort).sandbox)
+    else {
+        panic!()
+    };
+    scene.sandbox.level = SandboxLevel::BestEffort;
+    let SandboxState::Caged { enforced, .. } = sandbox::trial(&scene.sandbox) else { panic!() };
+    assert_eq!(enforced, usual);
+    assert_eq!(scene.run("ls /nowhere 2>/dev/null; echo begun").await.well(), "begun\n");
+    // One that may only be read is left out: nothing more is open by that.
+    let mut scene = level(SandboxLevel::Required);
+    scene.sandbox.read.push("/nowhere/books".into());
+    let SandboxState::Caged { enforced, .. } = sandbox::trial(&scene.sandbox) else { panic!() };
+    assert_eq!(enforced, usual);
+}
+
+#[tokio::test]
+async fn off_is_off_and_says_so() {
+    let scene = level(SandboxLevel::Off);
+    let state = sandbox::trial(&scene.sandbox);
+    assert_eq!(state, SandboxState::Uncaged);
+    assert!(state.words().contains("NO SANDBOX"), "{}", state.words());
+    let root = scene.root().display().to_string();
+    assert_eq!(scene.run(&format!("cat {root}/home/config.toml")).await.well(), SECRET);
+    // It is bounded, and leaves nothing behind, all the same.
+    let daemon = "setsid sh -c 'while :; do date +%s%N > beat; sleep 0.02; done' >/dev/null 2>&1 &\n\
+                  while ! test -s beat; do sleep 0.01; done; env | grep -c CARGO";
+    let done = scene.run(daemon).await;
+    assert_eq!(done.out, "0\n");
+    let heartbeat_run = scene.read("beat");
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert_eq!(scene.read("beat"), heartbeat_run);
+}
+
+#[test]
+fn a_program_that_is_no_cage_is_refused() {
+    let mut scene = Scene::new();
+    for program in ["/bin/true", "/nowhere/peacrab"] {
+        scene.sandbox.program = program.into();
+        assert!(!sandbox::trial(&scene.sandbox).is_offered(), "{program}");
+    }
+}

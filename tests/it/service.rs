@@ -1,0 +1,165 @@
+//! The service, with programs in the place of systemd's that write down how they are called.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use peacrab::cli::service::{SYSTEM_UNIT, system_unit, user_unit};
+
+use crate::support::binary::{Ended, Scene};
+
+/// Puts a program into the scene's folder of programs.
+pub(crate) fn put_program(scene: &Scene, name: &str, script: &str) {
+    let folder = scene.folder().join("bin");
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Runs a command that finds these programs first.
+pub(crate) async fn run(scene: &Scene, args: &[&str]) -> Ended {
+    let mut command = scene.command(&[], args);
+    // The home is where the units of the account are.
+    command.env("PATH", format!("{}:/usr/bin:/bin", scene.folder().join("bin").display()));
+    scene.run_with(command, "").await
+}
+
+fn log(scene: &Scene) -> PathBuf {
+    scene.folder().join("calls")
+}
+
+/// A systemd that carries everything out, and one unit of which this is known.
+fn systemd(scene: &Scene, shown: &str) {
+    let log = log(scene);
+    let log = log.display();
+    let show = format!(
+        "echo \"$0 $*\" | sed 's,.*/,,' >> {log}\ncase \"$*\" in *show*) printf '{shown}';; esac"
+    );
+    put_program(scene, "systemctl", &show);
+    put_program(scene, "loginctl", &format!("echo \"loginctl $*\" >> {log}\necho Linger=no"));
+    put_program(
+        scene,
+        "journalctl",
+        &format!("echo \"journalctl $*\" >> {log}\necho a line of the log"),
+    );
+}
+
+/// A scene without `--config`, as a service has it.
+fn scene() -> Scene {
+    let scene = Scene::new("");
+    fs::remove_file(scene.folder().join("config.toml")).unwrap();
+    scene
+}
+
+async fn service(scene: &Scene, args: &[&str]) -> Ended {
+    let path = format!("{}:/usr/bin:/bin", scene.folder().join("bin").display());
+    let mut command = scene.bare_command(args);
+    command.env("PATH", path);
+    scene.run_with(command, "").await
+}
+
+#[tokio::test]
+async fn a_service_of_the_account_is_installed_and_removed() {
+    let scene = scene();
+    systemd(&scene, "");
+    let ended = service(&scene, &["service", "install", "--user"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let unit = scene.folder().join(".config/systemd/user/peacrab.service");
+    let text = fs::read_to_string(&unit).unwrap();
+    let program = env!("CARGO_BIN_EXE_peacrab");
+    assert!(text.contains(&format!("ExecStart={program} run")), "{text}");
+    assert!(text.contains(&format!("PEACRAB_HOME={}", scene.home().display())), "{text}");
+    let calls = fs::read_to_string(log(&scene)).unwrap();
+    assert_eq!(
+        calls.lines().collect::<Vec<_>>(),
+        [
+            "systemctl --user daemon-reload",
+            "systemctl --user enable peacrab.service",
+            "systemctl --user restart peacrab.service",
+            "loginctl enable-linger",
+        ]
+    );
+    // Somebody's changes are kept beside it.
+    fs::write(&unit, "[Service]\n# mine\n").unwrap();
+    assert_eq!(service(&scene, &["service", "install", "--user"]).await.code, Some(0));
+    assert_eq!(fs::read_to_string(&unit).unwrap(), text);
+    let kept = unit.with_extension("service.old");
+    assert!(fs::read_to_string(kept).unwrap().contains("# mine"));
+
+    let ended = service(&scene, &["service", "uninstall", "--user"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!unit.exists());
+    let calls = fs::read_to_string(log(&scene)).unwrap();
+    assert!(calls.contains("systemctl --user disable --now peacrab.service"), "{calls}");
+    let again = service(&scene, &["service", "uninstall", "--user"]).await;
+    assert_eq!(again.code, Some(1), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_service_that_cannot_be_is_refused_with_the_reason() {
+    let scene = scene();
+    put_program(&scene, "systemctl", "echo 'System has not been booted with systemd' >&2; exit 1");
+    let ended = service(&scene, &["service", "install", "--user"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("has not been booted with systemd"), "{ended:?}");
+    // The home of the system's service is fixed.
+    let ended = service(&scene, &["service", "install", "--system"]).await;
+    assert!(ended.err.contains("/var/lib/peacrab"), "{ended:?}");
+    let broken = Scene::new("[agent]\nstep_max = 1\n");
+    let ended = run(&broken, &["service", "install", "--user"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    let elsewhere = Scene::new("");
+    let ended = run(&elsewhere, &["service", "install", "--user"]).await;
+    assert!(ended.err.contains("leave --config out"), "{ended:?}");
+    assert!(!elsewhere.folder().join(".config").exists());
+}
+
+#[tokio::test]
+async fn status_and_logs_ask_systemd() {
+    let scene = scene();
+    let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
+    systemd(&scene, state);
+    let ended = service(&scene, &["service", "status", "--user"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = service(&scene, &["service", "logs", "--user", "-n", "5"]).await;
+    assert!(ended.out.contains("a line of the log"), "{ended:?}");
+    let calls = fs::read_to_string(log(&scene)).unwrap();
+    assert!(
+        calls.contains("journalctl --user-unit peacrab.service --no-pager --lines=5"),
+        "{calls}"
+    );
+    systemd(&scene, &state.replace("ActiveState=active", "ActiveState=failed"));
+    let ended = service(&scene, &["service", "status", "--user"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    systemd(&scene, "LoadState=not-found\\n");
+    let ended = service(&scene, &["service", "status", "--user"]).await;
+    assert!(ended.err.contains("not installed"), "{ended:?}");
+}
+
+#[test]
+fn units_name_the_program_and_the_home_however_they_are_called() {
+    let unit = system_unit(Path::new("/opt/my tools/pea%crab")).unwrap();
+    assert!(unit.contains("ExecStart=\"/opt/my tools/pea%%crab\" run"), "{unit}");
+    assert_eq!(system_unit(Path::new("/usr/local/bin/peacrab")).unwrap(), SYSTEM_UNIT);
+    let unit = user_unit(Path::new("/usr/bin/peacrab"), Path::new("/home/ada/bots")).unwrap();
+    assert!(unit.contains("Environment=PEACRAB_HOME=/home/ada/bots\n"), "{unit}");
+    assert!(system_unit(Path::new("/a\nb")).is_err());
+}
+
+#[tokio::test]
+async fn completions_and_man_pages_are_those_of_the_command_line() {
+    let scene = Scene::new("");
+    for shell in ["bash", "zsh", "fish"] {
+        let ended = scene.run(&["completions", shell]).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(ended.out.contains("doctor") && ended.out.contains("app-token-file"), "{shell}");
+    }
+    let folder = scene.folder().join("man");
+    let ended = scene.run(&["man", &folder.display().to_string()]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for page in ["peacrab.1", "peacrab-init.1", "peacrab-pair-approve.1"] {
+        let text = fs::read_to_string(folder.join(page)).unwrap();
+        assert!(text.starts_with(".ie") || text.contains(".TH"), "{page}: {text}");
+    }
+}
