@@ -59,7 +59,7 @@ impl Dialog {
             None => format!("{question}:"),
         };
         self.prompt(&prompt);
-        let line = read_line(Echo::On).await?;
+        let line = read_line().await?;
         match (line.trim(), default) {
             ("", Some(default)) => Ok(default.to_owned()),
             (answer, _) => Ok(answer.to_owned()),
@@ -68,8 +68,11 @@ impl Dialog {
 
     /// Asks for a line that is not shown while it is typed.
     pub(super) async fn ask_secret(&self, question: &str) -> anyhow::Result<Zeroizing<String>> {
+        // Before the prompt, which somebody may answer at once.
+        let hidden = Hidden::begin();
         self.prompt(&format!("{question} (it is not shown):"));
-        let line = read_line(Echo::Off).await?;
+        let line = read_line().await?;
+        drop(hidden);
         let answer = Zeroizing::new(line.trim().to_owned());
         self.say(&format!("I got {} characters.", answer.chars().count()));
         Ok(answer)
@@ -113,15 +116,7 @@ fn wrap(line: &str, columns: usize) -> String {
     wrapped
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Echo {
-    On,
-    Off,
-}
-
-/// Reads a line. The terminal is as it was when this is dropped.
-async fn read_line(echo: Echo) -> anyhow::Result<Zeroizing<String>> {
-    let _hidden = (echo == Echo::Off).then(Hidden::begin).flatten();
+async fn read_line() -> anyhow::Result<Zeroizing<String>> {
     let reading = tokio::task::spawn_blocking(|| {
         let mut line = Zeroizing::new(String::new());
         stdin().lock().read_line(&mut line).map(|read| (read > 0).then_some(line))

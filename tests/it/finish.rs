@@ -79,6 +79,7 @@ async fn silence_and_what_was_cut_short_end_it_without_a_reminder() {
     rig.model.on("long", [ends("A long story", StopReason::MaxTokens)]);
     rig.say("-2", "psst");
     assert!(rig.ask("1", "a long one").await.starts_with("A long story"));
+    rig.settled().await;
     assert_eq!(rig.model.asked().len(), 2);
     rig.finish().await;
 }

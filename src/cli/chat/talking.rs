@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader, Lines, Stdin, WriteHalf};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::editor::{Editor, EditorEvents, Typed};
@@ -108,6 +109,8 @@ impl<S: AsyncWrite> TerminalChat<S> {
         mut input: TerminalInput,
     ) -> anyhow::Result<ChatEnd> {
         let mut listens = true;
+        // One watch for the whole conversation: `ctrl_c()` would miss a signal that comes while an event is handled.
+        let mut interrupts = signal(SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
         let mut spin = interval(SPIN_EVERY);
         spin.set_missed_tick_behavior(MissedTickBehavior::Delay);
         if !self.leaves {
@@ -142,8 +145,7 @@ impl<S: AsyncWrite> TerminalChat<S> {
                     TerminalEvent::Typed(Typed::End) => return Ok(ChatEnd::Conversation),
                 },
                 _ = spin.tick(), if self.screen.spins() => self.screen.spin(),
-                pressed = tokio::signal::ctrl_c() => {
-                    pressed?;
+                Some(()) = interrupts.recv() => {
                     if self.interrupt().await? {
                         return Ok(ChatEnd::Interrupted);
                     }
