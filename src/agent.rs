@@ -23,6 +23,7 @@ mod skills;
 mod status;
 mod trusting;
 mod undo;
+mod why;
 
 use std::collections::HashMap;
 use std::sync::Arc;

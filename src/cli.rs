@@ -45,8 +45,8 @@ const BLOCKING_THREADS_MAX: usize = 32;
 /// One task that blocks must not stop all channels.
 const WORKERS: usize = 2;
 
-/// A terminal's conversation for `undo`, so that nobody else's answers come between.
-const UNDO_SESSION: &str = "undo";
+/// A terminal's conversation for single commands, so that nobody else's answers come between.
+const COMMAND_SESSION: &str = "undo";
 
 /// What is wrong is the command line or the config, and starting again will not help.
 const USED_WRONGLY: u8 = 2;
@@ -106,10 +106,10 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             }
         }
         CliCommand::Undo { id } => {
-            let (message, session) = (Some(format!("/undo {id}")), UNDO_SESSION.to_owned());
-            let (events, failed, home) = (false, "nothing was undone", home.clone());
-            let options = ChatOptions { message, session, events, failed, home, environment };
-            talk(&on, &options).await?;
+            ask_command(&on, format!("/undo {id}"), "nothing was undone").await?;
+        }
+        CliCommand::Why { what } => {
+            ask_command(&on, format!("/why {what}"), "nothing was explained").await?;
         }
         CliCommand::Doctor { fix, json } => return doctor::run(&on, fix, json).await,
         CliCommand::Init(options) => return Box::pin(init::run(&on, &options)).await,
@@ -198,6 +198,13 @@ fn done(response: Response) -> anyhow::Result<String> {
         Response::Failed(words) => anyhow::bail!(words),
         _ => anyhow::bail!("the daemon gave an answer of another kind"),
     }
+}
+
+/// Gives one chat command, and shows the answer.
+async fn ask_command(on: &Invocation, command: String, failed: &'static str) -> anyhow::Result<()> {
+    let (message, session) = (Some(command), COMMAND_SESSION.to_owned());
+    let (home, environment) = (on.home.clone(), &on.environment);
+    talk(on, &ChatOptions { message, session, events: false, failed, home, environment }).await
 }
 
 /// Talks to the daemon; where none runs, to one without other channels for as long as this lasts.

@@ -3,6 +3,7 @@
 
 mod former;
 pub mod sources;
+pub mod reasons;
 pub mod forgetting;
 pub mod sessions;
 pub mod task_sessions;

@@ -16,6 +16,7 @@ mod subagents;
 mod times;
 mod visible;
 mod web;
+mod why;
 
 use std::fmt::Display;
 
@@ -36,6 +37,7 @@ pub use store::*;
 pub use subagents::*;
 pub use times::*;
 pub use web::*;
+pub use why::*;
 
 /// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on
 /// one line: nobody can put a link of theirs into the bot's words.

@@ -11,6 +11,7 @@ use crate::agent::budget::{self, BudgetOrder};
 use crate::agent::people::{self, LinkOrder, PeopleOrder};
 use crate::agent::settings::{self, SettingRequest};
 use crate::agent::trusting::{self, Trusting};
+use crate::agent::why::{self, WhyAsked};
 use crate::agent::{heartbeat, jobs, status, undo};
 use crate::bus::journal::WaitingMessage;
 use crate::bus::{outbox, restarted};
@@ -47,6 +48,8 @@ pub(super) enum Command {
     Actions(Option<usize>),
     /// The number of an action. None for the last one.
     Undo(Option<String>),
+    /// None if the arguments are invalid.
+    Why(Option<WhyAsked>),
     Plan,
     Subagents,
     /// None if the arguments are invalid.
@@ -122,6 +125,10 @@ pub(super) fn parse(text: &str) -> Command {
             Some(number) => number.parse().ok().map(|n: usize| n.clamp(1, ACTIONS_MAX)),
         }),
         CommandId::Undo => Command::Undo(words.next().map(str::to_owned)),
+        CommandId::Why => {
+            let said = text.trim_start().split_once(char::is_whitespace);
+            Command::Why(WhyAsked::parse(said.map_or("", |(_, said)| said)))
+        }
         CommandId::Plan => Command::Plan,
         CommandId::Subagents => Command::Subagents,
         CommandId::Jobs => {
@@ -200,6 +207,7 @@ pub(super) async fn handle(
         Command::Actions(None) => replies::ACTIONS_USAGE.to_owned(),
         Command::Actions(Some(limit)) => undo::list(services, control, limit).await?,
         Command::Undo(number) => return undo::handle(turns, control, number.as_deref()).await,
+        Command::Why(asked) => return why::handle(services, control, asked).await,
         Command::Plan => undo::plan(services, control).await?,
         Command::Subagents => subagents(services, control).await?,
         Command::Jobs(order) => return jobs::handle(scope, control, order).await,

@@ -1,13 +1,10 @@
 //! `/trust PATH`: the owner sees an untrusted file whole, and has exactly these bytes copied into a new file of the
 //! workspace. The file itself stays where it is, and untrusted.
 
-use rusqlite::Connection;
-
-use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
-use crate::bus::outbox;
+use crate::bus::journal::WaitingMessage;
 use crate::replies;
 use crate::services::{Services, role_of};
-use crate::store::{StoreError, Sync};
+use crate::store::StoreError;
 use crate::turn::commits;
 use crate::types::commands::CommandId;
 use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
@@ -149,21 +146,6 @@ pub(super) async fn handle(
     };
     match services.workspace.off_thread(work).await {
         Err(words) => commits::handled(store, control, words).await,
-        Ok(bodies) => ask(services, control, bodies).await,
+        Ok(bodies) => commits::handled_with_bodies(store, control, bodies).await,
     }
-}
-
-async fn ask(
-    services: &Services,
-    control: &WaitingMessage,
-    bodies: Vec<Body>,
-) -> Result<(), StoreError> {
-    let (row, at) = (control.id, control.inbound.from.clone());
-    let ask = move |store: &Connection| {
-        if journal::settle(store, row, InboundOutcome::Obeyed)? {
-            bodies.iter().try_for_each(|body| outbox::put_body(store, &at, body).map(drop))?;
-        }
-        Ok(())
-    };
-    services.bus.store.write("command", Sync::Now, ask).await
 }

@@ -92,6 +92,11 @@ pub(super) enum CliCommand {
         /// The number of the action, as `actions` shows it
         id: u64,
     },
+    /// Explain who and what led to an action or a file
+    Why {
+        /// The number of the action, as `actions` shows it, or a path in the workspace
+        what: String,
+    },
     /// Show the tokens used and what they cost
     Usage(usage::Args),
     /// Show or change budgets: `budget set guest 20000 month`, `budget reset guest`

@@ -24,7 +24,7 @@ use crate::replies;
 use crate::store::{Json, LenientJson, Store, Time};
 use crate::types::message::{Address, ChatKind, Sender, SenderId};
 use crate::types::origin::Origin;
-use crate::types::session::{CallId, FileUndo, Intent, SessionId};
+use crate::types::session::{CallId, FileUndo, Intent, SessionId, TurnId};
 use crate::workspace::{
     FileChange, FileError, FileScope, Hash, OpenedFile, Workspace, WorkspacePath,
 };
@@ -134,6 +134,12 @@ const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s O
             AND o.chat = s.people_chat AND ifnull(o.thread, '') = ifnull(s.people_thread, '')
             AND (s.kind <> 'subagent' OR s.opened >= o.opened))))";
 
+/// What `read` takes from a row.
+const ACTION: &str = "c.id, ifnull(c.started, t.started), c.tool, substr(c.arguments, 1, :chars),
+    substr(ifnull(c.output, ''), 1, :chars), c.state, c.ended - c.started, t.sender,
+    s.id, s.channel, s.chat, s.thread, c.undo IS NOT NULL AND c.state IN ('done', 'interrupted'),
+    c.undone IS NOT NULL";
+
 /// The newest actions first.
 pub fn list(
     store: &Connection,
@@ -142,11 +148,8 @@ pub fn list(
     limit: usize,
 ) -> rusqlite::Result<Vec<Action>> {
     let mut rows = store.prepare_cached(&format!(
-        "SELECT c.id, ifnull(c.started, t.started), c.tool, substr(c.arguments, 1, {SHOWN_CHARS_MAX}),
-         substr(ifnull(c.output, ''), 1, {SHOWN_CHARS_MAX}), c.state, c.ended - c.started, t.sender,
-         s.id, s.channel, s.chat, s.thread, c.undo IS NOT NULL AND c.state IN ('done', 'interrupted'),
-         c.undone IS NOT NULL
-         {SEEN} AND c.state <> 'planned' AND (:tool IS NULL OR c.tool = :tool) ORDER BY c.id DESC LIMIT :limit"
+        "SELECT {ACTION} {SEEN} AND c.state <> 'planned' AND (:tool IS NULL OR c.tool = :tool)
+         ORDER BY c.id DESC LIMIT :limit"
     ))?;
     let rows = rows.query_map(
         named_params! {
@@ -154,10 +157,48 @@ pub fn list(
             ":session": scope.session,
             ":tool": tool,
             ":limit": limit,
+            ":chars": SHOWN_CHARS_MAX,
         },
         read,
     )?;
     rows.collect()
+}
+
+/// Identifies an action that somebody asks about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ActionQuery {
+    Id(CallId),
+    /// The last one that changed this file.
+    File(WorkspacePath),
+}
+
+/// The action, with its turn. None if there is none to be seen.
+pub fn find(
+    store: &Connection,
+    scope: &ActionScope,
+    query: &ActionQuery,
+) -> rusqlite::Result<Option<(Action, TurnId)>> {
+    let (id, path) = match query {
+        ActionQuery::Id(id) => (Some(*id), None),
+        ActionQuery::File(path) => (None, Some(path.as_str())),
+    };
+    store
+        .prepare_cached(&format!(
+            "SELECT {ACTION}, t.id {SEEN} AND c.state <> 'planned' AND iif(:id IS NULL,
+             iif(json_valid(c.undo), json_extract(c.undo, '$.path'), NULL) = :path, c.id = :id)
+             ORDER BY c.id DESC LIMIT 1"
+        ))?
+        .query_row(
+            named_params! {
+                ":whose": scope.whose,
+                ":session": scope.session,
+                ":id": id,
+                ":path": path,
+                ":chars": SHOWN_CHARS_MAX,
+            },
+            |row| Ok((read(row)?, TurnId(row.get(14)?))),
+        )
+        .optional()
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Action> {

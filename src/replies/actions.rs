@@ -42,6 +42,10 @@ pub fn no_such_action(id: impl Display) -> String {
     format!("There is no action {id} here.")
 }
 
+pub fn no_change_known(path: impl Display) -> String {
+    format!("I know of no action of mine that changed {} here.", as_is(path))
+}
+
 /// Actions as people are shown them in a chat: what a tool was given is not Markdown there.
 pub fn actions(lines: impl Iterator<Item = String>) -> String {
     lines.map(as_is).collect::<Vec<_>>().join("\n")

@@ -332,6 +332,22 @@ pub(crate) async fn handled(
     handled_with(store, control, move |_| Ok(words)).await
 }
 
+/// A command that is answered with questions or files.
+pub(crate) async fn handled_with_bodies(
+    store: &Store,
+    control: &WaitingMessage,
+    bodies: Vec<Body>,
+) -> Result<(), StoreError> {
+    let (row, at) = (control.id, control.inbound.from.clone());
+    let handle = move |store: &Connection| {
+        if journal::settle(store, row, InboundOutcome::Obeyed)? {
+            bodies.iter().try_for_each(|body| outbox::put_body(store, &at, body).map(drop))?;
+        }
+        Ok(())
+    };
+    store.write("command", Sync::Now, handle).await
+}
+
 /// A command that changes something, and what is said of it.
 pub(crate) async fn handled_with(
     store: &Store,

@@ -22,6 +22,7 @@ pub enum CommandId {
     WhoAmI,
     Actions,
     Undo,
+    Why,
     Plan,
     Subagents,
     Jobs,

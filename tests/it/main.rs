@@ -96,5 +96,6 @@ mod turns;
 mod unreadable;
 mod unseen_tools;
 mod web;
+mod why;
 mod workspace;
 mod writes;

@@ -107,6 +107,20 @@ pub const COMMANDS: &[CommandSpec] = &[
         runs: CommandTiming::AtOnce,
     },
     CommandSpec {
+        id: CommandId::Why,
+        name: "why",
+        aliases: &[],
+        arguments: "[number or path]",
+        menu: Some("Explain who and what led to my last answer, an action or a file"),
+        help: Some(
+            "/why [number or path] – who and what led to my last answer, an action or a file",
+        ),
+        details: "Explains who asked for my last answer, for the action with that number, or for the last change of that file, \
+                  and what I had read by then. Untrusted sources are marked.",
+        allowed: CommandRoles::EVERYBODY,
+        runs: CommandTiming::AtOnce,
+    },
+    CommandSpec {
         id: CommandId::Plan,
         name: "plan",
         aliases: &[],
