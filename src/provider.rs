@@ -41,7 +41,7 @@ pub use http::HttpTimeouts;
 pub use made::recorded_call;
 pub use models::Models;
 pub use pictures::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, ReadPictures, count_shown};
-pub use text_tools::MALFORMED_CALL;
+pub use text_tools::{MALFORMED_CALL, is_lone_call};
 pub use window::LearnedWindow;
 pub use word::ask_for_a_word;
 

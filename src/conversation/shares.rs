@@ -58,6 +58,11 @@ impl Shares {
             summary,
         }
     }
+
+    /// The tokens that instructions may have beside so many tokens of memory and notes, whose unused shares they get.
+    pub fn instructions_beside(&self, memory: u64, notes: u64) -> u64 {
+        self.instructions + self.memory.saturating_sub(memory) + self.notes.saturating_sub(notes)
+    }
 }
 
 /// Returns true if a prompt for such a window is a compact one.

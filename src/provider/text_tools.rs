@@ -35,6 +35,16 @@ use super::{
 /// Maximum number of deltas that wait between the answer and its reader.
 const DELTAS_MAX: usize = 16;
 
+/// Returns true if the whole text is one call in JSON, `{"name":…,"arguments":{…}}`, perhaps in a code fence. Small
+/// models answer so with names that no tool has.
+pub fn is_lone_call(text: &str) -> bool {
+    let value: Option<serde_json::Value> = serde_json::from_str(forms::unfenced(text)).ok();
+    value.is_some_and(|value| {
+        let arguments = value.get("arguments").or_else(|| value.get("parameters"));
+        value["name"].is_string() && arguments.is_some_and(serde_json::Value::is_object)
+    })
+}
+
 /// A provider whose calls may be in the text.
 pub struct TextTools {
     inner: Arc<dyn Provider>,

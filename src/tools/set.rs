@@ -186,10 +186,15 @@ impl ToolSet {
         // With all names it is at least as large as it will be.
         let mut used = more::schema(&names).tokens();
         let (mut shown, mut rest) = (Vec::new(), Vec::new());
+        let mut lacks_useful = false;
         for tool in &all {
             let tokens = tool.tokens();
             let ends = [finish::COMPLETION, finish::CONVERSE].contains(&tool.name.as_str());
-            if ends || used + tokens <= tokens_max {
+            let is_useful = rank(tool) < FIRST.len();
+            let fits = used + tokens <= tokens_max;
+            lacks_useful |= is_useful && !fits;
+            // A small tool that is seldom needed does not take the place of a useful one.
+            if ends || fits && (is_useful || !lacks_useful) {
                 used += tokens;
                 shown.push(tool.clone());
             } else {

@@ -115,7 +115,6 @@ async fn system(
     let provider = turns.models.for_session(session);
     let is_compact = shares::is_compact(context_window);
     let mut instructions = instructions(&turns.services, audience, is_compact).await;
-    instructions.fit(shares.instructions);
     let frozen = match (audience, &session.frozen) {
         (Audience::Owner, Some(frozen)) => frozen.clone(),
         // The session was compacted since its turn began.
@@ -123,6 +122,14 @@ async fn system(
         // Who is no longer the owner no longer has the owner's memory read to them.
         (Audience::Others, _) => FrozenContext::default(),
     };
+    instructions.fit(match audience {
+        Audience::Owner => {
+            let (memory, notes) = (tokens::tokens(&frozen.memory), tokens::tokens(&frozen.notes));
+            shares.instructions_beside(memory, notes)
+        }
+        // Their turns are to be cheap.
+        Audience::Others => shares.instructions,
+    });
     let about = match audience {
         Audience::Owner => {
             let host = fs::read_to_string(HOST_NAME).unwrap_or_default();

@@ -73,6 +73,10 @@ pub(crate) fn reminder(again: &[&str]) -> String {
 pub(crate) const WORDS_DUE: &str = "\
 [Nobody else is here, and the person waits for an answer to this message. Answer it in words.]";
 
+/// A reminder for a model whose whole answer is a call in JSON that its server has not taken for one.
+pub(crate) const LOST_CALL: &str = "\
+[That was text and no call, so nothing was done and nobody has read it. Answer in words, or call one of your tools.]";
+
 /// The same of who looks after what the owner watches.
 pub(crate) const HEARTBEAT_REMINDER: &str = "\
 [That was no call, so nobody has read it and nothing has ended. Go on with the tools; then call converse with what \
@@ -263,16 +267,33 @@ pub struct InstructionTexts {
     pub always: String,
 }
 
+/// The least of a part of the instructions that is worth its place: the mark of a cut alone has 25 tokens.
+const PART_TOKENS_MIN: u64 = 60;
+
 impl InstructionTexts {
-    /// Cuts each part to its share of so many tokens, if they have more together.
-    pub(crate) fn fit(&mut self, tokens_max: u64) {
+    /// Cuts each part to its share of so many tokens, if they have more together. A part of whose share nothing
+    /// readable would remain is left out, and its share goes to the others.
+    pub fn fit(&mut self, tokens_max: u64) {
         let parts = [
             (&mut self.rules, "your instructions"),
             (&mut self.user, "USER.md"),
             (&mut self.skills, "the list of skills"),
             (&mut self.always, "these skills"),
         ];
-        let all: u64 = parts.iter().map(|(text, _)| tokens(text)).sum();
+        let all = |parts: &[(&mut String, &str)]| -> u64 {
+            parts.iter().map(|(text, _)| tokens(text)).sum()
+        };
+        // The least important parts stand last.
+        for at in (1..parts.len()).rev() {
+            let all = all(&parts);
+            if all <= tokens_max {
+                return;
+            }
+            if tokens(parts[at].0) * tokens_max / all < PART_TOKENS_MIN {
+                parts[at].0.clear();
+            }
+        }
+        let all = all(&parts);
         if all <= tokens_max {
             return;
         }

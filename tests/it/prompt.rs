@@ -6,7 +6,8 @@ use std::fs;
 use chrono::{DateTime, Local, TimeDelta, Utc};
 use peacrab::people::Role;
 use peacrab::tools::{ToolSet, web};
-use peacrab::turn::prompt::{TIME_AGAIN_AFTER, is_time_due};
+use peacrab::provider::tokens;
+use peacrab::turn::prompt::{InstructionTexts, TIME_AGAIN_AFTER, is_time_due};
 use peacrab::types::message::ChatKind;
 use serde_json::json;
 
@@ -123,6 +124,34 @@ async fn is_compact_in_a_small_window() {
     assert_eq!(rig.ask("1", "what did you do?").await, "Nothing.");
     assert_eq!(rig.look("SELECT tool || ' ' || state FROM calls"), ["list_actions done"]);
     rig.finish().await;
+}
+
+#[test]
+fn instructions_are_cut_where_they_are_long_and_left_out_where_nothing_would_remain() {
+    let whole = InstructionTexts {
+        rules: "Answer briefly.\n".repeat(120),
+        user: "# Your person\n\nNot known yet. Learn it in passing, and write it here.".to_owned(),
+        skills: "- lists (skills/lists/SKILL.md)\n- weekly-review (skills/weekly-review/SKILL.md)"
+            .to_owned(),
+        always: String::new(),
+    };
+    let all = |texts: &InstructionTexts| -> u64 {
+        [&texts.rules, &texts.user, &texts.skills, &texts.always].map(|it| tokens(it)).iter().sum()
+    };
+    for most in [100, 200, 300, 400] {
+        let mut cut = whole.clone();
+        cut.fit(most);
+        assert!(all(&cut) <= most, "{} of {most}", all(&cut));
+        assert!(cut.rules.contains("characters of your instructions are left out here"));
+        let rest = [(&cut.user, &whole.user), (&cut.skills, &whole.skills)];
+        assert!(rest.iter().all(|(cut, whole)| cut.is_empty() || cut == whole), "{cut:?}");
+    }
+    let mut cut = whole.clone();
+    cut.fit(all(&whole));
+    assert_eq!(cut, whole);
+    // What is left out makes room for the rest.
+    cut.fit(all(&whole) - 1);
+    assert_eq!((cut.rules, cut.skills), (whole.rules, String::new()));
 }
 
 #[tokio::test]

@@ -350,6 +350,30 @@ async fn a_person_in_a_private_chat_is_answered_in_words() {
     rig.finish().await;
 }
 
+/// A 0.5B model answers "Hello!" so, with a name that no tool has.
+const LOST_CALL: &str = r#"{"name": "Peacrab", "arguments": {"name": "Peacrab"}}"#;
+
+#[tokio::test]
+async fn a_call_of_no_tool_that_is_written_as_text_is_asked_about_once() {
+    let mut rig = Rig::new().await;
+    rig.model.on("hello", [says(LOST_CALL)]);
+    rig.model.on("Answer in words, or call", [says("Hello, I am Peacrab.")]);
+    assert_eq!(rig.ask("1", "hello").await, "Hello, I am Peacrab.");
+    assert_eq!(rig.model.asked().len(), 2);
+    // Whoever asked for such JSON gets it.
+    let fenced = format!("```json\n{LOST_CALL}\n```");
+    rig.model.on("show me a call", [says(&fenced)]);
+    rig.model.on("Answer in words, or call", [says(&fenced)]);
+    assert_eq!(rig.ask("1", "show me a call").await, fenced);
+    assert_eq!(rig.model.asked().len(), 4);
+    // Other JSON is an answer.
+    let other = r#"{"name": "Ada", "age": 36}"#;
+    rig.model.on("describe her", [says(other)]);
+    assert_eq!(rig.ask("1", "describe her").await, other);
+    assert_eq!(rig.model.asked().len(), 5);
+    rig.finish().await;
+}
+
 #[tokio::test]
 async fn says_who_answered_in_place_of_another() {
     let (first, spare) = (Arc::new(Script::default()), Arc::new(Script::default()));

@@ -2,8 +2,7 @@
 
 use crate::bus::journal::InboundOutcome;
 use crate::conversation::transcript;
-use crate::provider::ASK_QUESTION;
-use crate::provider::{Completion, StopReason};
+use crate::provider::{ASK_QUESTION, Completion, StopReason, is_lone_call};
 use crate::replies;
 use crate::tools::{Caller, delegate, finish};
 use crate::turn::end::is_no_reply;
@@ -94,12 +93,15 @@ impl ActiveTurn<'_> {
             && self.said_here().next().is_none()
     }
 
-    /// The reminder that the model's next step begins with, if its last one was silence where a person waits, or a
-    /// text where only a call ends the turn.
+    /// The reminder that the model's next step begins with, if its last one was silence where a person waits, a call
+    /// written as text, or a text where only a call ends the turn.
     pub(super) fn reminder(&self) -> Option<String> {
         let last = self.steps().last().filter(|step| is_text_alone(step));
         if last.is_some_and(|step| is_no_reply(step.text.trim())) && self.owes_words() {
             return Some(prompt::WORDS_DUE.to_owned());
+        }
+        if self.part.finish == Finish::Answer && last.is_some_and(is_lost_call) {
+            return Some(prompt::LOST_CALL.to_owned());
         }
         let is_due =
             self.part.finish == Finish::Explicit && self.steps().last().is_some_and(is_text_alone);
@@ -121,6 +123,10 @@ impl ActiveTurn<'_> {
             let was_silent = |step: &Step| is_text_alone(step) && is_no_reply(step.text.trim());
             return (!self.steps().iter().any(was_silent)).then_some(1);
         }
+        if self.part.finish == Finish::Answer && !is_cut && is_lone_call(text) {
+            // Whoever asked for such JSON gets it the second time.
+            return (!self.steps().iter().any(is_lost_call)).then_some(1);
+        }
         if self.part.finish == Finish::Answer || text.is_empty() || is_cut || is_silence {
             return None;
         }
@@ -131,6 +137,10 @@ impl ActiveTurn<'_> {
 
 fn is_text_alone(step: &Step) -> bool {
     !step.text.is_empty() && step.calls.is_empty()
+}
+
+fn is_lost_call(step: &Step) -> bool {
+    is_text_alone(step) && is_lone_call(&step.text)
 }
 
 /// Whether a call went well, and told nothing that the model could not have known.

@@ -33,11 +33,9 @@ fn turn(id: i64, tokens: u64) -> Turn {
 fn compactions(context_window: u64, texts: u64, tokens: u64) -> Vec<(usize, u64, usize)> {
     let tools = tools_max(context_window).min(1_800);
     let shares = Shares::new(context_window, tools);
-    let fixed = tools
-        + IDENTITY
-        + texts.min(shares.instructions)
-        + texts.min(shares.memory)
-        + texts.min(shares.notes);
+    let (memory, notes) = (texts.min(shares.memory), texts.min(shares.notes));
+    let instructions = texts.min(shares.instructions_beside(memory, notes));
+    let fixed = tools + IDENTITY + instructions + memory + notes;
     let (mut turns, mut since, mut found) = (Vec::new(), 0, Vec::new());
     let mut said = 0;
     for id in 0.. {

@@ -34,6 +34,7 @@ async fn a_real_model_answers_each_message_on_a_platform() {
     );
     let scene = Scene::new(&(config + &home(&api)));
     let daemon = scene.daemon().await;
+    let mut known = 0;
     for (n, message) in MESSAGES.iter().enumerate() {
         let begun = Instant::now();
         api.say(&said(&ADA, message));
@@ -41,8 +42,9 @@ async fn a_real_model_answers_each_message_on_a_platform() {
             assert!(begun.elapsed() < MESSAGE_TIME_MAX, "{message}:\n{}", daemon.log());
             sleep(Duration::from_millis(200)).await;
         }
-        let told = api.sent().last().map(|sent| sent.text.clone());
-        tell(message, &told.unwrap_or_default());
+        let told: Vec<_> = api.sent().iter().skip(known).map(|sent| sent.text.clone()).collect();
+        known += told.len();
+        tell(message, &told.join("\n"));
     }
     let sent = api.sent();
     assert!(sent.len() >= MESSAGES.len(), "{sent:?}");
