@@ -77,7 +77,7 @@ pub struct PlatformLimits {
     pub caption_max: usize,
     /// The platform fetches the links under a file, and nothing keeps it from that: such a text follows the file.
     pub caption_previews: bool,
-    /// How often a typing sign must be repeated to stay; none where there is no such sign.
+    /// The interval at which a typing sign must be repeated to stay. None if the platform has no such sign.
     pub typing_every: Option<Duration>,
     pub drafts: Drafts,
     /// Minimum pause before an ambiguous send (it may or may not have arrived) is repeated.

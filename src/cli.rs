@@ -48,7 +48,7 @@ const WORKERS: usize = 2;
 /// A terminal's conversation for single commands, so that nobody else's answers come between.
 const COMMAND_SESSION: &str = "undo";
 
-/// What is wrong is the command line or the config, and starting again will not help.
+/// Exit code for a wrong command line or config: starting again will not help.
 const USED_WRONGLY: u8 = 2;
 
 /// Runs a command line: 0 done, 1 failed, 2 used wrongly; of `send` also 3 lost, 4 not arrived yet.

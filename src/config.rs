@@ -1,5 +1,5 @@
-//! What the operator wants: `config.toml`, or the environment alone. All faults of a file are
-//! told at once, each with its line. What a key does is its module's business.
+//! The operator's settings: `config.toml`, or the environment alone. All faults of a file are reported at once, each
+//! with its line. The meaning of a key is its module's business.
 
 pub mod edit;
 pub mod environment;
@@ -63,15 +63,15 @@ pub struct Config {
     pub providers: BTreeMap<String, provider::Config>,
     /// [`TERMINAL`] is always among them.
     pub channels: BTreeMap<ChannelName, ChannelConfig>,
-    /// What files may come in.
+    /// Limits of incoming files.
     pub media: intake::IntakeLimits,
-    /// Who writes down what is spoken; none leaves it unread.
+    /// The service that transcribes speech. None leaves it untranscribed.
     pub transcription: Option<transcription::Config>,
     /// Commands of the owner's that are told of events.
     pub hooks: BTreeMap<String, Hook>,
-    /// Who lends tools.
+    /// The MCP servers, by their names.
     pub mcp: BTreeMap<String, tools::mcp::Config>,
-    /// How the web is read and searched.
+    /// Settings for reading and searching the web.
     pub web: tools::web::Config,
     /// The shell.
     pub exec: tools::shell::Config,
@@ -79,7 +79,7 @@ pub struct Config {
     pub backup: Option<crate::backup::schedule::Config>,
     /// The gateway; none if nothing listens.
     pub gateway: Option<GatewayConfig>,
-    /// What was coped with while loading, for the log.
+    /// Faults that loading coped with, for the log.
     pub notes: Vec<String>,
     /// The files that it was read from: its own, and those of keys.
     pub files: Vec<PathBuf>,
@@ -167,7 +167,7 @@ fn load_text(file: &Path, text: &str, env: &Environment) -> Result<Config, Confi
     }
 }
 
-/// What is wrong most often where TOML speaks of numbers and times.
+/// Returns a hint about the most frequent mistake with numbers and times in TOML.
 fn quotes_hint(text: &str, at: usize) -> &'static str {
     let begin = text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
     let line = text.get(begin..).and_then(|rest| rest.lines().next()).unwrap_or_default();
@@ -260,7 +260,7 @@ impl Config {
         exec::exposed(&self.exec, home, &self.files)
     }
 
-    /// What a person checks before a start; no secrets.
+    /// Describes the settings for a person who checks them before a start. No secrets.
     pub fn describe(&self) -> String {
         let channels = self
             .channels
@@ -296,8 +296,8 @@ impl Config {
         self.platforms().any(by_config) || paired.iter().any(|person| person.role == Role::Owner)
     }
 
-    /// What will work, but perhaps not as meant; the notes of loading among them. `paired` are those
-    /// who have been let in already.
+    /// Returns warnings about settings that will work, but perhaps not as meant, with the notes of loading. `paired`
+    /// are the people who have been let in already.
     pub fn warnings(&self, paired: &[Paired]) -> Vec<String> {
         let mut warnings = self.notes.clone();
         let have_owner = paired.iter().any(|person| person.role == Role::Owner);

@@ -68,7 +68,7 @@ pub const ACTIONS_MAX: usize = 1_000;
 /// Of one message of a terminal; more is a file that the model reads in parts. About 25,000 tokens.
 pub const MESSAGE_BYTES_MAX: usize = 100_000;
 
-/// How long a client may take to say what it wants.
+/// Maximum time until a client has sent its request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The first line of a client.
@@ -81,7 +81,7 @@ pub enum ControlRequest {
     Pair {
         words: Vec<String>,
     },
-    /// What was done, the newest first.
+    /// The last actions, newest first.
     Actions {
         limit: usize,
     },
@@ -138,7 +138,7 @@ pub enum Response {
     Status(Box<Status>),
     Done(String),
     Failed(String),
-    /// What became of what was to be sent.
+    /// The outcome of a send request.
     Sent(SendOutcome),
     /// Text that continues the draft.
     Text(String),

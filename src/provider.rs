@@ -66,19 +66,19 @@ pub struct Config {
     pub base_url: String,
     /// The longest answer to ask for, in tokens; none leaves it to the server, if the API allows that.
     pub tokens_max: Option<u32>,
-    /// What the model takes at once, prompt and answer together, in tokens.
+    /// The context window in tokens: prompt and answer together.
     pub context: u32,
-    /// Whether the config says so; else it is assumed, and the server is asked.
+    /// True if the config sets the context window. Otherwise it is assumed, and the server is asked.
     pub context_is_set: bool,
     pub tools: Tools,
-    /// Whether the model sees pictures.
+    /// True if the model accepts pictures.
     pub images: bool,
     pub patience: Patience,
-    /// What its tokens cost; none: as the table has it.
+    /// The price of its tokens. None: the price table decides.
     pub price: Option<prices::Price>,
 }
 
-/// How long a provider is waited for, where its section says so.
+/// Timeouts of a provider, where its section sets them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patience {
     /// From the request to the first byte of the answer.
@@ -96,7 +96,7 @@ impl Config {
     }
 }
 
-/// How a model calls tools.
+/// The way in which a model calls tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Tools {
@@ -124,18 +124,18 @@ pub struct Request<'a> {
     /// The system prompt, what changes least first; a cache may be cut after each part.
     pub system: &'a [String],
     pub tools: &'a [ToolSchema],
-    /// Whether the model may call them now; they are told of in either case, for the cache.
+    /// True if the model may call tools now. Their schemas are sent in either case, for the cache.
     pub may_call: bool,
     pub effort: Effort,
     pub attempts: Attempts,
     /// The longest answer that a budget allows, in tokens; none leaves it to the provider's config.
     pub tokens_max: Option<u32>,
     pub messages: Vec<PromptMessage<'a>>,
-    /// What there is of the messages' pictures; the others are there in words only.
+    /// The available pictures of the messages. The model is told about the others in words only.
     pub pictures: &'a Pictures,
 }
 
-/// How often a provider is asked that cannot be reached.
+/// The number of attempts at a provider that cannot be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attempts {
     /// As often as a person would wait for.
@@ -261,7 +261,7 @@ pub const ASK_QUESTION: &str = "ask_question";
 pub const COMPLETION: &str = "task_completion";
 pub const CONVERSE: &str = "converse";
 
-/// What stands for the answer of a turn that ended without one.
+/// Returns the note that replaces the answer of a turn that ended without one.
 fn ending_note(turn: &Turn) -> Option<&'static str> {
     let last = turn.steps.last()?;
     match turn.ending? {
@@ -320,7 +320,7 @@ impl ProviderError {
     }
 }
 
-/// What is left of 128,000 tokens, which most models take at least, by an answer of usual length.
+/// The rest of 128,000 tokens, the smallest window of most models, after an answer of usual length.
 const ROOM: u64 = 112_000;
 
 #[async_trait]
@@ -328,7 +328,7 @@ pub trait Provider: Send + Sync + 'static {
     /// The name of its config section and its model, as people are shown them: `main (qwen3:8b)`.
     fn name(&self) -> &str;
 
-    /// Whether it makes anything of pictures.
+    /// Returns true if the model accepts pictures.
     fn sees(&self) -> bool {
         false
     }

@@ -39,8 +39,8 @@ pub use times::*;
 pub use web::*;
 pub use why::*;
 
-/// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on
-/// one line: nobody can put a link of theirs into the bot's words.
+/// Escapes others' words (names, names of files, reasons) so that a Markdown text shows them as they are, on one line:
+/// nobody can put a link of theirs into the bot's words.
 fn as_is(text: impl Display) -> String {
     let text = text.to_string();
     let mut out = String::with_capacity(text.len());
@@ -137,14 +137,14 @@ pub fn not_paired(person: impl Display) -> String {
 
 // Buttons.
 
-/// How the bot calls itself where it quotes itself.
+/// The bot's name for itself where it quotes itself.
 pub const ME: &str = "you";
 pub const NOT_YOURS_TO_PRESS: &str = "Sorry, you can't answer this one.";
 pub const PRESS_LATER: &str = "Too many messages are waiting here. Press the button again later.";
 pub const ALREADY_DECIDED: &str = "This was already decided.";
 pub const BUTTON_TOO_OLD: &str = "This question is too old. Please write your answer as a message.";
 
-/// What becomes of a question once one of its buttons was pressed.
+/// The text of a question after one of its buttons was pressed.
 pub fn decided(question: &str, choice: &str, by: &str) -> String {
     format!("{question}\n\n→ {} ({})", as_is(choice), as_is(by))
 }
@@ -226,7 +226,7 @@ pub const TOO_LATE: &str = "I was offline when you wrote this, and found it more
 
 // Turns.
 
-/// What Slack shows behind the bot's name.
+/// The status that Slack shows behind the bot's name.
 pub const WORKING: &str = "is working on it…";
 
 pub const NO_WORDS: &str = "The model gave an empty answer. Please try rephrasing your message.";
@@ -249,7 +249,7 @@ pub const MODEL_REFUSED: &str = "The model declined to answer this.";
 /// The end of a text that is still being written.
 pub const GOES_ON: &str = " …";
 
-/// What a tool is doing, while it does: its name, and the first thing that it was told.
+/// The line for a running tool: its name, and its first argument.
 pub fn doing(tool: &str, arguments: &str) -> String {
     const SHOWN_CHARS_MAX: usize = 60;
     let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
@@ -266,12 +266,12 @@ pub const REPEATED: &str =
 pub const CUT_SHORT: &str =
     "(My answer was cut off at the model's output limit. Ask me for the rest.)";
 pub const TOO_LONG: &str = "Our conversation is too long for the model now. Use /new to start a new one. I can still search this one.";
-/// What is shown while nothing has come of an answer.
+/// The line for a model that has not begun its answer.
 pub fn reading_prompt(seconds: u64) -> String {
     format!("⚙ the model is reading a long prompt, {seconds} s…")
 }
 
-/// What is shown while a turn waits for a summary.
+/// The line for a turn that waits for a summary.
 pub const COMPACTING: &str = "⚙ summarising our earlier messages";
 pub const GAVE_UP: &str = "I tried this three times and was interrupted each time, so I stopped. Please try rephrasing it.";
 pub const SOMETHING_BROKE: &str =
@@ -290,7 +290,7 @@ pub fn model_unavailable(reason: &str) -> String {
     )
 }
 
-/// What people are told once while their turn waits for a model.
+/// The only message to people while their turn waits for a model.
 pub const MODEL_AWAY: &str = "I can't reach the model; I'll answer when it's back.";
 
 /// The same, to the owner.
@@ -326,7 +326,7 @@ pub fn model_refused_us(reason: &str, to_owner: bool) -> String {
 
 // Commands.
 
-/// What follows a command that takes arguments, as a platform asks for it.
+/// The name and description of a command's arguments in a platform's menu.
 pub const COMMAND_WORDS: (&str, &str) = ("words", "The text after the command");
 
 /// Whoever invokes a command natively sees this at once, and nobody else does; what comes of the

@@ -56,21 +56,21 @@ const TMP_SHARE: u64 = 4;
 /// So many threads for each process that a command may have.
 const THREADS_EACH: u32 = 4;
 
-/// What a file at least counts for in there.
+/// Minimum number of bytes that a file counts for in there.
 const BYTES_A_FILE: u64 = 4 * 1024;
 
 /// Files that a command may add, empty ones too: each takes room that nobody has written. More than a
 /// large source tree has.
 const FILES_MAX: u64 = 250_000;
 
-/// How much is insisted on.
+/// The required strictness of the sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxLevel {
     /// Where files or the network cannot be kept away, nothing runs.
     #[default]
     Required,
-    /// What the kernel has of it.
+    /// As much of it as the kernel supports.
     BestEffort,
     /// Commands run as the daemon does; only their number, time and memory are bounded.
     Off,
@@ -78,7 +78,7 @@ pub enum SandboxLevel {
 
 words!(SandboxLevel { Required = "required", BestEffort = "best-effort", Off = "off" });
 
-/// What commands may take. Of a process alone unless it says otherwise.
+/// Resource limits of commands. Each is of a single process unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandLimits {
     /// Bytes of memory, and of all of a command's processes together.
@@ -103,20 +103,20 @@ impl CommandLimits {
     }
 }
 
-/// What all commands have in common.
+/// The settings that all commands share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sandbox {
     /// Our own program, by default as it runs.
     pub program: PathBuf,
     pub level: SandboxLevel,
     pub network: bool,
-    /// What may be read besides the system, and what may be written besides the workspace.
+    /// Folders that may be read besides the system, and written besides the workspace.
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
     /// All of a command's variables but HOME, PWD and TMPDIR.
     pub env: BTreeMap<String, VariableValue>,
     pub bounds: CommandLimits,
-    /// What was found to hold: where less does, a command does not begin.
+    /// The protections that were found to work. A command does not begin with less.
     pub least: Enforced,
 }
 
@@ -132,17 +132,17 @@ pub struct SandboxCommand {
     pub command: String,
     /// Where it begins; within what it may see.
     pub cwd: PathBuf,
-    /// What it may change, and its home.
+    /// The folder that it may change, which is its home.
     pub folder: PathBuf,
-    /// What else it may read.
+    /// Further paths that it may read.
     pub read: Vec<PathBuf>,
-    /// What else it may change.
+    /// Further paths that it may change.
     pub write: Vec<PathBuf>,
     pub time_max: Duration,
     pub input: CommandInput,
 }
 
-/// What holds for a command, on this kernel.
+/// The protections of a command on this kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enforced {
     /// The version of Landlock that keeps files away; 0 is none.
@@ -176,7 +176,7 @@ pub enum NetworkAccess {
 const LANDLOCK_ALONE: u32 = 3;
 
 impl Enforced {
-    /// Whether files are kept away, by Landlock and, where that is old, by not being there.
+    /// Returns true if files are kept away, by Landlock and, where that is old, by not being there.
     pub fn files(&self) -> bool {
         self.landlock >= LANDLOCK_ALONE || self.landlock > 0 && self.own_root
     }

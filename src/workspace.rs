@@ -39,8 +39,8 @@ pub use self::path::{PathError, WorkspacePath};
 use self::skills::{SkillCache, SkillEnvironment};
 use self::snapshot::{InstructionCache, InstructionFiles};
 
-/// What is read of a file at once, in bytes: far above any text written by hand, and small beside
-/// the memory of a small board.
+/// Maximum number of bytes read of a file at once: far above any text written by hand, and small beside the memory of a
+/// small board.
 pub const READ_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The folder, cheap to clone.
@@ -64,7 +64,7 @@ struct WorkspaceInner {
     changing: Mutex<()>,
 }
 
-/// Who reads what a text goes into.
+/// The readers of the prompt that a text goes into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     /// The owner in a private chat.
@@ -121,7 +121,7 @@ pub struct FilePage {
     pub size: u64,
 }
 
-/// What a folder holds, sorted by name.
+/// The entries of a folder, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FolderListing {
     pub entries: Vec<ListingEntry>,
@@ -339,7 +339,7 @@ impl Workspace {
         self.open_file(path)?.read_page(start, length)
     }
 
-    /// What the folder `path` (None: the workspace itself) holds, but for leftovers of writes.
+    /// Lists the folder `path` (None: the workspace itself) without leftovers of writes.
     pub fn list(&self, path: Option<&WorkspacePath>) -> Result<FolderListing, FileError> {
         self.open_folder(path).map(|folder| folder.list())
     }

@@ -10,7 +10,7 @@ use crate::turn::commits;
 use crate::types::commands::CommandId;
 use crate::types::message::ChatKind;
 
-/// What `/activation` asks for.
+/// An order of `/activation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ActivationOrder {
     Show,

@@ -97,7 +97,7 @@ pub(crate) async fn handle(
     .await
 }
 
-/// Who decides.
+/// The person who decides.
 struct Judge {
     role: Role,
     channel: ChannelName,

@@ -117,7 +117,7 @@ pub(super) async fn handle(
     store.write("people", Sync::Now, handle).await
 }
 
-/// What is said of an order.
+/// The answer to an order.
 pub enum Ordered {
     Words(String),
     /// A person, with buttons for what can be changed.

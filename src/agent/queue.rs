@@ -109,7 +109,8 @@ impl Agent {
         Ok((last < newest).then_some(Duration::ZERO))
     }
 
-    /// What its person has said while a turn waited for a model, if their conversation wishes that it joins the turn.
+    /// Returns the messages of its person while a turn waited for a model, if their conversation wants them to join the
+    /// turn.
     pub(super) async fn joins(&self, turn: &Unfinished) -> Result<Vec<WaitingMessage>, StoreError> {
         let Some(newest) = self.backlog.newest(&turn.origin).filter(|_| turn.model_wait.is_some())
         else {

@@ -21,7 +21,7 @@ use crate::types::message::ChatKind;
 use crate::types::session::{Effort, QueueMode};
 use crate::workspace::skills::catalogue;
 
-/// What the kernel tells of this process.
+/// The kernel's status file of this process.
 const PROCESS: &str = "/proc/self/status";
 
 pub(super) async fn status(

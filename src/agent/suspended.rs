@@ -201,7 +201,7 @@ impl SuspendedTurns {
         }
     }
 
-    /// How long until a turn tries again, or is given up.
+    /// Returns the time until a turn tries again, or is given up.
     pub(super) fn next(&self) -> Option<Duration> {
         let (now, clock) = (Instant::now(), Utc::now());
         let until = |chain: &Chain| {

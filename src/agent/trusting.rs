@@ -22,7 +22,7 @@ const HASH_DIGITS: usize = 16;
 /// Where copies lie.
 const FOLDER: &str = "notes";
 
-/// What `/trust` is to do.
+/// An order of `/trust`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trusting {
     path: String,

@@ -39,7 +39,7 @@ pub struct RestoredHome {
     pub manifest: BackupManifest,
     /// The folder with what was there before.
     pub before: Option<PathBuf>,
-    /// What was pending in the backup and is not done, in words.
+    /// Descriptions of the work that was pending in the backup, which is not done.
     pub pending: String,
 }
 
@@ -89,7 +89,7 @@ fn free_folder(home: &Path, now: DateTime<Utc>) -> PathBuf {
     folders.find(|folder| !folder.exists()).expect("there are more numbers than folders")
 }
 
-/// What a restore replaces: the store and the folders.
+/// Names of the entries that a restore replaces: the store and the folders.
 fn all_names() -> impl Iterator<Item = &'static str> {
     std::iter::once(store::FILE).chain(FOLDERS)
 }

@@ -1,4 +1,4 @@
-//! What the owner is told once: that a model takes less than was thought, say. A notice is known by what it is about.
+//! Notices that the owner gets once, such as a context window smaller than assumed. A notice is known by its subject.
 
 use chrono::Utc;
 use rusqlite::Connection;

@@ -29,7 +29,7 @@ pub struct RateLimits {
     pub turns_per_person: usize,
 }
 
-/// What became of a message.
+/// The decision about a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     Within,

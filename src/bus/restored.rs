@@ -1,4 +1,4 @@
-//! What a restored backup still had to do, on the way in and on the way out: it is ended, and returned to be listed.
+//! Pending work of a restored backup, inbound and outbound: it is ended, and returned to be listed.
 
 use rusqlite::{Connection, params};
 

@@ -38,15 +38,15 @@ const PROMPT: &str = "> ";
 pub(super) const NOTHING_RAN: &str =
     "there is no data in this home yet; start the daemon with `peacrab run`";
 
-/// What the daemon's own terminal begins with.
+/// The greeting of the daemon's own terminal.
 const HELLO: &str = "Peacrab is running. Type a message, or /help. Ctrl-C stops the current work, Ctrl-C twice exits, \
                      Ctrl-D ends this conversation only.";
 
-/// What stands there once the conversation at the daemon's own terminal has ended.
+/// The line after the end of the conversation at the daemon's own terminal.
 const DAEMON_GOES_ON: &str = "This conversation has ended, and Peacrab goes on. Ctrl-C exits; `peacrab chat` in another \
                               terminal starts a new one.";
 
-/// What stands before it where there is neither a model nor a platform.
+/// The lines before the greeting where neither a model nor a platform is set up.
 fn nothing_set_up(program: &str) -> String {
     format!(
         "Nothing is set up yet, so rehearsal answers by fixed rules. To set up a model and a chat platform, end this and run:\n\
@@ -59,13 +59,13 @@ pub(super) struct ChatOptions<'a> {
     pub(super) message: Option<String>,
     pub(super) session: String,
     pub(super) events: bool,
-    /// What is said if it did not go well.
+    /// The error message if it did not go well.
     pub(super) failed: &'static str,
     pub(super) home: PathBuf,
     pub(super) environment: &'a Environment,
 }
 
-/// How a conversation ended.
+/// The end of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChatEnd {
     /// All is answered, or the person left the conversation.
@@ -89,7 +89,7 @@ pub(super) fn message_to_say(option: Option<String>) -> anyhow::Result<Option<St
     }
 }
 
-/// What was done: as the daemon knows it, or where none runs, as the store has it.
+/// Returns the last actions: from the daemon, or where none runs, from the store.
 pub(super) async fn actions(home: &Path, limit: usize) -> anyhow::Result<Vec<Action>> {
     if connect(home).await?.is_none() {
         let limit = limit.clamp(1, control::ACTIONS_MAX);
@@ -219,7 +219,7 @@ pub(super) fn has_own_terminal() -> bool {
     foreground && stdin().is_terminal() && stdout().is_terminal()
 }
 
-/// Whether a daemon runs there.
+/// Returns true if a daemon runs there.
 pub(super) async fn is_running(home: &Path) -> anyhow::Result<bool> {
     Ok(connect(home).await?.is_some())
 }

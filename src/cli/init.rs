@@ -53,7 +53,7 @@ pub(super) struct InitOptions {
     yes: bool,
 }
 
-/// What all steps of the setup share.
+/// The state that all steps of the setup share.
 struct Setup<'a> {
     on: &'a Invocation,
     options: &'a InitOptions,

@@ -66,7 +66,7 @@ pub(super) fn status(status: &Status) -> String {
     text + &status.shell.words() + "\n" + &status.heartbeat
 }
 
-/// What happens inside, on a line; none for what is shown anyway.
+/// Returns a line for an internal event. None for events that are shown anyway.
 pub(super) fn event(what: &EventKind) -> Option<String> {
     /// Of a tool's input and output.
     const SHOWN_CHARS_MAX: usize = 200;
@@ -129,7 +129,7 @@ fn channel_line(channel: &ChannelStatus) -> String {
     parts.join(", ") + &trouble.collect::<String>()
 }
 
-/// How long deliveries have been failing, and why.
+/// Returns the time since deliveries began to fail, and the reason.
 fn failing_part(failing: &FailingDeliveries) -> Option<String> {
     let since = match (Utc::now() - failing.since?).num_seconds().max(0) {
         seconds @ ..120 => format!("{seconds} s"),

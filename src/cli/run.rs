@@ -28,7 +28,7 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 /// One request at a time; more wait.
 const REQUESTS_MAX: usize = 1;
 
-/// What can end the daemon, or have it read its config again.
+/// The signals that end the daemon, or reload its config.
 struct Signals {
     terminate: Signal,
     hangup: Signal,

@@ -10,7 +10,7 @@ use super::{chat, print};
 use crate::control::send::{SendOutcome, SendRequest, TEXT_BYTES_MAX};
 use crate::control::{ControlRequest, Response};
 
-/// What is to be sent: a text that is given, or else without files what is read.
+/// Makes the request: a given text, or else without files the standard input.
 pub(super) fn request(
     to: String,
     files: Vec<PathBuf>,
@@ -41,7 +41,7 @@ pub(super) fn request(
     Ok(SendRequest { to, text, files, markdown })
 }
 
-/// What the daemon says of it; none if none runs.
+/// Returns the daemon's response. None if no daemon runs.
 pub(super) async fn through_socket(
     home: &Path,
     request: &SendRequest,

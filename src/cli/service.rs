@@ -60,7 +60,7 @@ pub(super) struct ServiceScope {
     system: bool,
 }
 
-/// What `init` installs.
+/// The kind of service that `init` installs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ServiceChoice {
     User,

@@ -108,9 +108,9 @@ pub(super) struct AskingSection {
 pub struct AgentConfig {
     /// The first answers; the others are fallbacks. Never empty, all exist.
     pub providers: Vec<String>,
-    /// Who sums conversations up that have become long; none leaves it to who answers. It exists.
+    /// The provider that summarizes long conversations. None: the one that answers. It exists.
     pub summary_provider: Option<String>,
-    /// Who answers in runs of jobs and in subagents; they exist.
+    /// The provider for runs of jobs and for subagents. It exists.
     pub job_provider: Option<String>,
     pub subagent_provider: Option<String>,
     /// Completions of one turn.
@@ -119,15 +119,15 @@ pub struct AgentConfig {
     pub subagent_steps_max: usize,
     /// Turns that run at a time.
     pub turns_max: usize,
-    /// How long a turn waits for a model that cannot be reached; none: not at all.
+    /// The time for which a turn waits for a model that cannot be reached. None: not at all.
     pub wait_for_model: Option<Duration>,
     /// Messages that wait in one chat; what comes beyond is refused in words.
     pub waiting_max: usize,
-    /// What becomes of what is said meanwhile, where nobody chose otherwise.
+    /// The queue mode where nobody chose another.
     pub queue: QueueMode,
     /// The owner's; none: the machine's.
     pub timezone: Option<Tz>,
-    /// What ends a turn of a conversation.
+    /// The event that ends a turn of a conversation.
     pub finish: Finish,
     /// The `[asking]` section.
     pub asking: ApprovalSettings,

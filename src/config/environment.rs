@@ -33,7 +33,7 @@ impl Environment {
         names.into_iter().filter_map(|name| Some((name, self.raw(name)?.to_owned()))).collect()
     }
 
-    /// What skills may need of the machine.
+    /// Returns the facts about the machine that skills may need.
     pub fn surroundings(&self) -> SkillEnvironment {
         let set = self.0.iter().filter(|(_, value)| !value.is_empty());
         SkillEnvironment {

@@ -86,7 +86,7 @@ enum ShellRole {
 /// Where programs are, also for a daemon that was started without a PATH.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What of the daemon's own variables a command gets, as they say nothing about anybody.
+/// The daemon's own variables that a command gets, as they say nothing about anybody.
 const INHERITED: [&str; 3] = ["PATH", "LANG", "TZ"];
 
 impl ExecSection {
@@ -181,7 +181,7 @@ pub(super) fn exposed(config: &Config, home: &Path, secrets: &[PathBuf]) -> Opti
     Some(Exposure { words, is_by_system: found.is_by_system() })
 }
 
-/// What a person checks before a start.
+/// Describes the section for a person who checks it before a start.
 pub(super) fn describe(config: &Config) -> String {
     if !config.enabled {
         return "shell: off\n".to_owned();

@@ -1,4 +1,4 @@
-//! What is wrong with a config, and where.
+//! Faults of a config, with their places.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,7 @@ pub enum FaultPlace {
 }
 
 impl Fault {
-    /// What looks like a token in `message` is masked, as it may be a key that is in the wrong
-    /// place.
+    /// Creates a fault. Token-like words in `message` are masked, as they may be a key in the wrong place.
     pub(super) fn new(place: FaultPlace, message: &str) -> Self {
         Self { place, message: Redactor::default().redact(message).into_owned() }
     }

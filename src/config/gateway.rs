@@ -155,7 +155,7 @@ fn names(listed: Option<At<Vec<Text<PersonName>>>>) -> Vec<String> {
     listed.map(|person| person.0.0).collect()
 }
 
-/// What a person checks before a start; no secrets.
+/// Describes the section for a person who checks it before a start. No secrets.
 pub(super) fn describe(gateway: &Config) -> String {
     let Config { listen, token, .. } = gateway;
     let token = if token.is_some() { "with a token" } else { "for this machine only" };

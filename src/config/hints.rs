@@ -1,4 +1,4 @@
-//! What somebody probably meant, and which words there are.
+//! Suggestions for misspelt words, and lists of the known ones.
 
 /// The one of `words` that `word` was probably meant to be.
 pub(super) fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {

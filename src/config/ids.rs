@@ -7,11 +7,11 @@ use crate::people::Groups;
 use super::reading::ConfigSource;
 use super::values::{At, Id};
 
-/// How a platform writes its ids.
+/// The forms of a platform's ids.
 pub(super) struct Ids {
     pub(super) person: IdFormat,
     pub(super) bot: IdFormat,
-    /// What may be a key of `chats`.
+    /// The form of a key of `chats`.
     pub(super) chat: IdFormat,
 }
 

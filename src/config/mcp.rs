@@ -290,7 +290,7 @@ fn filled(source: &ConfigSource<'_>, text: &str) -> Result<String, String> {
     Ok(filled)
 }
 
-/// What a person checks before a start; no secrets.
+/// Describes the servers for a person who checks them before a start. No secrets.
 pub(super) fn describe(servers: &BTreeMap<String, Config>) -> String {
     let lines = servers.iter().map(|(name, Config { via, allow, timeout, role, trusted })| {
         let via = match via {

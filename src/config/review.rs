@@ -1,5 +1,5 @@
-//! What is worth a warning although the config can be used: tokens of another shape than the platform's, and programs
-//! that lie where a model can change them.
+//! Warnings about a usable config: tokens of another form than the platform's, and programs that lie where a model can
+//! change them.
 
 use std::path::{Path, PathBuf};
 

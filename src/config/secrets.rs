@@ -22,7 +22,7 @@ const BYTES_MAX: u64 = 16 * 1024;
 
 const SOURCES: [&str; 3] = ["env", "file", "credential"];
 
-/// What a secret may look like.
+/// The form of a secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SecretFormat {
     Word,

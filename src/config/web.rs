@@ -118,7 +118,7 @@ impl SearchSection {
     }
 }
 
-/// What a person checks before a start; no secrets.
+/// Describes the section for a person who checks it before a start. No secrets.
 pub(super) fn describe(web: &Config) -> String {
     if !web.enabled {
         return "web\n  off\n".to_owned();

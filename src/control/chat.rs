@@ -23,9 +23,9 @@ pub(super) struct ChatClient<'a> {
     server: &'a ControlServer,
     address: Address,
     events: bool,
-    /// What was shown of the draft.
+    /// The part of the draft that was shown.
     draft: String,
-    /// What was said and may not have had its outcome.
+    /// Messages that may not have had their outcome.
     said: Vec<DedupKey>,
 }
 
@@ -152,8 +152,8 @@ impl<'a> ChatClient<'a> {
         write_line(out, &Response::Event(Box::new(event))).await
     }
 
-    /// Whether all went well that was said here; none while it is not done, or something is still
-    /// on its way here.
+    /// Returns true if all messages from here were handled well. None while one is not done, or an answer is still on
+    /// its way here.
     async fn settled(&self) -> Option<bool> {
         let (said, address) = (self.said.clone(), self.address.clone());
         let settled = move |store: &Connection| {

@@ -16,12 +16,12 @@ use crate::tasks::schedule::{self, JobScope};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Listing {
-    /// Who waits to be let in, and who was.
+    /// The pending pairings, and the paired people.
     Pairings,
     Jobs,
     /// Persons with their accounts, roles and usage.
     People,
-    /// What models have used and cost in so many days, summed up so; else by provider, today and in 30 days.
+    /// Usage and costs of models in so many days, grouped so. Otherwise by provider, today and in 30 days.
     Usage {
         by: Option<UsageBy>,
         days: u32,
@@ -61,7 +61,7 @@ pub fn read(
     })
 }
 
-/// What each provider has used today and in 30 days; who used most first.
+/// Returns each provider's usage, today and in 30 days, largest first.
 fn by_provider(store: &Connection, now: DateTime<Utc>, zone: Tz) -> rusqlite::Result<Value> {
     let midnight = schedule::midnight(now, zone);
     let today = usage_by(store, UsageBy::Provider, midnight, zone)?;

@@ -1,4 +1,4 @@
-//! What the command line has the daemon do: send something, and look after jobs.
+//! Orders of the command line to the daemon: send a message, and manage jobs.
 
 use std::sync::Arc;
 

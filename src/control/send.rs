@@ -1,5 +1,5 @@
-//! What somebody at this machine sends by hand or by a script: through the outbox, as everything, and
-//! with word of whether it arrived.
+//! Messages that somebody at this machine sends by hand or by a script: through the outbox, like everything, with a
+//! report of their arrival.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::types::message::{Address, Attachment, Body, ChannelName, Content, Del
 use crate::workspace::folders::DOWNLOADS;
 use crate::workspace::{PathError, Workspace, WorkspacePath};
 
-/// How long a text, and how long files, are waited for: a little longer than one attempt at them takes.
+/// Maximum wait for the delivery of a text; the next constant is for files. A little longer than one attempt takes.
 const TEXT_WAIT_MAX: Duration = Duration::from_secs(45);
 const FILES_WAIT_MAX: Duration = Duration::from_secs(330);
 
@@ -34,10 +34,10 @@ const FILES_MAX: usize = 10;
 /// Of one file; what a platform takes is often less.
 const FILE_BYTES_MAX: u64 = 50_000_000;
 
-/// Who is meant instead of an address.
+/// The word that stands for the owner in place of an address.
 const OWNER: &str = "owner";
 
-/// What is to be sent.
+/// A message to be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SendRequest {
@@ -52,7 +52,7 @@ pub struct SendRequest {
     pub markdown: bool,
 }
 
-/// What became of it, in words.
+/// The outcome of a request, in sentences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SendOutcome {
@@ -165,7 +165,7 @@ fn bodies(text: String, markdown: bool, mut files: Vec<Attachment>) -> Vec<Body>
     files.into_iter().map(Body::File).chain(alone).collect()
 }
 
-/// How far it has got.
+/// Returns the state of the deliveries.
 async fn standing(bus: &Bus, ids: &[DeliveryId]) -> Result<SendOutcome, StoreError> {
     let ids = ids.to_vec();
     let look = move |store: &Connection| {

@@ -1,4 +1,4 @@
-//! What the command line asks about the page in the browser: a link to sign in, the sign-ins, and their end.
+//! Requests of the command line about the page in the browser: a link to sign in, the sign-ins, and their end.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -18,7 +18,7 @@ use crate::secret::Redactor;
 /// Default filter if `PEACRAB_LOG` is not set: our own lines, and warnings of libraries.
 pub const FILTER: &str = "info,hyper=warn,reqwest=warn,teloxide=warn";
 
-/// What a command logs by default that does one thing and ends: its own words say what went wrong.
+/// Default log filter of a command that does one thing and ends: its own words report its faults.
 pub const QUIET_FILTER: &str = "error";
 
 /// Where lines go while a terminal shows them itself. A mutex because any thread logs; held for one `try_send`.

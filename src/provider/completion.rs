@@ -19,7 +19,7 @@ pub enum Delta {
     Note(String),
     /// The name of another provider than the one that was asked, which answers.
     By(String),
-    /// What came before, but for notes, is to be forgotten: the answer begins again.
+    /// The answer begins again: everything before, except for notes, is to be forgotten.
     Restart,
     /// The last one; a stream that ends without it was cut.
     End(StopReason),

@@ -1,4 +1,4 @@
-//! How much a model takes at once, where the config does not say; and about how much of that a text takes.
+//! Default context windows of models, for configs that set none, and an estimate of the tokens of a text.
 
 use url::Url;
 
@@ -10,7 +10,7 @@ const LETTER_WEIGHT: u64 = 7;
 const OTHER_WEIGHT: u64 = 8;
 const TOKEN_WEIGHT: u64 = 28;
 
-/// What a tool costs besides its texts, in tokens.
+/// Tokens of a tool besides its texts.
 const TOOL_FRAME_TOKENS: u64 = 8;
 
 /// Families of models by how their names begin, with their context in tokens (the vendors' lists of
@@ -47,7 +47,7 @@ const VENDORS: &[&str] = &[
 ];
 const VENDORS_CONTEXT: u32 = 128_000;
 
-/// What a server of one's own is likely to have been started with.
+/// The window with which a server of one's own was probably started.
 const OTHERS_CONTEXT: u32 = 32_768;
 
 /// The context of a model at an address, in tokens, as far as it can be known.

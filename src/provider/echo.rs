@@ -11,7 +11,7 @@ use super::{Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request}
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// What follows the day: `d` is a digit, `+` a sign, all else itself.
+/// The pattern after the day: `d` is a digit, `+` a sign, all else itself.
 const TIME: &str = " dddd-dd-dd dd:dd +dd:dd";
 
 /// A line that is longer is no header: names have 40 characters at most.

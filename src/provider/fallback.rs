@@ -75,7 +75,7 @@ struct FallbackAttempt<'a> {
     request: &'a Request<'a>,
     /// The stream of the provider after those that failed; None once the answer is whole.
     current: Option<DeltaStream<'a>>,
-    /// Whether deltas of the current provider were passed on.
+    /// True if deltas of the current provider were passed on.
     brought: bool,
     failures: Vec<ProviderError>,
     ready: VecDeque<Delta>,

@@ -1,5 +1,5 @@
-//! What a model API's error means, sorted by who acts next. Pure; takes the words of both vendors
-//! and of those who imitate them.
+//! Classifies errors of model APIs by who acts next. Pure; knows the messages of both vendors and of those who imitate
+//! them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::ProviderError;
 use super::window::refused_window;
 use crate::secret::Secret;
 
-/// What people are shown of a server's own words.
+/// Maximum length of a server's own message that people are shown, in characters.
 const MESSAGE_CHARS_MAX: usize = 200;
 
 /// Codes and types that say that the prompt is too long.
@@ -139,7 +139,7 @@ impl ApiFault {
         self.codes.iter().any(|own| own == code)
     }
 
-    /// Whether to try again, and one short sentence: what is wrong, and what to check.
+    /// Returns true if another attempt may help, and one short sentence: the fault, and a hint what to check.
     fn verdict(&self) -> (bool, &'static str) {
         const REFUSED: bool = false;
         const BUSY: bool = true;

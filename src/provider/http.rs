@@ -20,9 +20,9 @@ use crate::http::{self, BodyEnd, ReadBody};
 use crate::provider::fault::{self, ApiFault};
 use crate::secret::Secret;
 
-/// What is read of an error's body; more is never shown anyway.
+/// Maximum number of bytes read of an error's body; people never see more.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
-/// How long it is waited for.
+/// Maximum time to wait for the body of an error.
 const ERROR_WAIT: Duration = Duration::from_secs(5);
 /// A look at what a server tells of itself: a completion waits for it. The list of models may be long.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ const EVENT_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// A whole answer as sent, of which the text is a small part; larger ones run in circles.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How long a model API may take.
+/// Timeouts of a model API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpTimeouts {
     pub connect: Duration,
@@ -130,8 +130,8 @@ impl ModelEndpoint {
         Self { window: Some(Arc::clone(window)), ..self }
     }
 
-    /// What lies at another path of the same server, beside the completions or below its root; none if there is
-    /// nothing of the kind.
+    /// Returns the JSON at another path of the same server, beside the completions or below its root. None if there is
+    /// no such path.
     ///
     /// # Errors
     /// The server could not be asked.

@@ -45,7 +45,7 @@ pub fn recorded_call(call: &Call) -> String {
     format!("{tool}{target}: {outcome}")
 }
 
-/// What a call was about: the argument that names it, or else the first text.
+/// Returns the subject of a call: the argument that names it, or else the first text.
 fn target(arguments: &str) -> String {
     let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
     let named = TARGETS.iter().filter_map(|name| arguments.get(*name));

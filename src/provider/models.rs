@@ -11,7 +11,7 @@ use crate::types::origin::TaskKind;
 #[derive(Clone, Default)]
 pub struct Models {
     all: Arc<Vec<Model>>,
-    /// What they cost.
+    /// The prices of their tokens.
     pub prices: Prices,
     /// The sections that answer in background tasks of these kinds.
     tasks: Arc<BTreeMap<TaskKind, String>>,
@@ -24,7 +24,7 @@ pub struct Model {
     pub standing: Standing,
 }
 
-/// Whether a provider answers without being chosen.
+/// The standing of a provider: if it answers without being chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It is the first, or a fallback.

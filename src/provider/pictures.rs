@@ -119,7 +119,7 @@ fn of_step(step: &Step) -> Vec<&Image> {
     of_answers.chain(step.images.iter().take(IMAGES_MAX)).collect()
 }
 
-/// How many pictures of a conversation are sent.
+/// Returns the number of pictures of a conversation that are sent.
 pub fn count_shown(turns: &[Turn]) -> usize {
     shown(turns).len()
 }

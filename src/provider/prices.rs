@@ -1,4 +1,4 @@
-//! What a model's tokens cost. The table prices.txt is made by packaging/prices/update.py; a provider's section in
+//! Prices of models' tokens. The table prices.txt is made by packaging/prices/update.py; a provider's section in
 //! the config may say other prices. A line `@DOMAIN` names a service. Each line after it has patterns of model names
 //! (`*` stands for anything, `#` for a digit), a tab, and dollars for a million tokens: input, cached input, input
 //! that is written to the cache, output. A prompt longer than the number after a second tab has the prices behind it.
@@ -81,7 +81,7 @@ impl TokenPrices {
     }
 }
 
-/// What a model costs.
+/// The price of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
     pub usual: TokenPrices,
@@ -98,7 +98,7 @@ impl Price {
         self.long.filter(|(more_than, _)| input > *more_than).map_or(self.usual, |(_, it)| it)
     }
 
-    /// What a completion has cost.
+    /// Returns the cost of a completion.
     pub fn cost(&self, usage: Usage) -> Cost {
         let rates = self.rates(usage.input);
         let plain = usage.input.saturating_sub(usage.cached + usage.cache_written);

@@ -42,7 +42,7 @@ pub const NAME: &str = "rehearsal (no model)";
 
 pub struct Rehearsal;
 
-/// What the rules make of a command.
+/// A command as the rules understand it.
 enum Rule {
     Call(&'static str, Value),
     Wait(u64),
@@ -51,14 +51,14 @@ enum Rule {
     Words(String),
 }
 
-/// What ends its turns.
+/// The event that ends its turns.
 #[derive(Clone, Copy)]
 enum RehearsalEnd {
     ByText,
     ByCall,
 }
 
-/// What is done in one step.
+/// The work of one step.
 enum RehearsalStep {
     Call(&'static str, Value),
     /// Counts seconds aloud.
@@ -112,7 +112,7 @@ fn together(rules: Vec<Rule>) -> RehearsalStep {
     })
 }
 
-/// What has been said and done since the last answer.
+/// Returns the messages since the last answer.
 fn since_last_answer<'a>(messages: &'a [PromptMessage<'a>]) -> &'a [PromptMessage<'a>] {
     let answer = |message: &PromptMessage<'_>| match message {
         PromptMessage::Assistant { calls: [], .. } => true,
@@ -123,8 +123,7 @@ fn since_last_answer<'a>(messages: &'a [PromptMessage<'a>]) -> &'a [PromptMessag
     &messages[begin..]
 }
 
-/// What the person said, without quotes, what others said, and what the program says in square
-/// brackets.
+/// Returns the person's own words, without quotes, others' words, and the program's lines in square brackets.
 fn said(turn: &[PromptMessage<'_>]) -> String {
     let texts = turn.iter().filter_map(|message| match message {
         PromptMessage::User { text, .. } => Some(text.as_str()),
@@ -142,7 +141,7 @@ fn said(turn: &[PromptMessage<'_>]) -> String {
     said.join("\n")
 }
 
-/// How many calls have been made; one that was skipped is made again.
+/// Returns the number of calls made so far. A skipped call is made again.
 fn made(turn: &[PromptMessage<'_>]) -> usize {
     let calls = turn.iter().filter_map(|message| match message {
         PromptMessage::Results(calls) => Some(*calls),

@@ -17,7 +17,7 @@ pub const BLOCK_MAX: usize = 200;
 /// So often in a row no block is meant.
 pub const TIMES: usize = 20;
 
-/// What repeats is at least so long, in characters. A laugh of twenty letters is none.
+/// Minimum length of a repeated text, in characters. A laugh of twenty letters is no repetition.
 const LETTERS_MIN: usize = 60;
 
 /// The same of a block without a letter: rules, dots, spaces and the zeros of a large number.
@@ -97,7 +97,7 @@ pub struct RepetitionWatch {
     has_cut: bool,
 }
 
-/// What is known of the line that is being written.
+/// The state of the line that is being written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum CurrentLine {
     /// Nothing but spaces.

@@ -10,7 +10,7 @@ use tracing::warn;
 
 use super::{Attempts, Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, begin};
 
-/// How often and how long.
+/// The number of attempts, and the pauses between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryOptions {
     /// The first one included.
@@ -91,7 +91,7 @@ struct RetryAttempts<'a> {
     /// None once the answer is whole.
     current: Option<DeltaStream<'a>>,
     began: Instant,
-    /// Whether deltas of the current attempt were passed on.
+    /// True if deltas of the current attempt were passed on.
     brought: bool,
     failed: u32,
     waited: Duration,

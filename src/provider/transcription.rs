@@ -1,4 +1,4 @@
-//! What was spoken, in words: a file is sent to an endpoint like OpenAI's audio/transcriptions.
+//! Transcription of speech: a file is sent to an endpoint like OpenAI's audio/transcriptions.
 
 use std::fmt;
 use std::fs::File;
@@ -22,7 +22,7 @@ pub struct Config {
     pub model: String,
     /// None where the endpoint wants none.
     pub api_key: Option<Secret>,
-    /// What is spoken (ISO 639-1), where it need not be guessed.
+    /// The spoken language (ISO 639-1), where it need not be guessed.
     pub language: Option<String>,
 }
 

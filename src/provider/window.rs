@@ -21,7 +21,7 @@ const ANSWER_PART: u32 = 8;
 pub struct Window {
     /// The provider's name, for the log.
     name: String,
-    /// What the config says, or what is assumed.
+    /// The window from the config, or the assumed one.
     given: u32,
     is_set: bool,
     answer: Option<u32>,
@@ -33,14 +33,14 @@ pub struct Window {
 /// A window that turned out to be another than was thought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearnedWindow {
-    /// What the config says, or what was assumed.
+    /// The window from the config, or the assumed one.
     pub given: u32,
-    /// Whether the config says so.
+    /// True if the config sets it.
     pub is_set: bool,
     pub tokens: u32,
 }
 
-/// What a server tells of its window.
+/// A server's statement about its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerWindow {
     Tokens(u32),
@@ -90,7 +90,7 @@ impl Window {
             && self.asked.fetch_add(1, Ordering::Relaxed) < ASKED_MAX
     }
 
-    /// What the server tells when it is asked.
+    /// Records the server's answer about its window.
     pub(super) fn told(&self, told: ServerWindow) {
         match told {
             ServerWindow::Tokens(tokens) => self.learn(tokens, "its server says so"),
@@ -150,7 +150,7 @@ pub fn server_window(
     }
 }
 
-/// What stands before the number of tokens in refusals, in lower case.
+/// Phrases before the number of tokens in refusals, in lower case.
 const BEFORE_NUMBER: [&str; 6] = [
     "maximum context length is ",        // OpenAI, vLLM, OpenRouter, Mistral
     "available context size (",          // llama.cpp

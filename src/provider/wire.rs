@@ -1,5 +1,5 @@
-//! What both wire formats share: words of earlier models made fit for a strict API, and the way
-//! from a stream of events to deltas. Nothing here knows a vendor's fields.
+//! Code that both wire formats share: words of earlier models made fit for a strict API, and the way from a stream of
+//! events to deltas. Nothing here knows a vendor's fields.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -92,7 +92,7 @@ pub(super) fn arguments(arguments: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(arguments).ok()
 }
 
-/// What the model reads as the result, never blank.
+/// Returns the result as the model reads it, never blank.
 pub(super) fn result(call: &Call) -> &str {
     let text = call.outcome.for_model();
     if super::is_blank(text) { "(no output)" } else { text }
@@ -167,7 +167,7 @@ impl<F: DeltaReader> StreamReading<F> {
         }
     }
 
-    /// What breaks after the answer was whole does not matter.
+    /// Ends the stream. An error after a complete answer does not matter.
     fn end(&mut self, closed: bool, error: ProviderError) -> Result<(), ProviderError> {
         self.ended = true;
         if self.reader.finish(closed, &mut self.ready) { Ok(()) } else { Err(error) }

@@ -1,4 +1,4 @@
-//! What the bot says of what it did, of the way back, and of what it means to do.
+//! Sentences about actions, undo and plans.
 
 use std::fmt::Display;
 
@@ -19,7 +19,7 @@ pub struct ActionLine<'a> {
     pub state: &'a str,
     pub ms: Option<i64>,
     pub person: &'a str,
-    /// Whether it can be undone, or was.
+    /// True if it can be undone, false if it was. None if it cannot be.
     pub undo: Option<bool>,
 }
 
@@ -88,7 +88,7 @@ pub const UNDO_IN_DOUBT: &str = "I was interrupted while undoing this, and the f
 
 pub const NO_PLAN: &str = "There is no plan in this conversation.";
 
-/// What was changed in a file that the bot follows.
+/// The message about a change of an instruction file.
 pub fn rules_changed(path: impl Display, lines: &str, action: impl Display) -> String {
     format!("I changed {}:\n{}\nUse /undo {action} to undo it.", as_is(path), fenced("", lines))
 }
@@ -121,8 +121,7 @@ pub fn leads_now(to: Option<&str>) -> String {
     }
 }
 
-/// What was changed of what the bot follows while a tool ran. `too_many`: there are more files now than
-/// can be watched.
+/// The message about changes of instructions while a tool ran. `too_many`: there are more files than can be watched.
 pub fn rules_changed_by(tool: &str, changed: &[InstructionChanged<'_>], too_many: bool) -> String {
     let mut parts = Vec::new();
     if !changed.is_empty() {

@@ -1,4 +1,4 @@
-//! What the bot says when it asks, and when somebody has answered.
+//! Sentences for questions to people, and for their decisions.
 
 use std::fmt::{Display, Write as _};
 
@@ -105,7 +105,7 @@ pub fn may_i(call: &ApprovalPrompt<'_>, can_be_granted: bool, minutes: u64) -> S
     )
 }
 
-/// What of a call is shown that was not made, in characters.
+/// Maximum length of a call that was not made in a message, in characters.
 const NOT_DONE_CHARS_MAX: usize = 1_500;
 
 /// Reports a call that a task did not make because nobody could be asked.
@@ -201,7 +201,7 @@ pub fn proposal(id: i64, title: &str, body: &str) -> String {
     format!("Proposal {id}: **{}**\n\n{body}", as_is(title))
 }
 
-/// What somebody says who presses the button of a proposal.
+/// The text that a pressed button of a proposal stands for.
 pub fn accepts(id: i64, title: &str) -> String {
     format!("Yes to proposal {id} ({title}): do it.")
 }
@@ -215,7 +215,7 @@ pub fn proposals(lines: impl Iterator<Item = String>) -> String {
     lines.map(as_is).collect::<Vec<_>>().join("\n")
 }
 
-/// What waits, each with its number, tool and arguments; and what is allowed for good: tool and person.
+/// The list of calls that wait for approval (number, tool, arguments) and of granted permissions (tool, person).
 pub fn approvals<'a>(
     waiting: impl Iterator<Item = (i64, &'a str, &'a str)>,
     granted: impl Iterator<Item = (&'a str, String)>,

@@ -1,4 +1,4 @@
-//! What the bot says of commands that set something or list something.
+//! Answers to commands that set or list something.
 
 use std::fmt::Write as _;
 
@@ -85,10 +85,10 @@ pub fn queue_is(mode: &str) -> String {
     )
 }
 
-/// What is shown of what a model thought, in characters.
+/// Maximum length of a model's thinking in a message, in characters.
 const THOUGHT_CHARS_MAX: usize = 1_500;
 
-/// What a model thought, as a quotation above its answer.
+/// The model's thinking, as a quotation above its answer.
 pub fn thought(text: &str) -> String {
     let text = text.trim();
     let mut shown: String = text.chars().take(THOUGHT_CHARS_MAX).collect();
@@ -115,7 +115,7 @@ pub const BTW_TOO_SLOW: &str =
 
 pub const SKILL_USAGE: &str = "Use /skill NAME, followed by your task. /skills lists my skills.";
 
-/// What of a skill's description is shown in a list, in characters.
+/// Maximum length of a skill's description in a list, in characters.
 const ABOUT_CHARS_MAX: usize = 120;
 
 /// A skill as people are shown it.

@@ -1,4 +1,4 @@
-//! What the bot says of messages that did not arrive, or may have arrived twice.
+//! Sentences about messages that did not arrive, or may have arrived twice.
 
 use std::fmt::Display;
 

@@ -1,4 +1,4 @@
-//! What the bot says of its heartbeat.
+//! Sentences about the heartbeat.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ pub const HEARTBEAT_SILENT: &str = "I checked HEARTBEAT.md, and there is nothing
 
 pub const QUIET_HOURS_BEGAN: &str = "(My quiet hours began before I finished.)";
 
-/// How the heartbeat is.
+/// The state of the heartbeat.
 pub struct HeartbeatShown {
     /// None: the config has it off.
     pub every_minutes: Option<u64>,
@@ -29,12 +29,12 @@ pub struct HeartbeatShown {
     /// Why it was switched off; empty if somebody wished that.
     pub off: Option<String>,
     pub next: Option<String>,
-    /// Whether the file asks for something; none if it cannot be read.
+    /// True if the file asks for something. None if it cannot be read.
     pub asks: Option<bool>,
     pub has_somebody: bool,
     /// When the last one began, how it ended, and the beginning of its words.
     pub last: Option<(String, String, String)>,
-    /// How many of the last day ended how.
+    /// The outcomes of the last day, each with its number.
     pub counts: Vec<(String, u64)>,
     /// Used today, and the most.
     pub tokens: (u64, u64),

@@ -1,4 +1,4 @@
-//! What the bot says of jobs.
+//! Sentences about jobs.
 
 use std::fmt::{Display, Write as _};
 
@@ -6,10 +6,10 @@ use chrono::{DateTime, Utc};
 
 use super::{as_is, counted, fenced};
 
-/// What of a job's text is shown in a list, in characters.
+/// Maximum length of a job's text in a list, in characters.
 const ABOUT_CHARS_MAX: usize = 80;
 
-/// What of an outcome is shown in a list, in characters.
+/// Maximum length of an outcome in a list, in characters.
 const WORDS_CHARS_MAX: usize = 100;
 
 pub const NO_JOBS: &str = "There are no jobs.";
@@ -78,7 +78,7 @@ pub fn command_failed<'l>(how: &str, lines: impl Iterator<Item = &'l str>) -> St
     }
 }
 
-/// Who has changed what the command of a job changes.
+/// The author of a change that the command of a job made.
 pub fn command_of_job(id: impl Display) -> String {
     format!("the command of job {id}")
 }
@@ -151,7 +151,7 @@ pub struct JobShown {
     /// Why, if that is known.
     pub paused: Option<String>,
     pub failures: u32,
-    /// What its runs have cost in the last 30 days, with the currency; none if nothing, or if nobody asks.
+    /// The cost of its runs in the last 30 days, with the currency. None if it is zero, or nobody asks.
     pub cost: Option<String>,
 }
 

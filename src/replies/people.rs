@@ -1,4 +1,4 @@
-//! What the bot says of persons: who there is, their roles, and accounts that become one person's.
+//! Sentences about people: the list, their roles, and accounts that become one person's.
 
 use std::fmt::{Display, Write as _};
 

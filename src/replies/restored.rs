@@ -1,4 +1,4 @@
-//! What the bot tells its owner about backups: what a restored one had still to do, and one that could not be made.
+//! Messages to the owner about backups: the pending work of a restored one, and one that could not be made.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ const LISTED_MAX: usize = 10;
 /// Of one entry's text.
 const TEXT_CHARS_MAX: usize = 80;
 
-/// What a backup had still to do, in words.
+/// The pending work of a backup, in sentences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoredWork {
     /// Each with its place.

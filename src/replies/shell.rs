@@ -1,4 +1,4 @@
-//! What the bot says of its shell, and of the sandbox in which commands run.
+//! Sentences about the shell, and the sandbox of its commands.
 
 use std::path::Path;
 use std::time::Duration;

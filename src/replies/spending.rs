@@ -1,4 +1,4 @@
-//! What the bot says of usage, budgets and rate limits.
+//! Sentences about usage, budgets and rate limits.
 
 use std::fmt::Write as _;
 

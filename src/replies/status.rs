@@ -1,16 +1,16 @@
-//! What `/status` tells, and what the owner is told once of a model's context window.
+//! The answer to `/status`, and the owner's notice about a model's context window.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::{as_is, counted};
 
-/// What `/status` tells.
+/// The content of `/status`.
 pub struct StatusShown<'a> {
     pub provider: &'a str,
-    /// How much it is to think, if somebody has said so.
+    /// The chosen effort, if somebody has chosen one.
     pub effort: Option<&'a str>,
-    /// What becomes of what is said meanwhile, if somebody has chosen.
+    /// The chosen queue mode, if somebody has chosen one.
     pub queue: Option<&'a str>,
     pub busy_here: bool,
     pub turns: usize,
@@ -19,13 +19,13 @@ pub struct StatusShown<'a> {
     /// The tools that the model is offered here, and of them those that its prompt describes.
     pub tools: (usize, usize),
     pub skills: usize,
-    /// What each MCP server is, as [`mcp_server`] says it.
+    /// One line for each MCP server, made by [`mcp_server`].
     pub mcp_servers: Vec<String>,
     /// Read and written in the last 30 days.
     pub tokens: (u64, u64),
     /// Of the last prompt here, and what there is room for.
     pub context: (u64, u64),
-    /// Whether the provider has counted it; else it is an estimate.
+    /// True if the provider has counted it. Otherwise it is an estimate.
     pub is_counted: bool,
     pub uptime: Duration,
     /// Resident memory in bytes, if the system tells it.
@@ -36,7 +36,7 @@ pub struct StatusShown<'a> {
     pub last_error: Option<(Duration, String)>,
 }
 
-/// How an MCP server is.
+/// The state of an MCP server.
 pub fn mcp_server(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> String {
     match (up, trouble) {
         (true, _) => format!("{name} up, {}", counted(tools as u64, "tool")),

@@ -1,4 +1,4 @@
-//! What the bot says when its disk is full or failing, or holds what it cannot read.
+//! Sentences for a disk that is full or failing, or holds unreadable data.
 
 use std::fmt::Display;
 

@@ -1,4 +1,4 @@
-//! What the bot says of subagents.
+//! Sentences about subagents.
 
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
@@ -10,7 +10,7 @@ pub const NO_RESULT: &str = "(no result)";
 pub const SUBAGENT_GAVE_UP: &str = "Restarts interrupted it three times, so I gave up on it.";
 pub const SUBAGENT_BROKE: &str = "Something went wrong on my side. The details are in my log.";
 
-/// What of a task is shown where people know it already, in characters.
+/// Maximum length of a known task in a message, in characters.
 const TASK_CHARS_MAX: usize = 100;
 
 pub fn task_steps_used_up(steps: usize) -> String {
@@ -36,7 +36,7 @@ fn task_shown(task: &str) -> String {
     as_is(shown)
 }
 
-/// What came of a task, for who asked for it.
+/// The result of a task, for the person who asked for it.
 pub fn subagent_ended(id: impl Display, task: &str, went_well: bool, result: &str) -> String {
     let ended = if went_well { "is done" } else { "failed" };
     format!("Subagent {id} {ended}: {}\n\n{result}", task_shown(task))

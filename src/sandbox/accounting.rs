@@ -1,5 +1,5 @@
-//! What a running command and all that it has started take together: processes, memory, the disk.
-//! The kernel's own limits hold for each process; what is theirs in sum is counted here.
+//! Accounts for a running command with all its processes: their number, memory, disk. The kernel's own limits hold for
+//! each process; the sums are counted here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,21 +18,21 @@ use super::wire::{ExceededLimit, SandboxSpec};
 /// Processes that are looked at in one go; more are too many anyhow.
 const LOOKED_AT_MAX: usize = 4_096;
 
-/// What a socket can hold of the kernel's memory: `net.core.wmem_default` (208 KB), and a message more.
+/// Kernel memory that a socket can hold: `net.core.wmem_default` (208 KB), and a message more.
 const SOCKET_BYTES: u64 = 256 * 1024;
 
-/// What a pipe can hold (pipe(7)), which no command can enlarge; and once a user's pipes hold so much together
-/// (`pipe-user-pages-soft`), two pages.
+/// Kernel memory that a pipe can hold (pipe(7)). No command can enlarge it; once a user's pipes hold too much together
+/// (`pipe-user-pages-soft`), it is two pages.
 const PIPE_BYTES: u64 = 64 * 1024;
 const PIPES_BYTES_SOFT: u64 = 64 * 1024 * 1024;
 const SMALL_PIPE_BYTES: u64 = 8 * 1024;
 
-/// How the kernel names memory that is shared and belongs to no disk, in /proc/PID/maps. It stays as large as it
-/// was made, whatever a process still shows of it.
+/// The kernel's names in /proc/PID/maps for shared memory that belongs to no disk. It stays as large as it was made,
+/// whatever part a process still shows.
 const SHARED_NAMES: [&str; 5] =
     ["/dev/zero (deleted)", "[anon_shmem:", "/memfd:", "/SYSV", "/dev/shm/"];
 
-/// What must be left of the machine's memory: so much, or a part of it, or half of what there was at the
+/// Memory of the machine that must stay free: so much, or a part of it, or half of the memory that was free at the
 /// beginning. Not all that the kernel keeps for a process counts somewhere.
 const LEFT_BYTES: u64 = 128 * 1024 * 1024;
 const LEFT_SHARE: u64 = 16;
@@ -46,7 +46,7 @@ pub(super) struct ResourceAccounting<'a> {
     left: u64,
 }
 
-/// What the kernel says of a process.
+/// The kernel's figures for a process.
 #[derive(Default)]
 struct ProcessUsage {
     threads: usize,
@@ -71,7 +71,7 @@ impl<'a> ResourceAccounting<'a> {
         Ok(Self { first, spec, scratch, disks, left })
     }
 
-    /// What there is too much of.
+    /// Returns the limit that is exceeded, if any.
     pub(super) fn look(&mut self) -> Option<ExceededLimit> {
         let mut inside = match fs::exists(format!("/proc/{}", self.first.as_raw_nonzero())) {
             // Where an account sees only whom it could trace (`hidepid`), it does not see our own.
@@ -97,8 +97,8 @@ impl<'a> ResourceAccounting<'a> {
     }
 }
 
-/// Whether these take more memory. The first figures are quickly had and count too much: what is
-/// shared, twice; and each open file as if it was a socket.
+/// Returns true if these take more memory. The quick figures count too much (shared memory twice, each open file as a
+/// socket), so exact ones are taken only if they exceed the limit.
 fn takes_more(most: u64, inside: &[Pid], all: &[ProcessUsage]) -> bool {
     let sum = |of: fn(Pid) -> u64| inside.iter().map(|pid| of(*pid)).sum::<u64>();
     let tables: u64 = all.iter().map(|process| process.tables).sum();
@@ -230,7 +230,7 @@ fn own(pid: Pid) -> (u64, u64) {
     (sum(&["Pss_Anon", "SwapPss"]), sum(&["Pss_Shmem"]))
 }
 
-/// How many files it has open; as many as it may, where that cannot be seen.
+/// Returns the number of its open files. The most that it may open, where that cannot be seen.
 fn opened(process: Pid) -> u64 {
     let folder = format!("/proc/{}/fd", process.as_raw_nonzero());
     // Since Linux 6.2 its size says it.

@@ -119,8 +119,8 @@ const UNSUPPORTED: &[libc::c_long] = &[libc::SYS_fallocate];
 /// FS_IOC_FSSETXATTR, which sets how much is taken at once (linux/falloc.h, linux/fs.h).
 const RESERVING: [u64; 4] = [0x4030_5828, 0x4030_582a, 0x4030_5839, 0x401c_5820];
 
-/// How much a socket may hold: the kernel's memory, which counts for no process. Asked for, nothing
-/// happens, as where the kernel's most is what there is already.
+/// Options that change a socket's buffers: kernel memory that counts for no process. Setting them is ignored, as where
+/// the kernel's maximum is already set.
 const BUFFER_SIZES: [libc::c_int; 4] =
     [libc::SO_SNDBUF, libc::SO_RCVBUF, libc::SO_SNDBUFFORCE, libc::SO_RCVBUFFORCE];
 
@@ -183,7 +183,7 @@ pub(super) enum Sockets {
     None,
 }
 
-/// What a command has to itself.
+/// The namespaces that a command has to itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnNamespaces {
     pub(super) sockets: Sockets,
@@ -235,7 +235,7 @@ fn numbered(rules: SeccompRules) -> BTreeMap<i64, Vec<SeccompRule>> {
     rules.into_iter().chain(also).collect()
 }
 
-/// What is said to be done, and is not.
+/// Rules for calls that report success and do nothing.
 fn idle() -> Result<SeccompRules, seccompiler::BackendError> {
     let level = u64::from(libc::SOL_SOCKET.unsigned_abs());
     let sizes = BUFFER_SIZES.iter().map(|option| {

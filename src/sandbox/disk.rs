@@ -1,5 +1,5 @@
-//! What a command takes of the disks that it may write to. A kernel tells how much is free, and of most
-//! disks how much a process has had written; neither alone says whether it was this command.
+//! Accounts for the disk space of a command. A kernel reports the free space, and for most disks the bytes that a
+//! process has written; neither alone shows if it was this command.
 
 use std::fs;
 use std::io::{self, Read};
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{StatVfs, statfs, statvfs};
 use rustix::process::Pid;
 
-/// What must be left of a disk in any case, in bytes and in files: so much, or half of what there was at
-/// the beginning.
+/// Space that must stay free on a disk, in bytes and in files: so much, or half of the space that was free at the
+/// beginning.
 const LEFT_BYTES: u64 = 256 * 1024 * 1024;
 const LEFT_FILES: u64 = 20_000;
 
-/// Who just begins a program cannot be looked at for a moment.
+/// Maximum number of failed looks in a row: a process that just begins a program cannot be seen for a moment.
 const DOUBTS_MAX: u32 = 3;
 
 /// `TMPFS_MAGIC` and `RAMFS_MAGIC` (linux/magic.h): what is written there is written to no disk.
@@ -28,18 +28,18 @@ pub(super) struct Disks {
     /// Where the first process tells what those have written whose end it has waited for.
     told: UnixStream,
     last_told: u64,
-    /// How often in a row somebody could not be looked at.
+    /// The number of failed looks in a row.
     doubts: u32,
 }
 
 struct Disk {
     path: PathBuf,
-    /// What was free at the beginning.
+    /// The free space at the beginning.
     bytes: u64,
     files: u64,
     /// Files that there were.
     used_files: u64,
-    /// Whether the kernel counts for each process what it writes there.
+    /// True if the kernel counts the bytes that each process writes there.
     is_counted: bool,
 }
 
@@ -55,7 +55,7 @@ impl Disks {
         Ok(Self { bytes_max, files_max, all, told, last_told: 0, doubts: 0 })
     }
 
-    /// Whether a disk has too little left, or has lost too much by these processes of the command.
+    /// Returns true if a disk has too little space left, or has lost too much to these processes of the command.
     pub(super) fn are_full(&mut self, inside: &[Pid]) -> bool {
         self.hear();
         let Self { bytes_max, files_max, .. } = *self;
@@ -75,7 +75,7 @@ impl Disks {
         lost_counted && self.is_by_these(inside)
     }
 
-    /// Whether this command took so much. What cannot be known speaks against it, if it stays so.
+    /// Returns true if this command took the space. Doubt counts against it, if it lasts.
     fn is_by_these(&mut self, inside: &[Pid]) -> bool {
         let (mut sum, mut all_known) = (self.last_told, true);
         for process in inside {
@@ -122,7 +122,7 @@ fn free(disk: &StatVfs) -> u64 {
     disk.f_bavail * disk.f_frsize
 }
 
-/// How many files there are. How many more there can be, some disks reckon from what is free.
+/// Returns the number of files. Some disks estimate the number of further files from the free space.
 fn files(disk: &StatVfs) -> u64 {
     disk.f_files.saturating_sub(disk.f_ffree)
 }

@@ -22,11 +22,11 @@ use super::{SandboxLevel, inside, raw};
 use crate::sandbox::accounting::{self, ResourceAccounting};
 use crate::sandbox::wire::{self, GuardReport, SandboxSpec};
 
-/// How often is looked at what a command takes.
+/// The interval between two looks at a command's resources.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How long what a command left behind is killed anew, where it cannot be killed as one; and how often
-/// without a pause, as a process that begins another and ends must be overtaken.
+/// The time for killing the processes that a command left behind, where they cannot be killed as one, and the number of
+/// rounds without a pause: a process that starts another and ends must be overtaken.
 const SWEEP_TIME_MAX: Duration = Duration::from_secs(10);
 const SWEEPS_AT_ONCE: usize = 500;
 const SWEEP_PAUSE: Duration = Duration::from_millis(1);
@@ -37,7 +37,7 @@ const TCP_BUFFERS: [(&str, &str); 2] = [
     ("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 212992"),
 ];
 
-/// What the guard has made for the first process.
+/// The resources that the guard has prepared for the first process.
 pub(super) struct Prepared {
     pub(super) namespaces: Namespaces,
     pub(super) scratch: Scratch,
@@ -47,7 +47,7 @@ pub(super) struct Prepared {
     pub(super) tell: UnixStream,
 }
 
-/// What was made for the command that is not in place yet.
+/// Namespaces that were made for the command and are not in place yet.
 pub(super) struct Namespaces {
     /// Of users, or else this account may do without.
     pub(super) made: bool,
@@ -97,8 +97,8 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     watched.map(|()| ExitCode::SUCCESS)
 }
 
-/// Who goes first when memory is short: all of the command, but not its guard, without which the others
-/// might outlive it.
+/// The order of killing when memory is short: all of the command, but not its guard, without which the others might
+/// outlive it.
 struct Shortage {
     file: File,
     before: String,

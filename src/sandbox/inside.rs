@@ -33,7 +33,7 @@ use crate::sandbox::wire::{self, GuardReport, SandboxSpec, SandboxTask, Trial, T
 /// The newest Landlock that is asked for; kernels give what they have of it.
 const LANDLOCK: ABI = ABI::V9;
 
-/// How long something that must be refused may take.
+/// Maximum time of a call that must be refused.
 const TRY_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// The guard is told how much those have written who have ended, by steps of this many bytes.
@@ -137,7 +137,7 @@ fn shut(spec: &SandboxSpec, prepared: &Prepared, enforced: &mut Enforced) -> io:
     )))
 }
 
-/// What a command does not begin without, where the sandbox is required.
+/// Returns an error if a protection is missing that the config requires.
 fn insist(enforced: &Enforced, landlock: io::Result<()>, calls: io::Result<()>) -> io::Result<()> {
     if !enforced.files() {
         landlock?;
@@ -188,7 +188,7 @@ fn restrict(seen: &[VisiblePath], tmp: &Path, own_root: bool) -> io::Result<(u32
     Ok((version, version >= ABI::V6 as u32))
 }
 
-/// What is not there is left out.
+/// Allows access to the paths that exist.
 fn allow(
     rules: RulesetCreated,
     path: &Path,

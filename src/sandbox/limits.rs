@@ -1,4 +1,4 @@
-//! What the kernel itself limits for each process inside, and the rights that are given away.
+//! Limits that the kernel itself enforces for each process inside, and the rights that are given away.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What is kept of a command's output, however much there is: the beginning, and the end.
+//! Bounded output of a command: the beginning and the end are kept.
 
 /// The beginning, for whoever wants it whole.
 pub const WHOLE_BYTES_MAX: usize = 1024 * 1024;
@@ -35,7 +35,7 @@ impl KeptOutput {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// What came at `from` and later: up to what is missing, and after it.
+    /// Returns the output at `from` and later: before the gap, and after it.
     pub fn since(&self, from: u64) -> (&[u8], &[u8]) {
         let skip = |from: u64, length: usize| usize::try_from(from).unwrap_or(length).min(length);
         let tail_at = self.total - self.tail.len() as u64;

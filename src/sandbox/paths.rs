@@ -1,4 +1,4 @@
-//! What of the machine a command may see: what belongs to the system and to nobody in particular.
+//! Paths of the machine that a command may see: those that belong to the system and to nobody in particular.
 
 use std::fs;
 use std::io;
@@ -74,13 +74,13 @@ pub(super) struct VisiblePath {
     pub(super) writable: bool,
 }
 
-/// What belongs to the system, there or not.
+/// Returns the paths of the system, even those that do not exist.
 fn system() -> impl Iterator<Item = PathBuf> {
     let settings = SETTINGS.iter().map(|name| Path::new("/etc").join(name));
     SYSTEM.iter().map(PathBuf::from).chain(settings)
 }
 
-/// Whether all that may be written is there: who has a command write elsewhere should hear that it cannot.
+/// Returns an error if a writable path is missing: a command that writes there should get an explanation.
 pub(super) fn all_there(write: &[PathBuf]) -> io::Result<()> {
     write.iter().try_for_each(|path| {
         let found = fs::metadata(path).map(drop);
@@ -91,8 +91,7 @@ pub(super) fn all_there(write: &[PathBuf]) -> io::Result<()> {
     })
 }
 
-/// What may be read and what may be written, those above before those below. What is not there is left
-/// out.
+/// Returns the readable and the writable paths, parents before children. Missing paths are left out.
 pub(super) fn seen(read: &[PathBuf], write: &[PathBuf]) -> Vec<VisiblePath> {
     let read = system().chain(read.iter().cloned());
     let read: Vec<_> = read.filter(|path| path.exists()).collect();
@@ -128,7 +127,7 @@ impl Exposed {
     }
 }
 
-/// What a command would see of the home, but for the workspace in it, and of these secrets. Neither a
+/// Returns the paths of the home, except for its workspace, and of these secrets that a command would see. Neither a
 /// root of its own nor Landlock can take something out of a folder that is opened.
 pub fn exposed(
     sandbox: &Sandbox,

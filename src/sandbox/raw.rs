@@ -83,7 +83,7 @@ pub(super) fn landlock_version() -> io::Result<i64> {
     checked(done)
 }
 
-/// Whether this process may have itself traced: it must not.
+/// Returns true if this process may have itself traced, which must not be.
 pub(super) fn may_be_traced() -> bool {
     // SAFETY: PTRACE_TRACEME takes no pointers.
     unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) == 0 }

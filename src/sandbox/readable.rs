@@ -1,4 +1,4 @@
-//! What came of a command, for people and models to read.
+//! The result of a command, for people and models to read.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::{CommandEnding, ExceededLimit};
 use crate::replies;
 
 impl CommandEnding {
-    /// How it ended, in words; `time_max` is what it was given.
+    /// Describes the end of the command; `time_max` is the time that it was given.
     pub fn words(&self, time_max: Duration) -> String {
         match self {
             Self::Exit(code) => replies::exit_code(*code),

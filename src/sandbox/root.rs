@@ -38,7 +38,7 @@ const PIDS_RESERVED: u32 = 300;
 /// For folders and links only.
 const ROOT_BYTES: u64 = 1024 * 1024;
 
-/// What programs expect that is no file of the machine.
+/// Links that programs expect and that are no files of the machine.
 const LINKS: [(&str, &str); 6] = [
     ("/proc/self/fd", "dev/fd"),
     ("/proc/self/fd/0", "dev/stdin"),

@@ -27,8 +27,8 @@ use crate::sandbox::wire::{self, ExceededLimit, GuardReport, SandboxSpec, Sandbo
 /// A command that writes more is ended: nobody reads that, and taking it costs the machine.
 pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
-/// How long is waited for the end of a command once it was told. Its guard goes on by itself, as without
-/// it something might be left.
+/// Maximum time to wait for the end of a command after its stop order. Its guard goes on by itself: without it,
+/// processes might be left.
 const END_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// All that a sandbox tells, by far.
@@ -36,10 +36,10 @@ const REPORT_BYTES_MAX: usize = 16 * 1024;
 
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// What the terminal of a command is like.
+/// The size of a command's terminal.
 const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 
-/// What a command reads.
+/// The input of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommandInput {
     #[default]
@@ -48,7 +48,7 @@ pub enum CommandInput {
     Terminal,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEnding {
     Exit(i32),
@@ -61,7 +61,7 @@ pub enum CommandEnding {
     Lost,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub struct FinishedCommand {
     pub kept: KeptOutput,
@@ -260,7 +260,7 @@ pub(super) fn spec(sandbox: &Sandbox, order: &SandboxCommand, task: SandboxTask)
     }
 }
 
-/// What is enforced, as a sandbox has told.
+/// Parses the protections that a sandbox has reported.
 pub(super) fn enforced(reports: &[u8]) -> Option<Enforced> {
     let mut lines = reports.split(|byte| *byte == b'\n');
     lines.find_map(|line| match serde_json::from_slice(line) {

@@ -19,13 +19,13 @@ use super::{CommandInput, Enforced, NetworkAccess, Sandbox, SandboxCommand, Sand
 use crate::replies;
 use crate::sandbox::wire::{self, GuardReport, SandboxSpec, SandboxTask, Trial, TrialResult};
 
-/// What its folder's name begins with.
+/// Prefix of the name of its folder.
 pub(super) const NAME: &str = "peacrab-trial-";
 
 /// Far longer than it takes on a busy board.
 const TRIAL_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How the shell is, on this machine and by this config.
+/// The state of the shell on this machine and by this config.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum SandboxState {
@@ -64,7 +64,7 @@ impl SandboxState {
 }
 
 impl Enforced {
-    /// What holds, and what does not, in words.
+    /// Returns sentences about the protections that work, and those that do not.
     fn parts(&self) -> (Vec<String>, Vec<String>) {
         let network = match self.network {
             NetworkAccess::On => None,
@@ -174,7 +174,7 @@ fn ask(sandbox: &Sandbox, order: &[u8]) -> io::Result<(Enforced, TrialResult)> {
     Ok((enforced(&reports).unwrap_or_default(), held))
 }
 
-/// What was said to be enforced, less what did not hold.
+/// Returns the reported protections without those that failed the trial.
 fn believed(said: Enforced, held: TrialResult) -> Enforced {
     let network = match said.network {
         NetworkAccess::Apart | NetworkAccess::Refused if !held.network || !held.sockets => {

@@ -1,5 +1,5 @@
-//! What the daemon and its sandbox tell each other over their socket: one order, then reports, a line of
-//! JSON each. Nothing of it stands in arguments or variables, where others could read it.
+//! The messages between the daemon and its sandbox over their socket: one order, then reports, a line of JSON each.
+//! None of it stands in arguments or variables, where others could read it.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub(super) enum SandboxTask {
     Trial(Trial),
 }
 
-/// What must not be reached from inside.
+/// Paths and addresses that must not be reachable from inside.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Trial {
     /// A folder with the file `secret` and the socket `socket`.
@@ -50,7 +50,7 @@ pub(super) struct Trial {
     pub(super) process: i32,
 }
 
-/// What was tried, and held.
+/// The protections that were tried and worked.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct TrialResult {
     pub(super) files: bool,
@@ -74,7 +74,7 @@ pub(super) enum GuardReport {
     Over(ExceededLimit),
 }
 
-/// What a command had too much of.
+/// The limit that a command exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExceededLimit {
     Memory,

@@ -1,4 +1,4 @@
-//! What is wrong with the arguments of a call, in words for the model that wrote them: by the schema that it was
+//! Faults in the arguments of a call, in words for the model that wrote them: by the schema that it was
 //! shown, not by the words of a parser.
 
 use serde_json::{Map, Value};
@@ -44,7 +44,7 @@ pub(super) fn fault(arguments: &str, schema: &Value, error: &serde_json::Error) 
     if faults.is_empty() { error.to_string() } else { faults.join("; ") }
 }
 
-/// What a value must be; none if it fits, as far as the schema's own level says.
+/// Returns the required type of a value. None if the value fits, as far as the schema's own level says.
 fn unfit(value: &Value, schema: &Value) -> Option<String> {
     if value.is_null() {
         return None;

@@ -41,7 +41,7 @@ pub struct Converse;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConverseArgs {
-    /// What the person reads.
+    /// The text that the person reads.
     text: String,
 }
 

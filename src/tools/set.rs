@@ -12,7 +12,7 @@ use super::{
 use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
 
-/// What a model is told of first where there is little room, in this order. The calls that end a turn are always
+/// The most useful tools, in the order in which a small prompt gets them. The calls that end a turn are always
 /// told of.
 const FIRST: [&str; 14] = [
     finish::COMPLETION,

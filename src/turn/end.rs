@@ -78,7 +78,13 @@ pub(crate) fn failure_words(error: &ProviderError, to: Role) -> String {
     }
 }
 
-/// Whether an answer is silence, also with the signs that models like to put around it.
+/// Returns true for silence as small models spell it: "No reply.". It may be an answer, so it only leads to a question.
+pub(crate) fn is_like_no_reply(text: &str) -> bool {
+    let letters = text.chars().filter(|sign| sign.is_alphanumeric()).map(|it| it.to_ascii_lowercase());
+    letters.eq("noreply".chars())
+}
+
+/// Returns true if an answer is silence, even with the signs that models like to put around it.
 pub(crate) fn is_no_reply(text: &str) -> bool {
     text.trim_matches(|sign: char| "`*\"'.".contains(sign)) == NO_REPLY
 }

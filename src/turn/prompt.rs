@@ -75,7 +75,7 @@ pub(crate) const WORDS_DUE: &str = "\
 
 /// A reminder for a model whose whole answer is a call in JSON that its server has not taken for one.
 pub(crate) const LOST_CALL: &str = "\
-[That was text and no call, so nothing was done and nobody has read it. Answer in words, or call one of your tools.]";
+[Nobody has read that, and it called nothing. Answer the person in plain words.]";
 
 /// The same of who looks after what the owner watches.
 pub(crate) const HEARTBEAT_REMINDER: &str = "\

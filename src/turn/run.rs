@@ -105,7 +105,7 @@ impl ActiveTurn<'_> {
             };
             let step = self.open_step(note).await?;
             self.emit(|| EventKind::StepStart { step });
-            match self.ask(true).await? {
+            match self.ask(!self.has_lost_call()).await? {
                 Ok(completion) if completion.calls.is_empty() => match self.reminds(&completion) {
                     Some(reminder) => {
                         self.emit(|| EventKind::NoToolCall { reminder });

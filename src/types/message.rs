@@ -1,4 +1,4 @@
-//! What travels between people and the agent: messages in and out, hints, names, addresses. Data only.
+//! Messages between people and the agent, in and out, with hints, names and addresses. Data only.
 
 mod cause;
 

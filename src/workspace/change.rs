@@ -20,8 +20,8 @@ use crate::types::session::{CallId, FileUndo, Intent};
 /// the one that was meant, which takes a small board about a second.
 pub(super) const HASH_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// How deep and how many entries leftovers are looked for when the workspace is opened; those in a
-/// bigger one stay, hidden.
+/// Bounds of the search for leftovers when the workspace is opened: depth and number of entries. Leftovers beyond them
+/// stay, hidden.
 const SWEEP_DEPTH_MAX: usize = 12;
 const SWEEP_ENTRIES_MAX: usize = 50_000;
 
@@ -83,13 +83,13 @@ impl FileChange {
         Self { path, before: Some(before), after: None, contents: Vec::new() }
     }
 
-    /// What is to be committed before the change is made.
+    /// Returns the record that is committed before the change is made.
     pub fn intent(&self, undoes: Option<CallId>) -> Intent {
         let FileUndo { path, before, after } = self.undo();
         Intent::File { path, before, after, undoes }
     }
 
-    /// What it takes to undo it.
+    /// Returns the record for undoing it.
     pub fn undo(&self) -> FileUndo {
         FileUndo {
             path: self.path.as_str().to_owned(),

@@ -30,8 +30,8 @@ static WARNED: Once = Once::new();
 /// Room for about a hundred events with short names.
 const EVENTS_BYTES: usize = 4 * 1024;
 
-/// What is asked of a folder: who opens a file in it, moves one out of it, makes a folder in it, in which
-/// nobody would see it opened, or moves it away with all that is in it.
+/// Events that are watched in a folder: opening a file, moving one out, making a folder (in which nobody would see it
+/// opened), or moving the folder away with its content.
 const ASKED: WatchFlags = WatchFlags::OPEN
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::CREATE)
@@ -39,7 +39,7 @@ const ASKED: WatchFlags = WatchFlags::OPEN
     .union(WatchFlags::ONLYDIR)
     .union(WatchFlags::DONT_FOLLOW);
 
-/// What is known of one command.
+/// The file reads of one command.
 pub struct FileReads {
     workspace: Workspace,
     seen: ReadState,
@@ -91,7 +91,7 @@ impl FileReads {
         }
     }
 
-    /// Whether it has read what others wrote, by now; once so, always so.
+    /// Returns true if it has read others' files by now. It stays true.
     pub async fn has_read(&self) -> bool {
         if !self.has_read.load(Ordering::Relaxed) {
             let has_read = match &self.seen {
@@ -109,7 +109,7 @@ impl FileReads {
 #[derive(Default)]
 struct UntrustedFolders {
     all: Vec<WorkspacePath>,
-    /// Whether there is a file of theirs.
+    /// True if a file of theirs exists.
     has_files: bool,
     /// There are more folders.
     is_cut: bool,
@@ -143,8 +143,8 @@ impl UntrustedFolders {
     }
 }
 
-/// Whether people have sent something since there was nothing; what is in the other folders then, the command
-/// may have made itself.
+/// Returns true if people have sent a file since there was none. The command may have made the files in the other
+/// folders itself.
 fn has_come(workspace: &Workspace) -> bool {
     let inbox = |path: &&WorkspacePath| path.is_sent();
     let folders = UntrustedFolders::find(workspace).all;
@@ -175,7 +175,7 @@ fn watch(workspace: &Workspace) -> Result<ReadState, Errno> {
 }
 
 impl WatchedFolders {
-    /// Whether a file of others' was opened or moved since this was asked last.
+    /// Returns true if a file of others was opened or moved since the last call.
     fn is_opened(&self) -> bool {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];

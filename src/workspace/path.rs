@@ -17,12 +17,12 @@ pub const INBOX: &str = "inbox";
 /// The end of the name of an output of a former version that may contain untrusted content.
 pub const OF_OTHERS: &str = "-others";
 
-/// Whether a text speaks of what people have sent, as far as can be seen.
+/// Returns true if a text names the folder of received files, as far as can be seen.
 pub fn names_inbox(text: &str) -> bool {
     text.to_ascii_lowercase().contains(INBOX)
 }
 
-/// How leftovers of a write that was cut short are told from the operator's files.
+/// The prefix that tells leftovers of an interrupted write from the operator's files.
 pub const TEMPORARY_PREFIX: &str = ".peacrab-tmp-";
 
 /// In bytes; a quarter of Linux's PATH_MAX, as the workspace's own place comes before it.
@@ -31,7 +31,7 @@ const PATH_BYTES_MAX: usize = 1_024;
 /// In bytes; Linux's NAME_MAX less the room that the name of a temporary file needs.
 const NAME_BYTES_MAX: usize = 200;
 
-/// What tells the bot how to behave.
+/// The paths of instructions for the bot.
 const RULES: &[&str] = &[
     "AGENTS.md",
     "SOUL.md",
@@ -43,7 +43,7 @@ const RULES: &[&str] = &[
     ".agents",
 ];
 
-/// What it knows of its owner, and goes by with them.
+/// The file about its owner, which it follows in the owner's conversations.
 const USER: &str = "USER.md";
 
 /// Files and folders of which the owner is shown each change.
@@ -124,7 +124,7 @@ impl WorkspacePath {
         }
     }
 
-    /// Whether only the owner may see it, alone: MEMORY.md, the notes beside it, longer notes,
+    /// Returns true if only the owner may see it, alone: MEMORY.md, the notes beside it, longer notes,
     /// USER.md, what commands of theirs have written, and what people have sent (who sent it may see it,
     /// too; that is not known here).
     /// Upper and lower case are the same here, as they are to some file systems.
@@ -135,7 +135,7 @@ impl WorkspacePath {
             .any(|name| first.eq_ignore_ascii_case(name))
     }
 
-    /// Whether people have sent it.
+    /// Returns true if people have sent it.
     pub fn is_sent(&self) -> bool {
         self.0.split('/').next().is_some_and(|first| first.eq_ignore_ascii_case(INBOX))
     }
@@ -211,13 +211,13 @@ impl WorkspacePath {
         Self(name.to_owned())
     }
 
-    /// Whether the owner is shown what a tool changes in it: what the bot follows, or goes by with them.
+    /// Returns true if the owner is shown a tool's changes of it: instructions, and the file about the owner.
     pub fn is_shown_changed(&self) -> bool {
         self.is_rule() || self.0.eq_ignore_ascii_case(USER)
     }
 
-    /// Whether it tells the bot how to behave, and so is for the owner to have changed: whoever
-    /// writes there gives orders in the owner's own sessions.
+    /// Returns true if it holds instructions, which only the owner may have changed: whoever writes there gives orders
+    /// in the owner's own sessions.
     pub fn is_rule(&self) -> bool {
         let first = self.0.split('/').next().unwrap_or_default();
         RULES.iter().any(|name| first.eq_ignore_ascii_case(name))

@@ -1,5 +1,4 @@
-//! What a file's first bytes say about it, whatever it is called: whether it is a picture of a kind
-//! that models see.
+//! Detects pictures of the kinds that models see by a file's first bytes, whatever its name is.
 
 /// The media type of a picture, from its first 12 bytes or more.
 pub fn picture_type(bytes: &[u8]) -> Option<&'static str> {

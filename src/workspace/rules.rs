@@ -23,7 +23,7 @@ const CONTENTS_BYTES_MAX: u64 = 256 * 1024;
 /// Links that lead on to links with nothing at their end.
 const LINKS_MAX: usize = 8;
 
-/// What a file holds.
+/// The content of a file.
 pub enum Contents<'a> {
     Whole(&'a [u8]),
     /// It is too large to be read each time; what changes when it does.
@@ -85,7 +85,7 @@ pub fn one(workspace: &Workspace, path: &WorkspacePath, visit: &mut FileVisitor<
     RulesScan { workspace, visit, seen: BTreeSet::new(), is_whole: true }.at(path);
 }
 
-/// What a folder holds, and whether that is all.
+/// Returns the files below a folder, and true if these are all.
 fn below(workspace: &Workspace, folder: &WorkspacePath) -> (Vec<WorkspacePath>, bool) {
     let Ok(listing) = workspace.list(Some(folder)) else { return (Vec::new(), true) };
     let entries = listing.entries.iter().filter(|entry| entry.kind != EntryKind::Special);
@@ -216,7 +216,7 @@ fn end_of(workspace: &Workspace, link: &WorkspacePath) -> Option<String> {
     None
 }
 
-/// What a link says, as a path of the workspace.
+/// Returns the target of a link, as a path of the workspace.
 fn aim(workspace: &Workspace, link: &WorkspacePath) -> Option<WorkspacePath> {
     let folder = match link.parent() {
         Some(parent) => workspace.resolve(&parent).ok()?.to_string(),
@@ -234,7 +234,7 @@ fn aim(workspace: &Workspace, link: &WorkspacePath) -> Option<WorkspacePath> {
     names.join("/").trim_start_matches('/').parse().ok()
 }
 
-/// Who writes to a file can set when it was changed, but not when that was set.
+/// Returns the change time of the inode: a writer can set a file's modification time, but not this one.
 fn stamp(workspace: &Workspace, path: &WorkspacePath) -> String {
     let found = workspace.0.dir.metadata(path);
     let words = |found: cap_std::fs::Metadata| {

@@ -44,13 +44,13 @@ pub struct Skill {
     /// On one line.
     pub description: String,
     pub place: SkillPlace,
-    /// Whether people may begin a turn with it.
+    /// True if people may begin a turn with it.
     pub for_people: bool,
-    /// Whether the model is told of it.
+    /// True if the model is told of it.
     pub for_model: bool,
     /// The body, if it is to be in every prompt.
     pub always: Option<Arc<str>>,
-    /// What is wrong with it, though it can be used.
+    /// Faults that do not prevent its use.
     pub warnings: Vec<String>,
     /// Why it cannot be used here; none if it can.
     pub missing: Option<String>,
@@ -84,7 +84,7 @@ pub struct BrokenSkill {
 /// The catalogue as it was read last, and of which files.
 #[derive(Default)]
 pub(super) struct SkillCache {
-    /// What the workspace's folders of skills hold, as long as they are as they were.
+    /// The skills of the workspace's folders, while these are unchanged.
     listed: Option<ListedSkill>,
     stamps: Option<Vec<(SkillPlace, Option<Stamp>)>>,
     catalogue: Catalogue,
@@ -142,7 +142,7 @@ impl Catalogue {
 }
 
 impl SkillPlace {
-    /// What stands for its folder in its body.
+    /// Returns the replacement for its folder in its body.
     pub fn base_dir(&self) -> String {
         match self {
             Self::Workspace(path) => path.parent().map_or_else(String::new, |it| it.to_string()),

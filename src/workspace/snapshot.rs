@@ -14,10 +14,10 @@ pub const INSTRUCTIONS_CHARS_MAX: usize = 60_000;
 /// In the order in which they are told.
 const FILES: [&str; 6] = ["AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", BOOTSTRAP];
 
-/// How to begin: read only in a brand-new workspace, in which nothing was remembered or noted yet.
+/// Instructions for the beginning: read only in a brand-new workspace, in which nothing was remembered or noted yet.
 const BOOTSTRAP: &str = "BOOTSTRAP.md";
 
-/// What shows that a workspace is not new.
+/// The files that show that a workspace is not new.
 const MEMORIES: [&str; 2] = ["memory", "MEMORY.md"];
 
 /// The instructions, in order; missing and empty files are left out.

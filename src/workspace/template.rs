@@ -1,4 +1,4 @@
-//! What a new workspace holds: `workspace-template/`, which is inside the binary.
+//! The content of a new workspace: `workspace-template/`, which is inside the binary.
 
 use std::fs::DirBuilder;
 use std::io;

@@ -347,6 +347,11 @@ async fn a_person_in_a_private_chat_is_answered_in_words() {
     rig.model.on("Answer it in words", [says("NO_REPLY")]);
     assert_eq!(rig.ask("1", "be quiet").await, replies::NOTHING_TO_SAY);
     assert_eq!(rig.model.asked().len(), 4);
+    // Small models spell it so. Who means it says it again.
+    rig.model.on("did he answer", [says("No reply.")]);
+    rig.model.on("Answer it in words", [says("No reply.")]);
+    assert_eq!(rig.ask("1", "did he answer?").await, "No reply.");
+    assert_eq!(rig.model.asked().len(), 6);
     rig.finish().await;
 }
 
@@ -357,13 +362,13 @@ const LOST_CALL: &str = r#"{"name": "Peacrab", "arguments": {"name": "Peacrab"}}
 async fn a_call_of_no_tool_that_is_written_as_text_is_asked_about_once() {
     let mut rig = Rig::new().await;
     rig.model.on("hello", [says(LOST_CALL)]);
-    rig.model.on("Answer in words, or call", [says("Hello, I am Peacrab.")]);
+    rig.model.on("in plain words", [says("Hello, I am Peacrab.")]);
     assert_eq!(rig.ask("1", "hello").await, "Hello, I am Peacrab.");
     assert_eq!(rig.model.asked().len(), 2);
     // Whoever asked for such JSON gets it.
     let fenced = format!("```json\n{LOST_CALL}\n```");
     rig.model.on("show me a call", [says(&fenced)]);
-    rig.model.on("Answer in words, or call", [says(&fenced)]);
+    rig.model.on("in plain words", [says(&fenced)]);
     assert_eq!(rig.ask("1", "show me a call").await, fenced);
     assert_eq!(rig.model.asked().len(), 4);
     // Other JSON is an answer.

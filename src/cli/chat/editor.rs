@@ -52,7 +52,7 @@ pub(super) enum Typed {
     End,
 }
 
-/// What the editor's thread is to do next.
+/// An order to the editor's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EditorOrder {
     /// Show the prompt and read a message.
@@ -70,7 +70,7 @@ pub(super) struct Editor {
     _restore: Restore,
 }
 
-/// What comes from a terminal that is being edited on.
+/// The events of a terminal that is being edited on.
 pub(super) struct EditorEvents {
     pub(super) typed: mpsc::Receiver<Typed>,
     /// Lines of the log; none come if the log goes elsewhere.

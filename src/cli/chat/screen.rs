@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::editor::{Editor, EditorOrder};
 use super::{PROMPT, print};
 
-/// How often the spinner turns.
+/// The interval between two turns of the spinner.
 pub(super) const SPIN_EVERY: Duration = Duration::from_millis(120);
 
 /// ASCII, so that every terminal and font has them.

@@ -13,10 +13,10 @@ use super::{ChatEnd, ChatOptions, print, send};
 use crate::control::{ChatLine, ControlRequest, MESSAGE_BYTES_MAX, Response};
 use crate::replies;
 
-/// How soon a second Ctrl-C means it.
+/// A second Ctrl-C within this time ends the program.
 const PRESS_AGAIN_WITHIN: Duration = Duration::from_secs(3);
 
-/// What a first Ctrl-C says where there is nothing to stop.
+/// The hint after a first Ctrl-C where nothing can be stopped.
 const PRESS_AGAIN: &str =
     "Nothing to stop. Press Ctrl-C again to exit; Ctrl-D ends the conversation.";
 
@@ -62,7 +62,7 @@ enum TerminalInput {
     Editor(EditorEvents),
 }
 
-/// What the terminal brings.
+/// An event of the terminal.
 enum TerminalEvent {
     Typed(Typed),
     /// A line of the log, which must not go to the screen by itself.

@@ -16,7 +16,7 @@ struct PlatformGuide {
     word: &'static str,
     title: &'static str,
     is_built: bool,
-    /// What to click.
+    /// Instructions for the platform's website.
     steps: &'static str,
     /// Lines to copy.
     sample: &'static str,

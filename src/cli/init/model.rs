@@ -61,7 +61,7 @@ const VENDORS: [Vendor; 3] = [
     },
 ];
 
-/// What the person chose.
+/// The person's choice.
 enum Chosen {
     Vendor(&'static Vendor),
     Server(LocalServer, Option<String>),

@@ -96,7 +96,7 @@ impl PairingDaemon {
 /// A daemon that stops and starts its channels takes some seconds.
 const RELOAD_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// How often is looked if the daemon runs again.
+/// The interval between two checks if the daemon runs again.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Lets the running daemon take the new config, and waits until it has its channels.

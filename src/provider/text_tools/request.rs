@@ -8,7 +8,7 @@ use crate::provider::text_tools::forms::MALFORMED_CALL;
 use crate::provider::{Attempts, Effort, Pictures, PromptMessage, Request, ToolSchema, wire};
 use crate::types::session::{Call, Image, Thinking};
 
-/// What stands before and behind the tools: the form of Hermes and Qwen, which most open models were trained on (their
+/// The text before the tools' schemas, in the form of Hermes and Qwen, which most open models were trained on (their
 /// chat templates; Hermes-Function-Calling, prompt format).
 const BEFORE_TOOLS: &str = "\
 # Tools

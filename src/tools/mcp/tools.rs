@@ -192,7 +192,7 @@ impl McpTool {
 
 /// A file in a result.
 struct ResultFile<'a> {
-    /// What it is, for the model.
+    /// Describes it for the model.
     what: String,
     media_type: &'a str,
     base64: &'a str,

@@ -12,7 +12,7 @@ use crate::types::message::Address;
 /// The argument that asks for the network.
 const ARGUMENT: &str = "network";
 
-/// What a model is told of a call for a network that no command has.
+/// The answer to a call for a network that no command has.
 const IS_OFF: &str = "Denied: commands have no network here. Only the owner can change that, in the config ([exec] \
     network).";
 

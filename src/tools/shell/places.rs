@@ -70,7 +70,7 @@ pub(super) async fn order(
     cx.workspace.off_thread(move |workspace| seen.fill(workspace, order)).await
 }
 
-/// What a call says of the files that its command sees.
+/// The arguments of a call about the files that its command sees.
 struct CommandView {
     access: CommandAccess,
     cwd: String,

@@ -77,7 +77,7 @@ fn address(named: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// How many bits a mask has; all of the address without one.
+/// Returns the number of bits of a mask. All bits of the address without one.
 fn address_bits(mask: *const libc::sockaddr, of: IpAddr) -> u32 {
     match (address(mask), of) {
         (Some(IpAddr::V4(mask)), IpAddr::V4(_)) => mask.to_bits().leading_ones(),

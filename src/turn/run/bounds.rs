@@ -5,7 +5,7 @@ use crate::conversation::transcript;
 use crate::provider::{ASK_QUESTION, Completion, StopReason, is_lone_call};
 use crate::replies;
 use crate::tools::{Caller, delegate, finish};
-use crate::turn::end::is_no_reply;
+use crate::turn::end::{is_like_no_reply, is_no_reply};
 use crate::turn::error::TurnError;
 use crate::turn::prompt;
 use crate::turn::run::active::ActiveTurn;
@@ -97,10 +97,10 @@ impl ActiveTurn<'_> {
     /// written as text, or a text where only a call ends the turn.
     pub(super) fn reminder(&self) -> Option<String> {
         let last = self.steps().last().filter(|step| is_text_alone(step));
-        if last.is_some_and(|step| is_no_reply(step.text.trim())) && self.owes_words() {
+        if last.is_some_and(|step| is_like_no_reply(&step.text)) && self.owes_words() {
             return Some(prompt::WORDS_DUE.to_owned());
         }
-        if self.part.finish == Finish::Answer && last.is_some_and(is_lost_call) {
+        if self.has_lost_call() {
             return Some(prompt::LOST_CALL.to_owned());
         }
         let is_due =
@@ -111,6 +111,11 @@ impl ActiveTurn<'_> {
         })
     }
 
+    /// Returns true if the last step is a call written as text. The next answer is one in words, without calls.
+    pub(super) fn has_lost_call(&self) -> bool {
+        self.part.finish == Finish::Answer && self.steps().last().is_some_and(is_lost_call)
+    }
+
     /// Which reminder a text would lead to; none if it is the answer all the same.
     pub(super) fn reminds(&self, completion: &Completion) -> Option<u32> {
         let text = completion.text.trim();
@@ -119,8 +124,8 @@ impl ActiveTurn<'_> {
             None => is_no_reply(text),
             Some(kind) => kind.is_silence(text),
         };
-        if is_silence && self.owes_words() {
-            let was_silent = |step: &Step| is_text_alone(step) && is_no_reply(step.text.trim());
+        if (is_silence || is_like_no_reply(text)) && self.owes_words() {
+            let was_silent = |step: &Step| is_text_alone(step) && is_like_no_reply(&step.text);
             return (!self.steps().iter().any(was_silent)).then_some(1);
         }
         if self.part.finish == Finish::Answer && !is_cut && is_lone_call(text) {

@@ -74,7 +74,7 @@ pub fn parse(text: &str, folder: &str) -> Result<ParsedSkill, String> {
     })
 }
 
-/// What comes after the front matter.
+/// Returns the text after the front matter.
 pub(super) fn body(text: &str) -> &str {
     split(text).map_or(text, |(_, body)| body)
 }
@@ -97,7 +97,7 @@ fn name(written: &str, folder: &str, warnings: &mut Vec<String>) -> String {
     [written, folder].into_iter().map(respelled).find(|name| fits(name)).unwrap_or("skill".into())
 }
 
-/// What programs like this one are told; it may be JSON in a text.
+/// Returns the metadata for programs like this one; it may be JSON in a text.
 fn metadata(written: Value, warnings: &mut Vec<String>) -> Value {
     let written = match written {
         Value::String(text) => serde_json::from_str(&text).unwrap_or_else(|_| {
@@ -142,7 +142,7 @@ fn quoted(yaml: &str) -> String {
     yaml.lines().map(quote).collect::<Vec<_>>().join("\n")
 }
 
-/// What stands between the first line, `---`, and the next one like it; and what follows.
+/// Splits a text into the lines between the first `---` and the next one, and the rest.
 fn split(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (first, rest) = text.split_once('\n')?;

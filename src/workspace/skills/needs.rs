@@ -1,4 +1,4 @@
-//! What a skill needs of the machine, and whether it is there. Nothing is ever installed.
+//! Requirements of a skill on the machine, and their check. Nothing is ever installed.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
