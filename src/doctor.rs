@@ -17,7 +17,7 @@ pub struct Finding {
     pub check: String,
     pub severity: Severity,
     pub words: String,
-    /// What to do about it.
+    /// Advice to the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
     /// The change that makes it right without a risk.

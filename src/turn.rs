@@ -26,5 +26,5 @@ pub mod job_commands;
 pub mod notes;
 pub mod run;
 
-/// How long work rests when the store fails, before it is tried again.
+/// The pause before work is tried again when the store fails.
 pub(crate) const STORE_PAUSE: Duration = Duration::from_secs(2);

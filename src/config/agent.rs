@@ -57,10 +57,10 @@ pub(super) struct AgentSection {
     /// (messages wait and get one answer) | interrupt (the turn ends, and the new message is
     /// answered). /queue changes it for one chat.
     queue: QueueMode,
-    /// How long an answer waits for a model that cannot be reached, is overloaded or refuses for too many
-    /// requests, once all fallbacks have failed: a number with s, m, h or d, up to 7d. The turn is
-    /// suspended and goes on by itself when the model is back; /stop ends that. A run of a repeated job
-    /// or of the heartbeat waits at most until its next time. 0 or "off": people are told at once.
+    /// The time for which an answer waits for a model that cannot be reached, is overloaded or refuses for too many
+    /// requests, once all fallbacks have failed: a number with s, m, h or d, up to 7d. The turn is suspended and goes
+    /// on by itself when the model is back; /stop ends that. A run of a repeated job or of the heartbeat waits at most
+    /// until its next time. 0 or "off": people get an error at once.
     #[schemars(with = "String", extend("default" = "12h"))]
     wait_for_model: Option<LengthOrOff<1, WAIT_SECONDS_MOST>>,
     /// The end of a turn: answer (a text without tool calls, which is the answer) | explicit (only

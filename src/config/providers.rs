@@ -64,12 +64,12 @@ pub(super) struct ProviderSection {
     /// claude, gpt, o1 to o4 and gemini; others 128000 at the vendors' own addresses, and 32768
     /// elsewhere. What is set here is not asked for; a refusal that names less still counts.
     context: Option<Within<CONTEXT_LEAST, CONTEXT_MOST>>,
-    /// How long the first word of an answer is waited for: a number with s, m or h. A model on a small
-    /// board reads a long prompt for minutes; people see meanwhile for how long. Default: 15m on this
-    /// machine and local networks, 90s elsewhere.
+    /// The time to wait for the first word of an answer: a number with s, m or h. A model on a small board reads a long
+    /// prompt for minutes; people see meanwhile for how long. Default: 15m on this machine and local networks, 90s
+    /// elsewhere.
     first_byte: Option<Text<Length<1, FIRST_BYTE_SECONDS_MOST>>>,
-    /// How long a model may be silent in the middle of an answer, which is then reported. Default: 5m
-    /// on this machine and local networks, 60s elsewhere.
+    /// The longest silence of a model in the middle of an answer, which is then reported. Default: 5m on this machine
+    /// and local networks, 60s elsewhere.
     stall: Option<Text<Length<1, FIRST_BYTE_SECONDS_MOST>>>,
     /// The format of tool calls: native | text (for a model or server without tool support: the
     /// prompt describes the tools, and the model writes its calls as text).
@@ -77,7 +77,7 @@ pub(super) struct ProviderSection {
     /// If true, the model sees pictures that people send; else the prompt only names their files.
     /// Default: true for type anthropic and at api.openai.com; elsewhere false.
     images: Option<bool>,
-    /// What a million tokens of input cost, in dollars. Default: as the price table has it, which comes with
+    /// The price of a million tokens of input, in dollars. Default: the price table's, which comes with
     /// the program; servers on this machine and local networks cost nothing.
     price_input: Option<Dollars>,
     /// The same for input that the provider has in its cache. Default: `price_input`, where that is set.

@@ -18,7 +18,7 @@ const SPACE_LOW: u64 = 200 << 20;
 /// Files that a busy day needs.
 const FILES_LOW: u64 = 1_000;
 
-/// What the file system of the home tells.
+/// Facts about the file system of the home.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskState {
     /// In bytes.

@@ -1,4 +1,4 @@
-//! What a background task is to do: a row of the journal, which waits for a turn.
+//! The assignment of a background task: a row of the journal, which waits for a turn.
 
 use chrono::Utc;
 use rusqlite::Connection;
@@ -9,7 +9,7 @@ use crate::types::message::{Address, Cause, DedupKey, Inbound, InboundContent};
 use crate::types::origin::TaskId;
 use crate::types::source::SourceSpan;
 
-/// What a task is to do.
+/// The assignment of a task.
 pub(super) struct Assignment<'a> {
     pub(super) text: &'a str,
     /// The sources of the text; none: the cause tells who wrote it.

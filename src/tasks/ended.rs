@@ -1,4 +1,4 @@
-//! How background tasks stand and end: one set of states for all kinds.
+//! States and outcomes of background tasks: one set for all kinds.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::store::text_columns;
 use crate::types::session::TurnOutcome;
 use crate::types::words::words;
 
-/// How a background task has ended.
+/// The outcome of a background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskOutcome {
@@ -25,7 +25,7 @@ pub enum TaskOutcome {
 }
 
 impl TaskOutcome {
-    /// How a task has ended whose turn has ended so.
+    /// Returns the outcome of a task from that of its turn.
     pub fn of(ending: TurnOutcome) -> Self {
         match ending {
             TurnOutcome::Answered => Self::Done,
@@ -46,7 +46,7 @@ words!(TaskOutcome {
     Skipped = "skipped",
 });
 
-/// How a background task stands.
+/// The state of a background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
     Running,

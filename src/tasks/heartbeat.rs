@@ -37,17 +37,17 @@ use crate::types::origin::TaskKind;
 use crate::workspace::FileError;
 use run::{HeartbeatState, NewHeartbeatRun};
 
-/// How long after a start the first heartbeat run may be; a daemon that is started again and again does not
-/// begin each time with one.
+/// The earliest time of the first heartbeat run after a start: a daemon that is started again and again does not begin
+/// each time with one.
 const FIRST_AFTER: chrono::Duration = chrono::Duration::minutes(1);
 
-/// How long until it looks again whether the owner's conversation is in a turn.
+/// The pause before it checks again if the owner's conversation is in a turn.
 const BUSY_PAUSE: chrono::Duration = chrono::Duration::minutes(1);
 
-/// How long heartbeat runs are remembered: what was used in a month is told.
+/// The retention of heartbeat runs: the usage of a month is reported.
 pub const HEARTBEAT_RUNS_KEPT: chrono::Duration = chrono::Duration::days(31);
 
-/// How long the task rests when the store fails.
+/// The pause of the task when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
 /// The `[heartbeat]` section.
@@ -80,11 +80,11 @@ impl Default for Config {
     }
 }
 
-/// What people can ask of it.
+/// A request of a person to the heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum HeartbeatRequest {
-    /// How it is
+    /// Show its state
     Show,
     /// Look now, whatever the time
     Now,
@@ -92,7 +92,7 @@ pub enum HeartbeatRequest {
     Off,
 }
 
-/// What came of a look.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HeartbeatCheck {
     Begun,
@@ -124,7 +124,7 @@ pub struct HeartbeatControl {
     pub switched: Wake,
 }
 
-/// Who is told of heartbeat runs, and as whom they act.
+/// The recipient of alerts, as whom the runs act.
 struct Recipient {
     to: Address,
     known_on: ChannelName,
@@ -257,7 +257,8 @@ impl HeartbeatControl {
         Ok(looked)
     }
 
-    /// What a heartbeat run is begun with, or why none is. If it was asked for, it does not wait for a turn to end.
+    /// Returns the start of a heartbeat run, or the reason why there is none. A requested run does not wait for a turn
+    /// to end.
     async fn ready(
         &self,
         now: DateTime<Utc>,
@@ -291,7 +292,7 @@ impl HeartbeatControl {
         }))
     }
 
-    /// Who is told; none if nobody can be, or who would be is no owner any more.
+    /// Returns the recipient of alerts. None if there is none, or if it is no owner any more.
     async fn told(&self) -> Result<Option<Recipient>, StoreError> {
         let (people, fixed) = (self.services.bus.people.clone(), self.config.to.clone());
         let (terminal, is_fixed) = (self.terminal.clone(), fixed.is_some());
@@ -325,7 +326,7 @@ impl HeartbeatControl {
         Ok(told.filter(|told| is_here(&told.to.channel) && is_here(&told.known_on)))
     }
 
-    /// What HEARTBEAT.md asks for; none if that is nothing.
+    /// Returns the requests of HEARTBEAT.md. None if there are none.
     async fn watched(&self) -> Result<Option<String>, FileError> {
         self.services.workspace.off_thread(watched::read).await
     }
@@ -347,7 +348,7 @@ impl HeartbeatControl {
         self.services.bus.store.read(move |store| presence::is_busy(store, &at)).await
     }
 
-    /// What may be used until the day ends.
+    /// Returns the tokens that may still be used today.
     pub async fn tokens_left(&self) -> Result<u64, StoreError> {
         let now = self.clock.now();
         let since = schedule::midnight(now, self.services.zone);
@@ -360,12 +361,12 @@ impl HeartbeatControl {
         Ok(self.config.tokens_max.saturating_sub(used))
     }
 
-    /// How it is, in words.
+    /// Describes the state of the heartbeat in sentences.
     pub async fn words(&self) -> Result<String, StoreError> {
         Ok(replies::heartbeat(&self.shown(self.clock.now()).await?))
     }
 
-    /// What carries out what somebody entitled wishes, in one transaction, and says what came of it.
+    /// Carries out a request of an entitled person in one transaction, and returns the answer.
     pub async fn order(
         &self,
         wish: HeartbeatRequest,
@@ -417,7 +418,7 @@ impl HeartbeatControl {
         }
     }
 
-    /// How it is, and what the last ones did.
+    /// Returns the state of the heartbeat, and the outcomes of the last runs.
     pub async fn shown(&self, now: DateTime<Utc>) -> Result<HeartbeatShown, StoreError> {
         let look =
             move |store: &Connection| Ok((run::state(store, now)?, run::last_day(store, now)?));

@@ -1,4 +1,4 @@
-//! What was in progress in the background when a backup was made, and the jobs that were due since: nothing of it runs.
+//! Background work in a restored backup: the tasks in progress, and the jobs that were due since. None of it runs.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};

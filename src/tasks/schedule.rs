@@ -54,7 +54,7 @@ use crate::tasks::table;
 use crate::trust::instruction_watch::InstructionWatcher;
 use running_commands::RunningCommands;
 
-/// How long the task rests when the store fails.
+/// The pause of the task when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
 /// A clock that shows an earlier time than the store has seen is believed if nobody sets it for so long.
@@ -150,7 +150,7 @@ struct NextLook {
     within: Option<Duration>,
 }
 
-/// What the task knows of the clock.
+/// The task's knowledge of the clock.
 struct ClockWatch {
     /// The newest time that the store had when the task began, until the clock is believed.
     newest: Option<DateTime<Utc>>,
@@ -205,7 +205,7 @@ impl Scheduler {
         self.services.bus.outbox.up();
     }
 
-    /// Whether the clock can be right. If not, that is said once.
+    /// Returns true if the clock can be right. If not, it reports that once.
     async fn believes(
         &self,
         watch: &mut ClockWatch,

@@ -24,14 +24,14 @@ use crate::types::untrusted;
 /// Subagents that are not done yet, in all conversations together; each costs tokens.
 pub const AT_ONCE_MAX: usize = 4;
 
-/// How many of them are listed.
+/// Maximum number of them in a list.
 const LISTED_MAX: i64 = 10;
 
-/// What a subagent is handed.
+/// The task of a subagent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubagentTask {
     pub text: String,
-    /// Who hands it on has read what strangers wrote.
+    /// True if the model that hands it on has read untrusted content.
     pub tainted: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct RunningSubagent {
     /// The call that asked, and its turn.
     pub call: CallId,
     pub turn: TurnId,
-    /// Whether the call waits for the end.
+    /// True if the call waits for the end.
     pub is_awaited: bool,
     /// The message that the turn answers.
     pub reply_to: Option<MessageId>,

@@ -19,8 +19,8 @@ pub struct TaskRow(pub i64);
 
 integer_columns!(TaskRow);
 
-/// What differs between the kinds, in JSON. Details that cannot be read are the default ones: the task goes on
-/// with what is known of it, and ends like any other.
+/// The fields that differ between the kinds, in JSON. Unreadable details become the default ones: the task goes on with
+/// its other fields, and ends like any other.
 pub(super) trait Details: Default + Serialize + DeserializeOwned {
     const KIND: TaskKind;
 }

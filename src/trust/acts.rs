@@ -1,4 +1,4 @@
-//! What a call does and how far it reaches: all that a decision needs to know of a tool.
+//! The facts about a tool's call that a decision needs: its act, and its reach.
 
 use crate::people::Role;
 use crate::types::message::ChatKind;
@@ -12,7 +12,7 @@ pub struct ToolTerms {
     pub retries: bool,
 }
 
-/// What a call touches, and so what a crash in its middle means.
+/// The kind of a tool: the things that a call touches, and so the meaning of a crash in its middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolKind {
     /// Looks only; after a crash it runs again.
@@ -26,7 +26,7 @@ pub enum ToolKind {
     Acts { idempotent: bool },
 }
 
-/// How far a call reaches, which decides whether it may be made where strangers' words were read.
+/// The reach of a call, which decides whether it may be made after untrusted content was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// It stays within the conversation and the workspace.
@@ -45,7 +45,7 @@ pub enum Reach {
     Url(String),
 }
 
-/// What a command sees. The kernel lets it have private data or an outlet, never both unasked.
+/// The data that a command sees. The kernel lets it have private data or an outlet, never both unasked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CommandAccess {
     /// The workspace, and no network.
@@ -81,7 +81,7 @@ impl Reach {
 }
 
 impl ToolKind {
-    /// How far calls of this kind reach, where the tool does not say more.
+    /// Returns the reach of calls of this kind, where the tool does not say more.
     pub fn reach(self) -> Reach {
         match self {
             Self::Acts { idempotent: false } => Reach::Outside,

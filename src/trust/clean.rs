@@ -1,5 +1,5 @@
-//! What a conversation keeps when its untrusted content is left out: everything before the first untrusted part,
-//! and people's own words after it. Pure.
+//! Removes untrusted content from a conversation: it keeps everything before the first untrusted part, and people's own
+//! words after it. Pure.
 
 use crate::people::Role;
 use crate::trust::taint;
@@ -13,7 +13,7 @@ const KEPT_CHARS_MAX: usize = 8_000;
 /// Maximum length of one message in it, in characters.
 const MESSAGE_CHARS_MAX: usize = 1_500;
 
-/// What is left of a private conversation.
+/// The rest of a private conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptConversation {
     /// A record of it, as the summary of the next conversation. Empty if nothing is left.

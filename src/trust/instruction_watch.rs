@@ -27,17 +27,17 @@ use crate::types::message::{Address, ChatKind, Sender};
 use crate::workspace::Workspace;
 use rules::{ChangedInstruction, InstructionMarks};
 
-/// How long is waited when the store fails.
+/// The pause when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
-/// Who may change what the bot goes by without saying what.
+/// An actor that may change instructions without naming them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstructionEditor {
     pub tool: String,
     pub at: Address,
     pub place: ChatKind,
     pub who: Sender,
-    /// Whether who asked for it may be shown what the bot goes by; else it is the owner elsewhere.
+    /// True if the person who asked for it may see the instructions. Else the owner gets the report elsewhere.
     pub is_owner: bool,
 }
 
@@ -49,11 +49,11 @@ struct WatchInner {
     workspace: Workspace,
     actions: Actions,
     outbox: Wake,
-    /// What may change something has ended.
+    /// Wakes when an actor that may change something has ended.
     ended: Wake,
-    /// How many may change something now.
+    /// The number of actors that may change something now.
     watched: AtomicUsize,
-    /// Whether something is written down to be compared with.
+    /// True if a baseline is recorded.
     is_open: AtomicBool,
     /// Held from a look at the files to its commit: two at once would tell the same change twice.
     looking: Mutex<()>,
@@ -145,7 +145,7 @@ impl InstructionWatcher {
         Ok(())
     }
 
-    /// What was written down. If it cannot be read, the owner is told that nothing can be compared with it.
+    /// Returns the recorded baseline. If it is unreadable, the owner learns that nothing can be compared with it.
     async fn kept(&self) -> Result<Option<Baseline>, StoreError> {
         let why = match self.store().read(kept).await? {
             None => return Ok(None),
@@ -179,11 +179,11 @@ pub async fn run(instruction_watcher: InstructionWatcher, stop: CancellationToke
     }
 }
 
-/// What is written down to be compared with.
+/// The recorded state for a comparison.
 struct Baseline {
     rules: InstructionMarks,
     since: DateTime<Utc>,
-    /// Who began last; whether it was them is not known.
+    /// The actor that began last. Nobody knows if it made the change.
     actor: InstructionEditor,
 }
 

@@ -9,10 +9,10 @@ use crate::types::session::Call;
 /// Signs that end a sentence, an emphasis or a link.
 const ENDS: &str = ".,;:!?*_~'\"|)]}>";
 
-/// What closes what an address may stand in.
+/// Pairs of brackets in which an address may stand.
 const BRACKETS: [(char, char); 4] = [('(', ')'), ('[', ']'), ('{', '}'), ('<', '>')];
 
-/// Whether an address stands in a text, whole.
+/// Returns true if a text contains the whole address.
 pub fn stands_in(text: &str, url: &str) -> bool {
     WantedUrl::read(url).is_some_and(|wanted| wanted.stands_in(text))
 }
@@ -78,7 +78,7 @@ impl WantedUrl {
         })
     }
 
-    /// Whether it stands where its host begins and has this length.
+    /// Returns true if the address stands at the place where its host begins and has this length.
     fn stands_at(
         &self,
         (text, lower): (&str, &str),
@@ -119,7 +119,7 @@ impl WantedUrl {
     }
 }
 
-/// What stands before a host, and name and password between; an address without a scheme has none.
+/// Returns the text before a host, and the name and password between. An address without a scheme has none.
 fn userinfo<'a, 'b>(before: &'a str, text: &'b str) -> (&'a str, &'b str) {
     let Some(at) = before.strip_suffix('@').and_then(|before| before.rfind("//")) else {
         return (before, "");
@@ -132,8 +132,8 @@ fn userinfo<'a, 'b>(before: &'a str, text: &'b str) -> (&'a str, &'b str) {
     }
 }
 
-/// What may belong to an address of what stands behind its host: all up to a space, without the signs around
-/// it, or up to what closes the bracket that it stands in.
+/// Returns the possible ends of an address behind its host: all up to a space, without the signs around it, or up to
+/// the closing bracket.
 fn candidates(rest: &str, before: Option<char>) -> impl Iterator<Item = &str> {
     let stops = |sign: char| sign.is_whitespace() || sign.is_control() || "<>\"`".contains(sign);
     let whole = rest.split(stops).next().unwrap_or_default();
@@ -149,7 +149,7 @@ fn candidates(rest: &str, before: Option<char>) -> impl Iterator<Item = &str> {
     within.into_iter().chain(trimmed)
 }
 
-/// Whether two addresses are the same but for what people leave out.
+/// Returns true if two addresses are the same except for parts that people leave out.
 fn is_same(one: &Url, other: &Url) -> bool {
     let host = |url: &Url| url.host_str().map(|host| bare(host).to_owned());
     host(one) == host(other)

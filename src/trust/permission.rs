@@ -1,5 +1,5 @@
-//! Whether a call may be made: one decision with its reason, in the words that the model, whoever is
-//! asked and `peacrab explain` are told. Pure.
+//! Decides about calls: one decision with its reason, in the words for the model, the person who is asked, and `peacrab
+//! explain`. Pure.
 
 use std::fmt;
 
@@ -79,7 +79,7 @@ impl fmt::Display for PermissionReason {
 }
 
 impl PermissionReason {
-    /// Whether what was once allowed for good holds for it.
+    /// Returns true if a permanent permission holds for it.
     pub fn can_be_granted(&self) -> bool {
         // What the config names is asked about each time, whatever anybody has said.
         matches!(self, Self::Asker(_))
@@ -97,7 +97,7 @@ pub struct PermissionRequest<'a> {
     /// The person's own, also in a group.
     pub own_role: Role,
     pub taint: Option<&'a Taint>,
-    /// Whether an address that it asks for stands in what the model was shown.
+    /// True if the model was shown the address that it asks for.
     pub knows_url: bool,
     /// A person began the turn, and can be asked.
     pub is_attended: bool,

@@ -7,7 +7,7 @@ use std::fmt;
 use crate::trust::acts::{CommandAccess, Reach};
 use crate::workspace::Folder;
 
-/// What a call does, as far as the table tells calls apart.
+/// The act of a call, as far as the table tells calls apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Act {
     /// It looks at something, or stays within the conversation.
@@ -37,7 +37,7 @@ pub struct TurnState {
     pub is_attended: bool,
 }
 
-/// What becomes of a call.
+/// The ruling about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ruling {
     Do,

@@ -1,5 +1,5 @@
-//! Whether a conversation has read untrusted content. Found out from the sources of what the model is shown,
-//! and kept nowhere: as long as it sees such content, its authors may speak to it.
+//! Detects untrusted content in a conversation from the sources of its prompt. The result is not stored: as long as the
+//! model sees such content, its authors may speak to it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,12 +14,12 @@ use crate::types::session::{Call, Session, Step};
 use crate::types::source::{Parts, Source};
 use crate::workspace::{Audience, WorkspacePath};
 
-/// What brought the newest of their words in.
+/// The source of the newest untrusted words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taint {
     /// A call of this tool.
     Tool(String),
-    /// What others said here, quoted or overheard, or somebody with fewer rights in a turn of their own.
+    /// Words of others here, quoted or overheard, or of somebody with fewer rights in a turn of their own.
     Said,
     /// Another conversation, which has read them.
     HandedOn,
@@ -131,7 +131,7 @@ struct TaintReader {
 }
 
 impl TaintReader {
-    /// What brought the newest untrusted content in.
+    /// Returns the source of the newest untrusted content.
     fn taint(&self, session: &Session) -> Option<Taint> {
         let mut steps = session.turns.iter().rev().flat_map(|turn| turn.steps.iter().rev());
         steps.find_map(|step| self.of_step(step))

@@ -17,7 +17,7 @@ use crate::types::message::{Address, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{TurnId, TurnOutcome};
 
-/// What is special about a kind of background task.
+/// Returns the behaviour of a kind of background task.
 pub(crate) fn of(kind: TaskKind) -> &'static dyn Background {
     match kind {
         TaskKind::Subagent => &subagent::Subagent,

@@ -30,11 +30,11 @@ use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePat
 /// A tool that takes longer is given up.
 const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// What is taken of any tool, in characters: more than is given by those that keep to their own bounds. What
-/// is more fills the disk, and every later prompt.
+/// Maximum length of any tool's output, in characters: more than the tools' own bounds. A longer one would fill the
+/// disk, and every later prompt.
 const OUTPUT_CHARS_MAX: usize = 32_000;
 
-/// What came of a call.
+/// The result of a call.
 pub(crate) struct CallResult {
     pub(crate) outcome: CallOutcome,
     /// The sources of the outcome.
@@ -336,7 +336,7 @@ async fn make_change(
     Ok(CallResult { changed: Some(path), ..ran })
 }
 
-/// What a change does to a file that the owner is shown changes of, and the path by which the bot goes by it.
+/// Returns a change of an instruction file for the owner: its path by which the bot follows it, and the changed lines.
 fn rule_changes(workspace: &Workspace, change: &FileChange) -> Option<(WorkspacePath, String)> {
     let rule = workspace.shown_changed_as(&change.path)?;
     let before = workspace.open_exactly(&change.path);
@@ -362,8 +362,8 @@ async fn shown_again(turns: &TurnServices, intent: &Intent) -> Option<(Workspace
     turns.services.workspace.off_thread(lines).await
 }
 
-/// Who can have the bot's rules changed behind the owner's back has the bot. Only the owner can have them
-/// changed, in private: so they are told where it was asked for.
+/// Tells the owner of a changed instruction: whoever can change instructions unseen controls the bot. Only the owner
+/// can have them changed, in private, so the message goes where it was asked for.
 fn tell_of_rules(calling: &CallContext<'_>, path: &WorkspacePath, lines: &str) -> Effect {
     let words = replies::rules_changed(path, lines, calling.call.id);
     Effect::Say { to: calling.at.clone(), body: Body::Text(words) }
@@ -380,7 +380,7 @@ pub(crate) enum Happened {
     Unknown,
 }
 
-/// Whether what a crash cut off has happened, or may as well happen again.
+/// Finds out if an interrupted call has happened, or may as well happen again.
 pub(crate) async fn look(services: &Services, intent: &Intent) -> Happened {
     let (path, before, after) = match intent {
         Intent::File { path, before, after, .. } => (path, before, after),
@@ -419,7 +419,7 @@ async fn end(services: &Services, turn: TurnId, ends: CallEnd) -> Result<CallRes
     Ok(CallResult { outcome, sources, changed: None })
 }
 
-/// What a tool came upon is not shown to models, which would repeat it.
+/// Removes secrets from an outcome: models would repeat them.
 fn without_secrets(services: &Services, outcome: CallOutcome) -> CallOutcome {
     let redact = |text: String| services.redactor.redact(&text).into_owned();
     match outcome {

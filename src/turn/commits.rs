@@ -42,14 +42,14 @@ use crate::types::session::{
 };
 use crate::types::source::Parts;
 
-/// What a turn is begun with.
+/// The beginning of a turn.
 pub(crate) struct TurnBeginning {
     pub(crate) origin: Origin,
     pub(crate) place: ChatKind,
     pub(crate) sender: Sender,
     pub(crate) reply_to: Option<MessageId>,
     pub(crate) rows: Vec<WaitingMessage>,
-    /// What the person said, as the model is shown it, with the pictures.
+    /// The person's message as the model is shown it, with the pictures.
     pub(crate) first: Step,
     pub(crate) frozen: FrozenContext,
     pub(crate) provider: String,
@@ -104,7 +104,7 @@ pub(crate) async fn completed(
 pub(crate) struct ModelStep {
     /// The number of the step in its turn.
     pub(crate) seq: usize,
-    /// What it has cost.
+    /// Its cost.
     pub(crate) charge: Charge,
     pub(crate) input: Option<Parts>,
     pub(crate) images: Vec<Image>,

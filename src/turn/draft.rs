@@ -1,21 +1,21 @@
-//! What of a turn people see while it works. How it is shown is decided in `turn::progress`.
+//! The visible state of a running turn. `turn::progress` decides how it is shown.
 
 use crate::types::message::MessageId;
 use crate::types::session::TurnId;
 
-/// What there is to show of a turn that works.
+/// The visible state of a running turn.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft {
     /// None before the turn is in the store.
     pub(crate) turn: Option<TurnId>,
     /// The text of the step so far.
     pub(crate) text: String,
-    /// What a tool is doing.
+    /// The line for the running tool.
     pub(crate) doing: Option<String>,
     pub(crate) reply_to: Option<MessageId>,
     /// The draft that an attempt before a crash has left.
     pub(crate) made: Option<MessageId>,
-    /// How often something has been said below the draft: the next one stands below that.
+    /// The number of messages below the draft: the next draft stands below them.
     pub(crate) anew: u32,
     /// The answer has not waited for the draft that is on its way.
     pub(crate) left: bool,

@@ -1,5 +1,5 @@
-//! How often drafts may be shown in a chat: all that are under way there share one pace, since a
-//! platform counts what is sent to the chat, and what it asks of one it asks of all.
+//! The rate limit of drafts in a chat. All drafts there share it, since a platform counts all that is sent to the chat,
+//! and a limit for one is a limit for all.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

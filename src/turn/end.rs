@@ -11,22 +11,22 @@ use crate::types::message::{Attachment, MessageId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnOutcome;
 
-/// What a model answers to say nothing.
+/// The answer of a model that has nothing to say.
 pub(crate) const NO_REPLY: &str = "NO_REPLY";
 
-/// What ends a turn.
+/// The end of a turn.
 pub(crate) struct TurnEnd {
     pub(crate) ending: TurnOutcome,
     pub(crate) fate: InboundOutcome,
-    /// What the person is told.
+    /// The message to the person.
     pub(crate) words: Option<String>,
     /// Files that come with the words.
     pub(crate) files: Vec<Attachment>,
     pub(crate) origin: Origin,
     pub(crate) reply_to: Option<MessageId>,
-    /// Whether the words may take the place of a draft: not while an edit of it is under way.
+    /// True if the message may replace a draft: not while an edit of it is under way.
     pub(crate) over_draft: bool,
-    /// Whether the model has read what strangers wrote.
+    /// True if the model has read untrusted content.
     pub(crate) tainted: bool,
     /// The owner's.
     pub(crate) zone: Tz,
@@ -65,7 +65,7 @@ impl TurnEnd {
     }
 }
 
-/// What the person is told who gets no answer.
+/// Returns the message to a person who gets no answer.
 pub(crate) fn failure_words(error: &ProviderError, to: Role) -> String {
     match error {
         ProviderError::TooLong => replies::TOO_LONG.to_owned(),
@@ -80,7 +80,8 @@ pub(crate) fn failure_words(error: &ProviderError, to: Role) -> String {
 
 /// Returns true for silence as small models spell it: "No reply.". It may be an answer, so it only leads to a question.
 pub(crate) fn is_like_no_reply(text: &str) -> bool {
-    let letters = text.chars().filter(|sign| sign.is_alphanumeric()).map(|it| it.to_ascii_lowercase());
+    let letters =
+        text.chars().filter(|sign| sign.is_alphanumeric()).map(|it| it.to_ascii_lowercase());
     letters.eq("noreply".chars())
 }
 

@@ -31,7 +31,7 @@ const BRIEF_ROOM: u64 = 700;
 /// The host's name, as the kernel tells it.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// What the requests of a turn begin with.
+/// The beginning of a turn's requests.
 pub(crate) struct PromptBase {
     pub(crate) system: Vec<String>,
     pub(crate) tools: Vec<ToolSchema>,
@@ -251,7 +251,7 @@ async fn rules(services: &Services, names: &'static [&'static str]) -> String {
     services.workspace.off_thread(read).await
 }
 
-/// How many tokens a prompt has.
+/// The number of tokens in a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PromptSize {
     /// The provider counted the last one.
@@ -284,7 +284,7 @@ pub(crate) async fn prompt_size(
     Ok((PromptSize::Estimated(fixed + said), described))
 }
 
-/// How large the beginning of the owner's prompts is, in tokens of about four characters.
+/// Returns the size of the beginning of the owner's prompts, in tokens of about four characters.
 pub async fn prompt_tokens(turns: &TurnServices) -> usize {
     let nowhere = Address { channel: "".into(), chat: "".into(), thread: None };
     let session = Session::new(&nowhere, ChatKind::Private);

@@ -1,6 +1,6 @@
-//! Whether a turn goes in circles: steps with the same calls and the same results again and again, two that
-//! take turns, or nothing but failures. A step counts once, however many calls it has: the model has seen
-//! none of their results before it made the others. Pure.
+//! Detects turns that go in circles: steps with the same calls and the same results again and again, two that
+//! alternate, or nothing but failures. A step counts once, however many calls it has: the model has seen none of their
+//! results before it made the others. Pure.
 
 use crate::types::session::{Call, CallOutcome, Step};
 
@@ -43,7 +43,7 @@ fn judge(count: usize, warn_at: usize, stop_at: usize) -> LoopVerdict {
     }
 }
 
-/// How often the last `period` steps stand at the end, one round after another.
+/// Returns how often the last `period` steps stand at the end, one round after another.
 fn repeats(steps: &[Vec<&Call>], period: usize) -> usize {
     let Some(start) = steps.len().checked_sub(period) else { return 0 };
     let last = &steps[start..];

@@ -202,7 +202,7 @@ fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> Res
     }
 }
 
-/// What the model wants to write down; none if it cannot be asked now.
+/// Asks the model for its notes. None if it cannot be asked now.
 async fn ask(
     turns: &TurnServices,
     provider: &dyn Provider,

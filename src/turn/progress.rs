@@ -32,14 +32,13 @@ const HINT_TIME_MAX: Duration = Duration::from_secs(5);
 /// Longer than the adapters' own deadlines: a draft of which nobody knows whether it is there cannot be taken away.
 const DRAFT_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// How often it is tried to take a draft away; about an hour.
+/// Maximum number of attempts to remove a draft, over about an hour.
 const ERASE_ATTEMPTS_MAX: u32 = 60;
 
-/// How long signs at messages may take that are not shown yet when the turn has ended. The next turn there waits
-/// meanwhile.
+/// Maximum wait for reactions that are not shown yet when the turn has ended. The next turn there waits meanwhile.
 const SIGNS_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// What a turn shows while it works.
+/// The display of a running turn.
 pub(crate) struct TurnProgress {
     pub(crate) draft: watch::Receiver<Draft>,
     pub(crate) signs: mpsc::Receiver<Hint>,
@@ -298,8 +297,8 @@ impl DraftUnderway {
     }
 }
 
-/// What of an unfinished text may be shown: what fits into one message, and nothing of an answer
-/// that may turn out to be silence. Below it, what a tool is doing.
+/// Returns the part of an unfinished text that may be shown: as much as fits into one message, nothing of an answer
+/// that may turn out to be silence, and below it the running tool.
 fn presentable(so_far: &Draft, channel: &dyn Channel) -> Option<String> {
     let text = so_far.text.trim();
     let doing = so_far.doing.as_deref();

@@ -44,7 +44,7 @@ use crate::types::message::{Hint, Reaction};
 use crate::types::session::{CallOutcome, Image, Session, Step, TurnOutcome};
 use crate::types::source::{Parts, Source};
 
-/// What a turn begins with.
+/// The beginning of a turn.
 pub(crate) enum TurnStart {
     /// Waiting messages of one person at one address; never empty.
     New(Vec<WaitingMessage>),
@@ -196,7 +196,7 @@ impl ActiveTurn<'_> {
         Ok(self.push_step(input, images))
     }
 
-    /// What is still planned in the step before will not be begun any more.
+    /// Adds a step. Calls that are still planned in the step before will not begin any more.
     fn push_step(&mut self, input: Option<Parts>, images: Vec<Image>) -> usize {
         let steps = &mut self.current().steps;
         let before = steps.last_mut().into_iter().flat_map(|step| &mut step.calls);
@@ -249,7 +249,7 @@ impl ActiveTurn<'_> {
         Ok(())
     }
 
-    /// What the step adds to the store, besides its calls.
+    /// Returns the step as it is stored, besides its calls.
     fn made(&mut self, step: usize, completion: Completion) -> ModelStep {
         let steered: Vec<WaitingMessage> = self.pending.drain(..).collect();
         let turn = self.current();

@@ -1,4 +1,4 @@
-//! What turns need beyond the shared services: models, tools, limits, and what watches over changes.
+//! Services of turns beyond the shared ones: models, tools, limits, and watches over changes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ impl LastError {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 
-    /// How long ago it was, and what.
+    /// Returns the time since then, and the text.
     pub(crate) fn get(&self) -> Option<(Duration, String)> {
         let error = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         error.as_ref().map(|(at, error)| (at.elapsed(), error.clone()))
@@ -83,19 +83,19 @@ impl ModelChoice {
     }
 }
 
-/// What the config says about turns.
+/// The config of turns.
 #[derive(Clone, Debug)]
 pub struct TurnConfig {
-    /// How jobs run commands; none where they run none.
+    /// The means of jobs for running commands. None where they run none.
     pub commands: Option<Commands>,
-    /// How a turn of a conversation ends.
+    /// The way in which a turn of a conversation ends.
     pub finish: Finish,
     /// Steps of a turn of a conversation.
     pub steps_max: usize,
     /// Steps of a subagent or a job.
     pub subagent_steps_max: usize,
-    /// What people are asked before it is done.
+    /// The acts for which people are asked first.
     pub asking: ApprovalSettings,
-    /// How long a turn waits for a model that cannot be reached; none: not at all.
+    /// The time for which a turn waits for a model that cannot be reached. None: not at all.
     pub wait_for_model: Option<Duration>,
 }

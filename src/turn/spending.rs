@@ -1,4 +1,4 @@
-//! What model calls cost and whether they may: prices, budgets, reservations.
+//! Costs and permission of model calls: prices, budgets, reservations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -155,7 +155,7 @@ impl Spending {
         Ok(own)
     }
 
-    /// What a call has cost that has ended.
+    /// Returns the cost of a finished call.
     pub(crate) fn charge(
         &self,
         payer: Payer,

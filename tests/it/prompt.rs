@@ -5,8 +5,8 @@ use std::fs;
 
 use chrono::{DateTime, Local, TimeDelta, Utc};
 use peacrab::people::Role;
-use peacrab::tools::{ToolSet, web};
 use peacrab::provider::tokens;
+use peacrab::tools::{ToolSet, web};
 use peacrab::turn::prompt::{InstructionTexts, TIME_AGAIN_AFTER, is_time_due};
 use peacrab::types::message::ChatKind;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What lies around a heartbeat run: what it is told besides what the file asks for, and who is where.
+//! The context of a heartbeat run: its further information besides the file's requests, and the people's places.
 
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, params};
@@ -12,21 +12,21 @@ use crate::tasks::schedule::Payload;
 use crate::types::message::{Address, ChatKind};
 use crate::types::session::Plan;
 
-/// What was told is not told again for so long.
+/// The time for which the same alert is not repeated.
 pub(super) const SAME_FOR: Duration = Duration::hours(24);
 
 /// Jobs, and things that were told, that a heartbeat run is told of.
 const LISTED_MAX: usize = 10;
 
-/// What of each it is told, in characters.
+/// Maximum length of each line, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
-/// What a heartbeat run is told besides.
+/// The further information of a heartbeat run.
 pub(super) struct HeartbeatContext {
     pub(super) plan: Option<String>,
     pub(super) ran: Vec<String>,
     pub(super) told: Vec<String>,
-    /// Who wrote some of it had read what strangers wrote.
+    /// True if an author of it had read untrusted content.
     pub(super) tainted: bool,
 }
 

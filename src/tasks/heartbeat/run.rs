@@ -182,11 +182,11 @@ pub(super) fn ask(store: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// What a heartbeat run has ended with.
+/// The result of a heartbeat run.
 #[derive(Clone, Copy, Debug)]
 pub struct HeartbeatReport<'a> {
     pub words: &'a str,
-    /// Who said so has read what strangers wrote.
+    /// True if the model that reported it has read untrusted content.
     pub tainted: bool,
 }
 
@@ -305,7 +305,7 @@ fn failed(
     tell_owner(store, heartbeat_run, &words)
 }
 
-/// What is not for others, wherever alerts go.
+/// Sends a message that only the owner may see, wherever alerts go.
 fn tell_owner(
     store: &Connection,
     heartbeat_run: &RunningHeartbeat,
@@ -326,7 +326,7 @@ fn was_told(
     Ok(told.iter().any(|(told, _)| same(told)))
 }
 
-/// How the heartbeat stands.
+/// The state of the heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct HeartbeatState {
     /// Why it was switched off; empty if somebody wished that.
@@ -371,12 +371,12 @@ pub(super) fn switch(store: &Connection, off: Option<&str>) -> rusqlite::Result<
         .map(drop)
 }
 
-/// What the heartbeat runs of a day did.
+/// The heartbeat runs of a day.
 #[derive(Default)]
 pub(super) struct LastDay {
     /// When the last one began, how it ended, and what of its words is known.
     pub(super) last: Option<(DateTime<Utc>, String, String)>,
-    /// How many ended how.
+    /// The outcomes, each with its number.
     pub(super) counts: Vec<(String, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! What HEARTBEAT.md asks for, what a model is handed, and what of its words is to be said.
+//! The requests of HEARTBEAT.md, the prompt made from them, and the part of the answer that is to be said.
 
 use crate::tasks::heartbeat::context::HeartbeatContext;
 use crate::types::origin::TaskKind;
@@ -6,27 +6,27 @@ use crate::types::source::{Parts, Source};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{FileError, Workspace, WorkspacePath};
 
-/// What it looks after.
+/// The name of the file with its requests.
 pub const FILE: &str = "HEARTBEAT.md";
 
 /// With one of these as first or last word, it has nothing to say (field custom).
 const NOTHING: [&str; 2] = ["HEARTBEAT_OK", "NO_REPLY"];
 
-/// What stands beside such a word is lost up to so many characters (field custom).
+/// Maximum length of the text beside such a word that is dropped, in characters (field custom).
 const BESIDE_CHARS_MAX: usize = 300;
 
 /// Where a file has this section, nothing else in it counts (field custom).
 const ACTIVE: &str = "active tasks";
 
-/// What the workspace's file asks for; none if that is nothing.
+/// Reads the requests of the workspace's file. None if there are none.
 pub(super) fn read(workspace: &Workspace) -> Result<Option<String>, FileError> {
     let path = FILE.parse::<WorkspacePath>().expect("it is a path");
     let text = workspace.instruction(&path)?.unwrap_or_default();
     Ok(in_effect(&text).map(|text| cut_middle(&text, FILE_CHARS_MAX, FILE)))
 }
 
-/// What a file asks for, without comments; none if it holds nothing but headings, comments, and boxes
-/// that are empty or ticked.
+/// Returns a file's requests without comments. None if it holds nothing but headings, comments, and boxes that are
+/// empty or ticked.
 pub fn in_effect(text: &str) -> Option<String> {
     let text = without_comments(text.trim_start_matches('\u{feff}'));
     let text = active(&text).unwrap_or(text);
@@ -60,7 +60,7 @@ fn active(text: &str) -> Option<String> {
     Some(lines.take_while(|line| !ends(line)).collect::<Vec<_>>().join("\n"))
 }
 
-/// Whether a line asks for something.
+/// Returns true if a line asks for something.
 fn asks(line: &str) -> bool {
     let line = line.trim();
     if heading(line).is_some() || line.chars().all(|sign| "-*_= ".contains(sign)) {
@@ -73,13 +73,13 @@ fn asks(line: &str) -> bool {
     !is_ticked && !asked.trim().is_empty()
 }
 
-/// What stands below what the file asks for, where there is something.
+/// The heading below the file's requests, where notes follow.
 const NOTES: &str = "\n\nToday's notes:\n";
 const PLAN: &str = "\n\nThe plan of your conversation with them:\n";
 const RAN: &str = "\n\nJobs that ran since the last heartbeat:\n- ";
 const TOLD: &str = "\n\nWhat you have told them lately:\n- ";
 
-/// What a heartbeat run is handed.
+/// Makes the task of a heartbeat run.
 pub(super) fn task(watched: &str, notes: &str, surroundings: &HeartbeatContext) -> Parts {
     let mut text = Parts::of(Source::Program, format!("{FILE}:\n"));
     text.push(Source::File { path: FILE.to_owned() }, watched);
@@ -101,7 +101,7 @@ pub(super) fn task(watched: &str, notes: &str, surroundings: &HeartbeatContext) 
     text
 }
 
-/// What is to be said of what a model said; none if that is nothing.
+/// Returns the part of a model's answer that is to be said. None if that is nothing.
 pub fn alert(words: &str) -> Option<&str> {
     let dressing = |sign: char| sign.is_whitespace() || "*_`\"'.:,;!–—-".contains(sign);
     let goes_on = |sign: char| sign.is_alphanumeric() || sign == '_';

@@ -1,5 +1,5 @@
-//! What time it is, and waiting until it is another time. Clocks are set, forwards and back, and
-//! machines sleep; a wait ends at its time by the clock, or when somebody sets the clock.
+//! The time, and waiting for a time. Clocks are set, forwards and back, and machines sleep; a wait ends at its time by
+//! the clock, or when somebody sets the clock.
 
 use chrono::{DateTime, Duration, TimeZone as _, Utc};
 use tokio::sync::watch;
@@ -47,7 +47,7 @@ pub fn release() -> DateTime<Utc> {
 /// A clock that went back by less was corrected.
 const CORRECTION_MAX: Duration = Duration::hours(1);
 
-/// Whether a clock can be right, if it was `newest` already.
+/// Returns true if a clock can be right that was at `newest` already.
 pub fn is_sane(now: DateTime<Utc>, newest: Option<DateTime<Utc>>) -> bool {
     now >= release() && newest.is_none_or(|newest| now >= newest - CORRECTION_MAX)
 }

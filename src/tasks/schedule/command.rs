@@ -18,16 +18,16 @@ use crate::workspace::file_reads::FileReads;
 use crate::workspace::path::names_inbox;
 use crate::workspace::{Audience, FileScope, Workspace};
 
-/// What is sent or told of an output: its beginning, and its end, where programs say what went wrong. In
-/// characters.
+/// Maximum length of an output's beginning in a message, in characters; the next constant is for its end, where
+/// programs report their errors.
 const HEAD_CHARS: usize = 6_000;
 const TAIL_CHARS: usize = 2_000;
 
-/// What is told of a command that failed: so much of its end.
+/// Number of lines at the end of a failed command's output that are reported.
 const REASON_LINES: usize = 5;
 const REASON_CHARS: usize = 300;
 
-/// How commands are run, where that is offered.
+/// The means for running commands, where that is offered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commands {
     pub sandbox: Sandbox,
@@ -39,7 +39,8 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// What of the workspace somebody's commands may see and change; else why they may have none.
+    /// Returns the part of the workspace that somebody's commands may see and change. Else the reason why they may have
+    /// none.
     pub fn may(&self, role: Role, place: ChatKind) -> Result<Audience, String> {
         let in_place = match place {
             ChatKind::Private => role,
@@ -56,8 +57,8 @@ impl Commands {
         }
     }
 
-    /// Whether a command may print what strangers wrote, as it is told of what is run at once. To be asked
-    /// before it begins.
+    /// Returns true if a command may print untrusted content, as for a command that runs at once. To be called before
+    /// it begins.
     pub(super) async fn others(
         &self,
         command: &str,
@@ -110,7 +111,7 @@ impl Commands {
     }
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandResult {
     /// It went well; what it has printed may be nothing.
@@ -118,7 +119,7 @@ pub enum CommandResult {
     Failed(String),
 }
 
-/// Whether a check says, in its last line, that nothing need be done: `{"wakeAgent": false}`.
+/// Returns true if the last line of a check says that nothing need be done: `{"wakeAgent": false}`.
 pub(super) fn lets_sleep(printed: &str) -> bool {
     let last = printed.lines().rev().find(|line| !line.trim().is_empty());
     let said = last.and_then(|line| serde_json::from_str::<Value>(line).ok());
@@ -129,7 +130,7 @@ pub(super) fn lets_sleep(printed: &str) -> bool {
 /// known for what it is.
 struct Output {
     begins: String,
-    /// What came after a gap.
+    /// The output after a gap.
     ends: Option<String>,
     bytes: u64,
 }

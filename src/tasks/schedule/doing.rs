@@ -1,5 +1,5 @@
-//! What is done when a job is due: a text is sent, a model is given a task, a command is run. Each is
-//! written down before it begins, and its outcome with what follows from it.
+//! Carries out a job that is due: a text is sent, a model is given a task, a command is run. Each is recorded before it
+//! begins, and its outcome together with its consequences.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -87,8 +87,8 @@ fn start_turn(
     table::set_row(store, run.id, row, session)
 }
 
-/// What came of the command of a run: it is the outcome, or what a model is handed with its task. Nothing
-/// if the run was ended meanwhile.
+/// Records the result of a run's command: it is the outcome, or the input of a model with its task. Nothing if the run
+/// was ended meanwhile.
 pub fn command_ends(
     store: &Connection,
     run: &Run,
@@ -122,7 +122,7 @@ pub fn command_ends(
     }
 }
 
-/// What people are sent: of what was promised once and comes late, with a word about that.
+/// Returns the message to people. One that was promised once and comes late says so.
 pub fn told(run: &Run, words: &str, now: DateTime<Tz>) -> String {
     match run.late && !run.job.brief.timing.recurs() {
         true => replies::late_job(&replies::time_relative_to(now, run.due), words),

@@ -4,7 +4,7 @@ use chrono::{DateTime, Duration, Utc};
 
 use crate::tasks::schedule::job::{Job, JobId, JobState, Missed};
 
-/// What was due so long before was missed.
+/// A run that was due so long ago is late.
 pub const LATE_AFTER: Duration = Duration::minutes(5);
 
 /// A due time that was claimed so far ahead of now was claimed by a clock that was wrong; one that is

@@ -34,7 +34,7 @@ impl std::fmt::Display for JobId {
     }
 }
 
-/// What is done when a job is due.
+/// The work of a job that is due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
@@ -58,7 +58,7 @@ impl Payload {
         }
     }
 
-    /// What a shell is given, first or alone.
+    /// Returns the shell command that runs first or alone.
     pub fn command(&self) -> Option<&str> {
         match self {
             Self::Message(_) => None,
@@ -104,7 +104,7 @@ words!(JobState { Active = "active", Paused = "paused", Done = "done", Removed =
 
 text_columns!(JobState = |word| Self::parse(word).unwrap_or(Self::Removed));
 
-/// What a job is made of.
+/// The definition of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobDefinition {
     /// Where what comes of it goes.
@@ -117,7 +117,7 @@ pub struct JobDefinition {
     pub timing: Timing,
     pub payload: Payload,
     pub missed: Missed,
-    /// Who asked for it had read what strangers wrote.
+    /// True if its author had read untrusted content.
     pub tainted: bool,
 }
 
@@ -325,7 +325,7 @@ pub(super) fn remove_unread(
     Ok(removed > 0)
 }
 
-/// How many a person has that are not done.
+/// Returns the number of a person's jobs that are not done.
 pub(super) fn count(store: &Connection, whose: &JobScope) -> rusqlite::Result<usize> {
     let (channel, sender) = whose.params();
     store

@@ -1,4 +1,4 @@
-//! What the model of a conversation is told of a job whose words were sent there.
+//! The note to a conversation's model about a job whose message was sent there.
 
 use rusqlite::Connection;
 
@@ -11,20 +11,20 @@ use crate::types::origin::TaskKind;
 use crate::types::source::{Parts, Source};
 use crate::types::untrusted;
 
-/// What of a job's text is repeated, in characters.
+/// Maximum length of a job's text in a note, in characters.
 const ABOUT_CHARS_MAX: usize = 300;
 
-/// Who has made words that no model has made.
+/// The provider's name for texts that no model has made.
 pub(super) const NO_MODEL: &str = "none";
 
-/// What a run has said.
+/// The message of a run.
 pub struct RunText<'a> {
     /// Whom it was made for.
     pub sender: &'a Sender,
-    /// Who made it.
+    /// The provider that made it.
     pub provider: &'a str,
     pub words: &'a str,
-    /// Who made it has read what strangers wrote.
+    /// True if its author has read untrusted content.
     pub tainted: bool,
 }
 

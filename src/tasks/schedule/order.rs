@@ -1,5 +1,5 @@
-//! What people and models change about jobs, made in one transaction by one function, wherever it was
-//! said: the tool, a command, the command line.
+//! Changes of jobs by people and models, made in one transaction by one function for the tool, the command and the
+//! command line.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -69,7 +69,7 @@ pub enum CommandFor {
     Job(JobId),
 }
 
-/// What is to be another; none stays.
+/// The fields to change. None stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobChange {
     pub timing: Option<Timing>,
@@ -78,7 +78,7 @@ pub struct JobChange {
     pub missed: Option<Missed>,
     /// Empty: none any more.
     pub check: Option<String>,
-    /// Who wishes it has read what strangers wrote.
+    /// True if its author has read untrusted content.
     pub tainted: bool,
 }
 
@@ -187,7 +187,7 @@ pub fn handle(
     Ok(Ok(words))
 }
 
-/// Whether what is said of an order repeats words that strangers may have put into jobs or their outcomes.
+/// Returns true if the answer to an order repeats words that strangers may have put into jobs or their outcomes.
 pub fn mentions_others(
     store: &Connection,
     whose: &JobScope,

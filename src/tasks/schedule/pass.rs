@@ -21,7 +21,7 @@ use crate::tasks::schedule::run::{self, AT_ONCE_MAX, Run, WorkingJob};
 use crate::tasks::schedule::settling::{settle, settle_unread};
 use crate::types::message::ChannelName;
 
-/// What a pass has found.
+/// The result of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassResult {
     /// Something is to be done now.
@@ -38,7 +38,7 @@ pub struct PassInputs {
     pub people: People,
     /// The channels that are here; jobs of others wait until theirs is.
     pub channels: BTreeSet<ChannelName>,
-    /// How commands are run; none where they are not.
+    /// The means for running commands. None where jobs run none.
     pub commands: Option<Commands>,
     /// The owner's.
     pub zone: Tz,
@@ -56,14 +56,14 @@ impl PassInputs {
         Ok((jobs, illegible))
     }
 
-    /// Whether a job's channels are here.
+    /// Returns true if a job's channels are here.
     pub(super) fn serves(&self, job: &Job) -> bool {
         let is_here = |name: &ChannelName| self.channels.contains(name);
         is_here(&job.brief.to.channel) && is_here(&job.brief.known_on)
     }
 }
 
-/// Whether a due job can begin while these work; when one of them has ended, is looked again.
+/// Returns true if a due job can begin while these work. It is checked again when one of them has ended.
 fn may_begin(job: &Job, working: &[WorkingJob]) -> bool {
     let costs = !matches!(job.brief.payload, Payload::Message(_));
     let taken = working.iter().filter(|run| run.counts).count();

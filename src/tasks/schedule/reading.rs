@@ -9,7 +9,7 @@ use chrono_tz::Tz;
 use crate::replies;
 use crate::tasks::schedule::timing::{self, EVERY_MAX, EVERY_MIN, Timing};
 
-/// What is longer ahead is forgotten by everybody.
+/// Maximum time ahead: everybody would have forgotten a later one.
 const AHEAD_MAX: Duration = Duration::days(5 * 366);
 
 /// Of a cron line, in characters.

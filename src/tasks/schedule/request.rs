@@ -1,4 +1,4 @@
-//! What is wanted of jobs, as a model or the command line writes it, and how it is read.
+//! Requests about jobs, as a model or the command line writes them, and their parser.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -69,7 +69,7 @@ impl JobRequest {
         }
     }
 
-    /// Whether a command is to be run for it, which not everybody may have done.
+    /// Returns true if it has a command, which not everybody may have run.
     pub fn has_command(&self) -> bool {
         self.kind == Some(JobRequestKind::Command)
             || self.check.as_ref().is_some_and(|check| !check.trim().is_empty())
@@ -88,7 +88,7 @@ pub struct JobRequester {
 }
 
 impl JobRequest {
-    /// What it means; else says in words what is wrong.
+    /// Parses it.
     pub fn read(
         self,
         asker: JobRequester,

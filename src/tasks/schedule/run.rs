@@ -42,7 +42,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// What its turn works for, in a session of its own.
+    /// Returns the origin of its turn, in a session of its own.
     pub fn origin(&self) -> Origin {
         self.job.id.task().origin(&self.job.brief.known_on)
     }

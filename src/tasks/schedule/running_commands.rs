@@ -23,7 +23,7 @@ use crate::trust::instruction_watch::InstructionEditor;
 use crate::types::message::{Address, ChatKind};
 use crate::workspace::{Audience, FileScope, Workspace};
 
-/// How often it is tried to write down what came of a command; for some minutes.
+/// Maximum number of attempts to record the result of a command, over some minutes.
 const TRIES_MAX: usize = 100;
 
 #[derive(Default)]

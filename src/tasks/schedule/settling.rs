@@ -1,4 +1,4 @@
-//! How a run ends, and what follows from that for its job; in the transaction of what came of it.
+//! Ends a run, with the consequences for its job; in the transaction of its outcome.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
@@ -20,7 +20,7 @@ pub const FAILURES_TOLD: u32 = 2;
 /// Failures in a row after which a job is paused.
 pub const FAILURES_MAX: u32 = 10;
 
-/// What of its outcome is remembered, in characters.
+/// Maximum length of a stored outcome, in characters.
 const WORDS_CHARS_MAX: usize = 500;
 
 /// Settles a run, with what follows from it for its job; in the transaction of what came of it. Nothing

@@ -12,7 +12,7 @@ use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use serde::{Deserialize, Serialize};
 
-/// What happens more often is no job but a loop.
+/// Minimum interval of a job: anything more frequent is a loop.
 pub const EVERY_MIN: Duration = Duration::minutes(1);
 
 /// A year and a day: more is a date.
@@ -63,7 +63,7 @@ impl Timing {
         }
     }
 
-    /// Whether it is due more than once.
+    /// Returns true if it is due more than once.
     pub fn recurs(&self) -> bool {
         !matches!(self, Self::At(_))
     }
@@ -75,14 +75,14 @@ pub(super) fn parse(fields: &str) -> Result<Cron, String> {
     parser.parse(fields).map_err(|error| error.to_string())
 }
 
-/// Whether a cron line is ever due so soon again that it would be a loop.
+/// Returns true if a cron line is ever due so soon again that it would be a loop.
 pub(super) fn is_too_close(timing: &Timing, now: DateTime<Utc>) -> bool {
     let next = |at: &DateTime<Utc>| timing.next_after(*at);
     let due: Vec<_> = std::iter::successors(Some(now), next).skip(1).take(LOOKED_AT).collect();
     due.windows(2).any(|two| two[1] - two[0] < EVERY_MIN)
 }
 
-/// Whether no hour is named.
+/// Returns true if no hour is named.
 fn hour_is_open(fields: &str) -> bool {
     let fields: Vec<_> = fields.split_whitespace().collect();
     let hour = match fields.as_slice() {

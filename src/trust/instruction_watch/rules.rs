@@ -1,4 +1,4 @@
-//! What the files are that the bot goes by, and what differs between two looks at them.
+//! The instruction files, and the differences between two looks at them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub(super) struct InstructionMarks {
     /// Of each file, by its path: the hash of what it holds, or what else tells that it changed; and of a
     /// link, where it leads.
     pub(super) marks: BTreeMap<String, String>,
-    /// Whether there are no more files.
+    /// True if there are no more files.
     pub(super) is_whole: bool,
 }
 
@@ -29,11 +29,11 @@ pub(super) struct ChangedInstruction {
     pub(super) leads_to: String,
     pub(super) before: Option<String>,
     pub(super) after: Option<String>,
-    /// How, for people.
+    /// The change, for people.
     pub(super) lines: String,
     /// It became a link, or leads elsewhere.
     pub(super) is_relinked: bool,
-    /// What it held is known, and something can be put in its place.
+    /// True if its former content is known, and can be restored.
     can_be_undone: bool,
 }
 
@@ -167,7 +167,7 @@ impl ChangedInstruction {
     }
 }
 
-/// What differs, for people.
+/// Returns the changed lines, for people.
 fn lines(images: &BeforeImages, before: Option<&str>, after: Option<&str>) -> String {
     let text = |mark: Option<&str>| match mark {
         None => Some(String::new()),

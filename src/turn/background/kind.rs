@@ -38,7 +38,7 @@ pub(crate) trait Background: Sync {
     /// Where its people are; none if the task has ended.
     fn people_at(&self, store: &Connection, number: i64) -> rusqlite::Result<Option<Address>>;
 
-    /// What a turn may use; none if the task has ended without it.
+    /// Returns the limits of a turn. None if the task has ended without it.
     async fn limits(
         &'static self,
         turns: &TurnServices,
@@ -59,10 +59,10 @@ pub(crate) trait Background: Sync {
         &["AGENTS.md"]
     }
 
-    /// What is told of a task that was cut off too often.
+    /// Returns the message about a task that was interrupted too often.
     fn gave_up(&self) -> &'static str;
 
-    /// What is told of a task that broke before it had a turn.
+    /// Returns the message about a task that failed before it had a turn.
     fn broke(&self) -> &'static str;
 
     /// Settles a task and says what there is to be said, in the transaction of its end. Nothing if something
@@ -86,18 +86,18 @@ pub(crate) trait Background: Sync {
         Ok(None)
     }
 
-    /// What is said of a turn that got no answer from a model. Usually nobody waits to whom it could be said
-    /// kindly.
+    /// Returns the message about a turn that got no answer from a model. Usually nobody waits who would need a kind
+    /// one.
     fn failure_words(&self, error: &ProviderError, _to: Role) -> String {
         error.to_string()
     }
 
-    /// What a model is told that has used up its steps.
+    /// Returns the note for a model that has used up its steps.
     fn steps_used_up(&self, steps: usize) -> String {
         prompt::steps_used_up(steps)
     }
 
-    /// What a model is told whose text should have been a call.
+    /// Returns the note for a model whose text should have been a call.
     fn reminder(&self) -> String {
         prompt::reminder(&[finish::COMPLETION])
     }
@@ -107,13 +107,13 @@ pub(crate) trait Background: Sync {
         is_no_reply(text)
     }
 
-    /// What people are told by a turn that has ended with a call, which said `last`; none if that is nothing.
+    /// Returns the message of a turn that has ended with a call, which said `last`. None if there is none.
     fn told(&self, _steps: &[Step], last: &str) -> Option<String> {
         Some(last).filter(|last| !self.is_silence(last)).map(str::to_owned)
     }
 }
 
-/// What a turn of a background task may use, and where its people are.
+/// The limits of a background task's turn, and the place of its people.
 pub(crate) struct TaskLimits {
     pub(crate) people_at: Address,
     pub(crate) steps_max: usize,
@@ -122,11 +122,11 @@ pub(crate) struct TaskLimits {
     pub(crate) keeps_quiet: bool,
 }
 
-/// How a background task has ended.
+/// The end of a background task.
 pub(crate) struct TaskEnd<'a> {
     pub(crate) how: TaskOutcome,
     pub(crate) result: Option<&'a str>,
-    /// Who made the result has read what strangers wrote.
+    /// True if the model that made the result has read untrusted content.
     pub(crate) tainted: bool,
     /// None if it had no turn.
     pub(crate) turn: Option<TurnId>,

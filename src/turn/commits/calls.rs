@@ -25,7 +25,7 @@ pub(crate) struct CallStart {
     pub(crate) intent: Intent,
     /// The way back, if there is one.
     pub(crate) undo: Option<FileUndo>,
-    /// What the model is told once it is done, and the sources of that.
+    /// The result for the model, and its sources.
     pub(crate) result: String,
     pub(crate) sources: Vec<Source>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct CallEnd {
     pub(crate) began: DateTime<Utc>,
     pub(crate) outcome: CallOutcome,
     pub(crate) sources: Vec<Source>,
-    /// What it changes in our own store.
+    /// Its changes of our own store.
     pub(crate) effects: Vec<Effect>,
 }
 

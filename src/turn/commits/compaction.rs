@@ -42,8 +42,8 @@ pub(crate) async fn frozen(
     .await
 }
 
-/// What a compaction changes: the summary, where the session begins, the memory that is frozen
-/// anew, and what it cost.
+/// The changes of a compaction: the summary, the session's first visible turn, the memory that is frozen anew, and the
+/// cost.
 pub(crate) struct CompactionCommit {
     session: SessionId,
     range: Range<TranscriptStart>,
@@ -52,7 +52,7 @@ pub(crate) struct CompactionCommit {
     spent: SpentOn,
 }
 
-/// What summaries have cost, and on account of which turn.
+/// The cost of summaries, and the turn that is charged.
 pub(crate) type SpentOn = (TurnId, Charge);
 
 impl CompactionCommit {

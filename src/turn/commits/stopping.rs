@@ -18,7 +18,7 @@ use crate::types::message::{ChatKind, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnOutcome;
 
-/// What `/stop` and `/new` do.
+/// The command: `/stop` or `/new`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopKind {
     Stop,
@@ -28,12 +28,12 @@ pub(crate) enum StopKind {
     Clean,
 }
 
-/// What `/stop` and `/new` have ended, of what has a task.
+/// The ended work that has a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoppedTasks {
     /// The turn that ran there, or was to be taken up again.
     pub(crate) turn: bool,
-    /// What waited, commands that are being carried out included.
+    /// True if something waited, commands that are being carried out included.
     pub(crate) waiting: bool,
     /// Questions aside: all of them, or one person's.
     pub(crate) side_questions: bool,
@@ -166,8 +166,8 @@ pub(crate) async fn interrupted(
     store.write("interrupt", Sync::Now, interrupt).await
 }
 
-/// Whether its person has said something else than what a turn waits for: of what waits for the answer to
-/// a question, only what was said before the question.
+/// Returns true if its person has said something newer than the answer that a turn waits for. For a question, only
+/// messages before the question count.
 fn is_passed_over(store: &Connection, suspended: &Unfinished) -> rusqlite::Result<bool> {
     let asked = asks::questions(store)?.into_iter().find(|ask| ask.turn == suspended.turn);
     let until = asked.map_or(RowId(i64::MAX), |ask| ask.after);

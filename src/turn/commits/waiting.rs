@@ -9,7 +9,7 @@ use crate::turn::error::CommitError;
 use crate::types::message::{Address, MessageId};
 use crate::types::session::TurnId;
 
-/// What is committed when a model cannot be reached.
+/// The commit of a turn whose model cannot be reached.
 pub(crate) struct Suspension {
     pub(crate) wait: ModelWait,
     /// The line for the people who wait for the answer; they are told once.

@@ -9,7 +9,7 @@ use crate::types::session::Image;
 use crate::types::source::{Parts, Source};
 use crate::types::untrusted;
 
-/// What is shown of the reason why a file is not there.
+/// Maximum length of the shown reason for a missing file, in characters.
 const REASON_CHARS_MAX: usize = 200;
 
 /// Media types that models see.

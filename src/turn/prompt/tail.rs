@@ -14,8 +14,8 @@ use crate::types::origin::{TaskId, TaskKind};
 use crate::types::source::{Part, Parts, Source};
 use crate::types::untrusted;
 
-/// What of a quoted message is shown: one that is passed on is shown whole (Telegram's texts have at
-/// most 4096 signs); of one that is replied to, adapters give less.
+/// Maximum length of a quoted message, in characters. A forwarded one is shown whole (Telegram's texts have at most
+/// 4096); adapters give less of one that is replied to.
 const QUOTE_CHARS_MAX: usize = 4_500;
 
 /// In a private chat the time is told once in so long: often enough for "in an hour", and rarely enough for small
@@ -28,23 +28,23 @@ pub fn is_time_due(told: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
     told.is_none_or(|told| now < told || now - told >= TIME_AGAIN_AFTER)
 }
 
-/// What surrounds a message.
+/// The context of a message.
 pub struct PromptTail<'a> {
     pub now: DateTime<Tz>,
-    /// Whether a private chat tells the time now; elsewhere it stands before all messages.
+    /// True if a private chat tells the time now; elsewhere it stands before all messages.
     pub is_time_due: bool,
     pub role: Role,
     pub place: ChatKind,
     pub rows: &'a [WaitingMessage],
     /// Those of the rows that begin with a skill.
     pub(crate) invoked: &'a InvokedSkills,
-    /// What was said there before, and not to the bot.
+    /// Earlier messages there that were not for the bot.
     pub background: &'a [OverheardLine],
-    /// What changed in memory, notes and plan since the model was last told.
+    /// Changes of memory, notes and plan since the model was last told.
     pub changes: Vec<Parts>,
 }
 
-/// What messages with a skill are shown as, by their rows.
+/// The shown texts of messages with a skill, by their rows.
 pub(crate) type InvokedSkills = HashMap<RowId, SkillInvocation>;
 
 pub(crate) struct SkillInvocation {
@@ -52,7 +52,7 @@ pub(crate) struct SkillInvocation {
     pub(crate) name: Option<String>,
     /// The skill's body, or why there is none, as the program tells it.
     pub(crate) told: String,
-    /// What the person said beside it.
+    /// The person's words beside it.
     pub(crate) said: String,
 }
 
@@ -201,7 +201,7 @@ fn begin_line(text: &mut Parts, source: Source) {
     }
 }
 
-/// What was said, in which no line can pass for one of the program's. It begins a line.
+/// Adds a message, in which no line can pass for one of the program's. It begins a line.
 fn push_said(text: &mut Parts, said: &Parts) {
     let mut begins_line = true;
     for Part { source, text: part } in said.iter() {
@@ -215,7 +215,7 @@ fn push_said(text: &mut Parts, said: &Parts) {
     }
 }
 
-/// What a job's check has printed: data, whoever wrote it.
+/// Adds the output of a job's check: data, whoever wrote it.
 fn push_printed(text: &mut Parts, printed: &Printed) {
     let whose = match printed.foreign {
         true => format!("The job's check, which {}, printed:", untrusted::HAS_READ),

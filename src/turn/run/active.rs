@@ -26,8 +26,8 @@ use crate::types::event::{Event, EventKind};
 use crate::types::message::{Hint, MessageId, Sender};
 use crate::types::session::{Session, Step, Turn, TurnId, TurnOutcome};
 
-/// How long an answer waits for a draft that is on its way, so that it can take its place: calls over a slow link
-/// are answered by then. A draft that takes longer is taken away when it has arrived.
+/// Maximum time that an answer waits for a draft that is on its way, so that it can replace it: calls over a slow link
+/// are answered by then. A draft that takes longer is removed when it has arrived.
 const QUIET_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// A running turn's ends of the channels to the loop and to its progress.
@@ -49,20 +49,20 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) turn: TurnId,
     pub(super) part: TurnPart,
     pub(super) asker: Requester,
-    /// Who answers, as the conversation wishes at the step that runs.
+    /// The provider that the conversation has chosen at the running step.
     pub(super) provider: Arc<dyn Provider>,
     /// The turn has waited for the model, which has not answered yet.
     pub(super) wait: Option<ModelWait>,
-    /// How often a provider is asked that cannot be reached.
+    /// The number of attempts at a provider that cannot be reached.
     pub(super) attempts: Attempts,
-    /// What the model has thought in this turn, for people to read.
+    /// The model's thinking in this turn, for people to read.
     pub(super) thought: String,
     pub(super) handles: TurnHandles,
     /// People were told of a call that nobody could be asked about.
     pub(super) has_reported: bool,
     /// Steered messages that the model has not been shown yet.
     pub(super) pending: Vec<WaitingMessage>,
-    /// What those of them are shown as that begin with a skill.
+    /// The shown texts of those that begin with a skill.
     pub(super) invoked: InvokedSkills,
     pub(super) system: Vec<String>,
     pub(super) tools: Vec<ToolSchema>,
@@ -72,7 +72,7 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) fixed_tokens: u64,
     pub(super) begun: Instant,
     pub(super) payer: Payer,
-    /// What the call may use that is under way.
+    /// The reservation of the running call.
     pub(super) granted: Granted,
     /// By the completions since then.
     pub(super) spent: Usage,
@@ -80,7 +80,7 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) fitted: u64,
 }
 
-/// Who asked, and where the answer goes.
+/// The person who asked, and the address of the answer.
 pub(super) struct Requester {
     pub(super) sender: Sender,
     pub(super) role: Role,
@@ -151,7 +151,7 @@ impl ActiveTurn<'_> {
         Ok(Some(self.session))
     }
 
-    /// What an operator asks for the next day; of a turn that was resumed, what it took since then.
+    /// Logs the end of the turn for the operator. For a resumed turn, the figures since then.
     pub(super) fn log_end(&self, ending: TurnOutcome) {
         tracing::info!(
             turn = self.turn.0,

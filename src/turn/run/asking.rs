@@ -1,4 +1,4 @@
-//! How a turn asks the model: with the pictures that it may see, and showing what it says.
+//! Asks the model for the next step: with the pictures that it may see, and showing its words.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -18,7 +18,7 @@ use crate::types::event::EventKind;
 const SILENCE_SHOWN_AFTER: Duration = Duration::from_secs(20);
 const SILENCE_SHOWN_EVERY: Duration = Duration::from_secs(10);
 
-/// What is kept of thinking, beyond which no step adds to it; far more than is shown.
+/// Maximum length of stored thinking, beyond which no step adds to it; far more than is shown.
 const THOUGHT_BYTES_MAX: usize = 16 * 1024;
 
 impl ActiveTurn<'_> {
@@ -42,7 +42,7 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// How people wish it to be by now.
+    /// Applies the conversation's settings as they are by now.
     pub(super) async fn heed_settings(&mut self) {
         let (session, turn) = (self.session.id, self.turn);
         let settings = move |store: &_| {

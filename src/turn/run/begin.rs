@@ -1,4 +1,4 @@
-//! How a turn begins: with messages that wait, or where a crash cut it off.
+//! Begins a turn with messages that wait, or resumes it where a crash cut it off.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -41,7 +41,7 @@ const ATTEMPTS_MAX: u32 = 3;
 /// Earlier messages that a new thread begins with.
 const SEED_MAX: usize = 20;
 
-/// How long a platform may take to tell them.
+/// Maximum time of a platform for telling them.
 const SEED_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl<'a> ActiveTurn<'a> {
@@ -279,7 +279,7 @@ async fn current(
     Ok(anew.map(|anew| Session { estimate, ..anew }))
 }
 
-/// What is left of the conversation's plan, for the model.
+/// Returns the rest of the conversation's plan, for the model.
 async fn plan(services: &Services, session: &Session) -> Result<Option<Parts>, TurnError> {
     let id = session.id;
     let plan = services.bus.store.read(move |store| plans::of(store, id)).await?;
@@ -289,9 +289,8 @@ async fn plan(services: &Services, session: &Session) -> Result<Option<Parts>, T
     }))
 }
 
-/// What was said in a group before it spoke to the bot. A thread that is new to the bot begins with
-/// what the platform tells of it, or else with what was heard around it. With it, how many of the
-/// lines were overheard there.
+/// Returns the lines of a group before it spoke to the bot, and how many of them were overheard there. A thread that is
+/// new to the bot begins with the platform's history, or else with the lines heard around it.
 async fn background(
     services: &Services,
     session: &Session,

@@ -1,4 +1,4 @@
-//! What ends a turn besides its answer: a bound that is reached, or a call; and the reminder of a call that is missing.
+//! Ends of a turn besides its answer: a bound that is reached, or a call; and the reminder of a call that is missing.
 
 use crate::bus::journal::InboundOutcome;
 use crate::conversation::transcript;
@@ -15,7 +15,7 @@ use crate::types::session::{Call, CallOutcome, Finish, Session, Step, TurnOutcom
 /// A model that does not understand by then will not, and its text is better than none.
 const REMINDERS_MAX: usize = 3;
 
-/// What a turn says that has ended with a call; none says nothing.
+/// The message of a turn that has ended with a call. None says nothing.
 pub(super) struct FinishingText(Option<String>);
 
 /// A bound that was reached: what the model is told, and what its person.
@@ -56,7 +56,7 @@ impl ActiveTurn<'_> {
         Ok((used >= most).then(|| ReachedLimit { note: note.to_owned(), words }))
     }
 
-    /// What is said with the call that has ended the turn, in its last step.
+    /// Returns the message of the call that has ended the turn, in its last step.
     pub(super) fn finished(&self) -> Option<FinishingText> {
         let last = self.steps().last().filter(|_| self.part.finish == Finish::Explicit)?;
         let (_, said) = finish::ended_with(&last.calls)?;
@@ -85,7 +85,7 @@ impl ActiveTurn<'_> {
         self.end(end, None).await
     }
 
-    /// Whether a person waits for words in a private chat, and has heard none in this turn.
+    /// Returns true if a person waits for words in a private chat, and has heard none in this turn.
     pub(super) fn owes_words(&self) -> bool {
         let is_conversation = matches!(self.part.caller, Caller::Conversation(_));
         is_conversation
@@ -148,7 +148,7 @@ fn is_lost_call(step: &Step) -> bool {
     is_text_alone(step) && is_lone_call(&step.text)
 }
 
-/// Whether a call went well, and told nothing that the model could not have known.
+/// Returns true if a call went well, and told nothing that the model could not have known.
 fn came_as_meant(call: &Call) -> bool {
     let is_news = [ASK_QUESTION, delegate::SUBAGENT].contains(&call.tool.as_str());
     matches!(call.outcome, CallOutcome::Done(_)) && !is_news

@@ -1,5 +1,5 @@
-//! How a turn keeps within what the model takes at once: before each question to it, and once more
-//! when it was too much all the same.
+//! Keeps a turn within the context window: before each request to the model, and once more when the model refused it
+//! all the same.
 
 use crate::bus::notices;
 use crate::conversation::ledger::Charge;
@@ -27,7 +27,7 @@ const SAVING_PERCENT: u64 = 10;
 /// A prompt that is too long for the model is made shorter so often.
 const SHRUNK_MAX: usize = 2;
 
-/// What came of compacting the conversation.
+/// The result of compacting the conversation.
 enum CompactionOutcome {
     Done,
     /// All of it must stay.

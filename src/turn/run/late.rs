@@ -8,16 +8,16 @@ pub use crate::bus::journal::MessageTimes;
 use crate::bus::journal::{self, WaitingMessage};
 use crate::store::StoreError;
 
-/// What is found so much later than it was said gets one line, not an answer.
+/// A message that is found so much later than it was sent gets one line, not an answer.
 const LATE_AFTER: Duration = Duration::hours(24);
 
-/// What a platform has kept comes all at once; what comes later than this was said meanwhile.
+/// A platform delivers its backlog at once: a message that comes later than this was sent meanwhile.
 const GAP_MIN: Duration = Duration::seconds(10);
 
-/// How much longer one message is on its way than another.
+/// Maximum difference between the delays of two messages of the same backlog.
 const SAME_LAG: Duration = Duration::minutes(1);
 
-/// How long a message was on its way, by both clocks.
+/// Returns the delay of a message, by both clocks.
 fn lag(message: MessageTimes) -> Duration {
     message.received - message.at
 }
@@ -32,8 +32,8 @@ pub fn is_late(message: MessageTimes, earlier: Option<MessageTimes>) -> bool {
     lag(message) > LATE_AFTER && !earlier.is_some_and(is_as_late)
 }
 
-/// How long before another message one elsewhere was found that tells of our clock: what a platform has kept for
-/// several conversations comes within that.
+/// Minimum time between a message and one elsewhere that tells of our clock: a platform's backlog of several
+/// conversations comes within that.
 const ELSEWHERE_GAP_MIN: Duration = Duration::minutes(10);
 
 /// Returns true if all of these messages, which begin a turn, were found too late.

@@ -1,4 +1,4 @@
-//! What a turn works for: a conversation with people or a background task, and the bounds of that.
+//! The purpose of a turn: a conversation with people or a background task, with its bounds.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ impl TurnPart {
         }
     }
 
-    /// What is said of a turn that took too long.
+    /// Returns the message about a turn that took too long.
     pub(super) fn too_slow(&self) -> String {
         match self.background {
             None => replies::SOMETHING_BROKE.to_owned(),

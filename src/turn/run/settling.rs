@@ -1,5 +1,5 @@
-//! How a turn runs the calls of a step: all are checked before any of them begins; those that only
-//! look run side by side, the others one after another.
+//! Runs the calls of a step: all are checked before any of them begins; those that only read run side by side, the
+//! others one after another.
 
 use std::time::Instant;
 
@@ -57,7 +57,7 @@ impl Refused {
     }
 }
 
-/// How far the calls of a step have got.
+/// The progress of a step's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SettledCalls {
     All,
@@ -111,7 +111,7 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// Whether a call may be made now: as itself, and as what it stands for.
+    /// Decides if a call may be made now: as itself, and as the call that it stands for.
     async fn permit(
         &self,
         call: &Call,
@@ -146,7 +146,7 @@ impl ActiveTurn<'_> {
         })
     }
 
-    /// What is decided, and whether somebody has allowed it.
+    /// Returns the decision, and whether somebody has allowed it.
     async fn decide(
         &self,
         call: &Call,
@@ -304,7 +304,7 @@ impl ActiveTurn<'_> {
     }
 }
 
-/// What tools are told of who asks, and where from.
+/// Returns the context for tools: the person who asks, and the place.
 pub(crate) async fn tool_context(
     turns: &TurnServices,
     session: &Session,
@@ -332,7 +332,7 @@ pub(crate) async fn tool_context(
     })
 }
 
-/// What runs at once, in order.
+/// Returns the batches of calls that run at once, in order.
 fn batches(open: Vec<OpenCall>) -> Vec<Vec<OpenCall>> {
     let mut batches: Vec<Vec<OpenCall>> = Vec::new();
     for open in open {

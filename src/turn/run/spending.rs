@@ -1,4 +1,4 @@
-//! What a turn may use: each of its model calls is reserved before it is made, and booked with its result.
+//! Spending of a turn: each of its model calls is reserved before it is made, and booked with its result.
 
 use crate::conversation::ledger::{CallCause, Charge, Payer};
 use crate::provider::{Completion, ProviderError, Usage};
@@ -48,13 +48,13 @@ impl ActiveTurn<'_> {
         Ok(turns.spending.failed(&turns.services.bus, &granted, error).await?)
     }
 
-    /// What the call has cost.
+    /// Returns the cost of the call.
     pub(super) fn charge(&mut self, completion: &Completion) -> Charge {
         let granted = std::mem::take(&mut self.granted);
         self.turns.spending.charge(self.payer, &granted, self.provider.name(), completion)
     }
 
-    /// What summaries have cost.
+    /// Returns the cost of summaries.
     pub(super) fn summary_charge(&self, granted: &Granted, usage: Usage) -> Charge {
         let name = self.turns.models.summariser.name();
         self.turns.spending.charge_for(self.summary_payer(), granted, name, usage)

@@ -13,7 +13,8 @@ use crate::turn::run::active::ActiveTurn;
 /// With fewer tokens of tools, a count tells nothing.
 const TOOLS_TOKENS_MIN: u64 = 400;
 
-/// Whether models are shown their tools, by the providers' names, as far as their counts told. Forgotten at a restart.
+/// Providers by name, with true if their models are shown the tools, as far as their counts told. Forgotten at a
+/// restart.
 #[derive(Clone, Default)]
 // A mutex because turns are different tasks; it guards a short list.
 pub struct ToolsShown(Arc<Mutex<BTreeMap<String, bool>>>);

@@ -1,4 +1,4 @@
-//! What the person is told at the end of a turn.
+//! The message to the person at the end of a turn.
 
 use crate::people::Role;
 use crate::provider::{Completion, StopReason};
@@ -9,7 +9,7 @@ use crate::turn::run::active::ActiveTurn;
 use crate::types::session::TurnOutcome;
 
 impl ActiveTurn<'_> {
-    /// What the person is told of a completion without calls.
+    /// Returns the message to the person for a completion without calls.
     pub(super) fn words(&self, completion: &Completion) -> (TurnOutcome, Option<String>) {
         let text = completion.text.trim();
         if is_no_reply(text) && self.owes_words() {
@@ -40,7 +40,7 @@ impl ActiveTurn<'_> {
         (TurnOutcome::Answered, Some(self.with_thoughts(&said)))
     }
 
-    /// What is said, after what was thought if people wish to see that.
+    /// Returns the message, after the model's thinking if people want to see that.
     pub(super) fn with_thoughts(&self, said: &str) -> String {
         match self.session.settings.show_thinking && !self.thought.trim().is_empty() {
             true => format!("{}\n\n{said}", replies::thought(&self.thought)),
@@ -48,7 +48,7 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// What the message tool has said here in this turn.
+    /// Returns the texts that the message tool has sent here in this turn.
     pub(super) fn said_here(&self) -> impl Iterator<Item = String> {
         let calls = self.steps().iter().flat_map(|step| &step.calls);
         calls.filter_map(|call| message::said_here(call, &self.part.people_at))
