@@ -5,6 +5,7 @@ pub mod edit;
 pub mod environment;
 pub mod fault;
 mod agent;
+mod api_tokens;
 mod backup;
 mod channels;
 mod deserializer;
@@ -204,18 +205,8 @@ fn read(source: &ConfigSource<'_>) -> Option<Config> {
     let web = file.web.config(source, file.search);
     let exec = file.exec.config(source);
     let backup = file.backup.config(source);
-    let gateway = match file.gateway {
-        Some(section) => {
-            let place = source.section("gateway");
-            if channels.contains_key(&WEB.into()) {
-                place.fault(format!(
-                    "[channels.{WEB}] needs another name: with [gateway], it is the page's"
-                ));
-            }
-            Some(section.config(&place)?)
-        }
-        None => None,
-    };
+    let sections = gateway::GatewaySections { gateway: file.gateway, api_tokens: file.api_tokens };
+    let gateway = sections.config(source, channels.contains_key(&WEB.into()))?;
     let providers: Option<_> =
         providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
     let (providers, notes, files) = (providers?, Vec::new(), Vec::new());

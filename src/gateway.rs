@@ -22,7 +22,11 @@ mod logins;
 #[cfg(feature = "gateway")]
 mod metrics;
 #[cfg(feature = "gateway")]
+mod openai;
+#[cfg(feature = "gateway")]
 mod page;
+#[cfg(feature = "gateway")]
+mod publish;
 #[cfg(feature = "gateway")]
 mod refusal;
 #[cfg(feature = "gateway")]

@@ -140,7 +140,11 @@ pub fn end(store: &Connection, chat: &ChatId) -> rusqlite::Result<Cursor> {
     Ok(Cursor { heard, sent })
 }
 
-/// Returns the chats whose id begins with `prefix`, each with the time of its last message, newest first.
+/// Begins the name of a session of one request of a program, which nobody looks for.
+pub const ONCE: char = '~';
+
+/// Returns the chats whose id begins with `prefix`, each with the time of its last message, newest first. Sessions of
+/// one request are left out.
 pub fn chats(
     store: &Connection,
     prefix: &str,
@@ -153,11 +157,12 @@ pub fn chats(
               UNION ALL
               SELECT chat, created FROM outbox
               WHERE channel = 'web' AND substr(chat, 1, length(?1)) = ?1)
+         WHERE substr(chat, length(?1) + 1, 1) <> ?3
          GROUP BY chat ORDER BY max(at) DESC LIMIT ?2",
     )?;
     let limit = i64::try_from(max).unwrap_or(i64::MAX);
-    rows.query_map(params![prefix, limit], |row| Ok((row.get(0)?, row.get::<_, Time>(1)?.0)))?
-        .collect()
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Time>(1)?.0));
+    rows.query_map(params![prefix, limit, ONCE.to_string()], read)?.collect()
 }
 
 /// Returns a sent message of a chat.

@@ -1,16 +1,20 @@
 //! `[gateway]`: the address on which the program listens for browsers and other programs.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::gateway::config::{Config, LISTEN};
+use crate::gateway::config::{Config, LISTEN, WEB};
 use crate::people::{Access, LOCAL};
+use crate::secret::Secret;
+use crate::types::message::SenderId;
 
+use super::api_tokens::{self, ApiTokenSection};
 use super::hints::is_name;
-use super::reading::Section;
+use super::reading::{ConfigSource, Section};
 use super::secrets::{self, UnresolvedSecret};
 use super::values::{At, Text, Within};
 
@@ -106,8 +110,42 @@ impl FromStr for PersonName {
     }
 }
 
+/// The section and those that have no effect without it.
+pub(super) struct GatewaySections {
+    pub(super) gateway: Option<GatewaySection>,
+    pub(super) api_tokens: BTreeMap<String, ApiTokenSection>,
+}
+
+impl GatewaySections {
+    /// Returns the gateway, if there is one. None if a key of it was refused.
+    pub(super) fn config(
+        self,
+        source: &ConfigSource<'_>,
+        is_name_taken: bool,
+    ) -> Option<Option<Config>> {
+        let Self { gateway, api_tokens } = self;
+        let Some(section) = gateway else {
+            let tokens = source.named("api_tokens", api_tokens);
+            for place in tokens.iter().map(|(_, place, _)| place) {
+                let title = place.title();
+                place.fault(format!("{title} has no effect without [gateway]: add that section"));
+            }
+            return Some(None);
+        };
+        let place = source.section("gateway");
+        if is_name_taken {
+            place.fault(format!(
+                "[channels.{WEB}] needs another name: with [gateway], it is the page's"
+            ));
+        }
+        let mut config = section.config(&place)?;
+        config.tokens = api_tokens::tokens(source, api_tokens, &config.access);
+        Some(Some(config))
+    }
+}
+
 impl GatewaySection {
-    pub(super) fn config(self, place: &Section<'_, '_>) -> Option<Config> {
+    fn config(self, place: &Section<'_, '_>) -> Option<Config> {
         let source = place.source;
         let listen = match &self.listen {
             Some(listen) => listen.value.0.0,
@@ -115,13 +153,7 @@ impl GatewaySection {
             None => LISTEN,
         };
         let token = match &self.token {
-            Some(written) => {
-                let token = secrets::read(source, written)?;
-                if token.reveal().chars().count() < TOKEN_CHARS_MIN {
-                    source.refuse(written, format!("is shorter than {TOKEN_CHARS_MIN} characters"));
-                }
-                Some(token)
-            }
+            Some(written) => Some(long_secret(source, written)?),
             None => None,
         };
         if token.is_none() && !listen.ip().is_loopback() {
@@ -141,6 +173,7 @@ impl GatewaySection {
             url: self.url.map(|url| url.0.0),
             hosts: hosts.map(|host| host.0.0).collect(),
             connections_max: self.connections_max.count(),
+            tokens: BTreeMap::new(),
             access: Access {
                 admins: names(self.admins),
                 allow: names(self.allow),
@@ -150,6 +183,30 @@ impl GatewaySection {
     }
 }
 
+/// A secret with which others are let in.
+pub(super) fn long_secret(
+    source: &ConfigSource<'_>,
+    written: &At<UnresolvedSecret>,
+) -> Option<Secret> {
+    let secret = secrets::read(source, written)?;
+    if secret.reveal().chars().count() < TOKEN_CHARS_MIN {
+        source.refuse(written, format!("is shorter than {TOKEN_CHARS_MIN} characters"));
+    }
+    Some(secret)
+}
+
+/// The person of the page that a key names; the owner without it.
+pub(super) fn person(
+    source: &ConfigSource<'_>,
+    written: Option<&At<String>>,
+    access: &Access,
+) -> Option<SenderId> {
+    let Some(written) = written else { return Some(LOCAL.into()) };
+    let people = [&access.owners, &access.admins, &access.allow].into_iter().flatten();
+    let people: Vec<_> = people.map(String::as_str).collect();
+    source.one(written, "person of [gateway]", &people).map(SenderId::from)
+}
+
 fn names(listed: Option<At<Vec<Text<PersonName>>>>) -> Vec<String> {
     let listed = listed.into_iter().flat_map(|listed| listed.value);
     listed.map(|person| person.0.0).collect()
@@ -157,7 +214,9 @@ fn names(listed: Option<At<Vec<Text<PersonName>>>>) -> Vec<String> {
 
 /// Describes the section for a person who checks it before a start. No secrets.
 pub(super) fn describe(gateway: &Config) -> String {
-    let Config { listen, token, .. } = gateway;
+    let Config { listen, token, tokens, .. } = gateway;
     let token = if token.is_some() { "with a token" } else { "for this machine only" };
-    format!("gateway\n  http://{listen}, {token}\n")
+    let tokens =
+        tokens.iter().map(|(name, of)| format!("  token {name}: speaks as {}\n", of.person));
+    format!("gateway\n  http://{listen}, {token}\n{}", tokens.collect::<String>())
 }

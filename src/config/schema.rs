@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::agent::{AgentSection, AskingSection};
+use super::api_tokens::ApiTokenSection;
 use super::backup::BackupSection;
 use super::channels::ChannelSection;
 use super::exec::ExecSection;
@@ -45,6 +46,7 @@ pub(super) struct ConfigFile {
     pub(super) exec: ExecSection,
     pub(super) backup: BackupSection,
     pub(super) gateway: Option<GatewaySection>,
+    pub(super) api_tokens: BTreeMap<String, ApiTokenSection>,
 }
 
 /// Every key by its section; the empty name is the top of the file.

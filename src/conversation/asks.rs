@@ -181,6 +181,11 @@ pub fn put(
 const OPEN: &str = "SELECT id, turn, call, kind, delivery, channel, chat, thread, who, after
     FROM asks WHERE state = 'open'";
 
+/// Returns true if a turn waits for what somebody was asked.
+pub fn is_open_of(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
+    store.prepare_cached("SELECT 1 FROM asks WHERE state = 'open' AND turn = ?")?.exists([turn])
+}
+
 /// One that is open.
 pub fn open(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
     store.prepare_cached(&format!("{OPEN} AND id = ?"))?.query_row([id], read).optional()

@@ -329,6 +329,23 @@ pub fn used_after(store: &Connection, entry: i64) -> rusqlite::Result<(i64, Vec<
     Ok((last, used.collect::<rusqlite::Result<_>>()?))
 }
 
+/// Tokens that a turn has used.
+pub fn used_in(store: &Connection, turn: TurnId) -> rusqlite::Result<Usage> {
+    store
+        .prepare_cached(
+            "SELECT ifnull(sum(input), 0), ifnull(sum(cached), 0), ifnull(sum(cache_written), 0),
+                 ifnull(sum(output), 0) FROM ledger WHERE turn = ?",
+        )?
+        .query_row([turn], |row| {
+            Ok(Usage {
+                input: row.get(0)?,
+                cached: row.get(1)?,
+                cache_written: row.get(2)?,
+                output: row.get(3)?,
+            })
+        })
+}
+
 /// Tokens that background tasks of a kind have used within some time, read and written.
 pub fn used_by_tasks(
     store: &Connection,

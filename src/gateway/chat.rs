@@ -18,24 +18,20 @@ use tokio::time::{Instant, timeout_at};
 use super::access::WebPerson;
 use super::guard::Fields;
 use super::html;
+use super::publish::MESSAGES_PER_MINUTE;
 use super::refusal::HttpRefusal;
 use super::server::HttpGateway;
-use crate::bus::Published;
 use crate::bus::feed::{self, Cursor, Post, PostContent};
 use crate::channels::chunking::kind_of;
 use crate::channels::web::FILE_BYTES_MAX;
 use crate::control::MESSAGE_BYTES_MAX;
 use crate::conversation::ledger::breakdown::{self, UsageBy};
-use crate::people::{LOCAL, Role};
+use crate::people::Role;
 use crate::secret::Redactor;
 use crate::tasks::schedule;
 use crate::types::message::{
-    Address, Body, Cause, ChatKind, DedupKey, DeliveryId, Fetched, Inbound, InboundContent,
-    MediaKind, MediaRef, Press, Sender,
+    Address, Body, DeliveryId, Fetched, InboundContent, MediaKind, MediaRef, Press,
 };
-
-/// Messages of a person in a minute, from all browsers and programs together.
-const MESSAGES_PER_MINUTE: u32 = 60;
 
 /// The longer of the two times for which `/usage` sums up.
 const USAGE_TIME: chrono::Duration = chrono::Duration::days(30);
@@ -264,7 +260,7 @@ pub(super) async fn say(
     let media = files.into_iter().map(UploadedFile::media).collect();
     let body = InboundContent { text, media, ..InboundContent::default() };
     let from = gateway.address(&person, &session)?;
-    gateway.publish(&person, from, &id, body).await
+    Ok(gateway.publish(&person, from, &id, body).await?.status().into_response())
 }
 
 #[derive(Deserialize)]
@@ -288,68 +284,8 @@ pub(super) async fn press(
     let delivery = message.parse().map_err(|_| HttpRefusal::bad("`message` is no id"))?;
     let press = Press { delivery: DeliveryId(delivery), choice };
     let from = gateway.address(&person, &session)?;
-    gateway
-        .publish(
-            &person,
-            from,
-            &id,
-            InboundContent { press: Some(press), ..InboundContent::default() },
-        )
-        .await
-}
-
-/// The name by which people see a person.
-pub(super) fn shown_name(person: &WebPerson) -> &str {
-    if person.id.as_str() == LOCAL { "owner" } else { person.id.as_str() }
-}
-
-impl HttpGateway {
-    /// Stores a message of a person, once for each id that its client has chosen.
-    pub(super) async fn publish(
-        &self,
-        person: &WebPerson,
-        from: Address,
-        id: &str,
-        body: InboundContent,
-    ) -> Result<Response, HttpRefusal> {
-        let fits = |sign: char| sign.is_ascii_alphanumeric() || sign == '-' || sign == '_';
-        if !(8..=64).contains(&id.len()) || !id.chars().all(fits) {
-            return Err(HttpRefusal::bad("`id` has 8 to 64 of a-z, A-Z, 0-9, - and _"));
-        }
-        if !self.limits.allows(&format!("messages {}", person.id), MESSAGES_PER_MINUTE) {
-            return Err(HttpRefusal::too_many());
-        }
-        let key = DedupKey::from(format!("{}:{}:{id}", from.channel, person.id));
-        // A press names the message that shows the outcome.
-        let shown = body.press.map(|press| press.delivery.0.to_string().into());
-        let inbound = Inbound {
-            key,
-            at: Utc::now(),
-            from,
-            place: ChatKind::Private,
-            within: Vec::new(),
-            cause: Cause::Person(Sender::person(person.id.clone(), shown_name(person))),
-            id: shown,
-            body,
-        };
-        let refused = |status, words: &str| Err(HttpRefusal::new(status, words));
-        match self.web.post(inbound).await {
-            None => {
-                refused(StatusCode::SERVICE_UNAVAILABLE, "the message was not stored; try again")
-            }
-            Some(Published::Accepted) => Ok(StatusCode::ACCEPTED.into_response()),
-            // The first one was accepted.
-            Some(Published::Repeated) => Ok(StatusCode::OK.into_response()),
-            Some(Published::Full) => {
-                refused(StatusCode::TOO_MANY_REQUESTS, "too many messages wait in this session")
-            }
-            Some(Published::TurnedAway | Published::NotYours) => {
-                refused(StatusCode::FORBIDDEN, "this is for others")
-            }
-            Some(Published::Decided) => refused(StatusCode::CONFLICT, "this was decided before"),
-            Some(Published::Gone) => refused(StatusCode::GONE, "this question is gone"),
-        }
-    }
+    let body = InboundContent { press: Some(press), ..InboundContent::default() };
+    Ok(gateway.publish(&person, from, &id, body).await?.status().into_response())
 }
 
 /// `POST /files`: the body is the content. Its id goes with the next message.
@@ -435,7 +371,7 @@ pub(super) async fn usage(
 }
 
 /// The type of a picture that browsers show, by its name. Not SVG, which can hold scripts.
-fn picture_type(name: &str) -> Option<&'static str> {
+pub(super) fn picture_type(name: &str) -> Option<&'static str> {
     let ending = name.rsplit_once('.')?.1.to_ascii_lowercase();
     match ending.as_str() {
         "png" => Some("image/png"),

@@ -129,9 +129,14 @@ impl<T: DeserializeOwned> FromRequest<Arc<HttpGateway>> for Fields<T> {
 
     async fn from_request(request: Request, _: &Arc<HttpGateway>) -> Result<Self, HttpRefusal> {
         let body = read_body(request.into_body(), JSON_BYTES_MAX).await?;
-        let read = serde_json::from_slice(&body);
-        read.map(Self).map_err(|error| HttpRefusal::bad(format!("cannot read the body: {error}")))
+        parse(&body).map(Self)
     }
+}
+
+/// Parses a body of JSON.
+pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, HttpRefusal> {
+    let parsed = serde_json::from_slice(body);
+    parsed.map_err(|error| HttpRefusal::bad(format!("cannot read the body: {error}")))
 }
 
 pub(super) async fn not_found() -> HttpRefusal {

@@ -13,10 +13,10 @@ use serde_json::json;
 
 use super::access::{COOKIE, WebPerson, cookie};
 use super::guard::Fields;
+use super::publish::shown_name;
 use super::refusal::HttpRefusal;
 use super::server::HttpGateway;
 use crate::channels::web::logins;
-use crate::people::LOCAL;
 use crate::store::Sync;
 
 /// Attempts in a minute, of all browsers together.
@@ -70,7 +70,7 @@ pub(super) async fn end(
 
 /// `GET /me`
 pub(super) async fn me(person: WebPerson) -> Json<serde_json::Value> {
-    let name = if person.id.as_str() == LOCAL { "owner" } else { person.id.as_str() };
+    let name = shown_name(&person.id);
     Json(json!({ "name": name, "role": person.role.as_str(), "csrf": person.csrf }))
 }
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::store::StoreError;
 
@@ -12,11 +12,18 @@ use crate::store::StoreError;
 pub(super) struct HttpRefusal {
     status: StatusCode,
     words: String,
+    /// A repetition would be a second message.
+    is_final: bool,
 }
 
 impl HttpRefusal {
     pub(super) fn new(status: StatusCode, words: impl Into<String>) -> Self {
-        Self { status, words: words.into() }
+        Self { status, words: words.into(), is_final: false }
+    }
+
+    /// A refusal after which clients that repeat requests by themselves do not repeat this one.
+    pub(super) fn last(status: StatusCode, words: impl Into<String>) -> Self {
+        Self { is_final: true, ..Self::new(status, words) }
     }
 
     pub(super) fn bad(words: impl Into<String>) -> Self {
@@ -30,6 +37,18 @@ impl HttpRefusal {
     pub(super) fn too_many() -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "too many requests; try again in a minute")
     }
+
+    /// Returns the body of its response.
+    pub(super) fn body(&self) -> Value {
+        let kind = match self.status {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
+        json!({ "error": { "message": self.words, "type": kind, "code": self.status.as_u16() } })
+    }
 }
 
 impl From<StoreError> for HttpRefusal {
@@ -41,17 +60,12 @@ impl From<StoreError> for HttpRefusal {
 
 impl IntoResponse for HttpRefusal {
     fn into_response(self) -> Response {
-        let Self { status, words } = self;
-        let kind = match status {
-            StatusCode::UNAUTHORIZED => "authentication_error",
-            StatusCode::FORBIDDEN => "permission_error",
-            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
-            status if status.is_server_error() => "server_error",
-            _ => "invalid_request_error",
-        };
-        let body = json!({ "error": { "message": words, "type": kind, "code": status.as_u16() } });
-        let mut response = (status, Json(body)).into_response();
+        let mut response = (self.status, Json(self.body())).into_response();
+        let Self { status, is_final, .. } = self;
         let headers = response.headers_mut();
+        if is_final {
+            headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
 use super::limits::RequestLimits;
-use super::{Config, chat, guard, health, logins, metrics, page, stream};
+use super::{Config, chat, guard, health, logins, metrics, openai, page, stream};
 use crate::channels::web::Web;
 use crate::control::{ControlServer, WebEntrance};
 use crate::services::Services;
@@ -153,6 +153,10 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
         .route("/login", post(logins::begin))
         .route("/logout", post(logins::end))
         .route("/me", get(logins::me));
+    let api = Router::new()
+        .route("/v1/models", get(openai::models))
+        .route("/v1/models/{id}", get(openai::model))
+        .route("/v1/chat/completions", post(openai::complete));
     Router::new()
         .route("/health", get(health::health))
         .route("/ready", get(health::ready))
@@ -160,6 +164,7 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
         .merge(pages)
         .merge(chats)
         .merge(logins)
+        .merge(api)
         .fallback(guard::not_found)
         .method_not_allowed_fallback(guard::not_allowed)
         .layer(middleware::from_fn_with_state(Arc::clone(gateway), guard::check))

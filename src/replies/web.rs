@@ -13,6 +13,20 @@ pub const WEB_NOT_BUILT: &str =
 pub const NO_SUCH_LOGIN: &str = "There is no such sign-in. `peacrab web --sessions` lists them.";
 pub const NO_LOGINS: &str = "No browser is signed in.";
 
+pub const API_NO_ANSWER: &str = "There is no answer. The log of the bot may say why.";
+
+/// For a program that has no buttons: the texts that they stand for.
+pub fn api_choices<'c>(session: &str, says: impl Iterator<Item = &'c str>) -> String {
+    let says: Vec<_> = says.map(|says| format!("`{says}`")).collect();
+    format!("Answer in the session `{session}` with one of: {}", says.join(", "))
+}
+
+pub fn api_waits_for_others(session: &str) -> String {
+    format!(
+        "This waits for somebody who may approve it. What comes of it will be in the session `{session}`."
+    )
+}
+
 pub fn web_link(link: &str) -> String {
     format!(
         "Open this link in a browser and press the button. It works once, for 10 minutes:\n{link}"

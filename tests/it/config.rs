@@ -666,7 +666,7 @@ listen = "127.0.0.1"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known keys: agent, asking, heartbeat, limits, budgets, providers, channels, media, transcription, mcp, hooks, web, search, exec, backup, gateway
+config.toml:2:1: unknown key `color`; known keys: agent, asking, heartbeat, limits, budgets, providers, channels, media, transcription, mcp, hooks, web, search, exec, backup, gateway, api_tokens
 config.toml:4:17: `approve_tools` in [asking] must be a list: [..], not a string
 config.toml:5:18: an entry of `approve_roles` in [asking] must be one of guest, user, admin, owner
 config.toml:6:20: `approval_minutes` in [asking] must be from 1 to 10080
@@ -1128,6 +1128,7 @@ fn the_example_loads_and_shows_every_key() {
     variables.extend([("WEATHER_KEY", "geheim"), ("FAR_AUTHORIZATION", "Bearer geheim")]);
     variables.push(("BRAVE_API_KEY", "geheim"));
     variables.push(("GATEWAY_TOKEN", "geheim-geheim-geheim"));
+    variables.push(("LAPTOP_TOKEN", "other-geheim-geheim"));
     let env = Environment::from_iter(variables);
     let config = load(example, &env).unwrap();
     let home = home(uncommented(example));

@@ -5,4 +5,5 @@ mod browser;
 mod chat;
 mod files;
 mod html;
+mod openai;
 mod service;

@@ -90,6 +90,31 @@ pub fn outcome_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Inb
     Ok(outcome.map(|outcome| outcome.unwrap_or(InboundOutcome::Stopped)))
 }
 
+/// The progress of an accepted message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageStanding {
+    /// The turn that it is in, or was.
+    pub turn: Option<TurnId>,
+    /// None while it is open.
+    pub outcome: Option<InboundOutcome>,
+}
+
+/// Returns the progress of a message. None if it is unknown, or was forgotten.
+pub fn standing_of(
+    store: &Connection,
+    key: &DedupKey,
+) -> rusqlite::Result<Option<MessageStanding>> {
+    store
+        .prepare_cached("SELECT turn, outcome, state FROM inbound WHERE key = ?")?
+        .query_row([key], |row| {
+            let outcome: Option<InboundOutcome> = row.get(1)?;
+            let is_done = row.get::<_, String>(2)? == "done";
+            let outcome = is_done.then(|| outcome.unwrap_or(InboundOutcome::Stopped));
+            Ok(MessageStanding { turn: row.get(0)?, outcome })
+        })
+        .optional()
+}
+
 /// Returns true if the newest message at an address was refused.
 pub fn refused_last(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
     let outcome = store

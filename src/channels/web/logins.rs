@@ -164,6 +164,11 @@ pub fn hashed(text: &str) -> String {
     })
 }
 
+/// A name that nothing else has: 256 random bits, in hexadecimal.
+pub fn unique() -> String {
+    random().reveal().to_owned()
+}
+
 /// 256 random bits, in hexadecimal.
 fn random() -> Secret {
     let mut bytes = [0; 32];

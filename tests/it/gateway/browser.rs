@@ -1,9 +1,12 @@
 //! A browser, as far as the gateway sees it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use peacrab::gateway::Config;
+use peacrab::gateway::config::ApiToken;
 use peacrab::people::{Access, LOCAL};
+use peacrab::secret::Secret;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -21,7 +24,20 @@ pub(super) fn config() -> Config {
         hosts: vec!["peacrab.lan".to_owned()],
         connections_max: 256,
         access: Access { allow: vec!["ben".to_owned()], ..Access::local() },
+        tokens: BTreeMap::from([
+            ("laptop".to_owned(), token(LOCAL)),
+            ("phone".to_owned(), token("ben")),
+        ]),
     }
+}
+
+/// The token of a person's program.
+pub(super) fn token_of(person: &str) -> String {
+    format!("token-of-{person}-0123456789")
+}
+
+fn token(person: &str) -> ApiToken {
+    ApiToken { token: Secret::new(token_of(person)), person: person.into() }
 }
 
 pub(super) async fn rig() -> Rig {

@@ -1,0 +1,257 @@
+//! The answer to a message, as it is written: drafts from the turn, and what the store holds of the session after the
+//! message, until the message has its outcome or somebody is asked.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use rusqlite::Connection;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::super::access::WebPerson;
+use super::super::refusal::HttpRefusal;
+use super::super::server::HttpGateway;
+use crate::bus::feed::{self, Cursor, Post, PostContent};
+use crate::bus::journal::{self, InboundOutcome, MessageStanding};
+use crate::channels::web::Sign;
+use crate::conversation::{asks, ledger};
+use crate::provider::Usage;
+use crate::replies;
+use crate::turn::end::NO_REPLY;
+use crate::types::message::{Address, Body, DedupKey};
+
+/// Messages that are read at a time.
+const READ_MAX: usize = 50;
+
+/// How often the store is looked at without a sign. A sign may be lost.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// The next part of an answer.
+pub(super) enum AnswerProgress {
+    /// Text of a message that is being written.
+    Draft(String),
+    /// A message, or the rest of one.
+    Text(String),
+    /// It is whole.
+    Done(Usage),
+}
+
+/// An answer that is waited for.
+pub(super) struct PendingAnswer {
+    gateway: Arc<HttpGateway>,
+    pub(super) address: Address,
+    key: DedupKey,
+    cursor: Cursor,
+    signs: mpsc::Receiver<Sign>,
+    deliveries: watch::Receiver<()>,
+    passes: watch::Receiver<()>,
+    until: Instant,
+    /// Parts of a message are handed out before it is whole.
+    pub(super) shows_drafts: bool,
+    text: AnswerText,
+    ready: VecDeque<AnswerProgress>,
+    has_text: bool,
+}
+
+/// What the store says of a message and what came after it.
+struct AnswerState {
+    standing: Option<MessageStanding>,
+    is_asked: bool,
+    usage: Usage,
+    posts: Vec<Post>,
+}
+
+impl PendingAnswer {
+    /// Prepares to wait for the answer to a message that is published next.
+    pub(super) async fn prepare(
+        gateway: &Arc<HttpGateway>,
+        person: &WebPerson,
+        address: Address,
+        id: &str,
+    ) -> Result<Self, HttpRefusal> {
+        let bus = &gateway.services().bus;
+        let (signs, key) = (gateway.web.attach(&address.chat), gateway.message_key(person, id));
+        let chat = address.chat.clone();
+        let cursor = bus.store.read(move |store: &Connection| feed::end(store, &chat)).await?;
+        Ok(Self {
+            gateway: Arc::clone(gateway),
+            address,
+            key,
+            cursor,
+            signs,
+            deliveries: bus.outbox.watch(),
+            passes: bus.passes.watch(),
+            until: Instant::now(),
+            shows_drafts: false,
+            text: AnswerText::default(),
+            ready: VecDeque::new(),
+            has_text: false,
+        })
+    }
+
+    pub(super) fn wait_until(&mut self, until: Instant) {
+        self.until = until;
+    }
+
+    /// Waits for the next part. An error ends the answer.
+    pub(super) async fn next(&mut self) -> Result<AnswerProgress, HttpRefusal> {
+        let closing = self.gateway.closing.clone();
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                return Ok(ready);
+            }
+            self.deliveries.mark_unchanged();
+            self.passes.mark_unchanged();
+            if self.look().await? {
+                continue;
+            }
+            let look_again = (Instant::now() + LOOK_EVERY).min(self.until);
+            tokio::select! {
+                () = closing.cancelled() => return Err(self.later("the daemon stops")),
+                Some(sign) = self.signs.recv() => self.note(sign),
+                _ = self.deliveries.changed() => {}
+                _ = self.passes.changed() => {}
+                () = sleep_until(look_again) => if Instant::now() >= self.until {
+                    return Err(self.later("this takes longer than a request can wait"));
+                }
+            }
+        }
+    }
+
+    /// The message stays accepted: its answer comes later.
+    fn later(&self, why: &str) -> HttpRefusal {
+        let session = self.session();
+        let words = format!("{why}; the answer will be in the session {session}");
+        HttpRefusal::last(StatusCode::GATEWAY_TIMEOUT, words)
+    }
+
+    fn session(&self) -> &str {
+        self.address.chat.as_str().split_once('/').map_or("", |(_, session)| session)
+    }
+
+    fn note(&mut self, sign: Sign) {
+        if let (Sign::Draft(text), true) = (sign, self.shows_drafts) {
+            let text = self.gateway.services().redactor.redact(&text).into_owned();
+            let more = self.text.draft(&text);
+            self.ready.extend(more.map(AnswerProgress::Draft));
+        }
+    }
+
+    /// Reads what is new. Returns true if there is something to hand out.
+    async fn look(&mut self) -> Result<bool, HttpRefusal> {
+        let (key, chat, cursor) = (self.key.clone(), self.address.chat.clone(), self.cursor);
+        let read = move |store: &Connection| {
+            // The outcome first: what belongs to it was committed with it.
+            let standing = journal::standing_of(store, &key)?;
+            let turn = standing.and_then(|standing| standing.turn);
+            let is_asked = turn.map_or(Ok(false), |turn| asks::is_open_of(store, turn))?;
+            let usage = turn.map_or(Ok(Usage::default()), |turn| ledger::used_in(store, turn))?;
+            let posts = feed::after(store, &chat, cursor, READ_MAX)?;
+            Ok(AnswerState { standing, is_asked, usage, posts })
+        };
+        let state = self.gateway.services().bus.store.read(read).await?;
+        let is_behind = state.posts.len() >= READ_MAX;
+        let explanation = self.hand_out(state.posts);
+        if is_behind {
+            return Ok(true);
+        }
+        match state.standing.map(|standing| standing.outcome) {
+            // It was forgotten, which happens to finished ones only.
+            None | Some(Some(InboundOutcome::Refused)) => {
+                let words = explanation.unwrap_or_else(|| replies::API_NO_ANSWER.to_owned());
+                return Err(HttpRefusal::last(StatusCode::BAD_GATEWAY, words));
+            }
+            Some(Some(
+                InboundOutcome::Answered
+                | InboundOutcome::Obeyed
+                | InboundOutcome::Stopped
+                | InboundOutcome::Late
+                | InboundOutcome::Withdrawn
+                | InboundOutcome::TurnedAway,
+            )) => self.ready.push_back(AnswerProgress::Done(state.usage)),
+            Some(None) if state.is_asked => {
+                if !self.has_text {
+                    let words = replies::api_waits_for_others(self.session());
+                    self.ready.extend(self.text.message(&words).map(AnswerProgress::Text));
+                }
+                self.ready.push_back(AnswerProgress::Done(state.usage));
+            }
+            Some(None) => {}
+        }
+        Ok(!self.ready.is_empty())
+    }
+
+    /// Hands out what the bot has said. Returns the last of it.
+    fn hand_out(&mut self, posts: Vec<Post>) -> Option<String> {
+        let mut last = None;
+        for post in posts {
+            self.cursor = post.cursor;
+            // One that replaces another shows what became of a question.
+            let PostContent::Sent { body, replaces: None, .. } = post.content else { continue };
+            let words = self.words(&body);
+            self.ready.extend(self.text.message(&words).map(AnswerProgress::Text));
+            self.has_text = true;
+            last = Some(words);
+        }
+        last
+    }
+
+    /// A message of the bot for a program that has no buttons.
+    fn words(&self, body: &Body) -> String {
+        let text = self.gateway.services().redactor.redact(body.text()).into_owned();
+        match body {
+            Body::Text(_) => text,
+            Body::Printed(_) => format!("```\n{text}\n```"),
+            Body::File(file) => format!("{text}\n\n[{}]", file.name).trim().to_owned(),
+            Body::Choice(question) => {
+                let says = question.choices.iter().map(|choice| choice.says.as_str());
+                format!("{text}\n\n{}", replies::api_choices(self.session(), says))
+            }
+        }
+    }
+}
+
+/// The text of an answer as it grows. What was handed out stays, so only whole words of a draft are: a secret in it is
+/// recognized once it is whole.
+#[derive(Default)]
+struct AnswerText {
+    has_begun: bool,
+    /// What was handed out of the message that is being written.
+    draft: String,
+}
+
+impl AnswerText {
+    /// Returns what can be handed out of a draft.
+    fn draft(&mut self, text: &str) -> Option<String> {
+        let text = text.trim_start();
+        if text.is_empty() || NO_REPLY.starts_with(text) || text.starts_with(NO_REPLY) {
+            return None;
+        }
+        let whole = &text[..text.rfind(char::is_whitespace)?];
+        if self.draft.starts_with(whole) {
+            return None;
+        }
+        Some(self.grow(whole)).filter(|more| !more.is_empty())
+    }
+
+    /// Returns what a message adds to its draft.
+    fn message(&mut self, text: &str) -> Option<String> {
+        let more = self.grow(text.trim());
+        self.draft.clear();
+        Some(more).filter(|more| !more.is_empty())
+    }
+
+    fn grow(&mut self, text: &str) -> String {
+        let more = match text.strip_prefix(self.draft.as_str()).filter(|_| !self.draft.is_empty()) {
+            Some(more) => more.to_owned(),
+            // Another message, or one that was begun again.
+            None if self.has_begun => format!("\n\n{text}"),
+            None => text.to_owned(),
+        };
+        text.clone_into(&mut self.draft);
+        self.has_begun = true;
+        more
+    }
+}
