@@ -11,6 +11,7 @@ mod budget;
 mod command;
 mod failing_items;
 pub mod fairness;
+pub mod folders;
 mod compaction;
 mod heartbeat;
 mod idle;

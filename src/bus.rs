@@ -81,6 +81,8 @@ pub struct Bus {
     pub outbox: Wake,
     /// Wakes when jobs were changed, or runs of them have ended.
     pub jobs: Wake,
+    /// Wakes when something is to be done with the folders of persons.
+    pub folders: Wake,
     /// Wakes after each pass of the agent loop that went well.
     pub passes: Wake,
     /// Maximum number of messages that wait at one address.
@@ -100,6 +102,7 @@ impl Bus {
             inbox,
             outbox,
             jobs,
+            folders: Wake::default(),
             passes: Wake::default(),
             waiting_max,
             overheard: Overheard::default(),

@@ -141,7 +141,8 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             let people = chat::listing(home, Listing::Pairings, Tz::UTC).await?;
             print::line(&serde_json::to_string_pretty(&people)?);
         }
-        CliCommand::People { words, json: false } => {
+        CliCommand::People { mut words, purge, json: false } => {
+            words.extend(purge.then(|| "purge".to_owned()));
             print::line(&done(on.ask(&ControlRequest::People { words }).await?)?);
         }
         CliCommand::Budget { words } => {

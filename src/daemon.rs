@@ -194,6 +194,7 @@ impl Daemon {
         let people = People::new(access).with_program(&plan.program);
         let bus = Bus::new(store, people, plan.agent.waiting_max).with_limits(plan.agent.limits);
         opening::prepare(&bus).await?;
+        agent::folders::adopt(&bus.store, &bus.people, &workspace).await?;
         let user = workspace.instruction(&USER.parse()?).ok().flatten();
         let zone = plan.agent.zone(&user.unwrap_or_default());
         let instruction_watcher =
@@ -302,6 +303,10 @@ impl Daemon {
             Scheduler::new(&self.services, commands, clock, &self.turns.instruction_watcher);
         listening.spawn(forever("jobs", sources.clone(), move |stop| {
             schedule::run(scheduler.clone(), stop)
+        }));
+        let services = self.services.clone();
+        listening.spawn(forever("the folders of persons", sources.clone(), move |stop| {
+            agent::folders::run(services.clone(), stop)
         }));
         let heartbeat = self.turns.heartbeat.clone();
         listening.spawn(forever("the heartbeat", sources.clone(), move |stop| {

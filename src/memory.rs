@@ -8,7 +8,8 @@ use tracing::warn;
 
 use crate::people::Role;
 use crate::provider::tokens;
-use crate::types::message::{Address, ChatKind, SenderId};
+use crate::types::message::{Address, ChatKind};
+use crate::types::person::FolderOwner;
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{Audience, FileScope, Workspace, WorkspacePath};
 
@@ -38,16 +39,12 @@ pub fn audience(role: Role, place: ChatKind) -> Audience {
     }
 }
 
-/// Returns the files that a turn can reach for `role` in `place`, at an address, for a person.
-pub fn file_scope(role: Role, place: ChatKind, at: &Address, who: &SenderId) -> FileScope {
+/// Returns the files that a turn can reach for `role` in `place`, at an address, for the owner of a folder.
+pub fn file_scope(role: Role, place: ChatKind, at: &Address, owner: &FolderOwner) -> FileScope {
     match (audience(role, place), place) {
         (Audience::Owner, _) => FileScope::Owner,
-        (Audience::Others, ChatKind::Private) => {
-            FileScope::of_person(at.channel.as_str(), who.as_str())
-        }
-        (Audience::Others, ChatKind::Group) => {
-            FileScope::of_group(at.channel.as_str(), at.chat.as_str())
-        }
+        (Audience::Others, ChatKind::Private) => FileScope::of_person(owner),
+        (Audience::Others, ChatKind::Group) => FileScope::of_group(&at.channel, &at.chat),
     }
 }
 

@@ -2,6 +2,7 @@
 //! an entitled person approves. Nobody else is admitted.
 
 pub mod activation;
+pub mod folders;
 pub mod links;
 pub mod listing;
 pub mod persons;

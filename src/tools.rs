@@ -50,6 +50,7 @@ use crate::store::StoreError;
 use crate::tasks::schedule as jobs;
 use crate::trust::instruction_watch::{InstructionEditor, InstructionWatcher};
 use crate::types::message::{Address, Body, ChannelName, ChatKind, Sender};
+use crate::types::person::FolderOwner;
 use crate::types::session::{CallId, Plan, SessionId};
 use crate::types::source::Source;
 use crate::workspace::{
@@ -82,6 +83,8 @@ pub struct ToolContext {
     pub instruction_watcher: InstructionWatcher,
     pub session: SessionId,
     pub who: Sender,
+    /// Whose folder it is in a private chat.
+    pub owner: FolderOwner,
     pub role: Role,
     pub address: Address,
     pub place: ChatKind,
@@ -112,7 +115,7 @@ impl ToolContext {
 
     /// Returns the files that the call can reach.
     pub fn scope(&self) -> FileScope {
-        file_scope(self.role, self.place, &self.address, &self.who.id)
+        file_scope(self.role, self.place, &self.address, &self.owner)
     }
 
     /// Returns the author of a call's changes.

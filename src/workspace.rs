@@ -7,6 +7,7 @@
 pub mod folders;
 pub mod instructions;
 pub mod opened;
+pub mod persons;
 pub mod file_reads;
 pub mod path;
 pub mod rules;

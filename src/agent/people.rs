@@ -8,6 +8,7 @@ use crate::bus::outbox;
 use crate::bus::rates::RateCounters;
 use crate::conversation::budgets::stored;
 use crate::conversation::ledger::{self, LOOKS_BACK, LedgerPart, spent_since};
+use crate::people::folders::{self, FolderAct};
 use crate::people::links::{self, AccountLink, Entered, LinkAccount};
 use crate::people::listing::{self, ListedPerson, RoleFrom};
 use crate::people::{self, People, Role};
@@ -30,19 +31,26 @@ pub enum PeopleOrder {
     SetRole(PersonId, Role),
     Block(PersonId),
     Unblock(PersonId),
+    /// Their files are put away.
     Remove(PersonId),
+    /// The same, and their files are deleted.
+    Purge(PersonId),
 }
 
 impl PeopleOrder {
     /// Parses nothing, `list`, `p5`, or `admin p5` and the like.
     pub fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let words: Vec<_> = words.collect();
-        let person =
-            |word: &str| word.to_ascii_lowercase().strip_prefix('p')?.parse().ok().map(PersonId);
+        let person = PersonId::parse;
         match words.as_slice() {
             [] => Some(Self::List),
             [verb] if verb.eq_ignore_ascii_case("list") => Some(Self::List),
             [number] => person(number).map(Self::Show),
+            [verb, number, files]
+                if verb.eq_ignore_ascii_case("remove") && files.eq_ignore_ascii_case("purge") =>
+            {
+                person(number).map(Self::Purge)
+            }
             [verb, number] => {
                 let person = person(number)?;
                 match verb.to_ascii_lowercase().as_str() {
@@ -50,6 +58,7 @@ impl PeopleOrder {
                     "block" => Some(Self::Block(person)),
                     "unblock" => Some(Self::Unblock(person)),
                     "remove" => Some(Self::Remove(person)),
+                    "purge" => Some(Self::Purge(person)),
                     // Owners are named in the config, or pair on the machine.
                     role => Role::parse(role)
                         .filter(|role| *role < Role::Owner)
@@ -114,7 +123,9 @@ pub(super) async fn handle(
         }
         Ok(())
     };
-    store.write("people", Sync::Now, handle).await
+    store.write("people", Sync::Now, handle).await?;
+    services.bus.folders.up();
+    Ok(())
 }
 
 /// The answer to an order.
@@ -146,8 +157,13 @@ pub fn order_people(
         | PeopleOrder::SetRole(id, _)
         | PeopleOrder::Block(id)
         | PeopleOrder::Unblock(id)
-        | PeopleOrder::Remove(id) => id,
+        | PeopleOrder::Remove(id)
+        | PeopleOrder::Purge(id) => id,
     };
+    if matches!(order, PeopleOrder::Purge(_)) && folders::is_removed(store, id)? {
+        folders::order(store, id, FolderAct::Purge)?;
+        return Ok(Ok(Ordered::Words(replies::files_are_purged(id))));
+    }
     let Some(person) = listing::list(store, people, Some(id))?.pop() else {
         return Ok(Err(replies::NO_SUCH_PERSON.to_owned()));
     };
@@ -174,7 +190,13 @@ pub fn order_people(
         }
         PeopleOrder::Remove(id) => {
             listing::remove(store, id, Utc::now())?;
-            replies::person_is_removed(name)
+            folders::order(store, id, FolderAct::Archive)?;
+            replies::person_is_removed(name, id)
+        }
+        PeopleOrder::Purge(id) => {
+            listing::remove(store, id, Utc::now())?;
+            folders::order(store, id, FolderAct::Purge)?;
+            replies::person_is_purged(name)
         }
         PeopleOrder::List | PeopleOrder::Show(_) => String::new(),
     };
@@ -252,12 +274,14 @@ pub(super) async fn link(
                 match decided {
                     None => Ok(replies::LINK_UNKNOWN.to_owned()),
                     Some(_) if !is_yes => Ok(replies::LINK_DECLINED.to_owned()),
-                    Some(link) => join(store, &link),
+                    Some(link) => join(store, &people, &link),
                 }
             }
         }
     })
-    .await
+    .await?;
+    services.bus.folders.up();
+    Ok(())
 }
 
 fn account_of(control: &WaitingMessage) -> LinkAccount {
@@ -301,12 +325,16 @@ fn enter(
 }
 
 /// Makes two accounts one person's, with the stricter of both budgets. Tells the other account and the owner.
-fn join(store: &Connection, link: &AccountLink) -> rusqlite::Result<String> {
+fn join(store: &Connection, people: &People, link: &AccountLink) -> rusqlite::Result<String> {
     let Some((stays, goes)) = links::join(store, link)? else {
         return Ok(replies::LINK_UNKNOWN.to_owned());
     };
     ledger::change_person(store, goes, stays)?;
     stored::merge(store, goes, stays)?;
+    let confirms = &link.confirms;
+    let role = people.role_of(store, &confirms.at.channel, &confirms.sender.id)?;
+    let heir = (role != Some(Role::Owner)).then_some(stays);
+    folders::order(store, goes, FolderAct::Join(heir))?;
     let (one, other) = (name_of(&link.confirms), name_of(&link.joins));
     let words = replies::linked(&one, &other);
     outbox::put(store, &link.joins.at, None, &words)?;

@@ -10,6 +10,7 @@ use crate::conversation::proposals;
 use crate::conversation::transcript;
 use crate::memory::file_scope;
 use crate::people::Role;
+use crate::people::folders::folder_owner;
 use crate::replies;
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
@@ -51,9 +52,10 @@ pub(super) async fn handle(
             (None, None) => (scope.within(session), None),
             (_, id) => (scope, id),
         };
-        Ok((begun, actions::target(store, &scope, id)?))
+        let owner = folder_owner(store, &at.channel, &who.id)?;
+        Ok((begun, actions::target(store, &scope, id)?, owner))
     };
-    let (begun, target) = turns.services.bus.store.read(look).await?;
+    let (begun, target, owner) = turns.services.bus.store.read(look).await?;
     let Some(target) = target else {
         let words = id.map(replies::no_such_action);
         let words = words.unwrap_or_else(|| replies::NOTHING_TO_UNDO.to_owned());
@@ -71,7 +73,7 @@ pub(super) async fn handle(
             Happened::No => Some(call),
         },
     };
-    let scope = file_scope(role, place, &control.inbound.from, &control.sender().id);
+    let scope = file_scope(role, place, &control.inbound.from, &owner);
     let (images, asked) = (turns.actions.images.clone(), target);
     let worked_out = turns.services.workspace.off_thread(move |workspace| {
         let change = actions::undoing(workspace, &images, &asked, &scope);

@@ -21,10 +21,12 @@ use crate::bus::{self, journal};
 use crate::bus::{Bus, Received};
 use crate::memory::file_scope;
 use crate::people::Role;
+use crate::people::folders::folder_owner;
 use crate::provider::transcription::Transcriber;
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::types::message::{ChannelName, ChatId, Fetched, MediaKind, MediaRef};
+use crate::types::person::FolderOwner;
 use crate::workspace::{FileError, Workspace, WorkspacePath, picture_type};
 
 /// Parallel downloads of a channel, each of another chat: a small board has a slow line, and one person's
@@ -254,13 +256,15 @@ impl Fetcher {
         let (from, sender) = (&row.inbound.from, row.sender().clone());
         let (people, channel, id) =
             (self.bus.people.clone(), from.channel.clone(), sender.id.clone());
-        let role = move |store: &_| people.role_of(store, &channel, &id);
-        let role = self.bus.store.read(role).await.unwrap_or_else(|error| {
+        let look = move |store: &_| {
+            let role = people.role_of(store, &channel, &id)?.unwrap_or(Role::Guest);
+            Ok((role, folder_owner(store, &channel, &id)?))
+        };
+        let (role, owner) = self.bus.store.read(look).await.unwrap_or_else(|error| {
             tracing::error!(%error, "Cannot look up the role of a person who has sent files");
-            None
+            (Role::Guest, FolderOwner::Account(from.channel.clone(), sender.id))
         });
-        let role = role.unwrap_or(Role::Guest);
-        file_scope(role, row.inbound.place, from, &sender.id).downloads()
+        file_scope(role, row.inbound.place, from, &owner).downloads()
     }
 
     /// Downloads one file, with the remaining patience. Returns an explanation if it fails.

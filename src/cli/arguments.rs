@@ -145,6 +145,9 @@ pub(super) enum CliCommand {
         /// p5, or guest, user, admin, block, unblock or remove and p5; nothing lists all
         #[arg(value_name = "WORDS")]
         words: Vec<String>,
+        /// With remove: also delete the person's files, which are put away otherwise
+        #[arg(long, requires = "words")]
+        purge: bool,
         /// List them as JSON
         #[arg(long, conflicts_with = "words")]
         json: bool,

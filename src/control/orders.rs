@@ -135,6 +135,7 @@ pub(super) async fn people(
     let (people, now) = (services.bus.people.clone(), services.now());
     let handle = move |store: &Connection| agent::order_people(store, &people, order, now);
     let done = services.bus.store.write("people", Sync::Now, handle).await?;
+    services.bus.folders.up();
     Ok(match done {
         Ok(Ordered::Words(words)) => Response::Done(words),
         Ok(Ordered::Card(question)) => Response::Done(question.text),

@@ -64,6 +64,24 @@ fn add(
     Ok(person)
 }
 
+/// An account and its person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownAccount {
+    pub channel: ChannelName,
+    pub sender: SenderId,
+    pub person: PersonId,
+}
+
+/// Returns all accounts, in the order in which they were seen first.
+pub fn accounts(store: &Connection) -> rusqlite::Result<Vec<KnownAccount>> {
+    let mut rows = store
+        .prepare("SELECT channel, sender, person FROM accounts ORDER BY since, channel, sender")?;
+    let rows = rows.query_map([], |row| {
+        Ok(KnownAccount { channel: row.get(0)?, sender: row.get(1)?, person: row.get(2)? })
+    })?;
+    rows.collect()
+}
+
 /// Returns a person's name: that of the account that was seen last.
 pub fn name_of_person(store: &Connection, person: PersonId) -> rusqlite::Result<Option<String>> {
     store

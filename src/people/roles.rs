@@ -1,9 +1,11 @@
 //! The role of an account: the highest of its person's accounts by config and pairing, or what the owner has set.
 
+use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::listing::is_blocked;
-use super::{Groups, People, Role};
+use super::persons::meet;
+use super::{Groups, Paired, People, Role, paired};
 use crate::store::LenientJson;
 use crate::types::message::{ChannelName, ChatKind, Inbound, Sender, SenderId};
 
@@ -28,6 +30,20 @@ impl People {
         } else {
             among(&access.allow).then_some(Role::User)
         }
+    }
+
+    /// Makes persons of all accounts that the config names and of all that were paired.
+    pub fn meet_all(&self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
+        for (channel, access) in self.access.iter() {
+            let named = access.owners.iter().chain(&access.admins).chain(&access.allow);
+            for id in named.filter(|id| *id != "*") {
+                meet(store, channel, &Sender::person(id.as_str(), id.as_str()), now)?;
+            }
+        }
+        for Paired { channel, sender, .. } in paired(store)? {
+            meet(store, &channel, &sender, now)?;
+        }
+        Ok(())
     }
 
     /// Returns the sender's role on the channel. None for a stranger.

@@ -11,7 +11,7 @@ pub const PEOPLE_FOR_OWNER: &str =
     "Only my owner can see and change the people I know, in private.";
 
 pub const PEOPLE_USAGE: &str = "\
-Use /people, /people pNUMBER for one person with buttons, or /people guest, user, admin, block, unblock or remove pNUMBER.";
+Use /people, /people pNUMBER for one person with buttons, or /people guest, user, admin, block, unblock remove or purge pNUMBER.";
 
 pub const NO_SUCH_PERSON: &str = "There is no such person. /people lists them with their numbers.";
 
@@ -97,8 +97,23 @@ pub fn person_is_unblocked(name: impl Display) -> String {
     format!("{} is no longer blocked.", as_is(name))
 }
 
-pub fn person_is_removed(name: impl Display) -> String {
-    format!("{} is removed. If they write again, they are a stranger.", as_is(name))
+pub fn person_is_removed(name: impl Display, number: impl Display) -> String {
+    format!(
+        "{} is removed. If they write again, they are a stranger. Their files are put away; /people purge {number} \
+         deletes them.",
+        as_is(name)
+    )
+}
+
+pub fn person_is_purged(name: impl Display) -> String {
+    format!(
+        "{} is removed, and their files are deleted. If they write again, they are a stranger.",
+        as_is(name)
+    )
+}
+
+pub fn files_are_purged(number: impl Display) -> String {
+    format!("The files of {number} are deleted.")
 }
 
 pub fn role_is_the_configs(name: impl Display) -> String {

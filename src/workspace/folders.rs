@@ -6,6 +6,8 @@
 use sha2::{Digest, Sha256};
 
 use super::{Audience, WorkspacePath};
+use crate::types::message::{ChannelName, ChatId, SenderId};
+use crate::types::person::{FolderOwner, PersonId};
 
 /// The owner's own untrusted folder: attachments, saved pages, results of commands that saw untrusted data.
 pub const DOWNLOADS: &str = "downloads";
@@ -28,7 +30,7 @@ pub(super) const WORKSPACE: &str = "workspace";
 /// Where long outputs of commands lie, in a folder a month.
 pub const OUTPUTS: &str = "outputs";
 
-/// Hex digits that name a person's or a group's folder: 48 bits.
+/// Hex digits that name a group's folder, and that of an account which is nobody's: 48 bits.
 const ID_DIGITS: usize = 12;
 
 /// The kinds of folders, as decisions know them.
@@ -60,14 +62,18 @@ pub enum FileScope {
 }
 
 impl FileScope {
-    /// The files of another person than the owner, known by these ids on a channel.
-    pub fn of_person(channel: &str, id: &str) -> Self {
-        Self::Person { own: below(PEOPLE, &format!("p{}", digits(channel, id))) }
+    /// The files of another person than the owner.
+    pub fn of_person(owner: &FolderOwner) -> Self {
+        let own = match owner {
+            FolderOwner::Person(person) => person_folder(*person),
+            FolderOwner::Account(channel, sender) => account_folder(channel, sender),
+        };
+        Self::Person { own }
     }
 
     /// The files of a group.
-    pub fn of_group(channel: &str, chat: &str) -> Self {
-        Self::Group { own: below(GROUPS, &format!("g{}", digits(channel, chat))) }
+    pub fn of_group(channel: &ChannelName, chat: &ChatId) -> Self {
+        Self::Group { own: below(GROUPS, &format!("g{}", digits(channel.as_str(), chat.as_str()))) }
     }
 
     pub fn audience(&self) -> Audience {
@@ -131,6 +137,22 @@ impl FileScope {
     pub fn folder(&self, given: &WorkspacePath) -> Folder {
         self.path(given).folder()
     }
+}
+
+/// The folder of a person: `people/p5`. Its name is never used again.
+pub(super) fn person_folder(person: PersonId) -> WorkspacePath {
+    below(PEOPLE, &person.to_string())
+}
+
+/// The folder of an account that is nobody's. Former versions named all folders of persons so.
+pub(super) fn account_folder(channel: &ChannelName, sender: &SenderId) -> WorkspacePath {
+    below(PEOPLE, &format!("p{}", digits(channel.as_str(), sender.as_str())))
+}
+
+/// Returns true for the name of a folder of an account, which no person's id is as long as.
+pub(super) fn is_of_account(name: &str) -> bool {
+    let digits = name.strip_prefix('p').unwrap_or_default();
+    digits.len() == ID_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
 fn below(folder: &'static str, name: &str) -> WorkspacePath {

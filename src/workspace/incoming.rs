@@ -132,7 +132,7 @@ impl Workspace {
     }
 
     /// A folder, if it is there and no part of the way is a link.
-    fn own_folder(&self, path: &WorkspacePath) -> Option<Dir> {
+    pub(super) fn own_folder(&self, path: &WorkspacePath) -> Option<Dir> {
         let mut folder = self.base(path).try_clone().ok()?;
         for name in path.as_str().split('/') {
             folder = open_own(&folder, name).ok()?;
@@ -141,7 +141,7 @@ impl Workspace {
     }
 
     /// The folder that is to hold `path`, made if it was missing; no part of the way is a link.
-    fn own_folder_of(&self, path: &WorkspacePath) -> io::Result<Dir> {
+    pub(super) fn own_folder_of(&self, path: &WorkspacePath) -> io::Result<Dir> {
         let mut folder = self.base(path).try_clone()?;
         let parent = path.parent();
         for name in parent.iter().flat_map(|parent| parent.as_str().split('/')) {

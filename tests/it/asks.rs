@@ -8,7 +8,6 @@ use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::people::Role;
 use peacrab::replies;
 use peacrab::types::message::{DeliveryId, Press};
-use peacrab::workspace::FileScope;
 use serde_json::json;
 
 use crate::support::double::Double;
@@ -301,7 +300,7 @@ async fn only_an_admin_allows_and_is_asked_where_they_are() {
     press(&rig, OWNER, "owner", 0);
     rig.heard("owner", 2).await;
     assert_eq!(rig.hear("u").await, "Written.");
-    let own = FileScope::of_person("home", USER).root().unwrap();
+    let own = rig.files_of(USER).root().unwrap();
     let written = fs::read_to_string(rig.path().join(own).join("note.md")).unwrap();
     assert_eq!((written.as_str(), note(&rig)), ("hello", None));
     rig.finish().await;

@@ -12,6 +12,7 @@ use std::fs;
 use peacrab::people::Role;
 use peacrab::tools::{ToolContext, ToolError, ToolSet};
 use peacrab::types::message::ChatKind;
+use peacrab::types::person::{FolderOwner, PersonId};
 use peacrab::workspace::{FileScope, Folder, WorkspacePath};
 use serde_json::{Value, json};
 
@@ -59,8 +60,9 @@ fn a_folder_is_known_by_its_path() {
 
 #[test]
 fn nobody_reaches_the_folders_of_somebody_else() {
-    let (ada, bob) = (FileScope::of_person("home", "1"), FileScope::of_person("home", "2"));
-    let group = FileScope::of_group("home", "-1");
+    let of = |person| FileScope::of_person(&FolderOwner::Person(PersonId(person)));
+    let (ada, bob) = (of(1), of(11));
+    let group = FileScope::of_group(&"home".into(), &"-1".into());
     for given in ["memory/MEMORY.md", "notes.md", "downloads/a", "AGENTS.md"] {
         let own = ada.path(&path(given));
         assert!(own.as_str().starts_with("people/p") && ada.reaches(&own), "{own}");

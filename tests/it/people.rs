@@ -1,5 +1,7 @@
 //! Persons: who they are, what the owner decides of them, and accounts that become one person's.
 
+mod folders;
+
 use std::sync::Arc;
 
 use peacrab::people::Access;
@@ -99,7 +101,7 @@ async fn who_is_blocked_hears_nothing_and_who_is_removed_is_new() {
     rig.say_as(STRANGER, "66", "hello again");
     assert_eq!(rig.hear("66").await, "re: hello again");
     let removed = rig.ask("1", &format!("/people remove {them}")).await;
-    assert_eq!(removed, replies::person_is_removed("Person 66"));
+    assert_eq!(removed, replies::person_is_removed("Person 66", &them));
     rig.say_as(STRANGER, "66", "hello once more");
     assert_eq!(rig.hear("66").await, "re: hello once more");
     // The number is not used again.

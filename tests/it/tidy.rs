@@ -173,7 +173,16 @@ fn nothing_decides_by_sentences_in_texts() {
 const OWNERS: [(&str, &[&str]); 6] = [
     (
         "people",
-        &["accounts", "activations", "links", "owner_place", "people", "persons", "strangers"],
+        &[
+            "accounts",
+            "activations",
+            "folder_orders",
+            "links",
+            "owner_place",
+            "people",
+            "persons",
+            "strangers",
+        ],
     ),
     ("bus", &["chunks", "inbound", "marks", "notices", "outbox", "turned_away", "unreadable"]),
     (

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use chrono::NaiveDate;
 use peacrab::memory::{memory, recent_notes};
+use peacrab::types::person::{FolderOwner, PersonId};
 use peacrab::workspace::rules;
 use peacrab::workspace::skills::{SkillPlace, catalogue};
 use peacrab::workspace::snapshot::FILE_CHARS_MAX;
@@ -177,7 +178,7 @@ fn private_files_are_private_by_whatever_way() {
     let home = Home::new();
     symlink("memory", home.at("open")).unwrap();
     symlink("USER.md", home.at("person.md")).unwrap();
-    let others = FileScope::of_person("home", "2");
+    let others = FileScope::of_person(&FolderOwner::Person(PersonId(2)));
     let ways = [
         "memory",
         "memory/MEMORY.md",

@@ -10,6 +10,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
 use crate::memory::{audience, file_scope};
+use crate::people::folders::folder_owner;
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::tasks::ended::TaskOutcome;
@@ -20,7 +21,6 @@ use crate::tasks::schedule::settling::settle;
 use crate::tasks::schedule::{STORE_PAUSE, Scheduler};
 use crate::tasks::table::TaskRow;
 use crate::trust::instruction_watch::InstructionEditor;
-use crate::types::message::{Address, ChatKind};
 use crate::workspace::{Audience, FileScope, Workspace};
 
 /// Maximum number of attempts to record the result of a command, over some minutes.
@@ -156,21 +156,18 @@ async fn begin(
 ) -> Result<Option<Result<FileScope, String>>, StoreError> {
     let (id, now, brief) = (run.id, scheduler.clock.now(), run.job.brief.clone());
     let (people, commands) = (scheduler.inputs.people.clone(), scheduler.inputs.commands.clone());
-    let at = match brief.place {
-        ChatKind::Private => Address { channel: brief.known_on.clone(), ..brief.to.clone() },
-        ChatKind::Group => brief.to.clone(),
-    };
     let begins = move |store: &Connection| {
         if !command_begins(store, id, now)? {
             return Ok(None);
         }
         let role = people.role_of(store, &brief.known_on, &brief.sender.id)?;
+        let owner = folder_owner(store, &brief.known_on, &brief.sender.id)?;
         Ok(Some(match (commands, role) {
             (None, _) => Err(replies::COMMANDS_NOT_OFFERED.to_owned()),
             (Some(_), None) => Err(replies::JOB_OF_NOBODY.to_owned()),
             (Some(commands), Some(role)) => commands
                 .may(role, brief.place)
-                .map(|_| file_scope(role, brief.place, &at, &brief.sender.id)),
+                .map(|_| file_scope(role, brief.place, &brief.to, &owner)),
         }))
     };
     scheduler.services.bus.store.write("command begins", Sync::Now, begins).await

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use crate::bus::journal;
 use crate::conversation::asks;
 use crate::memory::{self, audience};
+use crate::people::folders::folder_owner;
 use crate::people::{self, Role};
 use crate::replies;
 use crate::tools::{Effect, Reach, ToolContext, ToolKind, message};
@@ -312,11 +313,15 @@ pub(crate) async fn tool_context(
     who: &Sender,
     role: Role,
 ) -> Result<ToolContext, TurnError> {
-    let at = files_at.clone();
-    let came_here = move |store: &_| journal::files_at(store, &at);
-    let came_here = turns.services.bus.store.read(came_here).await?.into();
+    let (at, channel, sender) =
+        (files_at.clone(), session.origin.channel().clone(), who.id.clone());
+    let look = move |store: &_| {
+        Ok((journal::files_at(store, &at)?, folder_owner(store, &channel, &sender)?))
+    };
+    let (came_here, owner) = turns.services.bus.store.read(look).await?;
     Ok(ToolContext {
-        came_here,
+        came_here: came_here.into(),
+        owner,
         instruction_watcher: turns.instruction_watcher.clone(),
         workspace: turns.services.workspace.clone(),
         actions: turns.actions.clone(),

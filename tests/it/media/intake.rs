@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use peacrab::replies;
 use peacrab::store::{self, Moment, Phase};
-use peacrab::workspace::FileScope;
 
 use super::*;
 use crate::support::double::Gives;
@@ -327,7 +326,7 @@ async fn what_somebody_sent_is_for_them_alone() {
     let letter = file(MediaKind::Document, "a", Some("letter.txt"));
     rig.say_changed(USER, "8", "keep this", |message| message.body.media = vec![letter]);
     rig.hear("8").await;
-    let downloads = FileScope::of_person("home", USER).downloads();
+    let downloads = rig.files_of(USER).downloads();
     let month = fs::read_dir(rig.path().join(&downloads)).unwrap().next().unwrap().unwrap();
     let name = fs::read_dir(month.path()).unwrap().next().unwrap().unwrap().path();
     let path = name.strip_prefix(rig.path()).unwrap().to_str().unwrap().to_owned();

@@ -22,6 +22,8 @@ use peacrab::tools::{ToolSet, mcp};
 use peacrab::turn::services::ModelChoice;
 use peacrab::types::event::Events;
 use peacrab::types::message::{Inbound, ThreadId};
+use peacrab::types::person::{FolderOwner, PersonId};
+use peacrab::workspace::FileScope;
 use peacrab::workspace::skills::SkillEnvironment;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
@@ -355,6 +357,13 @@ impl Rig {
         let mut rows = store.prepare(sql).unwrap();
         let rows = rows.query_map([], |row| row.get(0)).unwrap();
         rows.collect::<Result<_, _>>().unwrap()
+    }
+
+    /// The files of an account's person, who is not the owner.
+    pub(crate) fn files_of(&self, sender: &str) -> FileScope {
+        let sql = format!("SELECT 'p' || person FROM accounts WHERE sender = '{sender}'");
+        let person = PersonId::parse(&self.look(&sql).remove(0)).unwrap();
+        FileScope::of_person(&FolderOwner::Person(person))
     }
 
     /// Stops the daemon as SIGTERM would.

@@ -10,6 +10,7 @@ use peacrab::tools::{ToolContext, ToolOutput};
 use peacrab::trust::instruction_watch::InstructionWatcher;
 use peacrab::trust::taint::is_untrusted;
 use peacrab::types::message::{Address, ChatKind, Sender};
+use peacrab::types::person::FolderOwner;
 use peacrab::types::session::SessionId;
 use peacrab::types::source::{Parts, Source};
 use peacrab::workspace::Workspace;
@@ -31,6 +32,7 @@ pub(crate) fn somebody(role: Role, place: ChatKind) -> (ToolContext, TempDir) {
         session: SessionId(1),
         workspace,
         who: Sender::person("1", "Ada"),
+        owner: FolderOwner::Account("home".into(), "1".into()),
         role,
         address: Address { channel: "home".into(), chat: "1".into(), thread: None },
         place,

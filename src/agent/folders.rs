@@ -1,0 +1,102 @@
+//! The task that carries out the orders for folders of persons, also those that a crash has left. A folder that cannot
+//! be moved stops no other one, and is tried again.
+
+use std::io;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::people::folders::{self, FolderAct, FolderOrder};
+use crate::people::{People, persons};
+use crate::services::Services;
+use crate::store::{StoreError, Sync};
+use crate::workspace::Workspace;
+use crate::workspace::persons::FolderHeir;
+
+/// Pause before a folder is tried again that could not be moved or deleted.
+const RETRY_PAUSE: Duration = Duration::from_secs(60);
+
+/// Carries out orders until `stop`.
+pub async fn run(services: Services, stop: CancellationToken) {
+    let mut ordered = services.bus.folders.watch();
+    while !stop.is_cancelled() {
+        ordered.mark_unchanged();
+        let all_done = follow(&services).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "Cannot read what is to be done with folders, will try again");
+            false
+        });
+        tokio::select! {
+            () = stop.cancelled() => {}
+            changed = ordered.changed() => if changed.is_err() { break },
+            () = sleep(RETRY_PAUSE), if !all_done => {}
+        }
+    }
+}
+
+/// Carries out what was ordered. Returns false if something of it remains.
+async fn follow(services: &Services) -> Result<bool, StoreError> {
+    let store = &services.bus.store;
+    let mut all_done = true;
+    for order in store.read(folders::orders).await? {
+        match services.workspace.off_thread(move |workspace| carry_out(workspace, order)).await {
+            Ok(()) => {
+                let forget = move |store: &Connection| folders::forget(store, order);
+                store.write("folders followed", Sync::Later, forget).await?;
+                tracing::info!(person = %order.person, act = ?order.act, "The folders of a person have followed");
+            }
+            Err(error) => {
+                all_done = false;
+                tracing::error!(person = %order.person, act = ?order.act, %error, "Cannot change the folders of a person, will try again");
+            }
+        }
+    }
+    Ok(all_done)
+}
+
+fn carry_out(
+    workspace: &Workspace,
+    FolderOrder { person, act, .. }: FolderOrder,
+) -> io::Result<()> {
+    match act {
+        FolderAct::Join(None) => workspace.join_folders(person, FolderHeir::Owner),
+        FolderAct::Join(Some(heir)) => workspace.join_folders(person, FolderHeir::Person(heir)),
+        FolderAct::Archive => workspace.archive_folders(person),
+        FolderAct::Purge => workspace.purge_folders(person),
+    }
+}
+
+/// Gives the folders that former versions named after accounts to the persons of these accounts. Whoever was let in
+/// before there were persons becomes one.
+pub async fn adopt(
+    store: &crate::store::Store,
+    people: &People,
+    workspace: &Workspace,
+) -> anyhow::Result<()> {
+    if !workspace.has_folders_of_accounts() {
+        return Ok(());
+    }
+    let people = people.clone();
+    let accounts = move |store: &Connection| {
+        people.meet_all(store, chrono::Utc::now())?;
+        persons::accounts(store)
+    };
+    let accounts = store.write("persons of folders", Sync::Later, accounts).await?;
+    let adopt = move |workspace: &Workspace| {
+        for account in accounts {
+            let adopted = workspace.adopt_folder(&account.channel, &account.sender, account.person);
+            match adopted {
+                Ok(false) => {}
+                Ok(true) => {
+                    tracing::info!(person = %account.person, "A folder has the name of its person now")
+                }
+                Err(error) => {
+                    tracing::error!(person = %account.person, %error, "Cannot rename the folder of a person, will try again at the next start")
+                }
+            }
+        }
+    };
+    workspace.off_thread(adopt).await;
+    Ok(())
+}
