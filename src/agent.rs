@@ -18,6 +18,7 @@ mod idle;
 mod jobs;
 mod pass;
 mod people;
+mod persona;
 mod queue;
 mod settings;
 mod skills;

@@ -21,6 +21,7 @@ mod limits;
 mod mcp;
 mod media;
 mod money;
+mod personas;
 mod providers;
 mod reading;
 mod review;
@@ -44,6 +45,7 @@ use crate::provider::{self, transcription};
 use crate::secret::{Secret, VariableValue};
 use crate::tasks::schedule;
 use crate::tools;
+use crate::turn::personas::Personas;
 use crate::types::message::ChannelName;
 
 pub use agent::AgentConfig;
@@ -197,6 +199,10 @@ fn read(source: &ConfigSource<'_>) -> Option<Config> {
         channels.extend(channels::of_environment(source));
     }
     channels.entry(TERMINAL.into()).or_insert_with(channels::terminal);
+    let known: Vec<_> = channels.keys().map(ChannelName::as_str).collect();
+    let personas = personas::personas(source, file.personas, &names, &known);
+    agent.personas = Personas::new(personas.rules, file.agent.tools.clone());
+    agent.budgets.personas = personas.budgets;
     let media = file.media.limits(&source.section("media"));
     let transcription = file.transcription;
     let transcription = transcription.and_then(|it| it.config(&source.section("transcription")));

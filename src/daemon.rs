@@ -217,6 +217,7 @@ impl Daemon {
             models: plan.models.clone(),
             config: TurnConfig {
                 commands: plan.commands.clone(),
+                personas: plan.agent.personas.clone(),
                 finish: plan.agent.finish,
                 steps_max: plan.agent.steps_max,
                 subagent_steps_max: plan.agent.subagent_steps_max,

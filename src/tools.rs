@@ -28,7 +28,7 @@ pub mod web;
 pub use crate::tasks::subagents::SubagentTask;
 pub use crate::trust::acts::{Reach, ToolKind, ToolTerms};
 pub use crate::types::untrusted;
-pub use set::{McpServerEntry, McpTools, ToolSet};
+pub use set::{McpServerEntry, McpTools, ToolSet, ToolUser};
 
 use std::sync::Arc;
 
@@ -51,6 +51,7 @@ use crate::tasks::schedule as jobs;
 use crate::trust::instruction_watch::{InstructionEditor, InstructionWatcher};
 use crate::types::message::{Address, Body, ChannelName, ChatKind, Sender};
 use crate::types::person::FolderOwner;
+use crate::types::persona::AllowedTools;
 use crate::types::session::{CallId, Plan, SessionId};
 use crate::types::source::Source;
 use crate::workspace::{
@@ -86,6 +87,8 @@ pub struct ToolContext {
     /// Whose folder it is in a private chat.
     pub owner: FolderOwner,
     pub role: Role,
+    /// Those of the persona.
+    pub allowed: AllowedTools,
     pub address: Address,
     pub place: ChatKind,
     /// Files that arrived at this address, which everybody here may see.
@@ -111,6 +114,11 @@ impl ToolContext {
         let scope = self.scope();
         let audience = scope.audience();
         ToolReader { audience, scope, came_here: Arc::clone(&self.came_here) }
+    }
+
+    /// Returns who calls.
+    pub fn user(&self) -> ToolUser<'_> {
+        ToolUser { role: self.role, allowed: &self.allowed }
     }
 
     /// Returns the files that the call can reach.

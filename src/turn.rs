@@ -8,6 +8,7 @@ pub mod draft_rate;
 pub mod end;
 pub mod error;
 pub mod spending;
+pub mod personas;
 pub mod services;
 pub mod prompt;
 pub mod compaction;

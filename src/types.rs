@@ -8,6 +8,7 @@ pub mod origin;
 pub mod person;
 pub mod source;
 pub mod session;
+pub mod persona;
 pub mod event;
 pub mod commands;
 pub mod job_verb;

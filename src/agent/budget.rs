@@ -127,8 +127,13 @@ pub fn order_budget(
 ) -> rusqlite::Result<String> {
     match order {
         BudgetOrder::Show => {
-            let nobody =
-                Payer { person: None, role: Role::Owner, cause: CallCause::Chat, job: None };
+            let nobody = Payer {
+                person: None,
+                role: Role::Owner,
+                cause: CallCause::Chat,
+                job: None,
+                persona: None,
+            };
             let found = overview(store, &spending.budgets, spending.zone, now)?;
             let shown: Vec<_> =
                 found.states.iter().map(|state| spending.shown(state, &nobody)).collect();

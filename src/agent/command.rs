@@ -12,7 +12,7 @@ use crate::agent::people::{self, LinkOrder, PeopleOrder};
 use crate::agent::settings::{self, SettingRequest};
 use crate::agent::trusting::{self, Trusting};
 use crate::agent::why::{self, WhyAsked};
-use crate::agent::{heartbeat, jobs, status, undo};
+use crate::agent::{heartbeat, jobs, persona, status, undo};
 use crate::bus::journal::WaitingMessage;
 use crate::bus::{outbox, restarted};
 use crate::conversation::ledger::breakdown::usage_words;
@@ -42,6 +42,7 @@ pub(super) enum Command {
     /// None if no path was given.
     Trust(Option<Trusting>),
     WhoAmI,
+    Persona,
     /// The focus of the summary.
     Compact(Option<String>),
     /// None if the arguments are invalid.
@@ -120,6 +121,7 @@ pub(super) fn parse(text: &str) -> Command {
             Command::Trust(said.and_then(|(_, said)| Trusting::parse(said)))
         }
         CommandId::WhoAmI => Command::WhoAmI,
+        CommandId::Persona => Command::Persona,
         CommandId::Actions => Command::Actions(match words.next() {
             None => Some(ACTIONS_SHOWN),
             Some(number) => number.parse().ok().map(|n: usize| n.clamp(1, ACTIONS_MAX)),
@@ -204,6 +206,7 @@ pub(super) async fn handle(
             let inbound = &control.inbound;
             replies::who_you_are(control.sender(), role, &inbound.from)
         }
+        Command::Persona => persona::words(turns, control).await?,
         Command::Actions(None) => replies::ACTIONS_USAGE.to_owned(),
         Command::Actions(Some(limit)) => undo::list(services, control, limit).await?,
         Command::Undo(number) => return undo::handle(turns, control, number.as_deref()).await,

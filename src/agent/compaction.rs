@@ -255,7 +255,13 @@ async fn reserve(
     sender: &Sender,
     (job, output): (&CompactionJob, u64),
 ) -> Result<(Payer, Granted), (Payer, ProviderError)> {
-    let nobody = Payer { person: None, role: Role::Guest, cause: CallCause::Compaction, job: None };
+    let nobody = Payer {
+        person: None,
+        role: Role::Guest,
+        cause: CallCause::Compaction,
+        job: None,
+        persona: None,
+    };
     let broke = |error: StoreError| ProviderError::Refused(error.to_string());
     let payer = payer_on(&turns.services, origin.channel(), sender, CallCause::Compaction);
     let payer = payer.await.map_err(|error| (nobody, broke(error)))?;

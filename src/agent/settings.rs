@@ -10,6 +10,7 @@ use crate::replies;
 use crate::services::role_of;
 use crate::store::StoreError;
 use crate::turn::commits;
+use crate::turn::personas::persona_for;
 use crate::types::commands::CommandId;
 use crate::types::message::ChatKind;
 use crate::types::session::{Effort, QueueMode, Settings};
@@ -106,8 +107,15 @@ pub(super) async fn handle(
         })
         .await;
     }
+    let who = (&at.channel, control.sender(), role);
+    let persona = persona_for(&turns.services, &turns.config.personas, &at, who).await?.persona;
+    let has = |name: &str| persona.provider(Some(name)) == Some(name);
     let change: SettingChange = match wish {
         SettingRequest::Model(asked) => match models.find(&asked) {
+            Some(model) if !has(&model.name) => {
+                let words = replies::model_of_other_persona(&persona.providers);
+                return commits::handled(store, control, words).await;
+            }
             None => {
                 return commits::handled(store, control, replies::unknown_model(&asked)).await;
             }

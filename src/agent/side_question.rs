@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::Utc;
 use futures_util::FutureExt;
 use rusqlite::Connection;
 use tokio::task::{Id, JoinSet};
@@ -16,7 +17,7 @@ use crate::agent::STORE_PAUSE;
 use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::bus::outbox;
 use crate::bus::side_questions;
-use crate::conversation::ledger::{self, CallCause, Charge};
+use crate::conversation::ledger::{self, CallCause, Charge, Payer};
 use crate::conversation::{tokens, transcript};
 use crate::people::Role;
 use crate::provider::{self, Attempts, Completion, Pictures, ProviderError, Request, StopReason};
@@ -26,6 +27,7 @@ use crate::store::{StoreError, Sync};
 use crate::tools::Caller;
 use crate::turn::end::{failure_words, is_no_reply};
 use crate::turn::instructions::{self, Speaker};
+use crate::turn::personas::persona_for;
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::prompt::{self, PromptTail};
 use crate::turn::services::TurnServices;
@@ -177,8 +179,16 @@ async fn ask(
     let (at, place) = (&control.inbound.from, control.inbound.place);
     let role = role_of(&turns.services, at, control.sender()).await?;
     let mut session = load(&turns.services, at).await?.unwrap_or_else(|| Session::new(at, place));
+    let who = (&at.channel, control.sender(), role);
+    let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
+    let (now, zone) = (Utc::now(), turns.services.zone);
+    if let Some(until) = chosen.quiet_until(role, now, zone) {
+        let until = replies::time_relative_to(now.with_timezone(&zone), until);
+        return Ok(Err(ProviderError::OverBudget(replies::quiet_until(&until))));
+    }
+    session.persona = chosen.persona;
     // The same beginning as the conversation's own requests, for the cache.
-    let caller = Caller::Conversation(turns.config.finish);
+    let caller = Caller::Conversation(turns.finish_of(&session));
     let speaker = Speaker { name: &control.sender().name, role };
     let base = instructions::base(turns, &session, speaker, caller).await;
     let mut row = control.clone();
@@ -211,13 +221,14 @@ async fn ask(
     };
     let summary = session.summary.as_deref().map(compaction::shown);
     let payer = payer_on(&turns.services, &at.channel, control.sender(), CallCause::Aside).await?;
+    let payer = Payer { persona: session.persona.name, ..payer };
     let said = tokens::said_tokens(session.summary.as_deref(), &session.turns, provider.sees());
     let planned = Planned {
         payer,
         provider: provider.name(),
         turn: None,
         input: tokens::fixed_tokens(&base.system, None) + base.tools_tokens + said,
-        output: None,
+        output: session.persona.tokens_max.map(u64::from),
     };
     let bus = &turns.services.bus;
     let granted = match turns.spending.reserve(bus, planned).await? {
@@ -230,7 +241,7 @@ async fn ask(
         may_call: false,
         effort: session.settings.effort,
         attempts: Attempts::Usual,
-        tokens_max: granted.tokens_max,
+        tokens_max: granted.tokens_max.or(session.persona.tokens_max),
         messages: provider::messages_after(summary.as_deref(), &session.turns),
         pictures: &pictures,
     };

@@ -14,10 +14,12 @@ use crate::replies;
 use crate::sandbox::SandboxState;
 use crate::services::role_of;
 use crate::store::StoreError;
-use crate::tools::Caller;
+use crate::tools::{Caller, ToolUser};
 use crate::trust::acts::tool_role;
 use crate::turn::instructions::{PromptSize, Speaker, prompt_size};
+use crate::turn::personas::persona_for;
 use crate::types::message::ChatKind;
+use crate::types::origin::Origin;
 use crate::types::session::{Effort, QueueMode};
 use crate::workspace::skills::catalogue;
 
@@ -50,11 +52,14 @@ pub(super) async fn status(
         let since = it.since.with_timezone(&services.zone).format("%Y-%m-%d %H:%M");
         (it.turns, since.to_string())
     });
-    let provider = turns.models.for_settings(&settings);
+    let who = (&at.channel, control.sender(), role);
+    let chosen = persona_for(services, &turns.config.personas, &at, who).await?;
+    let provider = turns.models.for_origin(&Origin::Chat(at.clone()), &settings, &chosen.persona);
     let speaker = Speaker { name: &control.sender().name, role };
-    let (size, described) = prompt_size(turns, &at, speaker, place).await?;
-    let caller = Caller::Conversation(turns.config.finish);
-    let offered = turns.tools.offered(caller, tool_role(role, place)).len();
+    let (size, described) = prompt_size(turns, &at, speaker, place, &chosen.persona).await?;
+    let caller = Caller::Conversation(chosen.persona.finish.unwrap_or(turns.config.finish));
+    let user = ToolUser { role: tool_role(role, place), allowed: &chosen.persona.tools };
+    let offered = turns.tools.offered(caller, user).len();
     let shell = (config.shell != SandboxState::Off).then(|| config.shell.words());
     let heart = match (role, place) {
         (Role::Owner, ChatKind::Private) => Some(turns.heartbeat.words().await?),

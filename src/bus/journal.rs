@@ -15,9 +15,9 @@ pub use self::origins::{
     task_channel, task_key,
 };
 pub use self::past::{
-    MessageStanding, bots_in_a_row, count_files, files_at, knows, last_heard, last_row,
-    note_turned_away, origin_of, outcome_of, question, refused_last, standing_of, text_of,
-    was_turned_away,
+    MessageStanding, bots_in_a_row, containers_of, count_files, files_at, knows, last_heard,
+    last_row, note_turned_away, origin_of, outcome_of, question, refused_last, standing_of,
+    text_of, was_turned_away,
 };
 pub use self::pruning::{forget_turn, prune};
 pub use self::row::{InboundOutcome, RowId, RowRange, UnreadableRow, WaitingMessage};

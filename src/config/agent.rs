@@ -12,6 +12,7 @@ use crate::conversation::budgets::Budgets;
 use crate::people::Role;
 use crate::tasks::heartbeat;
 use crate::tasks::schedule;
+use crate::turn::personas::Personas;
 use crate::types::session::{Finish, QueueMode};
 
 use super::limits::LimitsSection;
@@ -68,6 +69,9 @@ pub(super) struct AgentSection {
     /// reminded, at most three times). explicit suits models that announce an action instead of
     /// doing it. Subagents always work this way.
     finish: Finish,
+    /// The tools that can be called where no persona counts, by name: ["read_file", "web_*"]. `web_*`
+    /// stands for every tool whose name begins with web_. Roles bound them, too. Default: all.
+    pub(super) tools: Option<Vec<String>>,
     /// The time zone of jobs and of the times that people name, by its name in the tz database.
     /// Default: $TZ; else the time zone that USER.md names at the start; else the machine's.
     timezone: Option<Text<Zone>>,
@@ -137,6 +141,8 @@ pub struct AgentConfig {
     pub budgets: Budgets,
     /// The `[limits]` section.
     pub limits: RateLimits,
+    /// The `[personas.NAME]` sections.
+    pub personas: Personas,
 }
 
 impl AgentSection {
@@ -173,6 +179,7 @@ impl AgentSection {
             heartbeat: heartbeat::Config::default(),
             budgets: Budgets::default(),
             limits: LimitsSection::default().limits(),
+            personas: Personas::new(Vec::new(), self.tools.clone()),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::reading::{ConfigSource, Section};
 use super::values::Within;
 
 /// More than anybody wants to pay for.
-const TOKENS_MOST: u32 = 4_000_000_000;
+pub(super) const TOKENS_MOST: u32 = 4_000_000_000;
 const DOLLARS_MOST: f64 = 1_000_000.0;
 
 /// An amount of dollars, with or without a point.
@@ -63,18 +63,18 @@ impl Visitor<'_> for DollarsVisitor {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct BudgetSection {
     /// Tokens in a day, read (cached ones included) and written. 0: no limit.
-    tokens_per_day: Option<Within<0, TOKENS_MOST>>,
+    pub(super) tokens_per_day: Option<Within<0, TOKENS_MOST>>,
     /// Tokens in a month. Default for guest: 5000, which are at least eight short exchanges; guests with
     /// such a budget get a short prompt without the older messages. 0: no limit.
-    tokens_per_month: Option<Within<0, TOKENS_MOST>>,
+    pub(super) tokens_per_month: Option<Within<0, TOKENS_MOST>>,
     /// Dollars in a day. Calls with an unknown price do not count; `peacrab usage` names them. 0: no limit.
-    dollars_per_day: Option<Dollars>,
+    pub(super) dollars_per_day: Option<Dollars>,
     /// Dollars in a month. 0: no limit.
-    dollars_per_month: Option<Dollars>,
+    pub(super) dollars_per_month: Option<Dollars>,
 }
 
 impl BudgetSection {
-    fn over(&self, default: Budget) -> Budget {
+    pub(super) fn over(&self, default: Budget) -> Budget {
         let tokens = |set: Option<Within<0, TOKENS_MOST>>, default: Option<u64>| match set {
             Some(set) => Some(u64::from(set.0)).filter(|most| *most > 0),
             None => default,
@@ -118,7 +118,7 @@ pub(super) fn budgets(
             Scope::Role(Role::Admin) => &mut budgets.admin,
             Scope::Role(Role::User) => &mut budgets.user,
             Scope::Role(Role::Guest) => &mut budgets.guest,
-            Scope::Job(_) | Scope::Person(_) => continue,
+            Scope::Job(_) | Scope::Person(_) | Scope::Persona(_) => continue,
         };
         *budget = section.over(*budget);
     }

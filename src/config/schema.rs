@@ -22,6 +22,7 @@ use super::limits::LimitsSection;
 use super::mcp::McpSection;
 use super::media::{MediaSection, TranscriptionSection};
 use super::money::BudgetSection;
+use super::personas::PersonaSection;
 use super::providers::ProviderSection;
 use super::web::{SearchSection, WebSection};
 
@@ -35,6 +36,7 @@ pub(super) struct ConfigFile {
     pub(super) heartbeat: HeartbeatSection,
     pub(super) limits: LimitsSection,
     pub(super) budgets: BTreeMap<String, BudgetSection>,
+    pub(super) personas: BTreeMap<String, PersonaSection>,
     pub(super) providers: BTreeMap<String, ProviderSection>,
     pub(super) channels: BTreeMap<String, ChannelSection>,
     pub(super) media: MediaSection,

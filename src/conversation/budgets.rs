@@ -4,6 +4,8 @@
 pub mod reserve;
 pub mod stored;
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Datelike as _, Duration, NaiveDate, NaiveTime, TimeZone as _, Utc};
 use chrono_tz::Tz;
 use serde::Serialize;
@@ -12,6 +14,7 @@ use crate::conversation::ledger::{CallCause, LedgerPart, Payer};
 use crate::people::Role;
 use crate::provider::prices::Cost;
 use crate::types::person::PersonId;
+use crate::types::persona::PersonaName;
 use crate::types::words::words;
 
 /// What a guest may use in a month, in tokens, where nobody said otherwise: at least eight short exchanges.
@@ -81,6 +84,8 @@ pub struct Budgets {
     pub admin: Budget,
     pub user: Budget,
     pub guest: Budget,
+    /// For all who have a persona, together.
+    pub personas: BTreeMap<PersonaName, Budget>,
 }
 
 impl Default for Budgets {
@@ -96,6 +101,7 @@ impl Default for Budgets {
             admin: none,
             user: none,
             guest: Budget { month, ..none },
+            personas: BTreeMap::new(),
         }
     }
 }
@@ -112,6 +118,7 @@ impl Budgets {
             Scope::Role(Role::Admin) => self.admin,
             Scope::Role(Role::User) => self.user,
             Scope::Role(Role::Guest) => self.guest,
+            Scope::Persona(name) => self.personas.get(&name).copied().unwrap_or_default(),
             Scope::Person(_) => Budget::default(),
         }
     }
@@ -131,6 +138,8 @@ pub enum Scope {
     /// Each person with this role.
     Role(Role),
     Person(PersonId),
+    /// All who have this persona, together.
+    Persona(PersonaName),
 }
 
 impl Scope {
@@ -146,7 +155,8 @@ impl Scope {
         Self::Role(Role::Guest),
     ];
 
-    /// As people write it, and as it is stored: `total`, `jobs`, `job`, `job 3`, `heartbeat`, `guest`, `p5`.
+    /// As people write it, and as it is stored: `total`, `jobs`, `job`, `job 3`, `heartbeat`, `guest`, `p5`,
+    /// `persona kid`.
     pub fn key(self) -> String {
         match self {
             Self::Total => "total".to_owned(),
@@ -156,12 +166,17 @@ impl Scope {
             Self::Heartbeat => "heartbeat".to_owned(),
             Self::Role(role) => role.as_str().to_owned(),
             Self::Person(person) => person.to_string(),
+            Self::Persona(name) => format!("persona {name}"),
         }
     }
 
     /// Reads a key; a job's number may stand behind `#`.
     pub fn parse(key: &str) -> Option<Self> {
-        let key = key.trim().to_ascii_lowercase();
+        let given = key.trim();
+        let key = given.to_ascii_lowercase();
+        if key.starts_with("persona ") {
+            return given.split_whitespace().nth(1)?.parse().ok().map(Self::Persona);
+        }
         if let Some(scope) = Self::OF_CONFIG.into_iter().find(|scope| scope.key() == key) {
             return Some(scope);
         }
@@ -179,6 +194,7 @@ impl Scope {
             Self::Job(number) => Some(LedgerPart::Job(number)),
             Self::Heartbeat => Some(LedgerPart::Cause(CallCause::Heartbeat)),
             Self::Person(person) => Some(LedgerPart::Person(person)),
+            Self::Persona(name) => Some(LedgerPart::Persona(name)),
             Self::EachJob | Self::Role(_) => None,
         }
     }
@@ -261,6 +277,10 @@ pub(super) fn bounds(
         scopes.push((Scope::Jobs, stored.budget(budgets, &[Scope::Jobs])));
         let job = Scope::Job(number);
         scopes.push((job, stored.budget(budgets, &[job, Scope::EachJob])));
+    }
+    if let Some(name) = payer.persona {
+        let scope = Scope::Persona(name);
+        scopes.push((scope, stored.budget(budgets, &[scope])));
     }
     if let Some(person) = payer.person {
         let scope = Scope::Person(person);

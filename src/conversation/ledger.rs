@@ -13,6 +13,7 @@ use crate::provider::prices::{Cost, Price};
 use crate::store::{Time, slice};
 use crate::types::origin::TaskKind;
 use crate::types::person::PersonId;
+use crate::types::persona::PersonaName;
 use crate::types::session::{SessionId, TurnId};
 use crate::types::words::words;
 
@@ -85,6 +86,8 @@ pub struct Payer {
     pub cause: CallCause,
     /// The number of the job that the call works for.
     pub job: Option<i64>,
+    /// The persona of the config in whose name it is called.
+    pub persona: Option<PersonaName>,
 }
 
 /// A row of the ledger.
@@ -139,13 +142,13 @@ pub(crate) fn enter_spent(
 }
 
 fn insert(store: &Connection, turn: TurnId, charge: &Charge, usage: Usage) -> rusqlite::Result<()> {
-    let Payer { person, cause, job, .. } = charge.payer;
+    let Payer { person, cause, job, persona, .. } = charge.payer;
     store
         .prepare_cached(
             "INSERT INTO ledger (turn, session, at, person, cause, job, provider, input, cached, cache_written,
-                                 output, cost)
+                                 output, cost, persona)
              VALUES ((SELECT id FROM turns WHERE id = ?1), (SELECT session FROM turns WHERE id = ?1),
-                     ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                     ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute(params![
             turn,
@@ -159,6 +162,7 @@ fn insert(store: &Connection, turn: TurnId, charge: &Charge, usage: Usage) -> ru
             usage.cache_written,
             usage.output,
             charge.price.map(|price| price.cost(usage)),
+            persona.as_ref().map(PersonaName::as_str),
         ])?;
     Ok(())
 }
@@ -207,11 +211,13 @@ pub(crate) fn reserve(
     reserved: &Reserved<'_>,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<LedgerId> {
-    let Payer { person, cause, job, .. } = *reserved.payer;
+    let Payer { person, cause, job, persona, .. } = *reserved.payer;
     store
         .prepare_cached(
-            "INSERT INTO ledger (state, turn, session, at, person, cause, job, provider, input, cached, output, cost)
-             VALUES ('reserved', ?1, (SELECT session FROM turns WHERE id = ?1), ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9)",
+            "INSERT INTO ledger (state, turn, session, at, person, cause, job, provider, input, cached, output, cost,
+                                 persona)
+             VALUES ('reserved', ?1, (SELECT session FROM turns WHERE id = ?1), ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9,
+                     ?10)",
         )?
         .execute(params![
             reserved.turn,
@@ -223,6 +229,7 @@ pub(crate) fn reserve(
             reserved.usage.input,
             reserved.usage.output,
             reserved.cost,
+            persona.as_ref().map(PersonaName::as_str),
         ])?;
     Ok(LedgerId(store.last_insert_rowid()))
 }
@@ -272,6 +279,7 @@ pub enum LedgerPart {
     Cause(CallCause),
     Job(i64),
     Person(PersonId),
+    Persona(PersonaName),
 }
 
 /// What was spent since a time, reservations included.
@@ -297,6 +305,9 @@ pub fn spent_since(
         LedgerPart::Person(person) => store
             .prepare_cached(&format!("{SUM} AND person = ?"))?
             .query_row(params![since, person], read),
+        LedgerPart::Persona(name) => store
+            .prepare_cached(&format!("{SUM} AND persona = ?"))?
+            .query_row(params![since, name.as_str()], read),
     }
 }
 

@@ -6,6 +6,7 @@ mod compaction;
 mod unreadable;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -71,6 +72,7 @@ pub(crate) fn open_session(
                 place: row.get::<_, LenientJson<_>>(1)?.0.unwrap_or(ChatKind::Group),
                 frozen: row.get::<_, LenientJson<_>>(2)?.0,
                 settings: settings::read(row, 6)?,
+                persona: Arc::default(),
                 summary: row.get(4)?,
                 begins: row.get(3)?,
                 begins_step: row.get(7)?,

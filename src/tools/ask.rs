@@ -27,7 +27,7 @@ impl Tool for AskQuestion {
     const SPEC: ToolSpec = ToolSpec {
         name: ASK_QUESTION,
         description: "Ask the person what you need to know, and wait for the answer.",
-        role: Role::User,
+        role: Role::Guest,
         kind: ToolKind::Queues,
         retries: false,
     };

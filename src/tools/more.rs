@@ -74,7 +74,7 @@ impl AnyTool for MoreTools {
                 "{MORE_TOOLS} needs `query`, words for what is to be done; or `tool` with `arguments`."
             )));
         };
-        let all = self.0.usable(cx.role);
+        let all = self.0.usable(cx.user());
         let mut text = String::new();
         for ToolSchema { name, description, parameters } in best(&all, query) {
             let _ = write!(text, "{name}: {description}\narguments: {parameters}\n\n");

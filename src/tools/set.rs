@@ -11,6 +11,32 @@ use super::{
 };
 use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
+use crate::types::persona::AllowedTools;
+
+/// Who calls tools: a role, and the tools that the persona allows.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolUser<'a> {
+    pub role: Role,
+    pub allowed: &'a AllowedTools,
+}
+
+impl ToolUser<'_> {
+    /// Returns true if the persona allows a tool. The calls that end a turn are always allowed.
+    fn is_allowed(&self, name: &str) -> bool {
+        [finish::COMPLETION, finish::CONVERSE].contains(&name) || self.allowed.allow(name)
+    }
+
+    fn may_use(&self, name: &str, terms: &ToolTerms) -> bool {
+        self.role >= terms.role && self.is_allowed(name)
+    }
+}
+
+/// Somebody with this role, where all tools are allowed.
+impl From<Role> for ToolUser<'_> {
+    fn from(role: Role) -> Self {
+        Self { role, allowed: &AllowedTools::ALL }
+    }
+}
 
 /// The most useful tools, in the order in which a small prompt gets them. The calls that end a turn are always
 /// told of.
@@ -142,16 +168,22 @@ impl ToolSet {
         self.mcp_tools.subscribe().wait_for(|mcp_tools| !mcp_tools.coming).await.ok();
     }
 
-    /// Returns the tools that `role` may use, as a model sees them.
-    pub fn offered(&self, caller: Caller, role: Role) -> Vec<ToolSchema> {
-        self.offered_counted(caller, role).0
+    /// Returns the tools that somebody may use, as a model sees them.
+    pub fn offered<'a>(&self, caller: Caller, user: impl Into<ToolUser<'a>>) -> Vec<ToolSchema> {
+        self.offered_counted(caller, user).0
     }
 
     /// Returns the same, and their estimated tokens in a prompt.
-    pub fn offered_counted(&self, caller: Caller, role: Role) -> (Vec<ToolSchema>, u64) {
+    pub fn offered_counted<'a>(
+        &self,
+        caller: Caller,
+        user: impl Into<ToolUser<'a>>,
+    ) -> (Vec<ToolSchema>, u64) {
+        let user = user.into();
         let mcp_tools = self.mcp_tools();
         let all = self.own.values().chain(mcp_tools.tools.values());
-        let offered = all.filter(|entry| entry.shown && role >= entry.tool.terms().role);
+        let offered = all
+            .filter(|entry| entry.shown && user.may_use(&entry.schema.name, &entry.tool.terms()));
         let shown = offered.filter(|entry| caller.is_shown(&entry.schema.name));
         let counted = shown.map(|entry| match caller.told_of(&entry.schema) {
             Some(schema) => {
@@ -168,13 +200,13 @@ impl ToolSet {
 
     /// The same, if they have at most so many tokens; else the most useful ones that have, and one that describes
     /// the others and calls them.
-    pub fn offered_within(
+    pub fn offered_within<'a>(
         &self,
         caller: Caller,
-        role: Role,
+        user: impl Into<ToolUser<'a>>,
         tokens_max: u64,
     ) -> (Vec<ToolSchema>, u64) {
-        let (mut all, tokens) = self.offered_counted(caller, role);
+        let (mut all, tokens) = self.offered_counted(caller, user);
         if tokens <= tokens_max {
             return (all, tokens);
         }
@@ -207,21 +239,22 @@ impl ToolSet {
         (shown, tokens)
     }
 
-    /// Every tool that a role may use, those included that models are not told of.
-    pub(super) fn usable(&self, role: Role) -> Vec<ToolSchema> {
+    /// Every tool that somebody may use, those included that models are not told of.
+    pub(super) fn usable(&self, user: ToolUser<'_>) -> Vec<ToolSchema> {
         let mcp_tools = self.mcp_tools();
         let all = self.own.values().chain(mcp_tools.tools.values());
-        let usable = all.filter(|entry| role >= entry.tool.terms().role);
+        let usable = all.filter(|entry| user.may_use(&entry.schema.name, &entry.tool.terms()));
         usable.map(|entry| entry.schema.clone()).collect()
     }
 
-    /// Returns the tool of that name, and its terms, if `role` may use it. Otherwise an explanation for
+    /// Returns the tool of that name, and its terms, if somebody may use it. Otherwise an explanation for
     /// the model.
-    pub fn authorise(
+    pub fn authorise<'a>(
         &self,
         name: &str,
-        role: Role,
+        user: impl Into<ToolUser<'a>>,
     ) -> Result<(Arc<dyn AnyTool>, ToolTerms), String> {
+        let user = user.into();
         if name == MALFORMED_CALL {
             // It explains itself what was wrong with the call.
             return Ok((Arc::clone(&malformed::TOOL), malformed::TOOL.terms()));
@@ -237,10 +270,15 @@ impl ToolSet {
             return Err(format!("There is no tool `{name}`."));
         };
         let terms = tool.terms();
-        if role < terms.role {
+        if user.role < terms.role {
             return Err(format!(
-                "Denied: `{name}` needs the role {}, and the person who asks is {role}.",
-                terms.role
+                "Denied: `{name}` needs the role {}, and the person who asks is {}.",
+                terms.role, user.role
+            ));
+        }
+        if !user.is_allowed(name) {
+            return Err(format!(
+                "Denied: `{name}` is not among the tools that are allowed here. Do not try it in another way."
             ));
         }
         Ok((Arc::clone(tool), terms))

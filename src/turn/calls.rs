@@ -57,11 +57,11 @@ pub(crate) fn check(
     call: &Call,
     cx: &ToolContext,
 ) -> Result<CheckedCall, String> {
-    let (tool, terms) = turns.tools.authorise(&call.tool, cx.role)?;
+    let (tool, terms) = turns.tools.authorise(&call.tool, cx.user())?;
     tool.check(&call.arguments)?;
     let stands_for = match tool.stands_for(&call.arguments) {
         Some(other) => {
-            let may = turns.tools.authorise(other, cx.role);
+            let may = turns.tools.authorise(other, cx.user());
             let (_, terms) = may.map_err(|why| prompt::cannot_stand_for(other, &why))?;
             Some((other, terms))
         }
@@ -119,7 +119,7 @@ pub(crate) async fn run(
         }
     }
     turns.tools.arrived().await;
-    let (tool, terms) = match turns.tools.authorise(&call.tool, cx.role) {
+    let (tool, terms) = match turns.tools.authorise(&call.tool, cx.user()) {
         Ok(tool) => tool,
         Err(words) => return refuse(&turns.services, turn, call, words).await,
     };

@@ -274,17 +274,22 @@ pub(crate) async fn no_notes(
 }
 
 /// One line for messages that were found too late to be answered.
-pub(crate) async fn late(store: &Store, rows: Vec<WaitingMessage>) -> Result<(), StoreError> {
+pub(crate) async fn close(
+    store: &Store,
+    rows: Vec<WaitingMessage>,
+    outcome: InboundOutcome,
+    words: String,
+) -> Result<(), StoreError> {
     let settle = move |store: &Connection| {
         for row in &rows {
-            journal::settle(store, row.id, InboundOutcome::Late)?;
+            journal::settle(store, row.id, outcome)?;
         }
         if let Some(WaitingMessage { inbound, .. }) = rows.last() {
-            outbox::put(store, &inbound.from, inbound.id.as_ref(), replies::TOO_LATE)?;
+            outbox::put(store, &inbound.from, inbound.id.as_ref(), &words)?;
         }
         Ok(())
     };
-    store.write("late", Sync::Now, settle).await
+    store.write("closed", Sync::Now, settle).await
 }
 
 /// Says that something broke, of messages that never got as far as a turn.

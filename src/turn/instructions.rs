@@ -3,23 +3,26 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::sync::Arc;
 
 use crate::conversation::shares::{self, Shares};
 use crate::conversation::{ledger, tokens};
 use crate::memory::{self, audience};
 use crate::people::Role;
-use crate::provider::ToolSchema;
+use crate::provider::{ASK_QUESTION, ToolSchema};
 use crate::services::{Services, load};
 use crate::store::StoreError;
 use crate::tools::more::MORE_TOOLS;
 use crate::tools::skill::ReadSkill;
-use crate::tools::{Caller, Tool as _};
+use crate::tools::{Caller, Tool as _, ToolUser};
 use crate::trust::acts::tool_role;
 use crate::turn::background as tasks;
 use crate::turn::prompt::{self, ConversationSetting, InstructionTexts};
 use crate::turn::services::TurnServices;
 use crate::types::message::{Address, ChatKind};
+use crate::types::persona::{Persona, PersonaMemory};
 use crate::types::session::{FrozenContext, Session};
+use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{Audience, Workspace, skills as catalogue};
 
 /// Days of notes that a new session begins with.
@@ -90,11 +93,15 @@ fn tools(
     caller: Caller,
     context_window: u64,
 ) -> (Vec<ToolSchema>, u64) {
-    turns.tools.offered_within(
-        caller,
-        tool_role(role, session.place),
-        shares::tools_max(context_window),
-    )
+    let user = ToolUser { role: tool_role(role, session.place), allowed: &session.persona.tools };
+    let (mut tools, mut tokens) =
+        turns.tools.offered_within(caller, user, shares::tools_max(context_window));
+    // A short prompt has no room for it: the model asks in words.
+    if turns.spending.is_brief(role) {
+        tools.retain(|tool| tool.name != ASK_QUESTION);
+        tokens = tools.iter().map(ToolSchema::tokens).sum();
+    }
+    (tools, tokens)
 }
 
 /// The system prompt of a session, as `speaker` may see it.
@@ -105,20 +112,29 @@ async fn system(
     shares: &Shares,
     context_window: u64,
 ) -> Vec<String> {
-    let audience = audience(role, session.place);
+    let (audience, recalls) = (audience(role, session.place), recalls(session, role));
+    let persona = persona_words(&turns.services, &session.persona).await;
     if let Some(task) = session.origin.task() {
-        let files = tasks::of(task.kind).instruction_files(audience);
-        let rules = rules(&turns.services, files).await;
+        let files = tasks::of(task.kind).instruction_files(recalls);
+        let rules = [rules(&turns.services, files).await, persona].join("\n\n");
         let rules = memory::fit(&rules, shares.instructions, "your instructions");
         return prompt::task_system(task.kind, &rules);
     }
     let provider = turns.models.for_session(session);
     let is_compact = shares::is_compact(context_window);
-    let mut instructions = instructions(&turns.services, audience, is_compact).await;
-    let frozen = match (audience, &session.frozen) {
+    let mut instructions = instructions(&turns.services, recalls, is_compact).await;
+    if !persona.is_empty() {
+        instructions.rules.push_str(
+            "
+
+",
+        );
+        instructions.rules.push_str(&persona);
+    }
+    let frozen = match (recalls, &session.frozen) {
         (Audience::Owner, Some(frozen)) => frozen.clone(),
         // The session was compacted since its turn began.
-        (Audience::Owner, None) => remembered(&turns.services, None, audience, shares).await.0,
+        (Audience::Owner, None) => remembered(&turns.services, None, recalls, shares).await.0,
         // Who is no longer the owner no longer has the owner's memory read to them.
         (Audience::Others, _) => FrozenContext::default(),
     };
@@ -145,7 +161,7 @@ async fn system(
     prompt::system(
         &instructions,
         &frozen,
-        turns.config.finish,
+        turns.finish_of(session),
         &ConversationSetting { about, with, is_compact },
     )
 }
@@ -240,6 +256,26 @@ async fn instructions(
         .await
 }
 
+/// Returns whose memory a session's prompts may have: none but the owner's in private, if the persona recalls the
+/// person.
+pub(crate) fn recalls(session: &Session, role: Role) -> Audience {
+    match session.persona.memory {
+        PersonaMemory::Person => audience(role, session.place),
+        PersonaMemory::Place | PersonaMemory::None => Audience::Others,
+    }
+}
+
+/// The words of a persona, from the owner's workspace; empty if it has none.
+async fn persona_words(services: &Services, persona: &Persona) -> String {
+    let Some(name) = persona.name else { return String::new() };
+    let read = move |workspace: &Workspace| {
+        let path = format!("personas/{name}.md").parse().ok()?;
+        workspace.instruction(&path).ok().flatten()
+    };
+    let words = services.workspace.off_thread(read).await.unwrap_or_default();
+    cut_middle(words.trim(), FILE_CHARS_MAX, "the persona's words")
+}
+
 /// The files of the instructions that a background task is shown, of these.
 async fn rules(services: &Services, names: &'static [&'static str]) -> String {
     let read = |workspace: &Workspace| {
@@ -267,13 +303,16 @@ pub(crate) async fn prompt_size(
     at: &Address,
     speaker: Speaker<'_>,
     place: ChatKind,
+    persona: &Arc<Persona>,
 ) -> Result<(PromptSize, usize), StoreError> {
     let session = load(&turns.services, at).await?;
-    let session = session.unwrap_or_else(|| Session::new(at, place));
+    let mut session = session.unwrap_or_else(|| Session::new(at, place));
+    session.persona = Arc::clone(persona);
     let id = session.id;
     let look = move |store: &_| ledger::counted_last(store, id);
     let counted = turns.services.bus.store.read(look).await?;
-    let base = base(turns, &session, speaker, Caller::Conversation(turns.config.finish)).await;
+    let caller = Caller::Conversation(turns.finish_of(&session));
+    let base = base(turns, &session, speaker, caller).await;
     let described = base.tools.iter().filter(|tool| tool.name != MORE_TOOLS).count();
     if let Some(counted) = counted {
         return Ok((PromptSize::Counted(counted), described));

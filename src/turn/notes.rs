@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bus::journal::WaitingMessage;
 use crate::conversation::asks::OnUntrusted;
-use crate::conversation::ledger::CallCause;
+use crate::conversation::ledger::{CallCause, Payer};
 use crate::conversation::shares::NOTES_PERCENT;
 use crate::conversation::{tokens, transcript};
 use crate::memory::audience;
@@ -30,6 +30,7 @@ use crate::turn::commits;
 use crate::turn::end::TurnEnd;
 use crate::turn::error::{CommitError, TurnError};
 use crate::turn::instructions::{self, PromptBase, Speaker};
+use crate::turn::personas::persona_for;
 use crate::turn::run as turn;
 use crate::turn::services::TurnServices;
 use crate::turn::spending::{Planned, payer_on};
@@ -84,6 +85,9 @@ async fn work(
     if audience(role, session.place) != Audience::Owner {
         return Ok(Some(session));
     }
+    let who = (session.origin.channel(), &sender, role);
+    let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
+    session.persona = chosen.persona;
     let provider = turns.models.for_session(&session);
     let id = session.id;
     let said = move |store: &_| transcript::said_since_notes(store, id);
@@ -108,7 +112,7 @@ async fn work(
         ending: None,
     });
     let payer = payer_on(&turns.services, session.origin.channel(), &sender, CallCause::Notes);
-    let payer = payer.await?;
+    let payer = Payer { persona: session.persona.name, ..payer.await? };
     let planned = Planned {
         payer,
         provider: provider.name(),
@@ -210,7 +214,7 @@ async fn ask(
     speaker: Speaker<'_>,
     mut steer: mpsc::Receiver<Vec<WaitingMessage>>,
 ) -> Option<Completion> {
-    let caller = Caller::Conversation(turns.config.finish);
+    let caller = Caller::Conversation(turns.finish_of(session));
     let PromptBase { system, tools, .. } =
         instructions::base(turns, session, speaker, caller).await;
     if !tools.iter().any(|tool| TOOLS.contains(&tool.name.as_str())) {

@@ -13,7 +13,7 @@ const CONTEXT_LINES: usize = 3;
 /// Returns the difference that a call would make to a file, as a unified diff. None if it changes no file, or cannot
 /// begin. Nothing is changed.
 pub(crate) async fn diff(turns: &TurnServices, call: &Call, cx: &ToolContext) -> Option<String> {
-    let (tool, terms) = turns.tools.authorise(&call.tool, cx.role).ok()?;
+    let (tool, terms) = turns.tools.authorise(&call.tool, cx.user()).ok()?;
     if terms.kind != ToolKind::Writes {
         return None;
     }

@@ -12,9 +12,11 @@ use crate::tasks::schedule::Commands;
 use crate::tools::ToolSet;
 use crate::trust::instruction_watch::InstructionWatcher;
 use crate::turn::draft_rate::OpenDrafts;
+use crate::turn::personas::Personas;
 use crate::turn::run::unseen_tools::ToolsShown;
 use crate::turn::spending::Spending;
 use crate::types::origin::Origin;
+use crate::types::persona::Persona;
 use crate::types::session::{Finish, Session, Settings};
 
 /// The services of turns.
@@ -31,6 +33,13 @@ pub struct TurnServices {
     pub tools_shown: ToolsShown,
     pub heartbeat: HeartbeatControl,
     pub spending: Spending,
+}
+
+impl TurnServices {
+    /// Returns how turns of a session end.
+    pub(crate) fn finish_of(&self, session: &Session) -> Finish {
+        session.persona.finish.unwrap_or(self.config.finish)
+    }
 }
 
 /// The last failure of a turn, for `/status`. Forgotten at a restart.
@@ -64,22 +73,22 @@ pub struct ModelChoice {
 
 impl ModelChoice {
     /// Returns the provider that answers in a session of this origin, with these settings: in a background task the
-    /// config's for its kind comes first.
-    pub(crate) fn for_origin(&self, origin: &Origin, settings: &Settings) -> Arc<dyn Provider> {
+    /// config's for its kind comes first. A persona has its own ones.
+    pub(crate) fn for_origin(
+        &self,
+        origin: &Origin,
+        settings: &Settings,
+        persona: &Persona,
+    ) -> Arc<dyn Provider> {
         let of_task = origin.task().and_then(|task| self.all.for_task(task.kind));
-        let chain = of_task.and_then(|name| self.all.chain(name));
-        chain.unwrap_or_else(|| self.for_settings(settings))
+        let chosen = persona.provider(of_task.or(settings.model.as_deref()));
+        let chain = chosen.and_then(|name| self.all.chain(name));
+        chain.unwrap_or_else(|| Arc::clone(&self.default))
     }
 
     /// Returns the provider that answers in a session.
     pub(crate) fn for_session(&self, session: &Session) -> Arc<dyn Provider> {
-        self.for_origin(&session.origin, &session.settings)
-    }
-
-    /// Returns the provider that answers in a conversation with these settings.
-    pub(crate) fn for_settings(&self, settings: &Settings) -> Arc<dyn Provider> {
-        let chosen = settings.model.as_deref().and_then(|name| self.all.chain(name));
-        chosen.unwrap_or_else(|| Arc::clone(&self.default))
+        self.for_origin(&session.origin, &session.settings, &session.persona)
     }
 }
 
@@ -88,7 +97,8 @@ impl ModelChoice {
 pub struct TurnConfig {
     /// The means of jobs for running commands. None where they run none.
     pub commands: Option<Commands>,
-    /// The way in which a turn of a conversation ends.
+    pub personas: Personas,
+    /// The way in which a turn of a conversation ends, if its persona does not say.
     pub finish: Finish,
     /// Steps of a turn of a conversation.
     pub steps_max: usize,

@@ -215,7 +215,9 @@ impl Spending {
             Scope::Job(number) => BudgetFor::Job(number),
             Scope::Heartbeat => BudgetFor::Heartbeat,
             Scope::Person(person) if payer.person == Some(person) => BudgetFor::You,
-            Scope::Person(_) | Scope::Role(_) | Scope::EachJob => BudgetFor::Other(scope.key()),
+            Scope::Person(_) | Scope::Persona(_) | Scope::Role(_) | Scope::EachJob => {
+                BudgetFor::Other(scope.key())
+            }
         };
         let money = |cost: Cost| cost.to_string();
         BudgetShown {
@@ -242,7 +244,7 @@ pub(crate) async fn payer_on(
     let look = move |store: &Connection| {
         let role = people.role_of(store, &channel, &sender)?.unwrap_or(Role::Guest);
         let person = persons::person_of(store, &channel, &sender)?;
-        Ok(Payer { person, role, cause, job: None })
+        Ok(Payer { person, role, cause, job: None, persona: None })
     };
     services.bus.store.read(look).await
 }

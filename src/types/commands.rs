@@ -20,6 +20,7 @@ pub enum CommandId {
     Compact,
     Status,
     WhoAmI,
+    Persona,
     Actions,
     Undo,
     Why,

@@ -2,6 +2,7 @@
 //! I/O: the store keeps them, and the agent changes them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use crate::types::message::{ChatKind, SenderId};
 use crate::types::origin::Origin;
+use crate::types::persona::Persona;
 use crate::types::source::{Parts, Source};
 use crate::types::words::words;
 
@@ -47,6 +49,8 @@ pub struct Session {
     pub frozen: Option<FrozenContext>,
     /// Its settings. Commands change them in the store, which is read before each step.
     pub settings: Settings,
+    /// How the bot is in it. In memory only: each turn chooses it anew.
+    pub persona: Arc<Persona>,
     /// Summary of the turns before `begins`.
     pub summary: Option<String>,
     /// The first turn that the model still sees. 0 if it sees all.
@@ -121,6 +125,7 @@ impl Session {
             place,
             frozen: None,
             settings: Settings::default(),
+            persona: Arc::default(),
             summary: None,
             begins: TurnId(0),
             begins_step: 0,

@@ -39,6 +39,7 @@ const RULES: &[&str] = &[
     "IDENTITY.md",
     "BOOTSTRAP.md",
     "HEARTBEAT.md",
+    "personas",
     "skills",
     ".agents",
 ];

@@ -67,7 +67,7 @@ fn tokens(most: u64) -> Allowance {
 }
 
 fn payer(person: i64, role: Role) -> Payer {
-    Payer { person: Some(PersonId(person)), role, cause: CallCause::Chat, job: None }
+    Payer { person: Some(PersonId(person)), role, cause: CallCause::Chat, job: None, persona: None }
 }
 
 fn at(month: u32, day: u32, hour: u32) -> DateTime<Utc> {

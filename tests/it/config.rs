@@ -5,6 +5,7 @@ mod exec;
 mod files;
 mod heartbeat;
 mod mcp;
+mod personas;
 mod reference;
 mod web;
 
@@ -666,7 +667,7 @@ listen = "127.0.0.1"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known keys: agent, asking, heartbeat, limits, budgets, providers, channels, media, transcription, mcp, hooks, web, search, exec, backup, gateway, api_tokens
+config.toml:2:1: unknown key `color`; known keys: agent, asking, heartbeat, limits, budgets, personas, providers, channels, media, transcription, mcp, hooks, web, search, exec, backup, gateway, api_tokens
 config.toml:4:17: `approve_tools` in [asking] must be a list: [..], not a string
 config.toml:5:18: an entry of `approve_roles` in [asking] must be one of guest, user, admin, owner
 config.toml:6:20: `approval_minutes` in [asking] must be from 1 to 10080

@@ -62,6 +62,7 @@ mod memory;
 mod model_waits;
 mod past;
 mod people;
+mod personas;
 mod prices;
 mod prompt;
 mod proposals;

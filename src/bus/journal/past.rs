@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::origins::{address_params, read_address, read_origin};
 use super::row::{InboundOutcome, RowId, read_waiting, readable};
-use crate::store::Time;
-use crate::types::message::{Address, ChannelName, DedupKey, MessageId, SenderId};
+use crate::store::{LenientJson, Time};
+use crate::types::message::{Address, ChannelName, ChatId, DedupKey, MessageId, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
@@ -174,6 +174,21 @@ pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String
     let rows = rows.query_map(params![channel, chat, thread, limit], read_waiting)?;
     let files = readable(rows)?.into_iter().flat_map(|row| row.inbound.body.media);
     Ok(files.filter_map(|file| Some(file.fetched?.path()?.to_owned())).collect())
+}
+
+/// Returns the containers of a chat, such as its server, as the newest message at an address tells them.
+pub fn containers_of(store: &Connection, at: &Address) -> rusqlite::Result<Vec<ChatId>> {
+    let (channel, chat, thread) = address_params(at);
+    let within = store
+        .prepare_cached(
+            "SELECT iif(json_valid(message), json_extract(message, '$.within'), NULL) FROM inbound
+             WHERE channel = ? AND chat = ? AND thread IS ? ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(params![channel, chat, thread], |row| {
+            row.get::<_, Option<LenientJson<Vec<ChatId>>>>(0)
+        })
+        .optional()?;
+    Ok(within.flatten().and_then(|within| within.0).unwrap_or_default())
 }
 
 /// Returns the newest message that a running turn answers, by its platform id.

@@ -164,9 +164,14 @@ pub fn overview(
     now: DateTime<Utc>,
 ) -> rusqlite::Result<BudgetOverview> {
     let stored = StoredBudgets::read(store)?;
-    let set = stored.scopes().filter(|scope| !Scope::OF_CONFIG.contains(scope));
+    let personas = budgets.personas.keys().map(|name| Scope::Persona(*name));
+    let is_listed = |scope: &Scope| match scope {
+        Scope::Persona(name) => budgets.personas.contains_key(name),
+        scope => Scope::OF_CONFIG.contains(scope),
+    };
+    let set = stored.scopes().filter(|scope| !is_listed(scope));
     let mut found = BudgetOverview::default();
-    for scope in Scope::OF_CONFIG.into_iter().chain(set) {
+    for scope in Scope::OF_CONFIG.into_iter().chain(personas).chain(set) {
         let budget = stored.budget(budgets, &[scope]);
         for period in [Period::Day, Period::Month] {
             let allowance = budget.of(period);

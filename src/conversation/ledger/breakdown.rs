@@ -26,6 +26,7 @@ pub enum UsageBy {
     Provider,
     Model,
     Person,
+    Persona,
     Day,
     Job,
     Cause,
@@ -35,6 +36,7 @@ words!(UsageBy {
     Provider = "provider",
     Model = "model",
     Person = "person",
+    Persona = "persona",
     Day = "day",
     Job = "job",
     Cause = "cause",
@@ -97,6 +99,7 @@ pub fn usage_by(
     let column = match by {
         UsageBy::Provider | UsageBy::Model => "provider",
         UsageBy::Person => "person",
+        UsageBy::Persona => "persona",
         UsageBy::Day => "at / 900000",
         UsageBy::Job => "job",
         UsageBy::Cause => "cause",
@@ -115,6 +118,9 @@ pub fn usage_by(
             UsageBy::Day => {
                 let at = DateTime::from_timestamp_millis(row.get::<_, i64>(0)? * QUARTER_MS);
                 at.unwrap_or_default().with_timezone(&zone).format("%Y-%m-%d").to_string()
+            }
+            UsageBy::Persona => {
+                row.get::<_, Option<String>>(0)?.unwrap_or_else(|| "(none)".to_owned())
             }
             UsageBy::Job => format!("#{}", row.get::<_, i64>(0)?),
         };

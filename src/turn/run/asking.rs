@@ -50,7 +50,11 @@ impl ActiveTurn<'_> {
         };
         match self.turns.services.bus.store.read(settings).await {
             Ok((settings, away)) => {
-                let provider = self.turns.models.for_origin(&self.session.origin, &settings);
+                let provider = self.turns.models.for_origin(
+                    &self.session.origin,
+                    &settings,
+                    &self.session.persona,
+                );
                 if provider.name() != self.provider.name() {
                     self.session.estimate.forget_provider();
                 }
@@ -83,7 +87,7 @@ impl ActiveTurn<'_> {
             may_call,
             effort: self.session.settings.effort,
             attempts: self.attempts,
-            tokens_max: self.granted.tokens_max,
+            tokens_max: self.granted.tokens_max.or(self.session.persona.tokens_max),
             messages: provider::messages_after(summary.as_deref(), self.shown_turns()),
             pictures,
         };

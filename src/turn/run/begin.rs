@@ -3,25 +3,28 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use chrono::Utc;
 use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 
-use crate::bus::journal::WaitingMessage;
+use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::bus::notices;
 use crate::conversation::ledger::{CallCause, Payer};
 use crate::conversation::shares::Shares;
 use crate::conversation::transcript::Unfinished;
 use crate::conversation::{plans, tokens, transcript};
-use crate::memory::audience;
+use crate::people::Role;
 use crate::provider::{Attempts, Usage};
 use crate::replies;
 use crate::services::{Services, load, person_on, role_on};
 use crate::tools::Caller;
+use crate::turn::background::of as background_kind;
 use crate::turn::commits::{self, TurnBeginning};
 use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
 use crate::turn::instructions::{self, PromptBase};
 use crate::turn::invoked::invoked;
+use crate::turn::personas::{ChosenPersona, persona_for};
 use crate::turn::prompt::{self, InvokedSkills, PromptTail, files};
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
 use crate::turn::run::late;
@@ -29,7 +32,9 @@ use crate::turn::run::part::TurnPart;
 use crate::turn::services::TurnServices;
 use crate::turn::spending::Granted;
 use crate::types::event::EventKind;
-use crate::types::message::{Address, ChatKind, Hint, Inbound, MessageId, OverheardLine, Reaction};
+use crate::types::message::{
+    Address, Cause, ChatKind, Hint, Inbound, MessageId, OverheardLine, Reaction, Sender,
+};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{FrozenContext, Plan, Session, Step, Turn, TurnId};
 use crate::types::source::{Parts, Source};
@@ -56,31 +61,42 @@ impl<'a> ActiveTurn<'a> {
         let (origin, place) = (rows[0].origin.clone(), first.place);
         let sender = rows[0].sender().clone();
         if late::are_late(&turns.services.bus, &rows).await? {
-            commits::late(&turns.services.bus.store, rows).await?;
+            let words = replies::TOO_LATE.to_owned();
+            commits::close(&turns.services.bus.store, rows, InboundOutcome::Late, words).await?;
             return Ok(None);
         }
         let is_task = origin.task().is_some();
+        let role = role_on(&turns.services, origin.channel(), &sender).await?;
+        let chosen = persona_of(turns, &origin, &sender, role).await?;
+        let is_said = matches!(first.cause, Cause::Person(_));
+        let (now, zone) = (Utc::now(), turns.services.zone);
+        if let Some(until) = chosen.quiet_until(role, now, zone).filter(|_| is_said) {
+            let until = replies::time_relative_to(now.with_timezone(&zone), until);
+            let words = replies::quiet_until(&until);
+            commits::close(&turns.services.bus.store, rows, InboundOutcome::Refused, words).await?;
+            return Ok(None);
+        }
         let invoked = match is_task {
             true => Some(InvokedSkills::new()),
             false => invoked(&turns.services, &rows).await?,
         };
         let Some(invoked) = invoked else { return Ok(None) };
-        let role = role_on(&turns.services, origin.channel(), &sender).await?;
         let mut session = match current(&turns.services, session).await? {
             Some(session) => session,
             None => load(&turns.services, &origin)
                 .await?
                 .unwrap_or_else(|| Session::new(&origin, place)),
         };
+        session.persona = chosen.persona;
         // The first prompt is already made for it.
-        turns.models.for_settings(&session.settings).learn_window().await;
+        turns.models.for_session(&session).learn_window().await;
         let (mut frozen, mut changes) = match is_task {
             true => (FrozenContext::default(), Vec::new()),
             false => {
-                let caller = Caller::Conversation(turns.config.finish);
+                let caller = Caller::Conversation(turns.finish_of(&session));
                 let shares = instructions::shares(turns, &session, role, caller);
                 let before = session.frozen.take();
-                let audience = audience(role, place);
+                let audience = instructions::recalls(&session, role);
                 let (frozen, changes) =
                     instructions::remembered(&turns.services, before, audience, &shares).await;
                 tell_if_cut(turns, &session, &frozen, &shares).await?;
@@ -171,9 +187,10 @@ impl<'a> ActiveTurn<'a> {
         }
         commits::resume(store, turn).await?;
         let Unfinished { sender, reply_to, model_wait: wait, .. } = unfinished;
-        let Some(session) = load(&turns.services, &origin).await? else { return Ok(None) };
-        turns.models.for_settings(&session.settings).learn_window().await;
+        let Some(mut session) = load(&turns.services, &origin).await? else { return Ok(None) };
         let role = role_on(&turns.services, origin.channel(), &sender).await?;
+        session.persona = persona_of(turns, &origin, &sender, role).await?.persona;
+        turns.models.for_session(&session).learn_window().await;
         let asker = Requester { sender, role, reply_to };
         let active = Self::assemble(turns, session, turn, asker, handles).await?;
         let active = active.map(|active| Self { wait, ..active });
@@ -199,7 +216,7 @@ impl<'a> ActiveTurn<'a> {
         asker: Requester,
         handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
-        let Some(part) = TurnPart::of(turns, &session.origin, turn).await? else {
+        let Some(part) = TurnPart::of(turns, &session, turn).await? else {
             commits::answer(
                 &turns.services.bus.store,
                 turn,
@@ -217,7 +234,7 @@ impl<'a> ActiveTurn<'a> {
         turns.tools.arrived().await;
         let base = instructions::base(turns, &session, asker.speaker(), part.caller).await;
         let PromptBase { system, tools, tools_tokens, context_window } = base;
-        let payer = payer(&turns.services, &session.origin, &asker, &part).await?;
+        let payer = payer(&turns.services, &session, &asker, &part).await?;
         Ok(Some(Self {
             fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
             provider: turns.models.for_session(&session),
@@ -248,10 +265,11 @@ impl<'a> ActiveTurn<'a> {
 /// On whose account the turn calls models.
 async fn payer(
     services: &Services,
-    origin: &Origin,
+    session: &Session,
     asker: &Requester,
     part: &TurnPart,
 ) -> Result<Payer, TurnError> {
+    let origin = &session.origin;
     let person = person_on(services, origin.channel(), &asker.sender).await?;
     let (cause, job) = match origin.task() {
         Some(TaskId { kind: kind @ TaskKind::Job, number }) => (kind.into(), Some(number)),
@@ -259,7 +277,29 @@ async fn payer(
         None if part.job.is_some() => (CallCause::Job, part.job),
         None => (CallCause::Chat, None),
     };
-    Ok(Payer { person, role: asker.role, cause, job })
+    let persona = session.persona.name;
+    Ok(Payer { person, role: asker.role, cause, job, persona })
+}
+
+/// The persona that the bot has for a person, where the people are for whom the turn works.
+async fn persona_of(
+    turns: &TurnServices,
+    origin: &Origin,
+    sender: &Sender,
+    role: Role,
+) -> Result<ChosenPersona, TurnError> {
+    let at = match origin {
+        Origin::Chat(at) => Some(at.clone()),
+        Origin::Task { task: TaskId { kind, number }, .. } => {
+            let (kind, number) = (background_kind(*kind), *number);
+            let look = move |store: &_| kind.people_at(store, number);
+            turns.services.bus.store.read(look).await?
+        }
+    };
+    let nowhere = || Address { channel: origin.channel().clone(), chat: "".into(), thread: None };
+    let at = at.unwrap_or_else(nowhere);
+    let who = (origin.channel(), sender, role);
+    Ok(persona_for(&turns.services, &turns.config.personas, &at, who).await?)
 }
 
 /// The session that the loop has kept, read anew if something was noted in it meanwhile.

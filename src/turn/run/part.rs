@@ -13,7 +13,7 @@ use crate::turn::background::{self, Background, TaskLimits};
 use crate::turn::services::TurnServices;
 use crate::types::message::Address;
 use crate::types::origin::{Origin, TaskId};
-use crate::types::session::{Finish, TurnId};
+use crate::types::session::{Finish, Session, TurnId};
 
 /// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
 const TURN_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
@@ -40,11 +40,12 @@ impl TurnPart {
     /// The part of a turn; none if it works for a background task that has ended without it.
     pub(super) async fn of(
         turns: &TurnServices,
-        origin: &Origin,
+        session: &Session,
         turn: TurnId,
     ) -> Result<Option<Self>, StoreError> {
-        match origin {
-            Origin::Chat(address) => Self::of_chat(turns, address, turn).await.map(Some),
+        let finish = turns.finish_of(session);
+        match &session.origin {
+            Origin::Chat(address) => Self::of_chat(turns, address, finish, turn).await.map(Some),
             Origin::Task { task, .. } => Self::of_task(turns, *task, turn).await,
         }
     }
@@ -52,6 +53,7 @@ impl TurnPart {
     async fn of_chat(
         turns: &TurnServices,
         address: &Address,
+        finish: Finish,
         turn: TurnId,
     ) -> Result<Self, StoreError> {
         let look = move |store: &Connection| {
@@ -61,11 +63,11 @@ impl TurnPart {
         let (job, worked) = turns.services.bus.store.read(look).await?;
         Ok(Self {
             caller: match job.is_some() {
-                true => Caller::JobHere(turns.config.finish),
-                false => Caller::Conversation(turns.config.finish),
+                true => Caller::JobHere(finish),
+                false => Caller::Conversation(finish),
             },
             background: None,
-            finish: turns.config.finish,
+            finish,
             people_at: address.clone(),
             steps_max: turns.config.steps_max,
             tokens_max: None,

@@ -328,6 +328,7 @@ pub(crate) async fn tool_context(
         session: session.id,
         who: who.clone(),
         role: tool_role(role, session.place),
+        allowed: session.persona.tools.clone(),
         // What a background task sends goes to the people for whom it is done.
         address: files_at.clone(),
         place: session.place,

@@ -18,7 +18,7 @@ impl ActiveTurn<'_> {
             provider: self.provider.name(),
             turn: Some(self.turn),
             input,
-            output: None,
+            output: self.session.persona.tokens_max.map(u64::from),
         };
         let turns = self.turns;
         let granted = turns.spending.reserve(&turns.services.bus, planned).await?;

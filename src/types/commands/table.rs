@@ -85,6 +85,17 @@ pub const COMMANDS: &[CommandSpec] = &[
         runs: CommandTiming::AtOnce,
     },
     CommandSpec {
+        id: CommandId::Persona,
+        name: "persona",
+        aliases: &[],
+        arguments: "",
+        menu: Some("Show which persona I have here, and why"),
+        help: Some("/persona – show which persona I have here, and why"),
+        details: "Shows the [persona](personas.md) that counts for you here and why, with its tools, models, memory and quiet hours.",
+        allowed: CommandRoles::EVERYBODY,
+        runs: CommandTiming::AtOnce,
+    },
+    CommandSpec {
         id: CommandId::Actions,
         name: "actions",
         aliases: &[],

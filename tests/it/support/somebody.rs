@@ -34,6 +34,7 @@ pub(crate) fn somebody(role: Role, place: ChatKind) -> (ToolContext, TempDir) {
         who: Sender::person("1", "Ada"),
         owner: FolderOwner::Account("home".into(), "1".into()),
         role,
+        allowed: Default::default(),
         address: Address { channel: "home".into(), chat: "1".into(), thread: None },
         place,
         came_here: [].into(),

@@ -1,0 +1,221 @@
+//! Which persona the bot has: that of the thread, of the chat, of the person, of the server, of the channel, of the
+//! role, or the default one, the most specific first.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rusqlite::Connection;
+
+use crate::bus::journal;
+use crate::people::{Role, persons};
+use crate::services::Services;
+use crate::store::StoreError;
+use crate::tasks::heartbeat::QuietHours;
+use crate::types::message::{Address, ChannelName, ChatId, Sender, SenderId};
+use crate::types::person::PersonId;
+use crate::types::persona::{AllowedTools, Persona, PersonaMemory};
+use crate::types::words::words;
+
+/// The tools of guests for whom no persona is configured. The web is for roles that the config names.
+const SAFE_TOOLS: [&str; 3] = ["ask_question", "web_search", "web_fetch"];
+
+/// Why a persona counts, the most specific reason first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PersonaReason {
+    Thread,
+    Chat,
+    Person,
+    Server,
+    Channel,
+    Role,
+    Default,
+    /// No persona of the config fits a guest.
+    Guest,
+    /// No persona of the config fits.
+    Nothing,
+}
+
+words!(PersonaReason {
+    Thread = "thread",
+    Chat = "chat",
+    Person = "person",
+    Server = "server",
+    Channel = "channel",
+    Role = "role",
+    Default = "default",
+    Guest = "guest",
+    Nothing = "nothing",
+});
+
+/// A person that a persona is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedPerson {
+    /// With all accounts.
+    Person(PersonId),
+    Account(ChannelName, SenderId),
+}
+
+/// A server of a channel, which has chats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedServer {
+    pub channel: ChannelName,
+    pub id: ChatId,
+}
+
+/// The people and places that a persona is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PersonaMatch {
+    /// Chats, or threads in them.
+    pub chats: Vec<Address>,
+    pub people: Vec<NamedPerson>,
+    pub servers: Vec<NamedServer>,
+    pub channels: Vec<ChannelName>,
+    pub roles: Vec<Role>,
+    pub is_default: bool,
+}
+
+/// A persona of the config.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonaRule {
+    pub persona: Arc<Persona>,
+    pub matches: PersonaMatch,
+    /// Within them it answers nobody but the owner.
+    pub quiet: Option<QuietHours>,
+}
+
+/// Who speaks, and where.
+#[derive(Clone, Debug)]
+pub struct PersonaSubject {
+    pub at: Address,
+    /// The channel on which the account is known.
+    pub known_on: ChannelName,
+    pub sender: SenderId,
+    pub person: Option<PersonId>,
+    pub role: Role,
+    /// The containers of the chat.
+    pub within: Vec<ChatId>,
+}
+
+/// The persona that counts, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenPersona {
+    pub persona: Arc<Persona>,
+    pub reason: PersonaReason,
+    pub quiet: Option<QuietHours>,
+}
+
+impl ChosenPersona {
+    /// When the quiet hours end, if a moment is within them. The owner has none.
+    pub fn quiet_until(&self, role: Role, now: DateTime<Utc>, zone: Tz) -> Option<DateTime<Utc>> {
+        self.quiet.as_ref().filter(|_| role < Role::Owner)?.ends(now, zone)
+    }
+}
+
+/// The personas of the config.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Personas {
+    rules: Vec<PersonaRule>,
+    /// Where no persona fits.
+    usual: Arc<Persona>,
+    guest: Arc<Persona>,
+}
+
+impl Default for Personas {
+    fn default() -> Self {
+        Self::new(Vec::new(), None)
+    }
+}
+
+impl Personas {
+    /// With the tools where no persona fits; none: all.
+    pub fn new(rules: Vec<PersonaRule>, tools: Option<Vec<String>>) -> Self {
+        let usual = AllowedTools::new(tools, PersonaMemory::Person);
+        let safe = SAFE_TOOLS.iter().filter(|tool| usual.allow(tool));
+        let safe = safe.map(|tool| (*tool).to_owned()).collect();
+        let guest = AllowedTools::new(Some(safe), PersonaMemory::Person);
+        let of = |tools| Arc::new(Persona { tools, ..Persona::default() });
+        Self { rules, usual: of(usual), guest: of(guest) }
+    }
+
+    /// Returns the persona that counts.
+    pub fn choose(&self, subject: &PersonaSubject) -> ChosenPersona {
+        let fitting = self.rules.iter().filter_map(|rule| Some((reason(rule, subject)?, rule)));
+        match fitting.min_by_key(|(reason, _)| *reason) {
+            Some((reason, rule)) => ChosenPersona {
+                persona: Arc::clone(&rule.persona),
+                reason,
+                quiet: rule.quiet.clone(),
+            },
+            None => {
+                let (persona, reason) = match subject.role {
+                    Role::Guest => (&self.guest, PersonaReason::Guest),
+                    Role::User | Role::Admin | Role::Owner => (&self.usual, PersonaReason::Nothing),
+                };
+                ChosenPersona { persona: Arc::clone(persona), reason, quiet: None }
+            }
+        }
+    }
+
+    fn have_people(&self) -> bool {
+        let is_person = |it: &NamedPerson| matches!(it, NamedPerson::Person(_));
+        self.rules.iter().any(|rule| rule.matches.people.iter().any(is_person))
+    }
+
+    fn have_servers(&self) -> bool {
+        self.rules.iter().any(|rule| !rule.matches.servers.is_empty())
+    }
+}
+
+/// Returns the most specific reason for which a persona fits. None if it does not fit.
+fn reason(rule: &PersonaRule, subject: &PersonaSubject) -> Option<PersonaReason> {
+    let PersonaMatch { chats, people, servers, channels, roles, is_default } = &rule.matches;
+    let PersonaSubject { at, known_on, sender, person, role, within } = subject;
+    let chat = Address { thread: None, ..at.clone() };
+    let is_person = |it: &NamedPerson| match it {
+        NamedPerson::Person(id) => Some(id) == person.as_ref(),
+        NamedPerson::Account(channel, id) => channel == known_on && id == sender,
+    };
+    let is_server = |it: &NamedServer| it.channel == at.channel && within.contains(&it.id);
+    let reasons = [
+        (at.thread.is_some() && chats.contains(at), PersonaReason::Thread),
+        (chats.contains(&chat), PersonaReason::Chat),
+        (people.iter().any(is_person), PersonaReason::Person),
+        (servers.iter().any(is_server), PersonaReason::Server),
+        (channels.contains(&at.channel), PersonaReason::Channel),
+        (roles.contains(role), PersonaReason::Role),
+        (*is_default, PersonaReason::Default),
+    ];
+    reasons.into_iter().find_map(|(fits, reason)| fits.then_some(reason))
+}
+
+/// Returns the persona for a person who is known on a channel, at an address.
+pub(crate) async fn persona_for(
+    services: &Services,
+    personas: &Personas,
+    at: &Address,
+    (known_on, sender, role): (&ChannelName, &Sender, Role),
+) -> Result<ChosenPersona, StoreError> {
+    let (have_people, have_servers) = (personas.have_people(), personas.have_servers());
+    let mut subject = PersonaSubject {
+        at: at.clone(),
+        known_on: known_on.clone(),
+        sender: sender.id.clone(),
+        person: None,
+        role,
+        within: Vec::new(),
+    };
+    if !have_people && !have_servers {
+        return Ok(personas.choose(&subject));
+    }
+    let look = move |store: &Connection| {
+        if have_people {
+            subject.person = persons::person_of(store, &subject.known_on, &subject.sender)?;
+        }
+        if have_servers {
+            subject.within = journal::containers_of(store, &subject.at)?;
+        }
+        Ok(subject)
+    };
+    Ok(personas.choose(&services.bus.store.read(look).await?))
+}

@@ -1,0 +1,354 @@
+//! Personas: which one counts, and that its words, tools, models, memory, hours and budget do.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+
+use chrono::{TimeZone as _, Utc};
+use peacrab::config::AgentConfig;
+use peacrab::conversation::budgets::{Allowance, Budget, Budgets, Scope};
+use peacrab::people::{Access, Role};
+use peacrab::provider::Models;
+use peacrab::provider::models::{Model, Standing};
+use peacrab::replies;
+use peacrab::turn::personas::{
+    NamedPerson, NamedServer, PersonaMatch, PersonaReason, PersonaRule, PersonaSubject, Personas,
+};
+use peacrab::types::person::PersonId;
+use peacrab::types::persona::{AllowedTools, Persona, PersonaMemory};
+use peacrab::types::session::Finish;
+
+use crate::support::double::Double;
+use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
+use crate::support::script::{Script, calls, says};
+
+/// A persona for an account of the channel `home`.
+fn rule(name: &str, sender: &str, change: impl FnOnce(&mut Persona)) -> PersonaRule {
+    let mut persona = Persona { name: name.parse().ok(), ..Persona::default() };
+    change(&mut persona);
+    let people = vec![NamedPerson::Account("home".into(), sender.into())];
+    let matches = PersonaMatch { people, ..PersonaMatch::default() };
+    PersonaRule { persona: Arc::new(persona), matches, quiet: None }
+}
+
+fn with(rules: Vec<PersonaRule>) -> Parts {
+    let personas = Personas::new(rules, None);
+    let limits = Parts::default().agent.limits;
+    Parts { agent: AgentConfig { personas, limits, ..AgentConfig::default() }, ..Parts::default() }
+}
+
+fn allow(tools: &[&str]) -> AllowedTools {
+    let names = tools.iter().map(|tool| (*tool).to_owned()).collect();
+    AllowedTools::new(Some(names), PersonaMemory::Person)
+}
+
+#[test]
+fn the_most_specific_persona_counts() {
+    let named = |name: &str, matches| PersonaRule {
+        persona: Arc::new(Persona { name: name.parse().ok(), ..Persona::default() }),
+        matches,
+        quiet: None,
+    };
+    let none = PersonaMatch::default;
+    let all = [
+        named("fallback", PersonaMatch { is_default: true, ..none() }),
+        named("role", PersonaMatch { roles: vec![Role::User], ..none() }),
+        named("channel", PersonaMatch { channels: vec!["home".into()], ..none() }),
+        named(
+            "server",
+            PersonaMatch {
+                servers: vec![NamedServer { channel: "home".into(), id: "s".into() }],
+                ..none()
+            },
+        ),
+        named("person", PersonaMatch { people: vec![NamedPerson::Person(PersonId(5))], ..none() }),
+        named("chat", PersonaMatch { chats: vec!["home:c".parse().unwrap()], ..none() }),
+        named("thread", PersonaMatch { chats: vec!["home:c:t".parse().unwrap()], ..none() }),
+    ];
+    let subject = PersonaSubject {
+        at: "home:c:t".parse().unwrap(),
+        known_on: "home".into(),
+        sender: "1".into(),
+        person: Some(PersonId(5)),
+        role: Role::User,
+        within: vec!["s".into()],
+    };
+    // Each in turn is the most specific one of those that are left, in any order.
+    for most in 0..all.len() {
+        let mut rules = all[..=most].to_vec();
+        for _ in 0..rules.len() {
+            rules.rotate_left(1);
+            let chosen = Personas::new(rules.clone(), None).choose(&subject);
+            assert_eq!(chosen.persona.name, all[most].persona.name);
+        }
+    }
+    let check = |change: &dyn Fn(&mut PersonaSubject), reason| {
+        let mut subject = subject.clone();
+        change(&mut subject);
+        assert_eq!(Personas::new(all.to_vec(), None).choose(&subject).reason, reason);
+    };
+    check(&|_| (), PersonaReason::Thread);
+    check(&|it| it.at.thread = None, PersonaReason::Chat);
+    check(&|it| it.at.thread = Some("other".into()), PersonaReason::Chat);
+    check(&|it| it.at.chat = "other".into(), PersonaReason::Person);
+    let elsewhere = |it: &mut PersonaSubject| {
+        it.at.chat = "other".into();
+        it.person = None;
+    };
+    check(&elsewhere, PersonaReason::Server);
+    let outside = |it: &mut PersonaSubject| {
+        elsewhere(it);
+        it.within.clear();
+    };
+    check(&outside, PersonaReason::Channel);
+    let away = |it: &mut PersonaSubject| {
+        outside(it);
+        it.at.channel = "work".into();
+    };
+    check(&away, PersonaReason::Role);
+    let guest = |it: &mut PersonaSubject| {
+        away(it);
+        it.role = Role::Guest;
+    };
+    check(&guest, PersonaReason::Default);
+    // The same ids elsewhere are others'.
+    let other_channel = |it: &mut PersonaSubject| {
+        it.at.channel = "work".into();
+        it.known_on = "work".into();
+        it.person = None;
+    };
+    check(&other_channel, PersonaReason::Role);
+    let nobody = Personas::new(Vec::new(), Some(vec!["read_file".to_owned()]));
+    let chosen = nobody.choose(&subject);
+    assert_eq!(chosen.reason, PersonaReason::Nothing);
+    assert!(chosen.persona.tools.allow("read_file") && !chosen.persona.tools.allow("exec"));
+    let mut guest_there = subject.clone();
+    guest_there.role = Role::Guest;
+    let chosen = nobody.choose(&guest_there);
+    assert_eq!(chosen.reason, PersonaReason::Guest);
+    assert!(
+        !chosen.persona.tools.allow("read_file") && !chosen.persona.tools.allow("ask_question")
+    );
+    let chosen = Personas::default().choose(&guest_there);
+    assert!(chosen.persona.tools.allow("ask_question") && chosen.persona.tools.allow("web_fetch"));
+    assert!(!chosen.persona.tools.allow("mcp_mail_send"));
+}
+
+#[tokio::test]
+async fn a_persona_has_words_and_tools_of_its_own_and_nobody_else_has_them() {
+    let kid = rule("kid", USER, |it| it.tools = allow(&["read_*", "list_files", "ask_question"]));
+    let mut rig = Rig::of(with(vec![kid])).await;
+    fs::create_dir_all(rig.workspace().join("personas")).unwrap();
+    fs::write(rig.workspace().join("personas/kid.md"), "Speak like a pirate.").unwrap();
+    rig.say_as(USER, "2", "hello");
+    rig.hear("2").await;
+    let asked = rig.model.last();
+    assert!(asked.whole().contains("Speak like a pirate."), "{}", asked.whole());
+    let tools: Vec<_> = asked.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(tools, ["ask_question", "list_files", "read_file", "read_skill"]);
+    // A tool that is not among them cannot be called, also if a model knows its name, or by a detour.
+    let write = serde_json::json!({"path": "a.md", "content": "x"});
+    let detour = serde_json::json!({"tool": "write_file", "arguments": write});
+    let query = serde_json::json!({"query": "write_file"});
+    rig.model.on(
+        "write it",
+        [
+            calls(&[("write_file", write), ("more_tools", detour), ("more_tools", query)]),
+            says("No."),
+        ],
+    );
+    rig.say_as(USER, "2", "write it");
+    assert_eq!(rig.hear("2").await, "No.");
+    let results = rig.model.last().transcript();
+    assert_eq!(
+        results.matches("is not among the tools that are allowed here").count(),
+        2,
+        "{results}"
+    );
+    assert!(!results.contains("write_file:"), "{results}");
+    // Words that change count from the next message on.
+    fs::write(rig.workspace().join("personas/kid.md"), "Speak like a queen.").unwrap();
+    rig.say_as(USER, "2", "and now?");
+    rig.hear("2").await;
+    assert!(rig.model.last().whole().contains("Speak like a queen."));
+    for (who, chat) in [(OWNER, "1"), (OTHER_USER, "9")] {
+        rig.say_as(who, chat, "hello");
+        rig.hear(chat).await;
+        assert!(!rig.model.last().whole().contains("Speak like"), "{who}");
+        assert!(rig.model.last().has_tool("write_file"), "{who}");
+    }
+    rig.say_as(USER, "2", "/persona");
+    let shown = rig.hear("2").await;
+    assert_eq!(
+        shown,
+        "My persona here is kid, because of the person.\n\
+         Tools for you: ask_question, list_files, read_file, read_skill\nMemory: what I know of you"
+    );
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_words_of_a_persona_are_instructions() {
+    let path: peacrab::workspace::WorkspacePath = "personas/kid.md".parse().unwrap();
+    assert!(path.is_rule() && path.is_shown_changed());
+}
+
+#[tokio::test]
+async fn a_persona_forgets_what_its_memory_leaves_out() {
+    for (memory, remembers, searches) in [
+        (PersonaMemory::Person, true, true),
+        (PersonaMemory::Place, false, true),
+        (PersonaMemory::None, false, false),
+    ] {
+        let club = rule("club", OWNER, |it| {
+            it.memory = memory;
+            it.tools = AllowedTools::new(None, memory);
+        });
+        let mut rig = Rig::at_rest(Double::new(), with(vec![club]));
+        fs::create_dir_all(rig.workspace().join("memory")).unwrap();
+        fs::write(rig.workspace().join("memory/MEMORY.md"), "- The cat is Tom.").unwrap();
+        fs::write(rig.workspace().join("USER.md"), "Likes marmalade.").unwrap();
+        rig.start().await;
+        rig.ask("1", "hello").await;
+        let asked = rig.model.last();
+        for secret in ["The cat is Tom.", "Likes marmalade."] {
+            assert_eq!(asked.whole().contains(secret), remembers, "{memory:?} {}", asked.whole());
+        }
+        for tool in ["remember", "note"] {
+            assert_eq!(asked.has_tool(tool), remembers, "{memory:?} {tool}");
+        }
+        assert_eq!(asked.has_tool("search_past"), searches, "{memory:?}");
+        rig.finish().await;
+    }
+}
+
+fn model(name: &str, standing: Standing) -> (Arc<Script>, Model) {
+    let script = Arc::<Script>::default();
+    let provider = Arc::clone(&script) as _;
+    (script, Model { name: name.to_owned(), provider, standing })
+}
+
+#[tokio::test]
+async fn a_persona_has_its_models_and_the_longest_answer() {
+    let kid = rule("kid", USER, |it| {
+        it.providers = vec!["cheap".to_owned()];
+        it.tokens_max = Some(300);
+        it.finish = Some(Finish::Explicit);
+    });
+    let (main, main_model) = model("main", Standing::InLine);
+    let (cheap, cheap_model) = model("cheap", Standing::Chosen);
+    let models = Models::new(vec![main_model, cheap_model]);
+    let mut rig = Rig::of(Parts { models, ..with(vec![kid]) }).await;
+    let done = serde_json::json!({"result": "Done."});
+    cheap.on("hello", [calls(&[("task_completion", done)])]);
+    rig.say_as(USER, "2", "hello");
+    assert_eq!(rig.hear("2").await, "Done.");
+    assert!(cheap.last().has_tool("task_completion"));
+    rig.say_as(USER, "2", "/model main");
+    assert_eq!(rig.hear("2").await, replies::model_of_other_persona(&["cheap".to_owned()]));
+    rig.say_as(USER, "2", "/persona");
+    let shown = rig.hear("2").await;
+    assert!(shown.contains("\nModels: cheap\nLongest answer: 300 tokens\n"), "{shown}");
+    assert_eq!((main.asked().len(), cheap.asked().len()), (0, 1));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn in_quiet_hours_everybody_but_the_owner_reads_one_line() {
+    let zone = chrono_tz::UTC;
+    let mut kid = rule("kid", USER, |_| ());
+    kid.matches.people.push(NamedPerson::Account("home".into(), OWNER.into()));
+    // Always, but for one minute twelve hours away.
+    let end = Utc::now() + chrono::Duration::hours(12);
+    let (from, until) = (end + chrono::Duration::minutes(1), end);
+    let hours = format!("{}-{}", from.format("%H:%M"), until.format("%H:%M"));
+    kid.quiet = Some(hours.parse().unwrap());
+    let mut parts = with(vec![kid]);
+    parts.agent.timezone = Some(zone);
+    let mut rig = Rig::of(parts).await;
+    for text in ["hello", "/btw hello"] {
+        rig.say_as(USER, "2", text);
+        let heard = rig.hear("2").await;
+        assert!(heard.starts_with("These are quiet hours. I'll answer again "), "{heard}");
+    }
+    // Commands work, and others are answered.
+    rig.say_as(USER, "2", "/persona");
+    assert!(rig.hear("2").await.contains("\nQuiet hours: "));
+    assert_eq!(rig.ask("1", "hello").await, "re: hello");
+    rig.say_as(OTHER_USER, "9", "hello");
+    assert_eq!(rig.hear("9").await, "re: hello");
+    rig.finish().await;
+}
+
+#[test]
+fn quiet_hours_end_by_the_owners_clock_also_when_it_changes() {
+    let zone = chrono_tz::Europe::Berlin;
+    let mut kid = rule("kid", "1", |_| ());
+    kid.quiet = Some("21:00-07:00".parse().unwrap());
+    let subject = PersonaSubject {
+        at: "home:1".parse().unwrap(),
+        known_on: "home".into(),
+        sender: "1".into(),
+        person: None,
+        role: Role::User,
+        within: Vec::new(),
+    };
+    let chosen = Personas::new(vec![kid], None).choose(&subject);
+    let at = |day, hour| Utc.with_ymd_and_hms(2026, 3, day, hour, 30, 0).unwrap();
+    // The clock goes forward in the night to the 29th: seven is five, and no longer six, by UTC.
+    let ends =
+        |at| chosen.quiet_until(Role::User, at, zone).map(|end| end.format("%d %H").to_string());
+    assert_eq!(ends(at(27, 22)), Some("28 06".to_owned()));
+    assert_eq!(ends(at(28, 22)), Some("29 05".to_owned()));
+    assert_eq!(ends(at(28, 12)), None);
+    assert_eq!(chosen.quiet_until(Role::Owner, at(28, 22), zone), None);
+}
+
+#[tokio::test]
+async fn all_with_a_persona_share_its_budget() {
+    let mut kid = rule("kid", USER, |_| ());
+    kid.matches.people.push(NamedPerson::Account("home".into(), OTHER_USER.into()));
+    let name = kid.persona.name.unwrap();
+    let mut parts = with(vec![kid]);
+    let day = Allowance { tokens: Some(30_000), cost: None };
+    let budget = Budget { day, month: Allowance::default() };
+    parts.agent.budgets =
+        Budgets { personas: BTreeMap::from([(name, budget)]), ..Budgets::default() };
+    let mut rig = Rig::of(parts).await;
+    rig.say_as(USER, "2", "hello");
+    assert_eq!(rig.hear("2").await, "re: hello");
+    assert_eq!(rig.look("SELECT persona || ' ' || state FROM ledger"), ["kid settled"]);
+    rig.change("UPDATE ledger SET input = 29950");
+    rig.say_as(OTHER_USER, "9", "hello");
+    let refused = rig.hear("9").await;
+    assert!(refused.contains("budget"), "{refused}");
+    assert_eq!(rig.ask("1", "hello").await, "re: hello");
+    let shown = rig.ask("1", "/budget").await;
+    assert!(shown.contains("persona kid"), "{shown}");
+    let set = rig.ask("1", "/budget set persona kid 90000 day").await;
+    assert!(set.starts_with("The budget of persona kid is now 90,000 tokens"), "{set}");
+    rig.say_as(OTHER_USER, "9", "hello");
+    assert_eq!(rig.hear("9").await, "re: hello");
+    assert_eq!(Scope::parse("persona kid"), Some(Scope::Persona(name)));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn guests_may_be_asked_and_nothing_else() {
+    let mut parts = Parts::default();
+    parts.access = Access { allow: vec!["*".to_owned()], ..parts.access };
+    // Without a budget they get the usual prompt.
+    parts.agent.budgets.guest = Budget::default();
+    let mut rig = Rig::of(parts).await;
+    rig.say_as(STRANGER, "66", "hello");
+    rig.hear("66").await;
+    let tools: Vec<_> = rig.model.last().tools.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(tools, ["ask_question"]);
+    rig.say_as(STRANGER, "66", "/persona");
+    assert_eq!(
+        rig.hear("66").await,
+        "I have no persona here. You are a guest, so my tools are few.\nTools for you: ask_question\n\
+         Memory: what I know of you"
+    );
+    rig.finish().await;
+}
