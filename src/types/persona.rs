@@ -95,6 +95,7 @@ impl AllowedTools {
 
     /// The tools of these names, less those of a memory that the persona does not have.
     pub fn new(names: Option<Vec<String>>, memory: PersonaMemory) -> Self {
+        let names = names.filter(|names| !names.iter().any(|name| name == "*"));
         Self { names: names.map(Into::into), without: memory.without() }
     }
 

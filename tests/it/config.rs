@@ -264,12 +264,44 @@ Config {
                     cost: None,
                 },
             },
+            personas: {},
         },
         limits: RateLimits {
             person_per_minute: 30,
             chat_per_minute: 120,
             files_per_day: 200,
             turns_per_person: 0,
+        },
+        personas: Personas {
+            rules: [],
+            usual: Persona {
+                name: None,
+                tools: AllowedTools {
+                    names: None,
+                    without: [],
+                },
+                providers: [],
+                tokens_max: None,
+                finish: None,
+                memory: Person,
+            },
+            guest: Persona {
+                name: None,
+                tools: AllowedTools {
+                    names: Some(
+                        [
+                            "ask_question",
+                            "web_search",
+                            "web_fetch",
+                        ],
+                    ),
+                    without: [],
+                },
+                providers: [],
+                tokens_max: None,
+                finish: None,
+                memory: Person,
+            },
         },
     },
     providers: {
@@ -1150,6 +1182,8 @@ fn the_example_loads_and_shows_every_key() {
         subagent_provider: None,
         timezone: None,
         heartbeat,
+        // By default there is none, which would show nobody how it is written.
+        personas: config.agent.personas.clone(),
         ..agent
     };
     assert_eq!(agent, config.agent, "what is commented out shows the defaults");

@@ -96,5 +96,16 @@ default = true
         &secrets(),
     )
     .unwrap_err();
-    insta::assert_snapshot!(errors, @"");
+    insta::assert_snapshot!(errors, @r#"
+    config.toml:4:11: [personas.empty] is for nobody: name chats, people, servers, channels or roles, or set `default = true`
+    config.toml:6:11: an entry of `people` in [personas.kid] must be a number such as p5, or CHANNEL:ID
+    config.toml:6:19: an entry of `people` in [personas.kid] names the channel work, which does not exist
+    config.toml:7:10: an entry of `chats` in [personas.kid] must be CHANNEL:CHAT or CHANNEL:CHAT:THREAD
+    config.toml:8:13: an entry of `channels` in [personas.kid] names the channel work, which does not exist
+    config.toml:9:14: an entry of `providers` in [personas.kid] names a provider that does not exist; did you mean `main`?
+    config.toml:10:9: `quiet` in [personas.kid] must be two times of the day, such as "21:00-07:00"
+    config.toml:14:11: [personas.third] is for nobody: name chats, people, servers, channels or roles, or set `default = true`
+    config.toml:15:10: an entry of `roles` in [personas.third] is named by another persona, too
+    config.toml:16:11: a name in [personas] must be 1 to 32 of a-z, A-Z, 0-9, - and _
+    "#);
 }
