@@ -48,7 +48,7 @@ pub struct BackupSummary {
 pub enum BackupError {
     #[error("there is nothing to back up in {0} yet")]
     Nothing(PathBuf),
-    #[error("{0} is there already; name another file")]
+    #[error("{0} already exists; name another file")]
     Exists(PathBuf),
     #[error("{0} is inside a folder that is backed up: choose one outside of the home")]
     Inside(PathBuf),
@@ -56,12 +56,12 @@ pub enum BackupError {
     Io { what: String, source: std::io::Error },
     #[error(transparent)]
     Store(#[from] OpenError),
-    /// The archive is no whole backup of Peacrab. Nothing was changed.
-    #[error("{file} is no whole backup: {why}")]
+    /// The archive is not a complete backup of Peacrab. Nothing was changed.
+    #[error("{file} is not a complete backup: {why}")]
     Damaged { file: PathBuf, why: String },
     #[error("{file} was written by a newer peacrab ({version}); install that version first")]
     Newer { file: PathBuf, version: String },
-    #[error("there is data in {0} already; --replace moves it aside, into a folder beside it")]
+    #[error("there is data in {0} already; --replace moves it into a folder beside it")]
     NotEmpty(PathBuf),
 }
 

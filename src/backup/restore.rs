@@ -178,7 +178,7 @@ fn unpack(file: &Path, into: &Path) -> Result<BackupManifest, BackupError> {
     let mut entries = archive.entries().map_err(|error| damaged(file, error))?;
     let first = entries.next().and_then(Result::ok);
     let manifest = first.and_then(read_manifest);
-    let manifest = manifest.ok_or_else(|| damaged(file, "it does not begin as one"))?;
+    let manifest = manifest.ok_or_else(|| damaged(file, "it does not begin like one"))?;
     if manifest.format > FORMAT {
         let version = manifest.version;
         return Err(BackupError::Newer { file: file.to_owned(), version });

@@ -77,15 +77,15 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
     let dialog = Dialog::new(!options.yes);
     let mut setup = Setup { on, options, dialog, edit, asked: 0 };
     setup.dialog.say(&format!(
-        "This sets up Peacrab in {}. There are at most {QUESTIONS_MAX} questions. Each answer is tested at once. Enter takes what \
-         stands in brackets. Ctrl-C ends it, and what was tested stays.\n",
+        "This sets up Peacrab in {}. There are at most {QUESTIONS_MAX} questions. Each answer is tested at once. Press Enter \
+         to accept the answer in brackets, or Ctrl-C to stop; answers that passed their test are kept.\n",
         on.home.display()
     ));
     tokio::select! {
         done = Box::pin(take_steps(&mut setup, &config)) => done?,
         stopped = tokio::signal::ctrl_c() => {
             stopped.ok();
-            bail!("stopped; what was tested and saved before stays. `peacrab init` goes on from there");
+            bail!("stopped; everything saved so far is kept. Run `peacrab init` to continue");
         }
     }
     let program = config::program(&on.home, &on.environment);
@@ -120,7 +120,7 @@ async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<()> {
                 if is_wanted { choice } else { ServiceChoice::None }
             }
             Err(why) => {
-                dialog.say(&format!("No service is offered: {why:#}."));
+                dialog.say(&format!("A service can't be installed here: {why:#}."));
                 ServiceChoice::None
             }
         },

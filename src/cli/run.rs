@@ -1,6 +1,7 @@
 //! `peacrab run`: the daemon in the foreground, until a signal. After SIGHUP and `peacrab reload` it goes on in this process
 //! with the config as it is then; a config that cannot be used changes nothing.
 
+use std::io::{IsTerminal, stderr, stdin};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +42,11 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<()> {
     let (sender, reloads) = mpsc::channel(REQUESTS_MAX);
     let (terminate, hangup) = (watch(SignalKind::terminate())?, watch(SignalKind::hangup())?);
     let mut signals = Signals { terminate, hangup, reloads };
-    let mut next = Some(on.plan(on.prepare_with(logging::FILTER)?)?);
+    let filter = match stdin().is_terminal() && stderr().is_terminal() {
+        true => logging::TERMINAL_FILTER,
+        false => logging::FILTER,
+    };
+    let mut next = Some(on.plan(on.prepare_with(filter)?)?);
     while let Some(mut plan) = next {
         plan.store.on_full = OnFull::Wait;
         let daemon = Daemon::open(plan).await?;

@@ -18,6 +18,10 @@ use crate::secret::Redactor;
 /// Default filter if `PEACRAB_LOG` is not set: our own lines, and warnings of libraries.
 pub const FILTER: &str = "info,hyper=warn,reqwest=warn,teloxide=warn";
 
+/// The same for a daemon that a person talks to in its own terminal: the answers there show that turns end.
+pub const TERMINAL_FILTER: &str =
+    "info,peacrab::turn=warn,hyper=warn,reqwest=warn,teloxide=warn";
+
 /// Default log filter of a command that does one thing and ends: its own words report its faults.
 pub const QUIET_FILTER: &str = "error";
 

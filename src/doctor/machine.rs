@@ -60,7 +60,7 @@ pub fn disk_finding(disk: &DiskState) -> Finding {
     let megabytes = disk.free >> 20;
     if disk.is_read_only {
         return Finding::wrong("disk", "it is read-only")
-            .advise("a card that fails is mounted so: save what is on it, and look at `dmesg`");
+            .advise("a failing card is mounted read-only: save its files, and read `dmesg`");
     }
     if disk.free < SPACE_WRONG {
         return Finding::wrong("disk", format!("only {megabytes} MB are free")).advise(MAKE_ROOM);
@@ -71,7 +71,7 @@ pub fn disk_finding(disk: &DiskState) -> Finding {
         );
     }
     if let Some(files) = disk.files_free.filter(|files| *files < FILES_LOW) {
-        return Finding::wrong("disk", format!("only {files} more files can be made"))
+        return Finding::wrong("disk", format!("only {files} more files can be created"))
             .advise("delete small files of other programs on this disk (`df -i` shows the limit)");
     }
     match disk.free < SPACE_LOW {
@@ -96,7 +96,7 @@ pub fn clock_finding(now: DateTime<Utc>, newest: Option<DateTime<Utc>>) -> Findi
             let newest = newest.format("%Y-%m-%d %H:%M UTC");
             format!("it shows {shown}, but the store was last written at {newest}")
         }
-        None => format!("it shows {shown}, which is long past"),
+        None => format!("it shows {shown}, which is in the past"),
     };
     Finding::wrong("clock", words).advise(set)
 }
@@ -118,7 +118,7 @@ pub fn kernel_finding(release: &str, machine: &str) -> Finding {
         (Some(Ok(major)), Some(Ok(minor))) if (major, minor) < KERNEL_OLDEST => {
             let (major, minor) = KERNEL_OLDEST;
             Finding::warning("kernel", format!("{words} is older than {major}.{minor}"))
-                .advise("everything but the shell works; update the system to have the shell, too")
+                .advise("everything works except the shell; update the system to get the shell")
         }
         _ => Finding::ok("kernel", words),
     }

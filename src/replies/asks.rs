@@ -33,7 +33,7 @@ const HEAD_CHARS: usize = 2_000;
 const TAIL_CHARS: usize = 1_000;
 
 pub fn no_always(id: i64) -> String {
-    format!("Calls like this one are asked about each time. Say /approve {id} to allow it once.")
+    format!("I ask about calls like this one every time. Use /approve {id} to allow this one.")
 }
 
 pub fn answered_by(name: &str) -> String {
@@ -167,7 +167,7 @@ pub fn shown_whole(text: &str) -> String {
 pub fn may_trust(path: impl Display, copy: impl Display, text: Option<&str>) -> String {
     let shown = match text {
         Some(text) => format!("{path} says:\n{}", fenced("", &visible(text))),
-        None => format!("What {path} says is in the file above."),
+        None => format!("The file above has the whole text of {path}."),
     };
     format!(
         "{shown}\nShall I copy exactly this into {copy}, as text that you trust? The file itself stays untrusted."
@@ -175,11 +175,11 @@ pub fn may_trust(path: impl Display, copy: impl Display, text: Option<&str>) -> 
 }
 
 pub fn trusted(path: impl Display, copy: impl Display) -> String {
-    format!("Copied: {copy} has what you saw of {path}, and I trust it.")
+    format!("Copied {path} to {copy}, exactly as you saw it. I trust the copy.")
 }
 
 pub fn changed_since_shown(path: impl Display) -> String {
-    format!("{path} has changed since you saw it. Say /trust {path} to see it again.")
+    format!("{path} has changed since you saw it. Use /trust {path} to see it again.")
 }
 
 pub fn not_trusted(path: &str, why: &impl Display) -> String {

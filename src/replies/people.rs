@@ -64,7 +64,7 @@ pub fn person(person: &PersonShown) -> String {
     let accounts: Vec<_> = person.accounts.iter().map(as_is).collect();
     let (tokens, cost) = &person.used;
     let fixed = match person.is_in_config {
-        true => "\nThe config names this person: their role is changed there.",
+        true => "\nThe config names this person, so change their role there.",
         false => "",
     };
     format!(
@@ -99,7 +99,7 @@ pub fn person_is_unblocked(name: impl Display) -> String {
 
 pub fn person_is_removed(name: impl Display, number: impl Display) -> String {
     format!(
-        "{} is removed. If they write again, they are a stranger. Their files are put away; /people purge {number} \
+        "{} is removed. If they write again, I'll treat them as a stranger. Their files are archived; /people purge {number} \
          deletes them.",
         as_is(name)
     )
@@ -107,7 +107,7 @@ pub fn person_is_removed(name: impl Display, number: impl Display) -> String {
 
 pub fn person_is_purged(name: impl Display) -> String {
     format!(
-        "{} is removed, and their files are deleted. If they write again, they are a stranger.",
+        "{} is removed, and their files are deleted. If they write again, I'll treat them as a stranger.",
         as_is(name)
     )
 }
@@ -118,7 +118,7 @@ pub fn files_are_purged(number: impl Display) -> String {
 
 pub fn role_is_the_configs(name: impl Display) -> String {
     format!(
-        "{} stands in the config file, so I can't change that here. Change the config and restart me.",
+        "{} is named in the config file, so I can't change that here. Change the config and restart me.",
         as_is(name)
     )
 }
@@ -126,23 +126,23 @@ pub fn role_is_the_configs(name: impl Display) -> String {
 pub const LINK_PRIVATELY: &str = "Please use /link in a private chat with me.";
 
 pub const LINK_UNKNOWN: &str =
-    "I don't know that code. Codes are valid for ten minutes, and once: /link gives you a new one.";
+    "I don't know that code. A code is valid once, for ten minutes: /link gives you a new one.";
 
 pub const LINK_JOINED_ALREADY: &str = "Both accounts are yours already.";
 
 pub const LINK_WAITS: &str =
     "Now please confirm it on your other account, where I've just asked you.";
 
-pub const LINK_DECLINED: &str = "The accounts stay apart.";
+pub const LINK_DECLINED: &str = "The accounts stay separate.";
 
-pub const LINK_TOO_OFTEN: &str = "That were too many codes. Please try again in a minute.";
+pub const LINK_TOO_OFTEN: &str = "Those were too many codes. Please try again in a minute.";
 
 pub const LINK_YES: &str = "Yes, both are mine";
 pub const LINK_NO: &str = "No";
 
 pub fn link_code(code: &str) -> String {
     format!(
-        "To tell me that another account is yours, too, send me there, in private, within ten minutes:\n/link {code}"
+        "To link another account of yours, send me this from it in a private chat, within ten minutes:\n/link {code}"
     )
 }
 
@@ -157,7 +157,7 @@ pub fn link_asks(this: impl Display, other: impl Display, role: impl Display) ->
 }
 
 pub fn linked(one: impl Display, other: impl Display) -> String {
-    format!("{} and {} are now one person. /unlink parts them again.", as_is(one), as_is(other))
+    format!("{} and {} are now one person. /unlink separates them again.", as_is(one), as_is(other))
 }
 
 pub fn owner_hears_of_link(one: impl Display, other: impl Display, number: impl Display) -> String {

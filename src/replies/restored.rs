@@ -27,7 +27,7 @@ pub fn restored(made: &str, work: &RestoredWork) -> String {
     if incoming.is_empty() && outgoing.is_empty() && jobs.is_empty() && *turns == 0 && *tasks == 0 {
         return text + " Nothing was pending in it.";
     }
-    text += " I did not do what was pending in it, because it may have been done since:";
+    text += " I left its pending work undone, because it may have been done since:";
     list(&mut text, "Messages that were not answered yet", incoming);
     list(&mut text, "Messages of mine that were not sent yet", outgoing);
     list(&mut text, "Jobs that were due since", jobs);
@@ -37,7 +37,7 @@ pub fn restored(made: &str, work: &RestoredWork) -> String {
     if *tasks > 0 {
         let _ = write!(text, "\n\nBackground tasks that were running: {tasks}.");
     }
-    text + "\n\nPlease ask again for what is still needed."
+    text + "\n\nPlease ask again for anything you still need."
 }
 
 fn list(text: &mut String, title: &str, entries: &[String]) {

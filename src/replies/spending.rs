@@ -139,8 +139,8 @@ pub fn over_budget(budget: &BudgetShown, may_raise: bool) -> String {
     let (name, most, until) = (budget.name(), budget.most(), &budget.until);
     if budget.is_in_use {
         return format!(
-            "{name} of {most} has too little left while another answer is under way. Try again when that is here. It is \
-             full again {until}.{raise}"
+            "{name} of {most} has too little left while I'm working on another answer. Try again once that has arrived. It \
+             is full again {until}.{raise}"
         );
     }
     let is_partly = match budget.percent < 100 {
@@ -207,7 +207,7 @@ pub fn budget_is_set(whose: &str, amount: &str, period: &str) -> String {
 
 pub fn budget_is_reset(whose: &str, was_set: bool) -> String {
     match was_set {
-        true => format!("The budget of {whose} is the config's again."),
-        false => format!("The budget of {whose} is the config's already."),
+        true => format!("The budget of {whose} is as in the config again."),
+        false => format!("The budget of {whose} is as in the config already."),
     }
 }

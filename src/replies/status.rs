@@ -47,7 +47,7 @@ pub fn mcp_server(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> 
 
 /// Turns that wait for a model, in `/status` and `peacrab status`.
 pub fn turns_await_model(turns: usize, since: &str) -> String {
-    let turns = if turns == 1 { "1 turn waits".to_owned() } else { format!("{turns} turns wait") };
+    let turns = if turns == 1 { "1 turn has been waiting".to_owned() } else { format!("{turns} turns have been waiting") };
     format!("{turns} for the model since {since}.")
 }
 
@@ -144,16 +144,16 @@ pub fn window_learned(provider: &str, tokens: u32, given: u32, is_set: bool) -> 
 }
 
 /// The answer of a daemon that has read its config again.
-pub const RELOADED: &str = "The config was read again, and is in use in a moment.";
+pub const RELOADED: &str = "I've read the config again. It takes effect in a moment.";
 
 pub const RELOAD_IN_TERMINAL: &str =
     "the daemon runs in a terminal: end it there with Ctrl-C, and start it again";
 
-pub const CANNOT_RELOAD: &str = "this daemon cannot read its config again: restart it";
+pub const CANNOT_RELOAD: &str = "this daemon cannot reload its config: restart it";
 
 /// Tells the owner that a changed config is not in use.
 pub fn reload_failed(reason: &str) -> String {
     format!(
-        "I couldn't use my changed config, so I go on with the former one. Please correct it:\n{reason}"
+        "I couldn't use my changed config, so I'm keeping the old one. Please correct it:\n{reason}"
     )
 }

@@ -61,7 +61,7 @@ async fn a_backup_of_a_running_daemon_is_restored_with_all_that_was_said_and_wri
     assert!(!left.iter().any(|name| name.to_str().unwrap().contains("partial")), "{left:?}");
     // It is not overwritten, and lies nowhere that it would contain itself.
     let path = file.to_str().unwrap();
-    assert!(scene.run(&["backup", path]).await.err.contains("is there already"));
+    assert!(scene.run(&["backup", path]).await.err.contains("already exists"));
     let inside = scene.home().join("workspace/x.tar.gz");
     let ended = scene.run(&["backup", inside.to_str().unwrap()]).await;
     assert!(ended.err.contains("is inside a folder that is backed up"), "{ended:?}");
@@ -72,7 +72,7 @@ async fn a_backup_of_a_running_daemon_is_restored_with_all_that_was_said_and_wri
     daemon.terminate().await;
     let turns = count(&scene, "turns");
     let ended = scene.run(&["restore", path]).await;
-    assert!(ended.err.contains("--replace moves it aside"), "{ended:?}");
+    assert!(ended.err.contains("--replace moves it into a folder beside it"), "{ended:?}");
     // After the backup.
     fs::write(scene.home().join("workspace/notes/later.md"), "later").unwrap();
     let ended = scene.run(&["restore", path, "--replace"]).await;
@@ -199,15 +199,15 @@ async fn a_backup_that_is_damaged_strange_or_newer_changes_nothing() {
     };
     for length in [0, 10, whole.len() / 2, whole.len() - 4] {
         fs::write(&file, &whole[..length]).unwrap();
-        refused("is no whole backup").await;
+        refused("is not a complete backup").await;
     }
     let mut flipped = whole.clone();
     let at = flipped.len() - 6;
     flipped[at] ^= 0xff;
     fs::write(&file, flipped).unwrap();
-    refused("is no whole backup").await;
+    refused("is not a complete backup").await;
     fs::write(&file, "hello").unwrap();
-    refused("is no whole backup").await;
+    refused("is not a complete backup").await;
 
     fs::write(&file, &whole).unwrap();
     let unpacked = unpacked(&file, scene.folder());

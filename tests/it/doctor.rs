@@ -291,7 +291,7 @@ fn the_disk_is_judged_by_its_space_and_rights() {
     );
     assert_eq!(
         judge(DiskState { files_free: Some(5), ..well }),
-        (Severity::Wrong, "only 5 more files can be made".to_owned())
+        (Severity::Wrong, "only 5 more files can be created".to_owned())
     );
     assert_eq!(judge(DiskState { files_free: None, ..well }).0, Severity::Ok);
     let not_ours = judge(DiskState { is_writable: false, ..well });
@@ -309,7 +309,7 @@ fn the_clock_and_the_kernel_are_judged() {
     );
     assert_eq!(behind.severity, Severity::Wrong);
     let unset = clock_finding(DateTime::UNIX_EPOCH, None);
-    assert!(unset.words.contains("long past") && unset.advice.unwrap().contains("timedatectl"));
+    assert!(unset.words.contains("in the past") && unset.advice.unwrap().contains("timedatectl"));
     assert_eq!(kernel_finding("6.1.0-rpi7-rpi-v8", "aarch64").severity, Severity::Ok);
     let old = kernel_finding("5.10.103-v7+", "armv7l");
     assert_eq!(old.severity, Severity::Warning);

@@ -11,6 +11,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use crate::support::binary::Scene;
 
 const README_WORDS_MAX: usize = 1_000;
+const CONTRIBUTING_WORDS_MAX: usize = 1_200;
 const PAGE_WORDS_MAX: usize = 900;
 
 /// Tables to look things up in, which nobody reads from top to bottom.
@@ -163,6 +164,27 @@ fn the_index_lists_every_page() {
 }
 
 #[test]
+fn decisions_have_a_number_each_and_stand_in_their_index() {
+    let folder = Path::new("docs/decisions");
+    let index = Document::read(&folder.join("README.md"));
+    let pages = documents().into_iter().filter(|it| it.path.parent() == Some(folder));
+    let (mut numbers, mut found) = (BTreeSet::new(), Vec::new());
+    for page in pages.filter(|it| !it.path.ends_with("README.md")) {
+        let name = page.path.file_name().unwrap().to_str().unwrap();
+        let number = name.split_once('-').filter(|(number, _)| number.len() == 4);
+        match number.and_then(|(number, _)| number.parse::<u16>().ok()) {
+            Some(number) if numbers.insert(number) => {}
+            Some(_) => found.push(format!("{name} has the number of another one")),
+            None => found.push(format!("{name} has no number")),
+        }
+        if !index.links.iter().any(|link| link == name) {
+            found.push(format!("{name} is not in the index"));
+        }
+    }
+    none(&found, "number these, and list them in docs/decisions/README.md");
+}
+
+#[test]
 fn pages_are_short() {
     let found: Vec<_> = documents()
         .iter()
@@ -170,6 +192,7 @@ fn pages_are_short() {
             let name = document.name();
             let most = match name.as_str() {
                 "README.md" => README_WORDS_MAX,
+                "CONTRIBUTING.md" => CONTRIBUTING_WORDS_MAX,
                 reference if REFERENCES.contains(&reference) => return None,
                 page if page.starts_with("docs/") => PAGE_WORDS_MAX,
                 _ => return None,

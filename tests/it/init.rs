@@ -264,7 +264,7 @@ async fn what_does_not_work_is_not_saved() {
         (&["--provider", "http://127.0.0.1:9/v1"], "cannot be reached"),
         (&["--provider", "opneai"], "neither one of the numbers"),
         (&["--provider", "openai"], "give --key-file"),
-        (&["--provider", "none", "--channel", "icq"], "is no platform"),
+        (&["--provider", "none", "--channel", "icq"], "is not a platform"),
         (&["--provider", "none", "--channel", "telegram"], "give --token-file"),
         (
             &[

@@ -284,7 +284,7 @@ async fn status_says_how_many_turns_wait_and_since_when() {
     assert!(!rig.ask("2", "/status").await.contains("waits"));
     assert_eq!(rig.ask("1", "hello").await, told());
     let shown = rig.ask("2", "/status").await;
-    assert!(shown.contains("\n1 turn waits for the model since 20"), "{shown}");
+    assert!(shown.contains("\n1 turn has been waiting for the model since 20"), "{shown}");
     gate.open();
     assert_eq!(rig.hear("1").await, "here");
     assert!(!rig.ask("2", "/status").await.contains("waits"));

@@ -128,7 +128,7 @@ async fn a_person_is_shown_with_buttons() {
     assert!(!body.contains(&format!("/people guest {them}")), "{body}");
     // Who stands in the config has none.
     let own = rig.ask("1", &format!("/people {}", number(&rig, OWNER))).await;
-    assert!(own.contains("their role is changed there"), "{own}");
+    assert!(own.contains("change their role there"), "{own}");
     rig.finish().await;
 }
 

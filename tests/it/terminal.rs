@@ -331,6 +331,19 @@ async fn what_is_piped_in_is_one_message() {
 }
 
 #[tokio::test]
+async fn the_daemons_own_terminal_logs_no_turn() {
+    let scene = Scene::new(CONFIG);
+    let mut terminal = Pty::begin(scene.command(&Pty::session(), &["run"]), COLUMNS[1]);
+    terminal.wait_for_line(">").await;
+    for word in ["hello", "goodbye"] {
+        terminal.type_keys(&format!("{word}\r"));
+        terminal.wait_for_line(&format!("You said: {word}")).await;
+    }
+    let shown = terminal.raw();
+    assert!(shown.contains("Started") && !shown.contains("A turn has ended"), "{shown}");
+}
+
+#[tokio::test]
 async fn one_shot_commands_log_nothing_and_show_no_escapes() {
     let scene = Scene::new(CONFIG);
     let ended = scene.run(&["chat", "-m", "write a to _x_*y*.md then list"]).await;

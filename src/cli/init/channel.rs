@@ -177,7 +177,7 @@ fn parse(word: &str) -> anyhow::Result<Option<&'static PlatformGuide>> {
     match guide {
         Some(guide) if guide.is_built => Ok(Some(guide)),
         Some(guide) => bail!("this program was built without {}", guide.title),
-        None => bail!("{word} is no platform; it is telegram, discord, slack or none"),
+        None => bail!("{word} is not a platform; choose telegram, discord, slack or none"),
     }
 }
 
@@ -233,7 +233,7 @@ async fn ask_tokens(
     }
     if known.is_some() {
         let names: Vec<_> = guide.tokens.iter().map(|token| token.variable).collect();
-        setup.dialog.say(&format!("Enter takes what is in {}.", names.join(" and ")));
+        setup.dialog.say(&format!("Press Enter to use {}.", names.join(" and ")));
     }
     for _ in 0..TRIES_MAX {
         let tokens = match (read_tokens(setup, guide).await?, &known) {

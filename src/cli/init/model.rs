@@ -122,7 +122,7 @@ fn guess(setup: &Setup<'_>, servers: Vec<LocalServer>) -> Chosen {
 async fn ask(setup: &mut Setup<'_>, servers: &[LocalServer]) -> anyhow::Result<Chosen> {
     let number = setup.question();
     let dialog = &setup.dialog;
-    dialog.say(&format!("{number} Which model shall answer?"));
+    dialog.say(&format!("{number} Which model should answer?"));
     let mut words: Vec<String> = Vec::new();
     for vendor in &VENDORS {
         words.push(vendor.word.to_owned());
@@ -215,7 +215,7 @@ async fn use_vendor(setup: &mut Setup<'_>, vendor: &Vendor) -> anyhow::Result<()
     let number = setup.question();
     setup.dialog.say(&format!("{number} Create a key at {} and paste it here.", vendor.keys));
     if known.is_some() {
-        setup.dialog.say(&format!("Enter takes the key in {}.", vendor.variable));
+        setup.dialog.say(&format!("Press Enter to use the key in {}.", vendor.variable));
     }
     ask_key(setup, vendor.word, &texts, known).await
 }
@@ -277,7 +277,7 @@ async fn use_server(
             choose_model(setup, &number, &models).await?
         }
         (None, []) => bail!(
-            "{} does not tell which models it has: name one behind the address, or with --model",
+            "{} does not list its models: add a name after the address, or use --model",
             server.base_url
         ),
     };

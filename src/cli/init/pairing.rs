@@ -71,7 +71,7 @@ fn explain(setup: &mut Setup<'_>, bot: &TestedBot) {
         setup.dialog.show(link);
     }
     setup.dialog.say(&format!(
-        "Open {} and send {} any message in private. It answers with a code. Type the code here; Enter leaves that for later.",
+        "Open {} and send {} any message in private. It answers with a code. Type the code here, or press Enter to do it later.",
         bot.title, bot.probe.name
     ));
 }

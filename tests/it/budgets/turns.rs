@@ -126,7 +126,7 @@ async fn two_turns_of_one_person_at_once_do_not_use_more_than_there_is() {
     rig.say_as(USER, "3", "quick");
     let refused = rig.hear("3").await;
     let begins =
-        "Your daily budget of 6,000 tokens has too little left while another answer is under way.";
+        "Your daily budget of 6,000 tokens has too little left while I'm working on another answer.";
     assert!(refused.starts_with(begins), "{refused}");
     // Others have their own.
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
@@ -219,7 +219,7 @@ async fn only_the_owner_changes_budgets_and_in_private() {
     assert!(shown.starts_with(begins), "{shown}");
     assert_eq!(
         rig.ask("1", "/budget reset total").await,
-        "The budget of total is the config's again."
+        "The budget of total is as in the config again."
     );
     rig.finish().await;
 }

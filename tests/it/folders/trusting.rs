@@ -32,11 +32,11 @@ async fn exactly_what_was_shown_is_copied_and_the_file_stays_untrusted() {
     assert!(rig.ask("1", &press).await.contains("has changed since you saw it"));
     assert!(!copy.exists());
     fs::write(&file, "Boil the crab.\u{200b}\n").unwrap();
-    assert!(rig.ask("1", &press).await.starts_with("Copied: notes/recipe.md"));
+    assert!(rig.ask("1", &press).await.starts_with("Copied downloads/recipe.md to "));
     assert_eq!(fs::read_to_string(&copy).unwrap(), "Boil the crab.\u{200b}\n");
     assert!(file.exists());
     // A second press finds it done, and another file of that name is not replaced.
-    assert!(rig.ask("1", &press).await.starts_with("Copied: notes/recipe.md"));
+    assert!(rig.ask("1", &press).await.starts_with("Copied downloads/recipe.md to "));
     fs::write(&copy, "mine").unwrap();
     assert!(rig.ask("1", &press).await.contains("there is another notes/recipe.md"));
     assert_eq!(fs::read_to_string(&copy).unwrap(), "mine");
