@@ -57,8 +57,7 @@ impl Commands {
         }
     }
 
-    /// Returns true if a command may print untrusted content, as for a command that runs at once. To be called before
-    /// it begins.
+    /// Watches if a command reads untrusted files, as for a command that runs at once. To be called before it begins.
     pub(super) async fn others(
         &self,
         command: &str,

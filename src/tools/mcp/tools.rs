@@ -192,7 +192,7 @@ impl McpTool {
 
 /// A file in a result.
 struct ResultFile<'a> {
-    /// Describes it for the model.
+    /// Its description for the model.
     what: String,
     media_type: &'a str,
     base64: &'a str,
