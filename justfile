@@ -1,17 +1,17 @@
-# Short names for what is done often. `just` lists them; each runs what CONTRIBUTING.md describes.
+# Short names for frequent work. `just` lists them; CONTRIBUTING.md describes each.
 
 _list:
     @just --list --unsorted
 
-# What must hold for every change: format, lints, reduced builds, all tests
+# The checks of every change: format, lints, reduced builds, all tests
 check:
     .ci/run
 
-# What takes longer: more kills, more random cases, all optional parts, dependencies, benches
+# Longer checks: more kills, more random cases, all optional parts, dependencies, benches
 nightly:
     .ci/nightly
 
-# What the program costs when idle, and what it does under load
+# The costs of the idle program, and its figures under load
 bench:
     cargo bench --bench footprint
     cargo bench --bench load -- quick
@@ -27,3 +27,13 @@ static *targets:
 # README and docs/: links, configs, commands, quoted messages, lengths
 docs:
     cargo test --test it documents
+
+# A real, small model at four context windows, in the terminal and on Telegram's stand-in
+model:
+    cargo build --locked --release
+    .ci/model
+
+# The picture of the README; needs `pip install pyte`
+recording:
+    cargo build --locked --release
+    docs/recording/record.py
