@@ -9,6 +9,7 @@ pub mod person;
 pub mod source;
 pub mod session;
 pub mod persona;
+pub mod token_estimate;
 pub mod event;
 pub mod commands;
 pub mod job_verb;
