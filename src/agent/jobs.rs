@@ -123,7 +123,13 @@ pub(super) async fn handle(
     };
     let whose = match (role, inbound.place) {
         (Role::Owner, ChatKind::Private) => JobScope::All,
-        _ => JobScope::Of(inbound.from.channel.clone(), control.sender().id.clone()),
+        (_, ChatKind::Private) => {
+            JobScope::Of(inbound.from.channel.clone(), control.sender().id.clone())
+        }
+        (_, ChatKind::Group) => {
+            let at = inbound.from.clone();
+            JobScope::OfAt(at.channel.clone(), control.sender().id.clone(), at)
+        }
     };
     commits::handled_with(&services.bus.store, control, move |store| {
         let handled = commits::handle_order(store, &whose, order, now, zone)?;

@@ -56,7 +56,11 @@ impl Tool for Schedule {
         };
         let whose = match (cx.role, cx.place) {
             (Role::Owner, ChatKind::Private) => JobScope::All,
-            _ => JobScope::Of(asker.known_on.clone(), asker.sender.id.clone()),
+            (_, ChatKind::Private) => JobScope::Of(asker.known_on.clone(), asker.sender.id.clone()),
+            (_, ChatKind::Group) => {
+                let at = cx.address.clone();
+                JobScope::OfAt(asker.known_on.clone(), asker.sender.id.clone(), at)
+            }
         };
         let order =
             args.read(asker, Utc::now(), cx.now.timezone()).map_err(ToolError::TellModel)?;

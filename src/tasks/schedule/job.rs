@@ -150,13 +150,28 @@ pub enum JobScope {
     All,
     /// Those of one person, by the channel on which they are known.
     Of(ChannelName, SenderId),
+    /// Those of one person that go to a chat: what a group may see and change.
+    OfAt(ChannelName, SenderId, Address),
 }
 
 impl JobScope {
+    /// Returns true for a job that may be shown: what somebody planned in private is not for a group.
+    fn is_shown(&self, job: &Job) -> bool {
+        match self {
+            Self::All | Self::Of(..) => true,
+            Self::OfAt(_, _, at) => {
+                let to = &job.brief.to;
+                (&to.channel, &to.chat) == (&at.channel, &at.chat)
+            }
+        }
+    }
+
     fn params(&self) -> (Option<&ChannelName>, Option<&SenderId>) {
         match self {
             Self::All => (None, None),
-            Self::Of(channel, sender) => (Some(channel), Some(sender)),
+            Self::Of(channel, sender) | Self::OfAt(channel, sender, _) => {
+                (Some(channel), Some(sender))
+            }
         }
     }
 }
@@ -227,7 +242,7 @@ pub fn get(store: &Connection, id: JobId, whose: &JobScope) -> rusqlite::Result<
         .prepare_cached(&format!("{JOBS} WHERE {OF} AND id = ?3 AND state <> 'removed'"))?
         .query_row(params![channel, sender, id], read)
         .optional()?;
-    Ok(found.and_then(legible))
+    Ok(found.and_then(legible).filter(|job| whose.is_shown(job)))
 }
 
 /// One, also if it was removed.
@@ -251,7 +266,8 @@ pub fn list(store: &Connection, whose: &JobScope) -> rusqlite::Result<Vec<Job>> 
         "{JOBS} WHERE {OF} AND state IN ('active', 'paused') ORDER BY id"
     ))?;
     let rows = rows.query_map(params![channel, sender], read)?;
-    Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().filter_map(legible).collect())
+    let jobs = rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().filter_map(legible);
+    Ok(jobs.filter(|job| whose.is_shown(job)).collect())
 }
 
 /// Those that may be due once, the first due first; with those that cannot be read.
