@@ -272,6 +272,30 @@ pub struct Spent {
     pub reserved: u64,
 }
 
+/// The cost of a job's runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobSpent {
+    /// Those that called a model.
+    pub runs: u64,
+    pub cost: Cost,
+}
+
+/// Returns what runs of a job have cost since a time.
+pub fn spent_on_job(
+    store: &Connection,
+    job: i64,
+    since: DateTime<Utc>,
+) -> rusqlite::Result<JobSpent> {
+    store
+        .prepare_cached(
+            "SELECT count(DISTINCT turn), ifnull(sum(cost), 0) FROM ledger
+             WHERE at >= ? AND cause = 'job' AND job = ? AND state <> 'reserved'",
+        )?
+        .query_row(params![Time(since), job], |row| {
+            Ok(JobSpent { runs: row.get(0)?, cost: row.get(1)? })
+        })
+}
+
 /// The part of the ledger that a budget is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LedgerPart {

@@ -153,6 +153,8 @@ pub struct JobShown {
     pub failures: u32,
     /// The cost of its runs in the last 30 days, with the currency. None if it is zero, or nobody asks.
     pub cost: Option<String>,
+    /// What a run and a month cost, as [`job_expected`] says it.
+    pub expected: Option<String>,
 }
 
 fn shortened(text: &str, most: usize) -> String {
@@ -200,7 +202,30 @@ fn head(job: &JobShown) -> String {
     if let Some(cost) = &job.cost {
         let _ = write!(text, ", {cost} in 30 days");
     }
+    if let Some(expected) = &job.expected {
+        let _ = write!(text, ", {expected}");
+    }
     text
+}
+
+/// The expected cost of a run and of a month, in billionths of a dollar: `about 0.4 ct a run, 9.0 ct a month`.
+pub fn job_expected(run: u64, month: u64) -> String {
+    format!("about {} a run, {} a month", dollars_or_cents(run), dollars_or_cents(month))
+}
+
+/// The line below the first result of a job that repeats.
+pub fn job_costs(id: impl Display, expected: &str) -> String {
+    format!("Job {id} costs {expected}. /jobs lists it.")
+}
+
+/// Less than a dollar in cents, to a tenth.
+fn dollars_or_cents(billionths: u64) -> String {
+    let tenths = billionths.saturating_add(500_000) / 1_000_000;
+    match tenths {
+        0 => "less than 0.1 ct".to_owned(),
+        1..1_000 => format!("{}.{} ct", tenths / 10, tenths % 10),
+        _ => format!("${}.{:02}", tenths / 1_000, tenths % 1_000 / 10),
+    }
 }
 
 /// One a line.

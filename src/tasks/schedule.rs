@@ -4,6 +4,7 @@
 
 mod clock;
 mod command;
+mod cost;
 mod doing;
 mod due;
 mod job;
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use clock::{Clock, believed, is_sane, pruned_until, release};
 pub use command::{CommandResult, Commands};
+pub use cost::{JobCost, expected_cost, runs_a_month};
 pub use doing::{command_ends, told};
 pub use due::{Due, DueAction, LATE_AFTER, after_failures, due, reckoned};
 pub use job::{

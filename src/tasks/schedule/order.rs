@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::conversation::ledger::{LOOKS_BACK, LedgerPart, spent_since};
 use crate::replies::{self, JobShown, RunWords, time_relative_to};
+use crate::tasks::schedule::cost::expected_cost;
 use crate::tasks::schedule::job::{
     self, Job, JobConversation, JobDefinition, JobId, JobScope, JobState, Missed, Payload,
 };
@@ -100,7 +101,9 @@ pub fn handle(
                 let part = LedgerPart::Job(job.id.0);
                 let cost = spent_since(store, part, now - LOOKS_BACK)?.cost;
                 let cost = (cost.0 > 0).then(|| cost.to_string());
-                Ok(JobShown { cost, ..shown(job) })
+                let expected = expected_cost(store, job, now)?;
+                let expected = expected.map(|it| replies::job_expected(it.run.0, it.month.0));
+                Ok(JobShown { cost, expected, ..shown(job) })
             };
             let shown: Vec<_> = jobs.iter().map(with_cost).collect::<rusqlite::Result<_>>()?;
             return Ok(Ok(replies::jobs(&shown)));
@@ -322,6 +325,7 @@ pub(super) fn shown(job: &Job, now: DateTime<Tz>) -> JobShown {
         paused: (job.state == JobState::Paused).then(|| job.why.clone().unwrap_or_default()),
         failures: job.failures,
         cost: None,
+        expected: None,
     }
 }
 

@@ -58,6 +58,14 @@ impl Background for JobRun {
         let Some(run) = schedule::of_job(store, JobId(number))? else { return Ok(()) };
         if let (TaskOutcome::Done, Some(result)) = (end.how, end.result) {
             let words = schedule::told(&run, result, Utc::now().with_timezone(&end.zone));
+            let expected = schedule::expected_cost(store, &run.job, Utc::now())?;
+            let first = expected
+                .filter(|expected| expected.runs == 1)
+                .map(|expected| replies::job_expected(expected.run.0, expected.month.0));
+            let words = match first {
+                Some(cost) => format!("{words}\n\n{}", replies::job_costs(run.job.id, &cost)),
+                None => words,
+            };
             outbox::put(store, &run.job.brief.to, None, &words)?;
             if let Some(turn) = end.turn {
                 let (sender, provider) = transcript::who_answers_whom(store, turn)?;

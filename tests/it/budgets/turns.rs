@@ -3,14 +3,18 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use chrono::{TimeZone as _, Utc};
 use futures_util::{StreamExt, stream};
 use peacrab::config::AgentConfig;
 use peacrab::conversation::budgets::{Allowance, Budget, Budgets};
 use peacrab::people::Access;
+use peacrab::provider::Models;
+use peacrab::provider::prices::{Price, Prices, TokenPrices};
 use peacrab::provider::{
     Delta, DeltaStream, PromptMessage, Provider, ProviderError, Request, StopReason, Usage, tokens,
 };
 use peacrab::replies;
+use peacrab::tasks::schedule::{Clock, Timing, runs_a_month};
 
 use crate::support::rig::{OWNER, Parts, Rig, STRANGER, USER};
 use crate::support::script::{Gate, Reply, held, says};
@@ -233,6 +237,57 @@ async fn jobs_are_listed_with_their_cost() {
     assert!(!plain.contains("in 30 days"), "{plain}");
     rig.change("UPDATE ledger SET cause = 'job', job = 1, cost = 12000000");
     let listed = rig.ask("1", "/jobs").await;
-    assert!(listed.contains(", $0.01 in 30 days: look outside"), "{listed}");
+    assert!(
+        listed.contains(", $0.01 in 30 days, about 1.2 ct a run, $4.32 a month: look outside"),
+        "{listed}"
+    );
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_new_job_is_told_with_its_expected_cost_once() {
+    let (hands, clock) = tokio::sync::watch::channel(Utc::now());
+    let usual = TokenPrices::of_dollars(100.0, 100.0, 100.0, 1_000.0);
+    let prices = [("script (none)".to_owned(), Price { usual, long: None })];
+    let models = Models::default().with_prices(Prices::new(prices));
+    let clock = Clock::with_hands(clock);
+    let mut rig = Rig::of(Parts { models, clock, ..Parts::default() }).await;
+    rig.ask("1", "hello").await;
+    assert!(rig.ask("1", "/jobs add every 2h | look outside").await.starts_with("Created"));
+    let mut told = Vec::new();
+    for run in 1..=2 {
+        hands.send_replace(Utc::now() + chrono::Duration::minutes(121 * run));
+        told.push(rig.hear("1").await);
+    }
+    // Ten tokens read and two written, four times until it ends, are 1.2 ct; there are 360 runs in a month.
+    let line = "Job 1 costs about 1.2 ct a run, $4.32 a month. /jobs lists it.";
+    assert!(told[0].ends_with(line), "{told:?}");
+    assert!(!told[1].contains("costs"), "{told:?}");
+    let listed = rig.ask("1", "/jobs").await;
+    assert!(listed.contains(", about 1.2 ct a run, $4.32 a month: look outside"), "{listed}");
+    rig.finish().await;
+}
+
+#[test]
+fn the_cost_of_a_month_is_reckoned_from_the_due_times() {
+    let now = Utc.with_ymd_and_hms(2026, 11, 2, 12, 0, 0).unwrap();
+    let cron = |fields: &str| Timing::Cron { fields: fields.to_owned(), zone: chrono_tz::UTC };
+    for (timing, runs) in [
+        (Timing::At(now), None),
+        (Timing::Every { seconds: 7_200, from: now }, Some(360)),
+        (cron("30 7 * * *"), Some(30)),
+        (cron("30 7 * * 1-5"), Some(22)),
+        (cron("0 0 29 2 *"), Some(0)),
+        // So many are reckoned from the first 200.
+        (cron("*/10 * * * *"), Some(4_320)),
+    ] {
+        assert_eq!(runs_a_month(&timing, now), runs, "{timing:?}");
+    }
+    for (cost, words) in [
+        (4_000_000, "about 0.4 ct a run, 9.0 ct a month"),
+        (400, "about less than 0.1 ct a run, less than 0.1 ct a month"),
+    ] {
+        let month = if cost == 400 { 9_000 } else { 90_000_000 };
+        assert_eq!(replies::job_expected(cost, month), words);
+    }
 }
