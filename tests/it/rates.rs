@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use peacrab::bus::rates::{Rate, RateCounters, RateLimits, RateOf};
 use peacrab::people::Access;
 use peacrab::replies;
-use peacrab::types::message::Address;
+use peacrab::types::message::{Address, MediaKind, MediaRef};
 
+use crate::support::double::Gives;
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
 use crate::support::script::{Gate, held, says};
 
@@ -118,5 +119,47 @@ async fn one_person_has_so_many_turns_at_a_time_and_the_others_wait() {
     for chat in ["2", "3", "4"] {
         assert_eq!(rig.hear(chat).await, "slowly");
     }
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn one_person_sends_so_many_files_a_day_and_pushes_out_nobody_elses() {
+    let mut rig = with(RateLimits { files_per_day: 2, ..NONE }).await;
+    let send = |rig: &Rig, who: &str, chat: &str, files: usize| {
+        let file = || MediaRef {
+            kind: MediaKind::Document,
+            name: Some("a.txt".to_owned()),
+            mime: None,
+            size: Some(2),
+            handle: "a".to_owned(),
+            fetched: None,
+            quoted: false,
+        };
+        let media = (0..files).map(|_| file()).collect();
+        rig.say_changed(who, chat, "look", |message| message.body.media = media);
+    };
+    rig.home.has_file("a", (0..8).map(|_| Gives::Bytes(b"hi".to_vec())));
+    send(&rig, USER, "2", 1);
+    rig.hear("2").await;
+    // Two more are one too many, whichever chat they come from; one more is not.
+    send(&rig, USER, "3", 2);
+    assert_eq!(rig.hear("3").await, replies::too_many_files_today(2));
+    send(&rig, USER, "2", 1);
+    rig.hear("2").await;
+    send(&rig, USER, "2", 1);
+    assert_eq!(rig.hear("2").await, replies::too_many_files_today(2));
+    // Messages without files, others and the owner are not limited by that.
+    rig.say_as(USER, "2", "hello");
+    assert_eq!(rig.hear("2").await, "re: hello");
+    send(&rig, OTHER_USER, "9", 2);
+    rig.hear("9").await;
+    for _ in 0..3 {
+        send(&rig, OWNER, "1", 1);
+        rig.hear("1").await;
+    }
+    // A day later there is room again.
+    rig.change("UPDATE inbound SET received = received - 86400001");
+    send(&rig, USER, "2", 2);
+    rig.hear("2").await;
     rig.finish().await;
 }

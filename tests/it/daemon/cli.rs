@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::binary::{Scene, home, home_at, until};
 use crate::support::bot_api::BotApi;
@@ -62,7 +62,7 @@ async fn explain_gives_the_decision_and_its_reason() {
         (&["write_file"], "because the config requires approval for this tool (approve_tools)"),
         (
             &["remember", "--group"],
-            "deny: remember is refused, because only the owner can use it, in a private chat",
+            "deny: remember is refused, because it works in a private chat only",
         ),
         (&["remember", r#"{"text": "x"}"#, "--foreign"], "because it changes my memory, and"),
         (
@@ -396,4 +396,58 @@ async fn rehearsal_shows_the_result_of_every_step() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.out.matches("peas").count(), 2, "{ended:?}");
     assert!(ended.out.contains("beans") && ended.out.contains("seconds have passed"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn people_budgets_and_usage_are_shown_and_changed_from_the_command_line() {
+    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
+    scene.run(&["chat", "-m", "hello"]).await;
+    let done = async |args: &[&str]| {
+        let ended = scene.run(args).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
+        ended.out
+    };
+    let failed = async |args: &[&str], code: i32, words: &str| {
+        let ended = scene.run(args).await;
+        assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
+        assert!(ended.err.contains(words), "{args:?}: {ended:?}");
+    };
+    for with_daemon in [false, true] {
+        let daemon = match with_daemon {
+            true => Some(scene.daemon().await),
+            false => None,
+        };
+        let listed = done(&["people"]).await;
+        assert!(listed.contains(": owner, by the config, seen today"), "{listed}");
+        let number = listed.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        let people: Value = serde_json::from_str(&done(&["people", "--json"]).await).unwrap();
+        let person = &people[0]["person"];
+        assert_eq!((&person["role"], &person["role_from"]), (&json!("owner"), &json!("config")));
+        assert_eq!(person["accounts"][0]["channel"], "terminal");
+        assert!(done(&["people", &number]).await.contains("Role: owner, by the config"));
+        failed(&["people", "block", &number], 1, "stands in the config").await;
+        failed(&["people", "remove", "p99", "--purge"], 1, "There is no such person").await;
+        failed(&["people", "promote", &number], 1, "Use /people").await;
+        failed(&["people", "--purge"], 2, "required").await;
+        let set = done(&["budget", "set", "guest", "20000", "month"]).await;
+        assert!(set.contains("20,000 tokens for a month"), "{set}");
+        assert!(done(&["budget"]).await.contains("Each guest: 20,000 tokens a month"));
+        assert!(done(&["budget", "reset", "guest"]).await.contains("the config's again"));
+        failed(&["budget", "set", "guest", "lots", "month"], 1, "budget").await;
+        for by in ["person", "persona", "model", "provider", "day", "cause"] {
+            let csv = done(&["usage", "--by", by, "--csv"]).await;
+            let lines: Vec<_> = csv.lines().collect();
+            assert_eq!(lines.len(), 2, "{by}: {csv}");
+            assert_eq!(lines[0].split(',').count(), lines[1].split(',').count(), "{by}: {csv}");
+            let json: Value =
+                serde_json::from_str(&done(&["usage", "--by", by, "--json"]).await).unwrap();
+            assert_eq!(json["sums"][0]["calls"], 1, "{by}: {json}");
+            assert!(!done(&["usage", "--by", by]).await.is_empty(), "{by}");
+        }
+        assert_eq!(done(&["usage", "--by", "job", "--csv"]).await.lines().count(), 1);
+        failed(&["usage", "--by", "moon"], 2, "moon").await;
+        if let Some(daemon) = daemon {
+            daemon.terminate().await;
+        }
+    }
 }
