@@ -10,8 +10,9 @@ use crate::people::Role;
 use crate::provider::tokens;
 use crate::types::message::{Address, ChatKind};
 use crate::types::person::FolderOwner;
+use crate::workspace::folders::{PEOPLE, WORKSPACE};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
-use crate::workspace::{Audience, FileScope, Workspace, WorkspacePath};
+use crate::workspace::{Audience, FileError, FileScope, OpenedFile, Workspace, WorkspacePath};
 
 /// Maximum length of all notes in a prompt, in characters: about 1,500 tokens.
 pub const NOTES_CHARS_MAX: usize = 6_000;
@@ -48,10 +49,10 @@ pub fn file_scope(role: Role, place: ChatKind, at: &Address, owner: &FolderOwner
     }
 }
 
-/// Returns the path of the memory: `memory/MEMORY.md`, or the root's MEMORY.md if only that exists.
-pub fn memory_path(workspace: &Workspace) -> WorkspacePath {
+/// Returns the path of the memory in a scope: `memory/MEMORY.md`, or the root's MEMORY.md if only that exists.
+pub fn memory_path(workspace: &Workspace, scope: &FileScope) -> WorkspacePath {
     let (usual, root) = (path("memory/MEMORY.md"), path("MEMORY.md"));
-    let is_there = |path| workspace.read_page(path, 0, 0).is_ok();
+    let is_there = |path| workspace.open_for(&scope.path(path), scope).is_ok();
     if !is_there(&usual) && is_there(&root) { root } else { usual }
 }
 
@@ -62,15 +63,26 @@ pub fn notes_path(day: NaiveDate) -> WorkspacePath {
 
 /// Returns true if a file belongs to the memory: MEMORY.md or the notes.
 pub fn is_memory(path: &WorkspacePath) -> bool {
-    let first = path.as_str().split('/').next().unwrap_or_default();
+    let names: Vec<_> = path.as_str().split('/').take(4).collect();
+    let first = match names.as_slice() {
+        [PEOPLE, _, WORKSPACE, first] => first,
+        [first, ..] => first,
+        [] => "",
+    };
     ["memory", "MEMORY.md"].iter().any(|name| first.eq_ignore_ascii_case(name))
 }
 
-/// Returns the memory, cut in the middle if it is too long. Empty if there is none. For
-/// [`Audience::Owner`] only.
-pub fn memory(workspace: &Workspace) -> String {
-    let path = memory_path(workspace);
-    cut_middle(&text(workspace, &path), FILE_CHARS_MAX, path.as_str())
+/// Returns the memory in a scope, cut in the middle if it is too long. Empty if there is none. For the person of
+/// the scope only.
+pub fn memory(workspace: &Workspace, scope: &FileScope) -> String {
+    let path = memory_path(workspace, scope);
+    cut_middle(&text(workspace, &path, scope), FILE_CHARS_MAX, path.as_str())
+}
+
+/// Returns what another person than the owner has written into the USER.md of their own workspace.
+pub fn user_text(workspace: &Workspace, scope: &FileScope) -> String {
+    let path = path("USER.md");
+    cut_middle(&text(workspace, &path, scope), FILE_CHARS_MAX, path.as_str())
 }
 
 /// `text` in at most so many tokens: the middle of a longer one is cut out, with a mark of `name` in its place.
@@ -103,14 +115,19 @@ fn shorter(text: &str, tokens_max: u64, cut: impl Fn(usize) -> String) -> String
 }
 
 /// Returns the notes of the last `days` days up to `today`, oldest first. If they are too long, the
-/// latest. For [`Audience::Owner`] only.
-pub fn recent_notes(workspace: &Workspace, today: NaiveDate, days: u64) -> String {
+/// latest. For the person of the scope only.
+pub fn recent_notes(
+    workspace: &Workspace,
+    scope: &FileScope,
+    today: NaiveDate,
+    days: u64,
+) -> String {
     let mut notes = Vec::new();
     let mut left = NOTES_CHARS_MAX;
     for ago in 0..days {
         let Some(day) = today.checked_sub_days(Days::new(ago)) else { break };
         let path = notes_path(day);
-        let day = text(workspace, &path);
+        let day = text(workspace, &path, scope);
         if !day.is_empty() && left > 0 {
             let day = keep_end(&day, left, path.as_str());
             left = left.saturating_sub(day.chars().count());
@@ -183,9 +200,11 @@ fn keep_end(text: &str, max: usize, name: &str) -> String {
     format!("[The beginning of {name} is left out.]\n{end}")
 }
 
-fn text(workspace: &Workspace, path: &WorkspacePath) -> String {
-    match workspace.read_text(path) {
-        Ok(text) => text.unwrap_or_default().trim().to_owned(),
+fn text(workspace: &Workspace, path: &WorkspacePath, scope: &FileScope) -> String {
+    let opened = workspace.open_for(&scope.path(path), scope);
+    match opened.and_then(OpenedFile::read_text) {
+        Ok(text) => text.trim().to_owned(),
+        Err(FileError::Missing(_)) => String::new(),
         Err(error) => {
             warn!(%error, "Skipped memories that cannot be read");
             String::new()

@@ -19,7 +19,7 @@ pub(super) async fn words(
     let role = role_of(services, at, control.sender()).await?;
     let who = (&at.channel, control.sender(), role);
     let chosen = persona_for(services, &turns.config.personas, at, who).await?;
-    let ChosenPersona { persona, reason, quiet } = chosen;
+    let ChosenPersona { persona, reason, quiet, .. } = chosen;
     let finish = persona.finish.unwrap_or(turns.config.finish);
     let user = ToolUser { role: tool_role(role, inbound.place), allowed: &persona.tools };
     let offered = turns.tools.offered(Caller::Conversation(finish), user);

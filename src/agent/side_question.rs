@@ -186,7 +186,7 @@ async fn ask(
         let until = replies::time_relative_to(now.with_timezone(&zone), until);
         return Ok(Err(ProviderError::OverBudget(replies::quiet_until(&until))));
     }
-    session.persona = chosen.persona;
+    chosen.enter(&mut session);
     // The same beginning as the conversation's own requests, for the cache.
     let caller = Caller::Conversation(turns.finish_of(&session));
     let speaker = Speaker { name: &control.sender().name, role };

@@ -56,7 +56,7 @@ pub(super) async fn status(
     let chosen = persona_for(services, &turns.config.personas, &at, who).await?;
     let provider = turns.models.for_origin(&Origin::Chat(at.clone()), &settings, &chosen.persona);
     let speaker = Speaker { name: &control.sender().name, role };
-    let (size, described) = prompt_size(turns, &at, speaker, place, &chosen.persona).await?;
+    let (size, described) = prompt_size(turns, &at, speaker, place, chosen.clone()).await?;
     let caller = Caller::Conversation(chosen.persona.finish.unwrap_or(turns.config.finish));
     let user = ToolUser { role: tool_role(role, place), allowed: &chosen.persona.tools };
     let offered = turns.tools.offered(caller, user).len();

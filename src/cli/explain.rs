@@ -6,6 +6,7 @@ use clap::Args;
 use crate::conversation::asks::ApprovalSettings;
 use crate::people::Role;
 use crate::tools::ToolSet;
+use crate::tools::memory::{NOTE, REMEMBER};
 use crate::trust::permission::{Decision, PermissionReason, PermissionRequest, decide};
 use crate::trust::table::Act;
 use crate::trust::taint::Taint;
@@ -57,6 +58,12 @@ impl Explain {
             && let Err(why) = tool_behind.check(arguments)
         {
             return Ok(format!("deny: {} cannot begin: {why}", self.tool));
+        }
+        if self.group && [REMEMBER, NOTE].contains(&self.tool.as_str()) {
+            let tool = &self.tool;
+            return Ok(format!(
+                "deny: {tool} is refused, because it works in a private chat only."
+            ));
         }
         let place = if self.group { ChatKind::Group } else { ChatKind::Private };
         let reach = tool_behind.reach(arguments, &self.at).within(place);

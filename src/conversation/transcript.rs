@@ -73,6 +73,7 @@ pub(crate) fn open_session(
                 frozen: row.get::<_, LenientJson<_>>(2)?.0,
                 settings: settings::read(row, 6)?,
                 persona: Arc::default(),
+                owner: None,
                 summary: row.get(4)?,
                 begins: row.get(3)?,
                 begins_step: row.get(7)?,

@@ -19,8 +19,7 @@ use crate::secret::Redactor;
 pub const FILTER: &str = "info,hyper=warn,reqwest=warn,teloxide=warn";
 
 /// The same for a daemon that a person talks to in its own terminal: the answers there show that turns end.
-pub const TERMINAL_FILTER: &str =
-    "info,peacrab::turn=warn,hyper=warn,reqwest=warn,teloxide=warn";
+pub const TERMINAL_FILTER: &str = "info,peacrab::turn=warn,hyper=warn,reqwest=warn,teloxide=warn";
 
 /// Default log filter of a command that does one thing and ends: its own words report its faults.
 pub const QUIET_FILTER: &str = "error";

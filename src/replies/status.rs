@@ -47,7 +47,11 @@ pub fn mcp_server(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> 
 
 /// Turns that wait for a model, in `/status` and `peacrab status`.
 pub fn turns_await_model(turns: usize, since: &str) -> String {
-    let turns = if turns == 1 { "1 turn has been waiting".to_owned() } else { format!("{turns} turns have been waiting") };
+    let turns = if turns == 1 {
+        "1 turn has been waiting".to_owned()
+    } else {
+        format!("{turns} turns have been waiting")
+    };
     format!("{turns} for the model since {since}.")
 }
 

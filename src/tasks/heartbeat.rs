@@ -34,7 +34,7 @@ use crate::store::{StoreError, Sync};
 use crate::tasks::schedule::{self, Clock, after_failures};
 use crate::types::message::{Address, ChannelName, ChatKind, SenderId};
 use crate::types::origin::TaskKind;
-use crate::workspace::FileError;
+use crate::workspace::{FileError, FileScope};
 use run::{HeartbeatState, NewHeartbeatRun};
 
 /// The earliest time of the first heartbeat run after a start: a daemon that is started again and again does not begin
@@ -339,7 +339,9 @@ impl HeartbeatControl {
         let today = now.with_timezone(&self.services.zone).date_naive();
         self.services
             .workspace
-            .off_thread(move |workspace| memory::recent_notes(workspace, today, 1))
+            .off_thread(move |workspace| {
+                memory::recent_notes(workspace, &FileScope::Owner, today, 1)
+            })
             .await
     }
 

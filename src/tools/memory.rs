@@ -1,5 +1,5 @@
-//! The memory tools: `remember` for lasting facts, `note` for events. Both are for the owner, whose
-//! memory it is: text that others put there would appear in the owner's sessions as true.
+//! The memory tools: `remember` for lasting facts, `note` for events. Each person has a memory of their own, in
+//! private chats only: text that others put there would appear in the person's sessions as true.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -10,10 +10,16 @@ use crate::memory::{memory_path, notes_path};
 use crate::people::Role;
 use crate::types::message::Address;
 use crate::workspace::snapshot::FILE_CHARS_MAX;
-use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
+use crate::workspace::{
+    FileChange, FileError, FileScope, Hash, OpenedFile, Workspace, WorkspacePath,
+};
 
 /// Maximum length of one memory, in characters: a sentence or two. Longer text belongs in a file.
 const TEXT_CHARS_MAX: usize = 500;
+
+/// The names of these tools.
+pub const REMEMBER: &str = "remember";
+pub const NOTE: &str = "note";
 
 pub struct Remember;
 
@@ -28,9 +34,9 @@ pub struct RememberArgs {
 impl Tool for Remember {
     type Args = RememberArgs;
     const SPEC: ToolSpec = ToolSpec {
-        name: "remember",
+        name: REMEMBER,
         description: "Keep a lasting fact or wish in MEMORY.md, which you always see.",
-        role: Role::Owner,
+        role: Role::User,
         kind: ToolKind::Writes,
         retries: false,
     };
@@ -41,7 +47,8 @@ impl Tool for Remember {
 
     async fn call(&self, args: RememberArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let text = one_line(&args.text)?;
-        cx.workspace.off_thread(move |workspace| remember(workspace, &text)).await
+        let scope = private_scope(cx)?;
+        cx.workspace.off_thread(move |workspace| remember(workspace, &scope, &text)).await
     }
 }
 
@@ -57,9 +64,9 @@ pub struct NoteArgs {
 impl Tool for NoteTool {
     type Args = NoteArgs;
     const SPEC: ToolSpec = ToolSpec {
-        name: "note",
+        name: NOTE,
         description: "Add a sentence on what happened to today's notes; you see those of the last days.",
-        role: Role::Owner,
+        role: Role::User,
         kind: ToolKind::Writes,
         retries: false,
     };
@@ -72,22 +79,41 @@ impl Tool for NoteTool {
         let (text, now) = (one_line(&args.text)?, cx.now);
         let heading = now.format("# %Y-%m-%d, %A").to_string();
         let line = format!("- {} {text}", now.format("%H:%M"));
-        let path = notes_path(now.date_naive());
+        let (path, scope) = (notes_path(now.date_naive()), private_scope(cx)?);
         cx.workspace
             .off_thread(move |workspace| {
-                let path = workspace.resolve(&path)?;
-                let before = workspace.read_text(&path)?;
-                let change = with_line(path, before, &heading, &line);
-                Ok(ToolOutput::change(format!("Noted in {}.", change.path), change))
+                let (place, before) = opened(workspace, &scope, &path)?;
+                let change = with_line(place, before, &heading, &line);
+                Ok(ToolOutput::change(format!("Noted in {path}."), change))
             })
             .await
     }
 }
 
-fn remember(workspace: &Workspace, text: &str) -> Result<ToolOutput, ToolError> {
-    let path = memory_path(workspace);
-    let path = workspace.resolve(&path)?;
-    let before = workspace.read_text(&path)?;
+/// Returns the files of a person in private, who has a memory.
+fn private_scope(cx: &ToolContext) -> Result<FileScope, ToolError> {
+    match cx.scope() {
+        FileScope::Group { .. } => {
+            let words = "Groups have no memory: this works in a private chat only.";
+            Err(ToolError::TellModel(words.to_owned()))
+        }
+        scope @ (FileScope::Owner | FileScope::Person { .. }) => Ok(scope),
+    }
+}
+
+/// Returns the place of a file that is to be changed, and its text; no text if it is new.
+fn opened(
+    workspace: &Workspace,
+    scope: &FileScope,
+    path: &WorkspacePath,
+) -> Result<(WorkspacePath, Option<String>), FileError> {
+    let (place, file) = workspace.open_to_change(&scope.path(path), scope)?;
+    Ok((place, file.map(OpenedFile::read_text).transpose()?))
+}
+
+fn remember(workspace: &Workspace, scope: &FileScope, text: &str) -> Result<ToolOutput, ToolError> {
+    let path = memory_path(workspace, scope);
+    let (place, before) = opened(workspace, scope, &path)?;
     let known = before.as_deref().unwrap_or_default();
     if known.lines().any(|line| bullet(line).to_lowercase() == text.to_lowercase()) {
         return Ok(ToolOutput::text("That is known already."));
@@ -98,8 +124,8 @@ fn remember(workspace: &Workspace, text: &str) -> Result<ToolOutput, ToolError> 
              what belongs together and remove what is no longer true."
         )));
     }
-    let change = with_line(path, before, "# Memory", &format!("- {text}"));
-    Ok(ToolOutput::change(format!("Remembered in {}.", change.path), change))
+    let change = with_line(place, before, "# Memory", &format!("- {text}"));
+    Ok(ToolOutput::change(format!("Remembered in {path}."), change))
 }
 
 /// Appends `line` to `before`, or to a new file with `heading`.

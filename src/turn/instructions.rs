@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::sync::Arc;
 
 use crate::conversation::shares::{self, Shares};
 use crate::conversation::{ledger, tokens};
@@ -12,18 +11,20 @@ use crate::people::Role;
 use crate::provider::{ASK_QUESTION, ToolSchema};
 use crate::services::{Services, load};
 use crate::store::StoreError;
+use crate::tools::memory::{NOTE, REMEMBER};
 use crate::tools::more::MORE_TOOLS;
 use crate::tools::skill::ReadSkill;
 use crate::tools::{Caller, Tool as _, ToolUser};
 use crate::trust::acts::tool_role;
 use crate::turn::background as tasks;
+use crate::turn::personas::ChosenPersona;
 use crate::turn::prompt::{self, ConversationSetting, InstructionTexts};
 use crate::turn::services::TurnServices;
 use crate::types::message::{Address, ChatKind};
 use crate::types::persona::{Persona, PersonaMemory};
 use crate::types::session::{FrozenContext, Session};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
-use crate::workspace::{Audience, Workspace, skills as catalogue};
+use crate::workspace::{Audience, FileScope, Workspace, skills as catalogue};
 
 /// Days of notes that a new session begins with.
 const NOTE_DAYS: u64 = 3;
@@ -96,9 +97,14 @@ fn tools(
     let user = ToolUser { role: tool_role(role, session.place), allowed: &session.persona.tools };
     let (mut tools, mut tokens) =
         turns.tools.offered_within(caller, user, shares::tools_max(context_window));
-    // A short prompt has no room for it: the model asks in words.
-    if turns.spending.is_brief(role) {
-        tools.retain(|tool| tool.name != ASK_QUESTION);
+    // A short prompt has no room for questions: the model asks in words. Without a memory there is nothing to add to.
+    let is_out = |name: &str| match name {
+        ASK_QUESTION => turns.spending.is_brief(role),
+        REMEMBER | NOTE => recalls(session, role).is_none(),
+        _ => false,
+    };
+    if tools.iter().any(|tool| is_out(&tool.name)) {
+        tools.retain(|tool| !is_out(&tool.name));
         tokens = tools.iter().map(ToolSchema::tokens).sum();
     }
     (tools, tokens)
@@ -115,28 +121,28 @@ async fn system(
     let (audience, recalls) = (audience(role, session.place), recalls(session, role));
     let persona = persona_words(&turns.services, &session.persona).await;
     if let Some(task) = session.origin.task() {
-        let files = tasks::of(task.kind).instruction_files(recalls);
+        let files = match recalls {
+            Some(FileScope::Owner) => Audience::Owner,
+            Some(FileScope::Person { .. } | FileScope::Group { .. }) | None => Audience::Others,
+        };
+        let files = tasks::of(task.kind).instruction_files(files);
         let rules = [rules(&turns.services, files).await, persona].join("\n\n");
         let rules = memory::fit(&rules, shares.instructions, "your instructions");
         return prompt::task_system(task.kind, &rules);
     }
     let provider = turns.models.for_session(session);
     let is_compact = shares::is_compact(context_window);
-    let mut instructions = instructions(&turns.services, recalls, is_compact).await;
+    let mut instructions = instructions(&turns.services, recalls.as_ref(), is_compact).await;
     if !persona.is_empty() {
-        instructions.rules.push_str(
-            "
-
-",
-        );
+        instructions.rules.push_str("\n\n");
         instructions.rules.push_str(&persona);
     }
-    let frozen = match (recalls, &session.frozen) {
-        (Audience::Owner, Some(frozen)) => frozen.clone(),
-        // The session was compacted since its turn began.
-        (Audience::Owner, None) => remembered(&turns.services, None, recalls, shares).await.0,
-        // Who is no longer the owner no longer has the owner's memory read to them.
-        (Audience::Others, _) => FrozenContext::default(),
+    let frozen = match (&recalls, &session.frozen) {
+        (Some(scope), Some(frozen)) if frozen.of == key(scope) => frozen.clone(),
+        // The session was compacted since its turn began, or was somebody else's: who is no longer the owner no
+        // longer has the owner's memory read to them.
+        (Some(scope), _) => remembered(&turns.services, None, Some(scope), shares).await.0,
+        (None, _) => FrozenContext::default(),
     };
     instructions.fit(match audience {
         Audience::Owner => {
@@ -171,25 +177,30 @@ async fn system(
 pub(crate) async fn remembered(
     services: &Services,
     frozen: Option<FrozenContext>,
-    audience: Audience,
+    recalls: Option<&FileScope>,
     shares: &Shares,
 ) -> (FrozenContext, Vec<String>) {
-    if audience == Audience::Others {
+    let Some(scope) = recalls.cloned() else {
         return (frozen.unwrap_or_default(), Vec::new());
-    }
+    };
+    let of = key(&scope);
     let today = services.now().date_naive();
     let (name, memory, notes) = services
         .workspace
         .off_thread(move |workspace| {
-            let name = memory::memory_path(workspace);
-            (name, memory::memory(workspace), memory::recent_notes(workspace, today, NOTE_DAYS))
+            let name = memory::memory_path(workspace, &scope);
+            let memory = memory::memory(workspace, &scope);
+            (name, memory, memory::recent_notes(workspace, &scope, today, NOTE_DAYS))
         })
         .await;
     let fits = |it: &FrozenContext| {
-        tokens::tokens(&it.memory) <= shares.memory && tokens::tokens(&it.notes) <= shares.notes
+        it.of == of
+            && tokens::tokens(&it.memory) <= shares.memory
+            && tokens::tokens(&it.notes) <= shares.notes
     };
     let Some(mut frozen) = frozen.filter(fits) else {
         let frozen = FrozenContext {
+            of: of.clone(),
             memory: memory::fit(&memory, shares.memory, name.as_str()),
             notes: memory::fit_end(&notes, shares.notes, "your notes"),
             told_memory: memory,
@@ -218,13 +229,22 @@ fn has_line(text: &str, line: &str) -> bool {
 /// The instructions and the skills, as `audience` may see them.
 async fn instructions(
     services: &Services,
-    audience: Audience,
+    recalls: Option<&FileScope>,
     is_compact: bool,
 ) -> InstructionTexts {
+    let recalls = recalls.cloned();
     services
         .workspace
         .off_thread(move |workspace| {
             let mut instructions = InstructionTexts::default();
+            let audience = match &recalls {
+                Some(FileScope::Owner) => Audience::Owner,
+                Some(scope) => {
+                    instructions.user = memory::user_text(workspace, scope);
+                    Audience::Others
+                }
+                None => Audience::Others,
+            };
             let files = workspace.instruction_files();
             for file in files.files_for(audience) {
                 let part = if file.name == "USER.md" {
@@ -256,13 +276,23 @@ async fn instructions(
         .await
 }
 
-/// Returns whose memory a session's prompts may have: none but the owner's in private, if the persona recalls the
-/// person.
-pub(crate) fn recalls(session: &Session, role: Role) -> Audience {
-    match session.persona.memory {
-        PersonaMemory::Person => audience(role, session.place),
-        PersonaMemory::Place | PersonaMemory::None => Audience::Others,
+/// Returns the files of the person whose memory a session's prompts have: in private, if the person is no guest and
+/// the persona recalls persons.
+pub(crate) fn recalls(session: &Session, role: Role) -> Option<FileScope> {
+    match (session.persona.memory, session.place, role) {
+        (PersonaMemory::Place | PersonaMemory::None, _, _)
+        | (PersonaMemory::Person, ChatKind::Group, _)
+        | (PersonaMemory::Person, ChatKind::Private, Role::Guest) => None,
+        (PersonaMemory::Person, ChatKind::Private, Role::Owner) => Some(FileScope::Owner),
+        (PersonaMemory::Person, ChatKind::Private, Role::User | Role::Admin) => {
+            session.owner.as_ref().map(FileScope::of_person)
+        }
     }
+}
+
+/// Tells whose memory was frozen.
+fn key(scope: &FileScope) -> String {
+    scope.root().map(|root| root.to_string()).unwrap_or_default()
 }
 
 /// The words of a persona, from the owner's workspace; empty if it has none.
@@ -303,11 +333,11 @@ pub(crate) async fn prompt_size(
     at: &Address,
     speaker: Speaker<'_>,
     place: ChatKind,
-    persona: &Arc<Persona>,
+    chosen: ChosenPersona,
 ) -> Result<(PromptSize, usize), StoreError> {
     let session = load(&turns.services, at).await?;
     let mut session = session.unwrap_or_else(|| Session::new(at, place));
-    session.persona = Arc::clone(persona);
+    chosen.enter(&mut session);
     let id = session.id;
     let look = move |store: &_| ledger::counted_last(store, id);
     let counted = turns.services.bus.store.read(look).await?;

@@ -87,7 +87,7 @@ async fn work(
     }
     let who = (session.origin.channel(), &sender, role);
     let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
-    session.persona = chosen.persona;
+    chosen.enter(&mut session);
     let provider = turns.models.for_session(&session);
     let id = session.id;
     let said = move |store: &_| transcript::said_since_notes(store, id);

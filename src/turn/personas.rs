@@ -8,13 +8,15 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::bus::journal;
-use crate::people::{Role, persons};
+use crate::people::Role;
+use crate::people::folders::folder_owner;
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::tasks::heartbeat::QuietHours;
 use crate::types::message::{Address, ChannelName, ChatId, Sender, SenderId};
-use crate::types::person::PersonId;
+use crate::types::person::{FolderOwner, PersonId};
 use crate::types::persona::{AllowedTools, Persona, PersonaMemory};
+use crate::types::session::Session;
 use crate::types::words::words;
 
 /// The tools of guests for whom no persona is configured. The web is for roles that the config names.
@@ -103,9 +105,16 @@ pub struct ChosenPersona {
     pub persona: Arc<Persona>,
     pub reason: PersonaReason,
     pub quiet: Option<QuietHours>,
+    /// Whose folder it is, if that was looked up.
+    pub owner: Option<FolderOwner>,
 }
 
 impl ChosenPersona {
+    /// Has a session know its persona and its person.
+    pub(crate) fn enter(self, session: &mut Session) {
+        (session.persona, session.owner) = (self.persona, self.owner);
+    }
+
     /// When the quiet hours end, if a moment is within them. The owner has none.
     pub fn quiet_until(&self, role: Role, now: DateTime<Utc>, zone: Tz) -> Option<DateTime<Utc>> {
         self.quiet.as_ref().filter(|_| role < Role::Owner)?.ends(now, zone)
@@ -146,20 +155,16 @@ impl Personas {
                 persona: Arc::clone(&rule.persona),
                 reason,
                 quiet: rule.quiet.clone(),
+                owner: None,
             },
             None => {
                 let (persona, reason) = match subject.role {
                     Role::Guest => (&self.guest, PersonaReason::Guest),
                     Role::User | Role::Admin | Role::Owner => (&self.usual, PersonaReason::Nothing),
                 };
-                ChosenPersona { persona: Arc::clone(persona), reason, quiet: None }
+                ChosenPersona { persona: Arc::clone(persona), reason, quiet: None, owner: None }
             }
         }
-    }
-
-    fn have_people(&self) -> bool {
-        let is_person = |it: &NamedPerson| matches!(it, NamedPerson::Person(_));
-        self.rules.iter().any(|rule| rule.matches.people.iter().any(is_person))
     }
 
     fn have_servers(&self) -> bool {
@@ -196,7 +201,7 @@ pub(crate) async fn persona_for(
     at: &Address,
     (known_on, sender, role): (&ChannelName, &Sender, Role),
 ) -> Result<ChosenPersona, StoreError> {
-    let (have_people, have_servers) = (personas.have_people(), personas.have_servers());
+    let have_servers = personas.have_servers();
     let mut subject = PersonaSubject {
         at: at.clone(),
         known_on: known_on.clone(),
@@ -205,17 +210,16 @@ pub(crate) async fn persona_for(
         role,
         within: Vec::new(),
     };
-    if !have_people && !have_servers {
-        return Ok(personas.choose(&subject));
-    }
     let look = move |store: &Connection| {
-        if have_people {
-            subject.person = persons::person_of(store, &subject.known_on, &subject.sender)?;
+        let owner = folder_owner(store, &subject.known_on, &subject.sender)?;
+        if let FolderOwner::Person(person) = owner {
+            subject.person = Some(person);
         }
         if have_servers {
             subject.within = journal::containers_of(store, &subject.at)?;
         }
-        Ok(subject)
+        Ok((subject, owner))
     };
-    Ok(personas.choose(&services.bus.store.read(look).await?))
+    let (subject, owner) = services.bus.store.read(look).await?;
+    Ok(ChosenPersona { owner: Some(owner), ..personas.choose(&subject) })
 }

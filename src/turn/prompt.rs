@@ -258,7 +258,7 @@ and nothing else. If there is nothing, answer NO_REPLY. Nobody sees this.]";
 pub struct InstructionTexts {
     /// AGENTS.md, SOUL.md and IDENTITY.md.
     pub rules: String,
-    /// USER.md, which is about the owner and shown to nobody else.
+    /// USER.md, which is about the person of a private chat and shown to nobody else.
     pub user: String,
     /// Name, description and place of each skill.
     pub skills: String,
@@ -363,10 +363,12 @@ pub fn system(
         false => [IDENTITY, lines, ends, silence, PATHS].concat(),
     };
     let identity = format!("{identity}\n{}", setting.about);
+    // Others have a USER.md of their own, and are told nothing of the host.
+    let user = if setting.about.is_empty() { "Who you talk to" } else { "Your owner" };
     let instructions = sections(&[
         ("", &identity),
         ("", &instructions.rules),
-        ("Your owner", &instructions.user),
+        (user, &instructions.user),
         ("Skills (read a skill's file before you use it)", &instructions.skills),
         ("", &instructions.always),
         ("", &setting.with),

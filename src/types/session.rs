@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::types::message::{ChatKind, SenderId};
 use crate::types::origin::Origin;
+use crate::types::person::FolderOwner;
 use crate::types::persona::Persona;
 use crate::types::source::{Parts, Source};
 pub use crate::types::token_estimate::{TokenEstimate, TokenSums};
@@ -52,6 +53,8 @@ pub struct Session {
     pub settings: Settings,
     /// How the bot is in it. In memory only: each turn chooses it anew.
     pub persona: Arc<Persona>,
+    /// Whose folder it uses in a private chat. In memory only, as the persona.
+    pub owner: Option<FolderOwner>,
     /// Summary of the turns before `begins`.
     pub summary: Option<String>,
     /// The first turn that the model still sees. 0 if it sees all.
@@ -82,6 +85,7 @@ impl Session {
             frozen: None,
             settings: Settings::default(),
             persona: Arc::default(),
+            owner: None,
             summary: None,
             begins: TurnId(0),
             begins_step: 0,
@@ -174,6 +178,9 @@ words!(QueueMode {
 /// does not lose the provider's cache. Changes are reported at the end of the next message instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrozenContext {
+    /// The folder of its person; empty for the owner.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub of: String,
     pub memory: String,
     pub notes: String,
     /// The memory and notes that have been reported to the model since, so that each change is reported

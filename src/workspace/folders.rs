@@ -25,7 +25,7 @@ pub const PEOPLE: &str = "people";
 pub const BESIDE: [&str; 4] = [DOWNLOADS, SHARED, GROUPS, PEOPLE];
 
 /// The workspace in a person's folder.
-pub(super) const WORKSPACE: &str = "workspace";
+pub const WORKSPACE: &str = "workspace";
 
 /// Where long outputs of commands lie, in a folder a month.
 pub const OUTPUTS: &str = "outputs";

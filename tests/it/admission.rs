@@ -116,7 +116,7 @@ async fn everyone_is_a_guest_with_fewer_tools_if_all_are_let_in() {
         offered.push(tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>());
     }
     assert!(offered[0].is_empty(), "{offered:?}");
-    assert!(offered[0].len() < offered[1].len() && offered[1].len() < offered[2].len());
+    assert!(offered[0].len() < offered[1].len() && offered[1].len() <= offered[2].len());
     assert!(rig.model.asked()[0].whole().contains("with “Person 66” (guest)"));
     rig.finish().await;
 }

@@ -1,6 +1,7 @@
 //! Persons: who they are, what the owner decides of them, and accounts that become one person's.
 
 mod folders;
+mod isolation;
 
 use std::sync::Arc;
 

@@ -424,17 +424,21 @@ async fn memory_is_shown_to_nobody_but_the_owner_alone() {
         let listing = desk.call("list_files", json!({"depth": 8})).await.unwrap();
         assert_eq!(listing, "There are no files.");
     }
-    for role in [Role::User, Role::Admin] {
-        let desk = Desk::with(role, ChatKind::Private);
+    for (role, place, refusal) in [
+        (Role::Guest, ChatKind::Private, "needs the role user"),
+        (Role::User, ChatKind::Group, "Groups have no memory"),
+        (Role::Admin, ChatKind::Group, "Groups have no memory"),
+    ] {
+        let desk = Desk::with(role, place);
         for tool in ["remember", "note"] {
             let words = desk.call(tool, json!({"text": "x"})).await.unwrap_err();
-            assert!(words.contains("needs the role owner"), "{words}");
+            assert!(words.contains(refusal), "{words}");
         }
     }
 }
 
 #[test]
-fn guests_are_offered_questions_and_users_no_memory() {
+fn guests_are_offered_questions_and_users_a_memory() {
     let names = |role| {
         let offered =
             ToolSet::standard().offered(Caller::Conversation(Finish::Answer), role).into_iter();
@@ -451,10 +455,12 @@ fn guests_are_offered_questions_and_users_no_memory() {
             "list_files",
             "list_proposals",
             "message",
+            "note",
             "plan",
             "propose",
             "read_file",
             "read_skill",
+            "remember",
             "schedule",
             "search_past",
             "spawn",

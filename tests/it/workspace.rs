@@ -522,17 +522,20 @@ fn memory_and_the_notes_of_the_last_days_are_read() {
     home.write("memory/202603/20260301.md", "# today\n");
     home.write("memory/202602/20260227.md", "# two days ago\n");
     home.write("memory/202602/20260226.md", "# too long ago\n");
-    assert_eq!(recent_notes(&home.workspace, today, 3), "# two days ago\n\n# today");
+    assert_eq!(
+        recent_notes(&home.workspace, &FileScope::Owner, today, 3),
+        "# two days ago\n\n# today"
+    );
     home.write("memory/202603/20260301.md", "- a line of notes\n".repeat(1_000));
-    let notes = recent_notes(&home.workspace, today, 3);
+    let notes = recent_notes(&home.workspace, &FileScope::Owner, today, 3);
     assert!(notes.starts_with("[The beginning of memory/202603/20260301.md is left out.]\n- a"));
     assert!(notes.chars().count() < 6_100);
 
-    assert_eq!(memory(&home.workspace), "# Memory");
+    assert_eq!(memory(&home.workspace, &FileScope::Owner), "# Memory");
     fs::remove_file(home.at("memory/MEMORY.md")).unwrap();
-    assert_eq!(memory(&home.workspace), "");
+    assert_eq!(memory(&home.workspace, &FileScope::Owner), "");
     home.write("MEMORY.md", "- at the root\n");
-    assert_eq!(memory(&home.workspace), "- at the root");
+    assert_eq!(memory(&home.workspace, &FileScope::Owner), "- at the root");
 }
 
 /// Two sessions that change one file at once: each change is made, or refused and made again.

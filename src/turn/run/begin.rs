@@ -38,6 +38,7 @@ use crate::types::message::{
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{FrozenContext, Plan, Session, Step, Turn, TurnId};
 use crate::types::source::{Parts, Source};
+use crate::workspace::FileScope;
 
 /// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
 /// be what kills the process.
@@ -87,7 +88,7 @@ impl<'a> ActiveTurn<'a> {
                 .await?
                 .unwrap_or_else(|| Session::new(&origin, place)),
         };
-        session.persona = chosen.persona;
+        chosen.enter(&mut session);
         // The first prompt is already made for it.
         turns.models.for_session(&session).learn_window().await;
         let (mut frozen, mut changes) = match is_task {
@@ -96,10 +97,13 @@ impl<'a> ActiveTurn<'a> {
                 let caller = Caller::Conversation(turns.finish_of(&session));
                 let shares = instructions::shares(turns, &session, role, caller);
                 let before = session.frozen.take();
-                let audience = instructions::recalls(&session, role);
+                let recalls = instructions::recalls(&session, role);
                 let (frozen, changes) =
-                    instructions::remembered(&turns.services, before, audience, &shares).await;
-                tell_if_cut(turns, &session, &frozen, &shares).await?;
+                    instructions::remembered(&turns.services, before, recalls.as_ref(), &shares)
+                        .await;
+                if recalls == Some(FileScope::Owner) {
+                    tell_if_cut(turns, &session, &frozen, &shares).await?;
+                }
                 let changes = changes.into_iter().map(|it| Parts::of(Source::Memory, it));
                 (frozen, changes.collect::<Vec<_>>())
             }
@@ -189,7 +193,7 @@ impl<'a> ActiveTurn<'a> {
         let Unfinished { sender, reply_to, model_wait: wait, .. } = unfinished;
         let Some(mut session) = load(&turns.services, &origin).await? else { return Ok(None) };
         let role = role_on(&turns.services, origin.channel(), &sender).await?;
-        session.persona = persona_of(turns, &origin, &sender, role).await?.persona;
+        persona_of(turns, &origin, &sender, role).await?.enter(&mut session);
         turns.models.for_session(&session).learn_window().await;
         let asker = Requester { sender, role, reply_to };
         let active = Self::assemble(turns, session, turn, asker, handles).await?;

@@ -4,7 +4,6 @@
 use crate::bus::notices;
 use crate::conversation::ledger::Charge;
 use crate::conversation::{shorten, tokens};
-use crate::memory::audience;
 use crate::provider::{Completion, LearnedWindow, ProviderError, Usage};
 use crate::replies;
 use crate::tools::more;
@@ -16,7 +15,6 @@ use crate::turn::run::active::ActiveTurn;
 use crate::turn::spending::Granted;
 use crate::types::event::EventKind;
 use crate::types::session::{Session, StepMark};
-use crate::workspace::Audience;
 
 /// Steps of the turn that runs whose results are not shortened: what the model works with.
 const STEPS_WHOLE: usize = 2;
@@ -159,10 +157,11 @@ impl ActiveTurn<'_> {
         }
         let (role, caller) = (self.asker.role, self.part.caller);
         let shares = instructions::shares(self.turns, &self.session, role, caller);
-        let audience = audience(self.asker.role, self.session.place);
-        if audience == Audience::Owner && self.part.background.is_none() {
+        let recalls = instructions::recalls(&self.session, role);
+        if recalls.is_some() && self.part.background.is_none() {
             let services = &self.turns.services;
-            let frozen = instructions::remembered(services, None, audience, &shares).await.0;
+            let recalls = recalls.as_ref();
+            let frozen = instructions::remembered(services, None, recalls, &shares).await.0;
             let (store, turn, id) = (&services.bus.store, self.turn, self.session.id);
             commits::frozen(store, turn, id, frozen.clone()).await?;
             self.session.frozen = Some(frozen);
@@ -331,16 +330,17 @@ impl ActiveTurn<'_> {
         summary: Option<String>,
         spent: Charge,
     ) -> Result<bool, TurnError> {
-        let audience = audience(self.asker.role, self.session.place);
+        let recalls = instructions::recalls(&self.session, self.asker.role);
         // The tails that told of changes go, and the cache is broken anyway.
-        let frozen = match audience {
-            Audience::Owner => {
+        let frozen = match &recalls {
+            Some(_) => {
                 let (role, caller) = (self.asker.role, self.part.caller);
                 let shares = instructions::shares(self.turns, &self.session, role, caller);
                 let services = &self.turns.services;
-                Some(instructions::remembered(services, None, audience, &shares).await.0)
+                let recalls = recalls.as_ref();
+                Some(instructions::remembered(services, None, recalls, &shares).await.0)
             }
-            Audience::Others => None,
+            None => None,
         };
         let spent = (self.turn, spent);
         let compacted = CompactionCommit::new(job, summary.clone(), frozen.clone(), spent);

@@ -129,8 +129,7 @@ async fn two_turns_of_one_person_at_once_do_not_use_more_than_there_is() {
     rig.hangs_at(&gate).await;
     rig.say_as(USER, "3", "quick");
     let refused = rig.hear("3").await;
-    let begins =
-        "Your daily budget of 6,000 tokens has too little left while I'm working on another answer.";
+    let begins = "Your daily budget of 6,000 tokens has too little left while I'm working on another answer.";
     assert!(refused.starts_with(begins), "{refused}");
     // Others have their own.
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
