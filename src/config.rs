@@ -29,6 +29,7 @@ mod schema;
 mod secrets;
 mod values;
 mod web;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,6 @@ use toml::de::{DeTable, DeValue};
 use crate::channels::config::{DiscordThreads, SlackThreads};
 use crate::channels::{ChannelKind, Config as ChannelConfig, intake};
 use crate::gateway::Config as GatewayConfig;
-use crate::gateway::config::WEB;
 use crate::hooks::Hook;
 use crate::people::{Access, Paired, Role};
 use crate::provider::{self, transcription};
@@ -211,8 +211,13 @@ fn read(source: &ConfigSource<'_>) -> Option<Config> {
     let web = file.web.config(source, file.search);
     let exec = file.exec.config(source);
     let backup = file.backup.config(source);
-    let sections = gateway::GatewaySections { gateway: file.gateway, api_tokens: file.api_tokens };
-    let gateway = sections.config(source, channels.contains_key(&WEB.into()))?;
+    let gateway = gateway::GatewaySections {
+        gateway: file.gateway,
+        api_tokens: file.api_tokens,
+        webhooks: file.webhooks,
+    };
+    let names: Vec<_> = channels.keys().map(ChannelName::as_str).collect();
+    let gateway = gateway.config(source, &names)?;
     let providers: Option<_> =
         providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
     let (providers, notes, files) = (providers?, Vec::new(), Vec::new());

@@ -2,6 +2,7 @@
 //! a reverse proxy.
 
 pub mod config;
+pub mod template;
 
 #[cfg(feature = "gateway")]
 mod access;
@@ -9,6 +10,8 @@ mod access;
 mod chat;
 #[cfg(feature = "gateway")]
 mod counters;
+#[cfg(feature = "gateway")]
+mod events;
 #[cfg(feature = "gateway")]
 mod guard;
 #[cfg(feature = "gateway")]
@@ -33,6 +36,8 @@ mod refusal;
 mod server;
 #[cfg(feature = "gateway")]
 mod stream;
+#[cfg(feature = "gateway")]
+mod webhooks;
 
 pub use config::Config;
 #[cfg(feature = "gateway")]

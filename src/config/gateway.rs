@@ -7,7 +7,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::gateway::config::{Config, LISTEN, WEB};
+use crate::gateway::config::{Config, LISTEN, WEB, WebhookProof};
 use crate::people::{Access, LOCAL};
 use crate::secret::Secret;
 use crate::types::message::SenderId;
@@ -17,6 +17,7 @@ use super::hints::is_name;
 use super::reading::{ConfigSource, Section};
 use super::secrets::{self, UnresolvedSecret};
 use super::values::{At, Text, Within};
+use super::webhooks::{self, WebhookSection};
 
 /// More are a mistake.
 const HOSTS_MAX: usize = 100;
@@ -114,6 +115,7 @@ impl FromStr for PersonName {
 pub(super) struct GatewaySections {
     pub(super) gateway: Option<GatewaySection>,
     pub(super) api_tokens: BTreeMap<String, ApiTokenSection>,
+    pub(super) webhooks: BTreeMap<String, WebhookSection>,
 }
 
 impl GatewaySections {
@@ -121,25 +123,27 @@ impl GatewaySections {
     pub(super) fn config(
         self,
         source: &ConfigSource<'_>,
-        is_name_taken: bool,
+        channels: &[&str],
     ) -> Option<Option<Config>> {
-        let Self { gateway, api_tokens } = self;
+        let Self { gateway, api_tokens, webhooks } = self;
         let Some(section) = gateway else {
-            let tokens = source.named("api_tokens", api_tokens);
-            for place in tokens.iter().map(|(_, place, _)| place) {
+            let tokens = source.named("api_tokens", api_tokens).into_iter().map(|it| it.1);
+            let hooks = source.named("webhooks", webhooks).into_iter().map(|it| it.1);
+            for place in tokens.chain(hooks) {
                 let title = place.title();
                 place.fault(format!("{title} has no effect without [gateway]: add that section"));
             }
             return Some(None);
         };
         let place = source.section("gateway");
-        if is_name_taken {
+        if channels.contains(&WEB) {
             place.fault(format!(
                 "[channels.{WEB}] needs another name: with [gateway], it is the page's"
             ));
         }
         let mut config = section.config(&place)?;
         config.tokens = api_tokens::tokens(source, api_tokens, &config.access);
+        config.webhooks = webhooks::webhooks(source, webhooks, &config.access, channels);
         Some(Some(config))
     }
 }
@@ -174,6 +178,7 @@ impl GatewaySection {
             hosts: hosts.map(|host| host.0.0).collect(),
             connections_max: self.connections_max.count(),
             tokens: BTreeMap::new(),
+            webhooks: BTreeMap::new(),
             access: Access {
                 admins: names(self.admins),
                 allow: names(self.allow),
@@ -214,9 +219,17 @@ fn names(listed: Option<At<Vec<Text<PersonName>>>>) -> Vec<String> {
 
 /// Describes the section for a person who checks it before a start. No secrets.
 pub(super) fn describe(gateway: &Config) -> String {
-    let Config { listen, token, tokens, .. } = gateway;
+    let Config { listen, token, tokens, webhooks, .. } = gateway;
     let token = if token.is_some() { "with a token" } else { "for this machine only" };
     let tokens =
         tokens.iter().map(|(name, of)| format!("  token {name}: speaks as {}\n", of.person));
-    format!("gateway\n  http://{listen}, {token}\n{}", tokens.collect::<String>())
+    let hooks = webhooks.iter().map(|(name, hook)| {
+        let proof = match hook.proof {
+            WebhookProof::Token(_) => "a token",
+            WebhookProof::Signature(_) => "a signature",
+        };
+        format!("  webhook {name}: {proof}, for {}\n", hook.person)
+    });
+    let more: String = tokens.chain(hooks).collect();
+    format!("gateway\n  http://{listen}, {token}\n{more}")
 }

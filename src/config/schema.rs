@@ -25,6 +25,7 @@ use super::money::BudgetSection;
 use super::personas::PersonaSection;
 use super::providers::ProviderSection;
 use super::web::{SearchSection, WebSection};
+use super::webhooks::WebhookSection;
 
 /// A config file. Each section declares its keys, from which reading, messages, the example and the
 /// reference are made.
@@ -49,6 +50,7 @@ pub(super) struct ConfigFile {
     pub(super) backup: BackupSection,
     pub(super) gateway: Option<GatewaySection>,
     pub(super) api_tokens: BTreeMap<String, ApiTokenSection>,
+    pub(super) webhooks: BTreeMap<String, WebhookSection>,
 }
 
 /// Every key by its section; the empty name is the top of the file.

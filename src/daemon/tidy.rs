@@ -45,6 +45,7 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
     (outbox::prune, KEPT),
     (asks::prune, KEPT),
     (schedule::prune, KEPT),
+    (schedule::prune_hooked, KEPT),
     (subagents::prune, KEPT),
     (heartbeat::prune, HEARTBEAT_RUNS_KEPT),
     (actions::prune_commands, KEPT),

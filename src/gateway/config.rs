@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use super::template::Template;
 use crate::people::Access;
 use crate::secret::Secret;
-use crate::types::message::SenderId;
+use crate::types::message::{Address, SenderId};
 
 /// The address without a config key.
 pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7450);
@@ -29,6 +30,49 @@ pub struct Config {
     pub access: Access,
     /// The tokens of programs, by name.
     pub tokens: BTreeMap<String, ApiToken>,
+    /// The webhooks, by name.
+    pub webhooks: BTreeMap<String, Webhook>,
+}
+
+/// A webhook: another program wakes the bot with a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Webhook {
+    pub proof: WebhookProof,
+    /// A person of the channel [`WEB`], on whose behalf it is.
+    pub person: SenderId,
+    /// Where what comes of it goes. None: where the owner last wrote in private, or the person's page.
+    pub to: Option<Address>,
+    pub action: WebhookAction,
+    /// The events of a code host that count. Empty: all.
+    pub events: Vec<String>,
+    /// The largest body, in bytes.
+    pub bytes_max: usize,
+    pub per_minute: u32,
+}
+
+/// How a caller proves that it may call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WebhookProof {
+    /// It sends this token.
+    Token(Secret),
+    /// It signs the body with this secret: HMAC with SHA-256, as code hosts do.
+    Signature(Secret),
+}
+
+impl WebhookProof {
+    fn secret(&self) -> &Secret {
+        match self {
+            Self::Token(secret) | Self::Signature(secret) => secret,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum WebhookAction {
+    Prompt(Template),
+    Message(Template),
+    /// The job with this number is run now.
+    Job(i64),
 }
 
 /// A token with which a program speaks as a person.
@@ -41,6 +85,8 @@ pub struct ApiToken {
 
 impl Config {
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
-        self.token.iter().chain(self.tokens.values().map(|of| &of.token))
+        let tokens = self.tokens.values().map(|of| &of.token);
+        let hooks = self.webhooks.values().map(|hook| hook.proof.secret());
+        self.token.iter().chain(tokens).chain(hooks)
     }
 }

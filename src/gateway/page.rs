@@ -21,6 +21,11 @@ pub(super) async fn icon(headers: HeaderMap) -> Response {
     serve(&headers, "image/svg+xml", include_str!("page/icon.svg"))
 }
 
+/// The description of the API.
+pub(super) async fn openapi(headers: HeaderMap) -> Response {
+    serve(&headers, "application/json", include_str!("page/openapi.json"))
+}
+
 /// Serves a file, unless the browser has this version of it.
 fn serve(headers: &HeaderMap, kind: &'static str, text: &'static str) -> Response {
     let tag = format!("\"{}\"", &hashed(text)[..16]);

@@ -38,6 +38,14 @@ impl HttpRefusal {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "too many requests; try again in a minute")
     }
 
+    pub(super) fn words(&self) -> &str {
+        &self.words
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// Returns the body of its response.
     pub(super) fn body(&self) -> Value {
         let kind = match self.status {

@@ -17,8 +17,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
+use super::events::EventLog;
 use super::limits::RequestLimits;
-use super::{Config, chat, guard, health, logins, metrics, openai, page, stream};
+use super::webhooks::RefusedCalls;
+use super::{Config, chat, events, guard, health, logins, metrics, openai, page, stream, webhooks};
 use crate::channels::web::Web;
 use crate::control::{ControlServer, WebEntrance};
 use crate::services::Services;
@@ -44,7 +46,9 @@ pub struct HttpGateway {
     /// The address for browsers, while it listens.
     url: Arc<watch::Sender<Option<String>>>,
     pub(super) counters: Arc<Counters>,
+    pub(super) events: Arc<EventLog>,
     pub(super) limits: RequestLimits,
+    pub(super) refused_calls: RefusedCalls,
     /// Ends streams when the daemon stops.
     pub(super) closing: CancellationToken,
 }
@@ -58,7 +62,8 @@ impl HttpGateway {
     ) -> Self {
         let (counters, limits) = (Arc::default(), RequestLimits::default());
         let WebEntrance { web, url } = entrance;
-        Self { config, control, web, url, counters, limits, closing }
+        let (events, refused_calls) = (Arc::default(), RefusedCalls::default());
+        Self { config, control, web, url, counters, events, limits, refused_calls, closing }
     }
 
     pub(super) fn services(&self) -> &Services {
@@ -70,6 +75,7 @@ impl HttpGateway {
 pub async fn run(gateway: Arc<HttpGateway>, stop: CancellationToken) {
     let Some(listener) = bind(&gateway, &stop).await else { return };
     let counting = gateway.counters.follow(gateway.services());
+    let noting = gateway.events.follow(gateway.services());
     let router = router(&gateway);
     let mut connections = JoinSet::new();
     let serving = async {
@@ -94,6 +100,7 @@ pub async fn run(gateway: Arc<HttpGateway>, stop: CancellationToken) {
         () = stop.cancelled() => {}
         () = serving => {}
         () = counting => {}
+        () = noting => {}
     }
     gateway.url.send_replace(None);
     while connections.join_next().await.is_some() {}
@@ -156,7 +163,10 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
     let api = Router::new()
         .route("/v1/models", get(openai::models))
         .route("/v1/models/{id}", get(openai::model))
-        .route("/v1/chat/completions", post(openai::complete));
+        .route("/v1/chat/completions", post(openai::complete))
+        .route("/hooks/{name}", post(webhooks::call))
+        .route("/events", get(events::open))
+        .route("/openapi.json", get(page::openapi));
     Router::new()
         .route("/health", get(health::health))
         .route("/ready", get(health::ready))

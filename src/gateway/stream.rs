@@ -31,7 +31,7 @@ use crate::types::event::{Event, EventKind, EventSubscriber};
 use crate::types::message::Address;
 
 /// A comment that keeps proxies from closing a quiet stream, and finds out that a reader is gone.
-const COMMENT_EVERY: Duration = Duration::from_secs(25);
+pub(super) const COMMENT_EVERY: Duration = Duration::from_secs(25);
 
 /// Messages that are read at a time.
 const READ_MAX: usize = 50;
@@ -42,7 +42,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// A place to begin, if the client does not repeat the id of its last event.
 #[derive(Deserialize)]
 pub(super) struct Beginning {
-    after: Option<String>,
+    pub(super) after: Option<String>,
 }
 
 /// `GET /sessions/NAME/stream`

@@ -6,6 +6,7 @@ mod clock;
 mod command;
 mod cost;
 mod doing;
+mod hooked;
 mod due;
 mod job;
 mod note;
@@ -31,8 +32,10 @@ pub use command::{CommandResult, Commands};
 pub use cost::{JobCost, expected_cost, runs_a_month};
 pub use doing::{command_ends, told};
 pub use due::{Due, DueAction, LATE_AFTER, after_failures, due, reckoned};
+pub use hooked::{HookedAction, HookedCall, HookedOutcome, prune_hooked, take_call};
 pub use job::{
-    Job, JobConversation, JobDefinition, JobId, JobScope, JobState, Missed, Payload, get, list,
+    Job, JobConversation, JobDefinition, JobId, JobScope, JobState, Missed, Payload, WebhookBody,
+    get, list,
 };
 pub use note::{RunText, note};
 pub use order::{CommandFor, JOBS_MAX, JobOrder, handle, listing, mentions_others};

@@ -3,6 +3,7 @@
 
 mod exec;
 mod files;
+mod gateway;
 mod heartbeat;
 mod mcp;
 mod personas;
@@ -699,7 +700,7 @@ listen = "127.0.0.1"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known keys: agent, asking, heartbeat, limits, budgets, personas, providers, channels, media, transcription, mcp, hooks, web, search, exec, backup, gateway, api_tokens
+config.toml:2:1: unknown key `color`; known keys: agent, asking, heartbeat, limits, budgets, personas, providers, channels, media, transcription, mcp, hooks, web, search, exec, backup, gateway, api_tokens, webhooks
 config.toml:4:17: `approve_tools` in [asking] must be a list: [..], not a string
 config.toml:5:18: an entry of `approve_roles` in [asking] must be one of guest, user, admin, owner
 config.toml:6:20: `approval_minutes` in [asking] must be from 1 to 10080
@@ -1162,6 +1163,8 @@ fn the_example_loads_and_shows_every_key() {
     variables.push(("BRAVE_API_KEY", "geheim"));
     variables.push(("GATEWAY_TOKEN", "geheim-geheim-geheim"));
     variables.push(("LAPTOP_TOKEN", "other-geheim-geheim"));
+    variables
+        .extend([("DEPLOY_SECRET", "third-geheim-geheim"), ("DOOR_TOKEN", "fourth-geheim-geheim")]);
     let env = Environment::from_iter(variables);
     let config = load(example, &env).unwrap();
     let home = home(uncommented(example));

@@ -3,7 +3,9 @@
 mod attacks;
 mod browser;
 mod chat;
+mod events;
 mod files;
 mod html;
 mod openai;
 mod service;
+mod webhooks;

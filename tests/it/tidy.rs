@@ -202,7 +202,7 @@ const OWNERS: [(&str, &[&str]); 6] = [
     ),
     ("channels", &["web_logins"]),
     ("trust", &["instruction_versions", "rule_watch"]),
-    ("tasks", &["heart", "jobs", "task_messages", "task_numbers", "tasks"]),
+    ("tasks", &["heart", "jobs", "task_messages", "task_numbers", "tasks", "webhook_calls"]),
 ];
 
 /// The words that make a text a part of SQL.

@@ -4,6 +4,7 @@
 const $ = (id) => document.getElementById(id);
 const MESSAGES_MAX = 600; // of a long conversation, the older ones are loaded again on demand
 const HIDDEN_MS = 30000; // a hidden page gives its connection back; nothing is lost
+const NO_CONNECTION = "No connection, trying again…";
 const CODE = /^#([0-9a-f]{64})$/;
 
 let me = null;
@@ -37,6 +38,7 @@ async function ask(path, options = {}) {
     const body = await response.json().catch(() => null);
     const error = new Error(body?.error?.message ?? `Error ${response.status}`);
     error.final = response.status < 500 && response.status !== 429;
+    error.heard = true;
     throw error;
   }
   const isJson = response.headers.get("content-type")?.startsWith("application/json");
@@ -55,13 +57,20 @@ function post(path, body) {
 async function postUntilHeard(path, body) {
   for (let pause = 1000; ; pause = Math.min(pause * 2, 15000)) {
     try {
-      return await post(path, body);
+      const answer = await post(path, body);
+      // The stream says itself when it is connected again.
+      if (source?.readyState !== EventSource.CONNECTING) showLink("");
+      return answer;
     } catch (error) {
       if (error.final || error.message === "Signed out.") throw error;
-      $("link").textContent = "No connection, trying again…";
+      showLink(error.heard ? `${error.message}…` : NO_CONNECTION);
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
   }
+}
+
+function showLink(words) {
+  $("link").textContent = words;
 }
 
 // ---- signing in ----
@@ -207,11 +216,9 @@ function openStream() {
   const name = encodeURIComponent(session);
   source = new EventSource(`/sessions/${name}/stream?after=${cursor}`);
   const stream = source;
-  source.onopen = () => {
-    $("link").textContent = "";
-  };
+  source.onopen = () => showLink("");
   source.onerror = () => {
-    $("link").textContent = "No connection, trying again…";
+    showLink(NO_CONNECTION);
     // A browser gives up after a refusal, as when a proxy restarts.
     if (stream.readyState === EventSource.CLOSED && stream === source) {
       setTimeout(() => stream === source && openStream(), 3000);
@@ -439,6 +446,12 @@ $("composer").onsubmit = (event) => {
   grow();
 };
 $("stop").onclick = () => send("/stop", []);
+for (const button of $("shows").children) {
+  button.onclick = () => {
+    closeSide();
+    send(button.dataset.says, []);
+  };
+}
 $("text").oninput = grow;
 $("text").onkeydown = (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {

@@ -100,7 +100,7 @@ impl Commands {
         match ran.ending {
             CommandEnding::Exit(0) => {
                 let foreign = others.has_read().await;
-                CommandResult::Printed(Printed { text: output.shown(), foreign })
+                CommandResult::Printed(Printed { text: output.shown(), foreign, webhook: None })
             }
             ending => {
                 let how = ending.words(self.time_max);

@@ -11,7 +11,7 @@ use crate::replies;
 use crate::tasks::assignment::{self, Assignment};
 use crate::tasks::ended::TaskOutcome;
 use crate::tasks::schedule::command::{CommandResult, lets_sleep};
-use crate::tasks::schedule::job::{JobConversation, Payload};
+use crate::tasks::schedule::job::{JobConversation, Payload, WebhookBody};
 use crate::tasks::schedule::note::{NO_MODEL, RunText, note, note_printed};
 use crate::tasks::schedule::run::Run;
 use crate::tasks::schedule::settling::settle;
@@ -36,13 +36,18 @@ pub(super) fn begin(
             settle(store, run, TaskOutcome::Done, None, now)
         }
         Payload::Command(_) | Payload::Prompt { check: Some(_), .. } => Ok(()),
-        Payload::Prompt { text, session, check: None } => {
-            start_turn(store, run, text, *session, None)
+        Payload::Prompt { text, session, check: None, webhook } => {
+            let called = webhook.as_ref().map(|WebhookBody { hook, body }| Printed {
+                text: body.clone(),
+                foreign: true,
+                webhook: Some(hook.clone()),
+            });
+            start_turn(store, run, text, *session, called)
         }
     }
 }
 
-/// Starts the turn of a run, with what was printed before.
+/// Starts the turn of a run, with what was printed before, or came with the call of a webhook.
 fn start_turn(
     store: &Connection,
     run: &Run,

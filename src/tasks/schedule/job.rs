@@ -46,9 +46,19 @@ pub enum Payload {
         session: JobConversation,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         check: Option<String>,
+        /// The call of a webhook that it is to look at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        webhook: Option<WebhookBody>,
     },
     /// A command is run, and what it prints is sent.
     Command(String),
+}
+
+/// What came with a call of a webhook. It is untrusted content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookBody {
+    pub hook: String,
+    pub body: String,
 }
 
 impl Payload {

@@ -149,10 +149,10 @@ pub(super) fn payload(
         (JobRequestKind::Message, None) => Ok(Payload::Message(text)),
         (JobRequestKind::Command, None) => Ok(Payload::Command(text)),
         (JobRequestKind::Prompt, check) => {
-            Ok(Payload::Prompt { text, session: JobConversation::Own, check })
+            Ok(Payload::Prompt { text, session: JobConversation::Own, check, webhook: None })
         }
         (JobRequestKind::Here, check) => {
-            Ok(Payload::Prompt { text, session: JobConversation::Here, check })
+            Ok(Payload::Prompt { text, session: JobConversation::Here, check, webhook: None })
         }
     }
 }

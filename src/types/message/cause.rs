@@ -31,12 +31,15 @@ pub enum Cause {
     },
 }
 
-/// The output of a command.
+/// The output of a command, or the body of a webhook's call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Printed {
     pub text: String,
     /// True if it may contain untrusted content.
     pub foreign: bool,
+    /// The webhook whose call it is the body of, instead of the output of a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<String>,
 }
 
 impl Cause {

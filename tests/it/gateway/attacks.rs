@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use super::browser::{Browser, client, config, rig, url};
+use super::browser::{Browser, client, config, rig, token_of, url};
 use crate::support::rig::{Parts, Rig};
 
 /// What the gateway answers to raw bytes, until it closes the connection.
@@ -60,6 +60,49 @@ async fn other_pages_cannot_speak_here() {
     assert_eq!(with("Origin", &browser.url).await, StatusCode::ACCEPTED);
     let mut stream = browser.stream("main", "0.0").await;
     assert_eq!(stream.answer().await, "re: hello");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn no_name_leads_to_somebody_elses_session() {
+    let mut rig = rig().await;
+    let owner = Browser::owner(&rig).await;
+    owner.say("main", "message-1", "my secret").await;
+    rig.settled().await;
+    let get = async |path: &str| {
+        let request = client().get(format!("{}{path}", owner.url)).bearer_auth(token_of("ben"));
+        request.send().await.unwrap().text().await.unwrap()
+    };
+    for session in [
+        "local%2Fmain",
+        "..%2Flocal%2Fmain",
+        "%2Flocal%2Fmain",
+        "x%00",
+        "..",
+        "main%2F..%2F..",
+        "%",
+    ] {
+        for path in [format!("/sessions/{session}"), format!("/sessions/{session}/files/1")] {
+            let got = get(&path).await;
+            assert!(!got.contains("my secret"), "{path}: {got}");
+        }
+    }
+    let mut body =
+        json!({ "model": "peacrab", "messages": [{ "role": "user", "content": "hello" }] });
+    let ask = async |body: &serde_json::Value, session: Option<&str>| {
+        let request = client().post(format!("{}/v1/chat/completions", owner.url)).json(body);
+        let request = request.bearer_auth(token_of("ben"));
+        let request = match session {
+            Some(session) => request.header("X-Peacrab-Session", session),
+            None => request,
+        };
+        request.send().await.unwrap().status()
+    };
+    assert_eq!(ask(&body, Some("../local/main")).await, StatusCode::BAD_REQUEST);
+    body["user"] = "../local/main".into();
+    assert_eq!(ask(&body, None).await, StatusCode::OK);
+    let chats = rig.look("SELECT chat FROM inbound ORDER BY id");
+    assert!(chats[1].starts_with("ben/user-"), "{chats:?}");
     rig.finish().await;
 }
 

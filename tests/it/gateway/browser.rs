@@ -28,6 +28,7 @@ pub(super) fn config() -> Config {
             ("laptop".to_owned(), token(LOCAL)),
             ("phone".to_owned(), token("ben")),
         ]),
+        webhooks: BTreeMap::new(),
     }
 }
 
@@ -110,7 +111,7 @@ impl Browser {
         let response = request.header("Last-Event-ID", after).send().await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Stream { response, rest: String::new() }
+        Stream::of(response)
     }
 }
 
@@ -128,6 +129,10 @@ pub(super) struct Sent {
 }
 
 impl Stream {
+    pub(super) fn of(response: Response) -> Self {
+        Self { response, rest: String::new() }
+    }
+
     /// The next event of a name. None at the end of the stream.
     pub(super) async fn next(&mut self, name: &str) -> Option<Sent> {
         loop {
@@ -138,7 +143,8 @@ impl Stream {
         }
     }
 
-    async fn any(&mut self) -> Option<Sent> {
+    /// The next event of any name. None at the end of the stream.
+    pub(super) async fn any(&mut self) -> Option<Sent> {
         loop {
             if let Some((frame, rest)) = self.rest.split_once("\n\n") {
                 let (frame, rest) = (frame.to_owned(), rest.to_owned());

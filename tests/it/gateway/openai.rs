@@ -371,9 +371,15 @@ except openai.AuthenticationError:
     print("who?")
 "#;
 
+/// The interpreter that has the client.
+#[expect(clippy::disallowed_methods, reason = "a person says where it is")]
+fn interpreter() -> String {
+    std::env::var("PEACRAB_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
+}
+
 #[tokio::test]
 async fn the_official_client_is_content() {
-    let python = std::env::var("PEACRAB_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let python = interpreter();
     let python = |arguments: &[&str]| {
         let mut command = tokio::process::Command::new(&python);
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);

@@ -109,7 +109,8 @@ impl Scene {
             assert!(self.write(move |it| schedule::command_begins(it, id, now)).await);
             ran.push(id.0);
             if !cut {
-                let printed = Printed { text: format!("run {}", id.0), foreign: false };
+                let printed =
+                    Printed { text: format!("run {}", id.0), foreign: false, webhook: None };
                 let (came, zone) = (CommandResult::Printed(printed), chrono_tz::Tz::UTC);
                 self.write(move |it| schedule::command_ends(it, &run, came, now, zone)).await;
             }
@@ -158,7 +159,12 @@ fn message(text: &str) -> Payload {
 }
 
 fn prompt(text: &str) -> Payload {
-    Payload::Prompt { text: text.to_owned(), session: JobConversation::Own, check: None }
+    Payload::Prompt {
+        text: text.to_owned(),
+        session: JobConversation::Own,
+        check: None,
+        webhook: None,
+    }
 }
 
 /// Every due time in a year has a run, or lies in a time without power that one run makes up for.
@@ -391,6 +397,7 @@ async fn a_year_of_power_cuts_runs_no_command_twice_and_tells_of_each_that_was_c
         text: "x".to_owned(),
         session: JobConversation::Own,
         check: Some("date".to_owned()),
+        webhook: None,
     };
     scene.add(every, checked, Missed::Once, start() + Duration::seconds(1)).await;
     let (mut now, end) = (start(), start() + Duration::days(365));

@@ -1,0 +1,307 @@
+//! `POST /hooks/NAME`: another program wakes the bot. A call that proves itself becomes a job that is due at once. Its
+//! body is untrusted content, whoever has signed it: a code host signs what strangers write.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use chrono::Utc;
+use hmac::{Hmac, Mac as _};
+use rusqlite::Connection;
+use serde_json::Value;
+use sha2::Sha256;
+
+use super::access::{bearer, is_same};
+use super::config::{Webhook, WebhookAction, WebhookProof};
+use super::guard::read_body;
+use super::publish::shown_name;
+use super::refusal::HttpRefusal;
+use super::server::HttpGateway;
+use super::template::{Template, TemplatePart};
+use crate::channels::web::logins::{hashed, unique};
+use crate::people::{self, LOCAL, Role};
+use crate::store::Sync;
+use crate::tasks::schedule::{HookedAction, HookedCall, HookedOutcome, JobId, JobScope, take_call};
+use crate::types::message::{Address, ChatKind, Sender};
+
+/// Characters of the body that a model gets.
+const BODY_CHARS_MAX: usize = 20_000;
+
+/// Characters of the body in a text that is sent.
+const SENT_CHARS_MAX: usize = 3_000;
+
+/// Characters of one value in a text.
+const VALUE_CHARS_MAX: usize = 200;
+
+/// Calls that prove nothing, in a minute, of all callers together. Others are not counted.
+const WRONG_PER_MINUTE: u32 = 60;
+
+/// The session of a person's page that gets results.
+const SESSION: &str = "main";
+
+/// Headers in which code hosts name the event.
+const EVENT_HEADERS: [&str; 3] = ["x-github-event", "x-gitea-event", "x-gitlab-event"];
+
+/// The event with which GitHub tries a new webhook.
+const PING: &str = "ping";
+
+/// Characters that mean something in Markdown.
+const MARKUP: &str = "\\`*_[]()<>#|~!&:";
+
+/// The webhooks whose last call was refused, each with the status: a refusal is logged once.
+#[derive(Default)]
+pub(super) struct RefusedCalls(
+    // Locked only briefly, at the end of a call.
+    Mutex<BTreeMap<String, StatusCode>>,
+);
+
+impl RefusedCalls {
+    /// Returns true if the last call of this webhook had another outcome.
+    fn is_news(&self, hook: &str, status: Option<StatusCode>) -> bool {
+        let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match status {
+            Some(status) => refused.insert(hook.to_owned(), status) != Some(status),
+            None => refused.remove(hook).is_some(),
+        }
+    }
+}
+
+/// `POST /hooks/NAME`
+pub(super) async fn call(
+    State(gateway): State<Arc<HttpGateway>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<StatusCode, HttpRefusal> {
+    let Some(hook) = gateway.config.webhooks.get(&name) else {
+        return Err(HttpRefusal::not_found("there is no webhook of this name"));
+    };
+    let taken = take(&gateway, &name, hook, request).await;
+    let refused = taken.as_ref().err().map(HttpRefusal::status);
+    match (gateway.refused_calls.is_news(&name, refused), &taken) {
+        (true, Err(refusal)) => {
+            tracing::warn!(hook = name, reason = refusal.words(), "Refused a call of a webhook");
+        }
+        (true, Ok(_)) => tracing::info!(hook = name, "A call of a webhook is accepted again"),
+        (false, _) => {}
+    }
+    taken
+}
+
+async fn take(
+    gateway: &HttpGateway,
+    name: &str,
+    hook: &Webhook,
+    request: Request,
+) -> Result<StatusCode, HttpRefusal> {
+    let (head, body) = request.into_parts();
+    let headers = head.headers;
+    if let WebhookProof::Token(token) = &hook.proof {
+        let given = bearer(&headers).or_else(|| text_header(&headers, "x-gitlab-token"));
+        check(gateway, given.is_some_and(|given| is_same(token, given)), "token")?;
+    }
+    let body = read_body(body, hook.bytes_max).await?;
+    if let WebhookProof::Signature(secret) = &hook.proof {
+        let is_signed = is_signed(secret.reveal().as_bytes(), &headers, &body);
+        check(gateway, is_signed, "signature in X-Hub-Signature-256")?;
+    }
+    if !gateway.limits.allows(&format!("webhook {name}"), hook.per_minute) {
+        return Err(HttpRefusal::too_many());
+    }
+    if !counts(hook, &headers) {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let body = String::from_utf8_lossy(&body);
+    let key = match &hook.proof {
+        // No signature covers the header, so that a call could be replayed with another one.
+        WebhookProof::Signature(_) => hashed(&body),
+        WebhookProof::Token(_) => match text_header(&headers, "idempotency-key") {
+            Some(key) => hashed(key),
+            None => unique(),
+        },
+    };
+    let call =
+        HookContent { headers: &headers, json: serde_json::from_str(&body).ok(), body: &body };
+    publish(gateway, name, hook, key, &call).await
+}
+
+fn check(gateway: &HttpGateway, is_right: bool, what: &str) -> Result<(), HttpRefusal> {
+    match is_right {
+        true => Ok(()),
+        false if !gateway.limits.allows("wrong webhook", WRONG_PER_MINUTE) => {
+            Err(HttpRefusal::too_many())
+        }
+        false => {
+            Err(HttpRefusal::new(StatusCode::UNAUTHORIZED, format!("there is no right {what}")))
+        }
+    }
+}
+
+/// Compares in constant time.
+fn is_signed(secret: &[u8], headers: &HeaderMap, body: &[u8]) -> bool {
+    let given = text_header(headers, "x-hub-signature-256");
+    let given = given.and_then(|given| given.strip_prefix("sha256=")).and_then(bytes_of_hex);
+    let Ok(mut own) = Hmac::<Sha256>::new_from_slice(secret) else { return false };
+    own.update(body);
+    given.is_some_and(|given| own.verify_slice(&given).is_ok())
+}
+
+fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
+    if !text.is_ascii() || text.len() % 2 != 0 {
+        return None;
+    }
+    let digits = (0..text.len()).step_by(2);
+    digits.map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
+fn text_header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Returns true if something is done for the event of a call. A call without an event always counts.
+fn counts(hook: &Webhook, headers: &HeaderMap) -> bool {
+    let event = EVENT_HEADERS.iter().find_map(|name| text_header(headers, name));
+    event.is_none_or(|event| match hook.events.is_empty() {
+        true => event != PING,
+        false => hook.events.iter().any(|known| known == event),
+    })
+}
+
+async fn publish(
+    gateway: &HttpGateway,
+    name: &str,
+    hook: &Webhook,
+    key: String,
+    content: &HookContent<'_>,
+) -> Result<StatusCode, HttpRefusal> {
+    let services = gateway.services();
+    let (bus, zone, channel) = (&services.bus, services.zone, gateway.web.name().clone());
+    let sender = Sender::person(hook.person.clone(), shown_name(&hook.person));
+    let action = content.action(hook, gateway);
+    let page = gateway.web.address(&hook.person, SESSION);
+    let (hook_name, to, people) = (name.to_owned(), hook.to.clone(), bus.people.clone());
+    let take = move |store: &Connection| {
+        let role = people.role_of(store, &channel, &sender.id)?;
+        if role.is_none_or(|role| role < Role::User) {
+            return Ok(None);
+        }
+        // A page is its person's alone, and the owner's place is where they wrote in private.
+        let is_own = to.as_ref().is_none_or(|to| to.channel == channel);
+        let to = to.map_or_else(|| address(store, &sender, page), Ok)?;
+        let (hook, known_on) = (hook_name, channel);
+        let place = is_own.then_some(ChatKind::Private);
+        let call = HookedCall { hook, key, sender, known_on, to, place, action };
+        take_call(store, call, Utc::now(), zone).map(Some)
+    };
+    let refused = |status, words: String| Err(HttpRefusal::new(status, words));
+    match bus.store.write("webhook", Sync::Now, take).await? {
+        None => refused(StatusCode::FORBIDDEN, "its person has no access any more".to_owned()),
+        Some(HookedOutcome::Accepted) => {
+            bus.jobs.up();
+            Ok(StatusCode::ACCEPTED)
+        }
+        Some(HookedOutcome::Repeated) => Ok(StatusCode::OK),
+        Some(HookedOutcome::Full) => refused(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many calls of this webhook wait; try again in a minute".to_owned(),
+        ),
+        Some(HookedOutcome::Refused(words)) => refused(StatusCode::CONFLICT, words),
+    }
+}
+
+/// Where what comes of a call goes, if the config does not say.
+fn address(store: &Connection, person: &Sender, page: Address) -> rusqlite::Result<Address> {
+    match person.id.as_str() {
+        LOCAL => Ok(people::owner_place(store)?.unwrap_or(page)),
+        _ => Ok(page),
+    }
+}
+
+/// What came with a call.
+struct HookContent<'a> {
+    headers: &'a HeaderMap,
+    body: &'a str,
+    json: Option<Value>,
+}
+
+impl HookContent<'_> {
+    fn action(&self, hook: &Webhook, gateway: &HttpGateway) -> HookedAction {
+        let redactor = &gateway.services().redactor;
+        match &hook.action {
+            WebhookAction::Prompt(template) => {
+                let body = redactor.redact(self.body);
+                let body = shortened(body.trim(), BODY_CHARS_MAX);
+                let body = Some(body).filter(|body| !body.is_empty());
+                HookedAction::Prompt { text: self.prompt(template), body }
+            }
+            WebhookAction::Message(template) => HookedAction::Message(self.message(template)),
+            WebhookAction::Job(job) => {
+                let whose = match hook.person.as_str() {
+                    LOCAL => JobScope::All,
+                    _ => JobScope::Of(gateway.web.name().clone(), hook.person.clone()),
+                };
+                HookedAction::Run { job: JobId(*job), whose }
+            }
+        }
+    }
+
+    /// The task for a model. Its values are short and on one line, and the body comes apart.
+    fn prompt(&self, template: &Template) -> String {
+        template.render(|place| match place {
+            TemplatePart::Body => "(below)".to_owned(),
+            place => self.value(place).replace(['[', ']'], " "),
+        })
+    }
+
+    /// A text for people. Nothing in its values becomes markup.
+    fn message(&self, template: &Template) -> String {
+        template.render(|place| match place {
+            TemplatePart::Body => literal(&shortened(self.body.trim(), SENT_CHARS_MAX)),
+            place => literal(&self.value(place)),
+        })
+    }
+
+    /// A value on one line. Empty if the call does not have it.
+    fn value(&self, place: &TemplatePart) -> String {
+        let value = match place {
+            TemplatePart::Text(_) | TemplatePart::Body => String::new(),
+            TemplatePart::Header(name) => {
+                text_header(self.headers, name).unwrap_or_default().to_owned()
+            }
+            TemplatePart::Value(way) => {
+                let step = |value: &'_ Value, key: &String| match value {
+                    Value::Array(values) => values.get(key.parse::<usize>().ok()?).cloned(),
+                    value => value.get(key).cloned(),
+                };
+                let whole = self.json.clone();
+                match way.iter().try_fold(whole.unwrap_or_default(), |at, key| step(&at, key)) {
+                    Some(Value::String(text)) => text,
+                    None | Some(Value::Null) => String::new(),
+                    Some(other) => other.to_string(),
+                }
+            }
+        };
+        let words: Vec<_> =
+            value.split(|sign: char| sign.is_whitespace() || sign.is_control()).collect();
+        shortened(&words.join(" "), VALUE_CHARS_MAX)
+    }
+}
+
+/// A text without markup: each character that could begin some is escaped.
+fn literal(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for sign in text.chars() {
+        if MARKUP.contains(sign) {
+            out.push('\\');
+        }
+        out.push(sign);
+    }
+    out
+}
+
+fn shortened(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
