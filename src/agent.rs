@@ -9,6 +9,8 @@ mod suspended;
 mod work_queue;
 mod budget;
 mod command;
+mod facts;
+mod forget;
 mod failing_items;
 pub mod fairness;
 pub mod folders;
@@ -268,7 +270,12 @@ impl Agent {
                 let running = self.running.len();
                 let Self { turns, config, .. } = self;
                 let scope = command::CommandScope { turns, config, busy, running };
+                // What was said may be another in the store afterwards.
+                let changes_texts = matches!(other, command::Command::Forget(Some(_)));
                 command::handle(&scope, &control, other).await?;
+                if changes_texts {
+                    self.idle.clear();
+                }
                 self.try_again_at(&control.origin);
             }
         }

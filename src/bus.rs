@@ -5,6 +5,7 @@ mod admission;
 mod arrivals;
 pub mod side_questions;
 pub mod feed;
+pub mod forgetting;
 pub mod freshness;
 pub mod journal;
 pub mod marks;

@@ -180,6 +180,13 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
             };
             serde_json::to_string_pretty(&listed)?
         }
+        CliCommand::Memory { json } => {
+            let asked = on.ask(&ControlRequest::Listing { what: Listing::Facts }).await?;
+            let Response::Listing(listed) = asked else {
+                anyhow::bail!("the daemon gave an answer of another kind");
+            };
+            if json { serde_json::to_string_pretty(&listed)? } else { print::facts(&listed) }
+        }
         CliCommand::Usage(asked) => usage::show(home, &asked, on.owners_zone()).await?,
         CliCommand::Skills { json } => {
             let surroundings = on.environment.surroundings();

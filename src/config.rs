@@ -18,6 +18,7 @@ mod hooks;
 mod ids;
 mod keys;
 mod limits;
+mod memory;
 mod mcp;
 mod media;
 mod money;
@@ -193,6 +194,7 @@ fn read(source: &ConfigSource<'_>) -> Option<Config> {
     agent.asking = file.asking.into();
     agent.heartbeat = file.heartbeat.config(source, &names);
     agent.limits = file.limits.limits();
+    agent.memory = file.memory.config();
     agent.budgets = money::budgets(source, file.budgets);
     let (mut channels, count) = channels::channels(source, file.channels);
     if count == 0 {

@@ -5,6 +5,7 @@ mod former;
 pub mod sources;
 pub mod reasons;
 pub mod forgetting;
+pub mod blanking;
 pub mod sessions;
 pub mod task_sessions;
 pub mod presence;

@@ -3,6 +3,7 @@
 
 mod backups;
 mod gateway;
+mod indexing;
 pub mod logging;
 mod opening;
 mod providers;
@@ -223,6 +224,7 @@ impl Daemon {
                 subagent_steps_max: plan.agent.subagent_steps_max,
                 wait_for_model: plan.agent.wait_for_model,
                 asking: plan.agent.asking.clone(),
+                memory: plan.agent.memory,
             },
             tools: plan.tools.clone(),
             actions,
@@ -314,6 +316,7 @@ impl Daemon {
             heartbeat::run(heartbeat.clone(), stop)
         }));
         self.back_up(&sources, &mut listening);
+        self.index(&sources, &mut listening);
 
         // Hooks receive the end of turns, too.
         let mut hooking = JoinSet::new();

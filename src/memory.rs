@@ -1,5 +1,9 @@
-//! The bot's memory, as it goes into a prompt: MEMORY.md, the notes of the last days, and changes of
-//! them. The tools `remember` and `note` write it.
+//! The bot's memory: MEMORY.md and the notes of the last days as they go into a prompt, changes of them, and the index
+//! of what can be found again. The tools `remember` and `note` write it.
+
+pub mod blanking;
+pub mod facts;
+pub mod recall;
 
 use std::collections::HashMap;
 
@@ -13,6 +17,15 @@ use crate::types::person::FolderOwner;
 use crate::workspace::folders::{PEOPLE, WORKSPACE};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{Audience, FileError, FileScope, OpenedFile, Workspace, WorkspacePath};
+
+/// Settings of the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Passages come back by themselves.
+    pub recall: bool,
+    /// Facts of one person in a prompt.
+    pub facts_max: usize,
+}
 
 /// Maximum length of all notes in a prompt, in characters: about 1,500 tokens.
 pub const NOTES_CHARS_MAX: usize = 6_000;

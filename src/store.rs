@@ -3,6 +3,7 @@
 //! is in the module of that domain, not here.
 
 mod ballast;
+mod blanking;
 mod changes;
 mod columns;
 mod lock;
@@ -28,6 +29,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use ballast::{Ballast, is_full};
+pub use blanking::{
+    BlankPass, BlankedSlice, ChatPlace, FORGOTTEN, ForgottenWords, RowMark, TextColumns, TextForm,
+    blank_slice,
+};
 pub use changes::ChangedRow;
 use changes::Changes;
 pub use columns::{Json, LenientJson, Time};
@@ -294,6 +299,21 @@ impl Store {
         let write = threads::Write::new(label, sync, work, tell);
         self.writes.send(threads::WriterJob::Write(write)).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())?
+    }
+
+    /// Makes one change, on the disk when this returns, and overwrites what it deletes or replaces.
+    pub async fn write_securely<T: Send + 'static>(
+        &self,
+        label: &'static str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let securely = move |store: &Connection| {
+            store.pragma_update(None, "secure_delete", true)?;
+            let done = work(store);
+            store.pragma_update(None, "secure_delete", false)?;
+            done
+        };
+        self.write(label, Sync::Now, securely).await
     }
 
     /// Starts to track changed rows of these tables, for [`Self::changed`]. Everything committed earlier

@@ -6,6 +6,7 @@
 mod ended;
 mod table;
 mod assignment;
+pub mod blanking;
 pub mod subagents;
 pub mod schedule;
 pub mod heartbeat;

@@ -15,9 +15,9 @@ pub mod mcp;
 pub mod memory;
 pub mod message;
 pub mod more;
-pub mod past;
 pub mod plan;
 pub mod propose;
+pub mod recall;
 pub mod schedule;
 mod set;
 pub mod shell;
@@ -139,6 +139,11 @@ impl ToolContext {
 }
 
 impl ToolReader {
+    /// The reader of what stands in a prompt by itself: files that came to a chat are not among it.
+    pub(crate) fn of(scope: FileScope) -> Self {
+        Self { audience: scope.audience(), scope, came_here: Arc::default() }
+    }
+
     /// Opens a file; refuses what the reader must not see.
     pub fn open(
         &self,

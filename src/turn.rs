@@ -7,6 +7,7 @@ pub mod draft;
 pub mod draft_rate;
 pub mod end;
 pub mod error;
+mod facts;
 pub mod spending;
 pub mod personas;
 pub mod services;

@@ -7,6 +7,7 @@ pub mod message;
 pub mod origin;
 pub mod person;
 pub mod source;
+pub mod frozen;
 pub mod session;
 pub mod persona;
 pub mod token_estimate;

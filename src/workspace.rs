@@ -29,7 +29,7 @@ use cap_std::fs::{Dir, FileType};
 
 pub use self::change::{FileChange, Hash};
 pub use self::incoming::Incoming;
-pub use self::opened::{OpenedFile, OpenedFolder};
+pub use self::opened::{DatedEntry, OpenedFile, OpenedFolder};
 pub use self::picture::picture_type;
 use tokio_util::task::AbortOnDropHandle;
 

@@ -111,12 +111,12 @@ fn words() -> Vec<String> {
     pieces.into_iter().chain(end("stop")).collect()
 }
 
-/// Calls of `search_past`, every second one for words that were never said.
+/// Calls of `memory_search`, every second one for words that were never said.
 fn search(calls: usize) -> Vec<String> {
     let call = |index: usize| {
         let words = if index.is_multiple_of(2) { "list bread" } else { "zebra" };
         let arguments = json!({"query": format!("{words} {}", ["the", "on"][index / 2 % 2])});
-        let function = json!({"name": "search_past", "arguments": arguments.to_string()});
+        let function = json!({"name": "memory_search", "arguments": arguments.to_string()});
         let id = format!("call_{index}");
         json!({"index": index, "id": id, "type": "function", "function": function})
     };

@@ -67,7 +67,7 @@ pub(crate) fn stop_beside_searches(seed: &mut Seed, fakes: &Fakes) -> Result<Row
     drop(daemon);
     people.forget();
     Ok(vec![
-        (format!("one `search_past` over {turns} turns of 2 kB"), shown(one)),
+        (format!("one `memory_search` over {turns} turns of 2 kB"), shown(one)),
         (format!("{SEARCHES} at once"), shown(all)),
         (format!("`/stop` in another chat beside those {SEARCHES}"), shown(stopped)),
     ])

@@ -8,6 +8,8 @@ use super::skills::skills_words;
 use crate::agent::activation::{self, ActivationOrder};
 use crate::agent::approvals::ApprovalVerdict;
 use crate::agent::budget::{self, BudgetOrder};
+use crate::agent::facts::{self, FactOrder};
+use crate::agent::forget::{self, ForgetOrder};
 use crate::agent::people::{self, LinkOrder, PeopleOrder};
 use crate::agent::settings::{self, SettingRequest};
 use crate::agent::trusting::{self, Trusting};
@@ -45,6 +47,12 @@ pub(super) enum Command {
     Persona,
     /// The focus of the summary.
     Compact(Option<String>),
+    /// None if there is no text.
+    Remember(Option<FactOrder>),
+    /// A word that the facts have in common.
+    Memory(Option<String>),
+    /// None without words.
+    Forget(Option<ForgetOrder>),
     /// None if the arguments are invalid.
     Actions(Option<usize>),
     /// The number of an action. None for the last one.
@@ -143,6 +151,18 @@ pub(super) fn parse(text: &str) -> Command {
             let focus = words.collect::<Vec<_>>().join(" ");
             Command::Compact((!focus.is_empty()).then_some(focus))
         }
+        CommandId::Remember => {
+            let said = text.trim_start().split_once(char::is_whitespace);
+            Command::Remember(said.and_then(|(_, said)| FactOrder::parse(said)))
+        }
+        CommandId::Memory => {
+            let word = words.collect::<Vec<_>>().join(" ");
+            Command::Memory((!word.is_empty()).then_some(word))
+        }
+        CommandId::Forget => {
+            let said = text.trim_start().split_once(char::is_whitespace);
+            Command::Forget(said.and_then(|(_, said)| ForgetOrder::parse(said)))
+        }
         CommandId::Pair => Command::Pair(Pairing::parse(words)),
         CommandId::Model => Command::Set(SettingRequest::of_model(words)),
         CommandId::Think => Command::Set(SettingRequest::of_thinking(words)),
@@ -192,6 +212,9 @@ pub(super) async fn handle(
         | Command::Compact(_)
         | Command::Judge(_) => replies::help(),
         Command::Trust(wanted) => return trusting::handle(services, control, wanted).await,
+        Command::Remember(order) => return facts::remember(turns, control, order).await,
+        Command::Forget(order) => return forget::handle(turns, control, order).await,
+        Command::Memory(word) => facts::shown(services, control, word).await?,
         Command::Unknown(MistypedCommand { typed, meant }) => {
             replies::unknown_command(&typed, meant)
         }

@@ -90,6 +90,13 @@ impl Idle {
         }
     }
 
+    /// Drops all sessions: the store has changed what was said in some.
+    pub(super) fn clear(&mut self) {
+        while !self.order.is_empty() {
+            self.forget_longest();
+        }
+    }
+
     fn forget_longest(&mut self) {
         if let Some((_, origin)) = self.order.first_key_value() {
             let origin = origin.clone();

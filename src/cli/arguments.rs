@@ -105,6 +105,12 @@ pub(super) enum CliCommand {
         #[arg(value_name = "WORDS")]
         words: Vec<String>,
     },
+    /// Show the facts that the bot keeps about its owner
+    Memory {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// List the skills, and what is missing for those that cannot be used
     Skills {
         /// As JSON

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use chrono::Utc;
+use serde_json::Value;
 
 use crate::bus::outbox::FailingDeliveries;
 use crate::control::{ChannelStatus, Status};
@@ -142,4 +143,21 @@ fn failing_part(failing: &FailingDeliveries) -> Option<String> {
 /// Returns the text without what would command the terminal: models and strangers wrote it.
 pub(super) fn harmless(text: &str) -> String {
     text.chars().filter(|sign| !sign.is_control() || matches!(sign, '\n' | '\t')).collect()
+}
+
+/// The facts of a listing, one a line.
+pub(super) fn facts(listed: &Value) -> String {
+    let text = |fact: &Value, key: &str| fact[key].as_str().unwrap_or_default().to_owned();
+    let all = listed.as_array().map(Vec::as_slice).unwrap_or_default();
+    let lines = all.iter().map(|fact| {
+        let rested = if fact["status"] == "active" { "" } else { ", not in prompts" };
+        let (kind, words, made) = (text(fact, "kind"), text(fact, "text"), text(fact, "made"));
+        format!("#{} {kind}: {words} ({made}{rested})", fact["number"])
+    });
+    match lines.collect::<Vec<_>>().join("\n") {
+        none if none.is_empty() => {
+            "I keep no facts about you. /remember TEXT keeps one.".to_owned()
+        }
+        lines => lines,
+    }
 }

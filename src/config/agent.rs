@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::bus::rates::RateLimits;
 use crate::conversation::asks::{ApprovalSettings, Approvals, OnUntrusted};
 use crate::conversation::budgets::Budgets;
+use crate::memory;
 use crate::people::Role;
 use crate::tasks::heartbeat;
 use crate::tasks::schedule;
@@ -16,6 +17,7 @@ use crate::turn::personas::Personas;
 use crate::types::session::{Finish, QueueMode};
 
 use super::limits::LimitsSection;
+use super::memory::MemorySection;
 use super::reading::ConfigSource;
 use super::values::{At, LengthOrOff, Text, Within, Zone};
 
@@ -143,6 +145,8 @@ pub struct AgentConfig {
     pub limits: RateLimits,
     /// The `[personas.NAME]` sections.
     pub personas: Personas,
+    /// The `[memory]` section.
+    pub memory: memory::Config,
 }
 
 impl AgentSection {
@@ -180,6 +184,7 @@ impl AgentSection {
             budgets: Budgets::default(),
             limits: LimitsSection::default().limits(),
             personas: Personas::new(Vec::new(), self.tools.clone()),
+            memory: MemorySection::default().config(),
         }
     }
 }

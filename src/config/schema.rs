@@ -21,6 +21,7 @@ use super::keys::Keys;
 use super::limits::LimitsSection;
 use super::mcp::McpSection;
 use super::media::{MediaSection, TranscriptionSection};
+use super::memory::MemorySection;
 use super::money::BudgetSection;
 use super::personas::PersonaSection;
 use super::providers::ProviderSection;
@@ -36,6 +37,7 @@ pub(super) struct ConfigFile {
     pub(super) asking: AskingSection,
     pub(super) heartbeat: HeartbeatSection,
     pub(super) limits: LimitsSection,
+    pub(super) memory: MemorySection,
     pub(super) budgets: BTreeMap<String, BudgetSection>,
     pub(super) personas: BTreeMap<String, PersonaSection>,
     pub(super) providers: BTreeMap<String, ProviderSection>,

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use crate::conversation::ledger::breakdown::{UsageBy, UsageSum, usage_by, usage_since};
 use crate::conversation::ledger::{LOOKS_BACK, LedgerPart, spent_since};
+use crate::memory::facts::{self, Fact};
+use crate::memory::recall::RecallKey;
 use crate::people::listing::{self, ListedPerson};
-use crate::people::{self as access, People};
+use crate::people::{self as access, People, Role};
 use crate::provider::prices;
 use crate::tasks::schedule::{self, JobScope};
 
@@ -21,6 +23,8 @@ pub enum Listing {
     Jobs,
     /// Persons with their accounts, roles and usage.
     People,
+    /// The facts about the owner. Those about others are theirs.
+    Facts,
     /// Usage and costs of models in so many days, grouped so. Otherwise by provider, today and in 30 days.
     Usage {
         by: Option<UsageBy>,
@@ -49,6 +53,15 @@ pub fn read(
             let listed = listing::list(store, people, None)?;
             listed.into_iter().map(with_usage).collect::<rusqlite::Result<Vec<_>>>()?.into()
         }
+        Listing::Facts => {
+            let owners = listing::list(store, people, None)?;
+            let owners = owners.iter().filter(|person| person.role == Some(Role::Owner));
+            let accounts = owners.flat_map(|person| &person.accounts);
+            let keys: Vec<_> =
+                accounts.map(|it| RecallKey::of_account(&it.channel, &it.id)).collect();
+            let known = facts::of(store, &keys)?;
+            known.iter().map(|fact| fact_shown(fact, zone)).collect::<Vec<_>>().into()
+        }
         Listing::Jobs => schedule::listing(store, &JobScope::All, zone)?.into(),
         Listing::Usage { by: None, .. } => by_provider(store, now, zone)?,
         Listing::Usage { by: Some(by), days } => {
@@ -58,6 +71,14 @@ pub fn read(
             let prices = prices::table_origin();
             json!({ "by": by, "days": days, "prices": prices, "today": today, "sums": sums })
         }
+    })
+}
+
+fn fact_shown(fact: &Fact, zone: Tz) -> Value {
+    let day = fact.made.with_timezone(&zone).format("%Y-%m-%d").to_string();
+    json!({
+        "number": fact.id.0, "kind": fact.kind.as_str(), "text": fact.text, "made": day,
+        "status": fact.status.as_str(), "accesses": fact.accesses, "sources": fact.sources,
     })
 }
 

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use crate::bus::journal;
+use crate::conversation::history;
 use crate::store::{SLICE, Time, slice};
 use crate::types::session::{SessionId, TurnId};
 
@@ -23,6 +24,7 @@ pub fn forget_turns(store: &Connection, turns: &[TurnId]) -> rusqlite::Result<()
     }
     let mut forget = store.prepare_cached("DELETE FROM turns WHERE id = ?")?;
     for turn in turns {
+        history::forget_turn(store, *turn)?;
         journal::forget_turn(store, *turn)?;
         forget.execute([turn])?;
     }

@@ -1,107 +1,160 @@
-//! What was said in a place, searched: the log keeps it after the model sees only a summary of it, or
-//! nothing any more.
+//! Conversations in the index of what can be found again: each turn that has ended, with what was said to the bot and
+//! what it said; and the sources of what was said, which the model may have retold.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, ToSql, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::conversation::sources;
+use crate::memory::recall::{self, RecallKind, RecallText};
 use crate::provider::{COMPLETION, CONVERSE};
-use crate::store::Time;
-use crate::types::message::Address;
+use crate::store::{Json, LenientJson, Time};
+use crate::types::message::{Address, ChatKind, Sender};
+use crate::types::origin::Origin;
 use crate::types::session::{SessionId, TurnId};
-use crate::types::source::Source;
+use crate::types::source::{Parts, Source};
 
-/// Words that are looked for at once; each is a look at every text.
-pub const WORDS_MAX: usize = 8;
+/// Maximum length of what is indexed of one turn, in characters. The end of a longer one is not found.
+const TURN_CHARS_MAX: usize = 30_000;
 
-/// A part of a step in which all words were found.
+/// A turn of a conversation with people.
+struct IndexedTurn {
+    at: Address,
+    place: ChatKind,
+    sender: Sender,
+    started: DateTime<Utc>,
+}
+
+/// Indexes a turn that has ended, in the transaction that ends it. Background tasks and turns in which the program
+/// asked for notes are not conversations.
+pub(crate) fn index_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    let Some(ended) = find(store, turn)? else { return Ok(()) };
+    let text = said(store, turn, &ended)?;
+    let text = text.char_indices().nth(TURN_CHARS_MAX).map_or(&*text, |(end, _)| &text[..end]);
+    let key = recall::key_of_talk(&ended.at, ended.place, &ended.sender.id);
+    let at = ended.started;
+    recall::put(store, &RecallText { key: &key, kind: RecallKind::Turn, source: turn.0, at, text })
+}
+
+/// Removes a turn from the index.
+pub(crate) fn forget_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    recall::remove(store, RecallKind::Turn, turn.0)
+}
+
+fn find(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<IndexedTurn>> {
+    store
+        .prepare_cached(
+            "SELECT s.channel, s.chat, s.thread, s.place, t.sender, t.started
+             FROM turns t JOIN sessions s ON s.id = t.session
+             WHERE t.id = ? AND t.ending IS NOT NULL AND NOT t.silent AND s.kind IN ('chat', 'aside')
+             AND json_valid(t.sender)",
+        )?
+        .query_row([turn], |row| {
+            Ok(IndexedTurn {
+                at: Address { channel: row.get(0)?, chat: row.get(1)?, thread: row.get(2)? },
+                // What cannot be read stays with the place.
+                place: row.get::<_, LenientJson<_>>(3)?.0.unwrap_or(ChatKind::Group),
+                sender: row.get::<_, Json<_>>(4)?.0,
+                started: row.get::<_, Time>(5)?.0,
+            })
+        })
+        .optional()
+}
+
+/// What was said in a turn: to the bot, without what the program wrote around it, and by it, with the calls that have
+/// ended the turn.
+fn said(store: &Connection, turn: TurnId, ended: &IndexedTurn) -> rusqlite::Result<String> {
+    let mut rows = store.prepare_cached(&format!(
+        "SELECT p.heard, p.sources, p.text, ifnull((SELECT group_concat(c.output, char(10)) FROM calls c
+         WHERE c.turn = p.turn AND c.step = p.seq AND c.state = 'done'
+         AND c.tool IN ('{COMPLETION}', '{CONVERSE}')), '')
+         FROM steps p WHERE p.turn = ? ORDER BY p.seq"
+    ))?;
+    let origin = Origin::Chat(ended.at.clone());
+    let mut text = String::new();
+    let mut rows = rows.query([turn])?;
+    while let Some(row) = rows.next()? {
+        let input = sources::input(row.get(0)?, row.get(1)?, &origin, &ended.sender.id);
+        let input = input.as_ref().map(words_of_people).unwrap_or_default();
+        let speaker = match ended.place {
+            ChatKind::Private => String::new(),
+            ChatKind::Group => format!("{}: ", ended.sender.name),
+        };
+        if !input.trim().is_empty() {
+            text.push_str(&format!("> {speaker}{}\n", input.trim()));
+        }
+        let said = format!("{}{}", row.get::<_, String>(2)?, row.get::<_, String>(3)?);
+        if !said.trim().is_empty() {
+            text.push_str(&format!("You: {}\n", said.trim()));
+        }
+    }
+    Ok(text)
+}
+
+/// The parts that people wrote, or tasks and quotes brought; not what the program added, or read from memory.
+fn words_of_people(input: &Parts) -> String {
+    let is_added = |source: &Source| {
+        matches!(
+            source,
+            Source::Program
+                | Source::Memory
+                | Source::Plan { .. }
+                | Source::Skill { .. }
+                | Source::Past { .. }
+                | Source::File { .. }
+        )
+    };
+    let words = input.iter().filter(|part| !is_added(part.source));
+    words.map(|part| part.text).collect()
+}
+
+/// Indexes a slice of the turns that ended before there was an index, the newest first. Returns true if some are left.
+pub fn backfill(store: &Connection) -> rusqlite::Result<bool> {
+    let Some(below) = recall::backfill_below(store)? else { return Ok(false) };
+    let mut older =
+        store.prepare_cached("SELECT id FROM turns WHERE id < ? ORDER BY id DESC LIMIT ?")?;
+    let turns = older
+        .query_map(params![below, recall::backfill_slice()], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<TurnId>>>()?;
+    for turn in &turns {
+        index_turn(store, *turn)?;
+    }
+    let below = turns.last().map_or(0, |turn| turn.0);
+    recall::set_backfill_below(store, below)?;
+    Ok(below > 1)
+}
+
+/// A turn that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HistoryMatch {
-    pub at: DateTime<Utc>,
+pub struct FoundTurn {
     pub session: SessionId,
-    pub turn: TurnId,
-    /// What was said to the bot, with what the program wrote around it.
-    pub input: Option<String>,
-    pub said: String,
     /// The sources of all that the model had been shown in that conversation by then, which it may retell.
     pub sources: Vec<Source>,
 }
 
-/// What was said in a step: its text, or the calls that have ended its turn.
-fn said() -> String {
-    format!(
-        "p.text || ifnull((SELECT group_concat(c.output, char(10)) FROM calls c
-         WHERE c.turn = p.turn AND c.step = p.seq AND c.state = 'done'
-         AND c.tool IN ('{COMPLETION}', '{CONVERSE}')), '')"
-    )
-}
-
-/// The newest steps of any conversation in a place in which all `words` occur, in any case (of letters in
-/// ASCII); not those of turns in which the program asked for notes.
-pub fn search(
+/// Returns the conversations of turns that were found, with their sources. One that was forgotten meanwhile is left out.
+pub fn found_turns(
     store: &Connection,
-    at: &Address,
-    words: &[String],
-    limit: usize,
-) -> rusqlite::Result<Vec<HistoryMatch>> {
-    let words = &words[..words.len().min(WORDS_MAX)];
-    let holds = "AND ifnull(heard, '') || char(10) || said LIKE ? ESCAPE '\\' ".repeat(words.len());
-    let said = said();
-    let mut rows = store.prepare(&format!(
-        "SELECT t.started, t.session, t.id, p.heard, {said} AS said
-         FROM sessions s JOIN turns t ON t.session = s.id JOIN steps p ON p.turn = t.id
-         WHERE s.channel = ? AND s.chat = ? AND s.thread IS ? AND NOT t.silent {holds}
-         ORDER BY t.id DESC, p.seq DESC LIMIT ?"
-    ))?;
-    let (channel, chat) = (at.channel.as_str(), at.chat.as_str());
-    let thread = at.thread.as_ref().map(|thread| thread.as_str());
-    let patterns: Vec<String> = words.iter().map(|word| pattern(word)).collect();
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut values: Vec<&dyn ToSql> = vec![&channel, &chat, &thread];
-    values.extend(patterns.iter().map(|pattern| pattern as &dyn ToSql));
-    values.push(&limit);
-    let found = rows.query_map(params_from_iter(values), |row| {
-        Ok(HistoryMatch {
-            at: row.get::<_, Time>(0)?.0,
-            session: row.get(1)?,
-            turn: row.get(2)?,
-            input: row.get(3)?,
-            said: row.get(4)?,
-            sources: Vec::new(),
-        })
-    })?;
-    let mut found = found.collect::<rusqlite::Result<Vec<_>>>()?;
-    add_sources(store, &mut found)?;
-    Ok(found)
-}
-
-/// Adds the sources of what each was written from; they are looked up once for each session.
-fn add_sources(store: &Connection, found: &mut [HistoryMatch]) -> rusqlite::Result<()> {
-    let mut of_sessions = BTreeMap::new();
-    // The newest come first: what was read up to them is read up to all.
-    for HistoryMatch { session, turn, sources, .. } in found {
-        let all = match of_sessions.entry(*session) {
-            Entry::Occupied(all) => all.into_mut(),
-            Entry::Vacant(none) => none.insert(sources::up_to(store, *session, *turn)?),
-        };
-        let by_then = all.iter().filter(|(first, _)| first <= turn);
-        *sources = by_then.map(|(_, source)| source.clone()).collect();
-    }
-    Ok(())
-}
-
-/// For LIKE, with its own signs taken as they are.
-fn pattern(word: &str) -> String {
-    let mut pattern = String::from("%");
-    for sign in word.chars() {
-        if "%_\\".contains(sign) {
-            pattern.push('\\');
+    turns: &[TurnId],
+) -> rusqlite::Result<BTreeMap<TurnId, FoundTurn>> {
+    let mut session_of = store.prepare_cached("SELECT session FROM turns WHERE id = ?")?;
+    let mut sessions: BTreeMap<SessionId, Vec<TurnId>> = BTreeMap::new();
+    for turn in turns {
+        let session = session_of.query_row([turn], |row| row.get(0)).optional()?;
+        if let Some(session) = session {
+            sessions.entry(session).or_default().push(*turn);
         }
-        pattern.push(sign);
     }
-    pattern.push('%');
-    pattern
+    let mut found = BTreeMap::new();
+    for (session, turns) in sessions {
+        let last = turns.iter().max().copied().unwrap_or(TurnId(0));
+        let all = sources::up_to(store, session, last)?;
+        for turn in turns {
+            let by_then = all.iter().filter(|(first, _)| *first <= turn);
+            let sources = by_then.map(|(_, source)| source.clone()).collect();
+            found.insert(turn, FoundTurn { session, sources });
+        }
+    }
+    Ok(found)
 }

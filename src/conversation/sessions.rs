@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::bus::journal::{origin_params, read_address};
 use crate::conversation::forgetting::{forget_sessions, forget_turns, forget_unseen_turns};
+use crate::conversation::history;
 use crate::conversation::settings;
 use crate::store::{Json, Time};
 use crate::types::message::{Address, ChatKind, Sender};
@@ -162,6 +163,7 @@ pub fn note(store: &Connection, session: SessionId, note: &Note<'_>) -> rusqlite
             "INSERT INTO steps (turn, seq, heard, sources, text, thinking) VALUES (?, 0, ?, ?, ?, '[]')",
         )?
         .execute(params![turn, &*note.input, Json(note.input.spans()), note.said])?;
+    history::index_turn(store, TurnId(turn))?;
     forget_oldest(store, session)
 }
 

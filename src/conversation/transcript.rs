@@ -25,6 +25,7 @@ use unreadable::turn_of;
 pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, keep_turn};
 
 use crate::bus::journal::{self, origin_params, read_origin};
+use crate::conversation::history;
 use crate::conversation::sessions::open_for;
 use crate::conversation::settings;
 use crate::conversation::shorten;
@@ -376,7 +377,8 @@ pub(crate) fn end_turn(
         )?
         .execute(params![now, turn])?;
     asks::cancel(store, turn, replies::NO_LONGER_NEEDED)?;
-    end_turn_alone(store, turn, ending)
+    end_turn_alone(store, turn, ending)?;
+    history::index_turn(store, turn)
 }
 
 /// Tokens that a turn has used, read and written.

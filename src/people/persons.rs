@@ -2,7 +2,7 @@
 //! accepted from it makes it a person's.
 
 use chrono::{DateTime, Duration, Utc};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::store::Time;
 use crate::types::message::{ChannelName, Sender, SenderId};
@@ -88,4 +88,25 @@ pub fn name_of_person(store: &Connection, person: PersonId) -> rusqlite::Result<
         .prepare_cached("SELECT name FROM accounts WHERE person = ? ORDER BY seen DESC LIMIT 1")?
         .query_row([person], |row| row.get(0))
         .optional()
+}
+
+/// An account of a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonAccount {
+    pub channel: ChannelName,
+    pub sender: SenderId,
+}
+
+/// Returns all accounts of the person of an account; none if no message of it was accepted yet.
+pub fn accounts_of_same(
+    store: &Connection,
+    channel: &ChannelName,
+    sender: &SenderId,
+) -> rusqlite::Result<Vec<PersonAccount>> {
+    let mut accounts = store.prepare_cached(
+        "SELECT channel, sender FROM accounts
+         WHERE person = (SELECT person FROM accounts WHERE channel = ? AND sender = ?)",
+    )?;
+    let read = |row: &Row<'_>| Ok(PersonAccount { channel: row.get(0)?, sender: row.get(1)? });
+    accounts.query_map(params![channel, sender], read)?.collect()
 }

@@ -194,7 +194,7 @@ impl Tool for ListFiles {
     type Args = ListFilesArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "list_files",
-        description: "List files and folders of the workspace.",
+        description: "List files and folders.",
         role: Role::User,
         kind: ToolKind::Reads,
         retries: true,

@@ -65,7 +65,7 @@ impl Tool for NoteTool {
     type Args = NoteArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: NOTE,
-        description: "Add a sentence on what happened to today's notes; you see those of the last days.",
+        description: "Add what happened to today's notes; you see those of the last days.",
         role: Role::User,
         kind: ToolKind::Writes,
         retries: false,

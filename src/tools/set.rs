@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::{
     AnyTool, Caller, ToolTerms, ask, delegate, files, finish, malformed, memory, message, more,
-    past, plan, propose, schedule, shell, skill, undo,
+    plan, propose, recall, schedule, shell, skill, undo,
 };
 use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
@@ -144,7 +144,7 @@ impl ToolSet {
             Arc::new(propose::ListProposals),
             Arc::new(skill::ReadSkill),
             later,
-            Arc::new(past::SearchPast),
+            Arc::new(recall::MemorySearch),
         ];
         Self::new(standard.into_iter().chain(more))
     }

@@ -10,6 +10,7 @@ mod jobs;
 mod stopping;
 mod waiting;
 
+use chrono::Utc;
 use guarded::guarded;
 use rusqlite::Connection;
 
@@ -28,6 +29,8 @@ use crate::bus::outbox;
 use crate::conversation::asks::{self, AskId};
 use crate::conversation::ledger::{self, Charge};
 use crate::conversation::{model_waits, proposals, transcript};
+use crate::memory::facts::{self, FactId};
+use crate::memory::recall;
 use crate::provider::{Completion, ToolCall};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
@@ -52,7 +55,26 @@ pub(crate) struct TurnBeginning {
     /// The person's message as the model is shown it, with the pictures.
     pub(crate) first: Step,
     pub(crate) frozen: FrozenContext,
+    /// Facts that what was said has to do with.
+    pub(crate) used_facts: UsedFacts,
     pub(crate) provider: String,
+}
+
+/// Facts that a message has to do with, and how many may stand in the prompt.
+#[derive(Default)]
+pub(crate) struct UsedFacts {
+    pub(crate) facts: Vec<FactId>,
+    pub(crate) active_max: usize,
+}
+
+impl UsedFacts {
+    fn note(&self, store: &Connection, turn: &TurnBeginning) -> rusqlite::Result<()> {
+        let (Some(at), false) = (turn.origin.chat(), self.facts.is_empty()) else { return Ok(()) };
+        let now = Utc::now();
+        facts::use_now(store, &self.facts, now)?;
+        let keys = recall::keys_of_talks(store, at, turn.place, &turn.sender.id)?;
+        facts::expire(store, &keys, self.active_max, now)
+    }
 }
 
 /// Moves waiting rows into a new turn; `Ended` if they do not wait any more.
@@ -73,6 +95,7 @@ pub(crate) async fn start(
         tasks::turn_begun(store, &rows, turn)?;
         transcript::put_step(store, turn, 0, &beginning.first)?;
         transcript::set_frozen(store, session, &beginning.frozen)?;
+        beginning.used_facts.note(store, &beginning)?;
         Ok(Some((session, turn)))
     };
     store.write("turn start", Sync::Later, begin).await?.ok_or(CommitError::Ended)

@@ -27,7 +27,7 @@ use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{Audience, FileScope, Workspace, skills as catalogue};
 
 /// Days of notes that a new session begins with.
-const NOTE_DAYS: u64 = 3;
+pub(crate) const NOTE_DAYS: u64 = 3;
 
 /// The prompt of a guest with a budget is made for so many tokens, the newest exchanges left out.
 const BRIEF_ROOM: u64 = 700;
@@ -142,7 +142,11 @@ async fn system(
         // The session was compacted since its turn began, or was somebody else's: who is no longer the owner no
         // longer has the owner's memory read to them.
         (Some(scope), _) => remembered(&turns.services, None, Some(scope), shares).await.0,
-        (None, _) => FrozenContext::default(),
+        // The facts of a group are its members'.
+        (None, frozen) => FrozenContext {
+            facts: frozen.as_ref().and_then(|frozen| frozen.facts.clone()),
+            ..FrozenContext::default()
+        },
     };
     instructions.fit(match audience {
         Audience::Owner => {
@@ -206,6 +210,7 @@ pub(crate) async fn remembered(
             told_memory: memory,
             told_notes: notes,
             told_time: None,
+            facts: None,
         };
         return (frozen, Vec::new());
     };

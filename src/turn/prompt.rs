@@ -373,7 +373,12 @@ pub fn system(
         ("", &instructions.always),
         ("", &setting.with),
     ]);
-    let memory = sections(&[("Your memory", &frozen.memory), ("Your recent notes", &frozen.notes)]);
+    let facts = frozen.facts.as_ref().map_or("", |facts| facts.text.as_str());
+    let memory = sections(&[
+        ("Facts to remember", facts),
+        ("Your memory", &frozen.memory),
+        ("Your recent notes", &frozen.notes),
+    ]);
     [instructions, memory].into_iter().filter(|part| !part.is_empty()).collect()
 }
 

@@ -10,6 +10,7 @@ mod bounds;
 mod brief;
 pub mod late;
 mod part;
+mod recalled;
 mod context_window;
 mod settling;
 pub mod unseen_tools;

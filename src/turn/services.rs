@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::conversation::actions::Actions;
 use crate::conversation::asks::ApprovalSettings;
+use crate::memory;
 use crate::provider::{Models, Provider};
 use crate::services::Services;
 use crate::tasks::heartbeat::HeartbeatControl;
@@ -106,6 +107,8 @@ pub struct TurnConfig {
     pub subagent_steps_max: usize,
     /// The acts for which people are asked first.
     pub asking: ApprovalSettings,
+    /// The `[memory]` section.
+    pub memory: memory::Config,
     /// The time for which a turn waits for a model that cannot be reached. None: not at all.
     pub wait_for_model: Option<Duration>,
 }

@@ -76,7 +76,7 @@ impl PersonaMemory {
         match self {
             Self::Person => &[],
             Self::Place => &["remember", "note"],
-            Self::None => &["remember", "note", "search_past"],
+            Self::None => &["remember", "note", "memory_search"],
         }
     }
 }

@@ -4,11 +4,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use crate::types::frozen::{FrozenContext, FrozenFacts};
 use crate::types::message::{ChatKind, SenderId};
 use crate::types::origin::Origin;
 use crate::types::person::FolderOwner;
@@ -173,24 +173,6 @@ words!(QueueMode {
     Collect = "collect",
     Interrupt = "interrupt",
 });
-
-/// The part of the workspace that was put into the prompt when the session began, so that a later change
-/// does not lose the provider's cache. Changes are reported at the end of the next message instead.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FrozenContext {
-    /// The folder of its person; empty for the owner.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub of: String,
-    pub memory: String,
-    pub notes: String,
-    /// The memory and notes that have been reported to the model since, so that each change is reported
-    /// once.
-    pub told_memory: String,
-    pub told_notes: String,
-    /// When the model was last told the time. None if it was not since the session began or was compacted.
-    #[serde(default)]
-    pub told_time: Option<DateTime<Utc>>,
-}
 
 /// The work from one person's messages to an answer.
 #[derive(Clone, Debug, PartialEq)]

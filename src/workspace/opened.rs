@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, MetadataExt as _};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -33,6 +33,15 @@ pub struct OpenedFile {
     names: u64,
     /// It lies where a former version kept it, and not where its path says.
     is_former: bool,
+}
+
+/// A file or folder in an open folder, with the time of its last change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatedEntry {
+    pub name: String,
+    pub kind: EntryKind,
+    /// In nanoseconds since 1970.
+    pub modified: i64,
 }
 
 /// An open folder, and the path at which it was found; no path for the workspace itself.
@@ -353,6 +362,20 @@ impl OpenedFolder {
         let dir = dir.map_err(|error| path_error(&path, error))?;
         let dir = Dir::from_std_file(dir.into());
         Ok(Self { dir, former: None, is_former: self.is_former, path: Some(path) })
+    }
+
+    /// At most `max` of the files and folders in it whose names can be shown as they are, with their times.
+    pub fn dated(&self, max: usize) -> Vec<DatedEntry> {
+        let Ok(read) = self.dir.entries() else { return Vec::new() };
+        let dated = read.flatten().filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let found = entry.metadata().ok()?;
+            let modified = found.mtime().checked_mul(1_000_000_000)? + found.mtime_nsec();
+            let kind = entry_kind(found.file_type(), || found.len());
+            let is_ours = name.starts_with(TEMPORARY_PREFIX);
+            (!is_ours).then_some(DatedEntry { name, kind, modified })
+        });
+        dated.take(max).collect()
     }
 
     /// The names in it, but for leftovers of writes. A folder that cannot be read is shown as cut.

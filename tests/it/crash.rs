@@ -4,6 +4,7 @@
 mod child;
 mod commands;
 mod compaction;
+mod forgetting;
 mod suspended;
 mod restart;
 mod verdict;

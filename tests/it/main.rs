@@ -33,9 +33,11 @@ mod documents;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod doctor;
 mod events;
+mod facts;
 mod fairness;
 mod finish;
 mod folders;
+mod forget;
 mod foreign;
 #[cfg(feature = "gateway")]
 mod gateway;
@@ -60,7 +62,7 @@ mod origins;
 mod passes;
 mod memory;
 mod model_waits;
-mod past;
+mod recall;
 mod people;
 mod personas;
 mod prices;

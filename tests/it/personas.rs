@@ -217,7 +217,7 @@ async fn a_persona_forgets_what_its_memory_leaves_out() {
         for tool in ["remember", "note"] {
             assert_eq!(asked.has_tool(tool), remembers, "{memory:?} {tool}");
         }
-        assert_eq!(asked.has_tool("search_past"), searches, "{memory:?}");
+        assert_eq!(asked.has_tool("memory_search"), searches, "{memory:?}");
         rig.finish().await;
     }
 }

@@ -170,7 +170,22 @@ fn nothing_decides_by_sentences_in_texts() {
 }
 
 /// The tables, each with the module that owns it.
-const OWNERS: [(&str, &[&str]); 6] = [
+const OWNERS: [(&str, &[&str]); 7] = [
+    (
+        "memory",
+        &[
+            "facts",
+            "recall_backfill",
+            "recall_entries",
+            "recall_files",
+            // A virtual table and those that SQLite keeps it in.
+            "recall_index",
+            "recall_index_config",
+            "recall_index_data",
+            "recall_index_docsize",
+            "recall_index_idx",
+        ],
+    ),
     (
         "people",
         &[

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use crate::store::ForgottenWords;
 use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace};
 
 /// All blobs together, in bytes; beyond that the oldest go.
@@ -98,6 +99,25 @@ impl BeforeImages {
     pub fn get(&self, hash: &Hash) -> Option<Vec<u8>> {
         let contents = fs::read(self.0.folder.join(hash.as_str())).ok()?;
         (Hash::of(&contents) == *hash).then_some(contents)
+    }
+
+    /// Removes those of the named versions that have words in them which somebody wants forgotten. `undo` are the
+    /// records that name them.
+    pub fn forget(&self, undo: &[String], words: &ForgottenWords) -> io::Result<usize> {
+        let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut forgotten = 0;
+        for entry in fs::read_dir(&self.0.folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let is_theirs =
+                name.to_str().is_some_and(|name| undo.iter().any(|undo| undo.contains(name)));
+            // One that is too large was never kept.
+            if is_theirs && words.are_in(&String::from_utf8_lossy(&fs::read(entry.path())?)) {
+                fs::remove_file(entry.path())?;
+                forgotten += 1;
+            }
+        }
+        Ok(forgotten)
     }
 
     /// Removes what nothing refers to (`grace` old or older), what is too old, and the oldest of too

@@ -19,9 +19,10 @@ use crate::replies;
 use crate::services::{Services, load, person_on, role_on};
 use crate::tools::Caller;
 use crate::turn::background::of as background_kind;
-use crate::turn::commits::{self, TurnBeginning};
+use crate::turn::commits::{self, TurnBeginning, UsedFacts};
 use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
+use crate::turn::facts;
 use crate::turn::instructions::{self, PromptBase};
 use crate::turn::invoked::invoked;
 use crate::turn::personas::{ChosenPersona, persona_for};
@@ -29,6 +30,7 @@ use crate::turn::prompt::{self, InvokedSkills, PromptTail, files};
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
 use crate::turn::run::late;
 use crate::turn::run::part::TurnPart;
+use crate::turn::run::recalled::recalled;
 use crate::turn::services::TurnServices;
 use crate::turn::spending::Granted;
 use crate::types::event::EventKind;
@@ -104,11 +106,17 @@ impl<'a> ActiveTurn<'a> {
                 if recalls == Some(FileScope::Owner) {
                     tell_if_cut(turns, &session, &frozen, &shares).await?;
                 }
-                let changes = changes.into_iter().map(|it| Parts::of(Source::Memory, it));
+                let now =
+                    facts::active(&turns.services, &session, &sender, role, shares.memory).await?;
+                let mut frozen = frozen;
+                let changes = changes.into_iter().chain(facts::freeze(&mut frozen, now));
+                let changes = changes.map(|it| Parts::of(Source::Memory, it));
                 (frozen, changes.collect::<Vec<_>>())
             }
         };
         changes.extend(plan(&turns.services, &session).await?);
+        let recalled = recalled(turns, &session, role, &rows).await;
+        changes.extend(recalled.text);
         let (background, overheard) = background(&turns.services, &session, first).await;
         let background = background.as_slice();
         let now = turns.services.now();
@@ -137,6 +145,10 @@ impl<'a> ActiveTurn<'a> {
             rows: rows.clone(),
             first: step.clone(),
             frozen: frozen.clone(),
+            used_facts: UsedFacts {
+                facts: recalled.facts,
+                active_max: turns.config.memory.facts_max,
+            },
             provider: turns.models.for_session(&session).name().to_owned(),
         };
         let at = beginning.origin.chat().cloned();

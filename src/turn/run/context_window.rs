@@ -10,11 +10,12 @@ use crate::tools::more;
 use crate::turn::commits::{self, CompactionCommit};
 use crate::turn::compaction::{self, CompactionJob, KeptWhole};
 use crate::turn::error::TurnError;
+use crate::turn::facts;
 use crate::turn::instructions;
 use crate::turn::run::active::ActiveTurn;
 use crate::turn::spending::Granted;
 use crate::types::event::EventKind;
-use crate::types::session::{Session, StepMark};
+use crate::types::session::{FrozenContext, Session, StepMark};
 
 /// Steps of the turn that runs whose results are not shortened: what the model works with.
 const STEPS_WHOLE: usize = 2;
@@ -161,7 +162,8 @@ impl ActiveTurn<'_> {
         if recalls.is_some() && self.part.background.is_none() {
             let services = &self.turns.services;
             let recalls = recalls.as_ref();
-            let frozen = instructions::remembered(services, None, recalls, &shares).await.0;
+            let mut frozen = instructions::remembered(services, None, recalls, &shares).await.0;
+            frozen.facts = facts::renewed(self.session.frozen.as_ref());
             let (store, turn, id) = (&services.bus.store, self.turn, self.session.id);
             commits::frozen(store, turn, id, frozen.clone()).await?;
             self.session.frozen = Some(frozen);
@@ -338,7 +340,9 @@ impl ActiveTurn<'_> {
                 let shares = instructions::shares(self.turns, &self.session, role, caller);
                 let services = &self.turns.services;
                 let recalls = recalls.as_ref();
-                Some(instructions::remembered(services, None, recalls, &shares).await.0)
+                let anew = instructions::remembered(services, None, recalls, &shares).await.0;
+                let facts = facts::renewed(self.session.frozen.as_ref());
+                Some(FrozenContext { facts, ..anew })
             }
             None => None,
         };

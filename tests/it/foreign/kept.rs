@@ -102,15 +102,21 @@ async fn what_retells_a_page_is_found_again_as_theirs() {
     rig.model.on("page", [reads(), says("It is about zebras.")]);
     rig.ask("1", "what is on the page?").await;
     rig.ask("1", "/new").await;
-    let search = |words: &str| call("search_past", json!({ "query": words }));
+    let search =
+        |words: &str, scope: &str| call("memory_search", json!({ "query": words, "scope": scope }));
     rig.model.on("own", [says("Unicorns, yes.")]);
     rig.ask("1", "my own: unicorns").await;
-    rig.model.on("who", [search("unicorns"), says("Those.")]);
+    rig.model.on("who", [search("unicorns", "past"), says("Those.")]);
     assert_eq!(rig.ask("1", "who was it").await, "Those.");
     assert!(!rig.model.last().transcript().contains(MARK));
-    rig.model.on("find", [search("zebras"), tells(), says("No.")]);
+    // It is only counted until it is asked for.
+    rig.model.on("count", [search("zebras", "past"), says("One.")]);
+    assert_eq!(rig.ask("1", "count it").await, "One.");
+    let told = rig.model.last().transcript();
+    assert!(told.contains("[1 more in untrusted content") && !told.contains(MARK), "{told}");
+    rig.model.on("find", [search("zebras", "untrusted"), tells(), says("No.")]);
     let question = rig.ask("1", "find it").await;
-    assert!(asked(&question) && question.contains("from search_past"), "{question}");
+    assert!(asked(&question) && question.contains("from memory_search"), "{question}");
     rig.say("1", "/deny 1");
     rig.heard("1", 3).await;
     // Also once the calls that read it are forgotten.
@@ -125,7 +131,7 @@ impl Rig {
         self.start().await;
         self.counts("SELECT count(*) FROM calls WHERE tool = 'read_file'", 0).await;
         self.ask("1", "/new").await;
-        let search = call("search_past", json!({ "query": "zebras" }));
+        let search = call("memory_search", json!({ "query": "zebras", "scope": "untrusted" }));
         self.model.on("find", [search, says("Found.")]);
         assert_eq!(self.ask("1", "find it once more").await, "Found.");
         let told = self.model.last().transcript();
@@ -150,7 +156,7 @@ async fn what_only_a_call_has_said_is_found_again_and_not_forgotten() {
     rig.start().await;
     let done = || call("task_completion", json!({ "result": "Found." }));
     for (words, said) in [("48-15", "You: Its code is 48-15."), ("zebra", "You: Which zebra?")] {
-        rig.model.on("find", [call("search_past", json!({ "query": words })), done()]);
+        rig.model.on("find", [call("memory_search", json!({ "query": words })), done()]);
         assert_eq!(rig.ask("1", "find it").await, "Found.");
         let told = rig.model.last().transcript();
         assert!(told.contains(said) && !told.contains(MARK), "{told}");

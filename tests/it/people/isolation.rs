@@ -75,7 +75,7 @@ async fn tell_everything(rig: &mut Rig, teller: &Teller) {
 async fn see_everything(rig: &mut Rig, id: &str, chat: &str, folders: &[String]) -> String {
     let mut looks = vec![
         ("list_files", json!({"depth": 8})),
-        ("search_past", json!({"query": "marmalade"})),
+        ("memory_search", json!({"query": "marmalade"})),
         ("list_actions", json!({})),
         ("list_proposals", json!({})),
         ("schedule", json!({"action": "list"})),

@@ -1,0 +1,360 @@
+//! `/forget`: words are shown with all that holds them, and after one yes they are gone from facts, memory, notes,
+//! conversations, actions, former versions of files and the index. What was done stays on record, without the words.
+
+use rusqlite::Connection;
+
+use crate::bus::forgetting::{self, JOURNAL_TEXTS, OUTBOX_TEXTS};
+use crate::bus::journal::{self, InboundOutcome, RowId, WaitingMessage};
+use crate::bus::outbox;
+use crate::conversation::blanking::{
+    CONVERSATION_TEXTS, ForgottenChats, before_images_of, blank_steps, chats_of,
+    has_unfinished_turn,
+};
+use crate::memory::blanking::{self, FilesWithWords};
+use crate::memory::facts::{self, FactId};
+use crate::memory::file_scope;
+use crate::memory::recall::{self, RecallKey, files};
+use crate::people::persons::{self, PersonAccount};
+use crate::replies;
+use crate::services::{Services, role_of};
+use crate::store::{
+    BlankPass, BlankedSlice, ChatPlace, ForgottenWords, RowMark, Store, StoreError, Sync,
+    blank_slice,
+};
+use crate::tasks::blanking::TASK_TEXTS;
+use crate::turn::commits;
+use crate::turn::services::TurnServices;
+use crate::types::commands::CommandId;
+use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
+use crate::workspace::FileScope;
+
+/// Length of the words, in characters: shorter ones stand everywhere.
+const WORDS_CHARS_MIN: usize = 3;
+const WORDS_CHARS_MAX: usize = 500;
+
+/// Files that are named in a question.
+const FILES_SHOWN: usize = 10;
+
+/// The beginning of the text of the button that decides.
+const YES: &str = "yes: ";
+
+/// What `/forget` is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ForgetOrder {
+    what: String,
+    /// The person has been shown what goes.
+    pub(super) is_final: bool,
+}
+
+impl ForgetOrder {
+    /// Parses `#FACT`, `WORDS`, or `yes: WORDS` as the button says it. None without words.
+    pub(super) fn parse(said: &str) -> Option<Self> {
+        let said = said.trim();
+        let (what, is_final) = match said.strip_prefix(YES) {
+            Some(what) => (what.trim(), true),
+            None => (said, false),
+        };
+        (!what.is_empty()).then(|| Self { what: what.to_owned(), is_final })
+    }
+
+    /// The number of a fact.
+    fn fact(&self) -> Option<FactId> {
+        self.what.strip_prefix('#')?.parse().ok().map(FactId)
+    }
+}
+
+/// Whose words are forgotten.
+struct ForgetScope {
+    keys: Vec<RecallKey>,
+    chats: Vec<ChatPlace>,
+    files: Option<FileScope>,
+    is_busy: bool,
+    fact: Option<String>,
+}
+
+/// Shows what goes, or forgets it.
+pub(super) async fn handle(
+    turns: &TurnServices,
+    control: &WaitingMessage,
+    order: Option<ForgetOrder>,
+) -> Result<(), StoreError> {
+    let services = &turns.services;
+    let store = &services.bus.store;
+    let inbound = &control.inbound;
+    let role = role_of(services, &inbound.from, control.sender()).await?;
+    let refuse = |words: String| commits::handled(store, control, words);
+    if !CommandId::Forget.spec().allows(role, inbound.place) {
+        return refuse(replies::FORGET_IN_GROUPS.to_owned()).await;
+    }
+    let Some(order) = order else { return refuse(replies::FORGET_USAGE.to_owned()).await };
+    let files = file_scope(role, inbound.place, &inbound.from, &control.sender().id);
+    let files = (inbound.place == ChatKind::Private).then_some(files);
+    let scope = scope(services, control, &order, files).await?;
+    let what = match (order.fact(), &scope.fact) {
+        (Some(FactId(number)), None) => return refuse(replies::no_such_fact(number)).await,
+        (_, Some(text)) => text.clone(),
+        (None, None) => order.what.clone(),
+    };
+    let length = what.chars().count();
+    let words = ForgottenWords::new(&what)
+        .filter(|_| (WORDS_CHARS_MIN..=WORDS_CHARS_MAX).contains(&length));
+    let Some(words) = words else { return refuse(replies::FORGET_LENGTH.to_owned()).await };
+    if !order.is_final {
+        return ask(services, control, &scope, &words, &what).await;
+    }
+    if scope.is_busy {
+        return refuse(replies::FORGET_BUSY.to_owned()).await;
+    }
+    forget(turns, control, &scope, words).await
+}
+
+async fn scope(
+    services: &Services,
+    control: &WaitingMessage,
+    order: &ForgetOrder,
+    files: Option<FileScope>,
+) -> Result<ForgetScope, StoreError> {
+    let (at, place, who) =
+        (control.inbound.from.clone(), control.inbound.place, control.sender().id.clone());
+    let fact = order.fact();
+    let look = move |store: &Connection| {
+        let keys = recall::keys_of_talks(store, &at, place, &who)?;
+        let whose = match place {
+            ChatKind::Group => ForgottenChats::Group(ChatPlace {
+                channel: at.channel.to_string(),
+                chat: at.chat.to_string(),
+            }),
+            ChatKind::Private => {
+                let mut accounts = persons::accounts_of_same(store, &at.channel, &who)?;
+                if accounts.is_empty() {
+                    accounts.push(PersonAccount { channel: at.channel.clone(), sender: who });
+                }
+                ForgottenChats::Person(accounts)
+            }
+        };
+        let mut chats = chats_of(store, &whose)?;
+        let here = ChatPlace { channel: at.channel.to_string(), chat: at.chat.to_string() };
+        if !chats.contains(&here) {
+            chats.push(here);
+        }
+        let is_busy = has_unfinished_turn(store, &chats)?;
+        let known = facts::of(store, &keys)?;
+        let fact = known.into_iter().find(|it| Some(it.id) == fact).map(|it| it.text);
+        Ok(ForgetScope { keys, chats, files, is_busy, fact })
+    };
+    services.bus.store.read(look).await
+}
+
+/// Rows with the words.
+#[derive(Default)]
+struct RowsWithWords {
+    steps: usize,
+    others: usize,
+}
+
+/// Looks for words in all texts of some chats, a slice at a time, and blanks them if a row is spared: that of the command,
+/// which needs its words until all is done.
+struct Sweep<'a> {
+    store: &'a Store,
+    words: &'a ForgottenWords,
+    spared: Option<RowId>,
+}
+
+impl Sweep<'_> {
+    async fn all(&self, chats: &[ChatPlace]) -> Result<RowsWithWords, StoreError> {
+        let mut found = RowsWithWords::default();
+        let tables = || CONVERSATION_TEXTS.iter().chain(&TASK_TEXTS).chain(&OUTBOX_TEXTS);
+        for chat in chats {
+            found.steps += self.slices(chat, None, blank_steps).await?;
+            for table in tables() {
+                let look =
+                    move |store: &Connection, chat: &ChatPlace, words: &ForgottenWords, pass| {
+                        blank_slice(store, table, chat, words, pass)
+                    };
+                found.others += self.slices(chat, None, look).await?;
+            }
+            let look = |store: &Connection, chat: &ChatPlace, words: &ForgottenWords, pass| {
+                blank_slice(store, &JOURNAL_TEXTS, chat, words, pass)
+            };
+            found.others += self.slices(chat, self.spared.map(|row| row.0), look).await?;
+        }
+        Ok(found)
+    }
+
+    async fn slices(
+        &self,
+        chat: &ChatPlace,
+        spares: Option<i64>,
+        look: impl Fn(
+            &Connection,
+            &ChatPlace,
+            &ForgottenWords,
+            BlankPass,
+        ) -> rusqlite::Result<BlankedSlice>
+        + Copy
+        + Send
+        + 'static,
+    ) -> Result<usize, StoreError> {
+        let blanks = self.spared.is_some();
+        let mut pass = BlankPass { after: RowMark::FIRST, blanks, spares };
+        let mut changed = 0;
+        loop {
+            let (chat, words) = (chat.clone(), self.words.clone());
+            let work = move |store: &Connection| look(store, &chat, &words, pass);
+            let slice = match blanks {
+                true => self.store.write("forget", Sync::Later, work).await?,
+                false => self.store.read(work).await?,
+            };
+            changed += slice.changed.len();
+            match slice.next {
+                Some(next) => pass.after = next,
+                None => return Ok(changed),
+            }
+        }
+    }
+}
+
+/// Shows what goes, with a button.
+async fn ask(
+    services: &Services,
+    control: &WaitingMessage,
+    scope: &ForgetScope,
+    words: &ForgottenWords,
+    what: &str,
+) -> Result<(), StoreError> {
+    let store = &services.bus.store;
+    let rows = Sweep { store, words, spared: None }.all(&scope.chats).await?;
+    let known = known_facts(store, scope, words).await?;
+    let files = files_with(services, scope, words).await;
+    let shown = replies::ForgetShown {
+        what,
+        facts: known.iter().map(|(id, text)| (id.0, text.as_str())).collect(),
+        memory: files.memory.iter().map(ToString::to_string).collect(),
+        steps: rows.steps,
+        // The command that asks is one of them.
+        others: rows.others.saturating_sub(1),
+        files: files.others.iter().take(FILES_SHOWN).map(ToString::to_string).collect(),
+    };
+    let question = Body::Choice(Question {
+        text: replies::may_forget(&shown),
+        choices: vec![Choice {
+            label: replies::FORGET_IT.to_owned(),
+            says: format!("/forget {YES}{what}"),
+        }],
+        who: Entitled::Only(control.sender().id.clone()),
+        proposal: None,
+    });
+    let (row, at) = (control.id, control.inbound.from.clone());
+    let ask = move |store: &Connection| {
+        if journal::settle(store, row, InboundOutcome::Obeyed)? {
+            outbox::put_body(store, &at, &question)?;
+        }
+        Ok(())
+    };
+    store.write("command", Sync::Now, ask).await
+}
+
+async fn known_facts(
+    store: &Store,
+    scope: &ForgetScope,
+    words: &ForgottenWords,
+) -> Result<Vec<(FactId, String)>, StoreError> {
+    let (keys, words) = (scope.keys.clone(), words.clone());
+    let look = move |store: &Connection| {
+        let known = facts::of(store, &keys)?.into_iter().filter(|fact| words.are_in(&fact.text));
+        Ok(known.map(|fact| (fact.id, fact.text)).collect())
+    };
+    store.read(look).await
+}
+
+async fn files_with(
+    services: &Services,
+    scope: &ForgetScope,
+    words: &ForgottenWords,
+) -> FilesWithWords {
+    let Some(files) = scope.files.clone() else { return FilesWithWords::default() };
+    let words = words.clone();
+    services.workspace.off_thread(move |workspace| blanking::find(workspace, &files, &words)).await
+}
+
+/// Forgets the words. The command's row keeps them until all else is done, so that a crash in the middle does no harm:
+/// the command is carried out again.
+async fn forget(
+    turns: &TurnServices,
+    control: &WaitingMessage,
+    scope: &ForgetScope,
+    words: ForgottenWords,
+) -> Result<(), StoreError> {
+    let services = &turns.services;
+    let store = &services.bus.store;
+    let failed = forget_files(turns, scope, &words).await?;
+    let (keys, sought) = (scope.keys.clone(), words.clone());
+    let remove = move |store: &Connection| {
+        let known = facts::of(store, &keys)?;
+        let known = known.iter().filter(|fact| sought.are_in(&fact.text));
+        known.into_iter().try_for_each(|fact| facts::remove(store, fact.id))
+    };
+    store.write("forget facts", Sync::Later, remove).await?;
+    Sweep { store, words: &words, spared: Some(control.id) }.all(&scope.chats).await?;
+    if let Some(files) = &scope.files {
+        while !files::refresh(store, &services.workspace, files).await? {}
+    }
+    // Former versions of rows stay in free space until the database is written anew.
+    let rewritten = store.rewrite().await;
+    if let Err(error) = &rewritten {
+        tracing::warn!(%error, "Cannot rewrite the database after something was forgotten");
+    }
+    let reply = match (failed, &rewritten) {
+        (Some(path), _) => replies::not_all_forgotten(&path),
+        (None, Err(_)) => replies::FORGOTTEN_BUT_FOR_FREE_SPACE.to_owned(),
+        (None, Ok(())) => replies::FORGOTTEN_NOW.to_owned(),
+    };
+    let (row, inbound) = (control.id, control.inbound.clone());
+    let end = move |store: &Connection| {
+        if journal::settle(store, row, InboundOutcome::Obeyed)? {
+            forgetting::blank_row(store, row, &words)?;
+            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
+        }
+        Ok(())
+    };
+    store.write_securely("command", end).await?;
+    store.checkpoint().await;
+    tracing::info!("Somebody had words forgotten");
+    Ok(())
+}
+
+/// Removes the words from the memory, the notes and the former versions of files. Returns a file that could not be
+/// changed.
+async fn forget_files(
+    turns: &TurnServices,
+    scope: &ForgetScope,
+    words: &ForgottenWords,
+) -> Result<Option<String>, StoreError> {
+    let services = &turns.services;
+    let found = files_with(services, scope, words).await;
+    let chats = scope.chats.clone();
+    let look = move |store: &Connection| {
+        let mut undo = Vec::new();
+        for chat in &chats {
+            undo.extend(before_images_of(store, chat)?);
+        }
+        Ok(undo)
+    };
+    let undo = services.bus.store.read(look).await?;
+    let (images, words) = (turns.actions.images.clone(), words.clone());
+    let removed = services.workspace.off_thread(move |workspace| {
+        let mut failed = None;
+        for path in &found.memory {
+            if let Err(error) = blanking::remove_lines(workspace, path, &words) {
+                tracing::warn!(%path, %error, "Cannot remove lines that are to be forgotten");
+                failed = Some(path.to_string());
+            }
+        }
+        if let Err(error) = images.forget(&undo, &words) {
+            tracing::warn!(%error, "Cannot remove former versions that are to be forgotten");
+            failed = Some("undo".to_owned());
+        }
+        failed
+    });
+    Ok(removed.await)
+}

@@ -1,0 +1,178 @@
+//! The texts of conversations, for words that somebody wants forgotten: what was heard and said, calls, summaries, plans
+//! and proposals. The index follows.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, params};
+
+use crate::conversation::history;
+use crate::people::persons::PersonAccount;
+use crate::store::{
+    BlankPass, BlankedSlice, ChatPlace, FORGOTTEN, ForgottenWords, Json, LenientJson, RowMark,
+    TextColumns, TextForm,
+};
+use crate::types::session::TurnId;
+use crate::types::source::{Parts, Source, SourceSpan};
+
+/// Steps that are looked at in one transaction.
+const SLICE_STEPS: usize = 200;
+
+/// The texts of conversations, but for steps.
+pub static CONVERSATION_TEXTS: [TextColumns; 3] = [
+    TextColumns {
+        select: "SELECT c.id, 0, c.arguments, c.output FROM calls c JOIN turns t ON t.id = c.turn
+                 JOIN sessions s ON s.id = t.session WHERE (c.id, 0) > (?1, ?2) AND s.channel = ?3
+                 AND s.chat = ?4 ORDER BY c.id LIMIT ?5",
+        update: "UPDATE calls SET arguments = ?3, output = ?4 WHERE id = ?1 AND ?2 = 0",
+        columns: &[TextForm::Arguments, TextForm::Plain],
+    },
+    TextColumns {
+        select: "SELECT id, 0, summary, frozen, plan FROM sessions WHERE (id, 0) > (?1, ?2)
+                 AND channel = ?3 AND chat = ?4 ORDER BY id LIMIT ?5",
+        update: "UPDATE sessions SET summary = ?3, frozen = ?4, plan = ?5 WHERE id = ?1 AND ?2 = 0",
+        columns: &[TextForm::Plain, TextForm::Json, TextForm::Json],
+    },
+    TextColumns {
+        select: "SELECT p.id, 0, p.title, p.body FROM proposals p JOIN sessions s ON s.id = p.session
+                 WHERE (p.id, 0) > (?1, ?2) AND s.channel = ?3 AND s.chat = ?4 ORDER BY p.id LIMIT ?5",
+        update: "UPDATE proposals SET title = ?3, body = ?4 WHERE id = ?1 AND ?2 = 0",
+        columns: &[TextForm::Plain, TextForm::Plain],
+    },
+];
+
+/// Looks for the words in a slice of the steps of a chat, and blanks them if the pass does. Each part keeps its source.
+pub fn blank_steps(
+    store: &Connection,
+    chat: &ChatPlace,
+    words: &ForgottenWords,
+    pass: BlankPass,
+) -> rusqlite::Result<BlankedSlice> {
+    let mut select = store.prepare_cached(
+        "SELECT p.turn, p.seq, p.heard, p.sources, p.text, p.thinking FROM steps p
+         JOIN turns t ON t.id = p.turn JOIN sessions s ON s.id = t.session
+         WHERE (p.turn, p.seq) > (?, ?) AND s.channel = ? AND s.chat = ?
+         ORDER BY p.turn, p.seq LIMIT ?",
+    )?;
+    let most = i64::try_from(SLICE_STEPS).unwrap_or(i64::MAX);
+    let mut rows =
+        select.query(params![pass.after.0, pass.after.1, chat.channel, chat.chat, most])?;
+    let (mut slice, mut last, mut count) = (BlankedSlice::default(), None, 0);
+    while let Some(row) = rows.next()? {
+        let mark = RowMark(row.get(0)?, row.get(1)?);
+        (last, count) = (Some(mark), count + 1);
+        let heard: Option<String> = row.get(2)?;
+        let spans = row.get::<_, Option<LenientJson<Vec<SourceSpan>>>>(3)?;
+        let (text, thinking): (String, String) = (row.get(4)?, row.get(5)?);
+        let input = heard
+            .map(|heard| Parts::restored(heard, spans.and_then(|it| it.0).unwrap_or_default()));
+        let new_input = input.as_ref().and_then(|input| blanked_parts(input, words));
+        let new_text = words.blanked(&text);
+        // A provider takes its own thinking back whole or not at all.
+        let has_thought = words.are_in(&thinking);
+        if new_input.is_none() && new_text.is_none() && !has_thought {
+            continue;
+        }
+        slice.changed.push(mark);
+        if !pass.blanks {
+            continue;
+        }
+        if let Some(input) = &new_input {
+            store
+                .prepare_cached(
+                    "UPDATE steps SET heard = ?, sources = ? WHERE turn = ? AND seq = ?",
+                )?
+                .execute(params![&**input, Json(input.spans()), mark.0, mark.1])?;
+        }
+        let thinking = if has_thought { "[]" } else { &thinking };
+        store
+            .prepare_cached("UPDATE steps SET text = ?, thinking = ? WHERE turn = ? AND seq = ?")?
+            .execute(params![new_text.unwrap_or(text), thinking, mark.0, mark.1])?;
+    }
+    let turns: BTreeSet<_> = slice.changed.iter().map(|mark| TurnId(mark.0)).collect();
+    if pass.blanks {
+        turns.into_iter().try_for_each(|turn| history::index_turn(store, turn))?;
+    }
+    slice.next = last.filter(|_| count == SLICE_STEPS);
+    Ok(slice)
+}
+
+/// The parts without the words. None if they do not have them.
+fn blanked_parts(input: &Parts, words: &ForgottenWords) -> Option<Parts> {
+    if !words.are_in(input) {
+        return None;
+    }
+    let mut parts = Parts::default();
+    for part in input.iter() {
+        let blanked = words.blanked(part.text);
+        parts.push(part.source.clone(), blanked.as_deref().unwrap_or(part.text));
+    }
+    // They stand across parts.
+    Some(if words.are_in(&parts) { Parts::of(Source::Program, FORGOTTEN) } else { parts })
+}
+
+/// The chats of a person in private, or one of a group, and those of the background tasks whose people are there.
+pub fn chats_of(store: &Connection, keys: &ForgottenChats) -> rusqlite::Result<Vec<ChatPlace>> {
+    let mut chats = BTreeSet::new();
+    match keys {
+        ForgottenChats::Group(chat) => {
+            chats.insert(chat.clone());
+        }
+        ForgottenChats::Person(accounts) => {
+            let mut select = store.prepare_cached(
+                "SELECT DISTINCT s.channel, s.chat FROM sessions s JOIN turns t ON t.session = s.id
+                 WHERE s.channel = ? AND s.place = '\"private\"' AND s.kind IN ('chat', 'aside')
+                 AND iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) = ?",
+            )?;
+            for PersonAccount { channel, sender } in accounts {
+                let read = |row: &rusqlite::Row<'_>| {
+                    Ok(ChatPlace { channel: row.get(0)?, chat: row.get(1)? })
+                };
+                for chat in select.query_map(params![channel, sender], read)? {
+                    chats.insert(chat?);
+                }
+            }
+        }
+    }
+    let mut tasks = store.prepare_cached(
+        "SELECT DISTINCT channel, chat FROM sessions WHERE people_channel = ? AND people_chat = ?",
+    )?;
+    for chat in chats.clone() {
+        let read =
+            |row: &rusqlite::Row<'_>| Ok(ChatPlace { channel: row.get(0)?, chat: row.get(1)? });
+        for task in tasks.query_map(params![chat.channel, chat.chat], read)? {
+            chats.insert(task?);
+        }
+    }
+    Ok(chats.into_iter().collect())
+}
+
+/// Whose chats are searched for words to forget.
+#[derive(Clone, Debug)]
+pub enum ForgottenChats {
+    /// The accounts of a person.
+    Person(Vec<PersonAccount>),
+    Group(ChatPlace),
+}
+
+/// Returns true if a turn of these chats has not ended: it has its texts in memory.
+pub fn has_unfinished_turn(store: &Connection, chats: &[ChatPlace]) -> rusqlite::Result<bool> {
+    let mut running = store.prepare_cached(
+        "SELECT 1 FROM turns t JOIN sessions s ON s.id = t.session
+         WHERE t.ending IS NULL AND s.channel = ? AND s.chat = ?",
+    )?;
+    for chat in chats {
+        if running.exists(params![chat.channel, chat.chat])? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The former versions of files that calls in a chat have kept, by their hashes.
+pub fn before_images_of(store: &Connection, chat: &ChatPlace) -> rusqlite::Result<Vec<String>> {
+    let mut rows = store.prepare_cached(
+        "SELECT c.undo FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
+         WHERE c.undo IS NOT NULL AND s.channel = ? AND s.chat = ?",
+    )?;
+    rows.query_map(params![chat.channel, chat.chat], |row| row.get(0))?.collect()
+}

@@ -1,0 +1,224 @@
+//! Facts that people asked the bot to remember: of one person, or of a group. The most used ones stand in the prompt;
+//! the others make way, and are found by a search or by a message that has to do with them.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::recall::{self, RecallKey, RecallKind, RecallText};
+use crate::store::{Json, LenientJson, Time, integer_columns};
+use crate::types::source::Source;
+use crate::types::words::words;
+
+/// Maximum length of a fact, in characters: a sentence or two. Longer text belongs in a file.
+pub const FACT_CHARS_MAX: usize = 500;
+
+/// Facts of one account or group. People forget some before they reach it.
+const FACTS_MAX: i64 = 1_000;
+
+/// Weight of a day of age beside one access.
+const DAY: f64 = 0.1;
+
+/// The id of a fact, by which people know it: `#3`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FactId(pub i64);
+
+integer_columns!(FactId);
+
+/// The subject of a fact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FactKind {
+    You,
+    People,
+    Wish,
+    Event,
+    #[default]
+    Other,
+}
+
+words!(FactKind { You = "you", People = "people", Wish = "wish", Event = "event", Other = "other" });
+
+/// Where a fact stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FactStatus {
+    /// In the prompt.
+    Active,
+    /// Found by a search.
+    Expired,
+}
+
+words!(FactStatus { Active = "active", Expired = "expired" });
+
+/// Stores enums by their words.
+macro_rules! word_columns {
+    ($($name:ty),+) => {$(
+        impl ToSql for $name {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                Ok(self.as_str().into())
+            }
+        }
+
+        impl FromSql for $name {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                Self::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)
+            }
+        }
+    )+};
+}
+word_columns!(FactKind, FactStatus);
+
+/// A fact.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    pub id: FactId,
+    pub key: RecallKey,
+    pub kind: FactKind,
+    pub text: String,
+    pub status: FactStatus,
+    /// All inputs that it was made from.
+    pub sources: Vec<Source>,
+    pub made: DateTime<Utc>,
+    pub accesses: u32,
+}
+
+/// A fact to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewFact {
+    pub kind: FactKind,
+    /// One line.
+    pub text: String,
+    pub sources: Vec<Source>,
+}
+
+/// What became of a fact that was to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    New(FactId),
+    /// There is one with the same words.
+    Known(FactId),
+    /// There are too many.
+    Full,
+}
+
+/// The key under which the facts of a person or group are found.
+pub fn index_key(key: &RecallKey) -> RecallKey {
+    RecallKey::of_facts(key)
+}
+
+/// Keeps a fact of the first of these keys, which are one person's or a group's. The one that is used least makes way
+/// if more than `active_max` would stand in the prompt.
+pub fn keep(
+    store: &Connection,
+    keys: &[RecallKey],
+    new: &NewFact,
+    active_max: usize,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Kept> {
+    let Some(key) = keys.first() else { return Ok(Kept::Full) };
+    let known = of(store, keys)?;
+    if let Some(same) = known.iter().find(|it| it.text.to_lowercase() == new.text.to_lowercase()) {
+        use_now(store, &[same.id], now)?;
+        expire(store, keys, active_max, now)?;
+        return Ok(Kept::Known(same.id));
+    }
+    let count = store
+        .prepare_cached("SELECT count(*) FROM facts WHERE who = ?")?
+        .query_row([key], |row| row.get::<_, i64>(0))?;
+    if count >= FACTS_MAX {
+        return Ok(Kept::Full);
+    }
+    store
+        .prepare_cached(
+            "INSERT INTO facts (who, kind, text, status, sources, made, used)
+             VALUES (?1, ?2, ?3, 'active', ?4, ?5, ?5)",
+        )?
+        .execute(params![key, new.kind, new.text, Json(&new.sources), Time(now)])?;
+    let id = FactId(store.last_insert_rowid());
+    let (found_by, text) = (index_key(key), new.text.as_str());
+    let kind = RecallKind::Fact;
+    recall::put(store, &RecallText { key: &found_by, kind, source: id.0, at: now, text })?;
+    expire(store, keys, active_max, now)?;
+    Ok(Kept::New(id))
+}
+
+/// Notes that a message had to do with facts. Those that had made way come back.
+pub fn use_now(store: &Connection, facts: &[FactId], now: DateTime<Utc>) -> rusqlite::Result<()> {
+    let mut note = store.prepare_cached(
+        "UPDATE facts SET accesses = accesses + 1, used = ?, status = 'active' WHERE id = ?",
+    )?;
+    facts.iter().try_for_each(|id| note.execute(params![Time(now), id]).map(drop))
+}
+
+/// Lets the facts with the lowest scores make way until at most `active_max` stand in the prompt. The score is the
+/// number of accesses less a tenth for each day of age.
+pub fn expire(
+    store: &Connection,
+    keys: &[RecallKey],
+    active_max: usize,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<()> {
+    let mut active = of(store, keys)?;
+    active.retain(|fact| fact.status == FactStatus::Active);
+    active.sort_by(|one, other| {
+        let scores = score(other, now).total_cmp(&score(one, now));
+        scores.then_with(|| other.id.cmp(&one.id))
+    });
+    let mut expire = store.prepare_cached("UPDATE facts SET status = 'expired' WHERE id = ?")?;
+    active.iter().skip(active_max).try_for_each(|fact| expire.execute([fact.id]).map(drop))
+}
+
+/// Returns the number of accesses less a tenth for each day of age.
+pub fn score(fact: &Fact, now: DateTime<Utc>) -> f64 {
+    let hours = i32::try_from((now - fact.made).num_hours()).unwrap_or(i32::MAX);
+    f64::from(fact.accesses) - DAY * f64::from(hours) / 24.0
+}
+
+/// Returns all facts of these keys, the oldest first.
+pub fn of(store: &Connection, keys: &[RecallKey]) -> rusqlite::Result<Vec<Fact>> {
+    let mut rows = store.prepare_cached(
+        "SELECT id, who, kind, text, status, sources, made, accesses FROM facts WHERE who = ?",
+    )?;
+    let mut facts = Vec::new();
+    for key in keys {
+        for fact in rows.query_map([key], read)? {
+            facts.push(fact?);
+        }
+    }
+    facts.sort_by_key(|fact| fact.id);
+    Ok(facts)
+}
+
+/// Returns facts that were found in the index, by their ids.
+pub fn found(store: &Connection, ids: &[FactId]) -> rusqlite::Result<BTreeMap<FactId, Fact>> {
+    let mut rows = store.prepare_cached(
+        "SELECT id, who, kind, text, status, sources, made, accesses FROM facts WHERE id = ?",
+    )?;
+    let mut facts = BTreeMap::new();
+    for id in ids {
+        facts.extend(rows.query_row([id], read).optional()?.map(|fact| (fact.id, fact)));
+    }
+    Ok(facts)
+}
+
+/// Removes a fact, also from the index.
+pub fn remove(store: &Connection, fact: FactId) -> rusqlite::Result<()> {
+    recall::remove(store, RecallKind::Fact, fact.0)?;
+    store.prepare_cached("DELETE FROM facts WHERE id = ?")?.execute([fact]).map(drop)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Fact> {
+    Ok(Fact {
+        id: row.get(0)?,
+        key: row.get(1)?,
+        // A kind of a newer version.
+        kind: FactKind::parse(row.get_ref(2)?.as_str()?).unwrap_or_default(),
+        text: row.get(3)?,
+        status: row.get(4)?,
+        // Unreadable ones are of a newer version, and count as unknown.
+        sources: row.get::<_, LenientJson<_>>(5)?.0.unwrap_or_else(|| vec![Source::Unknown]),
+        made: row.get::<_, Time>(6)?.0,
+        accesses: row.get(7)?,
+    })
+}

@@ -1,0 +1,206 @@
+//! The index of what can be found again: turns of conversations, facts, and files of text. The store owns one row a
+//! passage, and SQLite's full-text index their words. Who may find a passage is a word of the index, too, so that a
+//! search never reads what belongs to others. Whether a hit may be trusted is decided at use, from its sources.
+
+pub mod files;
+pub mod query;
+pub mod words;
+
+use chrono::{DateTime, Utc};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+
+use crate::people::persons;
+use crate::store::{Time, integer_columns};
+use crate::types::message::{Address, ChannelName, ChatKind, SenderId};
+use crate::types::words::words as names;
+
+/// Maximum length of a passage, in characters: a page of a chat, or some paragraphs.
+pub const PASSAGE_CHARS_MAX: usize = 1_500;
+
+/// Maximum number of passages of one turn or file. Text after them is not found.
+pub const PASSAGES_MAX: usize = 200;
+
+/// Turns that are indexed in one transaction, of those made before there was an index.
+const BACKFILL_TURNS: i64 = 50;
+
+/// Identifies who may find an entry: the account of a person, a group's chat, or a folder. A letter and digits, which
+/// the index takes for one word and does not stem.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecallKey(String);
+
+impl RecallKey {
+    /// The private conversations of an account. A person has one key for each account, so nothing moves when accounts
+    /// are linked or parted.
+    pub fn of_account(channel: &ChannelName, sender: &SenderId) -> Self {
+        Self::of('a', [channel.as_str(), sender.as_str(), ""])
+    }
+
+    /// The conversations of a group, or of a thread in it.
+    pub fn of_group(at: &Address) -> Self {
+        let thread = at.thread.as_ref().map_or("", |thread| thread.as_str());
+        Self::of('g', [at.channel.as_str(), at.chat.as_str(), thread])
+    }
+
+    /// The files of a folder.
+    pub fn of_folder(name: &str) -> Self {
+        Self::of('f', [name, "", ""])
+    }
+
+    /// The facts of a person's account, or of a group.
+    pub fn of_facts(talks: &Self) -> Self {
+        Self::of('k', [talks.as_str(), "", ""])
+    }
+
+    fn of(kind: char, names: [&str; 3]) -> Self {
+        let digest = Sha256::digest(names.join("\0"));
+        let bytes = digest.iter().take(8).fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+        Self(format!("{kind}{bytes}"))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl ToSql for RecallKey {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.0.as_str().into())
+    }
+}
+
+impl FromSql for RecallKey {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(Self(value.as_str()?.to_owned()))
+    }
+}
+
+/// Returns the key under which a conversation is indexed: of the person in private, of the group elsewhere.
+pub fn key_of_talk(at: &Address, place: ChatKind, sender: &SenderId) -> RecallKey {
+    match place {
+        ChatKind::Private => RecallKey::of_account(&at.channel, sender),
+        ChatKind::Group => RecallKey::of_group(at),
+    }
+}
+
+/// Returns the keys of all conversations that a person may find: in private one's own, that of this
+/// account first; in a group the group's.
+pub fn keys_of_talks(
+    store: &Connection,
+    at: &Address,
+    place: ChatKind,
+    sender: &SenderId,
+) -> rusqlite::Result<Vec<RecallKey>> {
+    if place == ChatKind::Group {
+        return Ok(vec![RecallKey::of_group(at)]);
+    }
+    let own = RecallKey::of_account(&at.channel, sender);
+    let others = persons::accounts_of_same(store, &at.channel, sender)?;
+    let others = others.iter().map(|it| RecallKey::of_account(&it.channel, &it.sender));
+    let mut keys = vec![own.clone()];
+    keys.extend(others.filter(|key| *key != own));
+    Ok(keys)
+}
+
+/// The kind of an entry's source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecallKind {
+    File,
+    Turn,
+    Fact,
+}
+
+names!(RecallKind { File = "file", Turn = "turn", Fact = "fact" });
+
+impl ToSql for RecallKind {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_str().into())
+    }
+}
+
+impl FromSql for RecallKind {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Self::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)
+    }
+}
+
+/// The id of a passage in the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecallId(pub i64);
+
+integer_columns!(RecallId);
+
+/// A text to index.
+#[derive(Clone, Copy, Debug)]
+pub struct RecallText<'a> {
+    pub key: &'a RecallKey,
+    pub kind: RecallKind,
+    /// The id of the turn, file or fact.
+    pub source: i64,
+    pub at: DateTime<Utc>,
+    pub text: &'a str,
+}
+
+/// Indexes a text in place of what was indexed of its source.
+pub fn put(store: &Connection, text: &RecallText<'_>) -> rusqlite::Result<()> {
+    remove(store, text.kind, text.source)?;
+    let mut entry = store.prepare_cached(
+        "INSERT INTO recall_entries (who, kind, source, line, at, text) VALUES (?, ?, ?, ?, ?, ?)",
+    )?;
+    let mut index =
+        store.prepare_cached("INSERT INTO recall_index (rowid, who, text) VALUES (?, ?, ?)")?;
+    let RecallText { key, kind, source, at, text } = text;
+    for passage in words::passages(text).into_iter().take(PASSAGES_MAX) {
+        entry.execute(params![key, kind, source, passage.line, Time(*at), passage.text])?;
+        let id = store.last_insert_rowid();
+        index.execute(params![id, key, words::indexed(passage.text)])?;
+    }
+    Ok(())
+}
+
+/// Removes all that is indexed of a source.
+pub fn remove(store: &Connection, kind: RecallKind, source: i64) -> rusqlite::Result<()> {
+    let mut entries = store
+        .prepare_cached("SELECT id, who, text FROM recall_entries WHERE kind = ? AND source = ?")?;
+    let mut rows = entries.query(params![kind, source])?;
+    let mut removed = false;
+    while let Some(row) = rows.next()? {
+        let (id, who) = (row.get::<_, RecallId>(0)?, row.get::<_, RecallKey>(1)?);
+        // The index keeps no texts: it is told the words that go.
+        store
+            .prepare_cached(
+                "INSERT INTO recall_index (recall_index, rowid, who, text) VALUES ('delete', ?, ?, ?)",
+            )?
+            .execute(params![id, who, words::indexed(row.get_ref(2)?.as_str()?)])?;
+        removed = true;
+    }
+    if removed {
+        store
+            .prepare_cached("DELETE FROM recall_entries WHERE kind = ? AND source = ?")?
+            .execute(params![kind, source])?;
+    }
+    Ok(())
+}
+
+/// Returns the number below which turns were made before there was an index. None if all are indexed.
+pub fn backfill_below(store: &Connection) -> rusqlite::Result<Option<i64>> {
+    let below = store
+        .prepare_cached("SELECT below FROM recall_backfill WHERE one = 1")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    Ok(below.filter(|below| *below > 1))
+}
+
+/// Notes that all turns from `below` on are indexed.
+pub fn set_backfill_below(store: &Connection, below: i64) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE recall_backfill SET below = ? WHERE one = 1")?
+        .execute([below])
+        .map(drop)
+}
+
+/// Returns the number of turns to index in one transaction.
+pub fn backfill_slice() -> i64 {
+    BACKFILL_TURNS
+}

@@ -1,0 +1,224 @@
+//! Texts as words: passages of a text, the words that are indexed of it, the terms of a query, and the part of a
+//! passage that a hit shows.
+
+use std::collections::BTreeSet;
+
+use super::PASSAGE_CHARS_MAX;
+
+/// Maximum number of terms that are looked up of a query.
+pub const TERMS_MAX: usize = 12;
+
+/// Characters that a hit shows of its passage, around the first term.
+const SNIPPET_CHARS: usize = 300;
+
+/// Words that say nothing about a message's subject, in some languages: a message alone brings nothing back for them.
+const COMMON: &str = "a about after all also am an and any are as at be been but by can could did do does for from get \
+    had has have he her him his how i if in into is it its just know let like me more my need no not now of on one or \
+    our out please she should so some tell than that the their them then there they this to today tomorrow up us want \
+    was we were what when where which who why will with would yes you your hello hi hey thanks thank ok okay go again \
+    aber als am an auch auf aus bei bin bist da das dass dem den der des die doch du ein eine einen er es für hast hat \
+    ich im in ist ja kann mein mir mit nach nicht noch nur ob oder sich sie sind so und uns von war was wann wer wie \
+    wir wo zu zum au aux avec ce ces dans de des du elle en est et il je la le les ma mais me mes mon ne nous on ou \
+    par pas pour qu que qui sa se ses si son sont sur ta te tu un une vous al como con cuando de del el es esta este \
+    la las lo los mi no para pero por que se si su un una y yo che ci da di gli ho il io le ma mi non per sono una";
+
+/// A passage of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage<'a> {
+    /// Its first line in the text, from 1.
+    pub line: usize,
+    pub text: &'a str,
+}
+
+/// Cuts a text into passages of whole lines, as far as lines are short enough. Blank ones are left out.
+pub fn passages(text: &str) -> Vec<Passage<'_>> {
+    let mut passages = Vec::new();
+    let (mut begin, mut end, mut chars) = (0, 0, 0);
+    let (mut line, mut first) = (1, 1);
+    for piece in text.split_inclusive('\n').flat_map(pieces) {
+        let length = piece.chars().count();
+        if chars > 0 && chars + length > PASSAGE_CHARS_MAX {
+            passages.push(Passage { line: first, text: &text[begin..end] });
+            (begin, first, chars) = (end, line, 0);
+        }
+        chars += length;
+        end += piece.len();
+        line += usize::from(piece.ends_with('\n'));
+    }
+    passages.push(Passage { line: first, text: &text[begin..end] });
+    passages.retain(|passage| !passage.text.trim().is_empty());
+    passages
+}
+
+/// Cuts a long line into pieces that fit into a passage.
+fn pieces(line: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = line;
+    while let Some((at, _)) = rest.char_indices().nth(PASSAGE_CHARS_MAX) {
+        let (piece, after) = rest.split_at(at);
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces.push(rest);
+    pieces
+}
+
+/// Returns a text as it is indexed. Scripts without spaces between words become overlapping pairs of signs. Rows of the
+/// index are removed by the same words, so a change of this function needs a new index.
+pub fn indexed(text: &str) -> String {
+    let mut indexed = String::with_capacity(text.len());
+    let mut before = None;
+    for sign in text.chars() {
+        if !is_unspaced(sign) {
+            if before.take().is_some() {
+                indexed.push(' ');
+            }
+            indexed.push(sign);
+            continue;
+        }
+        indexed.push(' ');
+        if let Some(before) = before {
+            indexed.push(before);
+        }
+        indexed.push(sign);
+        before = Some(sign);
+    }
+    indexed
+}
+
+/// Returns true for signs of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese
+/// (Unicode, Blocks.txt).
+fn is_unspaced(sign: char) -> bool {
+    matches!(
+        sign,
+        '\u{e00}'..='\u{eff}'
+            | '\u{1000}'..='\u{109f}'
+            | '\u{1780}'..='\u{17ff}'
+            | '\u{3040}'..='\u{30ff}'
+            | '\u{3400}'..='\u{9fff}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{ff66}'..='\u{ff9f}'
+            | '\u{20000}'..='\u{2fa1f}'
+    )
+}
+
+/// A word that is looked up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Term {
+    /// In lower case.
+    pub word: String,
+}
+
+impl Term {
+    /// The word in the index's query language. It cannot contain a quotation mark.
+    pub fn exact(&self) -> String {
+        let mut signs = self.word.chars();
+        match (signs.next(), signs.next()) {
+            (Some(only), None) if is_unspaced(only) => format!("\"{only}\" *"),
+            (Some(first), Some(_)) if is_unspaced(first) => {
+                let signs: Vec<char> = self.word.chars().collect();
+                let pairs: Vec<String> = signs.windows(2).map(String::from_iter).collect();
+                format!("\"{}\"", pairs.join(" "))
+            }
+            _ => format!("\"{}\"", self.word),
+        }
+    }
+
+    /// The beginning of the word, which other forms of it share; none if it is short.
+    pub fn other_forms(&self) -> Option<String> {
+        let length = self.word.chars().count();
+        let is_spaced = self.word.chars().all(|sign| !is_unspaced(sign));
+        let kept = if length >= 7 { length - 2 } else { length };
+        (is_spaced && length >= 5).then(|| {
+            let stem: String = self.word.chars().take(kept).collect();
+            format!("\"{stem}\" *")
+        })
+    }
+
+    /// The part of the word by which it is found in a text.
+    fn stem(&self) -> String {
+        let length = self.word.chars().count();
+        self.word.chars().take(if length > 5 { length - 2 } else { length }).collect()
+    }
+}
+
+/// Returns the terms of a query, each once, in their order.
+pub fn terms(query: &str) -> Vec<Term> {
+    let mut known = BTreeSet::new();
+    let mut terms = Vec::new();
+    for word in query.split(|sign: char| !sign.is_alphanumeric() && !is_mark(sign)) {
+        for run in runs(word) {
+            let word = run.to_lowercase();
+            if !word.is_empty() && known.insert(word.clone()) && terms.len() < TERMS_MAX {
+                terms.push(Term { word });
+            }
+        }
+    }
+    terms
+}
+
+/// Returns the terms of a message that say something about its subject.
+pub fn telling_terms(message: &str) -> Vec<Term> {
+    let common: BTreeSet<&str> = COMMON.split_whitespace().collect();
+    let mut known = BTreeSet::new();
+    let mut terms = terms_without_bound(message);
+    terms.retain(|term| {
+        let is_long = term.word.chars().count() > 2 || term.word.chars().any(is_unspaced);
+        is_long && !common.contains(term.word.as_str()) && known.insert(term.word.clone())
+    });
+    terms.truncate(TERMS_MAX);
+    terms
+}
+
+fn terms_without_bound(message: &str) -> Vec<Term> {
+    let words = message.split(|sign: char| !sign.is_alphanumeric() && !is_mark(sign));
+    words.flat_map(runs).map(|run| Term { word: run.to_lowercase() }).collect()
+}
+
+/// Vowels and tones that are written as marks, within words of scripts without spaces.
+fn is_mark(sign: char) -> bool {
+    is_unspaced(sign)
+}
+
+/// The parts of a word in scripts with and without spaces.
+fn runs(word: &str) -> Vec<&str> {
+    let mut runs = Vec::new();
+    let mut begin = 0;
+    let mut before = None;
+    for (at, sign) in word.char_indices() {
+        let unspaced = is_unspaced(sign);
+        if before.is_some_and(|before| before != unspaced) {
+            runs.push(&word[begin..at]);
+            begin = at;
+        }
+        before = Some(unspaced);
+    }
+    if begin < word.len() {
+        runs.push(&word[begin..]);
+    }
+    runs
+}
+
+/// Returns how often a term occurs in a text, at least once: the index has found it there, perhaps in another form.
+pub fn occurrences(text: &str, term: &Term) -> usize {
+    text.to_lowercase().matches(&term.stem()).count().max(1)
+}
+
+/// The part of a passage around the first of the terms, on one line, and the number of lines before it.
+pub fn snippet(text: &str, terms: &[Term]) -> (String, usize) {
+    let lower = text.to_lowercase();
+    let found = terms.iter().filter_map(|term| lower.find(&term.stem())).min().unwrap_or(0);
+    // A sign in lower case may have another length, so places are counted in signs.
+    let place = lower[..found].chars().count();
+    let before: String = text.chars().take(place).collect();
+    let lines = before.matches('\n').count();
+    let begin = before.split_whitespace().map(|word| word.chars().count() + 1).sum::<usize>();
+    let begin = begin.saturating_sub(SNIPPET_CHARS / 3);
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let length = line.chars().count();
+    let begin = if length <= SNIPPET_CHARS { 0 } else { begin };
+    let middle: String = line.chars().skip(begin).take(SNIPPET_CHARS).collect();
+    let cut_before = if begin > 0 { "…" } else { "" };
+    let cut_after = if begin + SNIPPET_CHARS < length { "…" } else { "" };
+    (format!("{cut_before}{middle}{cut_after}"), lines)
+}

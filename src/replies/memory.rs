@@ -1,0 +1,136 @@
+//! What the bot says about the facts that it keeps.
+
+use std::fmt::Write as _;
+
+use super::as_is;
+
+pub const REMEMBER_USAGE: &str = "Use /remember with one or two sentences, such as: /remember My daughter Ada is seven. /memory shows what I know.";
+pub const REMEMBER_IN_GROUPS: &str =
+    "In a group, only an admin can tell me what to remember for the group.";
+pub const FACTS_FULL: &str = "I keep too many facts already. /memory shows them.";
+pub const NO_FACTS: &str =
+    "I keep no facts about you yet. /remember TEXT keeps one. I also find what we said before.";
+pub const NO_GROUP_FACTS: &str =
+    "I keep no facts for this group yet. An admin can add one: /remember TEXT.";
+
+pub fn fact_too_long(length: usize, most: usize) -> String {
+    format!(
+        "That has {length} characters, and a fact can have {most}. Say it in a sentence or two, or put it in a file."
+    )
+}
+
+pub fn fact_kept(number: i64, text: &str) -> String {
+    format!("I'll remember (#{number}): {}", as_is(text))
+}
+
+pub fn fact_known(number: i64) -> String {
+    format!("I know that already (#{number}).")
+}
+
+/// A fact as people are shown it.
+pub struct FactShown<'a> {
+    pub number: i64,
+    pub kind: &'a str,
+    pub text: &'a str,
+    /// Where it comes from.
+    pub source: String,
+    pub day: String,
+    pub in_prompt: bool,
+}
+
+/// Where a fact comes from.
+pub const SOURCE_YOU: &str = "you said so";
+pub const SOURCE_OTHERS: &str = "someone else";
+
+/// The facts by kind; `more` are left out.
+pub fn facts(facts: &[FactShown<'_>], more: usize) -> String {
+    let mut text = String::new();
+    let mut kind = "";
+    for fact in facts {
+        if fact.kind != kind {
+            kind = fact.kind;
+            let heading = match kind {
+                "you" => "About you",
+                "people" => "People",
+                "wish" => "Wishes",
+                "event" => "Events",
+                _ => "Other facts",
+            };
+            let _ = writeln!(text, "{heading}:");
+        }
+        let FactShown { number, source, day, .. } = fact;
+        let rested = if fact.in_prompt { "" } else { "; found when it matters" };
+        let _ = writeln!(text, "#{number} {} ({source}, {day}{rested})", as_is(fact.text));
+    }
+    if more > 0 {
+        let _ = writeln!(text, "{more} more: /memory WORD shows those with a word in them.");
+    }
+    text.trim_end().to_owned()
+}
+
+pub fn no_facts_with(word: &str) -> String {
+    format!("I keep no facts with {} in them. /memory shows all.", as_is(word))
+}
+
+/// The files beside the facts, for the owner.
+pub fn memory_files(lines: usize) -> String {
+    format!("MEMORY.md has {lines} lines. You can edit it, and the notes beside it, as files.")
+}
+
+// Forgetting.
+
+pub const FORGET_USAGE: &str = "Use /forget with the words that I should forget, or with a fact's number: /forget #3. I'll show you what goes first.";
+pub const FORGET_IN_GROUPS: &str = "In a group, only an admin can have me forget something.";
+pub const FORGET_LENGTH: &str =
+    "I can forget 3 to 500 characters at a time. Shorter words are everywhere.";
+pub const FORGET_BUSY: &str =
+    "I'm still working for you. Try again when I'm done, or use /stop first.";
+pub const FORGET_IT: &str = "Forget it for good";
+pub const FORGOTTEN_NOW: &str = "Forgotten: the words are gone from everything that I listed. What I did stays on record without them.";
+pub const FORGOTTEN_BUT_FOR_FREE_SPACE: &str = "Forgotten, but the database could not be rewritten, so traces stay in its free space. Free some disk space and forget the words again.";
+
+pub fn no_such_fact(number: i64) -> String {
+    format!("I keep no fact #{number} about you. /memory shows them.")
+}
+
+pub fn not_all_forgotten(path: &str) -> String {
+    format!(
+        "I could not remove the words from {}; all else is forgotten. Remove them there, and say it again.",
+        as_is(path)
+    )
+}
+
+/// All that has words in it which somebody wants forgotten.
+pub struct ForgetShown<'a> {
+    pub what: &'a str,
+    /// With their numbers.
+    pub facts: Vec<(i64, &'a str)>,
+    /// Files of the memory, of which lines go.
+    pub memory: Vec<String>,
+    /// Messages and answers.
+    pub steps: usize,
+    pub others: usize,
+    /// Files that stay as they are.
+    pub files: Vec<String>,
+}
+
+pub fn may_forget(shown: &ForgetShown<'_>) -> String {
+    let ForgetShown { what, facts, memory, steps, others, files } = shown;
+    let mut text =
+        format!("Forget “{}”? Each line with these words goes for good, from:\n", as_is(what));
+    for (number, fact) in facts {
+        let _ = writeln!(text, "fact #{number}: {}", as_is(fact));
+    }
+    for path in memory {
+        let _ = writeln!(text, "{}", as_is(path));
+    }
+    let _ =
+        writeln!(text, "{steps} of our messages and answers, and {others} other records of them");
+    if !files.is_empty() {
+        let files: Vec<_> = files.iter().map(as_is).collect();
+        let _ =
+            writeln!(text, "These files have them too, and stay as they are: {}", files.join(", "));
+    }
+    text.push_str("This cannot be undone. Backups keep what they have.");
+    text
+}

@@ -1,0 +1,28 @@
+//! The texts of jobs and background tasks, for words that somebody wants forgotten. A job without its text is paused.
+
+use crate::store::{TextColumns, TextForm};
+
+/// The texts of jobs, tasks and what they have sent.
+pub static TASK_TEXTS: [TextColumns; 3] = [
+    TextColumns {
+        select: "SELECT id, 0, words, details FROM tasks WHERE (id, 0) > (?1, ?2) AND channel = ?3
+                 AND chat = ?4 ORDER BY id LIMIT ?5",
+        update: "UPDATE tasks SET words = ?3, details = ?4 WHERE id = ?1 AND ?2 = 0",
+        columns: &[TextForm::Plain, TextForm::Json],
+    },
+    TextColumns {
+        select:
+            "SELECT rowid, 0, words FROM task_messages WHERE (rowid, 0) > (?1, ?2) AND channel = ?3
+                 AND chat = ?4 ORDER BY rowid LIMIT ?5",
+        update: "UPDATE task_messages SET words = ?3 WHERE rowid = ?1 AND ?2 = 0",
+        columns: &[TextForm::Plain],
+    },
+    TextColumns {
+        select:
+            "SELECT id, 0, payload FROM jobs WHERE (id, 0) > (?1, ?2) AND channel = ?3 AND chat = ?4
+                 ORDER BY id LIMIT ?5",
+        update: "UPDATE jobs SET payload = ?3, why = 'its text was forgotten',
+                 state = iif(state = 'active', 'paused', state) WHERE id = ?1 AND ?2 = 0",
+        columns: &[TextForm::Json],
+    },
+];

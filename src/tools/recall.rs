@@ -1,0 +1,137 @@
+//! The tool that searches memory, files and earlier conversations.
+
+pub(crate) mod find;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Days, NaiveDate, NaiveTime, TimeZone, Utc};
+use chrono_tz::Tz;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
+use crate::memory::recall::words;
+use crate::people::Role;
+use crate::types::message::ChatKind;
+use crate::types::source::{self, Source};
+use find::{FoundPassage, FoundPlace, RecallReader, RecallWish, SearchScope};
+
+/// Maximum number of results.
+const FOUND_MAX: usize = 10;
+
+/// Maximum length of a search word, in characters.
+const WORD_CHARS_MAX: usize = 100;
+
+/// Maximum number of sources that are kept of one search.
+const SOURCES_MAX: usize = 16;
+
+pub struct MemorySearch;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SearchArgs {
+    query: String,
+    #[schemars(with = "SearchScope")]
+    #[serde(default)]
+    scope: Option<SearchScope>,
+    /// 2026-11-30 or 7d
+    #[serde(default)]
+    since: String,
+}
+
+#[async_trait]
+impl Tool for MemorySearch {
+    type Args = SearchArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "memory_search",
+        description: "Search memory, files and all that was said before.",
+        role: Role::User,
+        kind: ToolKind::Reads,
+        retries: true,
+    };
+
+    async fn call(&self, args: SearchArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let SearchArgs { query, scope, since } = args;
+        let is_long = |word: &str| word.chars().count() > WORD_CHARS_MAX;
+        if query.split_whitespace().any(is_long) {
+            return tell(format!("A word of `query` is longer than {WORD_CHARS_MAX} characters."));
+        }
+        let terms = words::terms(&query);
+        if terms.is_empty() {
+            return tell("`query` has no words.".to_owned());
+        }
+        let since = match since.trim() {
+            "" => None,
+            since => Some(parse_since(since, cx.now).ok_or_else(|| {
+                let words = "`since` is a date such as 2026-11-30, or a number of days such as 7d.";
+                ToolError::TellModel(words.to_owned())
+            })?),
+        };
+        let reader = RecallReader {
+            at: cx.address.clone(),
+            place: cx.place,
+            who: cx.who.clone(),
+            files: cx.reader(),
+        };
+        let wish = RecallWish { terms: terms.clone(), scope, since, limit: FOUND_MAX };
+        let found = find::find(&cx.actions.store, &cx.workspace, &reader, wish).await?;
+        let shown: Vec<_> =
+            found.passages.iter().map(|it| passage_words(it, &terms, cx.now.timezone())).collect();
+        let mut text = cut(&shown.join("\n\n"), "Search for something rarer.");
+        if text.is_empty() {
+            text.push_str("Nothing was found with these words.");
+        }
+        if found.untrusted > 0 {
+            let count = found.untrusted;
+            text.push_str(&format!(
+                "\n\n[{count} more in untrusted content: scope \"untrusted\" shows them.]"
+            ));
+        }
+        Ok(ToolOutput::Text { for_model: text, sources: sources(&found.passages, cx.place) })
+    }
+}
+
+/// The sources of all results, up to a bound: one untrusted source is enough to mark them.
+fn sources(found: &[FoundPassage], place: ChatKind) -> Vec<Source> {
+    let mut all = Vec::new();
+    let is_talk = |it: &FoundPassage| matches!(it.place, FoundPlace::Talk { .. });
+    if found.iter().any(is_talk) {
+        all.push(Source::Past { in_group: place == ChatKind::Group });
+    }
+    let untrusted = found.iter().filter(|it| it.is_untrusted);
+    untrusted.flat_map(|it| &it.sources).for_each(|it| source::add(&mut all, it));
+    let trusted = found.iter().filter(|it| !it.is_untrusted && !is_talk(it));
+    trusted.flat_map(|it| &it.sources).for_each(|it| source::add(&mut all, it));
+    all.truncate(SOURCES_MAX);
+    all
+}
+
+/// A result with its path and lines, its date, and the part of it around the first word.
+pub(crate) fn passage_words(found: &FoundPassage, terms: &[words::Term], zone: Tz) -> String {
+    let (snippet, lines_before) = words::snippet(&found.hit.text, terms);
+    let at = found.hit.at.with_timezone(&zone);
+    match &found.place {
+        FoundPlace::File(path) => {
+            let first = found.hit.line + lines_before;
+            let last = found.hit.line + found.hit.text.trim_end().matches('\n').count();
+            let lines = if last > first { format!("{first}-{last}") } else { first.to_string() };
+            format!("{path}:{lines} ({})\n{snippet}", at.format("%Y-%m-%d"))
+        }
+        FoundPlace::Talk { .. } => {
+            format!("Conversation of {}\n{snippet}", at.format("%Y-%m-%d %H:%M"))
+        }
+        FoundPlace::Fact(id, _) => {
+            format!("Fact #{} ({})\n{snippet}", id.0, at.format("%Y-%m-%d"))
+        }
+    }
+}
+
+/// Parses a date, or a number of days before now.
+fn parse_since(text: &str, now: DateTime<Tz>) -> Option<DateTime<Utc>> {
+    let day = match text.strip_suffix('d').and_then(|days| days.parse().ok()) {
+        Some(days) => now.date_naive().checked_sub_days(Days::new(days))?,
+        None => NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?,
+    };
+    let begin = now.timezone().from_local_datetime(&day.and_time(NaiveTime::MIN)).earliest();
+    // A midnight that the clocks skip.
+    Some(begin.map_or_else(|| day.and_time(NaiveTime::MIN).and_utc(), |begin| begin.to_utc()))
+}

@@ -1,0 +1,127 @@
+//! What comes back by itself: passages that a message reminds of, at the end of its prompt. From trusted sources only,
+//! of the person's own, within a token budget, and only if a rare word of the message leads to them.
+
+use chrono::{Days, Utc};
+
+use crate::bus::journal::WaitingMessage;
+use crate::conversation::{shares, tokens};
+use crate::memory::facts::{FactId, FactStatus};
+use crate::memory::recall::words;
+use crate::memory::{file_scope, is_memory};
+use crate::people::Role;
+use crate::tools::ToolReader;
+use crate::tools::recall::find::{FoundPassage, FoundPlace, RecallReader, RecallWish};
+use crate::tools::recall::{find, passage_words};
+use crate::turn::instructions::NOTE_DAYS;
+use crate::turn::services::TurnServices;
+use crate::types::message::{Cause, ChatKind};
+use crate::types::session::Session;
+use crate::types::source::{Parts, Source};
+use crate::workspace::WorkspacePath;
+
+/// Passages that come back with one message.
+const RECALLED_MAX: usize = 5;
+
+/// Their length in a prompt, in tokens.
+const TOKENS_MAX: u64 = 400;
+
+/// The part of the message's weight that a passage must have.
+const SHARE_MIN: f64 = 0.34;
+
+/// The name of the memory, which stands in the prompt.
+const MEMORY_FILE: &str = "MEMORY.md";
+
+/// Characters of a message that are looked at.
+const MESSAGE_CHARS_MAX: usize = 2_000;
+
+/// What messages remind of.
+#[derive(Default)]
+pub(super) struct Recalled {
+    /// For the end of the prompt; none if nothing comes back.
+    pub(super) text: Option<Parts>,
+    /// Facts that the messages have to do with.
+    pub(super) facts: Vec<FactId>,
+}
+
+/// Returns what messages remind of. A failed search costs no answer.
+pub(super) async fn recalled(
+    turns: &TurnServices,
+    session: &Session,
+    role: Role,
+    rows: &[WaitingMessage],
+) -> Recalled {
+    recalled_for(turns, session, role, rows).await.unwrap_or_default()
+}
+
+async fn recalled_for(
+    turns: &TurnServices,
+    session: &Session,
+    role: Role,
+    rows: &[WaitingMessage],
+) -> Option<Recalled> {
+    let services = &turns.services;
+    let at = session.origin.chat().filter(|_| session.place == ChatKind::Private)?;
+    let window = turns.models.for_session(session).context_window();
+    let is_person = |row: &WaitingMessage| matches!(row.inbound.cause, Cause::Person(_));
+    if !turns.config.memory.recall || shares::is_compact(window) || !rows.iter().all(is_person) {
+        return None;
+    }
+    let who = rows.first()?.sender().clone();
+    let said: Vec<_> = rows.iter().map(|row| row.inbound.body.text.as_str()).collect();
+    let said: String = said.join("\n").chars().take(MESSAGE_CHARS_MAX).collect();
+    let terms = words::telling_terms(&said);
+    if terms.is_empty() {
+        return None;
+    }
+    let scope = file_scope(role, session.place, at, &who.id);
+    let files = ToolReader::of(scope);
+    let reader = RecallReader { at: at.clone(), place: session.place, who, files };
+    let limit = RECALLED_MAX * 2;
+    let wish = RecallWish { terms: terms.clone(), scope: None, since: None, limit };
+    let found = find::find(&services.bus.store, &services.workspace, &reader, wish).await;
+    let found = found.inspect_err(|error| tracing::debug!(%error, "Recalled nothing")).ok()?;
+    let told = |found: &&FoundPassage| found.hit.is_rare && found.hit.share >= SHARE_MIN;
+    let told: Vec<_> = found.passages.iter().filter(told).collect();
+    let facts = told.iter().filter_map(|found| match found.place {
+        FoundPlace::Fact(id, _) => Some(id),
+        FoundPlace::File(_) | FoundPlace::Talk { .. } => None,
+    });
+    let facts = facts.collect();
+    let shown = told.into_iter().filter(|it| !is_seen(it, session));
+    let (mut text, mut count) = (Parts::default(), 0);
+    let mut left = TOKENS_MAX;
+    for passage in shown.take(RECALLED_MAX) {
+        let words = passage_words(passage, &terms, services.zone);
+        let Some(rest) = left.checked_sub(tokens::tokens(&words)) else { break };
+        left = rest;
+        let heading =
+            if count == 0 { "From before, found by words of this message:\n" } else { "\n" };
+        text.push_program(heading);
+        let source = match (&passage.place, passage.sources.first()) {
+            (FoundPlace::File(_), Some(source)) => source.clone(),
+            (FoundPlace::Fact(..), _) => Source::Memory,
+            (FoundPlace::File(_) | FoundPlace::Talk { .. }, _) => Source::Past { in_group: false },
+        };
+        text.push(source, words);
+        count += 1;
+    }
+    if count > 0 && found.untrusted > 0 {
+        text.push_program(format!(
+            "\n{} more in untrusted content: memory_search with scope untrusted.",
+            found.untrusted
+        ));
+    }
+    Some(Recalled { text: (count > 0).then_some(text), facts })
+}
+
+/// Returns true if the model sees a passage anyway: in the conversation, in its memory or in the notes of the last days.
+fn is_seen(found: &FoundPassage, session: &Session) -> bool {
+    match &found.place {
+        FoundPlace::Fact(_, status) => *status == FactStatus::Active,
+        FoundPlace::Talk { turn, .. } => session.turns.iter().any(|seen| seen.id == *turn),
+        FoundPlace::File(path) => path.parse().is_ok_and(|path: WorkspacePath| {
+            let is_recent = found.hit.at.checked_add_days(Days::new(NOTE_DAYS)) > Some(Utc::now());
+            path.name() == MEMORY_FILE || (is_memory(&path) && is_recent)
+        }),
+    }
+}

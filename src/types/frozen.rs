@@ -1,0 +1,33 @@
+//! The part of a session's prompt that stays byte for byte the same until the session is compacted.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+/// The part of the workspace that was put into the prompt when the session began, so that a later change
+/// does not lose the provider's cache. Changes are reported at the end of the next message instead.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrozenContext {
+    /// The folder of its person; empty for the owner.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub of: String,
+    pub memory: String,
+    pub notes: String,
+    /// The memory and notes that have been reported to the model since, so that each change is reported
+    /// once.
+    pub told_memory: String,
+    pub told_notes: String,
+    /// When the model was last told the time. None if it was not since the session began or was compacted.
+    #[serde(default)]
+    pub told_time: Option<DateTime<Utc>>,
+    /// None until the next turn begins, after a compaction.
+    #[serde(default)]
+    pub facts: Option<FrozenFacts>,
+}
+
+/// The facts of the person or group of a session, one a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrozenFacts {
+    pub text: String,
+    /// Those that have been reported to the model since.
+    pub told: String,
+}

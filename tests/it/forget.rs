@@ -1,0 +1,228 @@
+//! What somebody wants forgotten is nowhere afterwards: in no table, no file and no free page; and nothing else goes.
+
+use std::fs;
+use std::path::Path;
+
+use peacrab::replies;
+use peacrab::store::{FORGOTTEN, ForgottenWords};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::support::rig::{OWNER, Rig, USER};
+use crate::support::script::{Gate, calls, held, says};
+
+const WORD: &str = "Quetzalcoatl";
+
+/// The places in a home where a word stands: columns of the store, and files with their bytes.
+pub(crate) fn places(home: &Path, word: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let store = rusqlite::Connection::open(home.join("state.db")).unwrap();
+    store.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    let mut tables = store.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").unwrap();
+    let tables: Vec<String> =
+        tables.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
+    for table in tables.iter().filter(|table| *table != "recall_index") {
+        let mut rows = store.prepare(&format!("SELECT * FROM {table}")).unwrap();
+        let columns = rows.column_count();
+        let mut rows = rows.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            for column in 0..columns {
+                let value = row.get_ref(column).unwrap();
+                if value.as_bytes().is_ok_and(|bytes| has(bytes, word)) {
+                    found.push(table.clone());
+                }
+            }
+        }
+    }
+    let stem = word.to_lowercase();
+    let matched = "SELECT count(*) FROM recall_index WHERE recall_index MATCH ?";
+    let matched: i64 =
+        store.query_row(matched, [format!("text : \"{stem}\" *")], |row| row.get(0)).unwrap();
+    found.extend((matched > 0).then(|| "index".to_owned()));
+    let mut folders = vec![home.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match fs::symlink_metadata(&path).unwrap().file_type() {
+                kind if kind.is_dir() => folders.push(path),
+                kind if kind.is_file() && has(&fs::read(&path).unwrap(), word) => {
+                    found.push(path.strip_prefix(home).unwrap().display().to_string());
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Also of the stem that the index has of it.
+fn has(bytes: &[u8], word: &str) -> bool {
+    let word = word.to_lowercase();
+    let stem = word[..word.len() - 1].as_bytes();
+    bytes.windows(stem.len()).any(|bytes| bytes.eq_ignore_ascii_case(stem))
+}
+
+/// A person's conversations, files, jobs and facts with the word in them.
+async fn talk(rig: &mut Rig) {
+    let write = json!({ "path": "notes/plan.md", "content": "first" });
+    let again = json!({ "path": "memory/MEMORY.md", "content": format!("- {WORD} is short\n") });
+    let later = json!({ "action": "add", "when": "30d", "text": format!("buy {WORD} seeds") });
+    rig.model.on(
+        "tell me",
+        [
+            calls(&[("write_file", write), ("append_file", again)]),
+            calls(&[("remember", json!({ "text": format!("The owner likes {WORD}.") }))]),
+            calls(&[("note", json!({ "text": format!("Spoke of {WORD}.") })), ("schedule", later)]),
+            calls(&[(
+                "plan",
+                json!({ "items": [{ "text": format!("ask {WORD}"), "state": "todo" }] }),
+            )]),
+            calls(&[("propose", json!({ "title": WORD, "body": format!("a trip to\n{WORD}") }))]),
+            says(&format!("First line.\nAbout {WORD}, \"the snake\".\nLast line.")),
+        ],
+    );
+    rig.say("1", &format!("tell me of {WORD}\nand of the weather"));
+    rig.heard("1", 2).await;
+    rig.ask("1", &format!("/remember wish: a statue of {WORD}")).await;
+    rig.ask("1", &format!("hello {}", WORD.to_uppercase())).await;
+    rig.ask("1", "/new").await;
+    rig.ask("5", &format!("elsewhere: {WORD}")).await;
+    rig.ask("5", "and again?").await;
+}
+
+#[tokio::test]
+async fn forgotten_words_are_nowhere_and_all_else_stays() {
+    let mut rig = Rig::new().await;
+    talk(&mut rig).await;
+    fs::write(rig.workspace().join("snakes.md"), format!("{WORD} is a file of mine\n")).unwrap();
+    let question = rig.ask("1", "/forget quetzalcoatl").await;
+    for shown in ["fact #1: a statue", "memory/MEMORY.md", "snakes.md", "cannot be undone"] {
+        assert!(question.contains(shown), "{shown}: {question}");
+    }
+    let calls = rig.look("SELECT count(*) || '' FROM calls");
+    let turns = rig.look("SELECT count(*) || '' FROM turns");
+    assert!(places(&rig.path(), WORD).len() > 15, "{:?}", places(&rig.path(), WORD));
+    assert_eq!(rig.ask("1", "/forget yes: quetzalcoatl").await, replies::FORGOTTEN_NOW);
+    rig.settled().await;
+    assert_eq!(places(&rig.path(), WORD), ["workspace/snakes.md"]);
+    // What was done stays on record.
+    assert_eq!(rig.look("SELECT count(*) || '' FROM calls"), calls);
+    assert_eq!(rig.look("SELECT count(*) || '' FROM turns"), turns);
+    let said = rig.look("SELECT text FROM steps WHERE text LIKE 'First line%'").remove(0);
+    assert_eq!(said, format!("First line.\n{FORGOTTEN}\nLast line."));
+    let heard = rig.look("SELECT heard FROM steps WHERE heard LIKE '%weather%'").remove(0);
+    assert!(heard.contains(FORGOTTEN) && heard.contains("and of the weather"), "{heard}");
+    assert_eq!(rig.look("SELECT state FROM jobs"), ["paused"]);
+    // The conversations go on without it.
+    rig.ask("5", "hello").await;
+    assert!(!rig.model.last().whole().contains(WORD));
+    rig.stop_and_start_again().await;
+    rig.ask("5", "hello again").await;
+    let told = rig.model.last().whole();
+    assert!(told.contains("and again?") && !told.contains(WORD), "{told}");
+    rig.ask("1", "/forget yes: is a file of mine").await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn nobody_elses_words_are_forgotten() {
+    let mut rig = Rig::new().await;
+    rig.say_as(USER, "2", &format!("my {WORD}"));
+    rig.hear("2").await;
+    rig.say_as(USER, "2", &format!("/remember my {WORD}"));
+    rig.hear("2").await;
+    rig.say_as(USER, "-3", &format!("our {WORD}"));
+    rig.hear("-3").await;
+    rig.ask("1", &format!("hello {WORD}")).await;
+    let question = rig.ask("1", &format!("/forget {WORD}")).await;
+    assert!(!question.contains("fact #"), "{question}");
+    rig.ask("1", &format!("/forget yes: {WORD}")).await;
+    rig.settled().await;
+    let heard = rig.look("SELECT heard FROM steps ORDER BY turn");
+    assert!(heard[0].contains(WORD) && heard[1].contains(WORD), "{heard:?}");
+    assert!(!heard[2].contains(WORD), "{heard:?}");
+    assert_eq!(rig.look("SELECT text FROM facts"), [format!("my {WORD}")]);
+    // A group's own are forgotten in the group, by an admin.
+    rig.say_as(USER, "-3", &format!("/forget yes: {WORD}"));
+    assert_eq!(rig.hear("-3").await, replies::FORGET_IN_GROUPS);
+    rig.ask("-3", &format!("/forget yes: {WORD}")).await;
+    let heard = rig.look("SELECT heard FROM steps ORDER BY turn");
+    assert!(heard[0].contains(WORD) && !heard[1].contains(WORD), "{heard:?}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_fact_is_forgotten_by_its_number() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", &format!("/remember the statue of {WORD}")).await;
+    let question = rig.ask("1", "/forget #1").await;
+    assert!(question.contains(&format!("Forget “the statue of {WORD}”?")), "{question}");
+    rig.ask("1", &format!("/forget yes: the statue of {WORD}")).await;
+    rig.settled().await;
+    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+    // Another person's fact is none.
+    rig.say_as(USER, "2", "/remember a crab");
+    rig.hear("2").await;
+    assert_eq!(rig.ask("1", "/forget #2").await, replies::no_such_fact(2));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn bad_orders_and_running_turns_are_refused_in_words() {
+    let mut rig = Rig::new().await;
+    for (said, answer) in [
+        ("/forget", replies::FORGET_USAGE.to_owned()),
+        ("/forget yes: ", replies::FORGET_USAGE.to_owned()),
+        ("/forget ab", replies::FORGET_LENGTH.to_owned()),
+        ("/forget ?!?!", replies::FORGET_LENGTH.to_owned()),
+        ("/forget #99", replies::no_such_fact(99)),
+    ] {
+        assert_eq!(rig.ask("1", said).await, answer, "{said}");
+    }
+    let long = format!("/forget {}", "a".repeat(501));
+    assert_eq!(rig.ask("1", &long).await, replies::FORGET_LENGTH);
+    let gate = Gate::shut();
+    rig.model.on("slow", [held(&gate, says("Done."))]);
+    rig.say("5", &format!("slow {WORD}"));
+    rig.hangs_at(&gate).await;
+    assert_eq!(rig.ask("1", &format!("/forget yes: {WORD}")).await, replies::FORGET_BUSY);
+    gate.open();
+    assert_eq!(rig.hear("5").await, "Done.");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn words_of_the_programs_own_rows_are_left_alone() {
+    let mut rig = Rig::new().await;
+    let later = json!({ "action": "add", "when": "30d", "text": "tea" });
+    rig.model.on(
+        "private",
+        [calls(&[("schedule", later)]), says("It is private, by the owner at home.")],
+    );
+    rig.ask("1", "is it private for the owner at home? answered, active, message").await;
+    for word in
+        ["private", "owner", "home", "answered", "active", "message", "prompt", "program", "text"]
+    {
+        rig.ask("1", &format!("/forget yes: {word}")).await;
+    }
+    rig.stop_and_start_again().await;
+    rig.ask("1", "hello").await;
+    assert_eq!(rig.look("SELECT state FROM jobs"), ["active"]);
+    assert_eq!(rig.look("SELECT raw FROM unreadable"), Vec::<String>::new());
+    rig.say_as(OWNER, "5", "hello");
+    rig.hear("5").await;
+    rig.finish().await;
+}
+
+proptest! {
+    #[test]
+    fn no_text_keeps_the_words(
+        before in "\\PC{0,30}", words in "[a-zé]{3,8}( [a-z]{1,5})?", space in "[ \n\t]{1,3}", after in "\\PC{0,30}"
+    ) {
+        let text = format!("{before}\n{}\n{after}", words.replace(' ', &space).to_uppercase());
+        let sought = ForgottenWords::new(&words).unwrap();
+        prop_assert!(sought.are_in(&text));
+        let blanked = sought.blanked(&text).unwrap();
+        prop_assert!(!sought.are_in(&blanked), "{}", blanked);
+    }
+}

@@ -1,0 +1,191 @@
+//! The index itself: passages and words of texts, what is in it after a crash, a deletion or an upgrade, and the work
+//! of a search.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use chrono::Utc;
+use peacrab::memory::recall::query::{RecallQuery, search};
+use peacrab::memory::recall::words::{indexed, passages, snippet, telling_terms, terms};
+use peacrab::memory::recall::{PASSAGE_CHARS_MAX, RecallKey, RecallKind, RecallText, put, remove};
+use peacrab::store::{Store, StoreOptions};
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+use super::{NOTHING, found};
+use crate::support::rig::{OWNER, Rig};
+
+proptest! {
+    #[test]
+    fn passages_are_the_whole_text_with_their_lines(text in "([a-zé ]{0,400}\n?){0,30}[a-z]{0,4000}") {
+        let all = passages(&text);
+        for it in &all {
+            prop_assert!(it.text.chars().count() <= PASSAGE_CHARS_MAX);
+            let line = text.lines().nth(it.line - 1).unwrap();
+            prop_assert!(line.contains(it.text.lines().next().unwrap()));
+        }
+        let joined: String = all.iter().map(|it| it.text).collect();
+        let squeezed = |text: &str| text.split_whitespace().collect::<String>();
+        prop_assert_eq!(squeezed(&joined), squeezed(&text));
+    }
+
+    #[test]
+    fn any_text_is_found_by_its_words_and_leaves_nothing_behind(text in "\\PC{1,200}") {
+        let store = empty();
+        put(&store, &entry(1, &text)).unwrap();
+        let words = terms(&text);
+        for term in &words {
+            let hits = search(&store, &query(vec![term.clone()])).unwrap();
+            prop_assert!(hits.len() <= 1);
+        }
+        snippet(&text, &words);
+        remove(&store, RecallKind::Turn, 1).unwrap();
+        let mut left = store.prepare("SELECT count(*) FROM recall_index_docsize").unwrap();
+        prop_assert_eq!(left.query_row([], |row| row.get::<_, i64>(0)).unwrap(), 0);
+        store.execute("INSERT INTO recall_index (recall_index) VALUES ('integrity-check')", []).unwrap();
+    }
+}
+
+fn key() -> RecallKey {
+    RecallKey::of_account(&"home".into(), &"7".into())
+}
+
+fn empty() -> Connection {
+    let home = tempfile::tempdir().unwrap();
+    drop(Store::open(home.path(), &StoreOptions::default()).unwrap());
+    let file = Connection::open(home.path().join("state.db")).unwrap();
+    let mut store = Connection::open_in_memory().unwrap();
+    rusqlite::backup::Backup::new(&file, &mut store).unwrap().step(-1).unwrap();
+    store
+}
+
+fn entry(source: i64, text: &str) -> RecallText<'_> {
+    static KEY: std::sync::LazyLock<RecallKey> = std::sync::LazyLock::new(key);
+    RecallText { key: &KEY, kind: RecallKind::Turn, source, at: Utc::now(), text }
+}
+
+fn query(terms: Vec<peacrab::memory::recall::words::Term>) -> RecallQuery {
+    RecallQuery { keys: vec![key()], terms, since: None, now: Utc::now(), limit: 5 }
+}
+
+#[test]
+fn words_are_found_in_other_forms_and_in_scripts_without_spaces() {
+    let store = empty();
+    let texts = [
+        "Die Geburtstagsfeiern sind im Garten",
+        "Les élèves mangent à midi",
+        "明日は歯医者に行きます",
+        "我女儿星期五七岁生日",
+        "พรุ่งนี้ไปหาหมอฟัน",
+        "The cities were running late",
+    ];
+    for (n, text) in (1..).zip(texts) {
+        put(&store, &entry(n, text)).unwrap();
+    }
+    for (asked, at) in [
+        ("Geburtstagsfeier", 0),
+        ("eleves", 1),
+        ("ÉLÈVE", 1),
+        ("歯医者", 2),
+        ("生日", 3),
+        ("女", 3),
+        ("หมอฟัน", 4),
+        ("city", 5),
+        ("runs", 5),
+    ] {
+        let hits = search(&store, &query(terms(asked))).unwrap();
+        let found: Vec<_> = hits.iter().map(|hit| hit.text.as_str()).collect();
+        assert_eq!(found, [texts[at]], "{asked}");
+    }
+    assert_eq!(indexed("a生日b"), "a 生 生日 b");
+}
+
+#[test]
+fn the_best_passage_comes_first() {
+    let store = empty();
+    put(&store, &entry(1, "The lease of the flat ends in May. The landlord is Ms Bauer.")).unwrap();
+    put(&store, &entry(2, "The flat is warm.")).unwrap();
+    put(&store, &entry(3, &format!("lease {}", "and other words ".repeat(60)))).unwrap();
+    let hits = search(&store, &query(terms("when does the lease of my flat end"))).unwrap();
+    assert_eq!(hits[0].source, 1);
+    // Of two that are alike, the newer.
+    let old =
+        RecallText { at: Utc::now() - chrono::TimeDelta::days(400), ..entry(5, "figs are ripe") };
+    put(&store, &entry(4, "figs are ripe")).unwrap();
+    put(&store, &old).unwrap();
+    let hits = search(&store, &query(terms("figs"))).unwrap();
+    assert_eq!(hits.iter().map(|hit| hit.source).collect::<Vec<_>>(), [4, 5]);
+}
+
+#[test]
+fn common_words_tell_nothing() {
+    let words = |text| telling_terms(text).into_iter().map(|term| term.word).collect::<Vec<_>>();
+    assert_eq!(words("When is Ada's birthday?"), ["ada", "birthday"]);
+    assert_eq!(words("Wann ist der Geburtstag?"), ["geburtstag"]);
+    assert_eq!(words("what is it, and why?"), Vec::<String>::new());
+}
+
+/// Steps of SQLite in a search for a rare and a common word, with so many passages of each of 20 persons.
+fn steps(passages: i64) -> u64 {
+    let mut store = empty();
+    store.execute_batch("BEGIN").unwrap();
+    for n in 0..passages * 20 {
+        let key = RecallKey::of_account(&"home".into(), &(n % 20).to_string().as_str().into());
+        let rare = if n % 1_000 == 7 { "zebra" } else { "horse" };
+        let text = format!("common words of passage {n} with a {rare}");
+        put(&store, &RecallText { key: &key, ..entry(n + 1, &text) }).unwrap();
+    }
+    store.execute_batch("COMMIT").unwrap();
+    let counted = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&counted);
+    store
+        .progress_handler(
+            1,
+            Some(move || {
+                count.fetch_add(1, Ordering::Relaxed);
+                false
+            }),
+        )
+        .unwrap();
+    let hits = search(&store, &query(terms("common words with a zebra horse"))).unwrap();
+    assert!(!hits.is_empty());
+    counted.load(Ordering::Relaxed)
+}
+
+#[test]
+fn the_work_of_a_search_does_not_grow_with_what_is_stored() {
+    let (few, many) = (steps(200), steps(2_000));
+    assert!(many < few * 2, "{few} steps with few passages, {many} with ten times as many");
+}
+
+#[tokio::test]
+async fn turns_from_before_the_index_are_found_after_an_upgrade() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "my bicycle is blue").await;
+    rig.stop().await;
+    rig.change(
+        "DELETE FROM recall_entries; INSERT INTO recall_index (recall_index) VALUES ('delete-all');
+         UPDATE recall_backfill SET below = (SELECT max(id) + 1 FROM turns)",
+    );
+    rig.start().await;
+    rig.counts("SELECT below FROM recall_backfill", 1).await;
+    assert!(found(&mut rig, OWNER, "1", "bicycle").await.contains("blue"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn forgotten_turns_leave_no_words_in_the_index() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "my bicycle is blue").await;
+    rig.ask("1", "/new").await;
+    let words = "SELECT count(*) FROM recall_index WHERE recall_index MATCH 'text : bicycle'";
+    rig.counts(words, 1).await;
+    rig.stop().await;
+    rig.change(
+        "UPDATE sessions SET closed = 1 WHERE closed IS NOT NULL; UPDATE turns SET ended = 1",
+    );
+    rig.start().await;
+    rig.counts(words, 0).await;
+    assert!(found(&mut rig, OWNER, "1", "bicycle").await.contains(NOTHING));
+    rig.finish().await;
+}
