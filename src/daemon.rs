@@ -173,6 +173,8 @@ impl Daemon {
     pub async fn open(plan: DaemonParts) -> anyhow::Result<Self> {
         let lock = HomeLock::claim(&plan.home)?;
         let (store, opened) = opening::store(&plan.home, &plan.store).await?;
+        // After a crash the log may have words that somebody wanted forgotten.
+        store.checkpoint().await;
         let workspace =
             Workspace::open_in(&plan.home.join("workspace"), plan.surroundings.clone())?;
         workspace.restore_instructions(instruction_versions::load(&store).await?);

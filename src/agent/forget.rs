@@ -36,7 +36,7 @@ const WORDS_CHARS_MAX: usize = 500;
 const FILES_SHOWN: usize = 10;
 
 /// The beginning of the text of the button that decides.
-const YES: &str = "yes: ";
+const YES: &str = "yes:";
 
 /// What `/forget` is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -239,7 +239,7 @@ async fn ask(
         text: replies::may_forget(&shown),
         choices: vec![Choice {
             label: replies::FORGET_IT.to_owned(),
-            says: format!("/forget {YES}{what}"),
+            says: format!("/forget {YES} {what}"),
         }],
         who: Entitled::Only(control.sender().id.clone()),
         proposal: None,

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::conversation::sources;
 use crate::memory::recall::{self, RecallKind, RecallText};
 use crate::provider::{COMPLETION, CONVERSE};
-use crate::store::{Json, LenientJson, Time};
+use crate::store::{LenientJson, Time, apart};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, TurnId};
@@ -29,6 +29,13 @@ struct IndexedTurn {
 /// Indexes a turn that has ended, in the transaction that ends it. Background tasks and turns in which the program
 /// asked for notes are not conversations.
 pub(crate) fn index_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    if let Err(error) = apart(store, || index(store, turn))? {
+        tracing::warn!(turn = turn.0, error, "Cannot index a turn, so it will not be found");
+    }
+    Ok(())
+}
+
+fn index(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     let Some(ended) = find(store, turn)? else { return Ok(()) };
     let text = said(store, turn, &ended)?;
     let text = text.char_indices().nth(TURN_CHARS_MAX).map_or(&*text, |(end, _)| &text[..end]);
@@ -43,23 +50,25 @@ pub(crate) fn forget_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<
 }
 
 fn find(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<IndexedTurn>> {
-    store
+    let found = store
         .prepare_cached(
             "SELECT s.channel, s.chat, s.thread, s.place, t.sender, t.started
              FROM turns t JOIN sessions s ON s.id = t.session
-             WHERE t.id = ? AND t.ending IS NOT NULL AND NOT t.silent AND s.kind IN ('chat', 'aside')
-             AND json_valid(t.sender)",
+             WHERE t.id = ? AND t.ending IS NOT NULL AND NOT t.silent AND s.kind IN ('chat', 'aside')",
         )?
         .query_row([turn], |row| {
-            Ok(IndexedTurn {
+            // Whose it is must be known.
+            let Some(sender) = row.get::<_, LenientJson<_>>(4)?.0 else { return Ok(None) };
+            Ok(Some(IndexedTurn {
                 at: Address { channel: row.get(0)?, chat: row.get(1)?, thread: row.get(2)? },
                 // What cannot be read stays with the place.
                 place: row.get::<_, LenientJson<_>>(3)?.0.unwrap_or(ChatKind::Group),
-                sender: row.get::<_, Json<_>>(4)?.0,
+                sender,
                 started: row.get::<_, Time>(5)?.0,
-            })
+            }))
         })
-        .optional()
+        .optional()?;
+    Ok(found.flatten())
 }
 
 /// What was said in a turn: to the bot, without what the program wrote around it, and by it, with the calls that have

@@ -492,13 +492,15 @@ fn models_are_shown_these_tools() {
 
     {"name":"list_actions","description":"List the latest tool calls here, with numbers for undo.","parameters":{"type":"object","properties":{"limit":{"type":"integer"},"tool":{"type":"string"}}}}
 
-    {"name":"list_files","description":"List files and folders of the workspace.","parameters":{"type":"object","properties":{"path":{"type":"string"},"depth":{"type":"integer"}}}}
+    {"name":"list_files","description":"List files and folders.","parameters":{"type":"object","properties":{"path":{"type":"string"},"depth":{"type":"integer"}}}}
 
     {"name":"list_proposals","description":"List your proposals here.","parameters":{"type":"object","properties":{}}}
 
+    {"name":"memory_search","description":"Search memory, files and all that was said before.","parameters":{"type":"object","properties":{"query":{"type":"string"},"scope":{"type":"string","enum":["memory","files","past","untrusted"]},"since":{"type":"string","description":"2026-11-30 or 7d"}},"required":["query"]}}
+
     {"name":"message","description":"Send a message besides your answer: elsewhere, here while you go on, or with files or buttons. Your answer itself needs no tool.","parameters":{"type":"object","properties":{"text":{"type":"string"},"to":{"type":"string","description":"CHANNEL:CHAT or CHANNEL:CHAT:THREAD; else here."},"files":{"type":"array","items":{"type":"string"}},"choices":{"type":"array","items":{"type":"string"},"description":"Buttons."}}}}
 
-    {"name":"note","description":"Add a sentence on what happened to today's notes; you see those of the last days.","parameters":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}
+    {"name":"note","description":"Add what happened to today's notes; you see those of the last days.","parameters":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}
 
     {"name":"plan","description":"Keep your whole plan for a task of several steps; no items drop it.","parameters":{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"text":{"type":"string"},"state":{"type":"string","enum":["todo","doing","done"]}},"required":["text","state"]}}},"required":["items"]}}
 
@@ -511,8 +513,6 @@ fn models_are_shown_these_tools() {
     {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you always see.","parameters":{"type":"object","properties":{"text":{"type":"string","description":"One sentence, clear by itself."}},"required":["text"]}}
 
     {"name":"schedule","description":"Have something done later or regularly: text is a prompt, or sent as it is.","parameters":{"type":"object","properties":{"action":{"type":"string","enum":["add","list","edit","pause","resume","remove"]},"id":{"type":"integer"},"when":{"type":"string","description":"20m, tomorrow 8:00, ISO time, every 2h, cron: 30 7 * * 1-5"},"text":{"type":"string"},"kind":{"type":"string","enum":["prompt","here","message"]},"missed":{"type":"string","enum":["once","skip"]}},"required":["action"]}}
-
-    {"name":"search_past","description":"Search all that was said here before, word for word.","parameters":{"type":"object","properties":{"query":{"type":"string","description":"Words that all occur."}},"required":["query"]}}
 
     {"name":"spawn","description":"Hand a longer task, told whole, to a subagent beside you; its result is sent here.","parameters":{"type":"object","properties":{"task":{"type":"string"}},"required":["task"]}}
 

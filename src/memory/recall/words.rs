@@ -13,8 +13,8 @@ const SNIPPET_CHARS: usize = 300;
 
 /// Words that say nothing about a message's subject, in some languages: a message alone brings nothing back for them.
 const COMMON: &str = "a about after all also am an and any are as at be been but by can could did do does for from get \
-    had has have he her him his how i if in into is it its just know let like me more my need no not now of on one or \
-    our out please she should so some tell than that the their them then there they this to today tomorrow up us want \
+    had has have he her him his how i if in into is it its just know let like look make me mine more my need no not now of on one or \
+    our out please see she should show so some tell than that the their them then there they this to today tomorrow up us want \
     was we were what when where which who why will with would yes you your hello hi hey thanks thank ok okay go again \
     aber als am an auch auf aus bei bin bist da das dass dem den der des die doch du ein eine einen er es für hast hat \
     ich im in ist ja kann mein mir mit nach nicht noch nur ob oder sich sie sind so und uns von war was wann wer wie \

@@ -6,7 +6,7 @@ use chrono::{Days, Utc};
 use crate::bus::journal::WaitingMessage;
 use crate::conversation::{shares, tokens};
 use crate::memory::facts::{FactId, FactStatus};
-use crate::memory::recall::words;
+use crate::memory::recall::words::{self, Term};
 use crate::memory::{file_scope, is_memory};
 use crate::people::Role;
 use crate::tools::ToolReader;
@@ -87,7 +87,7 @@ async fn recalled_for(
         FoundPlace::File(_) | FoundPlace::Talk { .. } => None,
     });
     let facts = facts.collect();
-    let shown = told.into_iter().filter(|it| !is_seen(it, session));
+    let shown = told.into_iter().filter(|it| !is_seen(it, session) && says_more(it, &terms));
     let (mut text, mut count) = (Parts::default(), 0);
     let mut left = TOKENS_MAX;
     for passage in shown.take(RECALLED_MAX) {
@@ -112,6 +112,11 @@ async fn recalled_for(
         ));
     }
     Some(Recalled { text: (count > 0).then_some(text), facts })
+}
+
+/// Returns true if a passage says more than the message itself.
+fn says_more(found: &FoundPassage, terms: &[Term]) -> bool {
+    words::telling_terms(&found.hit.text).iter().any(|term| !terms.contains(term))
 }
 
 /// Returns true if the model sees a passage anyway: in the conversation, in its memory or in the notes of the last days.

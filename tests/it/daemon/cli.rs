@@ -242,6 +242,14 @@ async fn tells_what_it_has_used_and_learned() {
     let skills = scene.run(&["skills"]).await;
     assert_eq!(skills.code, Some(0), "{skills:?}");
     assert!(skills.out.contains("weekly-review (ready): Look back"), "{skills:?}");
+    let memory = scene.run(&["memory"]).await;
+    assert!(memory.out.contains("I keep no facts about you."), "{memory:?}");
+    scene.run(&["chat", "-m", "/remember people: Ada is seven"]).await;
+    let memory = scene.run(&["memory"]).await;
+    assert!(memory.out.starts_with("#1 people: Ada is seven ("), "{memory:?}");
+    let memory = scene.run(&["memory", "--json"]).await;
+    let memory: Value = serde_json::from_str(&memory.out).unwrap();
+    assert_eq!(memory[0]["text"], "Ada is seven");
 }
 
 fn keys(object: &Value) -> BTreeSet<&str> {
