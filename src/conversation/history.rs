@@ -30,7 +30,7 @@ struct IndexedTurn {
 /// asked for notes are not conversations.
 pub(crate) fn index_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     if let Err(error) = apart(store, || index(store, turn))? {
-        tracing::warn!(turn = turn.0, error, "Cannot index a turn, so it will not be found");
+        tracing::warn!(turn = turn.0, %error, "Cannot index a turn, so it will not be found");
     }
     Ok(())
 }

@@ -108,6 +108,8 @@ fn sources(found: &[FoundPassage], place: ChatKind) -> Vec<Source> {
 /// A result with its path and lines, its date, and the part of it around the first word.
 pub(crate) fn passage_words(found: &FoundPassage, terms: &[words::Term], zone: Tz) -> String {
     let (snippet, lines_before) = words::snippet(&found.hit.text, terms);
+    // No line can pass for one of the program's.
+    let snippet = if snippet.starts_with('[') { format!(" {snippet}") } else { snippet };
     let at = found.hit.at.with_timezone(&zone);
     match &found.place {
         FoundPlace::File(path) => {
