@@ -14,7 +14,7 @@ use crate::turn::services::TurnServices;
 use crate::types::commands::CommandId;
 use crate::types::message::ChatKind;
 use crate::types::source::Source;
-use crate::workspace::Audience;
+use crate::workspace::{Audience, FileScope};
 
 /// Facts that are shown at once.
 const SHOWN_MAX: usize = 40;
@@ -107,7 +107,7 @@ pub(super) async fn shown(
     if word.is_some() || audience(role, place) != Audience::Owner {
         return Ok(words);
     }
-    let memory = services.workspace.off_thread(memory::memory).await;
+    let memory = services.workspace.off_thread(|it| memory::memory(it, &FileScope::Owner)).await;
     let lines = memory.lines().filter(|line| !line.trim().is_empty()).count();
     Ok(format!("{words}\n{}", replies::memory_files(lines)))
 }

@@ -14,6 +14,7 @@ use crate::memory::blanking::{self, FilesWithWords};
 use crate::memory::facts::{self, FactId};
 use crate::memory::file_scope;
 use crate::memory::recall::{self, RecallKey, files};
+use crate::people::folders::folder_owner;
 use crate::people::persons::{self, PersonAccount};
 use crate::replies;
 use crate::services::{Services, role_of};
@@ -87,7 +88,9 @@ pub(super) async fn handle(
         return refuse(replies::FORGET_IN_GROUPS.to_owned()).await;
     }
     let Some(order) = order else { return refuse(replies::FORGET_USAGE.to_owned()).await };
-    let files = file_scope(role, inbound.place, &inbound.from, &control.sender().id);
+    let (channel, who) = (inbound.from.channel.clone(), control.sender().id.clone());
+    let owner = store.read(move |store| folder_owner(store, &channel, &who)).await?;
+    let files = file_scope(role, inbound.place, &inbound.from, &owner);
     let files = (inbound.place == ChatKind::Private).then_some(files);
     let scope = scope(services, control, &order, files).await?;
     let what = match (order.fact(), &scope.fact) {

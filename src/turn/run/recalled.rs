@@ -15,6 +15,7 @@ use crate::tools::recall::{find, passage_words};
 use crate::turn::instructions::NOTE_DAYS;
 use crate::turn::services::TurnServices;
 use crate::types::message::{Cause, ChatKind};
+use crate::types::persona::PersonaMemory;
 use crate::types::session::Session;
 use crate::types::source::{Parts, Source};
 use crate::workspace::WorkspacePath;
@@ -63,6 +64,9 @@ async fn recalled_for(
     let at = session.origin.chat().filter(|_| session.place == ChatKind::Private)?;
     let window = turns.models.for_session(session).context_window();
     let is_person = |row: &WaitingMessage| matches!(row.inbound.cause, Cause::Person(_));
+    if session.persona.memory != PersonaMemory::Person {
+        return None;
+    }
     if !turns.config.memory.recall || shares::is_compact(window) || !rows.iter().all(is_person) {
         return None;
     }
@@ -73,7 +77,7 @@ async fn recalled_for(
     if terms.is_empty() {
         return None;
     }
-    let scope = file_scope(role, session.place, at, &who.id);
+    let scope = file_scope(role, session.place, at, session.owner.as_ref()?);
     let files = ToolReader::of(scope);
     let reader = RecallReader { at: at.clone(), place: session.place, who, files };
     let limit = RECALLED_MAX * 2;
