@@ -10,7 +10,7 @@ use peacrab::replies;
 use peacrab::tools::{AnyTool, ToolError, ToolOutput, ToolSet, files, message};
 use serde_json::json;
 
-use crate::support::rig::{Parts, Rig, USER};
+use crate::support::rig::{Parts, Rig, STRANGER, USER};
 use crate::support::script::{Gate, Reply, Script, calls, calls_raw, ends, held, says};
 use crate::support::tools::{AbortingTool, FlakyTool, HangingTool, PanickingTool, SayingTool};
 
@@ -72,12 +72,14 @@ async fn tells_the_model_of_tools_that_are_not_there_or_called_wrongly() {
 
 #[tokio::test]
 async fn denies_a_tool_to_those_whose_role_is_too_low() {
-    let mut rig = Rig::new().await;
+    let mut parts = Parts::default();
+    parts.access.allow = vec!["*".to_owned()];
+    let mut rig = Rig::of(parts).await;
     rig.model.on("remember", [calls(&[("remember", json!({"text": "I own it"}))]), says("no")]);
-    rig.say_as(USER, "1", "remember it");
+    rig.say_as(STRANGER, "1", "remember it");
     assert_eq!(rig.hear("1").await, "no");
     let asked = rig.model.last();
-    assert!(asked.transcript().contains("Denied: `remember` needs the role owner"));
+    assert!(asked.transcript().contains("Denied: `remember` needs the role user"));
     assert!(!asked.has_tool("remember"));
     rig.finish().await;
 }
