@@ -102,7 +102,7 @@ pub async fn refresh(
         let keys = FileKeys::of(scope);
         let indexed = store.read(move |store| indexed(store, &keys)).await?;
         let scope = scope.clone();
-        let batch = workspace.off_thread(move |workspace| batch(workspace, &scope, indexed)).await;
+        let batch = workspace.off_thread(move |workspace| batch(workspace, &scope, &indexed)).await;
         let is_cut = batch.is_cut;
         if batch.changed.is_empty() && batch.gone.is_empty() {
             return Ok(true);
@@ -141,7 +141,7 @@ fn indexed(store: &Connection, keys: &FileKeys) -> rusqlite::Result<Survey> {
 }
 
 /// Compares the folders with the index, and reads some of the changed files.
-fn batch(workspace: &Workspace, scope: &FileScope, indexed: Survey) -> Batch {
+fn batch(workspace: &Workspace, scope: &FileScope, indexed: &Survey) -> Batch {
     let found = survey(workspace, scope);
     let gone = indexed.keys().filter(|path| !found.contains_key(path)).cloned().collect();
     let mut batch = Batch { changed: Vec::new(), gone, is_cut: false };
