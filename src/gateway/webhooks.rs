@@ -147,7 +147,7 @@ fn is_signed(secret: &[u8], headers: &HeaderMap, body: &[u8]) -> bool {
 }
 
 fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || text.len() % 2 != 0 {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
         return None;
     }
     let digits = (0..text.len()).step_by(2);

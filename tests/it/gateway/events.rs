@@ -94,10 +94,11 @@ async fn a_slow_reader_learns_what_it_missed() {
     rig.model.on("long", [paced(&many)]);
     let browser = Browser::owner(&rig).await;
     let mut stream = events(&browser, None).await;
-    browser.say("main", "message-1", "a long one").await;
-    let begun = stream.next("turn_start").await.unwrap().id.unwrap();
+    browser.say("main", "message-1", "a short one").await;
+    let end = stream.next("turn_end").await.unwrap().id.unwrap();
+    browser.say("main", "message-2", "a long one").await;
     gate.reached(1).await;
-    let mut late = events(&browser, Some(&begun)).await;
+    let mut late = events(&browser, Some(&end)).await;
     assert_eq!(late.any().await.unwrap().event, "missed");
     gate.open();
     late.next("turn_end").await.unwrap();
