@@ -146,6 +146,8 @@ pub enum Response {
     Again,
     /// A whole message.
     Message(String),
+    /// The message before is a question: the turn waits for what is typed now.
+    Asks,
     /// All that was said here has had its outcome, and it was shown: `well`, or in words that say
     /// why there is no answer.
     Settled {

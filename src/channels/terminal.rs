@@ -42,8 +42,17 @@ const BEHIND: Duration = Duration::from_secs(1);
 pub enum TerminalOutput {
     /// The text so far.
     Draft(String),
-    /// A message. The sender is notified once it is written.
-    Message(String, oneshot::Sender<()>),
+    Message(TerminalMessage),
+}
+
+/// A whole message for a terminal.
+#[derive(Debug)]
+pub struct TerminalMessage {
+    pub text: String,
+    /// True for a question, whose answer the person types now.
+    pub asks: bool,
+    /// Notified once it is written.
+    pub written: oneshot::Sender<()>,
 }
 
 /// A line that a person typed.
@@ -148,9 +157,11 @@ impl Channel for Terminal {
         let text = in_words(&message.body);
         let (mut shown, mut behind) = (false, false);
         for terminal in self.terminals(&message.to.chat) {
-            let (tell, told) = oneshot::channel();
-            match terminal.try_send(TerminalOutput::Message(text.clone(), tell)) {
-                Ok(()) => shown |= told.await.is_ok(),
+            let (written, is_written) = oneshot::channel();
+            let asks = matches!(message.body, Body::Choice(_));
+            let whole = TerminalMessage { text: text.clone(), asks, written };
+            match terminal.try_send(TerminalOutput::Message(whole)) {
+                Ok(()) => shown |= is_written.await.is_ok(),
                 Err(error) => behind |= matches!(error, TrySendError::Full(_)),
             }
         }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::lines::BoundedLines;
 use super::{ChatLine, ControlServer, MESSAGE_BYTES_MAX, Response, write_line};
 use crate::bus::{journal, outbox};
-use crate::channels::terminal::TerminalOutput;
+use crate::channels::terminal::{TerminalMessage, TerminalOutput};
 use crate::replies;
 use crate::store::Sync;
 use crate::types::event::Event;
@@ -120,13 +120,16 @@ impl<'a> ChatClient<'a> {
         show: TerminalOutput,
     ) -> std::io::Result<()> {
         match show {
-            TerminalOutput::Message(text, tell) => {
+            TerminalOutput::Message(TerminalMessage { text, asks, written }) => {
                 // Else it is one that came between, and the draft goes on after it.
                 if text.starts_with(self.draft.trim_end()) {
                     self.draft.clear();
                 }
                 write_line(out, &Response::Message(text)).await?;
-                tell.send(()).ok();
+                if asks {
+                    write_line(out, &Response::Asks).await?;
+                }
+                written.send(()).ok();
                 Ok(())
             }
             TerminalOutput::Draft(text) => {

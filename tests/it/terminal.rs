@@ -169,6 +169,10 @@ async fn a_choice_stands_there_once() {
     terminal.type_keys("ask Something to drink?: Tea, Coffee\r");
     terminal.wait_for_line("- Coffee").await;
     assert!(terminal.screen().iter().any(|line| line == "- Tea"), "{:?}", terminal.screen());
+    // The turn waits for the answer, so the person can type.
+    terminal.wait_for("the next prompt", ends_with_prompt).await;
+    terminal.type_keys("Tea\r");
+    terminal.wait_for_words("This is a rehearsal").await;
 }
 
 #[tokio::test]
@@ -223,7 +227,7 @@ async fn a_line_of_the_log_does_not_go_into_what_is_typed() {
     for columns in COLUMNS {
         let scene = Scene::new(CONFIG);
         let mut command = scene.command(&Pty::session(), &["run"]);
-        command.env("NO_COLOR", "1");
+        command.env("NO_COLOR", "1").env("PEACRAB_LOG", "info");
         let mut terminal = Pty::begin(command, columns);
         terminal.wait_for_line(">").await;
         terminal.type_keys("half a li");

@@ -201,8 +201,10 @@ impl<S: AsyncWrite> TerminalChat<S> {
                 self.screen.fresh_line().await;
                 self.shown.push(std::mem::take(&mut self.streamed).trim_end().to_owned());
             }
+            Response::Asks if !self.leaves => self.screen.prompt().await,
             Response::Text(_)
             | Response::Again
+            | Response::Asks
             | Response::Status(_)
             | Response::Actions(_)
             | Response::Listing(_)
