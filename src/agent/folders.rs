@@ -8,11 +8,13 @@ use rusqlite::Connection;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::memory::recall;
 use crate::people::folders::{self, FolderAct, FolderOrder};
 use crate::people::{People, persons};
 use crate::services::Services;
 use crate::store::{StoreError, Sync};
-use crate::workspace::Workspace;
+use crate::types::person::FolderOwner;
+use crate::workspace::{FileScope, Workspace};
 use crate::workspace::persons::FolderHeir;
 
 /// Pause before a folder is tried again that could not be moved or deleted.
@@ -42,6 +44,9 @@ async fn follow(services: &Services) -> Result<bool, StoreError> {
     for order in store.read(folders::orders).await? {
         match services.workspace.off_thread(move |workspace| carry_out(workspace, order)).await {
             Ok(()) => {
+                // Nothing of the files stays in the index.
+                let scope = FileScope::of_person(&FolderOwner::Person(order.person));
+                all_done &= recall::files::refresh(store, &services.workspace, &scope).await?;
                 let forget = move |store: &Connection| folders::forget(store, order);
                 store.write("folders followed", Sync::Later, forget).await?;
                 tracing::info!(person = %order.person, act = ?order.act, "The folders of a person have followed");

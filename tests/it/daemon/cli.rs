@@ -433,7 +433,7 @@ async fn people_budgets_and_usage_are_shown_and_changed_from_the_command_line() 
         assert_eq!((&person["role"], &person["role_from"]), (&json!("owner"), &json!("config")));
         assert_eq!(person["accounts"][0]["channel"], "terminal");
         assert!(done(&["people", &number]).await.contains("Role: owner, by the config"));
-        failed(&["people", "block", &number], 1, "stands in the config").await;
+        failed(&["people", "block", &number], 1, "is named in the config file").await;
         failed(&["people", "remove", "p99", "--purge"], 1, "There is no such person").await;
         failed(&["people", "promote", &number], 1, "Use /people").await;
         failed(&["people", "--purge"], 2, "required").await;

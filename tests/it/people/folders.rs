@@ -131,6 +131,9 @@ async fn files_of_a_removed_person_are_put_away_or_deleted_and_never_somebody_el
     );
     rig.counts("SELECT count(*) FROM folder_orders", 0).await;
     assert!(!rig.path().join("people/archive").join(&them).exists());
+    // Nor does the index of the memory keep the text.
+    let kept = "SELECT count(*) FROM recall_entries WHERE kind = 'file' AND text LIKE '%secret%'";
+    rig.counts(kept, 0).await;
     write(&mut rig, STRANGER, "66", "again").await;
     let purged = rig.ask("1", &format!("/people remove {anew} purge")).await;
     assert_eq!(purged, replies::person_is_purged("Person 66"));
