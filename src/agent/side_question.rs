@@ -6,7 +6,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::Utc;
 use futures_util::FutureExt;
 use rusqlite::Connection;
 use tokio::task::{Id, JoinSet};
@@ -181,10 +180,8 @@ async fn ask(
     let mut session = load(&turns.services, at).await?.unwrap_or_else(|| Session::new(at, place));
     let who = (&at.channel, control.sender(), role);
     let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
-    let (now, zone) = (Utc::now(), turns.services.zone);
-    if let Some(until) = chosen.quiet_until(role, now, zone) {
-        let until = replies::time_relative_to(now.with_timezone(&zone), until);
-        return Ok(Err(ProviderError::OverBudget(replies::quiet_until(&until))));
+    if let Some(words) = chosen.quiet_words(role, turns.services.now()) {
+        return Ok(Err(ProviderError::OverBudget(words)));
     }
     chosen.enter(&mut session);
     // The same beginning as the conversation's own requests, for the cache.

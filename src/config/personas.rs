@@ -138,7 +138,7 @@ impl PersonaSection {
         let mut is_new = |kind: &str, value: &At<String>| {
             let is_new = taken.insert(format!("{kind} {}", value.value));
             if !is_new {
-                source.refuse(value, "is named by another persona, too".to_owned());
+                source.refuse(value, "is named by another persona, too");
             }
             is_new
         };
@@ -154,9 +154,7 @@ impl PersonaSection {
             match value.value.parse::<Address>() {
                 Ok(at) if is_known(value, at.channel.as_str()) => matches.chats.push(at),
                 Ok(_) => {}
-                Err(_) => {
-                    source.refuse(value, "must be CHANNEL:CHAT or CHANNEL:CHAT:THREAD".to_owned())
-                }
+                Err(_) => source.refuse(value, "must be CHANNEL:CHAT or CHANNEL:CHAT:THREAD"),
             }
         }
         for value in self.people.iter().filter(|value| is_new("person", value)) {
@@ -165,7 +163,7 @@ impl PersonaSection {
                 (None, Some((channel, id))) => is_known(value, channel)
                     .then(|| NamedPerson::Account(channel.into(), id.into())),
                 (None, None) => {
-                    source.refuse(value, "must be a number such as p5, or CHANNEL:ID".to_owned());
+                    source.refuse(value, "must be a number such as p5, or CHANNEL:ID");
                     None
                 }
             };
@@ -177,7 +175,7 @@ impl PersonaSection {
                     matches.servers.push(NamedServer { channel: channel.into(), id: id.into() });
                 }
                 Some(_) => {}
-                None => source.refuse(value, "must be CHANNEL:ID".to_owned()),
+                None => source.refuse(value, "must be CHANNEL:ID"),
             }
         }
         for value in self.channels.iter().filter(|value| is_new("channel", value)) {

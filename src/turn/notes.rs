@@ -30,7 +30,7 @@ use crate::turn::commits;
 use crate::turn::end::TurnEnd;
 use crate::turn::error::{CommitError, TurnError};
 use crate::turn::instructions::{self, PromptBase, Speaker};
-use crate::turn::personas::persona_for;
+use crate::turn::personas::enter_persona;
 use crate::turn::run as turn;
 use crate::turn::services::TurnServices;
 use crate::turn::spending::{Planned, payer_on};
@@ -85,16 +85,13 @@ async fn work(
     if audience(role, session.place) != Audience::Owner {
         return Ok(Some(session));
     }
-    let who = (session.origin.channel(), &sender, role);
-    let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
-    chosen.enter(&mut session);
+    enter_persona(turns, &mut session, (at, &sender, role)).await?;
     let provider = turns.models.for_session(&session);
     let id = session.id;
     let said = move |store: &_| transcript::said_since_notes(store, id);
     let said = turns.services.bus.store.read(said).await? / BYTES_A_TOKEN;
-    if said
-        < tokens::percent(session.estimate.context_window(provider.context_window()), NOTES_PERCENT)
-    {
+    let context_window = session.estimate.context_window(provider.context_window());
+    if said < tokens::percent(context_window, NOTES_PERCENT) {
         return Ok(Some(session));
     }
     let input = Parts::of(Source::Program, prompt::TAKE_NOTES);

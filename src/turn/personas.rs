@@ -10,9 +10,11 @@ use rusqlite::Connection;
 use crate::bus::journal;
 use crate::people::Role;
 use crate::people::folders::folder_owner;
+use crate::replies;
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::tasks::heartbeat::QuietHours;
+use crate::turn::services::TurnServices;
 use crate::types::message::{Address, ChannelName, ChatId, Sender, SenderId};
 use crate::types::person::{FolderOwner, PersonId};
 use crate::types::persona::{AllowedTools, Persona, PersonaMemory};
@@ -115,6 +117,12 @@ impl ChosenPersona {
         (session.persona, session.owner) = (self.persona, self.owner);
     }
 
+    /// Returns the line for a message in quiet hours; none outside of them.
+    pub(crate) fn quiet_words(&self, role: Role, now: DateTime<Tz>) -> Option<String> {
+        let until = self.quiet_until(role, now.to_utc(), now.timezone())?;
+        Some(replies::quiet_until(&replies::time_relative_to(now, until)))
+    }
+
     /// When the quiet hours end, if a moment is within them. The owner has none.
     pub fn quiet_until(&self, role: Role, now: DateTime<Utc>, zone: Tz) -> Option<DateTime<Utc>> {
         self.quiet.as_ref().filter(|_| role < Role::Owner)?.ends(now, zone)
@@ -154,7 +162,7 @@ impl Personas {
             Some((reason, rule)) => ChosenPersona {
                 persona: Arc::clone(&rule.persona),
                 reason,
-                quiet: rule.quiet.clone(),
+                quiet: rule.quiet,
                 owner: None,
             },
             None => {
@@ -222,4 +230,16 @@ pub(crate) async fn persona_for(
     };
     let (subject, owner) = services.bus.store.read(look).await?;
     Ok(ChosenPersona { owner: Some(owner), ..personas.choose(&subject) })
+}
+
+/// Has the session of a conversation at an address know its persona for a person who has spoken there.
+pub(crate) async fn enter_persona(
+    turns: &TurnServices,
+    session: &mut Session,
+    (at, sender, role): (&Address, &Sender, Role),
+) -> Result<(), StoreError> {
+    let who = (&at.channel, sender, role);
+    let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
+    chosen.enter(session);
+    Ok(())
 }

@@ -70,7 +70,7 @@ pub(crate) async fn run(
     let time_left = time_max.saturating_sub(active.part.worked);
     let is_task = active.part.background.is_some();
     let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
-    let ended = timeout(time_left, active.work()).await;
+    let ended = timeout(time_left, Box::pin(active.work())).await;
     match ended.unwrap_or_else(|_| {
         end.words = Some(too_slow);
         Err(TurnError::Abort(anyhow!("it took longer than {time_max:?}")))

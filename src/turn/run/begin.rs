@@ -3,7 +3,6 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use chrono::Utc;
 use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 
@@ -72,10 +71,8 @@ impl<'a> ActiveTurn<'a> {
         let role = role_on(&turns.services, origin.channel(), &sender).await?;
         let chosen = persona_of(turns, &origin, &sender, role).await?;
         let is_said = matches!(first.cause, Cause::Person(_));
-        let (now, zone) = (Utc::now(), turns.services.zone);
-        if let Some(until) = chosen.quiet_until(role, now, zone).filter(|_| is_said) {
-            let until = replies::time_relative_to(now.with_timezone(&zone), until);
-            let words = replies::quiet_until(&until);
+        let quiet = chosen.quiet_words(role, turns.services.now());
+        if let Some(words) = quiet.filter(|_| is_said) {
             commits::close(&turns.services.bus.store, rows, InboundOutcome::Refused, words).await?;
             return Ok(None);
         }
