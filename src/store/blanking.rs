@@ -78,13 +78,21 @@ impl ForgottenWords {
                 }
                 None => false,
             },
-            Value::Array(items) => items
-                .iter_mut()
-                .fold(false, |any, item| self.blank_value(item, holds_words, all) || any),
-            Value::Object(fields) => fields.iter_mut().fold(false, |any, (key, value)| {
-                let holds_words = all || WORDS_IN.contains(&key.as_str());
-                self.blank_value(value, holds_words, all) || any
-            }),
+            Value::Array(items) => {
+                let mut any = false;
+                for item in items {
+                    any |= self.blank_value(item, holds_words, all);
+                }
+                any
+            }
+            Value::Object(fields) => {
+                let mut any = false;
+                for (key, value) in fields {
+                    let holds_words = all || WORDS_IN.contains(&key.as_str());
+                    any |= self.blank_value(value, holds_words, all);
+                }
+                any
+            }
             Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
