@@ -14,8 +14,8 @@ use crate::people::{People, persons};
 use crate::services::Services;
 use crate::store::{StoreError, Sync};
 use crate::types::person::FolderOwner;
-use crate::workspace::{FileScope, Workspace};
 use crate::workspace::persons::FolderHeir;
+use crate::workspace::{FileScope, Workspace};
 
 /// Pause before a folder is tried again that could not be moved or deleted.
 const RETRY_PAUSE: Duration = Duration::from_secs(60);
