@@ -58,7 +58,7 @@ pub(crate) fn places(home: &Path, word: &str) -> Vec<String> {
 /// Also of the stem that the index has of it.
 fn has(bytes: &[u8], word: &str) -> bool {
     let word = word.to_lowercase();
-    let stem = word[..word.len() - 1].as_bytes();
+    let stem = &word.as_bytes()[..word.len() - 1];
     bytes.windows(stem.len()).any(|bytes| bytes.eq_ignore_ascii_case(stem))
 }
 

@@ -92,24 +92,7 @@ impl<'a> ActiveTurn<'a> {
         turns.models.for_session(&session).learn_window().await;
         let (mut frozen, mut changes) = match is_task {
             true => (FrozenContext::default(), Vec::new()),
-            false => {
-                let caller = Caller::Conversation(turns.finish_of(&session));
-                let shares = instructions::shares(turns, &session, role, caller);
-                let before = session.frozen.take();
-                let recalls = instructions::recalls(&session, role);
-                let (frozen, changes) =
-                    instructions::remembered(&turns.services, before, recalls.as_ref(), &shares)
-                        .await;
-                if recalls == Some(FileScope::Owner) {
-                    tell_if_cut(turns, &session, &frozen, &shares).await?;
-                }
-                let now =
-                    facts::active(&turns.services, &session, &sender, role, shares.memory).await?;
-                let mut frozen = frozen;
-                let changes = changes.into_iter().chain(facts::freeze(&mut frozen, now));
-                let changes = changes.map(|it| Parts::of(Source::Memory, it));
-                (frozen, changes.collect::<Vec<_>>())
-            }
+            false => frozen_memory(turns, &mut session, &sender, role).await?,
         };
         changes.extend(plan(&turns.services, &session).await?);
         let recalled = recalled(turns, &session, role, &rows).await;
@@ -273,6 +256,28 @@ impl<'a> ActiveTurn<'a> {
             spent: Usage::default(),
         }))
     }
+}
+
+/// Returns the frozen part of a conversation's prompt, and what changed in the memory and the facts since the model was
+/// last told.
+async fn frozen_memory(
+    turns: &TurnServices,
+    session: &mut Session,
+    sender: &Sender,
+    role: Role,
+) -> Result<(FrozenContext, Vec<Parts>), TurnError> {
+    let services = &turns.services;
+    let caller = Caller::Conversation(turns.finish_of(session));
+    let shares = instructions::shares(turns, session, role, caller);
+    let (before, recalls) = (session.frozen.take(), instructions::recalls(session, role));
+    let (mut frozen, changes) =
+        instructions::remembered(services, before, recalls.as_ref(), &shares).await;
+    if recalls == Some(FileScope::Owner) {
+        tell_if_cut(turns, session, &frozen, &shares).await?;
+    }
+    let now = facts::active(services, session, sender, role, shares.memory).await?;
+    let changes = changes.into_iter().chain(facts::freeze(&mut frozen, now));
+    Ok((frozen, changes.map(|it| Parts::of(Source::Memory, it)).collect()))
 }
 
 /// On whose account the turn calls models.

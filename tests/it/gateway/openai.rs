@@ -377,14 +377,17 @@ fn interpreter() -> String {
     std::env::var("PEACRAB_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }
 
+#[expect(clippy::disallowed_methods, reason = "the client is this test's own child")]
+fn python(interpreter: &str, arguments: &[&str]) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new(interpreter);
+    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
 #[tokio::test]
 async fn the_official_client_is_content() {
-    let python = interpreter();
-    let python = |arguments: &[&str]| {
-        let mut command = tokio::process::Command::new(&python);
-        command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
-        command
-    };
+    let interpreter = interpreter();
+    let python = |arguments: &[&str]| python(&interpreter, arguments);
     // Most machines have none.
     let found = python(&["-c", "import openai"]).output().await;
     if !found.is_ok_and(|found| found.status.success()) {

@@ -29,7 +29,7 @@ async fn a_new_conversation_knows_what_was_said_in_a_former_one() {
     // It stays where it was told, byte for byte.
     rig.ask("1", "thanks").await;
     let messages = rig.model.last().messages;
-    assert!(messages.iter().any(|message| *message == shown), "{messages:?}");
+    assert!(messages.contains(&shown), "{messages:?}");
     // On another chat of the same person, too.
     assert!(told(&mut rig, OWNER, "5", WHEN).await.contains(ADA));
     rig.finish().await;
