@@ -189,8 +189,8 @@ enum ContextChange {
     Nothing,
     /// Remove it from the context.
     Forget(Address, MessageId),
-    /// If the journal does not know the message, replace its text in the context.
-    Reword(Address, MessageId, OverheardLine),
+    /// The context has its new text already, if it had the message.
+    Reworded,
 }
 
 /// First delivery of a message, or a repeated one.
@@ -272,7 +272,11 @@ fn edit(
     let begins = is_recent && route(&message, rules) == Route::ToBot;
     let then = match remembered(&message) {
         Some((at, id, _)) if begins => ContextChange::Forget(at, id),
-        Some((at, id, line)) => ContextChange::Reword(at, id, OverheardLine { at: said, ..line }),
+        // Before anything is stored: the next message may begin a turn as soon as it is.
+        Some((at, id, line)) => {
+            publisher.reword_overheard(&at, &id, OverheardLine { at: said, ..line });
+            ContextChange::Reworded
+        }
         None => ContextChange::Nothing,
     };
     let arrival = if begins { Arrival::Changed } else { Arrival::Amended };
@@ -286,12 +290,9 @@ fn conclude(
     published: Option<Published>,
 ) -> EventOutcome {
     match (then, published) {
-        (ContextChange::Reword(at, id, line), None) => {
-            publisher.reword_overheard(&at, &id, line);
-            return EventOutcome::Ignored;
-        }
+        (ContextChange::Reworded, None) => return EventOutcome::Ignored,
         (ContextChange::Forget(at, id), _) => publisher.forget_overheard(&at, &id),
-        (ContextChange::Nothing | ContextChange::Reword(..), _) => {}
+        (ContextChange::Nothing | ContextChange::Reworded, _) => {}
     }
     published.map_or(EventOutcome::Kept, EventOutcome::Published)
 }

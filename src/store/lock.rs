@@ -8,7 +8,14 @@ use super::OpenError;
 
 /// The lock of a home. Released when it is dropped, and by a crash.
 pub struct HomeLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for HomeLock {
+    fn drop(&mut self) {
+        // A child that is just being started has the file open, too, and would keep the lock for that moment.
+        self.file.unlock().ok();
+    }
 }
 
 impl HomeLock {
@@ -37,6 +44,6 @@ impl HomeLock {
         if let Err(error) = fs::write(&path, std::process::id().to_string()) {
             tracing::warn!(%error, "Cannot write the process id to the lock file");
         }
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }

@@ -440,7 +440,7 @@ async fn people_budgets_and_usage_are_shown_and_changed_from_the_command_line() 
         let set = done(&["budget", "set", "guest", "20000", "month"]).await;
         assert!(set.contains("20,000 tokens for a month"), "{set}");
         assert!(done(&["budget"]).await.contains("Each guest: 20,000 tokens a month"));
-        assert!(done(&["budget", "reset", "guest"]).await.contains("the config's again"));
+        assert!(done(&["budget", "reset", "guest"]).await.contains("as in the config again"));
         failed(&["budget", "set", "guest", "lots", "month"], 1, "budget").await;
         for by in ["person", "persona", "model", "provider", "day", "cause"] {
             let csv = done(&["usage", "--by", by, "--csv"]).await;

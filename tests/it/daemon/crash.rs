@@ -17,12 +17,14 @@ const KILLS: usize = 40;
 /// The mark of what may have been sent before (docs/faq.md tells people of it).
 pub(super) const MARK: &str = "(perhaps sent twice)\n";
 
+/// People speak as fast as they can.
+pub(super) const NO_LIMITS: &str =
+    "[limits]\nmessages_per_minute = 0\nchat_messages_per_minute = 0\n";
+
 #[tokio::test]
 async fn forty_random_kills_lose_nothing_and_double_nothing_unmarked() {
     let api = BotApi::start().await;
-    // People speak here as fast as they can.
-    let limits = "[limits]\nmessages_per_minute = 0\nchat_messages_per_minute = 0\n";
-    let scene = Scene::new(&(home(&api) + limits));
+    let scene = Scene::new(&(home(&api) + NO_LIMITS));
     let mut sayings = Vec::new();
     let mut say = || {
         let at = sayings.len();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use peacrab::types::message::Body;
 use tokio::time::sleep;
 
-use super::crash::{MARK, all_had_one_outcome, is_settled, open};
+use super::crash::{MARK, NO_LIMITS, all_had_one_outcome, is_settled, open};
 use crate::support::binary::{Scene, channel, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB};
@@ -106,7 +106,7 @@ impl Platforms {
 #[tokio::test]
 async fn random_kills_of_all_platforms_at_once_lose_nothing_and_double_nothing_unmarked() {
     let mut platforms = Platforms::start().await;
-    let scene = Scene::new(&platforms.config());
+    let scene = Scene::new(&(platforms.config() + NO_LIMITS));
     // What is said on Discord before the first session is told to nobody.
     let daemon = scene.daemon().await;
     platforms.discord.wait_for_sessions(1, 0).await;
