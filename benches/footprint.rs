@@ -75,7 +75,7 @@ fn measure() -> Result<()> {
     measure_connected(&platforms)
 }
 
-/// What a command in the sandbox takes beyond one that is not.
+/// The cost of a command in the sandbox beyond one outside it.
 fn cage_cost() -> Result<String> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().canonicalize()?;

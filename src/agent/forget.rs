@@ -39,7 +39,7 @@ const FILES_SHOWN: usize = 10;
 /// The beginning of the text of the button that decides.
 const YES: &str = "yes:";
 
-/// What `/forget` is to do.
+/// A parsed `/forget`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ForgetOrder {
     what: String,

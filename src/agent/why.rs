@@ -17,7 +17,7 @@ use crate::types::message::{Body, ChatKind, Choice, Entitled, Question, Sender};
 use crate::types::session::CallId;
 use crate::types::source::Source;
 
-/// What `/why` is asked about.
+/// The subject of a `/why`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WhyAsked {
     LastAnswer,

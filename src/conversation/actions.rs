@@ -134,7 +134,7 @@ const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s O
             AND o.chat = s.people_chat AND ifnull(o.thread, '') = ifnull(s.people_thread, '')
             AND (s.kind <> 'subagent' OR s.opened >= o.opened))))";
 
-/// What `read` takes from a row.
+/// The columns of a row for `read`.
 const ACTION: &str = "c.id, ifnull(c.started, t.started), c.tool, substr(c.arguments, 1, :chars),
     substr(ifnull(c.output, ''), 1, :chars), c.state, c.ended - c.started, t.sender,
     s.id, s.channel, s.chat, s.thread, c.undo IS NOT NULL AND c.state IN ('done', 'interrupted'),

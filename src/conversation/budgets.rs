@@ -17,7 +17,7 @@ use crate::types::person::PersonId;
 use crate::types::persona::PersonaName;
 use crate::types::words::words;
 
-/// What a guest may use in a month, in tokens, where nobody said otherwise: at least eight short exchanges.
+/// The default budget of a guest in a month, in tokens: at least eight short exchanges.
 pub const GUEST_TOKENS: u64 = 5_000;
 
 /// A month of a guest, from the first use on: who comes on the 31st does not begin anew on the 1st.
@@ -53,7 +53,7 @@ impl Allowance {
     }
 }
 
-/// What may be used in a day and in a month.
+/// The limits of a day and a month.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Budget {
     pub day: Allowance,
@@ -209,7 +209,7 @@ pub enum Period {
 
 words!(Period { Day = "day", Month = "month" });
 
-/// How the beginning of a period is known.
+/// The source of a period's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PeriodStart {
     /// By the owner's clock: at midnight, on the first of the month.

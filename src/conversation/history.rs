@@ -71,7 +71,7 @@ fn find(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<IndexedTurn
     Ok(found.flatten())
 }
 
-/// What was said in a turn: to the bot, without what the program wrote around it, and by it, with the calls that have
+/// The words of a turn: to the bot, without what the program wrote around it, and by it, with the calls that have
 /// ended the turn.
 fn said(store: &Connection, turn: TurnId, ended: &IndexedTurn) -> rusqlite::Result<String> {
     let mut rows = store.prepare_cached(&format!(

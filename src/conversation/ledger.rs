@@ -1,4 +1,4 @@
-//! What models have cost: every call, with its person, cause, tokens and cost.
+//! The costs of models: every call, with its person, cause, tokens and cost.
 
 pub mod breakdown;
 
@@ -104,7 +104,7 @@ pub struct Charge {
     pub wasted: Usage,
     /// None if the price is unknown.
     pub price: Option<Price>,
-    /// What was reserved for it.
+    /// The reservation of the call.
     pub reserved: Option<LedgerId>,
 }
 
@@ -195,7 +195,7 @@ fn settle(
     Ok(settled > 0)
 }
 
-/// What is reserved for a call: the most it may use.
+/// The reservation for a call: the most it may use.
 #[derive(Clone, Debug)]
 pub struct Reserved<'a> {
     pub payer: &'a Payer,
@@ -306,7 +306,7 @@ pub enum LedgerPart {
     Persona(PersonaName),
 }
 
-/// What was spent since a time, reservations included.
+/// Returns the amount spent since a time, reservations included.
 pub fn spent_since(
     store: &Connection,
     part: LedgerPart,
@@ -395,7 +395,7 @@ pub fn used_by_tasks(
         .query_row(params![Time(since), Time(until), CallCause::from(kind)], |row| row.get(0))
 }
 
-/// What a person has used is another one's from now on.
+/// Moves the usage of one person to another.
 pub fn change_person(store: &Connection, from: PersonId, to: PersonId) -> rusqlite::Result<()> {
     store.execute("UPDATE ledger SET person = ? WHERE person = ?", [to, from]).map(drop)
 }

@@ -20,7 +20,7 @@ pub enum ReasonQuery {
     Action(ActionQuery),
 }
 
-/// What led to an answer or an action.
+/// The reasons of an answer or an action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reasons {
     /// None for an answer.

@@ -1,4 +1,4 @@
-//! What was in progress in conversations when a backup was made: it is ended.
+//! Ends the work that was in progress in conversations when a backup was made.
 
 use rusqlite::Connection;
 

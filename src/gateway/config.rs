@@ -50,7 +50,7 @@ pub struct Webhook {
     pub per_minute: u32,
 }
 
-/// How a caller proves that it may call.
+/// The proof that a caller may call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WebhookProof {
     /// It sends this token.

@@ -22,7 +22,7 @@ use crate::store::Sync;
 /// Attempts in a minute, of all browsers together.
 const ATTEMPTS_PER_MINUTE: u32 = 20;
 
-/// How long a browser keeps the cookie, in seconds: as long as an unused sign-in is valid.
+/// The lifetime of the cookie in a browser, in seconds: as long as an unused sign-in is valid.
 const COOKIE_AGE_S: i64 = logins::IDLE_MAX.num_seconds();
 
 #[derive(Deserialize)]

@@ -56,7 +56,7 @@ impl Page {
         self.sample(name, &[], value);
     }
 
-    /// What was counted since the start.
+    /// The counters since the start.
     fn counts(&mut self, counted: &Counted) {
         self.head("turns_total", "counter", "Turns that have ended.");
         for ending in ["answered", "silent"] {

@@ -217,7 +217,7 @@ fn address(store: &Connection, person: &Sender, page: Address) -> rusqlite::Resu
     }
 }
 
-/// What came with a call.
+/// The content of a call.
 struct HookContent<'a> {
     headers: &'a HeaderMap,
     body: &'a str,

@@ -92,7 +92,7 @@ pub struct NewFact {
     pub sources: Vec<Source>,
 }
 
-/// What became of a fact that was to be kept.
+/// The outcome of keeping a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     New(FactId),

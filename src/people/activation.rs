@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 use super::Groups;
 use crate::types::message::{ChannelName, ChatId};
 
-/// What was set, for each chat. Cheap to clone.
+/// The settings of each chat. Cheap to clone.
 #[derive(Clone, Default)]
 // A lock because adapters ask for each message that they hear, and none of them waits for the store.
 pub struct Activations(Arc<RwLock<HashMap<(ChannelName, ChatId), Groups>>>);

@@ -29,7 +29,7 @@ pub struct AccountLink {
     pub joins: LinkAccount,
 }
 
-/// What came of a code that was entered.
+/// The outcome of entering a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entered {
     /// It is unknown, used or too old.

@@ -153,7 +153,7 @@ pub struct JobShown {
     pub failures: u32,
     /// The cost of its runs in the last 30 days, with the currency. None if it is zero, or nobody asks.
     pub cost: Option<String>,
-    /// What a run and a month cost, as [`job_expected`] says it.
+    /// The cost of a run and of a month, as [`job_expected`] says it.
     pub expected: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the bot says about the facts that it keeps.
+//! The bot's sentences about the facts that it keeps.
 
 use std::fmt::Write as _;
 

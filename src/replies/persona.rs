@@ -1,4 +1,4 @@
-//! What the bot says of personas.
+//! The bot's sentences about personas.
 
 use std::fmt::Write as _;
 

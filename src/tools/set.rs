@@ -13,7 +13,7 @@ use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
 use crate::types::persona::AllowedTools;
 
-/// Who calls tools: a role, and the tools that the persona allows.
+/// The caller of tools: a role, and the tools that the persona allows.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolUser<'a> {
     pub role: Role,

@@ -88,7 +88,7 @@ pub struct PersonaRule {
     pub quiet: Option<QuietHours>,
 }
 
-/// Who speaks, and where.
+/// The speaker, and the place.
 #[derive(Clone, Debug)]
 pub struct PersonaSubject {
     pub at: Address,

@@ -62,9 +62,9 @@ pub enum PersonaMemory {
     /// All that it remembers of the person.
     #[default]
     Person,
-    /// What was said in the chat, and nothing of the person.
+    /// The words of the chat, and nothing of the person.
     Place,
-    /// What the model still sees of the conversation.
+    /// The part of the conversation that the model still sees.
     None,
 }
 
@@ -114,7 +114,7 @@ impl AllowedTools {
     }
 }
 
-/// How the bot is with some people or in some places.
+/// The bot's behaviour with some people or in some places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Persona {
     /// None where no persona of the config fits. Its words are `personas/NAME.md`.

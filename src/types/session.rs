@@ -51,7 +51,7 @@ pub struct Session {
     pub frozen: Option<FrozenContext>,
     /// Its settings. Commands change them in the store, which is read before each step.
     pub settings: Settings,
-    /// How the bot is in it. In memory only: each turn chooses it anew.
+    /// The persona of the bot in it. In memory only: each turn chooses it anew.
     pub persona: Arc<Persona>,
     /// Whose folder it uses in a private chat. In memory only, as the persona.
     pub owner: Option<FolderOwner>,

@@ -1,4 +1,4 @@
-//! What is known of the size of a conversation, in tokens. Counting is done elsewhere.
+//! The known size of a conversation, in tokens. Counting is done elsewhere.
 
 use crate::types::session::TurnId;
 

@@ -32,7 +32,7 @@ pub struct WantedCall {
     pub output: u64,
 }
 
-/// What came of it.
+/// The outcome of a reservation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reservation {
     /// No budget counts for the call.

@@ -16,7 +16,7 @@ use crate::store::Time;
 use crate::types::person::PersonId;
 use crate::types::words::words;
 
-/// How the ledger is summed up.
+/// The grouping of a sum over the ledger.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, clap::ValueEnum,
 )]

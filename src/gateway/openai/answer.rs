@@ -25,7 +25,7 @@ use crate::types::message::{Address, Body, DedupKey};
 /// Messages that are read at a time.
 const READ_MAX: usize = 50;
 
-/// How often the store is looked at without a sign. A sign may be lost.
+/// The pause between looks at the store without a sign. A sign may be lost.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The next part of an answer.
@@ -55,7 +55,7 @@ pub(super) struct PendingAnswer {
     has_text: bool,
 }
 
-/// What the store says of a message and what came after it.
+/// The stored state of a message, and of the messages after it.
 struct AnswerState {
     standing: Option<MessageStanding>,
     is_asked: bool,
@@ -218,7 +218,7 @@ impl PendingAnswer {
 #[derive(Default)]
 struct AnswerText {
     has_begun: bool,
-    /// What was handed out of the message that is being written.
+    /// The part of the message being written that was handed out.
     draft: String,
 }
 

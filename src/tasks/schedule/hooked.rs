@@ -33,7 +33,7 @@ pub struct HookedCall {
     pub action: HookedAction,
 }
 
-/// What is done for a call.
+/// The action for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookedAction {
     /// A model works on it.
@@ -44,7 +44,7 @@ pub enum HookedAction {
     Run { job: JobId, whose: JobScope },
 }
 
-/// What has become of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookedOutcome {
     Accepted,

@@ -54,7 +54,7 @@ pub enum Payload {
     Command(String),
 }
 
-/// What came with a call of a webhook. It is untrusted content.
+/// The content of a webhook's call, which is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookBody {
     pub hook: String,

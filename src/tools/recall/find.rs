@@ -42,7 +42,7 @@ pub(crate) struct RecallReader {
     pub(crate) files: ToolReader,
 }
 
-/// What is looked up.
+/// A search of the index.
 pub(crate) struct RecallWish {
     pub(crate) terms: Vec<Term>,
     /// None: everything trusted.
@@ -51,7 +51,7 @@ pub(crate) struct RecallWish {
     pub(crate) limit: usize,
 }
 
-/// What was found.
+/// The results of a search.
 pub(crate) struct FoundPassages {
     pub(crate) passages: Vec<FoundPassage>,
     /// The number of untrusted ones, which are left out.

@@ -1,4 +1,4 @@
-//! What comes back by itself: passages that a message reminds of, at the end of its prompt. From trusted sources only,
+//! Automatic recall: passages that a message reminds of, at the end of its prompt. From trusted sources only,
 //! of the person's own, within a token budget, and only if a rare word of the message leads to them.
 
 use chrono::{Days, Utc};
@@ -35,7 +35,7 @@ const MEMORY_FILE: &str = "MEMORY.md";
 /// Characters of a message that are looked at.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
-/// What messages remind of.
+/// The passages that messages remind of.
 #[derive(Default)]
 pub(super) struct Recalled {
     /// For the end of the prompt; none if nothing comes back.
