@@ -46,7 +46,7 @@ const IDLE: Duration = Duration::from_secs(10);
 const SLACK_PINGS: Duration = Duration::from_secs(10);
 
 const TURNS: u32 = 100;
-const AT_ONCE: usize = 100;
+const AT_ONCE: usize = 16;
 
 fn main() {
     row("binary", fs::metadata(BINARY).map(|file| mb(file.len())).map_err(Into::into));

@@ -26,13 +26,15 @@ pub(crate) const OWNER: i64 = 7001;
 /// What is written into config.toml.
 pub(crate) fn configure(home: &Path, fakes: &Fakes, turns_max: usize) -> Result<()> {
     let Fakes { telegram_url, model_url, .. } = fakes;
-    // The context is so large that nothing is summed up while it is measured.
+    // The context is so large that nothing is summed up while it is measured, and nobody is limited.
     let config = format!(
         "[agent]\nturns_max = {turns_max}\n\n\
          [providers.main]\ntype = \"openai\"\nmodel = \"pea-1\"\nbase_url = \"{model_url}\"\n\
          context = 20000000\n\n\
          [channels.home]\ntype = \"telegram\"\ntoken = \"{TOKEN}\"\napi_url = \"{telegram_url}\"\n\
-         owners = [{OWNER}]\nallow = [\"*\"]\n"
+         owners = [{OWNER}]\nallow = [\"*\"]\n\n\
+         [limits]\nmessages_per_minute = 0\nchat_messages_per_minute = 0\n\n\
+         [budgets.guest]\ntokens_per_month = 0\n"
     );
     let mut file = OpenOptions::new();
     let file = file.create(true).write(true).truncate(true).mode(0o600);

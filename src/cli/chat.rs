@@ -235,12 +235,19 @@ async fn connect(home: &Path) -> anyhow::Result<Option<UnixStream>> {
     }
 }
 
+/// Sends a line. A daemon that has closed the connection has said why: that is read next.
 async fn send(
     write: &mut (impl AsyncWrite + Unpin),
     line: &impl serde::Serialize,
 ) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(line)?;
     line.push(b'\n');
-    write.write_all(&line).await?;
-    write.flush().await
+    let sent = async {
+        write.write_all(&line).await?;
+        write.flush().await
+    };
+    match sent.await {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        sent => sent,
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::support::binary::{Scene, home, home_at, until};
@@ -146,6 +147,26 @@ async fn chats(scene: &Scene) {
         assert_eq!(ended.out.matches("You said: hello").count(), 1, "{args:?}: {ended:?}");
         assert!(ended.out.contains("This is a rehearsal"), "{args:?}: {ended:?}");
     }
+}
+
+#[tokio::test]
+async fn of_many_terminals_at_once_each_is_answered_or_told_why_not() {
+    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let _daemon = scene.daemon().await;
+    let names: Vec<_> = (0..30).map(|number| format!("s{number}")).collect();
+    let args: Vec<_> =
+        names.iter().map(|name| ["chat", "-m", "hello", "--session", name]).collect();
+    let mut answered = 0;
+    for ended in join_all(args.iter().map(|args| scene.run(args))).await {
+        match ended.code {
+            Some(0) => {
+                answered += 1;
+                assert!(ended.out.contains("You said: hello"), "{ended:?}");
+            }
+            _ => assert!(ended.err.contains("terminals are connected already"), "{ended:?}"),
+        }
+    }
+    assert!(answered >= 16, "{answered}");
 }
 
 #[tokio::test]
