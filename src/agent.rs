@@ -3,6 +3,7 @@
 
 mod activation;
 mod approvals;
+mod scope;
 mod side_question;
 mod asks;
 mod suspended;
@@ -11,10 +12,12 @@ mod budget;
 mod command;
 mod facts;
 mod forget;
+mod forgettings;
 mod failing_items;
 pub mod fairness;
 pub mod folders;
 mod compaction;
+mod config;
 mod heartbeat;
 mod idle;
 mod jobs;
@@ -33,7 +36,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
@@ -47,7 +49,6 @@ pub use skills::{skills_json, skills_words};
 
 use crate::bus::journal::{RowId, WaitingMessage};
 use crate::conversation::transcript;
-use crate::sandbox::SandboxState;
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
 use crate::turn::commits::{self, StopKind};
@@ -58,10 +59,12 @@ use crate::turn::services::TurnServices;
 use crate::turn::{STORE_PAUSE, progress};
 use crate::types::message::Sender;
 use crate::types::origin::Origin;
-use crate::types::session::{QueueMode, Session};
+use crate::types::session::Session;
 use asks::AskProgress;
+pub use config::Config;
 use failing_items::{Failing, Item};
 use fairness::Claim;
+use forgettings::Forgettings;
 use idle::Idle;
 use side_question::SideQuestions;
 use suspended::SuspendedTurns;
@@ -78,19 +81,6 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// Grace period of side questions at a shutdown: they can be asked again.
 const ASIDE_GRACE: Duration = Duration::from_millis(200);
-
-/// Settings of the agent loop and its commands.
-pub struct Config {
-    pub turns_max: usize,
-    /// Handling of messages that arrive during a turn, unless the conversation has its own setting.
-    pub queue: QueueMode,
-    /// State of the shell's sandbox, and so if commands can run.
-    pub shell: SandboxState,
-    /// When the daemon started.
-    pub since: DateTime<Utc>,
-    /// Ends the daemon. None if nothing would start it again.
-    pub restart: Option<CancellationToken>,
-}
 
 /// Runs until `stop`. Interrupted turns resume after the next start.
 pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: CancellationToken) {
@@ -109,6 +99,7 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
         follows: false,
         is_up_to_date: false,
         side_questions: SideQuestions::default(),
+        forgettings: Forgettings::default(),
         failing: Failing::default(),
         away: SuspendedTurns::default(),
     };
@@ -134,6 +125,7 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
             () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
             () = agent.idle.forget() => {}
             Some(()) = agent.side_questions.next_ended() => {}
+            Some(ended) = agent.forgettings.next_ended() => agent.has_forgotten(ended).await,
         }
     }
     agent.wind_down().await;
@@ -157,6 +149,7 @@ struct Agent {
     /// No change was lost, so the backlog need not be read completely.
     is_up_to_date: bool,
     side_questions: SideQuestions,
+    forgettings: Forgettings,
     failing: Failing,
     away: SuspendedTurns,
 }
@@ -185,6 +178,7 @@ impl Agent {
         if let Err(error) = self.side_questions.tell_cut_off(&self.services).await {
             tracing::error!(%error, "Cannot notify askers of side questions about the restart, will try again");
         }
+        self.forgettings.try_deferred();
         // Commands come first: a stopped turn is not resumed. Messages are read together with commands,
         // so that none that was sent after a command begins a turn before it.
         let next_expiry = loop {
@@ -194,7 +188,8 @@ impl Agent {
             let mut controls = look.controls;
             controls.retain(|it| {
                 let rests = self.failing.rests(Item::Row(it.id)).is_some();
-                self.serves(&it.origin) && !self.must_wait(it) && !rests
+                let waits = self.must_wait(it) || self.forgettings.delay(it);
+                self.serves(&it.origin) && !waits && !rests
             });
             if controls.is_empty() {
                 match self.look_after_asks(look.overdue).await {
@@ -204,6 +199,10 @@ impl Agent {
                 }
             }
             for control in controls {
+                // An earlier one may have begun to forget there.
+                if self.forgettings.delay(&control) {
+                    continue;
+                }
                 // The command may have changed the queue mode there.
                 self.backlog.touch(&control.origin);
                 self.try_to_handle(control).await;
@@ -265,17 +264,13 @@ impl Agent {
                 self.side_questions.begin(&self.turns, control, question).await?;
             }
             command::Command::Compact(focus) => self.compact(control, focus).await?,
+            command::Command::Forget(order) => self.forget(control, order).await?,
             other => {
                 let busy = self.running.contains_key(&control.origin);
                 let running = self.running.len();
                 let Self { turns, config, .. } = self;
-                let scope = command::CommandScope { turns, config, busy, running };
-                // What was said may be another in the store afterwards.
-                let changes_texts = matches!(other, command::Command::Forget(Some(_)));
+                let scope = scope::CommandScope { turns, config, busy, running };
                 command::handle(&scope, &control, other).await?;
-                if changes_texts {
-                    self.idle.clear();
-                }
                 self.try_again_at(&control.origin);
             }
         }
@@ -360,6 +355,7 @@ impl Agent {
         }
         self.turn_tasks.shutdown().await;
         self.side_questions.wind_down(&self.services, ASIDE_GRACE).await;
+        self.forgettings.wind_down().await;
         // A stop request is no failure of theirs.
         let left: Vec<_> = self.running.into_keys().collect();
         let forgive = move |store: &_| transcript::forgive_attempt(store, &left);

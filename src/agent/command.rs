@@ -3,14 +3,14 @@
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
-use super::Config;
 use super::skills::skills_words;
 use crate::agent::activation::{self, ActivationOrder};
 use crate::agent::approvals::ApprovalVerdict;
 use crate::agent::budget::{self, BudgetOrder};
 use crate::agent::facts::{self, FactOrder};
-use crate::agent::forget::{self, ForgetOrder};
+use crate::agent::forget::ForgetOrder;
 use crate::agent::people::{self, LinkOrder, PeopleOrder};
+use crate::agent::scope::CommandScope;
 use crate::agent::settings::{self, SettingRequest};
 use crate::agent::trusting::{self, Trusting};
 use crate::agent::why::{self, WhyAsked};
@@ -26,7 +26,6 @@ use crate::tasks::heartbeat::HeartbeatRequest as Wished;
 use crate::tasks::schedule::{self, JobRequest};
 use crate::tasks::subagents;
 use crate::turn::commits;
-use crate::turn::services::TurnServices;
 use crate::types::commands::{self, CommandId, MistypedCommand};
 
 /// Default and maximum number of actions in `/actions`: a message on most platforms.
@@ -186,16 +185,6 @@ pub(super) fn parse(text: &str) -> Command {
     }
 }
 
-/// Context of a command.
-pub(super) struct CommandScope<'a> {
-    pub(super) turns: &'a TurnServices,
-    pub(super) config: &'a Config,
-    /// True if a turn runs where the command was given.
-    pub(super) busy: bool,
-    /// Number of all running turns.
-    pub(super) running: usize,
-}
-
 /// Answers every command, except those that the loop carries out itself.
 pub(super) async fn handle(
     scope: &CommandScope<'_>,
@@ -210,10 +199,10 @@ pub(super) async fn handle(
         | Command::Clean
         | Command::Btw(_)
         | Command::Compact(_)
+        | Command::Forget(_)
         | Command::Judge(_) => replies::help(),
         Command::Trust(wanted) => return trusting::handle(services, control, wanted).await,
         Command::Remember(order) => return facts::remember(turns, control, order).await,
-        Command::Forget(order) => return forget::handle(turns, control, order).await,
         Command::Memory(word) => facts::shown(services, control, word).await?,
         Command::Unknown(MistypedCommand { typed, meant }) => {
             replies::unknown_command(&typed, meant)

@@ -140,7 +140,7 @@ impl Agent {
         }
     }
 
-    async fn has_failed(
+    pub(super) async fn has_failed(
         &mut self,
         rows: Vec<RowId>,
         at: &Origin,

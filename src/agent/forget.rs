@@ -1,7 +1,11 @@
 //! `/forget`: words are shown with all that holds them, and after one yes they are gone from facts, memory, notes,
 //! conversations, actions, former versions of files and the index. What was done stays on record, without the words.
 
+use std::time::Duration;
+
 use rusqlite::Connection;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use crate::bus::forgetting::{self, JOURNAL_TEXTS, OUTBOX_TEXTS};
 use crate::bus::journal::{self, InboundOutcome, RowId, WaitingMessage};
@@ -10,6 +14,7 @@ use crate::conversation::blanking::{
     CONVERSATION_TEXTS, ForgottenChats, before_images_of, blank_steps, chats_of,
     has_unfinished_turn,
 };
+use crate::conversation::transcript::count_running;
 use crate::memory::blanking::{self, FilesWithWords};
 use crate::memory::facts::{self, FactId};
 use crate::memory::file_scope;
@@ -32,6 +37,10 @@ use crate::workspace::FileScope;
 /// Length of the words, in characters: shorter ones stand everywhere.
 const WORDS_CHARS_MIN: usize = 3;
 const WORDS_CHARS_MAX: usize = 500;
+
+/// Time after which the database is rewritten even while turns run.
+const QUIET_WAIT_MAX: Duration = Duration::from_secs(600);
+const QUIET_LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Files that are named in a question.
 const FILES_SHOWN: usize = 10;
@@ -64,6 +73,12 @@ impl ForgetOrder {
     }
 }
 
+/// Words that a person has decided to forget.
+pub(super) struct ForgetWork {
+    scope: ForgetScope,
+    words: ForgottenWords,
+}
+
 /// Whose words are forgotten.
 struct ForgetScope {
     keys: Vec<RecallKey>,
@@ -73,17 +88,19 @@ struct ForgetScope {
     fact: Option<String>,
 }
 
-/// Shows what goes, or forgets it.
-pub(super) async fn handle(
-    turns: &TurnServices,
+/// Shows what goes, or returns what is to be forgotten after the person's yes. None if the command is answered.
+pub(super) async fn prepare(
+    services: &Services,
     control: &WaitingMessage,
     order: Option<ForgetOrder>,
-) -> Result<(), StoreError> {
-    let services = &turns.services;
+) -> Result<Option<ForgetWork>, StoreError> {
     let store = &services.bus.store;
     let inbound = &control.inbound;
     let role = role_of(services, &inbound.from, control.sender()).await?;
-    let refuse = |words: String| commits::handled(store, control, words);
+    let refuse = async |words: String| {
+        commits::handled(store, control, words).await?;
+        Ok(None)
+    };
     if !CommandId::Forget.spec().allows(role, inbound.place) {
         return refuse(replies::FORGET_IN_GROUPS.to_owned()).await;
     }
@@ -103,12 +120,13 @@ pub(super) async fn handle(
         .filter(|_| (WORDS_CHARS_MIN..=WORDS_CHARS_MAX).contains(&length));
     let Some(words) = words else { return refuse(replies::FORGET_LENGTH.to_owned()).await };
     if !order.is_final {
-        return ask(services, control, &scope, &words, &what).await;
+        ask(services, control, &scope, &words, &what).await?;
+        return Ok(None);
     }
     if scope.is_busy {
         return refuse(replies::FORGET_BUSY.to_owned()).await;
     }
-    forget(turns, control, &scope, words).await
+    Ok(Some(ForgetWork { scope, words }))
 }
 
 async fn scope(
@@ -280,50 +298,70 @@ async fn files_with(
     services.workspace.off_thread(move |workspace| blanking::find(workspace, &files, &words)).await
 }
 
-/// Forgets the words. The command's row keeps them until all else is done, so that a crash in the middle does no harm:
-/// the command is carried out again.
-async fn forget(
-    turns: &TurnServices,
-    control: &WaitingMessage,
-    scope: &ForgetScope,
-    words: ForgottenWords,
-) -> Result<(), StoreError> {
-    let services = &turns.services;
-    let store = &services.bus.store;
-    let failed = forget_files(turns, scope, &words).await?;
-    let (keys, sought) = (scope.keys.clone(), words.clone());
-    let remove = move |store: &Connection| {
-        let known = facts::of(store, &keys)?;
-        let known = known.iter().filter(|fact| sought.are_in(&fact.text));
-        known.into_iter().try_for_each(|fact| facts::remove(store, fact.id))
-    };
-    store.write("forget facts", Sync::Later, remove).await?;
-    Sweep { store, words: &words, spared: Some(control.id) }.all(&scope.chats).await?;
-    if let Some(files) = &scope.files {
-        while !files::refresh(store, &services.workspace, files).await? {}
+impl ForgetWork {
+    /// The chats whose texts are changed.
+    pub(super) fn chats(&self) -> &[ChatPlace] {
+        &self.scope.chats
     }
-    // Former versions of rows stay in free space until the database is written anew.
-    let rewritten = store.rewrite().await;
-    if let Err(error) = &rewritten {
-        tracing::warn!(%error, "Cannot rewrite the database after something was forgotten");
-    }
-    let reply = match (failed, &rewritten) {
-        (Some(path), _) => replies::not_all_forgotten(&path),
-        (None, Err(_)) => replies::FORGOTTEN_BUT_FOR_FREE_SPACE.to_owned(),
-        (None, Ok(())) => replies::FORGOTTEN_NOW.to_owned(),
-    };
-    let (row, inbound) = (control.id, control.inbound.clone());
-    let end = move |store: &Connection| {
-        if journal::settle(store, row, InboundOutcome::Obeyed)? {
-            forgetting::blank_row(store, row, &words)?;
-            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
+
+    /// Forgets the words, and cancels `blanked` when no text has them any more. The command's row keeps them until all
+    /// else is done, so that a crash in the middle does no harm: the command is carried out again.
+    pub(super) async fn run(
+        self,
+        turns: &TurnServices,
+        control: &WaitingMessage,
+        blanked: &CancellationToken,
+    ) -> Result<(), StoreError> {
+        let Self { scope, words } = self;
+        let services = &turns.services;
+        let store = &services.bus.store;
+        let failed = forget_files(turns, &scope, &words).await?;
+        let (keys, sought) = (scope.keys.clone(), words.clone());
+        let remove = move |store: &Connection| {
+            let known = facts::of(store, &keys)?;
+            let known = known.iter().filter(|fact| sought.are_in(&fact.text));
+            known.into_iter().try_for_each(|fact| facts::remove(store, fact.id))
+        };
+        store.write("forget facts", Sync::Later, remove).await?;
+        Sweep { store, words: &words, spared: Some(control.id) }.all(&scope.chats).await?;
+        if let Some(files) = &scope.files {
+            while !files::refresh(store, &services.workspace, files).await? {}
         }
+        blanked.cancel();
+        services.bus.inbox.up();
+        let rewritten = rewrite(store).await;
+        if let Err(error) = &rewritten {
+            tracing::warn!(%error, "Cannot rewrite the database after something was forgotten");
+        }
+        let reply = match (failed, &rewritten) {
+            (Some(path), _) => replies::not_all_forgotten(&path),
+            (None, Err(_)) => replies::FORGOTTEN_BUT_FOR_FREE_SPACE.to_owned(),
+            (None, Ok(())) => replies::FORGOTTEN_NOW.to_owned(),
+        };
+        let (row, inbound) = (control.id, control.inbound.clone());
+        let end = move |store: &Connection| {
+            if journal::settle(store, row, InboundOutcome::Obeyed)? {
+                forgetting::blank_row(store, row, &words)?;
+                outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
+            }
+            Ok(())
+        };
+        store.write_securely("command", end).await?;
+        store.checkpoint().await;
+        services.bus.outbox.up();
+        tracing::info!("Somebody had words forgotten");
         Ok(())
-    };
-    store.write_securely("command", end).await?;
-    store.checkpoint().await;
-    tracing::info!("Somebody had words forgotten");
-    Ok(())
+    }
+}
+
+/// Former versions of rows stay in free space until the database is written anew. Changes wait meanwhile, seconds in a
+/// large one, so this waits until no turn runs, if that comes soon.
+async fn rewrite(store: &Store) -> Result<(), StoreError> {
+    let deadline = Instant::now() + QUIET_WAIT_MAX;
+    while store.read(count_running).await? > 0 && Instant::now() < deadline {
+        sleep(QUIET_LOOK_EVERY).await;
+    }
+    store.rewrite().await
 }
 
 /// Removes the words from the memory, the notes and the former versions of files. Returns a file that could not be

@@ -3,7 +3,7 @@
 use chrono::Utc;
 use rusqlite::Connection;
 
-use super::command::CommandScope;
+use super::scope::CommandScope;
 use crate::bus::journal::WaitingMessage;
 use crate::people::Role;
 use crate::replies;

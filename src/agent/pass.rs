@@ -180,7 +180,8 @@ impl Agent {
         if self.running.len() >= self.config.turns_max {
             return Vec::new();
         }
-        let line = self.within_limit(self.backlog.line());
+        let line = self.backlog.line().filter(|(origin, _)| !self.forgettings.hold(origin));
+        let line = self.within_limit(line);
         let waiting: Vec<_> = line.iter().map(|(_, claim)| claim.by_ref()).collect();
         let running: Vec<_> = self.running.values().map(|it| it.claim.by_ref()).collect();
         let chosen = fairness::choose(self.config.turns_max, &running, &waiting);

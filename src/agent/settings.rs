@@ -1,7 +1,7 @@
 //! Settings of a conversation: `/model`, `/think`, `/queue`. Commands change them in the store. A running
 //! turn reads the store before each step, so nothing changes concurrently.
 
-use super::command::CommandScope;
+use super::scope::CommandScope;
 use crate::bus::journal::WaitingMessage;
 use crate::conversation::settings::{self, settings_at, settings_of};
 use crate::conversation::transcript;

@@ -110,6 +110,11 @@ impl SideQuestions {
         }
     }
 
+    /// Where side questions are being answered.
+    pub(super) fn places(&self) -> impl Iterator<Item = &Address> {
+        self.running.keys()
+    }
+
     /// Waits for one to end. None if there are none.
     pub(super) async fn next_ended(&mut self) -> Option<()> {
         let id = match self.tasks.join_next_with_id().await? {

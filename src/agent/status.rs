@@ -4,7 +4,7 @@ use std::fs;
 
 use chrono::{Duration, Utc};
 
-use crate::agent::command::CommandScope;
+use crate::agent::scope::CommandScope;
 use crate::bus::journal::WaitingMessage;
 use crate::conversation::ledger::breakdown::usage_since;
 use crate::conversation::model_waits;

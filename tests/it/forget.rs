@@ -126,6 +126,52 @@ async fn forgotten_words_are_nowhere_and_all_else_stays() {
 }
 
 #[tokio::test]
+async fn others_are_answered_while_words_are_forgotten() {
+    let mut rig = Rig::new().await;
+    talk(&mut rig).await;
+    let gate = Gate::shut();
+    rig.model.on("slow", [held(&gate, says("Done."))]);
+    rig.say_as(USER, "7", "slow");
+    rig.hangs_at(&gate).await;
+    // Free space is overwritten once that turn has ended.
+    rig.say("1", "/forget yes: quetzalcoatl");
+    rig.say("5", "and now?");
+    assert!(rig.hear("5").await.starts_with("re: and now?"));
+    assert!(!rig.model.last().whole().contains(WORD));
+    rig.say_as(USER, "8", "hello");
+    assert_eq!(rig.hear("8").await, "re: hello");
+    assert!(rig.ask("1", "/whoami").await.contains("owner"));
+    gate.open();
+    assert_eq!(rig.hear("7").await, "Done.");
+    assert_eq!(rig.hear("1").await, replies::FORGOTTEN_NOW);
+    rig.settled().await;
+    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_summary_that_is_being_made_does_not_bring_words_back() {
+    let mut rig = Rig::new().await;
+    talk(&mut rig).await;
+    for said in ["one", "two", "three"] {
+        rig.ask("5", said).await;
+    }
+    let gate = Gate::shut();
+    let summary = says(&format!("They spoke of {WORD}."));
+    rig.model.on("[The record of what came after it:]", [held(&gate, summary)]);
+    rig.say("5", "/compact");
+    rig.hangs_at(&gate).await;
+    rig.say("1", "/forget yes: quetzalcoatl");
+    assert!(rig.ask("1", "/whoami").await.contains("owner"));
+    gate.open();
+    assert!(rig.hear("5").await.contains("summary"));
+    assert_eq!(rig.hear("1").await, replies::FORGOTTEN_NOW);
+    rig.settled().await;
+    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn nobody_elses_words_are_forgotten() {
     let mut rig = Rig::new().await;
     rig.say_as(USER, "2", &format!("my {WORD}"));

@@ -1,0 +1,138 @@
+//! Carries out `/forget` beside the loop, so that other chats go on. Meanwhile nothing begins in the chats whose texts
+//! are changed, nor in a background task.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Agent;
+use crate::agent::command::{self, Command};
+use crate::agent::failing_items::Item;
+use crate::agent::forget::{self, ForgetOrder, ForgetWork};
+use crate::bus::journal::{RowId, WaitingMessage};
+use crate::replies;
+use crate::store::{ChatPlace, StoreError};
+use crate::turn::services::TurnServices;
+use crate::types::message::Address;
+use crate::types::origin::Origin;
+
+/// The running tasks that forget words.
+#[derive(Default)]
+pub(super) struct Forgettings {
+    tasks: JoinSet<Result<(), StoreError>>,
+    running: HashMap<Id, Forgetting>,
+    /// Commands that wait until other work in their chats has ended.
+    deferred: HashSet<RowId>,
+}
+
+struct Forgetting {
+    row: RowId,
+    origin: Origin,
+    chats: Vec<ChatPlace>,
+    /// Cancelled when all texts are changed.
+    blanked: CancellationToken,
+}
+
+/// The end of one.
+pub(super) struct EndedForgetting {
+    row: RowId,
+    origin: Origin,
+    result: Result<Result<(), StoreError>, JoinError>,
+}
+
+impl Forgettings {
+    fn begin(&mut self, turns: Arc<TurnServices>, control: WaitingMessage, work: ForgetWork) {
+        let blanked = CancellationToken::new();
+        let (row, origin) = (control.id, control.origin.clone());
+        let forgetting =
+            Forgetting { row, origin, chats: work.chats().to_vec(), blanked: blanked.clone() };
+        let task = async move { Box::pin(work.run(&turns, &control, &blanked)).await };
+        self.running.insert(self.tasks.spawn(task).id(), forgetting);
+    }
+
+    /// Returns true if nothing may begin for an origin now.
+    pub(super) fn hold(&self, origin: &Origin) -> bool {
+        let mut changing = self.running.values().filter(|it| !it.blanked.is_cancelled());
+        changing.any(|it| origin.chat().is_none_or(|at| are_of(&it.chats, at)))
+    }
+
+    /// Returns true if a command must wait.
+    pub(super) fn delay(&self, control: &WaitingMessage) -> bool {
+        if self.deferred.contains(&control.id) {
+            return true;
+        }
+        match command::parse(&control.inbound.body.text) {
+            // One after another: each rewrites the database.
+            Command::Forget(Some(order)) if order.is_final => !self.running.is_empty(),
+            Command::Stop | Command::Status | Command::Help | Command::WhoAmI => false,
+            _ => self.hold(&control.origin),
+        }
+    }
+
+    /// Lets deferred commands be tried again.
+    pub(super) fn try_deferred(&mut self) {
+        self.deferred.clear();
+    }
+
+    /// Waits for one to end. None if there are none.
+    pub(super) async fn next_ended(&mut self) -> Option<EndedForgetting> {
+        let (id, result) = match self.tasks.join_next_with_id().await? {
+            Ok((id, result)) => (id, Ok(result)),
+            Err(error) => (error.id(), Err(error)),
+        };
+        let Forgetting { row, origin, .. } = self.running.remove(&id)?;
+        Some(EndedForgetting { row, origin, result })
+    }
+
+    /// Ends all. Their commands are carried out again after the next start.
+    pub(super) async fn wind_down(mut self) {
+        self.tasks.shutdown().await;
+    }
+}
+
+impl Agent {
+    /// Shows what would be forgotten, or begins to forget it once nothing else works in the chats in question.
+    pub(super) async fn forget(
+        &mut self,
+        control: WaitingMessage,
+        order: Option<ForgetOrder>,
+    ) -> Result<(), StoreError> {
+        let Some(work) = forget::prepare(&self.services, &control, order).await? else {
+            return Ok(());
+        };
+        let is_there = |origin: &Origin| origin.chat().is_some_and(|at| are_of(work.chats(), at));
+        let is_asked = |at: &Address| are_of(work.chats(), at);
+        // The store has no turn there: these are notes, summaries and side questions, or a turn that has just ended.
+        let is_busy = self.running.keys().chain(self.compacting.keys()).any(is_there)
+            || self.side_questions.places().any(is_asked);
+        if is_busy || !self.forgettings.running.is_empty() {
+            self.forgettings.deferred.insert(control.id);
+            return Ok(());
+        }
+        self.idle.clear();
+        self.forgettings.begin(Arc::clone(&self.turns), control, work);
+        Ok(())
+    }
+
+    pub(super) async fn has_forgotten(&mut self, ended: EndedForgetting) {
+        let EndedForgetting { row, origin, result } = ended;
+        self.backlog.touch(&origin);
+        match result {
+            Ok(Ok(())) => self.failing.forget(Item::Row(row)),
+            Ok(Err(error)) => {
+                tracing::error!(row = row.0, %error, "Cannot forget words");
+                self.has_failed(vec![row], &origin, &error, replies::COMMAND_FAILED).await;
+            }
+            Err(error) => {
+                tracing::error!(row = row.0, %error, "The task that forgets words panicked");
+                self.has_panicked(vec![row], &origin, false).await;
+            }
+        }
+    }
+}
+
+fn are_of(chats: &[ChatPlace], at: &Address) -> bool {
+    chats.iter().any(|it| it.channel == *at.channel.to_string() && it.chat == *at.chat.to_string())
+}

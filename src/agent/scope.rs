@@ -1,0 +1,14 @@
+//! What a command is carried out with.
+
+use super::config::Config;
+use crate::turn::services::TurnServices;
+
+/// Context of a command.
+pub(super) struct CommandScope<'a> {
+    pub(super) turns: &'a TurnServices,
+    pub(super) config: &'a Config,
+    /// True if a turn runs where the command was given.
+    pub(super) busy: bool,
+    /// Number of all running turns.
+    pub(super) running: usize,
+}
