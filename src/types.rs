@@ -1,6 +1,7 @@
 //! Messages, addresses, conversations and events as data. Nothing here reads a clock, a disk or a socket.
 
 pub(crate) mod words;
+pub mod hex;
 pub mod role;
 pub mod untrusted;
 pub mod message;

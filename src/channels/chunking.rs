@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use super::{FileContent, PlatformLimits, markup};
 use crate::replies;
+use crate::types::hex::random_hex;
 use crate::types::message::{Attachment, Body, Content, MediaKind, Outbound, Question};
 use crate::workspace::{FileError, Workspace, WorkspacePath};
 
@@ -187,9 +188,7 @@ pub fn open(
 
 /// Creates a temporary file that is deleted when it is closed.
 fn nameless(text: &str) -> io::Result<fs::File> {
-    let mut unique = [0; 16];
-    getrandom::fill(&mut unique).expect("the kernel has random bytes");
-    let name = format!("peacrab-{:032x}", u128::from_ne_bytes(unique));
+    let name = format!("peacrab-{}", random_hex::<16>());
     let path = std::env::temp_dir().join(name);
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
     fs::remove_file(&path)?;

@@ -8,7 +8,9 @@
 mod addresses;
 mod call;
 mod commands;
+mod deadlines;
 mod endpoints;
+mod ids;
 mod events;
 mod fetching;
 pub mod gateway;
@@ -24,7 +26,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use serenity::model::id;
 use tokio::sync::OnceCell;
 
 use super::backlog::Backlog;
@@ -35,6 +36,7 @@ use super::{
 };
 use crate::bus::Publisher;
 use crate::types::message::{Address, Hint, MediaRef, MessageId, Outbound, OverheardLine};
+pub use deadlines::DiscordDeadlines;
 
 use addresses::Addresses;
 use call::{DiscordApi, DiscordCallError};
@@ -61,40 +63,6 @@ const FILE_MAX: u64 = 10 << 20;
 
 /// More messages would disturb others.
 const MESSAGES_MAX: usize = 5;
-
-/// Deadlines for Discord's server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiscordDeadlines {
-    pub connect: Duration,
-    /// For a whole call, except uploads.
-    pub call: Duration,
-    /// From a gateway connection, or a missed event on it, to the confirmation that the session resumes.
-    /// After that a new session is begun.
-    pub ready: Duration,
-    /// Maximum silence of a link: longer than the interval of two heartbeats, and less than a minute.
-    pub silence: Duration,
-    /// Maximum wait before a new session, after one has become invalid.
-    pub identify: Duration,
-    /// Time for which new events wait for the missed ones before them.
-    pub catch_up: Duration,
-    /// Pause before a channel that could not be read back is tried again.
-    pub again: Duration,
-}
-
-impl Default for DiscordDeadlines {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(10),
-            call: Duration::from_secs(20),
-            ready: Duration::from_secs(30),
-            // Discord's heartbeats are 41 s apart, each with an answer.
-            silence: Duration::from_secs(55),
-            identify: Duration::from_secs(5),
-            catch_up: Duration::from_secs(3),
-            again: Duration::from_secs(30),
-        }
-    }
-}
 
 /// One Discord bot.
 pub struct Discord {
@@ -214,18 +182,4 @@ impl Channel for Discord {
             None => self.look_for(message, since).await,
         }
     }
-}
-
-/// Parses an id for serenity, which panics at 0.
-fn number(text: &str) -> Result<u64, String> {
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| format!("`{text}` is no id on Discord"))
-}
-
-fn channel_id(text: &str) -> Result<id::ChannelId, String> {
-    number(text).map(id::ChannelId::new)
-}
-
-fn message_id(text: &str) -> Result<id::MessageId, String> {
-    number(text).map(id::MessageId::new)
 }

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::bus::{Arrival, PublishError, Published, Publisher};
 use crate::people::Groups;
 use crate::replies;
+use crate::types::hex::hex;
 use crate::types::message::{
     Address, ChatKind, DedupKey, Inbound, MediaKind, MediaRef, MessageId, OverheardLine, Quote,
     SenderId,
@@ -349,9 +350,7 @@ pub fn reply_to_command(published: Published) -> &'static str {
 
 /// Replaces the id of an event that has no readable one. Equal bytes have equal digests.
 pub fn digest(raw: &str) -> String {
-    let digest = Sha256::digest(raw);
-    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("raw:{digest}")
+    format!("raw:{}", hex(&Sha256::digest(raw)[..8]))
 }
 
 /// The text of a message as context: its files, its forwarded text, and its own text.

@@ -3,6 +3,7 @@
 //! platform's markup is never cut: formatting is closed at a cut, and reopened in the next chunk.
 
 mod chunks;
+mod dialect;
 mod discord;
 mod document;
 mod draft;
@@ -14,24 +15,12 @@ mod telegram;
 mod unescape;
 mod write;
 
-use super::{Unit, text};
-use document::{Document, Marker, Piece};
+pub use super::api::Markup;
+use super::api::Unit;
+use super::text;
+use dialect::{Dialect, Size};
+use document::Document;
 pub use unescape::unescaped;
-
-/// Text format of a platform.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Markup {
-    /// The text is neither parsed nor converted.
-    Plain,
-    /// Markdown as it was written, for a person to read: only its backslash escapes are taken away.
-    Terminal,
-    /// The HTML of Telegram's Bot API.
-    TelegramHtml,
-    /// Discord's own markdown.
-    Discord,
-    /// Slack's mrkdwn.
-    Slack,
-}
 
 /// Renders `text` as chunks in the platform's markup. Each is valid by itself and at most `max` (at least
 /// [`text::CHUNK_MIN`]) `unit`s long. For Telegram's HTML only the visible text counts, as Telegram
@@ -85,105 +74,4 @@ fn dialect(markup: Markup) -> Option<&'static dyn Dialect> {
         Markup::Discord => Some(&discord::Markdown),
         Markup::Slack => Some(&slack::Mrkdwn),
     }
-}
-
-/// Maximum size of a chunk.
-#[derive(Clone, Copy)]
-struct Size {
-    max: usize,
-    unit: Unit,
-}
-
-impl Size {
-    /// Length in bytes, with the address, from which a link is written out as text. A longer link leaves
-    /// no space for the markup around it, and would have to be cut.
-    fn link_max(self) -> usize {
-        self.max / 4 * 3
-    }
-}
-
-/// Used share of a limit.
-#[derive(Clone, Copy)]
-struct Load {
-    used: usize,
-    max: usize,
-}
-
-impl Load {
-    fn fits(self) -> bool {
-        self.used <= self.max
-    }
-
-    /// Returns true if a longer chunk is not worth the search.
-    fn is_nearly_full(self) -> bool {
-        self.used + self.max / 16 >= self.max
-    }
-
-    /// Returns the fuller one of both.
-    fn or(self, other: Self) -> Self {
-        if other.used * self.max > self.used * other.max { other } else { self }
-    }
-}
-
-/// The differences between the platforms' markups.
-trait Dialect {
-    /// Returns true if `label` can be shown as a link to `url`, which has no blanks, quotes or brackets.
-    fn links(&self, label: &str, url: &str) -> bool;
-    fn quote(&self) -> QuoteStyle;
-    fn marker(&self, marker: Marker) -> String;
-    /// The prefix of a heading. None if headings are bold text instead.
-    fn heading(&self, level: u8) -> Option<&'static str>;
-    /// Writes one line of text.
-    fn line(&self, out: &mut String, pieces: &[Piece<'_>]);
-    /// Renders a code block that is not blank.
-    fn code(&self, language: &str, code: &str) -> String;
-    /// Returns true if a text may contain characters that the platform parses as markup even if they are
-    /// escaped.
-    fn misreads(&self, _: &str) -> bool {
-        false
-    }
-    /// `text` without any formatting.
-    fn escaped(&self, text: &str) -> String;
-    /// Returns how much of a message's limits `chunk` uses.
-    fn load(&self, chunk: &str, size: Size) -> Load {
-        Load { used: text::length(chunk, size.unit), max: size.max }
-    }
-    fn plain(&self, chunk: &str, size: Size) -> String;
-}
-
-/// Markup of a quote.
-enum QuoteStyle {
-    Around { open: &'static str, close: &'static str },
-    Lines { prefix: &'static str, holds_code: bool },
-}
-
-/// Returns true if `url` begins with one of `schemes`.
-fn has_scheme(url: &str, schemes: &[&str]) -> bool {
-    url.split_once(':').is_some_and(|(scheme, rest)| {
-        !rest.is_empty() && schemes.iter().any(|known| scheme.eq_ignore_ascii_case(known))
-    })
-}
-
-/// Invisible separator between backticks that would otherwise form a fence.
-const APART: char = '\u{200b}';
-
-/// Returns `text` without three backticks in a row: neither Discord nor Slack has another way to show
-/// them.
-fn without_fences(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut ticks = 0;
-    for char in text.chars() {
-        if char == '`' && ticks == 2 {
-            out.push(APART);
-            ticks = 0;
-        }
-        ticks = if char == '`' { ticks + 1 } else { 0 };
-        out.push(char);
-    }
-    out
-}
-
-/// Reverses [`without_fences`].
-fn with_fences(text: &str) -> String {
-    text.replace("``\u{200b}`", "```")
 }

@@ -3,6 +3,7 @@
 //! that is not acknowledged.
 
 mod call;
+mod deadlines;
 mod events;
 mod failure;
 mod files;
@@ -38,6 +39,7 @@ use super::{
 use crate::bus::Publisher;
 use crate::replies;
 use crate::types::message::{Address, ChatId, Hint, MediaRef, MessageId, Outbound, OverheardLine};
+pub use deadlines::SlackDeadlines;
 
 use call::{AuthTest, SlackApi};
 use events::SlackListener;
@@ -65,43 +67,6 @@ const AMBIGUITY_PAUSE: Duration = Duration::from_secs(5);
 
 /// Maximum number of addresses whose status is remembered. The status of the others disappears by itself.
 const STATUSES_MAX: usize = 1000;
-
-/// Deadlines for Slack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlackDeadlines {
-    pub connect: Duration,
-    /// For a whole call.
-    pub call: Duration,
-    /// For the names of an event's people. After that the event is stored with their ids.
-    pub names: Duration,
-    /// Interval of our pings on a link.
-    pub ping_every: Duration,
-    /// A link without a received byte for this long is dead.
-    pub silence: Duration,
-    /// Time for which new events wait for the missed ones before them.
-    pub catch_up: Duration,
-    /// A link that ends sooner counts as failed: the next one is begun under back-off.
-    pub steady: Duration,
-    /// Pause before a conversation that could not be read is tried again.
-    pub again: Duration,
-}
-
-impl Default for SlackDeadlines {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(10),
-            call: Duration::from_secs(15),
-            // Slack repeats an event that is not acknowledged within three seconds.
-            names: Duration::from_secs(1),
-            ping_every: Duration::from_secs(15),
-            // Slack itself pings every few seconds, too.
-            silence: Duration::from_secs(40),
-            catch_up: Duration::from_secs(2),
-            steady: Duration::from_secs(10),
-            again: Duration::from_secs(30),
-        }
-    }
-}
 
 /// One Slack app in one workspace.
 pub struct Slack {

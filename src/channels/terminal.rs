@@ -1,8 +1,6 @@
 //! The terminals of this machine. A client that reaches the control socket speaks as the owner. A chat is
 //! a session's name. A message to a chat without a terminal waits in the outbox.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,6 +8,7 @@ use chrono::{DateTime, Utc};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::listeners::Listeners;
 use super::markup::unescaped;
 use super::{
     Channel, ChannelError, Drafts, GIVE_UP_AFTER, Markup, PlatformLimits, SendLookup, Sent, Unit,
@@ -17,6 +16,7 @@ use super::{
 use crate::bus::Publisher;
 use crate::people::LOCAL;
 use crate::replies;
+use crate::types::hex::random_hex;
 use crate::types::message::{
     Address, Body, Cause, ChannelName, ChatId, ChatKind, DedupKey, Hint, Inbound, InboundContent,
     Outbound, Sender,
@@ -68,14 +68,14 @@ pub struct Terminal {
     lines: mpsc::Sender<TypedLine>,
     /// Locked by `listen` for as long as it runs.
     typed: tokio::sync::Mutex<mpsc::Receiver<TypedLine>>,
-    /// A mutex, because terminals come and go while deliveries run. Locked only briefly.
-    attached: Mutex<HashMap<ChatId, Vec<mpsc::Sender<TerminalOutput>>>>,
+    terminals: Listeners<TerminalOutput>,
 }
 
 impl Terminal {
     pub fn new(name: ChannelName) -> Self {
         let (lines, typed) = mpsc::channel(SAID_MAX);
-        Self { name, lines, typed: tokio::sync::Mutex::new(typed), attached: Mutex::default() }
+        let terminals = Listeners::new(BEHIND_MAX);
+        Self { name, lines, typed: tokio::sync::Mutex::new(typed), terminals }
     }
 
     pub fn name(&self) -> &ChannelName {
@@ -84,30 +84,16 @@ impl Terminal {
 
     /// Attaches a terminal to a chat. It is detached when the receiver is dropped.
     pub fn attach(&self, chat: &ChatId) -> mpsc::Receiver<TerminalOutput> {
-        let (shows, shown) = mpsc::channel(BEHIND_MAX);
-        let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
-        attached.retain(|_, terminals| {
-            terminals.retain(|terminal| !terminal.is_closed());
-            !terminals.is_empty()
-        });
-        attached.entry(chat.clone()).or_default().push(shows);
-        shown
+        self.terminals.attach(chat)
     }
 
     /// Submits a typed line. Returns its key once it is stored, or none if it could not be.
     pub async fn say(&self, chat: &ChatId, text: String) -> Option<DedupKey> {
-        let mut unique = [0; 16];
-        getrandom::fill(&mut unique).expect("the kernel has random bytes");
-        let key = DedupKey::from(format!("{}:{:032x}", self.name, u128::from_ne_bytes(unique)));
+        let key = DedupKey::from(format!("{}:{}", self.name, random_hex::<16>()));
         let (kept, was_kept) = oneshot::channel();
         let line = TypedLine { chat: chat.clone(), key: key.clone(), text, kept };
         self.lines.send(line).await.ok()?;
         was_kept.await.unwrap_or(false).then_some(key)
-    }
-
-    fn terminals(&self, chat: &ChatId) -> Vec<mpsc::Sender<TerminalOutput>> {
-        let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
-        attached.get(chat).cloned().unwrap_or_default()
     }
 }
 
@@ -156,7 +142,7 @@ impl Channel for Terminal {
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
         let text = in_words(&message.body);
         let (mut shown, mut behind) = (false, false);
-        for terminal in self.terminals(&message.to.chat) {
+        for terminal in self.terminals.of(&message.to.chat) {
             let (written, is_written) = oneshot::channel();
             let asks = matches!(message.body, Body::Choice(_));
             let whole = TerminalMessage { text: text.clone(), asks, written };
@@ -177,7 +163,7 @@ impl Channel for Terminal {
         if let Hint::Draft(text) = hint {
             // Its last sign may be half of an escape.
             let text = unescaped(text.trim_end_matches('\\'));
-            for terminal in self.terminals(&to.chat) {
+            for terminal in self.terminals.of(&to.chat) {
                 // The other half is reserved for messages.
                 if terminal.capacity() > BEHIND_MAX / 2 {
                     terminal.try_send(TerminalOutput::Draft(text.clone())).ok();

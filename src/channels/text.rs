@@ -1,7 +1,7 @@
 //! Splits long texts into messages within a platform's limit. Pure. Knows code fences, but converts
 //! nothing into a platform's markup.
 
-use super::Unit;
+use super::api::Unit;
 
 /// Minimum `max` for [`split`]: enough for both lines of a cut fence and some code.
 pub const CHUNK_MIN: usize = 16;

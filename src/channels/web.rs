@@ -5,15 +5,14 @@
 pub mod files;
 pub mod logins;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use tokio::sync::{mpsc, oneshot};
 
+use super::listeners::Listeners;
 use super::{
     Channel, ChannelError, Drafts, FileContent, GIVE_UP_AFTER, Markup, MediaSink, PlatformLimits,
     SendLookup, Sent, Unit,
@@ -64,8 +63,7 @@ pub struct Web {
     posts: mpsc::Sender<Submission>,
     /// Locked by `listen` for as long as it runs.
     posted: tokio::sync::Mutex<mpsc::Receiver<Submission>>,
-    /// A mutex, because pages come and go while deliveries run. Locked only briefly.
-    pages: Mutex<HashMap<ChatId, Vec<mpsc::Sender<Sign>>>>,
+    pages: Listeners<Sign>,
     /// The links with which people sign in.
     pub codes: Codes,
     pub files: Files,
@@ -79,7 +77,7 @@ impl Web {
             name,
             posts,
             posted: tokio::sync::Mutex::new(posted),
-            pages: Mutex::default(),
+            pages: Listeners::new(BEHIND_MAX),
             codes: Codes::default(),
             files: Files::new(folder),
         }
@@ -97,20 +95,12 @@ impl Web {
 
     /// Attaches a page to a chat. It is detached when the receiver is dropped.
     pub fn attach(&self, chat: &ChatId) -> mpsc::Receiver<Sign> {
-        let (signs, shown) = mpsc::channel(BEHIND_MAX);
-        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        pages.retain(|_, pages| {
-            pages.retain(|page| !page.is_closed());
-            !pages.is_empty()
-        });
-        pages.entry(chat.clone()).or_default().push(signs);
-        shown
+        self.pages.attach(chat)
     }
 
     /// Number of attached pages.
     pub fn attached(&self) -> usize {
-        let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        pages.values().flatten().filter(|page| !page.is_closed()).count()
+        self.pages.count()
     }
 
     /// Stores a message. None if it could not be stored.
@@ -125,8 +115,7 @@ impl Web {
 
     /// Gives a sign to the pages of a chat. A page that is behind misses drafts, and finds the messages later.
     fn show(&self, chat: &ChatId, sign: &Sign) {
-        let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        for page in pages.get(chat).into_iter().flatten() {
+        for page in self.pages.of(chat) {
             // A full queue holds a sign after which the page reads the store.
             if *sign == Sign::News || page.capacity() > BEHIND_MAX / 2 {
                 page.try_send(sign.clone()).ok();

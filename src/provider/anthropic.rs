@@ -127,7 +127,7 @@ impl Anthropic {
                     asked = ids.name(calls);
                     let mut blocks =
                         if thinks { own_thinking(thinking, &self.model) } else { Vec::new() };
-                    blocks.extend((!super::is_blank(text)).then(|| text_block(text)));
+                    blocks.extend((!super::request::is_blank(text)).then(|| text_block(text)));
                     blocks.extend(
                         calls.iter().zip(&asked).map(|(call, id)| tool_use(call, id, names)),
                     );
@@ -194,8 +194,11 @@ fn image_block(Picture { mime, base64 }: &Picture) -> Value {
 /// Builds the system blocks, with breakpoints after the first part, which changes least, and after the
 /// last.
 fn system(parts: &[String]) -> Vec<Value> {
-    let mut blocks: Vec<_> =
-        parts.iter().filter(|part| !super::is_blank(part)).map(|part| text_block(part)).collect();
+    let mut blocks: Vec<_> = parts
+        .iter()
+        .filter(|part| !super::request::is_blank(part))
+        .map(|part| text_block(part))
+        .collect();
     let parts = blocks.len();
     for at in [0, parts.saturating_sub(1)].into_iter().take(parts.min(SYSTEM_CUTS)) {
         cut(&mut blocks[at]);

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt};
 use tracing::warn;
 
-use super::{Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, begin};
+use super::api::begin;
+use super::{Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request};
 use crate::replies;
 
 /// Providers in the order in which they are asked.

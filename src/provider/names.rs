@@ -4,6 +4,7 @@
 use sha2::{Digest, Sha256};
 
 use super::{ToolSchema, wire};
+use crate::types::hex::hex;
 
 /// Letters of the hash that tells names apart which are respelt alike.
 const HASH_CHARS: usize = 8;
@@ -45,7 +46,7 @@ impl ToolNames {
 /// The same for the same name in every request.
 fn hashed(name: &str, mut sent: String) -> String {
     let digest = Sha256::digest(name);
-    let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hex(&digest);
     sent.truncate(wire::NAME_CHARS_MAX - HASH_CHARS - 1);
     format!("{sent}_{}", &hash[..HASH_CHARS])
 }

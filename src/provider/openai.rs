@@ -201,7 +201,7 @@ fn user_content(text: &str, pictures: Vec<&Picture>) -> Value {
 }
 
 fn assistant(text: &str, thinking: &[&Thinking], calls: Vec<Value>) -> Value {
-    let content = if super::is_blank(text) { Value::Null } else { json!(text) };
+    let content = if super::request::is_blank(text) { Value::Null } else { json!(text) };
     let mut message = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
         message["tool_calls"] = calls.into();

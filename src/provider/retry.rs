@@ -8,7 +8,8 @@ use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::{Attempts, Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, begin};
+use super::api::begin;
+use super::{Attempts, Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request};
 
 /// The number of attempts, and the pauses between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

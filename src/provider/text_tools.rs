@@ -21,28 +21,54 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt};
+use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
 pub use forms::MALFORMED_CALL;
 use request::TextRequest;
 use scan::{AnswerPiece, CallStrictness, Scanner};
 
+use super::api::begin;
 use super::{
     Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, StopReason, ToolCall,
-    Tools, begin, wire,
+    Tools, wire,
 };
 
 /// Maximum number of deltas that wait between the answer and its reader.
 const DELTAS_MAX: usize = 16;
 
+/// The argument in which a small model puts its answer if it writes a call of no tool.
+const ANSWER_KEYS: [&str; 6] = ["text", "message", "content", "answer", "response", "reply"];
+
 /// Returns true if the whole text is one call in JSON, `{"name":…,"arguments":{…}}`, perhaps in a code fence. Small
 /// models answer so with names that no tool has.
 pub fn is_lone_call(text: &str) -> bool {
-    let value: Option<serde_json::Value> = serde_json::from_str(forms::unfenced(text)).ok();
-    value.is_some_and(|value| {
-        let arguments = value.get("arguments").or_else(|| value.get("parameters"));
-        value["name"].is_string() && arguments.is_some_and(serde_json::Value::is_object)
-    })
+    lone_arguments(text).is_some()
+}
+
+/// Returns the answer that such a call carries: its only argument, if that is a text and called so.
+pub fn answer_in_lone_call(text: &str) -> Option<String> {
+    let arguments = lone_arguments(text)?;
+    let mut arguments = arguments.into_iter();
+    match (arguments.next(), arguments.next()) {
+        (Some((key, Value::String(answer))), None) if ANSWER_KEYS.contains(&key.as_str()) => {
+            Some(answer).filter(|answer| !answer.trim().is_empty())
+        }
+        _ => None,
+    }
+}
+
+/// Returns the arguments of the call that is the whole text.
+fn lone_arguments(text: &str) -> Option<Map<String, Value>> {
+    let call: Value = serde_json::from_str(forms::unfenced(text)).ok()?;
+    let Value::Object(mut call) = call else { return None };
+    let arguments = call.remove("arguments").or_else(|| call.remove("parameters"))?;
+    match arguments {
+        Value::Object(arguments) if call.get("name").is_some_and(Value::is_string) => {
+            Some(arguments)
+        }
+        _ => None,
+    }
 }
 
 /// A provider whose calls may be in the text.

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::http::SseEvents;
 use super::{Delta, DeltaStream, ProviderError, StopReason, ToolCall};
+use crate::types::hex::hex;
 use crate::types::session::Call;
 
 /// OpenAI's limit for the id of a call; Anthropic has none that is smaller.
@@ -68,7 +69,7 @@ fn nine_letters(id: &str, copy: usize) -> String {
         return id.to_owned();
     }
     let digest = Sha256::digest(format!("{copy} {id}"));
-    digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect::<String>()[..9].to_owned()
+    hex(&digest)[..9].to_owned()
 }
 
 /// For a call that came without an id.
@@ -95,7 +96,7 @@ pub(super) fn arguments(arguments: &str) -> Option<Map<String, Value>> {
 /// Returns the result as the model reads it, never blank.
 pub(super) fn result(call: &Call) -> &str {
     let text = call.outcome.for_model();
-    if super::is_blank(text) { "(no output)" } else { text }
+    if super::request::is_blank(text) { "(no output)" } else { text }
 }
 
 fn plain(c: char) -> char {
@@ -193,7 +194,7 @@ fn complete(mut call: ToolCall) -> ToolCall {
     if call.id.is_empty() {
         call.id = new_id();
     }
-    if super::is_blank(&call.arguments) {
+    if super::request::is_blank(&call.arguments) {
         call.arguments = "{}".to_owned();
     }
     call

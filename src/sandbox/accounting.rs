@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::{Pid, Uid, getpid};
 
-use super::THREADS_EACH;
+use super::command::THREADS_EACH;
 use super::disk::Disks;
 use super::limits;
 use super::scratch::Scratch;

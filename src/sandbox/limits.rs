@@ -9,7 +9,8 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use super::{CommandLimits, THREADS_EACH, accounting};
+use super::command::THREADS_EACH;
+use super::{CommandLimits, accounting};
 
 /// Open files of one process: each may be a socket, which holds memory of the kernel's.
 pub(super) const FILES_MAX: u64 = 512;

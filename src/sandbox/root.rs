@@ -15,8 +15,9 @@ use rustix::mount::{
 };
 use rustix::process::{fchdir, pivot_root};
 
+use super::CommandLimits;
+use super::command::{BYTES_A_FILE, THREADS_EACH};
 use super::paths::{DEVICES, VisiblePath};
-use super::{BYTES_A_FILE, CommandLimits, THREADS_EACH};
 use crate::sandbox::raw::{self, NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY};
 
 /// Where the new root stands until it is one; every system has it.

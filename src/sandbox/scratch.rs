@@ -10,11 +10,14 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::geteuid;
 
-use super::{BYTES_A_FILE, SandboxLevel};
+use super::command::{BYTES_A_FILE, SandboxLevel};
 
 /// Where it is: every system has it, and a guard has no variables that could say otherwise.
 const PLACE: &str = "/tmp";
 const NAME: &str = "peacrab-cage-";
+
+/// Prefix of the name of a trial's folder.
+pub(super) const TRIAL_NAME: &str = "peacrab-trial-";
 
 /// A folder that is younger may be about to be used.
 const SETTLED: Duration = Duration::from_secs(60);
@@ -72,7 +75,7 @@ impl Scratch {
 
 /// Removes what was left here by those who were killed: of ours, and used by nobody any more.
 pub fn sweep() {
-    let trials = (std::env::temp_dir(), super::trial::NAME);
+    let trials = (std::env::temp_dir(), TRIAL_NAME);
     for (place, name) in [(PathBuf::from(PLACE), NAME), trials] {
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(name) && is_left(&entry.path()) {

@@ -17,10 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::start::{command, enforced, spec};
 use super::{CommandInput, Enforced, NetworkAccess, Sandbox, SandboxCommand, SandboxLevel};
 use crate::replies;
+use crate::sandbox::scratch::TRIAL_NAME;
 use crate::sandbox::wire::{self, GuardReport, SandboxSpec, SandboxTask, Trial, TrialResult};
-
-/// Prefix of the name of its folder.
-pub(super) const NAME: &str = "peacrab-trial-";
 
 /// Far longer than it takes on a busy board.
 const TRIAL_TIME_MAX: Duration = Duration::from_secs(10);
@@ -197,7 +195,7 @@ struct TrialFolder(PathBuf);
 
 impl TrialFolder {
     fn new() -> io::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("{NAME}{:016x}", fastrand::u64(..)));
+        let folder = std::env::temp_dir().join(format!("{TRIAL_NAME}{:016x}", fastrand::u64(..)));
         DirBuilder::new().mode(0o700).create(&folder)?;
         Ok(Self(folder))
     }

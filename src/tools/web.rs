@@ -20,13 +20,6 @@ use crate::secret::Secret;
 
 pub use hops::{FetchLimits, SystemNames};
 
-/// The user agent for servers.
-const AGENT: &str = concat!(
-    "peacrab/",
-    env!("CARGO_PKG_VERSION"),
-    " (+an assistant that reads what its person asks for)"
-);
-
 /// The `[web]` section, and the search engines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {

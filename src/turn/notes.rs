@@ -30,7 +30,7 @@ use crate::turn::commits;
 use crate::turn::end::TurnEnd;
 use crate::turn::error::{CommitError, TurnError};
 use crate::turn::instructions::{self, PromptBase, Speaker};
-use crate::turn::personas::enter_persona;
+use crate::turn::personas::persona_for;
 use crate::turn::run as turn;
 use crate::turn::services::TurnServices;
 use crate::turn::spending::{Planned, payer_on};
@@ -85,7 +85,9 @@ async fn work(
     if audience(role, session.place) != Audience::Owner {
         return Ok(Some(session));
     }
-    enter_persona(turns, &mut session, (at, &sender, role)).await?;
+    let who = (&at.channel, &sender, role);
+    let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
+    chosen.enter(&mut session);
     let provider = turns.models.for_session(&session);
     let id = session.id;
     let said = move |store: &_| transcript::said_since_notes(store, id);

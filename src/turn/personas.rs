@@ -14,7 +14,6 @@ use crate::replies;
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::tasks::heartbeat::QuietHours;
-use crate::turn::services::TurnServices;
 use crate::types::message::{Address, ChannelName, ChatId, Sender, SenderId};
 use crate::types::person::{FolderOwner, PersonId};
 use crate::types::persona::{AllowedTools, Persona, PersonaMemory};
@@ -230,16 +229,4 @@ pub(crate) async fn persona_for(
     };
     let (subject, owner) = services.bus.store.read(look).await?;
     Ok(ChosenPersona { owner: Some(owner), ..personas.choose(&subject) })
-}
-
-/// Has the session of a conversation at an address know its persona for a person who has spoken there.
-pub(crate) async fn enter_persona(
-    turns: &TurnServices,
-    session: &mut Session,
-    (at, sender, role): (&Address, &Sender, Role),
-) -> Result<(), StoreError> {
-    let who = (&at.channel, sender, role);
-    let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
-    chosen.enter(session);
-    Ok(())
 }

@@ -112,7 +112,10 @@ impl ActiveTurn<'_> {
                         self.emit(|| EventKind::NoToolCall { reminder });
                         self.plan(step, completion).await?;
                     }
-                    None => return self.answer(step, completion).await,
+                    None => {
+                        let completion = self.without_call(completion);
+                        return self.answer(step, completion).await;
+                    }
                 },
                 Ok(completion) => {
                     self.plan(step, completion).await?;

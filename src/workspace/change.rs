@@ -14,6 +14,7 @@ use tracing::warn;
 use super::opened::open_in;
 use super::path::TEMPORARY_PREFIX;
 use super::{FileError, OpenedFile, Workspace, WorkspacePath};
+use crate::types::hex::hex;
 use crate::types::session::{CallId, FileUndo, Intent};
 
 /// The biggest file that may be replaced, in bytes: it is read whole to tell whether it is still
@@ -238,8 +239,4 @@ fn sweep_folder(folder: &Dir, depth: usize, left: &mut usize) -> io::Result<()> 
         }
     }
     Ok(())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -6,6 +6,7 @@
 use sha2::{Digest, Sha256};
 
 use super::{Audience, WorkspacePath};
+use crate::types::hex::hex;
 use crate::types::message::{ChannelName, ChatId, SenderId};
 use crate::types::person::{FolderOwner, PersonId};
 
@@ -162,6 +163,5 @@ fn below(folder: &'static str, name: &str) -> WorkspacePath {
 /// Digits that differ for each pair of ids.
 fn digits(channel: &str, id: &str) -> String {
     let digest = Sha256::digest(format!("{channel}\0{id}"));
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    hex[..ID_DIGITS].to_owned()
+    hex(&digest)[..ID_DIGITS].to_owned()
 }

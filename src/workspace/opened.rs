@@ -12,10 +12,11 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::change::HASH_BYTES_MAX;
+use super::files::{entry_kind, shown};
 use super::path::TEMPORARY_PREFIX;
 use super::{
     Audience, EntryKind, FileError, FilePage, FileScope, FolderListing, Hash, ListingEntry,
-    READ_BYTES_MAX, Workspace, WorkspacePath, entry_kind, shown,
+    READ_BYTES_MAX, Workspace, WorkspacePath,
 };
 
 /// Names read of one folder. A disk gives them in no useful order, so a listing that misses some says so.

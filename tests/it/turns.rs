@@ -367,17 +367,24 @@ async fn a_call_of_no_tool_that_is_written_as_text_is_asked_about_once() {
     rig.model.on("in plain words", [says("Hello, I am Peacrab.")]);
     assert_eq!(rig.ask("1", "hello").await, "Hello, I am Peacrab.");
     assert_eq!(rig.model.asked().len(), 2);
+    assert!(!rig.model.last().may_call);
     // Whoever asked for such JSON gets it.
     let fenced = format!("```json\n{LOST_CALL}\n```");
     rig.model.on("show me a call", [says(&fenced)]);
     rig.model.on("in plain words", [says(&fenced)]);
     assert_eq!(rig.ask("1", "show me a call").await, fenced);
     assert_eq!(rig.model.asked().len(), 4);
+    // An answer that is written so again is shown without the call around it.
+    let answer = r#"{"name": "Peacrab", "arguments": {"text": "Hello, I am a crab."}}"#;
+    rig.model.on("who are you", [says(answer)]);
+    rig.model.on("in plain words", [says(answer)]);
+    assert_eq!(rig.ask("1", "who are you?").await, "Hello, I am a crab.");
+    assert_eq!(rig.model.asked().len(), 6);
     // Other JSON is an answer.
     let other = r#"{"name": "Ada", "age": 36}"#;
     rig.model.on("describe her", [says(other)]);
     assert_eq!(rig.ask("1", "describe her").await, other);
-    assert_eq!(rig.model.asked().len(), 5);
+    assert_eq!(rig.model.asked().len(), 7);
     rig.finish().await;
 }
 

@@ -8,9 +8,9 @@ use serenity::model::id;
 
 use super::call::{DiscordApi, DiscordCallError};
 use super::endpoints::Endpoint;
+use super::ids::{channel_id, number};
 use super::inbound::DiscordAddress;
 use super::wire::{DiscordChannel, DiscordRole, Snowflake};
-use super::{channel_id, number};
 use crate::channels::ChannelError;
 
 /// Maximum number of remembered channels. When it is reached, all are forgotten and requested again.

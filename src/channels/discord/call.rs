@@ -20,6 +20,10 @@ use crate::channels::config::DISCORD_URL;
 use crate::channels::discord::endpoints::{self, Endpoint};
 use crate::channels::json;
 
+/// Suppresses previews of links (Message resource, flags): Discord would fetch an address that a model wrote, and
+/// so tell its server something.
+pub(super) const SUPPRESS_EMBEDS: u64 = 1 << 2;
+
 /// Discord rejects a user agent without a URL and a version in this form (Reference, user agent). Peacrab
 /// has no page of its own; the URL is that of the library that builds our bodies.
 const OUR_USER_AGENT: &str = concat!(

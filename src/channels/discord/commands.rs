@@ -5,10 +5,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use serenity::model::id;
 
+use super::Discord;
 use super::call::DiscordCallError;
 use super::endpoints::Endpoint;
+use super::ids::number;
 use super::wire::{RegisteredCommand, Snowflake};
-use super::{Discord, number};
 use crate::channels::ChannelError;
 use crate::replies;
 use crate::types::commands::{self, CommandSpec};

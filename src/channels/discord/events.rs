@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use super::Discord;
 use super::addresses::Addresses;
+use super::call::SUPPRESS_EMBEDS;
 use super::endpoints::Endpoint;
-use super::sending::SUPPRESS_EMBEDS;
 use super::wire::{Deleted, DiscordInteraction, DiscordMessage};
 use crate::bus::{Published, Publisher};
 use crate::channels::ChannelError;

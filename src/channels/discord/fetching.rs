@@ -5,11 +5,12 @@ use std::time::Duration;
 use reqwest::{StatusCode, Url};
 use tokio::time::timeout;
 
+use super::Discord;
 use super::call::{DiscordCallError, UNKNOWN_CHANNEL};
 use super::endpoints::Endpoint;
+use super::ids::message_id;
 use super::inbound;
 use super::sending::DiscordTarget;
-use super::{Discord, message_id};
 use crate::channels::discord::wire::{self, DiscordMessage};
 use crate::channels::{ChannelError, MediaSink};
 use crate::types::message::{Address, MessageId, OverheardLine};

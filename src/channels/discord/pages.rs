@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::endpoints::Endpoint;
 use super::events::DiscordListener;
-use super::{channel_id, number};
+use super::ids::{channel_id, number};
 use crate::bus::Publisher;
 use crate::channels::ChannelError;
 use crate::channels::backlog::{

@@ -11,16 +11,16 @@ use serenity::model::id;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncReadExt as _;
 
-use super::call::{DiscordCallError, NO_THREADS, THREAD_IS_THERE, UNKNOWN_CHANNEL};
+use super::Discord;
+use super::call::{
+    DiscordCallError, NO_THREADS, SUPPRESS_EMBEDS, THREAD_IS_THERE, UNKNOWN_CHANNEL,
+};
 use super::endpoints::Endpoint;
-use super::{Discord, channel_id, message_id};
+use super::ids::{channel_id, message_id};
 use crate::channels::discord::wire::{self, DiscordMessage, DiscordSentMessage};
 use crate::channels::{ChannelError, FileContent, SendLookup, Sent};
+use crate::types::hex::hex;
 use crate::types::message::{Address, Body, MessageId, Outbound, Question, Reaction};
-
-/// Suppresses previews of links (Message resource, flags): Discord would fetch an address that a model wrote, and
-/// so tell its server something.
-pub(super) const SUPPRESS_EMBEDS: u64 = 1 << 2;
 
 /// Maximum length of a nonce (Message resource, create message).
 const NONCE_CHARS: usize = 25;
@@ -355,8 +355,7 @@ fn nonce(message: &Outbound) -> Option<String> {
     }
     let reply_to = reply_to.as_ref().map(MessageId::as_str).unwrap_or_default();
     let digest = Sha256::digest(format!("{} {part} {to} {reply_to}", id.0));
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(hex.chars().take(NONCE_CHARS).collect())
+    Some(hex(&digest)[..NONCE_CHARS].to_owned())
 }
 
 fn is_same(found: &DiscordMessage, message: &Outbound) -> bool {

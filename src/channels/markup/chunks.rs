@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
+use super::dialect::{Dialect, Load, Size};
 use super::document::{BlockKind, Document};
-use super::{Dialect, Load, Size, write};
+use super::write;
 use crate::channels::text;
 
 pub(super) fn cut(document: &Document, dialect: &dyn Dialect, size: Size) -> Vec<String> {

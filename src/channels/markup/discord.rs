@@ -1,8 +1,8 @@
 //! Discord's markdown: close to CommonMark, but parsed by other rules. Characters that it shows
 //! differently, or would take for formatting, are escaped.
 
+use super::dialect::{Dialect, QuoteStyle, Size, has_scheme, with_fences, without_fences};
 use super::document::{Marker, Piece, checkbox};
-use super::{Dialect, QuoteStyle, Size, has_scheme, with_fences, without_fences};
 use crate::channels::markup::emphasis::{
     self, Attribute, EmphasisGroup, EmphasisMark, EmphasisSpan,
 };

@@ -1,9 +1,9 @@
 //! Slack's mrkdwn. Its signs cannot be escaped, so ambiguous text goes without formatting. `&`, `<` and
 //! `>` are escaped, so that no text can ping anybody.
 
+use super::dialect::{Dialect, QuoteStyle, Size, has_scheme, with_fences, without_fences};
 use super::document::{Marker, Piece};
 use super::telegram::{escaped, unescaped};
-use super::{Dialect, QuoteStyle, Size, has_scheme, with_fences, without_fences};
 use crate::channels::markup::emphasis::{self, Attribute, EmphasisGroup, EmphasisMark};
 
 pub(super) struct Mrkdwn;

@@ -1,7 +1,7 @@
 //! The HTML of Telegram's Bot API (parse_mode `HTML`).
 
+use super::dialect::{Dialect, Load, QuoteStyle, Size, has_scheme};
 use super::document::{Marker, Piece};
-use super::{Dialect, Load, QuoteStyle, Size, has_scheme};
 use crate::channels::markup::emphasis::{self, Attribute, EmphasisSpan};
 use crate::channels::text;
 

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
+use super::dialect::{Dialect, QuoteStyle};
 use super::document::{BlockKind, Document, Leaf, Piece};
-use super::{Dialect, QuoteStyle};
 
 pub(super) fn write(document: &Document, range: &Range<usize>, dialect: &dyn Dialect) -> String {
     let out = String::with_capacity(range.len() + range.len() / 4);
@@ -49,7 +49,7 @@ impl ChunkPage<'_> {
         self.separate(leaf.loose, quote);
         self.change_quote(quote);
         let marker = leaf.marker.filter(|_| part.start == leaf.range.start);
-        let width = marker.map_or(0, super::Marker::width);
+        let width = marker.map_or(0, super::document::Marker::width);
         let mut lead = " ".repeat(leaf.indent.saturating_sub(width));
         lead.extend(marker.map(|marker| self.dialect.marker(marker)));
         match &leaf.kind {

@@ -26,6 +26,7 @@ use super::failure::SlackCallError;
 use super::inbound::SlackIdentity;
 use crate::channels::{ChannelError, SendLookup, Sent, Unit, text};
 use crate::replies;
+use crate::types::hex::hex;
 use crate::types::message::{Address, Body, MessageId, Outbound, Press, Question, Reaction};
 
 /// The event type of our metadata.
@@ -146,8 +147,7 @@ fn delivery_id(message: &Outbound) -> String {
     let text = message.body.text();
     // A copy that is marked as repeated is the same message.
     let digest = Sha256::digest(text.strip_prefix(&replies::perhaps_repeated("")).unwrap_or(text));
-    let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}.{}.{digest}", message.id.0, message.part)
+    format!("{}.{}.{}", message.id.0, message.part, hex(&digest[..6]))
 }
 
 /// Renders a question with its buttons below.

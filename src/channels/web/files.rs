@@ -12,6 +12,7 @@ use tokio::io::AsyncReadExt as _;
 
 use super::super::{ChannelError, FileContent, MediaSink};
 use crate::bus::KEPT;
+use crate::types::hex::random_hex;
 use crate::types::message::DeliveryId;
 
 /// An upload whose message did not come within this time is deleted.
@@ -38,9 +39,7 @@ impl Files {
         if self.delete_old().await? >= UPLOADS_MAX {
             return Err(io::Error::other("too many uploads wait for their messages"));
         }
-        let mut unique = [0; 16];
-        getrandom::fill(&mut unique).expect("the kernel has random bytes");
-        let handle = format!("up-{:032x}", u128::from_ne_bytes(unique));
+        let handle = format!("up-{}", random_hex::<16>());
         let file = File::create_new(self.folder.join(&handle)).await?;
         Ok((handle, file))
     }

@@ -1,7 +1,6 @@
 //! Sign-ins of the page: a one-time link, and then a cookie. Only hashes are kept.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::secret::Secret;
 use crate::store::Time;
+use crate::types::hex::{hex, random_hex};
 use crate::types::message::SenderId;
 
 /// Validity of a link.
@@ -157,11 +157,7 @@ pub fn revoke(store: &Connection, id: &str) -> rusqlite::Result<usize> {
 
 /// The SHA-256 of a text, in hexadecimal.
 pub fn hashed(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    digest.iter().fold(String::new(), |mut hex, byte| {
-        write!(hex, "{byte:02x}").expect("a String takes all");
-        hex
-    })
+    hex(&Sha256::digest(text.as_bytes()))
 }
 
 /// A name that nothing else has: 256 random bits, in hexadecimal.
@@ -169,13 +165,7 @@ pub fn unique() -> String {
     random().reveal().to_owned()
 }
 
-/// 256 random bits, in hexadecimal.
+/// 256 random bits.
 fn random() -> Secret {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).expect("the kernel has random bytes");
-    let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
-        write!(hex, "{byte:02x}").expect("a String takes all");
-        hex
-    });
-    Secret::new(hex)
+    Secret::new(random_hex::<32>())
 }

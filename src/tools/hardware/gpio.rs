@@ -13,7 +13,7 @@ use gpiocdev::{Error, Request};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Devices, Family, fault, off_thread};
+use super::devices::{Devices, Family, fault, off_thread};
 use crate::people::Role;
 use crate::tools::{Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut};
 use crate::types::message::Address;

@@ -9,7 +9,7 @@ use i2cdev::linux::{LinuxI2CDevice, LinuxI2CMessage};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Devices, Family, check_bytes, check_length, fault, off_thread, shown};
+use super::devices::{Devices, Family, check_bytes, check_length, fault, off_thread, shown};
 use crate::people::Role;
 use crate::tools::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use spidev::{SpiModeFlags, Spidev, SpidevOptions, SpidevTransfer};
 
-use super::{Devices, Family, check_bytes, check_length, fault, off_thread, shown};
+use super::devices::{Devices, Family, check_bytes, check_length, fault, off_thread, shown};
 use crate::people::Role;
 use crate::tools::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 

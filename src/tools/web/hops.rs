@@ -13,12 +13,18 @@ use reqwest::{Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::AGENT;
 use super::address::{Forbidden, Gate};
 use super::page;
 use crate::http::{self, BodyEnd, ReadBody};
 use crate::tools::ToolError;
 use crate::types::source::Source;
+
+/// The user agent for servers.
+pub(super) const AGENT: &str = concat!(
+    "peacrab/",
+    env!("CARGO_PKG_VERSION"),
+    " (+an assistant that reads what its person asks for)"
+);
 
 /// Maximum length of a connection error for a model.
 const CAUSE_CHARS_MAX: usize = 200;

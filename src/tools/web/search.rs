@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use url::Url;
 
-use super::AGENT;
+use super::hops::AGENT;
 use crate::http;
 use crate::people::Role;
 use crate::secret::Secret;

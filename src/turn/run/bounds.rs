@@ -2,7 +2,7 @@
 
 use crate::bus::journal::InboundOutcome;
 use crate::conversation::transcript;
-use crate::provider::{ASK_QUESTION, Completion, StopReason, is_lone_call};
+use crate::provider::{ASK_QUESTION, Completion, StopReason, answer_in_lone_call, is_lone_call};
 use crate::replies;
 use crate::tools::{Caller, delegate, finish};
 use crate::turn::end::{is_like_no_reply, is_no_reply};
@@ -111,9 +111,21 @@ impl ActiveTurn<'_> {
         })
     }
 
-    /// Returns true if the last step is a call written as text. The next answer is one in words, without calls.
+    /// Returns true if the last answer is a call written as text. The next answer is one in words, without calls.
     pub(super) fn has_lost_call(&self) -> bool {
-        self.part.finish == Finish::Answer && self.steps().last().is_some_and(is_lost_call)
+        let is_made = |step: &&Step| !step.text.is_empty() || !step.calls.is_empty();
+        let last = self.steps().iter().rfind(is_made);
+        self.part.finish == Finish::Answer && last.is_some_and(is_lost_call)
+    }
+
+    /// The answer that a model has written as a call twice, without the call around it.
+    pub(super) fn without_call(&self, mut completion: Completion) -> Completion {
+        if self.has_lost_call()
+            && let Some(answer) = answer_in_lone_call(&completion.text)
+        {
+            completion.text = answer;
+        }
+        completion
     }
 
     /// Which reminder a text would lead to; none if it is the answer all the same.

@@ -1,9 +1,6 @@
 //! Notices a model that is not shown its tools: some chat templates drop them, and the model then only talks of what it
 //! would do. The provider's count of the prompt gives it away.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use crate::bus::notices;
 use crate::provider::Completion;
 use crate::replies;
@@ -12,31 +9,6 @@ use crate::turn::run::active::ActiveTurn;
 
 /// With fewer tokens of tools, a count tells nothing.
 const TOOLS_TOKENS_MIN: u64 = 400;
-
-/// Providers by name, with true if their models are shown the tools, as far as their counts told. Forgotten at a
-/// restart.
-#[derive(Clone, Default)]
-// A mutex because turns are different tasks; it guards a short list.
-pub struct ToolsShown(Arc<Mutex<BTreeMap<String, bool>>>);
-
-impl ToolsShown {
-    /// Returns true for a model that seems not to be shown its tools.
-    pub(crate) fn are_dropped(&self, provider: &str) -> bool {
-        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.get(provider) == Some(&false)
-    }
-
-    fn is_known_to_show(&self, provider: &str) -> bool {
-        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.get(provider) == Some(&true)
-    }
-
-    /// Returns true if that is news.
-    fn set(&self, provider: &str, is_shown: bool) -> bool {
-        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.insert(provider.to_owned(), is_shown) != Some(is_shown)
-    }
-}
 
 /// Decides by a provider's count of a prompt if the tools were part of it. `rest` and `tools` are our estimates of the
 /// prompt without its tools and of these. None if it cannot be told.

@@ -118,7 +118,7 @@ async fn the_description_names_every_path() {
     let api = described(&rig).await;
     let paths = api["paths"].as_object().unwrap();
     // Those of the server's table, but for the page's own.
-    let server = include_str!("../../../src/gateway/server.rs");
+    let server = include_str!("../../../src/gateway/http/server.rs");
     let routes: BTreeMap<&str, &str> = server
         .lines()
         .filter_map(|line| line.trim().strip_prefix(".route(\"")?.split_once("\", "))

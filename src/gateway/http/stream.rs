@@ -24,7 +24,7 @@ use super::access::WebPerson;
 use super::chat::Message;
 use super::html;
 use super::refusal::HttpRefusal;
-use super::server::HttpGateway;
+use super::state::HttpGateway;
 use crate::bus::feed::{self, Cursor};
 use crate::channels::web::Sign;
 use crate::types::event::{Event, EventKind, EventSubscriber};

@@ -13,13 +13,13 @@ use serde_json::Value;
 use sha2::Sha256;
 
 use super::access::{bearer, is_same};
-use super::config::{Webhook, WebhookAction, WebhookProof};
 use super::guard::read_body;
 use super::publish::shown_name;
 use super::refusal::HttpRefusal;
-use super::server::HttpGateway;
-use super::template::{Template, TemplatePart};
+use super::state::HttpGateway;
 use crate::channels::web::logins::{hashed, unique};
+use crate::gateway::config::{Webhook, WebhookAction, WebhookProof};
+use crate::gateway::template::{Template, TemplatePart};
 use crate::people::{self, LOCAL, Role};
 use crate::store::Sync;
 use crate::tasks::schedule::{HookedAction, HookedCall, HookedOutcome, JobId, JobScope, take_call};

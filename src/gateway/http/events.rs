@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::access::WebPerson;
 use super::refusal::HttpRefusal;
-use super::server::HttpGateway;
+use super::state::HttpGateway;
 use super::stream::{Beginning, COMMENT_EVERY, frame, sent_events};
 use crate::people::Role;
 use crate::secret::Redactor;

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::access::is_operator;
 use super::refusal::HttpRefusal;
-use super::server::HttpGateway;
+use super::state::HttpGateway;
 use crate::bus::marks;
 use crate::store::Sync;
 

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::super::access::WebPerson;
 use super::super::refusal::HttpRefusal;
-use super::super::server::HttpGateway;
+use super::super::state::HttpGateway;
 use crate::bus::feed::{self, Cursor, Post, PostContent};
 use crate::bus::journal::{self, InboundOutcome, MessageStanding};
 use crate::channels::web::Sign;

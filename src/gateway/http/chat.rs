@@ -20,7 +20,7 @@ use super::guard::Fields;
 use super::html;
 use super::publish::MESSAGES_PER_MINUTE;
 use super::refusal::HttpRefusal;
-use super::server::HttpGateway;
+use super::state::HttpGateway;
 use crate::bus::feed::{self, Cursor, Post, PostContent};
 use crate::channels::chunking::kind_of;
 use crate::channels::web::FILE_BYTES_MAX;

@@ -5,7 +5,7 @@ use chrono::Utc;
 
 use super::access::WebPerson;
 use super::refusal::HttpRefusal;
-use super::server::HttpGateway;
+use super::state::HttpGateway;
 use crate::bus::Published;
 use crate::people::LOCAL;
 use crate::types::message::{

@@ -28,7 +28,7 @@ use super::chat::session_name;
 use super::guard::{parse, read_body};
 use super::publish::Accepted;
 use super::refusal::HttpRefusal;
-use super::server::HttpGateway;
+use super::state::HttpGateway;
 use super::stream::sent_events;
 use crate::bus::feed::ONCE;
 use crate::channels::web::logins::{hashed, unique};

@@ -15,7 +15,7 @@ use super::access::{COOKIE, WebPerson, cookie};
 use super::guard::Fields;
 use super::publish::shown_name;
 use super::refusal::HttpRefusal;
-use super::server::HttpGateway;
+use super::state::HttpGateway;
 use crate::channels::web::logins;
 use crate::store::Sync;
 

@@ -1,6 +1,5 @@
 //! The listener: accepts connections within their bounds, and ends them in order.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,19 +10,12 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::counters::Counters;
-use super::events::EventLog;
-use super::limits::RequestLimits;
-use super::webhooks::RefusedCalls;
-use super::{Config, chat, events, guard, health, logins, metrics, openai, page, stream, webhooks};
-use crate::channels::web::Web;
-use crate::control::{ControlServer, WebEntrance};
-use crate::services::Services;
+use super::state::HttpGateway;
+use super::{chat, events, guard, health, logins, metrics, openai, page, stream, webhooks};
 
 /// A client that takes longer for its header is dropped, and so is one that asks nothing for so long.
 const HEADER_TIME_MAX: Duration = Duration::from_secs(20);
@@ -37,39 +29,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause before a port is tried again that another program uses.
 const BIND_PAUSE: Duration = Duration::from_secs(10);
-
-/// The gateway of a daemon.
-pub struct HttpGateway {
-    pub(super) config: Config,
-    pub(super) control: Arc<ControlServer>,
-    pub(super) web: Arc<Web>,
-    /// The address for browsers, while it listens.
-    url: Arc<watch::Sender<Option<String>>>,
-    pub(super) counters: Arc<Counters>,
-    pub(super) events: Arc<EventLog>,
-    pub(super) limits: RequestLimits,
-    pub(super) refused_calls: RefusedCalls,
-    /// Ends streams when the daemon stops.
-    pub(super) closing: CancellationToken,
-}
-
-impl HttpGateway {
-    pub fn new(
-        config: Config,
-        control: Arc<ControlServer>,
-        entrance: WebEntrance,
-        closing: CancellationToken,
-    ) -> Self {
-        let (counters, limits) = (Arc::default(), RequestLimits::default());
-        let WebEntrance { web, url } = entrance;
-        let (events, refused_calls) = (Arc::default(), RefusedCalls::default());
-        Self { config, control, web, url, counters, events, limits, refused_calls, closing }
-    }
-
-    pub(super) fn services(&self) -> &Services {
-        &self.control.turns.services
-    }
-}
 
 /// Serves until `stop`. Requests that are being answered then are finished.
 pub async fn run(gateway: Arc<HttpGateway>, stop: CancellationToken) {
@@ -125,18 +84,6 @@ async fn bind(gateway: &HttpGateway, stop: &CancellationToken) -> Option<TcpList
                 }
                 stop.run_until_cancelled(sleep(BIND_PAUSE)).await?;
             }
-        }
-    }
-}
-
-impl HttpGateway {
-    /// The address for browsers.
-    fn url_of(&self, bound: SocketAddr) -> String {
-        match &self.config.url {
-            Some(url) => url.clone(),
-            // Nobody can be sent to the address that stands for all.
-            None if bound.ip().is_unspecified() => format!("http://localhost:{}", bound.port()),
-            None => format!("http://{bound}"),
         }
     }
 }

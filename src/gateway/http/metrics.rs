@@ -12,7 +12,7 @@ use chrono::Utc;
 use super::access::is_operator;
 use super::counters::{Counted, TURN_SECONDS};
 use super::refusal::HttpRefusal;
-use super::server::HttpGateway;
+use super::state::HttpGateway;
 use crate::control::{Status, status};
 use crate::sandbox::SandboxState;
 use crate::store::FILE;

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::refusal::HttpRefusal;
-use super::server::HttpGateway;
+use super::state::HttpGateway;
 
 /// A body that takes longer is dropped.
 const BODY_TIME_MAX: Duration = Duration::from_secs(20);

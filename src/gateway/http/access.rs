@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::refusal::HttpRefusal;
-use super::server::HttpGateway;
+use super::state::HttpGateway;
 use crate::channels::web::logins::{self, SignedIn, hashed};
 use crate::people::{LOCAL, Role};
 use crate::secret::Secret;

@@ -1,0 +1,23 @@
+//! The HTTP server of the gateway, and everything that it serves.
+
+mod access;
+mod chat;
+mod counters;
+mod events;
+mod guard;
+mod health;
+pub mod html;
+mod limits;
+mod logins;
+mod metrics;
+mod openai;
+mod page;
+mod publish;
+mod refusal;
+mod server;
+mod state;
+mod stream;
+mod webhooks;
+
+pub use server::run;
+pub use state::HttpGateway;

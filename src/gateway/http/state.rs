@@ -1,0 +1,59 @@
+//! What the handlers of requests share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::counters::Counters;
+use super::events::EventLog;
+use super::limits::RequestLimits;
+use super::webhooks::RefusedCalls;
+use crate::channels::web::Web;
+use crate::control::{ControlServer, WebEntrance};
+use crate::gateway::Config;
+use crate::services::Services;
+
+/// The gateway of a daemon.
+pub struct HttpGateway {
+    pub(super) config: Config,
+    pub(super) control: Arc<ControlServer>,
+    pub(super) web: Arc<Web>,
+    /// The address for browsers, while it listens.
+    pub(super) url: Arc<watch::Sender<Option<String>>>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) events: Arc<EventLog>,
+    pub(super) limits: RequestLimits,
+    pub(super) refused_calls: RefusedCalls,
+    /// Ends streams when the daemon stops.
+    pub(super) closing: CancellationToken,
+}
+
+impl HttpGateway {
+    pub fn new(
+        config: Config,
+        control: Arc<ControlServer>,
+        entrance: WebEntrance,
+        closing: CancellationToken,
+    ) -> Self {
+        let (counters, limits) = (Arc::default(), RequestLimits::default());
+        let WebEntrance { web, url } = entrance;
+        let (events, refused_calls) = (Arc::default(), RefusedCalls::default());
+        Self { config, control, web, url, counters, events, limits, refused_calls, closing }
+    }
+
+    pub(super) fn services(&self) -> &Services {
+        &self.control.turns.services
+    }
+
+    /// The address for browsers.
+    pub(super) fn url_of(&self, bound: SocketAddr) -> String {
+        match &self.config.url {
+            Some(url) => url.clone(),
+            // Nobody can be sent to the address that stands for all.
+            None if bound.ip().is_unspecified() => format!("http://localhost:{}", bound.port()),
+            None => format!("http://{bound}"),
+        }
+    }
+}

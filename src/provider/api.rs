@@ -1,0 +1,118 @@
+//! The trait of a provider: one request, one stream of deltas.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+
+use super::completion::{Completion, Delta};
+use super::request::Request;
+use super::window::LearnedWindow;
+
+/// Borrows the request, which retry and fallback may have to send again.
+pub type DeltaStream<'a> = BoxStream<'a, Result<Delta, ProviderError>>;
+
+/// Sorted by who acts next.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// Wait, try again, or try another: it cannot be reached, rate limit, overload, 5xx, no answer has begun.
+    #[error("{reason}")]
+    Busy { after: Option<Duration>, reason: String },
+    /// Try again, or another; waiting does not help: the answer was cut off, or cannot be read.
+    #[error("{0}")]
+    Broken(String),
+    /// Try another, or ask the person: the model fell silent in the middle of its answer.
+    #[error("{0}")]
+    Stalled(String),
+    /// The agent shortens the prompt.
+    #[error("the conversation is too long for the model")]
+    TooLong,
+    /// The operator acts: a wrong key, an unknown model, a bad request, no credit.
+    #[error("{0}")]
+    Refused(String),
+    /// The person waits, or the owner raises the budget. No model was called. The words are for the person.
+    #[error("{0}")]
+    OverBudget(String),
+}
+
+impl ProviderError {
+    pub fn busy(reason: impl Into<String>) -> Self {
+        Self::Busy { after: None, reason: reason.into() }
+    }
+
+    /// The stream ended before its end.
+    pub(super) fn cut() -> Self {
+        Self::Broken("the answer was cut off in the middle".to_owned())
+    }
+}
+
+/// The rest of 128,000 tokens, the smallest window of most models, after an answer of usual length.
+const ROOM: u64 = 112_000;
+
+#[async_trait]
+pub trait Provider: Send + Sync + 'static {
+    /// The name of its config section and its model, as people are shown them: `main (qwen3:8b)`.
+    fn name(&self) -> &str;
+
+    /// Returns true if the model accepts pictures.
+    fn sees(&self) -> bool {
+        false
+    }
+
+    /// Tokens that a prompt may have: the model's context without what its answer needs.
+    fn context_window(&self) -> u64 {
+        ROOM
+    }
+
+    /// The context window that was learned from the server, if it is another than was thought.
+    fn learned_window(&self) -> Option<LearnedWindow> {
+        None
+    }
+
+    /// Asks the server for its context window, where that is not known and the server can tell. Bounded in time.
+    async fn learn_window(&self) {}
+
+    /// Begins a completion. The stream ends after [`Delta::End`] or an error.
+    async fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> Result<DeltaStream<'a>, ProviderError>;
+}
+
+/// Makes a whole completion, showing each delta to `watch` on the way.
+pub async fn complete(
+    provider: &dyn Provider,
+    request: &Request<'_>,
+    mut watch: impl FnMut(&Delta),
+) -> Result<Completion, ProviderError> {
+    let mut stream = begin(provider, request);
+    let mut completion = Completion::default();
+    while let Some(delta) = stream.next().await {
+        let delta = delta?;
+        watch(&delta);
+        match delta {
+            Delta::Text(text) => completion.text.push_str(&text),
+            Delta::Thinking(_) => {}
+            Delta::ThinkingBlock(block) => completion.thinking.push(block),
+            Delta::Call(call) => completion.calls.push(call),
+            Delta::Usage(usage) => completion.usage = usage,
+            Delta::Note(note) => completion.note = Some(note),
+            Delta::By(name) => completion.by = Some(name),
+            Delta::Restart => {
+                let Completion { note, by, usage, mut wasted, .. } = completion;
+                wasted.add(usage);
+                completion = Completion { note, by, wasted, ..Completion::default() };
+            }
+            Delta::End(stop) => {
+                completion.stop = Some(stop);
+                return Ok(completion);
+            }
+        }
+    }
+    Err(ProviderError::cut())
+}
+
+/// A completion whose failure to begin is the stream's first item.
+pub(super) fn begin<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> DeltaStream<'a> {
+    stream::once(provider.stream(request)).try_flatten().boxed()
+}

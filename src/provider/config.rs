@@ -1,0 +1,79 @@
+//! The settings of a provider.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::prices::Price;
+use crate::secret::Secret;
+use crate::types::words::words;
+
+/// The answers of a server of one's own have a quarter of its context, within these bounds in tokens.
+const OWN_ANSWER_PART: u32 = 4;
+const OWN_ANSWER_MIN: u32 = 1_024;
+const OWN_ANSWER_MAX: u32 = 8_192;
+
+/// One `[providers.NAME]` section.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub kind: ProviderKind,
+    pub model: String,
+    /// None where the endpoint wants none.
+    pub api_key: Option<Secret>,
+    /// Without a slash at the end; the vendor's own by default.
+    pub base_url: String,
+    /// The longest answer to ask for, in tokens; none leaves it to the server, if the API allows that.
+    pub tokens_max: Option<u32>,
+    /// The context window in tokens: prompt and answer together.
+    pub context: u32,
+    /// True if the config sets the context window. Otherwise it is assumed, and the server is asked.
+    pub context_is_set: bool,
+    pub tools: Tools,
+    /// True if the model accepts pictures.
+    pub images: bool,
+    pub patience: Patience,
+    /// The price of its tokens. None: the price table decides.
+    pub price: Option<Price>,
+}
+
+/// Timeouts of a provider, where its section sets them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// From the request to the first byte of the answer.
+    pub first_byte: Option<Duration>,
+    /// Between two bytes.
+    pub stall: Option<Duration>,
+}
+
+impl Config {
+    /// The longest answer to ask for, in tokens: on a server of one's own it is bounded, too.
+    pub fn answer_tokens_max(&self) -> Option<u32> {
+        let is_own = url::Url::parse(&self.base_url).is_ok_and(|url| crate::http::is_local(&url));
+        let own = (self.context / OWN_ANSWER_PART).clamp(OWN_ANSWER_MIN, OWN_ANSWER_MAX);
+        self.tokens_max.or(is_own.then_some(own))
+    }
+}
+
+/// The way in which a model calls tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Tools {
+    /// As its API has it.
+    #[default]
+    Native,
+    /// In its text, for models and servers that know nothing of tools.
+    Text,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProviderKind {
+    Anthropic,
+    /// Every OpenAI-compatible endpoint (chat completions).
+    OpenAi,
+    /// No model: rules that lead through the machine.
+    Rehearsal,
+}
+
+words!(ProviderKind { Anthropic = "anthropic", OpenAi = "openai", Rehearsal = "rehearsal" });

@@ -1,0 +1,161 @@
+//! A command of the sandbox, its bounds, and what the kernel enforces of them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::start::CommandInput;
+use crate::secret::VariableValue;
+use crate::types::words::words;
+
+/// The program's hidden first argument.
+pub const ENTRY: &str = "__cage";
+
+/// A `/tmp` of the command's own is in memory, and so a part of what it may have of that.
+const TMP_SHARE: u64 = 4;
+
+/// So many threads for each process that a command may have.
+pub(super) const THREADS_EACH: u32 = 4;
+
+/// Minimum number of bytes that a file counts for in there.
+pub(super) const BYTES_A_FILE: u64 = 4 * 1024;
+
+/// Files that a command may add, empty ones too: each takes room that nobody has written. More than a
+/// large source tree has.
+const FILES_MAX: u64 = 250_000;
+
+/// The required strictness of the sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SandboxLevel {
+    /// Where files or the network cannot be kept away, nothing runs.
+    #[default]
+    Required,
+    /// As much of it as the kernel supports.
+    BestEffort,
+    /// Commands run as the daemon does; only their number, time and memory are bounded.
+    Off,
+}
+
+words!(SandboxLevel { Required = "required", BestEffort = "best-effort", Off = "off" });
+
+/// Resource limits of commands. Each is of a single process unless it says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandLimits {
+    /// Bytes of memory, and of all of a command's processes together.
+    pub memory: u64,
+    /// Bytes of one file.
+    pub file: u64,
+    /// Of one command.
+    pub processes: u32,
+    pub cpu_seconds: u64,
+    /// Bytes of disk that one command may use up.
+    pub disk: u64,
+    /// Files that one command may add.
+    pub files: u64,
+    /// Bytes in all of the command's own `/tmp`, or of the folder in its place.
+    pub tmp: u64,
+}
+
+impl CommandLimits {
+    pub fn new(memory: u64, file: u64, disk: u64, processes: u32) -> Self {
+        let tmp = memory / TMP_SHARE;
+        Self { memory, file, processes, cpu_seconds: 0, disk, files: FILES_MAX, tmp }
+    }
+}
+
+/// The settings that all commands share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sandbox {
+    /// Our own program, by default as it runs.
+    pub program: PathBuf,
+    pub level: SandboxLevel,
+    pub network: bool,
+    /// Folders that may be read besides the system, and written besides the workspace.
+    pub read: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
+    /// All of a command's variables but HOME, PWD and TMPDIR.
+    pub env: BTreeMap<String, VariableValue>,
+    pub bounds: CommandLimits,
+    /// The protections that were found to work. A command does not begin with less.
+    pub least: Enforced,
+}
+
+impl Sandbox {
+    /// This program as it runs, also when another has been put in its place.
+    pub const THIS_PROGRAM: &str = "/proc/self/exe";
+}
+
+/// One command.
+#[derive(Clone, Debug)]
+pub struct SandboxCommand {
+    /// For `sh -c`.
+    pub command: String,
+    /// Where it begins; within what it may see.
+    pub cwd: PathBuf,
+    /// The folder that it may change, which is its home.
+    pub folder: PathBuf,
+    /// Further paths that it may read.
+    pub read: Vec<PathBuf>,
+    /// Further paths that it may change.
+    pub write: Vec<PathBuf>,
+    pub time_max: Duration,
+    pub input: CommandInput,
+}
+
+/// The protections of a command on this kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enforced {
+    /// The version of Landlock that keeps files away; 0 is none.
+    pub landlock: u32,
+    /// It has a file system of its own, in which nothing else exists.
+    pub own_root: bool,
+    /// It sees its own processes only, and none outlives it.
+    pub processes: bool,
+    pub network: NetworkAccess,
+    /// It cannot signal others.
+    pub signals: bool,
+    /// Dangerous calls to the kernel are refused.
+    pub calls: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkAccess {
+    /// It should have none, and may have it.
+    #[default]
+    Open,
+    /// It has one, as the config says.
+    On,
+    /// It has one of its own, in which it is alone.
+    Apart,
+    /// It can make no socket.
+    Refused,
+}
+
+/// Since this version, Landlock keeps files from being cut off, too (Linux 6.2).
+const LANDLOCK_ALONE: u32 = 3;
+
+impl Enforced {
+    /// Returns true if files are kept away, by Landlock and, where that is old, by not being there.
+    pub fn files(&self) -> bool {
+        self.landlock >= LANDLOCK_ALONE || self.landlock > 0 && self.own_root
+    }
+
+    /// The first that held for `least`, and does not here.
+    pub(super) fn lost(&self, least: &Self) -> Option<&'static str> {
+        let apart = |network| matches!(network, NetworkAccess::Apart | NetworkAccess::Refused);
+        let pairs = [
+            (self.landlock < least.landlock, "the Landlock rules"),
+            (least.own_root && !self.own_root, "its own file system"),
+            (least.processes && !self.processes, "its own processes"),
+            (apart(least.network) && !apart(self.network), "the network block"),
+            (least.signals && !self.signals, "the signal block"),
+            (least.calls && !self.calls, "the block of dangerous system calls"),
+        ];
+        pairs.into_iter().find_map(|(lost, what)| lost.then_some(what))
+    }
+}
