@@ -58,7 +58,7 @@ use crate::turn::run::{self as turn, TurnHandles, TurnStart};
 use crate::turn::services::TurnServices;
 use crate::turn::{STORE_PAUSE, progress};
 use crate::types::message::Sender;
-use crate::types::origin::Origin;
+use crate::types::origin::{Origin, TaskKind};
 use crate::types::session::Session;
 use asks::AskProgress;
 pub use config::Config;
@@ -117,6 +117,7 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
                 (true, Some(STORE_PAUSE))
             }
         };
+        agent.services.bus.rounds.up();
         tokio::select! {
             () = stop.cancelled() => {}
             Some(ended) = agent.turn_tasks.join_next_with_id() => agent.take_back(ended).await,
@@ -215,9 +216,14 @@ impl Agent {
         Ok(again.into_iter().flatten().min())
     }
 
-    /// Returns true if the origin's channel exists. Messages of another channel wait until it does.
+    /// Returns true if the origin's channel exists, and a task may act. Others wait until it does.
     fn serves(&self, origin: &Origin) -> bool {
-        self.services.channels.contains_key(origin.channel())
+        let acts_by_itself = matches!(
+            origin.task().map(|task| task.kind),
+            Some(TaskKind::Job | TaskKind::Heartbeat)
+        );
+        let may_act = self.config.safe_mode.is_none() || !acts_by_itself;
+        may_act && self.services.channels.contains_key(origin.channel())
     }
 
     /// Moves a session into a turn.

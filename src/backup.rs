@@ -2,6 +2,7 @@
 //! The config and the keys are not in it.
 
 pub mod archive;
+mod forget_again;
 pub mod restore;
 pub mod schedule;
 mod settle;
@@ -14,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::store::OpenError;
 
 /// The folders of a home that a backup has, besides the store.
-pub const FOLDERS: [&str; 6] = ["workspace", "downloads", "shared", "people", "groups", "undo"];
+pub const FOLDERS: [&str; 7] =
+    ["workspace", "downloads", "shared", "people", "groups", "undo", "web"];
 
 /// The name of the first entry of an archive.
 const MANIFEST: &str = "peacrab-backup.json";
@@ -59,6 +61,9 @@ pub enum BackupError {
     /// The archive is not a complete backup of Peacrab. Nothing was changed.
     #[error("{file} is not a complete backup: {why}")]
     Damaged { file: PathBuf, why: String },
+    /// Nothing was changed.
+    #[error("what was forgotten since the backup cannot be forgotten again in it: {0}")]
+    StillKnown(String),
     #[error("{file} was written by a newer peacrab ({version}); install that version first")]
     Newer { file: PathBuf, version: String },
     #[error("there is data in {0} already; --replace moves it into a folder beside it")]

@@ -69,6 +69,13 @@ impl Wake {
     pub fn watch(&self) -> watch::Receiver<()> {
         self.0.subscribe()
     }
+
+    /// Wakes the watchers, and waits until one of them has come round, which it shows by waking `rounds`.
+    pub async fn up_and_round(&self, rounds: &Self) {
+        let mut rounds = rounds.watch();
+        self.up();
+        rounds.changed().await.expect("we have the sender");
+    }
 }
 
 /// The bus, cheap to clone.
@@ -86,6 +93,8 @@ pub struct Bus {
     pub folders: Wake,
     /// Wakes after each pass of the agent loop that went well.
     pub passes: Wake,
+    /// Wakes after each pass of the agent loop, also one that failed.
+    pub rounds: Wake,
     /// Maximum number of messages that wait at one address.
     pub waiting_max: usize,
     pub overheard: Overheard,
@@ -105,6 +114,7 @@ impl Bus {
             jobs,
             folders: Wake::default(),
             passes: Wake::default(),
+            rounds: Wake::default(),
             waiting_max,
             overheard: Overheard::default(),
             clock_lag: ClockLag::default(),

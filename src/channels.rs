@@ -18,6 +18,7 @@ mod json;
 mod listeners;
 pub mod markup;
 pub mod network;
+pub mod restored;
 pub mod chunking;
 #[cfg(feature = "slack")]
 pub mod slack;

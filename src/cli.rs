@@ -6,6 +6,7 @@ mod cron;
 mod dialog;
 mod doctor;
 mod explain;
+pub mod import;
 mod init;
 mod invocation;
 mod keep;
@@ -16,9 +17,11 @@ mod send;
 mod usage;
 pub mod service;
 mod systemd;
+mod update;
 mod web;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use chrono::Utc;
@@ -111,11 +114,14 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Why { what } => {
             ask_command(&on, format!("/why {what}"), "nothing was explained").await?;
         }
+        CliCommand::Status { json } => return show_status(home, json).await,
         CliCommand::Doctor { fix, json } => return doctor::run(&on, fix, json).await,
         CliCommand::Init(options) => return Box::pin(init::run(&on, &options)).await,
         CliCommand::Backup { file } => keep::back_up(home, file)?,
         CliCommand::Restore { file, replace } => keep::restore(home, &file, replace)?,
         CliCommand::Service(command) => service::handle(&on, command).await?,
+        CliCommand::Import { bot, path } => import::import(&on, bot, &path)?,
+        CliCommand::Update { check } => update::handle(&on, check).await?,
         CliCommand::Completions { shell } => manual::completions(shell)?,
         CliCommand::Man { folder } => manual::pages(&folder)?,
         CliCommand::Check => return Ok(check(&on, chat::status(home).await.ok().as_ref())),
@@ -157,6 +163,14 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Shows the state of the daemon. Fails if it is unhealthy, for a health check.
+async fn show_status(home: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    let status = chat::status(home).await?;
+    let words = if json { serde_json::to_string_pretty(&status)? } else { print::status(&status) };
+    print::line(&words);
+    Ok(if status.health.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 /// The commands that only show something, as words or as JSON.
 async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
     let home = &on.home;
@@ -169,10 +183,6 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
             let now = Utc::now().with_timezone(&on.owners_zone());
             done.iter().map(|action| action.words(now)).collect::<Vec<_>>().join("\n")
         }
-        CliCommand::Status { json: true } => {
-            serde_json::to_string_pretty(&chat::status(home).await?)?
-        }
-        CliCommand::Status { .. } => print::status(&chat::status(home).await?),
         CliCommand::People { .. } => {
             let asked = on.ask(&ControlRequest::Listing { what: Listing::People }).await?;
             let Response::Listing(listed) = asked else {

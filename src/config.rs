@@ -17,6 +17,7 @@ mod hints;
 mod hooks;
 mod ids;
 mod keys;
+pub mod last_good;
 mod limits;
 mod memory;
 mod mcp;
@@ -25,9 +26,11 @@ mod money;
 mod personas;
 mod providers;
 mod reading;
+mod retention;
 mod review;
 mod schema;
 mod secrets;
+pub mod update;
 mod values;
 mod web;
 mod webhooks;
@@ -83,6 +86,8 @@ pub struct Config {
     pub backup: Option<crate::backup::schedule::Config>,
     /// The gateway; none if nothing listens.
     pub gateway: Option<GatewayConfig>,
+    /// The source of new versions.
+    pub update: Option<update::UpdateSource>,
     /// Faults that loading coped with, for the log.
     pub notes: Vec<String>,
     /// The files that it was read from: its own, and those of keys.
@@ -195,6 +200,7 @@ fn read(source: &ConfigSource<'_>) -> Option<Config> {
     agent.heartbeat = file.heartbeat.config(source, &names);
     agent.limits = file.limits.limits();
     agent.memory = file.memory.config();
+    agent.retention = file.retention.config();
     agent.budgets = money::budgets(source, file.budgets);
     let (mut channels, count) = channels::channels(source, file.channels);
     if count == 0 {
@@ -235,6 +241,7 @@ fn read(source: &ConfigSource<'_>) -> Option<Config> {
         exec,
         backup,
         gateway,
+        update: file.update.config(&source.section("update")),
         notes,
         files,
     })

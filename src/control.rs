@@ -2,6 +2,8 @@
 //! line back; `chat` turns the connection into a terminal.
 
 mod chat;
+pub mod disk_usage;
+pub mod health;
 mod lines;
 pub mod listing;
 mod orders;
@@ -35,6 +37,8 @@ use crate::bus::outbox::{self, FailingDeliveries};
 use crate::bus::{Link, LinkState, journal};
 use crate::channels::terminal::Terminal;
 use crate::control::chat::ChatClient;
+use crate::control::disk_usage::DiskUsage;
+use crate::control::health::Health;
 use crate::control::lines::BoundedLines;
 use crate::control::listing::Listing;
 use crate::control::send::{SendOutcome, SendRequest};
@@ -52,6 +56,7 @@ use crate::turn::instructions::prompt_tokens;
 use crate::turn::services::TurnServices;
 use crate::types::event::Event;
 use crate::types::message::{Address, ChannelName};
+use crate::types::safe_mode::SafeMode;
 
 /// Connections at once; more wait.
 const CONNECTIONS_MAX: usize = 32;
@@ -67,6 +72,9 @@ pub const ACTIONS_MAX: usize = 1_000;
 
 /// Of one message of a terminal; more is a file that the model reads in parts. About 25,000 tokens.
 pub const MESSAGE_BYTES_MAX: usize = 100_000;
+
+/// Time for the state of the daemon: that of its health, and as much again and more.
+const STATUS_TIME_MAX: Duration = Duration::from_secs(14);
 
 /// Maximum time until a client has sent its request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
@@ -165,6 +173,12 @@ pub struct Status {
     pub home: String,
     pub pid: u32,
     pub since: DateTime<Utc>,
+    #[serde(default)]
+    pub health: Health,
+    #[serde(default)]
+    pub safe_mode: Option<SafeMode>,
+    #[serde(default)]
+    pub disk: DiskUsage,
     pub provider: String,
     pub tools: usize,
     pub skills: usize,
@@ -303,9 +317,10 @@ async fn serve_bounded(
             return ChatClient::begin(server, session.into(), events).run(lines, out).await;
         }
         Ok(ControlRequest::Reload) => return reload(server, &mut out).await,
-        Ok(ControlRequest::Status) => {
-            status(server).await.map(|status| Response::Status(Box::new(status)))
-        }
+        Ok(ControlRequest::Status) => match timeout(STATUS_TIME_MAX, status(server)).await {
+            Ok(status) => status.map(|status| Response::Status(Box::new(status))),
+            Err(_) => Ok(Response::Failed(replies::STORE_DOES_NOT_READ.to_owned())),
+        },
         Ok(ControlRequest::Actions { limit }) => orders::actions(server, limit).await,
         Ok(ControlRequest::Listing { what }) => orders::listing(server, what).await,
         Ok(ControlRequest::Doctor) => orders::examine(server).await,
@@ -333,6 +348,7 @@ async fn serve_bounded(
 pub async fn status(server: &ControlServer) -> Result<Status, StoreError> {
     let turns = &server.turns;
     let services = &turns.services;
+    let health = Health::examine(&services.bus).await;
     let counted = services.bus.store.read(move |store| {
         let month_ago = Utc::now() - chrono::Duration::days(30);
         let used = usage_since(store, month_ago)?.usage;
@@ -354,6 +370,9 @@ pub async fn status(server: &ControlServer) -> Result<Status, StoreError> {
         home: server.home.clone(),
         pid: std::process::id(),
         since: server.since,
+        health,
+        safe_mode: server.agent.safe_mode,
+        disk: DiskUsage::measure(&services.bus.store).await?,
         provider: turns.models.default.name().to_owned(),
         tools: turns.tools.len(),
         skills: skills.await,

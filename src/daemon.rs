@@ -2,6 +2,7 @@
 //! deliveries. Every running part is a task here, and is joined here.
 
 mod backups;
+mod deliveries;
 mod gateway;
 mod indexing;
 pub mod logging;
@@ -9,9 +10,13 @@ mod opening;
 mod providers;
 mod shell;
 pub mod tasks;
+pub mod starts;
+pub mod template;
 mod tidy;
+mod unattended;
+pub mod watchdog;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,17 +27,16 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent;
-use crate::bus::{Bus, Link};
-use crate::channels::deliver::{Arrivals, DeliveryQueue};
+use crate::bus::Bus;
+use crate::channels::deliver::DeliveryProgress;
 use crate::channels::intake::{Intake, IntakeStores};
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, intake};
-use crate::channels::{Channel, Channels, deliver, supervise};
+use crate::channels::{Channel, Channels, supervise};
 use crate::config::{self, AgentConfig, Config, Environment, TERMINAL};
-use crate::control::send::{self, SendOutcome, SendRequest};
 use crate::control::{self, ControlServer};
 use crate::conversation::actions::{Actions, BeforeImages};
-use crate::hooks::{self, Hook};
+use crate::hooks::Hook;
 use crate::people::{Access, People};
 use crate::provider;
 use crate::provider::models::Standing;
@@ -41,8 +45,8 @@ use crate::sandbox::SandboxState;
 use crate::secret::Redactor;
 use crate::services::Services;
 use crate::store::{self, HomeLock};
-use crate::tasks::heartbeat::{self, HeartbeatControl};
-use crate::tasks::schedule::{self, Clock, Commands, Scheduler};
+use crate::tasks::heartbeat::HeartbeatControl;
+use crate::tasks::schedule::{Clock, Commands};
 use crate::tools::{self, ToolSet, mcp};
 use crate::trust::instruction_versions;
 use crate::trust::instruction_watch::{self, InstructionWatcher};
@@ -56,6 +60,7 @@ use crate::workspace::skills::SkillEnvironment;
 pub use providers::models;
 use tasks::{end, forever};
 pub use tidy::forget_old;
+use watchdog::Watchdog;
 
 /// Deadline of each stage of the shutdown. Turns have their own grace period within it.
 const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
@@ -68,6 +73,15 @@ const MCP_CALL_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// The file about the owner, which may contain their time zone.
 pub const USER: &str = "USER.md";
+
+/// What a daemon does for whoever starts it again.
+#[derive(Clone, Default)]
+pub struct Supervision {
+    /// None if nobody waits for progress.
+    pub watchdog: Option<Watchdog>,
+    /// Starts after unexpected ends are counted, and several of them lead to the safe mode.
+    pub counts_starts: bool,
+}
 
 /// The parts of a daemon.
 pub struct DaemonParts {
@@ -85,6 +99,7 @@ pub struct DaemonParts {
     pub surroundings: SkillEnvironment,
     /// True if a supervisor starts the daemon again when it ends.
     pub restarts: bool,
+    pub supervision: Supervision,
     /// The command by which people start this program for this home.
     pub program: String,
     pub hooks: BTreeMap<String, Hook>,
@@ -143,6 +158,7 @@ impl DaemonParts {
             surroundings: environment.surroundings(),
             // Only systemd sets it, and our unit has Restart=always.
             restarts: environment.raw("INVOCATION_ID").is_some(),
+            supervision: Supervision::default(),
             program: config::program(home, environment),
             hooks: config.hooks,
             backup: config.backup,
@@ -166,12 +182,15 @@ pub struct Daemon {
     server: Arc<ControlServer>,
     gateway: gateway::GatewayPart,
     opened: opening::OpenedStore,
+    deliveries: BTreeMap<ChannelName, DeliveryProgress>,
 }
 
 impl Daemon {
     /// Locks the home, opens its files, and creates what is missing.
     pub async fn open(plan: DaemonParts) -> anyhow::Result<Self> {
         let lock = HomeLock::claim(&plan.home)?;
+        let counts_starts = plan.supervision.counts_starts;
+        let safe_mode = counts_starts.then(|| starts::begin(&plan.home)).flatten();
         let (store, opened) = opening::store(&plan.home, &plan.store).await?;
         // After a crash the log may have words that somebody wanted forgotten.
         store.checkpoint().await;
@@ -243,6 +262,7 @@ impl Daemon {
             shell: plan.shell.clone(),
             since: Utc::now(),
             restart: plan.restarts.then(CancellationToken::new),
+            safe_mode,
         });
         let server = Arc::new(ControlServer {
             turns: Arc::clone(&turns),
@@ -255,7 +275,20 @@ impl Daemon {
             #[cfg(feature = "gateway")]
             web: gateway.entrance(),
         });
-        Ok(Self { _lock: lock, plan, services, turns, agent, terminal, server, gateway, opened })
+        let names = services.channels.keys();
+        let deliveries = names.map(|name| (name.clone(), DeliveryProgress::default())).collect();
+        Ok(Self {
+            _lock: lock,
+            plan,
+            services,
+            turns,
+            agent,
+            terminal,
+            server,
+            gateway,
+            opened,
+            deliveries,
+        })
     }
 
     /// Returns the control server; the daemon's own terminal uses it too.
@@ -303,31 +336,13 @@ impl Daemon {
             control::run(Arc::clone(&server), Arc::clone(&listener), stop)
         }));
         self.gateway.start(&self.server, &mut listening, &sources);
-        let (clock, commands) = (self.plan.clock.clone(), self.plan.commands.clone());
-        let scheduler =
-            Scheduler::new(&self.services, commands, clock, &self.turns.instruction_watcher);
-        listening.spawn(forever("jobs", sources.clone(), move |stop| {
-            schedule::run(scheduler.clone(), stop)
-        }));
         let services = self.services.clone();
         listening.spawn(forever("the folders of persons", sources.clone(), move |stop| {
             agent::folders::run(services.clone(), stop)
         }));
-        let heartbeat = self.turns.heartbeat.clone();
-        listening.spawn(forever("the heartbeat", sources.clone(), move |stop| {
-            heartbeat::run(heartbeat.clone(), stop)
-        }));
-        self.back_up(&sources, &mut listening);
-        self.index(&sources, &mut listening);
-
-        // Hooks receive the end of turns, too.
-        let mut hooking = JoinSet::new();
-        if !self.plan.hooks.is_empty() {
-            let (hooks, events) = (self.plan.hooks.clone(), self.services.events.clone());
-            hooking.spawn(forever("hooks", deliveries.clone(), move |stop| {
-                hooks::run(hooks.clone(), events.subscribe(), stop)
-            }));
-        }
+        self.start_unattended(&sources, &mut listening);
+        self.watch(&sources, &mut listening);
+        let hooking = self.start_hooks(&deliveries);
         let lends = CancellationToken::new();
         let lending = self.set_mcp_tools(&lends);
 
@@ -338,9 +353,14 @@ impl Daemon {
         }));
         self.greet().await;
         opening::report_restart(&self.services.bus).await;
+        if let Some(safe_mode) = self.agent.safe_mode {
+            let bus = &self.services.bus;
+            opening::report_safe_mode(bus, safe_mode, self.plan.restarts).await;
+            starts::note_reported(&self.plan.home);
+        }
         ready();
-        let tidier = tidy::Tidier::of(&self);
-        listening.spawn(forever("tidying", sources.clone(), move |stop| tidier.clone().run(stop)));
+        self.start_tidying(&sources, &mut listening);
+        template::follow(&self.services, &self.plan.home).await;
 
         let restart = self.agent.restart.clone().unwrap_or_default();
         tokio::select! {
@@ -365,64 +385,11 @@ impl Daemon {
         tidied.spawn(async move { store.checkpoint().await });
         end("the disk", tidied, STAGE_TIME_MAX).await;
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
+        if self.plan.supervision.counts_starts {
+            starts::end(&self.plan.home);
+        }
         tracing::info!("Stopped");
         Ok(())
-    }
-
-    fn deliver(
-        &self,
-        name: &ChannelName,
-        channel: &Arc<dyn Channel>,
-        delivering: &mut JoinSet<()>,
-        stop: &CancellationToken,
-    ) {
-        let Services { bus, workspace, events, redactor, .. } = self.services.clone();
-        let (name, channel, arrivals) = (name.clone(), Arc::clone(channel), Arrivals::default());
-        let link = self.link(&name);
-        let queue =
-            DeliveryQueue { name, channel, bus, workspace, events, redactor, arrivals, link };
-        let until = stop.clone();
-        delivering
-            .spawn(forever("deliveries", until, move |stop| deliver::run(queue.clone(), stop)));
-    }
-
-    /// Sends one message and does nothing else: no listener, no turn.
-    pub async fn send(self, request: SendRequest) -> anyhow::Result<SendOutcome> {
-        let (stop, mut delivering) = (CancellationToken::new(), JoinSet::new());
-        // There is no terminal here.
-        let channels = self.services.channels.iter().filter(|(name, _)| name.as_str() != TERMINAL);
-        let mut names = BTreeSet::new();
-        for (name, channel) in channels {
-            names.insert(name.clone());
-            self.deliver(name, channel, &mut delivering, &stop);
-        }
-        let sent = send::send(&self.services.bus, &self.services.workspace, &names, request).await;
-        stop.cancel();
-        end("deliveries", delivering, DRAIN_TIME_MAX).await;
-        self.services.bus.store.checkpoint().await;
-        Ok(sent?)
-    }
-
-    /// Starts the MCP servers.
-    #[cfg(feature = "mcp")]
-    fn set_mcp_tools(&self, until: &CancellationToken) -> JoinSet<()> {
-        let mut lending = JoinSet::new();
-        if !self.plan.mcp.is_empty() {
-            let servers = mcp::Servers::new(&self.plan.mcp, self.turns.tools.clone());
-            lending.spawn(forever("MCP servers", until.clone(), move |stop| {
-                Arc::clone(&servers).run(stop)
-            }));
-        }
-        lending
-    }
-
-    #[cfg(not(feature = "mcp"))]
-    fn set_mcp_tools(&self, _: &CancellationToken) -> JoinSet<()> {
-        JoinSet::new()
-    }
-
-    fn link(&self, name: &ChannelName) -> Arc<Link> {
-        self.server.links.get(name).map(Arc::clone).unwrap_or_default()
     }
 
     /// Logs what has started.

@@ -17,6 +17,8 @@
 
 pub mod secret;
 pub mod heap;
+pub mod disk_writes;
+pub mod whole_file;
 pub mod http;
 pub mod types;
 pub mod replies;

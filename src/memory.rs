@@ -3,6 +3,7 @@
 
 pub mod blanking;
 pub mod facts;
+pub mod forgotten;
 pub mod recall;
 
 use std::collections::HashMap;

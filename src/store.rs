@@ -9,10 +9,12 @@ mod columns;
 mod lock;
 mod offline;
 mod pages;
+mod progress;
 mod schema;
 mod savepoint;
 mod threads;
 mod slices;
+mod words_digest;
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -38,11 +40,14 @@ use changes::Changes;
 pub use columns::{Json, LenientJson, Time};
 pub(crate) use columns::{integer_columns, text_columns};
 pub use lock::HomeLock;
-pub use offline::{change_offline, examine, examine_file, look, peek, snapshot};
+pub use offline::{change_offline, examine, examine_file, look, peek, rewrite_offline, snapshot};
 pub use pages::DatabasePages;
+pub use progress::LongWork;
+use progress::{LongWorks, WrittenBytes};
 pub use savepoint::apart;
 pub use slices::{SLICE, slice};
 pub use threads::AboutToWrite;
+pub use words_digest::WordsDigest;
 
 /// The database's name within the home.
 pub const FILE: &str = "state.db";
@@ -195,6 +200,8 @@ pub struct Store {
     searches: Arc<Semaphore>,
     /// Number of tasks that are about to write.
     writers: Arc<AtomicUsize>,
+    long_works: LongWorks,
+    written: WrittenBytes,
     room: FreeSpace,
 }
 
@@ -281,10 +288,13 @@ impl Store {
         let writers = Arc::<AtomicUsize>::default();
         let (observer, noted) = (options.observer.clone(), Arc::clone(&changes));
         let writer = threads::Writer::new(connection, observer, noted, ballast);
-        threads::spawn_writer(writer, queue, Arc::clone(&writers)).map_err(broken)?;
+        let written = WrittenBytes::default();
+        threads::spawn_writer(writer, queue, Arc::clone(&writers), written.clone())
+            .map_err(broken)?;
         threads::spawn_reader(reader, questions).map_err(broken)?;
         let searches = Arc::new(Semaphore::new(SEARCHES_MAX));
-        Ok(Self { writes, reads, path: path.into(), searches, changes, writers, room })
+        let (path, long_works) = (path.into(), LongWorks::default());
+        Ok(Self { writes, reads, path, searches, changes, writers, long_works, written, room })
     }
 
     /// Makes one change, completely or not at all, in a transaction that it may share with others.
@@ -351,7 +361,8 @@ impl Store {
     /// else waits meanwhile, and the disk needs space for a second copy.
     pub async fn rewrite(&self) -> Result<(), StoreError> {
         let (tell, told) = oneshot::channel();
-        self.writes.send(threads::WriterJob::Rewrite(tell)).await.map_err(|_| gone())?;
+        let job = threads::WriterJob::Rewrite(tell, self.long_work());
+        self.writes.send(job).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())?
     }
 

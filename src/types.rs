@@ -15,3 +15,4 @@ pub mod token_estimate;
 pub mod event;
 pub mod commands;
 pub mod job_verb;
+pub mod safe_mode;

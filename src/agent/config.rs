@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
 use crate::sandbox::SandboxState;
+use crate::types::safe_mode::SafeMode;
 use crate::types::session::QueueMode;
 
 /// Settings of the agent loop and its commands.
@@ -17,4 +18,6 @@ pub struct Config {
     pub since: DateTime<Utc>,
     /// Ends the daemon. None if nothing would start it again.
     pub restart: Option<CancellationToken>,
+    /// In it, jobs and heartbeat runs wait.
+    pub safe_mode: Option<SafeMode>,
 }

@@ -3,21 +3,22 @@
 
 use std::time::Duration;
 
+use chrono::Utc;
 use rusqlite::Connection;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::bus::forgetting::{self, JOURNAL_TEXTS, OUTBOX_TEXTS};
+use crate::bus::forgetting::{self, JOURNAL_TEXTS};
 use crate::bus::journal::{self, InboundOutcome, RowId, WaitingMessage};
 use crate::bus::outbox;
 use crate::conversation::blanking::{
-    CONVERSATION_TEXTS, ForgottenChats, before_images_of, blank_steps, chats_of,
-    has_unfinished_turn,
+    ForgottenChats, before_images_of, blank_steps, chats_of, has_unfinished_turn,
 };
 use crate::conversation::transcript::count_running;
 use crate::memory::blanking::{self, FilesWithWords};
 use crate::memory::facts::{self, FactId};
 use crate::memory::file_scope;
+use crate::memory::forgotten::{self, ForgottenRecord, ForgottenScope};
 use crate::memory::recall::{self, RecallKey, files};
 use crate::people::folders::folder_owner;
 use crate::people::persons::{self, PersonAccount};
@@ -27,7 +28,7 @@ use crate::store::{
     BlankPass, BlankedSlice, ChatPlace, ForgottenWords, RowMark, Store, StoreError, Sync,
     blank_slice,
 };
-use crate::tasks::blanking::TASK_TEXTS;
+use crate::tasks::blanking::all_texts;
 use crate::turn::commits;
 use crate::turn::services::TurnServices;
 use crate::types::commands::CommandId;
@@ -184,10 +185,9 @@ struct Sweep<'a> {
 impl Sweep<'_> {
     async fn all(&self, chats: &[ChatPlace]) -> Result<RowsWithWords, StoreError> {
         let mut found = RowsWithWords::default();
-        let tables = || CONVERSATION_TEXTS.iter().chain(&TASK_TEXTS).chain(&OUTBOX_TEXTS);
         for chat in chats {
             found.steps += self.slices(chat, None, blank_steps).await?;
-            for table in tables() {
+            for table in all_texts() {
                 let look =
                     move |store: &Connection, chat: &ChatPlace, words: &ForgottenWords, pass| {
                         blank_slice(store, table, chat, words, pass)
@@ -244,6 +244,7 @@ async fn ask(
     what: &str,
 ) -> Result<(), StoreError> {
     let store = &services.bus.store;
+    let _announced = store.long_work();
     let rows = Sweep { store, words, spared: None }.all(&scope.chats).await?;
     let known = known_facts(store, scope, words).await?;
     let files = files_with(services, scope, words).await;
@@ -339,8 +340,12 @@ impl ForgetWork {
             (None, Ok(())) => replies::FORGOTTEN_NOW.to_owned(),
         };
         let (row, inbound) = (control.id, control.inbound.clone());
+        let ForgetScope { keys, chats, files, .. } = scope;
+        // A backup from before still has the words.
+        let record = ForgottenRecord::new(Utc::now(), ForgottenScope { keys, chats, files }, &words);
         let end = move |store: &Connection| {
             if journal::settle(store, row, InboundOutcome::Obeyed)? {
+                forgotten::note(store, &record)?;
                 forgetting::blank_row(store, row, &words)?;
                 outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
             }

@@ -87,6 +87,10 @@ pub(super) async fn status(
         memory: resident(),
         tools_dropped: turns.tools_shown.are_dropped(provider.name()),
         last_error: turns.last_error.get().filter(|_| role >= Role::Admin),
+        safe_mode: config
+            .safe_mode
+            .filter(|_| role >= Role::Admin)
+            .map(|safe_mode| replies::safe_mode(safe_mode, config.restart.is_some())),
     });
     Ok([Some(words), shell, heart].into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }

@@ -10,9 +10,11 @@ use chrono::{DateTime, Utc};
 use flate2::read::GzDecoder;
 use tar::{Archive, Entry, EntryType};
 
-use super::{BackupError, BackupManifest, FOLDERS, FORMAT, MANIFEST, settle};
+use super::{BackupError, BackupManifest, FOLDERS, FORMAT, MANIFEST, forget_again, settle};
 use crate::bus::restored::channel_marks;
+use crate::memory::forgotten;
 use crate::store::{self, HomeLock};
+use crate::whole_file;
 
 /// The folder into which an archive is unpacked.
 const UNPACKED: &str = "restore.partial";
@@ -77,6 +79,11 @@ pub fn restore(
     fs::rename(&unpacked, home.join(READY)).map_err(what(&unpacked))?;
     sync(home).map_err(what(home))?;
     finish(home)?;
+    for name in all_names() {
+        let path = home.join(name);
+        let given = whole_file::give_to_owner(home, &path);
+        given.map_err(BackupError::io(format!("cannot give {} to its account", path.display())))?;
+    }
     Ok(RestoredHome { manifest, before, pending })
 }
 
@@ -152,8 +159,17 @@ fn prepare(
     }
     // Of a home that has gone on since the backup.
     let marks = store::look(home, channel_marks).unwrap_or_default();
-    let pending = settle::settle(unpacked, &marks, &manifest, now);
+    let made = manifest.made;
+    let forgotten = store::look(home, move |store| forgotten::since(store, made));
+    let forgotten = forgotten.unwrap_or_default();
+    let files = forget_again::in_files(unpacked, &forgotten);
+    let files = files.map_err(|error| BackupError::StillKnown(format!("{error:#}")))?;
+    let since = settle::SinceBackup { marks, forgotten, files };
+    let pending = settle::settle(unpacked, &since, &manifest, now);
     let pending = pending.map_err(|error| damaged(file, error))?;
+    if !since.forgotten.is_empty() {
+        store::rewrite_offline(unpacked)?;
+    }
     for folder in FOLDERS {
         let folder = unpacked.join(folder);
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);

@@ -1,32 +1,46 @@
 //! Ends in the store of an unpacked backup what was pending when it was made, and writes down what the owner is told.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
-use super::BackupManifest;
+use super::{BackupManifest, forget_again};
 use crate::bus::outbox;
 use crate::bus::restored::{self, ChannelMark, PendingMessage};
+use crate::channels;
 use crate::conversation;
+use crate::memory::forgotten::ForgottenRecord;
 use crate::people;
 use crate::replies::{self, RestoredWork};
 use crate::store::{self, OpenError};
 use crate::tasks;
+use crate::workspace::WorkspacePath;
 
-/// Migrates the store, ends what was pending in one transaction, and takes over newer `marks`. Returns the message for the
-/// owner, which is also queued if there is an owner.
+/// What the home that is replaced knows of the time since the backup.
+pub(super) struct SinceBackup {
+    pub(super) marks: Vec<ChannelMark>,
+    pub(super) forgotten: Vec<ForgottenRecord>,
+    /// Files of the backup from which words were removed.
+    pub(super) files: BTreeSet<WorkspacePath>,
+}
+
+/// Migrates the store, ends what was pending in one transaction, takes over newer marks, and forgets again. Returns the
+/// message for the owner, which is also queued if there is an owner.
 pub(super) fn settle(
     home: &Path,
-    marks: &[ChannelMark],
+    since: &SinceBackup,
     manifest: &BackupManifest,
     now: DateTime<Utc>,
 ) -> Result<String, OpenError> {
     store::change_offline(home, |store| {
-        restored::keep_newer_marks(store, marks)?;
+        restored::keep_newer_marks(store, &since.marks)?;
+        forget_again::in_store(store, &since.forgotten, &since.files)?;
+        channels::restored::end_logins(store)?;
         let words = replies::restored(
             &manifest.made.format("%Y-%m-%d %H:%M UTC").to_string(),
-            &end_all(store, now)?,
+            &RestoredWork { forgotten: since.forgotten.len(), ..end_all(store, now)? },
         );
         if let Some(owner) = people::owner_place(store)? {
             outbox::put(store, &owner, None, &words)?;
@@ -58,5 +72,6 @@ fn end_all(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<RestoredW
         jobs: jobs.collect(),
         turns,
         tasks,
+        forgotten: 0,
     })
 }

@@ -53,7 +53,7 @@ impl ClockLag {
 
 /// Time since the machine was booted, including sleep.
 #[cfg(target_os = "linux")]
-pub(super) fn since_boot() -> Duration {
+pub fn since_boot() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
     let time = clock_gettime(ClockId::Boottime);
     let (seconds, nanoseconds) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
@@ -62,7 +62,7 @@ pub(super) fn since_boot() -> Duration {
 
 /// Time since the first call. A sleep of the machine may be missing.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn since_boot() -> Duration {
+pub fn since_boot() -> Duration {
     static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     FIRST.get_or_init(std::time::Instant::now).elapsed()
 }

@@ -5,6 +5,7 @@
 mod arrivals;
 mod ending;
 pub mod patience;
+mod progress;
 mod question;
 mod reachable;
 mod set_back;
@@ -35,6 +36,7 @@ use crate::types::message::{Attachment, Body, ChannelName, DeliveryId, Outbound}
 use crate::workspace::Workspace;
 pub use arrivals::Arrivals;
 use patience::{FailedAttempt, FailureVerdict};
+pub use progress::DeliveryProgress;
 
 /// Maximum number of parallel deliveries. A chat that hangs delays no other, until so many hang that the
 /// platform itself must be stuck.
@@ -49,8 +51,8 @@ const SEND_TIME_MAX: Duration = Duration::from_secs(30);
 /// An upload takes longer over a slow line.
 const UPLOAD_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// Minimum wait that a platform can demand.
-const AFTER_MIN: Duration = Duration::from_millis(5);
+/// An attempt that runs for longer is stuck: looking for an earlier send, the upload, and as much again for our part.
+pub const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(660);
 
 /// Pause between attempts while the platform does not accept our token.
 const CLOSED_PAUSE: Duration = Duration::from_secs(60);
@@ -71,6 +73,7 @@ pub struct DeliveryQueue {
     pub arrivals: Arrivals,
     /// The channel's link, which shows that the platform is reachable even if nothing is delivered.
     pub link: Arc<Link>,
+    pub progress: DeliveryProgress,
 }
 
 /// Delivers for one channel until `stop`, and then everything that is due at once.
@@ -93,6 +96,7 @@ pub async fn run(queue: DeliveryQueue, stop: CancellationToken) {
                 Some(STORE_PAUSE)
             }
         };
+        queue.progress.rounds.up();
         if stop.is_cancelled() && sends.is_empty() {
             return;
         }
@@ -179,8 +183,9 @@ impl DeliveryQueue {
             }
             delivery.chunks = cut(self.channel.as_ref(), &delivery.message);
         }
-        let channel = self.channel.as_ref();
+        let (channel, running) = (self.channel.as_ref(), self.progress.begin(id));
         for chunk in &delivery.chunks.clone() {
+            running.next_part();
             let deliverer = Deliverer { channel, store, queue: self, delivery: &delivery, is_cut };
             match deliverer.bring(chunk).await? {
                 // As in the store: the next chunk starts without this one's failures.
@@ -224,10 +229,6 @@ fn cut(channel: &dyn Channel, message: &Outbound) -> Vec<Chunk> {
         .zip(chunking::cut(message, &channel.limits()))
         .map(|(seq, body)| Chunk { seq, body, sending_since: None, ambiguous_sends: 0 })
         .collect()
-}
-
-fn bounded(after: Duration) -> Duration {
-    after.clamp(AFTER_MIN, AFTER_MAX)
 }
 
 struct Deliverer<'a> {
@@ -307,7 +308,7 @@ impl Deliverer<'_> {
                 // The link came up after this attempt began, so its failure has an outdated reason.
                 let is_over = self.queue.link.state().ups != ups;
                 let attempts = if is_over { 0 } else { attempts };
-                let pause = patience::pause_after_failure(attempts, after.map(bounded));
+                let pause = patience::pause_after_failure(attempts, after.map(patience::bounded));
                 self.fails(chunk, ChunkFailure::NotSent, pause, reason).await
             }
             Ok(Err(ChannelError::Closed(reason))) => {

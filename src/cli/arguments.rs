@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use super::import::OtherBot;
 use super::init::InitOptions;
 use super::service::ServiceCommand;
 use super::{cron, explain, usage, web};
@@ -157,6 +158,19 @@ pub(super) enum CliCommand {
         /// List them as JSON
         #[arg(long, conflicts_with = "words")]
         json: bool,
+    },
+    /// Bring texts, skills, conversations and jobs of another bot, to be accepted one by one
+    Import {
+        #[arg(value_enum)]
+        bot: OtherBot,
+        /// The bot's folder, such as ~/.picoclaw, or its workspace
+        path: PathBuf,
+    },
+    /// Install a newer version from the address in [update] of the config
+    Update {
+        /// Only say if there is one
+        #[arg(long)]
+        check: bool,
     },
     /// Print the completions for a shell
     Completions { shell: clap_complete::Shell },

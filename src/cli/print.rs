@@ -7,6 +7,7 @@ use chrono::Utc;
 use serde_json::Value;
 
 use crate::bus::outbox::FailingDeliveries;
+use crate::control::health::Health;
 use crate::control::{ChannelStatus, Status};
 use crate::replies;
 use crate::types::event::EventKind;
@@ -48,11 +49,23 @@ pub(super) fn status(status: &Status) -> String {
         status.waiting,
         status.tokens_30_days,
     );
+    let Health { agent_loop, store } = status.health;
+    let parts = [(agent_loop, replies::LOOP_IS_STUCK), (store, replies::STORE_DOES_NOT_WRITE)];
+    let ill = parts.into_iter().filter(|(is_well, _)| !is_well).map(|(_, words)| words);
+    let ill: Vec<_> = ill.collect();
+    if !ill.is_empty() {
+        text.insert_str(0, &(replies::unhealthy(&ill) + "\n"));
+    }
+    if let Some(safe_mode) = status.safe_mode {
+        // The command line cannot know whether /restart works, and need not.
+        text += &(replies::safe_mode(safe_mode, false) + "\n");
+    }
     if let Some(awaiting) = &status.awaiting_model {
         let since = awaiting.since.format("%Y-%m-%d %H:%M UTC").to_string();
         text += &replies::turns_await_model(awaiting.turns, &since);
         text.push('\n');
     }
+    text += &disk_line(status);
     for (name, channel) in &status.channels {
         let _ = writeln!(text, "channel {name}: {}", channel_line(channel));
     }
@@ -109,6 +122,24 @@ pub(super) fn event(what: &EventKind) -> Option<String> {
         }
     };
     Some(format!("· {words}"))
+}
+
+/// The size of the database, and what was written, by whom and how fast.
+fn disk_line(status: &Status) -> String {
+    let megabytes = |bytes: u64| format!("{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10);
+    let disk = status.disk;
+    let hours = u64::try_from((Utc::now() - status.since).num_hours()).unwrap_or_default();
+    // Of a shorter time it would be a guess.
+    let daily = (hours > 0)
+        .then(|| format!(", about {} a day", megabytes(disk.written().saturating_mul(24) / hours)));
+    format!(
+        "database: {}; written since the start: {} by the store, {} as files, {} by commands{}\n",
+        megabytes(disk.database),
+        megabytes(disk.written_by_store),
+        megabytes(disk.written_as_files),
+        megabytes(disk.written_by_programs),
+        daily.unwrap_or_default(),
+    )
 }
 
 fn channel_line(channel: &ChannelStatus) -> String {

@@ -14,11 +14,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::invocation::Invocation;
-use super::{chat, run_until_end};
+use super::{chat, print, run_until_end};
 use crate::bus::outbox;
+use crate::config::{Config, last_good};
 use crate::control::{ControlServer, ReloadRequest};
 use crate::daemon::logging;
-use crate::daemon::{Daemon, DaemonParts};
+use crate::daemon::watchdog::Watchdog;
+use crate::daemon::{Daemon, DaemonParts, Supervision};
 use crate::people;
 use crate::replies;
 use crate::store::{OnFull, Sync};
@@ -46,22 +48,57 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<()> {
         true => logging::TERMINAL_FILTER,
         false => logging::FILTER,
     };
-    let mut next = Some(on.plan(on.prepare_with(filter)?)?);
-    while let Some(mut plan) = next {
+    let first = NextDaemon::load(on, || on.prepare_with(filter)).inspect_err(|_| {
+        if let Some(kept) = last_good::kept(&on.home) {
+            print::error(&replies::last_good_config(&kept));
+        }
+    });
+    let mut next = Some(first?);
+    while let Some(NextDaemon { mut plan, text }) = next {
         plan.store.on_full = OnFull::Wait;
+        plan.supervision = Supervision { watchdog: watchdog_of_systemd(), counts_starts: true };
         let daemon = Daemon::open(plan).await?;
-        next = Box::pin(run_daemon(on, daemon, &sender, &mut signals)).await?;
+        next = Box::pin(run_daemon(on, daemon, text, &sender, &mut signals)).await?;
     }
     Ok(())
 }
 
-/// Runs one daemon to its end. Returns the plan of the next, if its config was read again.
+/// A daemon that is about to start, and the text of its config file.
+struct NextDaemon {
+    plan: DaemonParts,
+    /// None without a file, or if it was changed while it was read.
+    text: Option<String>,
+}
+
+impl NextDaemon {
+    fn load(
+        on: &Invocation,
+        load: impl FnOnce() -> anyhow::Result<Config>,
+    ) -> anyhow::Result<Self> {
+        let read = || last_good::current_text(&on.home, on.config.as_deref());
+        let text = read();
+        let plan = on.plan(load()?)?;
+        Ok(Self { plan, text: text.filter(|text| read().as_ref() == Some(text)) })
+    }
+}
+
+/// Returns the watchdog that the unit asks for (`WatchdogSec=`).
+fn watchdog_of_systemd() -> Option<Watchdog> {
+    let report = || {
+        sd_notify::notify(&[NotifyState::Watchdog]).ok();
+    };
+    sd_notify::watchdog_enabled().map(|within| Watchdog { within, report: Arc::new(report) })
+}
+
+/// Runs one daemon to its end, and keeps the text of its config once it runs. Returns the next one, if the config was
+/// read again.
 async fn run_daemon(
     on: &Invocation,
     daemon: Daemon,
+    text: Option<String>,
     reloads: &mpsc::Sender<ReloadRequest>,
     signals: &mut Signals,
-) -> anyhow::Result<Option<DaemonParts>> {
+) -> anyhow::Result<Option<NextDaemon>> {
     let stop = CancellationToken::new();
     let server = daemon.control_server();
     server.reloads.set(reloads.clone()).ok();
@@ -86,6 +123,9 @@ async fn run_daemon(
         ready.send(()).ok();
         // Fails where no systemd listens, which is fine.
         sd_notify::notify(&[NotifyState::Ready]).ok();
+        if let Some(Err(error)) = text.map(|text| last_good::keep(&on.home, &text)) {
+            tracing::warn!(%error, "Cannot keep a copy of the config that works");
+        }
     };
     let (ran, next) = tokio::join!(run_until_end(daemon, &stop, ready), watching);
     ran.map(|()| next)
@@ -104,7 +144,7 @@ async fn next_plan(
     on: &Invocation,
     signals: &mut Signals,
     server: &ControlServer,
-) -> Option<DaemonParts> {
+) -> Option<NextDaemon> {
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => return None,
@@ -134,8 +174,8 @@ async fn next_plan(
 }
 
 /// Reads the config again. If it cannot be used, the log and the owner get the reason.
-async fn read_again(on: &Invocation, server: &ControlServer) -> Result<DaemonParts, String> {
-    let planned = on.load_again().and_then(|config| on.plan(config));
+async fn read_again(on: &Invocation, server: &ControlServer) -> Result<NextDaemon, String> {
+    let planned = NextDaemon::load(on, || on.load_again());
     let error = match planned {
         Ok(plan) => {
             tracing::info!("Read the config again");
@@ -144,7 +184,7 @@ async fn read_again(on: &Invocation, server: &ControlServer) -> Result<DaemonPar
         Err(error) => format!("{error:#}"),
     };
     tracing::error!(error, "Cannot use the config, will go on with the former one");
-    let words = replies::reload_failed(&error);
+    let words = replies::reload_failed(&error, last_good::kept(&on.home).as_deref());
     let bus = &server.turns.services.bus;
     let tell = move |store: &rusqlite::Connection| match people::owner_place(store)? {
         Some(owner) => outbox::put(store, &owner, None, &words).map(drop),

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::bus::rates::RateLimits;
 use crate::conversation::asks::{ApprovalSettings, Approvals, OnUntrusted};
 use crate::conversation::budgets::Budgets;
+use crate::conversation::sessions::Retention;
 use crate::memory;
 use crate::people::Role;
 use crate::tasks::heartbeat;
@@ -19,6 +20,7 @@ use crate::types::session::{Finish, QueueMode};
 use super::limits::LimitsSection;
 use super::memory::MemorySection;
 use super::reading::ConfigSource;
+use super::retention::RetentionSection;
 use super::values::{At, LengthOrOff, Text, Within, Zone};
 
 /// A week; the conversation waits meanwhile.
@@ -147,6 +149,8 @@ pub struct AgentConfig {
     pub personas: Personas,
     /// The `[memory]` section.
     pub memory: memory::Config,
+    /// The `[retention]` section.
+    pub retention: Retention,
 }
 
 impl AgentSection {
@@ -185,6 +189,7 @@ impl AgentSection {
             limits: LimitsSection::default().limits(),
             personas: Personas::new(Vec::new(), self.tools.clone()),
             memory: MemorySection::default().config(),
+            retention: RetentionSection::default().config(),
         }
     }
 }

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value, value};
 
 use super::{Config, ConfigErrors, Environment, load_text, read_text};
+use crate::whole_file;
 
 /// A config file that gets more sections.
 #[derive(Clone)]
@@ -114,17 +115,7 @@ impl ConfigEdit {
         let mode = fs::metadata(&file).map_or(0o600, |meta| meta.permissions().mode());
         let folder = file.parent().unwrap_or(Path::new("."));
         make_folder(folder)?;
-        let mut name = file.file_name().unwrap_or_default().to_owned();
-        name.push(".new");
-        let new = folder.join(name);
-        // What lies there is left from a crash.
-        fs::remove_file(&new).ok();
-        let mut options = OpenOptions::new();
-        let mut writing = options.write(true).create_new(true).mode(mode).open(&new)?;
-        writing.write_all(self.document.to_string().as_bytes())?;
-        writing.sync_all()?;
-        fs::rename(&new, &file)?;
-        fs::File::open(folder)?.sync_all()
+        whole_file::replace(&file, self.document.to_string().as_bytes(), mode)
     }
 
     /// Writes a secret into a file of its own beside the config, which is for this account only. Returns the file's name. A

@@ -25,6 +25,8 @@ use super::memory::MemorySection;
 use super::money::BudgetSection;
 use super::personas::PersonaSection;
 use super::providers::ProviderSection;
+use super::retention::RetentionSection;
+use super::update::UpdateSection;
 use super::web::{SearchSection, WebSection};
 use super::webhooks::WebhookSection;
 
@@ -38,6 +40,7 @@ pub(super) struct ConfigFile {
     pub(super) heartbeat: HeartbeatSection,
     pub(super) limits: LimitsSection,
     pub(super) memory: MemorySection,
+    pub(super) retention: RetentionSection,
     pub(super) budgets: BTreeMap<String, BudgetSection>,
     pub(super) personas: BTreeMap<String, PersonaSection>,
     pub(super) providers: BTreeMap<String, ProviderSection>,
@@ -50,6 +53,7 @@ pub(super) struct ConfigFile {
     pub(super) search: BTreeMap<String, SearchSection>,
     pub(super) exec: ExecSection,
     pub(super) backup: BackupSection,
+    pub(super) update: UpdateSection,
     pub(super) gateway: Option<GatewaySection>,
     pub(super) api_tokens: BTreeMap<String, ApiTokenSection>,
     pub(super) webhooks: BTreeMap<String, WebhookSection>,

@@ -14,6 +14,24 @@ use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings, TurnId};
 use crate::types::source::Parts;
 
+/// How long conversations are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Time since a conversation was closed, or a turn that was summed up ended.
+    pub kept: Duration,
+    /// Size of the database, in bytes, above which the oldest go earlier.
+    pub database_bytes_max: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { kept: KEPT, database_bytes_max: DATABASE_BYTES_MAX }
+    }
+}
+
+/// The usual size of the database above which conversations are deleted earlier.
+const DATABASE_BYTES_MAX: u64 = 2_000_000_000;
+
 /// Such turns in a row, at the end of a conversation in which nobody speaks; the oldest go. Somebody who
 /// comes back asks of the last ones, and each costs room in every prompt after that.
 pub const NOTES_MAX: usize = 20;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
+use sd_notify::NotifyState;
 use tokio::time::sleep;
 
 use crate::backup;
@@ -15,9 +16,13 @@ use crate::people;
 use crate::replies;
 use crate::store::{FreeSpace, OnFull, OpenError, Store, StoreError, StoreOptions, Sync};
 use crate::tasks::schedule;
+use crate::types::safe_mode::SafeMode;
 
 /// Pause before a full disk is checked again.
 const ROOM_PAUSE: Duration = Duration::from_secs(10);
+
+/// Time, in microseconds, by which a wait for a full disk extends the time for the start: several pauses.
+const WAIT_EXTENSION_US: u32 = 60_000_000;
 
 /// Facts from the time when the store was opened.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +48,9 @@ pub(super) async fn store(
                     tracing::error!(%full, "The disk is full, waiting for free space");
                 }
                 waits = true;
+                // Fails where no systemd listens, which is fine. Else it would end the wait.
+                let longer = NotifyState::ExtendTimeoutUsec(WAIT_EXTENSION_US);
+                sd_notify::notify(&[longer, NotifyState::Watchdog]).ok();
                 sleep(ROOM_PAUSE).await;
             }
             opened => break opened?,
@@ -75,6 +83,26 @@ async fn tell_if_full(bus: &Bus) {
     };
     if let Err(error) = bus.store.write("disk is full", Sync::Now, tell).await {
         tracing::warn!(%error, "Cannot tell the owner that the disk is full");
+    }
+}
+
+/// Notifies the owner of the safe mode, once for each time that it is entered.
+pub(super) async fn report_safe_mode(bus: &Bus, safe_mode: SafeMode, restarts: bool) {
+    tracing::error!(
+        starts = safe_mode.starts,
+        "Running in safe mode after several unexpected ends; `peacrab reload` leaves it"
+    );
+    if safe_mode.is_reported {
+        return;
+    }
+    let words = replies::safe_mode(safe_mode, restarts);
+    let tell = move |store: &Connection| match people::owner_place(store)? {
+        Some(owner) => outbox::put(store, &owner, None, &words).map(drop),
+        None => Ok(()),
+    };
+    match bus.store.write("safe mode", Sync::Now, tell).await {
+        Ok(()) => bus.outbox.up(),
+        Err(error) => tracing::warn!(%error, "Cannot tell the owner about the safe mode"),
     }
 }
 

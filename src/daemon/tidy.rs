@@ -16,8 +16,9 @@ use crate::bus::{KEPT, journal, marks, outbox};
 use crate::conversation::actions::{self, PruneMark};
 use crate::conversation::asks;
 use crate::conversation::ledger::prune_usage;
-use crate::conversation::sessions;
+use crate::conversation::sessions::{self, Retention};
 use crate::conversation::transcript::is_quiet;
+use crate::memory::forgotten;
 use crate::store::{DatabasePages, Store, StoreError, Sync};
 use crate::tasks::heartbeat::{self, HEARTBEAT_RUNS_KEPT};
 use crate::tasks::schedule::{self, Clock};
@@ -36,6 +37,9 @@ const GIVEN_BACK: u32 = 1_024;
 /// Free pages that are kept for the next writes: 4 MiB.
 const FREE_KEPT: u32 = 4_096;
 
+/// Conversations of this time stay, however large the database is.
+const CONVERSATIONS_KEPT_LEAST: chrono::Duration = chrono::Duration::days(30);
+
 /// Deletes a slice of the rows older than a time. Returns the number of rows.
 type Prune = fn(&Connection, DateTime<Utc>) -> rusqlite::Result<usize>;
 
@@ -50,7 +54,7 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
     (heartbeat::prune, HEARTBEAT_RUNS_KEPT),
     (actions::prune_commands, KEPT),
     (prune_usage, KEPT),
-    (sessions::prune, sessions::KEPT),
+    (forgotten::prune, forgotten::KEPT),
 ];
 
 /// The inputs of tidying.
@@ -59,12 +63,14 @@ pub(super) struct Tidier {
     turns: Arc<TurnServices>,
     clock: Clock,
     opened: OpenedStore,
+    retention: Retention,
 }
 
 impl Tidier {
     pub(super) fn of(daemon: &Daemon) -> Self {
         let (turns, clock) = (Arc::clone(&daemon.turns), daemon.plan.clock.clone());
-        Self { turns, clock, opened: daemon.opened }
+        let (opened, retention) = (daemon.opened, daemon.plan.agent.retention);
+        Self { turns, clock, opened, retention }
     }
 
     /// Tidies until `stop`.
@@ -109,14 +115,56 @@ impl Tidier {
 
     async fn tidy(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let store = &self.turns.services.bus.store;
-        forget_old(store, now).await?;
+        forget_old(store, now, self.retention).await?;
         self.turns.actions.sweep(self.opened.at.elapsed(), blobs_wanted).await?;
         give_back(store).await
     }
 }
 
-/// Deletes all rows that are too old at `now`.
-pub async fn forget_old(store: &Store, now: DateTime<Utc>) -> Result<(), StoreError> {
+/// Deletes all rows that are too old at `now`, and conversations before their time while the database is too large.
+pub async fn forget_old(
+    store: &Store,
+    now: DateTime<Utc>,
+    retention: Retention,
+) -> Result<(), StoreError> {
+    let mut kept = retention.kept;
+    loop {
+        forget_records(store, now).await?;
+        if forget_conversations(store, now - kept).await? > 0 {
+            // Records that they held can go now, too.
+            continue;
+        }
+        let bytes = store.read(DatabasePages::bytes).await?;
+        if bytes <= retention.database_bytes_max {
+            return Ok(());
+        }
+        if kept <= CONVERSATIONS_KEPT_LEAST {
+            tracing::warn!(
+                bytes,
+                "The database is too large, but nothing older than a month is left"
+            );
+            return Ok(());
+        }
+        kept = CONVERSATIONS_KEPT_LEAST.max(kept * 3 / 4);
+        tracing::info!(bytes, days = kept.num_days(), "The database is too large, forgets earlier");
+    }
+}
+
+/// Deletes conversations that were closed before a time, in slices. Returns the number of rows.
+async fn forget_conversations(store: &Store, before: DateTime<Utc>) -> Result<usize, StoreError> {
+    let prune = move |store: &Connection| sessions::prune(store, before);
+    let mut forgotten = 0;
+    loop {
+        match store.write("prune", Sync::Later, prune).await? {
+            0 => return Ok(forgotten),
+            rows => forgotten += rows,
+        }
+        sleep(SLICE_PAUSE).await;
+    }
+}
+
+/// Deletes records of finished work that are too old.
+async fn forget_records(store: &Store, now: DateTime<Utc>) -> Result<(), StoreError> {
     loop {
         let slices = PRUNED.iter().map(|(prune, kept)| {
             let (prune, before) = (*prune, now - *kept);

@@ -9,6 +9,7 @@ pub mod words;
 use chrono::{DateTime, Utc};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::people::persons;
@@ -27,7 +28,7 @@ const BACKFILL_TURNS: i64 = 50;
 
 /// Identifies who may find an entry: the account of a person, a group's chat, or a folder. A letter and digits, which
 /// the index takes for one word and does not stem.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RecallKey(String);
 
 impl RecallKey {

@@ -17,13 +17,18 @@ pub struct RestoredWork {
     pub jobs: Vec<String>,
     pub turns: usize,
     pub tasks: usize,
+    /// How often something was forgotten since the backup, which is forgotten again.
+    pub forgotten: usize,
 }
 
 /// Tells the owner what was not done.
 pub fn restored(made: &str, work: &RestoredWork) -> String {
     let mut text =
         format!("I was restored from a backup of {made}. What came after it is not in my memory.");
-    let RestoredWork { incoming, outgoing, jobs, turns, tasks } = work;
+    if work.forgotten > 0 {
+        text += " What you had me forget since then is forgotten in it, too.";
+    }
+    let RestoredWork { incoming, outgoing, jobs, turns, tasks, .. } = work;
     if incoming.is_empty() && outgoing.is_empty() && jobs.is_empty() && *turns == 0 && *tasks == 0 {
         return text + " Nothing was pending in it.";
     }

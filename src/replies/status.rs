@@ -1,9 +1,11 @@
 //! The answer to `/status`, and the owner's notice about a model's context window.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use super::{as_is, counted};
+use crate::types::safe_mode::SafeMode;
 
 /// The content of `/status`.
 pub struct StatusShown<'a> {
@@ -34,6 +36,8 @@ pub struct StatusShown<'a> {
     pub tools_dropped: bool,
     /// The last failure of a turn, and how long ago it was.
     pub last_error: Option<(Duration, String)>,
+    /// The safe mode, in words.
+    pub safe_mode: Option<String>,
 }
 
 /// The state of an MCP server.
@@ -91,8 +95,10 @@ pub fn status(status: &StatusShown<'_>) -> String {
     let error = status.last_error.as_ref();
     let error =
         error.map(|(ago, text)| format!("Last error, {} ago: {}\n", span(*ago), as_is(text)));
+    let safe_mode = status.safe_mode.as_ref().map(|words| format!("{words}\n"));
+    let safe_mode = safe_mode.unwrap_or_default();
     format!(
-        "{here}. Turns running in all chats: {turns}.\n{awaiting}Model: {provider}{here_only}\nTools: {tools}; skills: {skills}\n{dropped}{mcp_tools}\
+        "{safe_mode}{here}. Turns running in all chats: {turns}.\n{awaiting}Model: {provider}{here_only}\nTools: {tools}; skills: {skills}\n{dropped}{mcp_tools}\
          Context here: {about}{used} of {context_window} tokens ({by})\n\
          Tokens in the last 30 days: {read} read, {written} written\n{}\
          Version: {}, running for {}{}",
@@ -150,14 +156,66 @@ pub fn window_learned(provider: &str, tokens: u32, given: u32, is_set: bool) -> 
 /// The answer of a daemon that has read its config again.
 pub const RELOADED: &str = "I've read the config again. It takes effect in a moment.";
 
+/// Tells the owner that a new version has other texts for the workspace. `folder` has those of the files that stay.
+pub fn template_updated(updated: &[String], left: &[String], folder: &Path) -> String {
+    let mut words = "My new version has new texts for the workspace.".to_owned();
+    if !updated.is_empty() {
+        words +=
+            &format!(" I updated these files, which nobody had changed: {}.", updated.join(", "));
+    }
+    if !left.is_empty() {
+        words += &format!(
+            " I left these as they are, because they were changed: {}. Their new texts are in {}; take from them what \
+             you like.",
+            left.join(", "),
+            folder.display()
+        );
+    }
+    words
+}
+
 pub const RELOAD_IN_TERMINAL: &str =
     "the daemon runs in a terminal: end it there with Ctrl-C, and start it again";
 
 pub const CANNOT_RELOAD: &str = "this daemon cannot reload its config: restart it";
 
-/// Tells the owner that a changed config is not in use.
-pub fn reload_failed(reason: &str) -> String {
+/// Tells the owner that a changed config is not in use. `kept` is the file with the one that works.
+pub fn reload_failed(reason: &str, kept: Option<&Path>) -> String {
+    let kept = kept.map(|file| format!("\nThe config that I use is kept in {}.", file.display()));
     format!(
-        "I couldn't use my changed config, so I'm keeping the old one. Please correct it:\n{reason}"
+        "I couldn't use my changed config, so I'm keeping the old one. Please correct it:\n{reason}{}",
+        kept.unwrap_or_default()
     )
+}
+
+/// Tells where the last config that worked is, when the daemon cannot start with the present one.
+pub fn last_good_config(kept: &Path) -> String {
+    format!("The last config that worked is kept in {}. Compare it with yours.", kept.display())
+}
+
+/// The safe mode, for the owner and in `/status`. `restarts` is true if /restart works.
+pub fn safe_mode(safe_mode: SafeMode, restarts: bool) -> String {
+    let way_out = match restarts {
+        true => "send /restart or run `peacrab reload`",
+        false => "run `peacrab reload`",
+    };
+    format!(
+        "I'm in safe mode, because I ended unexpectedly and was started again {} times within 5 minutes. I answer \
+         messages, but jobs, the heartbeat, hooks, MCP servers and backups wait. My log and `peacrab doctor` may show \
+         the reason. To leave safe mode, {way_out}.",
+        safe_mode.starts
+    )
+}
+
+/// `peacrab status` of a daemon whose store does not answer.
+pub const STORE_DOES_NOT_READ: &str =
+    "unhealthy: the store does not read. See the log; a restart may help";
+
+pub const LOOP_IS_STUCK: &str = "the agent loop is stuck";
+
+pub const STORE_DOES_NOT_WRITE: &str = "the store cannot write";
+
+/// The parts that do not work, in `peacrab status`.
+pub fn unhealthy(parts: &[&str]) -> String {
+    format!("unhealthy: {}. See the log and `peacrab doctor`.", parts.join(", "))
 }

@@ -3,7 +3,10 @@
 
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params, params_from_iter};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::WordsDigest;
 
 /// Stands in place of what was forgotten.
 pub const FORGOTTEN: &str = "[forgotten]";
@@ -32,18 +35,43 @@ const WORDS_IN: [&str; 15] = [
 
 /// Words that somebody wants forgotten, in any case and spacing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForgottenWords(String);
+pub struct ForgottenWords(Sought);
+
+/// What is looked for in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sought {
+    Words(String),
+    /// The words themselves are known no more.
+    Digest(WordsDigest),
+}
 
 impl ForgottenWords {
     /// None without a word.
     pub fn new(words: &str) -> Option<Self> {
         let words = squeezed(words);
-        words.chars().any(char::is_alphanumeric).then_some(Self(words))
+        words.chars().any(char::is_alphanumeric).then_some(Self(Sought::Words(words)))
+    }
+
+    /// The words of which only a digest is left.
+    pub fn of_digest(digest: WordsDigest) -> Self {
+        Self(Sought::Digest(digest))
+    }
+
+    /// Returns a digest that finds the words again.
+    pub fn digest(&self) -> WordsDigest {
+        match &self.0 {
+            Sought::Words(words) => WordsDigest::new(words),
+            Sought::Digest(digest) => digest.clone(),
+        }
     }
 
     /// Returns true if a text has the words in it.
     pub fn are_in(&self, text: &str) -> bool {
-        squeezed(text).contains(&self.0)
+        let text = squeezed(text);
+        match &self.0 {
+            Sought::Words(words) => text.contains(words),
+            Sought::Digest(digest) => digest.is_in(&text),
+        }
     }
 
     /// Returns a text without the lines that have the words in them; without any if the words stand across lines. None
@@ -153,7 +181,7 @@ pub struct BlankedSlice {
 }
 
 /// A chat of a person or a group.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChatPlace {
     pub channel: String,
     pub chat: String,

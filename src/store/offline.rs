@@ -122,3 +122,10 @@ pub fn change_offline<T>(
     store.pragma_update(None, "journal_mode", "delete").map_err(failed)?;
     Ok(done)
 }
+
+/// Rewrites the store of a home in which nobody runs without its free space, which may have former versions of rows.
+pub fn rewrite_offline(home: &Path) -> Result<(), OpenError> {
+    let path = home.join(FILE);
+    let rewritten = Connection::open(&path).and_then(|store| store.execute_batch("VACUUM"));
+    rewritten.map_err(|error| OpenError::Database { path, source: error.into() })
+}

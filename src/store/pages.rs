@@ -23,6 +23,13 @@ impl DatabasePages {
         Ok(Self { all, free, can_shrink: mode == INCREMENTAL })
     }
 
+    /// Returns the size of the database without its free pages.
+    pub fn bytes(store: &Connection) -> rusqlite::Result<u64> {
+        let Self { all, free, .. } = Self::count(store)?;
+        let page: u32 = store.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        Ok(u64::from(all.saturating_sub(free)) * u64::from(page))
+    }
+
     /// Returns at most `most` free pages to the disk. The result is the number of free pages after that.
     /// The file is shorter once the write-ahead log has been moved into it.
     pub fn give_back(store: &Connection, most: u32) -> rusqlite::Result<u32> {

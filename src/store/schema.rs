@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-18.sql"),
     include_str!("schema-19.sql"),
     include_str!("schema-20.sql"),
+    include_str!("schema-21.sql"),
 ];
 
 /// Returns the version of a database that is up to date.

@@ -11,7 +11,8 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::changes::Changes;
-use super::{Ballast, Moment, Observer, Phase, StoreError, Sync};
+use super::progress::WrittenBytes;
+use super::{Ballast, LongWork, Moment, Observer, Phase, StoreError, Sync};
 
 /// Maximum number of changes in one commit, so that the first of them does not wait for long.
 const GROUP_MAX: usize = 64;
@@ -30,7 +31,9 @@ pub(super) enum WriterJob {
     /// Completes the database file.
     Checkpoint(oneshot::Sender<()>),
     /// Rewrites the database.
-    Rewrite(oneshot::Sender<Result<(), StoreError>>),
+    Rewrite(oneshot::Sender<Result<(), StoreError>>, LongWork),
+    /// Shows that the writer has come to the end of what waited.
+    Answer(oneshot::Sender<()>),
 }
 
 /// A change. Its caller gets the result once it is committed.
@@ -93,6 +96,7 @@ pub(super) fn spawn_writer(
     mut writer: Writer,
     mut queue: mpsc::Receiver<WriterJob>,
     writers: Arc<AtomicUsize>,
+    written: WrittenBytes,
 ) -> std::io::Result<()> {
     thread::Builder::new().name("store-write".to_owned()).spawn(move || {
         let mut jobs = Vec::new();
@@ -110,17 +114,19 @@ pub(super) fn spawn_writer(
             let mut group = Vec::new();
             let mut checkpoints = Vec::new();
             let mut rewrites = Vec::new();
+            let mut answers = Vec::new();
             for job in jobs.drain(..) {
                 match job {
                     WriterJob::Write(write) => group.push(write),
                     WriterJob::Checkpoint(tell) => checkpoints.push(tell),
-                    WriterJob::Rewrite(tell) => rewrites.push(tell),
+                    WriterJob::Rewrite(tell, announced) => rewrites.push((tell, announced)),
+                    WriterJob::Answer(tell) => answers.push(tell),
                 }
             }
             if !group.is_empty() {
                 writer.commit(group);
             }
-            for tell in rewrites {
+            for (tell, _announced) in rewrites {
                 // The mode of an older database changes only when it is rewritten.
                 let rewrite = "PRAGMA auto_vacuum = incremental; VACUUM";
                 let rewritten = writer.connection.execute_batch(rewrite);
@@ -128,6 +134,10 @@ pub(super) fn spawn_writer(
             }
             for tell in checkpoints {
                 writer.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").ok();
+                tell.send(()).ok();
+            }
+            written.note();
+            for tell in answers {
                 tell.send(()).ok();
             }
         }

@@ -3,6 +3,7 @@
 //! `people/p<ID>/{workspace,downloads}/` of each other person, `groups/g<ID>/` of each group. Tools show them as
 //! one tree, in which only the workspace's files have no folder before them.
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Audience, WorkspacePath};
@@ -52,7 +53,8 @@ impl Folder {
 }
 
 /// The files that a turn can reach.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FileScope {
     /// The owner in a private chat: the workspace, the downloads, shared and the groups' folders.
     Owner,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::folders::{BESIDE, DOWNLOADS, Folder, GROUPS, OUTPUTS, PEOPLE, SHARED, WORKSPACE};
 
@@ -54,7 +54,7 @@ pub(super) fn shown_changed() -> impl Iterator<Item = &'static str> {
 
 /// A file or folder below the workspace's root: one or more names with `/` between, none of them
 /// `.` or `..`, no control characters, at most [`PATH_BYTES_MAX`] bytes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct WorkspacePath(String);
 

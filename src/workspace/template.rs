@@ -1,5 +1,6 @@
 //! The content of a new workspace: `workspace-template/`, which is inside the binary.
 
+use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -14,6 +15,19 @@ use super::path::TEMPORARY_PREFIX;
 
 pub(super) static TEMPLATE: include_dir::Dir<'_> =
     include_dir!("$CARGO_MANIFEST_DIR/workspace-template");
+
+/// Returns the texts of the template's files, by their paths.
+pub fn files() -> BTreeMap<&'static str, &'static [u8]> {
+    let (mut folders, mut found) = (vec![&TEMPLATE], BTreeMap::new());
+    while let Some(folder) = folders.pop() {
+        folders.extend(folder.dirs());
+        let named = folder.files().map(|file| {
+            (file.path().to_str().expect("the template's names are ASCII"), file.contents())
+        });
+        found.extend(named);
+    }
+    found
+}
 
 /// Makes the folder `root`, for this account alone, unless it exists.
 pub(super) fn make_root(root: &Path) -> anyhow::Result<()> {

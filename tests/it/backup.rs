@@ -331,3 +331,68 @@ fn a_backup_is_due_by_the_age_of_the_newest() {
     assert_eq!(until_due(Some(now + TimeDelta::days(400)), day, now), Duration::ZERO);
     assert_eq!(file_name(now), "peacrab-20261122-120000.tar.gz");
 }
+
+#[tokio::test]
+async fn a_backup_has_every_folder_of_the_home_and_its_memory() {
+    let scene = Scene::new("");
+    let ended = scene.run(&["chat", "-m", "/remember wish: a statue of a crab"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let files = [
+        "workspace/memory/MEMORY.md",
+        "workspace/skills/knots/SKILL.md",
+        "downloads/inbox/a.pdf",
+        "shared/list.md",
+        "people/p2/workspace/memory/MEMORY.md",
+        "people/p2/downloads/b.txt",
+        "groups/g1/c.md",
+        "undo/0a",
+        "web/out-1-0",
+    ];
+    for name in files {
+        let file = scene.home().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, format!("I am {name}")).unwrap();
+    }
+    let sql =
+        "INSERT INTO web_logins (hash, person, since, seen, agent) VALUES ('h', 'p', 1, 1, 'a')";
+    store(&scene).execute(sql, []).unwrap();
+    let (facts, index) = (count(&scene, "facts"), count(&scene, "recall_entries"));
+    assert!(facts == 1 && index > 0, "{facts} {index}");
+    let file = back_up(&scene).await;
+
+    let elsewhere = Scene::new("");
+    let ended = elsewhere.run(&["restore", file.to_str().unwrap()]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    for name in files {
+        let text = fs::read_to_string(elsewhere.home().join(name));
+        assert_eq!(text.ok(), Some(format!("I am {name}")));
+    }
+    assert_eq!((count(&elsewhere, "facts"), count(&elsewhere, "recall_entries")), (facts, index));
+    // One of them may have been ended since.
+    assert_eq!(count(&elsewhere, "web_logins"), 0);
+    let ended = elsewhere.run(&["chat", "-m", "/memory"]).await;
+    assert!(ended.out.contains("a statue of a crab"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn positions_in_platforms_events_are_kept_only_if_they_are_newer() {
+    let scene = Scene::new("");
+    scene.daemon().await.terminate().await;
+    let marks = "INSERT INTO marks (channel, name, mark, at) VALUES ('a', '', 'a-1', 1000), ('b', '', 'b-1', 3000)";
+    store(&scene).execute(marks, []).unwrap();
+    let file = back_up(&scene).await;
+    store(&scene)
+        .execute_batch(
+            "UPDATE marks SET mark = mark || '-changed', at = 2000 WHERE channel IN ('a', 'b');
+             INSERT INTO marks (channel, name, mark, at) VALUES ('c', '', 'c-1', 500)",
+        )
+        .unwrap();
+    let ended = scene.run(&["restore", file.to_str().unwrap(), "--replace"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let store = store(&scene);
+    let mut rows = store
+        .prepare("SELECT mark FROM marks WHERE name = '' AND channel <> '' ORDER BY channel")
+        .unwrap();
+    let found = rows.query_map([], |row| row.get(0)).unwrap().collect::<Result<Vec<String>, _>>();
+    assert_eq!(found.unwrap(), ["a-1-changed", "b-1", "c-1"]);
+}

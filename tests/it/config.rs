@@ -308,6 +308,13 @@ Config {
             recall: true,
             facts_max: 50,
         },
+        retention: Retention {
+            kept: TimeDelta {
+                secs: 31536000,
+                nanos: 0,
+            },
+            database_bytes_max: 2000000000,
+        },
     },
     providers: {
         "main": Config {
@@ -469,6 +476,7 @@ Config {
     },
     backup: None,
     gateway: None,
+    update: None,
     notes: [],
     files: [],
 }
@@ -704,7 +712,7 @@ listen = "127.0.0.1"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known keys: agent, asking, heartbeat, limits, memory, budgets, personas, providers, channels, media, transcription, mcp, hooks, web, search, exec, backup, gateway, api_tokens, webhooks
+config.toml:2:1: unknown key `color`; known keys: agent, asking, heartbeat, limits, memory, retention, budgets, personas, providers, channels, media, transcription, mcp, hooks, web, search, exec, backup, update, gateway, api_tokens, webhooks
 config.toml:4:17: `approve_tools` in [asking] must be a list: [..], not a string
 config.toml:5:18: an entry of `approve_roles` in [asking] must be one of guest, user, admin, owner
 config.toml:6:20: `approval_minutes` in [asking] must be from 1 to 10080
@@ -1222,7 +1230,7 @@ fn the_example_loads_and_shows_every_key() {
     for (section, value) in &tree {
         let tables: Vec<(String, &toml::Table)> = match section.as_str() {
             "agent" | "asking" | "backup" | "exec" | "gateway" | "heartbeat" | "limits"
-            | "media" | "memory" | "transcription" | "web" => {
+            | "media" | "memory" | "retention" | "transcription" | "update" | "web" => {
                 vec![(section.clone(), value.as_table().unwrap())]
             }
             _ => {

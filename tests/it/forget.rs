@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use chrono::Utc;
+use peacrab::backup::archive;
+use peacrab::backup::restore::{Existing, restore};
 use peacrab::replies;
 use peacrab::store::{FORGOTTEN, ForgottenWords};
 use proptest::prelude::*;
@@ -169,6 +172,41 @@ async fn a_summary_that_is_being_made_does_not_bring_words_back() {
     rig.settled().await;
     assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
     rig.finish().await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_restored_backup_has_nothing_of_what_was_forgotten_since() {
+    let mut rig = Rig::new().await;
+    talk(&mut rig).await;
+    rig.settled().await;
+    let kept = tempfile::tempdir().unwrap();
+    let file = kept.path().join("kept.tar.gz");
+    archive::write(&rig.path(), &file, Utc::now()).unwrap();
+    rig.ask("1", "/forget yes: quetzalcoatl").await;
+    rig.ask("5", "and a crab").await;
+    rig.stop().await;
+    let restored = restore(&rig.path(), &file, Existing::Replace, Utc::now()).unwrap();
+    assert!(restored.pending.contains("What you had me forget since then"), "{restored:?}");
+    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+    // All else is as it was in the backup.
+    let heard = rig.look("SELECT heard FROM steps WHERE heard LIKE '%weather%'").remove(0);
+    assert!(heard.contains(FORGOTTEN) && heard.contains("and of the weather"), "{heard}");
+    assert_eq!(rig.look("SELECT heard FROM steps WHERE heard LIKE '%crab%'"), Vec::<String>::new());
+    rig.start().await;
+    let told = rig.hear("5").await;
+    assert!(told.contains("I was restored") && !told.contains(WORD), "{told}");
+    rig.ask("5", "hello again").await;
+    let told = rig.model.last().whole();
+    assert!(told.contains("and again?") && !told.contains(WORD), "{told}");
+    rig.stop().await;
+    // The record is in the restored home, too.
+    restore(&rig.path(), &file, Existing::Replace, Utc::now()).unwrap();
+    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+    // A new home knows nothing of it.
+    let elsewhere = kept.path().join("elsewhere");
+    restore(&elsewhere, &file, Existing::Refuse, Utc::now()).unwrap();
+    assert!(places(&elsewhere, WORD).len() > 15);
 }
 
 #[tokio::test]
@@ -271,5 +309,11 @@ proptest! {
         prop_assert!(sought.are_in(&text));
         let blanked = sought.blanked(&text).unwrap();
         prop_assert!(!sought.are_in(&blanked), "{}", blanked);
+        // A digest finds the same, and does not tell it.
+        let digest = sought.digest();
+        prop_assert!(!serde_json::to_string(&digest).unwrap().contains(&words));
+        let by_digest = ForgottenWords::of_digest(digest);
+        prop_assert_eq!(by_digest.blanked(&text), Some(blanked));
+        prop_assert_eq!(by_digest.are_in(&before), sought.are_in(&before));
     }
 }

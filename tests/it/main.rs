@@ -47,6 +47,7 @@ mod hardware;
 #[cfg(any(feature = "discord", feature = "slack"))]
 mod hear;
 mod heartbeat;
+mod import;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod init;
 mod interleavings;
@@ -77,6 +78,8 @@ mod rates;
 mod reload;
 mod replies;
 mod schedule;
+#[cfg(feature = "telegram")]
+mod safe_mode;
 mod secrets;
 mod service;
 mod settings;
@@ -92,13 +95,17 @@ mod supervise;
 #[cfg(feature = "telegram")]
 mod telegram;
 mod text;
+mod template;
 mod terminal;
 mod tidy;
 mod tools;
 mod turns;
 mod unreadable;
 mod unseen_tools;
+mod update;
 mod web;
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
+mod watchdog;
 mod why;
 mod workspace;
 mod writes;

@@ -6,7 +6,7 @@ use chrono::{DateTime, Duration, Utc};
 use peacrab::bus::freshness::ReceivedPeriod;
 use peacrab::bus::outbox;
 use peacrab::channels::deliver::ClockReading;
-use peacrab::conversation::sessions::{self, Note};
+use peacrab::conversation::sessions::{self, Note, Retention};
 use peacrab::daemon::forget_old;
 use peacrab::replies;
 use peacrab::store::{DatabasePages, Store, StoreOptions, Sync};
@@ -134,13 +134,52 @@ const ROWS: &str = r#"
     INSERT INTO unreadable (key, received, channel, raw) VALUES ('k', {old}, 'home', 'x');
 "#;
 
+/// A closed conversation with a long text, of so many days ago.
+fn add_conversation(store: &Connection, days: i64) -> rusqlite::Result<()> {
+    let at = (Utc::now() - Duration::days(days)).timestamp_millis();
+    store.execute_batch(&format!(
+        "INSERT INTO sessions (id, channel, chat, place, opened, closed, kind, begins)
+             VALUES ({days}, 'home', '{days}', '\"private\"', {at}, {at}, 'chat', 0);
+         INSERT INTO turns (id, session, sender, attempts, provider, started, ended, ending)
+             VALUES ({days}, {days}, '{{}}', 1, 'x', {at}, {at}, '\"answered\"');
+         INSERT INTO steps (turn, seq, text, thinking) VALUES ({days}, 0, hex(zeroblob(100000)), '[]')"
+    ))
+}
+
+#[tokio::test]
+async fn a_database_that_is_too_large_forgets_the_oldest_conversations_earlier() {
+    let (_home, store) = store();
+    let now = Utc::now();
+    let all = [5, 20, 40, 100, 200, 300];
+    let empty = store.read(DatabasePages::bytes).await.unwrap();
+    write(&store, move |store| all.iter().try_for_each(|days| add_conversation(store, *days)))
+        .await;
+    let each = (store.read(DatabasePages::bytes).await.unwrap() - empty) / 6;
+    let left = async |most: u64| {
+        let retention = Retention { database_bytes_max: most, ..Retention::default() };
+        forget_old(&store, now, retention).await.unwrap();
+        texts(&store, "SELECT id || '' FROM sessions ORDER BY id").await
+    };
+    assert_eq!(left(empty + 7 * each).await, ["5", "20", "40", "100", "200", "300"]);
+    assert_eq!(left(empty + 5 * each + each / 2).await, ["5", "20", "40", "100", "200"]);
+    assert_eq!(left(empty + 3 * each + each / 2).await, ["5", "20", "40"]);
+    // Those of the last month stay.
+    assert_eq!(left(0).await, ["5", "20"]);
+    assert!(store.read(DatabasePages::bytes).await.unwrap() > empty + each);
+    // By age alone.
+    let month = Retention { kept: Duration::days(30), ..Retention::default() };
+    write(&store, |store| add_conversation(store, 31)).await;
+    forget_old(&store, now, month).await.unwrap();
+    assert_eq!(texts(&store, "SELECT id || '' FROM sessions ORDER BY id").await, ["5", "20"]);
+}
+
 #[tokio::test]
 async fn forgets_all_that_is_old_and_neither_open_nor_shown() {
     let (_home, store) = store();
     let now = Utc::now();
     let old = (now - Duration::days(500)).timestamp_millis();
     write(&store, move |store| store.execute_batch(&ROWS.replace("{old}", &old.to_string()))).await;
-    forget_old(&store, now).await.unwrap();
+    forget_old(&store, now, Retention::default()).await.unwrap();
     let left = texts(
         &store,
         "SELECT 'session ' || id FROM sessions UNION ALL SELECT 'turn ' || id FROM turns
@@ -201,7 +240,7 @@ async fn other_changes_come_in_between_while_much_is_forgotten() {
             seen.push(write(&other, count).await);
         }
     };
-    let (forgotten, ()) = tokio::join!(forget_old(&store, Utc::now()), looks);
+    let (forgotten, ()) = tokio::join!(forget_old(&store, Utc::now(), Retention::default()), looks);
     forgotten.unwrap();
     assert!(seen.iter().any(|left| (1..5000).contains(left)), "{seen:?}");
 }
@@ -263,7 +302,9 @@ fn address() -> Address {
 async fn does(store: &Store, deed: Deed) {
     let deed = match deed {
         Deed::Forgets(days) => {
-            return forget_old(store, Utc::now() + Duration::days(days)).await.unwrap();
+            return forget_old(store, Utc::now() + Duration::days(days), Retention::default())
+                .await
+                .unwrap();
         }
         deed => deed,
     };

@@ -1,6 +1,7 @@
 //! The config is read again while the daemon runs.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -63,9 +64,20 @@ async fn a_config_that_cannot_be_used_changes_nothing_and_the_owner_hears_of_it(
     assert!(ended.err.contains("steps_max"), "{ended:?}");
     let told = api.wait_for_words(ADA.id, "I couldn't use my changed config").await;
     assert!(told.text.contains("step_max"), "{told:?}");
+    // The one that works is kept, and is nobody else's to read.
+    let kept = scene.home().join("config.last-good.toml");
+    assert!(told.text.contains(&kept.display().to_string()), "{told:?}");
+    assert_eq!(fs::read_to_string(&kept).unwrap(), home(&api));
+    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
     api.say(&said(&BOB, "and now?"));
     api.wait_for_words(BOB.id, "You said: and now?").await;
     daemon.terminate().await;
     let ended = scene.run(&["reload"]).await;
     assert!(ended.err.contains("no daemon runs"), "{ended:?}");
+    // It is shown, and never used by itself: the change may have shut somebody out.
+    let ended = scene.run(&["run"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.err.contains(&kept.display().to_string()), "{ended:?}");
+    assert!(ended.err.contains("step_max"), "{ended:?}");
+    assert_eq!(fs::read_to_string(&kept).unwrap(), home(&api));
 }

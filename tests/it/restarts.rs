@@ -130,8 +130,11 @@ async fn a_channel_whose_supervision_panics_is_listened_to_again() {
 /// Whatever is added to the daemon is begun again, too. What tidies up at the end runs once.
 #[test]
 fn every_task_of_the_daemon_is_begun_again() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/daemon.rs");
-    let code: String = fs::read_to_string(file).unwrap().split_whitespace().collect();
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let parts = fs::read_dir(src.join("daemon")).unwrap().map(|part| part.unwrap().path());
+    let files = parts.chain([src.join("daemon.rs")]);
+    let code: String = files.map(|file| fs::read_to_string(file).unwrap()).collect();
+    let code: String = code.split_whitespace().collect();
     let spawned: Vec<_> = code.split(".spawn(").skip(1).collect();
     let once: Vec<_> = spawned.iter().filter(|task| !task.starts_with("forever(")).collect();
     assert!(spawned.len() >= 9, "the daemon starts its tasks elsewhere");

@@ -175,6 +175,7 @@ const OWNERS: [(&str, &[&str]); 7] = [
         "memory",
         &[
             "facts",
+            "forgotten_words",
             "recall_backfill",
             "recall_entries",
             "recall_files",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::bus::outbox::{Chunk, Delivery, DeliveryFailure, Failures};
-use crate::channels::supervise::backoff;
+use crate::channels::supervise::{AFTER_MAX, backoff};
 use crate::types::message::Body;
 
 /// Growth of the pauses after an ambiguous send whose outcome can be found out.
@@ -61,6 +61,14 @@ const ASIDE_SHARE: u32 = 5;
 /// Later deliveries of the chat do not wait for a pause that is longer. Pauses after a certain failure
 /// never are.
 const HELD_UP_MAX: Duration = Duration::from_secs(60);
+
+/// Minimum wait that a platform can demand.
+const AFTER_MIN: Duration = Duration::from_millis(5);
+
+/// Returns the wait that a platform demands, within bounds.
+pub(super) fn bounded(after: Duration) -> Duration {
+    after.clamp(AFTER_MIN, AFTER_MAX)
+}
 
 /// Returns the pause after an attempt that has certainly failed. `asked` is the pause that the platform
 /// demands.

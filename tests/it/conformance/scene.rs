@@ -152,6 +152,7 @@ impl<S: Stage> Scene<S> {
             surroundings: SkillEnvironment::default(),
             program: "peacrab".to_owned(),
             restarts: false,
+            supervision: Default::default(),
             gateway: None,
             hooks: BTreeMap::default(),
             backup: None,

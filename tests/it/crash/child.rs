@@ -184,6 +184,7 @@ fn plan(spec: Spec) -> DaemonParts {
         surroundings: SkillEnvironment::default(),
         program: "peacrab".to_owned(),
         restarts: spec.restarts,
+        supervision: Default::default(),
         gateway: None,
         hooks: BTreeMap::default(),
         backup: None,

@@ -224,6 +224,9 @@ async fn status_is_json_with_its_documented_fields() {
         "home",
         "pid",
         "since",
+        "health",
+        "safe_mode",
+        "disk",
         "provider",
         "tools",
         "skills",
@@ -241,6 +244,10 @@ async fn status_is_json_with_its_documented_fields() {
     let names = ["up", "about", "last_byte_s", "last_event_s", "trouble", "pending", "failing"];
     assert_eq!(keys(&status["channels"]["home"]), BTreeSet::from(names));
     assert_eq!(keys(&status["channels"]["home"]["failing"]), ["count", "since", "reason"].into());
+    let names = ["database", "written_by_store", "written_as_files", "written_by_programs"];
+    assert_eq!(keys(&status["disk"]), BTreeSet::from(names));
+    assert!(status["disk"]["database"].as_u64() > Some(0), "{status}");
+    assert_eq!(status["health"], json!({ "agent_loop": true, "store": true }));
     assert_eq!(status["home"], scene.home().display().to_string());
     assert!(status["provider"].as_str().unwrap().contains("rehearsal"), "{status}");
     // The tools of the hardware are described to the owner's model, too.
@@ -248,6 +255,7 @@ async fn status_is_json_with_its_documented_fields() {
     assert!((1..=most).contains(&status["prompt_tokens"].as_u64().unwrap()), "{status}");
     let words = scene.run(&["status"]).await;
     assert!(words.out.contains("channel home"), "{words:?}");
+    assert!(words.out.contains("written since the start: "), "{words:?}");
     assert!(!daemon.log().contains(TOKEN), "{}", daemon.log());
 }
 

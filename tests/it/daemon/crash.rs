@@ -82,7 +82,10 @@ pub(super) fn all_had_one_outcome(home: &Path, said: usize) {
     let deliveries = count(&store, "SELECT count(*) FROM outbox").unwrap();
     let undelivered =
         count(&store, "SELECT count(*) FROM outbox WHERE body LIKE '%I couldn''t deliver%'");
-    assert_eq!(deliveries, turns + undelivered.unwrap(), "one answer a turn");
+    // After several kills the owner hears of the safe mode, too.
+    let safe = count(&store, "SELECT count(*) FROM outbox WHERE body LIKE '%in safe mode%'");
+    let others = undelivered.unwrap() + safe.unwrap();
+    assert_eq!(deliveries, turns + others, "one answer a turn");
 
     let log = std::fs::read_to_string(home.join("workspace/log.md")).unwrap_or_default();
     let lines: HashSet<_> = log.lines().collect();

@@ -146,6 +146,7 @@ impl World {
             surroundings: SkillEnvironment::default(),
             program: "peacrab".to_owned(),
             restarts: false,
+            supervision: Default::default(),
             gateway: None,
             hooks: BTreeMap::default(),
             backup: None,

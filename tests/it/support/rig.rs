@@ -10,6 +10,7 @@ use peacrab::bus::freshness::ClockLag;
 use peacrab::bus::rates::RateLimits;
 use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
+use peacrab::daemon::watchdog::WatchedParts;
 use peacrab::daemon::{Daemon, DaemonParts};
 use peacrab::hooks::Hook;
 use peacrab::people::Access;
@@ -58,6 +59,7 @@ pub(crate) struct Rig {
     pub(crate) events: Option<Events>,
     pub(crate) heart: Option<HeartbeatControl>,
     pub(crate) clock_lag: Option<ClockLag>,
+    pub(crate) watched: Option<WatchedParts>,
     #[cfg(feature = "gateway")]
     pub(crate) web: Option<peacrab::control::WebEntrance>,
 }
@@ -148,6 +150,7 @@ impl Rig {
             events: None,
             heart: None,
             clock_lag: None,
+            watched: None,
             #[cfg(feature = "gateway")]
             web: None,
         }
@@ -168,6 +171,7 @@ impl Rig {
             }
         };
         self.events = Some(daemon.control_server().turns.services.events.clone());
+        self.watched = Some(daemon.watched_parts());
         self.clock_lag = Some(daemon.control_server().turns.services.bus.clock_lag.clone());
         #[cfg(feature = "gateway")]
         {
@@ -203,6 +207,7 @@ impl Rig {
             surroundings: self.parts.surroundings.clone(),
             program: "peacrab".to_owned(),
             restarts: self.parts.restarts,
+            supervision: Default::default(),
             hooks: self.parts.hooks.clone(),
             backup: None,
             gateway: self.parts.gateway.clone(),

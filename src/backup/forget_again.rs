@@ -1,0 +1,94 @@
+//! Forgets again, in an unpacked backup, what was forgotten since it was made.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::Context as _;
+use rusqlite::Connection;
+
+use crate::bus::forgetting::JOURNAL_TEXTS;
+use crate::conversation::actions::BeforeImages;
+use crate::conversation::blanking::{before_images_of, blank_steps};
+use crate::memory::blanking::{find, remove_lines};
+use crate::memory::facts;
+use crate::memory::forgotten::{self, ForgottenRecord};
+use crate::memory::recall::files;
+use crate::store::{
+    BlankPass, BlankedSlice, ChatPlace, ForgottenWords, RowMark, blank_slice, look,
+};
+use crate::tasks::blanking::all_texts;
+use crate::workspace::skills::SkillEnvironment;
+use crate::workspace::{Workspace, WorkspacePath};
+
+/// Removes the words from the memory, the notes and the former versions of files. Returns the files that were changed.
+/// `home` is the unpacked one; its store is not changed.
+pub(super) fn in_files(
+    home: &Path,
+    records: &[ForgottenRecord],
+) -> anyhow::Result<BTreeSet<WorkspacePath>> {
+    let mut changed = BTreeSet::new();
+    if records.is_empty() {
+        return Ok(changed);
+    }
+    let workspace = Workspace::open_in(&home.join("workspace"), SkillEnvironment::default())?;
+    let images = BeforeImages::open(home).context("cannot open the folder `undo`")?;
+    for record in records {
+        let words = record.words();
+        if let Some(scope) = &record.scope.files {
+            for path in find(&workspace, scope, &words).memory {
+                remove_lines(&workspace, &path, &words)?;
+                changed.insert(path);
+            }
+        }
+        let chats = record.scope.chats.clone();
+        let undo = look(home, move |store| {
+            let kept = chats.iter().map(|chat| before_images_of(store, chat));
+            kept.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let undo = undo.context("cannot read the store")?;
+        let undo: Vec<_> = undo.into_iter().flatten().collect();
+        images.forget(&undo, &words).context("cannot remove former versions of files")?;
+    }
+    Ok(changed)
+}
+
+/// Removes the words from the texts of the store, the changed files from the index, and keeps the records.
+pub(super) fn in_store(
+    store: &Connection,
+    records: &[ForgottenRecord],
+    changed: &BTreeSet<WorkspacePath>,
+) -> rusqlite::Result<()> {
+    for record in records {
+        let words = record.words();
+        for fact in facts::of(store, &record.scope.keys)? {
+            if words.are_in(&fact.text) {
+                facts::remove(store, fact.id)?;
+            }
+        }
+        for chat in &record.scope.chats {
+            blank_chat(store, chat, &words)?;
+        }
+        forgotten::note(store, record)?;
+    }
+    changed.iter().try_for_each(|path| files::forget(store, path))
+}
+
+fn blank_chat(
+    store: &Connection,
+    chat: &ChatPlace,
+    words: &ForgottenWords,
+) -> rusqlite::Result<()> {
+    all_slices(|pass| blank_steps(store, chat, words, pass))?;
+    for table in all_texts().chain([&JOURNAL_TEXTS]) {
+        all_slices(|pass| blank_slice(store, table, chat, words, pass))?;
+    }
+    Ok(())
+}
+
+fn all_slices(blank: impl Fn(BlankPass) -> rusqlite::Result<BlankedSlice>) -> rusqlite::Result<()> {
+    let mut pass = BlankPass { after: RowMark::FIRST, blanks: true, spares: None };
+    while let Some(next) = blank(pass)?.next {
+        pass.after = next;
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! Shows if the deliveries of a channel make progress: its task comes round, and each attempt ends in its time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::bus::Wake;
+use crate::types::message::DeliveryId;
+
+/// The progress of a channel's deliveries. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct DeliveryProgress {
+    /// Wakes each time the task has looked for due deliveries.
+    pub rounds: Wake,
+    // A mutex, because deliveries are different tasks. It guards an instant for each of the few that run.
+    attempts: Arc<Mutex<HashMap<DeliveryId, Instant>>>,
+}
+
+/// A delivery that runs, until this is dropped.
+pub(super) struct RunningDelivery {
+    id: DeliveryId,
+    progress: DeliveryProgress,
+}
+
+impl DeliveryProgress {
+    /// Returns for how long the oldest attempt to send a part of a delivery has been running.
+    pub fn oldest_attempt(&self) -> Option<Duration> {
+        self.lock().values().map(Instant::elapsed).max()
+    }
+
+    pub(super) fn begin(&self, id: DeliveryId) -> RunningDelivery {
+        let running = RunningDelivery { id, progress: self.clone() };
+        running.next_part();
+        running
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<DeliveryId, Instant>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RunningDelivery {
+    /// Notes that the next part is about to be sent.
+    pub(super) fn next_part(&self) {
+        self.progress.lock().insert(self.id, Instant::now());
+    }
+}
+
+impl Drop for RunningDelivery {
+    fn drop(&mut self) {
+        self.progress.lock().remove(&self.id);
+    }
+}

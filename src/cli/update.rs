@@ -1,0 +1,263 @@
+//! `peacrab update`: fetches a newer version, checks who signed it and that it is whole, and puts it into the place of
+//! this program. The old program is kept beside it, and returns if the new one does not come up healthy.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chrono::{DateTime, Utc};
+use ring::signature::{ED25519, UnparsedPublicKey};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use tokio::process::Command;
+use tokio::time::{Instant, sleep, timeout};
+use url::Url;
+
+use super::invocation::Invocation;
+use super::systemd::{self, Manager, UNIT};
+use super::{chat, print};
+use crate::config::update::UpdateSource;
+use crate::http::{self, BodyEnd};
+
+/// The description of a release, and its signature in Base64.
+const RELEASE: &str = "release.json";
+const SIGNATURE: &str = "release.json.sig";
+
+/// Far more than both need.
+const RELEASE_BYTES_MAX: usize = 64 * 1024;
+
+/// Far more than a program with everything has.
+const PROGRAM_BYTES_MAX: usize = 256 << 20;
+
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// A server that sends nothing for so long is gone.
+const PIECE_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Time for a new program to answer `--version` and `check`.
+const TRY_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Time for a restarted service to be healthy: a new version may have to change the database.
+const HEALTHY_WITHIN: Duration = Duration::from_secs(120);
+
+/// Pause between two looks at it.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A release: its version, and a program for each kind of machine.
+#[derive(Debug, Deserialize)]
+struct Release {
+    version: String,
+    /// By the machine, such as `aarch64-linux`.
+    programs: BTreeMap<String, ReleasedProgram>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ReleasedProgram {
+    /// The file's name beside the description.
+    file: String,
+    /// In hexadecimal digits.
+    sha256: String,
+}
+
+/// Updates the program, or says what would be done.
+pub(super) async fn handle(on: &Invocation, only_check: bool) -> anyhow::Result<()> {
+    let Some(source) = on.load()?.update else {
+        print::line(NO_SOURCE);
+        return Ok(());
+    };
+    let release = fetch_release(&source).await?;
+    let present = env!("CARGO_PKG_VERSION");
+    if parse_version(&release.version)? <= parse_version(present)? {
+        print::line(&format!("Version {present} is up to date."));
+        return Ok(());
+    }
+    let machine = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
+    let program = release.programs.get(&machine);
+    let program = program.with_context(|| {
+        format!("version {} has no program for this machine ({machine})", release.version)
+    })?;
+    if only_check {
+        print::line(&format!("Version {} can be installed; this is {present}.", release.version));
+        return Ok(());
+    }
+    let exe = std::env::current_exe().context("cannot find this program's file")?;
+    let bytes = fetch_program(&source, program).await?;
+    let new = with_ending(&exe, ".new");
+    let installed = async {
+        write_program(&new, &bytes)?;
+        try_program(on, &new, &release.version).await
+    };
+    if let Err(error) = installed.await {
+        fs::remove_file(&new).ok();
+        return Err(error.context("nothing was changed"));
+    }
+    replace(on, &exe, &new, &release.version).await
+}
+
+/// Told where nothing is configured.
+const NO_SOURCE: &str = "There is no [update] section in config.toml, so nothing was changed. With `url` and \
+                         `public_key` in it, this fetches signed programs from there.";
+
+/// Fetches the description of the newest release, and checks its signature.
+async fn fetch_release(source: &UpdateSource) -> anyhow::Result<Release> {
+    let text = fetch(source, RELEASE, RELEASE_BYTES_MAX).await?;
+    let signature = fetch(source, SIGNATURE, RELEASE_BYTES_MAX).await?;
+    let signature =
+        STANDARD.decode(signature.trim_ascii()).context("the signature is no Base64")?;
+    UnparsedPublicKey::new(&ED25519, source.public_key)
+        .verify(&text, &signature)
+        .ok()
+        .with_context(|| format!("{RELEASE} is not signed by `public_key`: nothing was changed"))?;
+    let release: Release =
+        serde_json::from_slice(&text).with_context(|| format!("cannot read {RELEASE}"))?;
+    Ok(release)
+}
+
+async fn fetch_program(
+    source: &UpdateSource,
+    program: &ReleasedProgram,
+) -> anyhow::Result<Vec<u8>> {
+    ensure!(!program.file.contains('/'), "the release names a file elsewhere: {}", program.file);
+    let bytes = fetch(source, &program.file, PROGRAM_BYTES_MAX).await?;
+    let sum = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    ensure!(
+        sum == program.sha256.to_ascii_lowercase(),
+        "{} does not have the sum that was signed: nothing was changed",
+        program.file
+    );
+    Ok(bytes)
+}
+
+async fn fetch(source: &UpdateSource, name: &str, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
+    let url = Url::parse(&format!("{}/{name}", source.url)).context("`url` is no address")?;
+    let client = http::client(&url, CONNECT_TIME_MAX).build()?;
+    let sent = timeout(PIECE_TIME_MAX, client.get(url).send()).await;
+    let sent = sent.with_context(|| format!("{name}: the server does not answer"))?;
+    let mut response = sent.map_err(reqwest::Error::without_url).context("cannot fetch")?;
+    let status = response.status();
+    ensure!(status.is_success(), "cannot fetch {name}: the server answered {status}");
+    let until = || Some(Instant::now() + PIECE_TIME_MAX);
+    let body = http::read_body(&mut response, bytes_max, until).await;
+    match body.end {
+        BodyEnd::Whole => Ok(body.bytes),
+        BodyEnd::TooLong => bail!("{name} is longer than {bytes_max} bytes"),
+        BodyEnd::Late => bail!("{name} does not arrive"),
+        BodyEnd::Lost(error) => Err(error.without_url()).context(format!("{name} broke off")),
+    }
+}
+
+/// Versions compare by their three numbers. What follows a hyphen makes one earlier than the same without.
+fn parse_version(text: &str) -> anyhow::Result<(Vec<u64>, bool)> {
+    let (numbers, is_final) = match text.split_once('-') {
+        Some((numbers, _)) => (numbers, false),
+        None => (text, true),
+    };
+    let parsed: Result<Vec<u64>, _> = numbers.split('.').map(str::parse).collect();
+    let parsed = parsed.ok().filter(|numbers| numbers.len() == 3);
+    Ok((parsed.with_context(|| format!("`{text}` is no version"))?, is_final))
+}
+
+fn with_ending(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+fn write_program(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    fs::remove_file(file).ok();
+    let write = || {
+        let mut options = OpenOptions::new();
+        let mut written = options.write(true).create_new(true).mode(0o755).open(file)?;
+        written.write_all(bytes)?;
+        written.sync_all()
+    };
+    write().with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// The new program must run here, be the version that was signed, and accept the config.
+async fn try_program(on: &Invocation, program: &Path, version: &str) -> anyhow::Result<()> {
+    let said = run(program, &[OsStr::new("--version")]).await?;
+    let is_it = said.split_whitespace().last() == Some(version);
+    ensure!(is_it, "the new program says that it is `{}`, not {version}", said.trim());
+    let mut arguments = vec![OsStr::new("--home"), on.home.as_os_str()];
+    if let Some(config) = &on.config {
+        arguments.extend([OsStr::new("--config"), config.as_os_str()]);
+    }
+    arguments.push(OsStr::new("check"));
+    run(program, &arguments).await.map(drop)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the new version of this very program")]
+async fn run(program: &Path, arguments: &[&OsStr]) -> anyhow::Result<String> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    let output = timeout(TRY_TIME_MAX, command.output()).await;
+    let output = output.context("the new program does not end")?.context("it does not run here")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the new program failed: {}", said.trim());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Puts the new program into the old one's place, and restarts the service if it runs.
+async fn replace(on: &Invocation, exe: &Path, new: &Path, version: &str) -> anyhow::Result<()> {
+    let old = with_ending(exe, ".old");
+    fs::remove_file(&old).ok();
+    // By a link, so that there is a program under the name at any moment.
+    fs::hard_link(exe, &old)
+        .or_else(|_| fs::copy(exe, &old).map(drop))
+        .context("cannot keep the old program")?;
+    fs::rename(new, exe).with_context(|| format!("cannot replace {}", exe.display()))?;
+    let kept = old.display();
+    let Some(manager) = running_service(on).await else {
+        print::line(&format!("Installed version {version}. The old program is {kept}."));
+        if chat::is_running(&on.home).await? {
+            print::line("A daemon runs that is no service of systemd: restart it.");
+        }
+        return Ok(());
+    };
+    let begun = Utc::now();
+    let came_up = restart(on, manager, begun).await;
+    let Err(error) = came_up else {
+        print::line(&format!("Version {version} runs. The old program is {kept}."));
+        return Ok(());
+    };
+    fs::rename(&old, exe).with_context(|| format!("cannot put {} back", exe.display()))?;
+    restart(on, manager, Utc::now()).await.context("the old version does not come up again")?;
+    bail!("version {version} did not come up ({error:#}); the old version runs again")
+}
+
+/// The manager whose service is the daemon of this home.
+async fn running_service(on: &Invocation) -> Option<Manager> {
+    if !chat::is_running(&on.home).await.ok()? {
+        return None;
+    }
+    let state = systemd::service_state().await.filter(|state| state.active == "active")?;
+    Some(if state.is_users { Manager::User } else { Manager::System })
+}
+
+/// Restarts the service, and waits until a daemon that began since is healthy.
+async fn restart(on: &Invocation, manager: Manager, begun: DateTime<Utc>) -> anyhow::Result<()> {
+    systemd::systemctl(manager, &["restart", UNIT]).await?;
+    let until = Instant::now() + HEALTHY_WITHIN;
+    loop {
+        let status = chat::status(&on.home).await;
+        let why = match status {
+            Ok(status) if status.since < begun => anyhow::anyhow!("it was not restarted"),
+            Ok(status) if !status.health.is_well() => anyhow::anyhow!("it is unhealthy"),
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        if Instant::now() >= until {
+            return Err(why);
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}

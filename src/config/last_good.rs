@@ -1,0 +1,32 @@
+//! The last config that worked, kept in the home, so that a mistake can be undone. It is never used by itself: an older
+//! config might let somebody in whom a change has just shut out.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::read_text;
+use crate::whole_file;
+
+/// The file within the home. As the config itself it may have secrets in it.
+const FILE: &str = "config.last-good.toml";
+
+/// Returns the text of the config file. None if there is no file that can be read.
+pub fn current_text(home: &Path, explicit: Option<&Path>) -> Option<String> {
+    read_text(&super::file(home, explicit)).ok()
+}
+
+/// Keeps the text of a config that works.
+pub fn keep(home: &Path, text: &str) -> io::Result<()> {
+    let file = home.join(FILE);
+    if fs::read_to_string(&file).is_ok_and(|kept| kept == text) {
+        return Ok(());
+    }
+    whole_file::replace(&file, text.as_bytes(), whole_file::PRIVATE)
+}
+
+/// Returns the kept file. None if there is none.
+pub fn kept(home: &Path) -> Option<PathBuf> {
+    let file = home.join(FILE);
+    file.exists().then_some(file)
+}

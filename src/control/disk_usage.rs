@@ -1,0 +1,34 @@
+//! What the daemon needs of the disk: the size of its database, and what was written since the start, by whom.
+
+use serde::{Deserialize, Serialize};
+
+use crate::disk_writes::{DiskWriter, written_by};
+use crate::store::{DatabasePages, Store, StoreError};
+
+/// Bytes, since the start but for the size of the database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskUsage {
+    pub database: u64,
+    pub written_by_store: u64,
+    /// Files of the workspace, backups and all else that the daemon itself writes.
+    pub written_as_files: u64,
+    /// Commands of the shell and other programs, once they have ended.
+    pub written_by_programs: u64,
+}
+
+impl DiskUsage {
+    pub(super) async fn measure(store: &Store) -> Result<Self, StoreError> {
+        let written_by_store = store.written();
+        Ok(Self {
+            database: store.read(DatabasePages::bytes).await?,
+            written_by_store,
+            written_as_files: written_by(DiskWriter::Process).saturating_sub(written_by_store),
+            written_by_programs: written_by(DiskWriter::Programs),
+        })
+    }
+
+    /// All bytes that were written.
+    pub fn written(self) -> u64 {
+        self.written_by_store + self.written_as_files + self.written_by_programs
+    }
+}

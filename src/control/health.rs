@@ -1,0 +1,56 @@
+//! The health of the daemon: its loop turns over, and its store writes. Channels are no part of it: a platform may be
+//! away.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use crate::bus::{Bus, marks};
+use crate::store::Sync;
+
+/// Time for a pass of the loop, and for a commit: far more than either takes under load.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// The health of a daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// True if the agent loop turns over.
+    pub agent_loop: bool,
+    /// True if the store writes.
+    pub store: bool,
+}
+
+impl Default for Health {
+    /// That of a daemon of an older version, which answers and says no more.
+    fn default() -> Self {
+        Self { agent_loop: true, store: true }
+    }
+}
+
+impl Health {
+    /// Examines both parts, in a few seconds at most.
+    pub async fn examine(bus: &Bus) -> Self {
+        let (agent_loop, store) = tokio::join!(loop_turns(bus), store_writes(bus));
+        Self { agent_loop, store }
+    }
+
+    pub fn is_well(self) -> bool {
+        self.agent_loop && self.store
+    }
+}
+
+/// Wakes the loop, and waits for a pass that goes well.
+async fn loop_turns(bus: &Bus) -> bool {
+    timeout(ANSWER_TIME_MAX, bus.inbox.up_and_round(&bus.passes)).await.is_ok()
+}
+
+/// Commits a change that nobody reads.
+async fn store_writes(bus: &Bus) -> bool {
+    let note = |store: &Connection| marks::note_health(store);
+    matches!(
+        timeout(ANSWER_TIME_MAX, bus.store.write("health", Sync::Later, note)).await,
+        Ok(Ok(()))
+    )
+}

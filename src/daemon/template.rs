@@ -1,0 +1,128 @@
+//! Updates of the workspace's template by a newer version of the program. Files that nobody has touched follow it. Those
+//! that somebody has changed or removed stay, and the owner learns where the new text is.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use rusqlite::Connection;
+
+use crate::bus::outbox;
+use crate::people;
+use crate::replies;
+use crate::services::Services;
+use crate::store::Sync;
+use crate::whole_file;
+use crate::workspace::template::files;
+use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
+
+/// The file within the home with the hashes of the template as it was last seen.
+pub const FILE: &str = "template.json";
+
+/// The folder within the home for new texts of files that were changed.
+pub const FOLDER: &str = "template";
+
+/// Hashes of the template's files, by their paths.
+pub type TemplateRecord = BTreeMap<String, String>;
+
+/// The outcome of a comparison with the template.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TemplateUpdate {
+    /// Files that follow the new template now.
+    pub updated: Vec<String>,
+    /// Files with a new text that were changed by somebody, and stay.
+    pub left: Vec<String>,
+}
+
+/// Lets the workspace follow the template, and tells the owner what has changed.
+pub(super) async fn follow(services: &Services, home: &Path) {
+    let into = home.to_owned();
+    let compared = services.workspace.off_thread(move |workspace| {
+        let (mut record, before) = (read(&into), read(&into));
+        let update = update(workspace, &files(), &mut record, &into.join(FOLDER))?;
+        anyhow::Ok((update, (record != before).then_some(record)))
+    });
+    let (update, record) = match compared.await {
+        Ok(compared) => compared,
+        Err(error) => {
+            tracing::warn!(%error, "Cannot update the workspace's template, will try again at the next start");
+            return;
+        }
+    };
+    if update != TemplateUpdate::default() && !tell(services, &update, &home.join(FOLDER)).await {
+        return;
+    }
+    // Last, so that after a crash before it the owner hears again of files that stay.
+    let Some(record) = record else { return };
+    let text = serde_json::to_vec_pretty(&record).expect("a map of strings");
+    if let Err(error) = whole_file::replace(&home.join(FILE), &text, whole_file::PRIVATE) {
+        tracing::warn!(%error, "Cannot keep the state of the workspace's template");
+    }
+}
+
+/// Compares the workspace with a template. New texts of files that stay are put into `folder`.
+pub fn update(
+    workspace: &Workspace,
+    template: &BTreeMap<&str, &[u8]>,
+    record: &mut TemplateRecord,
+    folder: &Path,
+) -> anyhow::Result<TemplateUpdate> {
+    let mut update = TemplateUpdate::default();
+    for (name, text) in template {
+        let path: WorkspacePath = name.parse().context("the template has a path that is none")?;
+        let new = Hash::of(text);
+        let known = record.insert((*name).to_owned(), new.to_string());
+        // A home of before there were records counts as one that has seen this template.
+        let Some(known) = known.filter(|known| new != **known) else { continue };
+        // One that was removed stays so, and what is no file is somebody's own.
+        let Ok(Some(present)) = workspace.hash(&path) else { continue };
+        if present == new {
+            continue;
+        }
+        if present == *known {
+            let change = FileChange::new(path, Some(present), text.to_vec());
+            workspace.apply(&change).with_context(|| format!("cannot update {name}"))?;
+            update.updated.push((*name).to_owned());
+        } else {
+            keep(folder, name, text).with_context(|| format!("cannot write {name}"))?;
+            update.left.push((*name).to_owned());
+        }
+    }
+    Ok(update)
+}
+
+/// Puts a new text into the folder for them.
+fn keep(folder: &Path, name: &str, text: &[u8]) -> std::io::Result<()> {
+    let file: PathBuf = folder.join(name);
+    let parent = file.parent().unwrap_or(folder);
+    DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    whole_file::replace(&file, text, whole_file::PRIVATE)
+}
+
+/// An unreadable record counts as none.
+fn read(home: &Path) -> TemplateRecord {
+    let text = fs::read(home.join(FILE)).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+/// Returns true once the owner will hear of it, or if there is none.
+async fn tell(services: &Services, update: &TemplateUpdate, folder: &Path) -> bool {
+    let words = replies::template_updated(&update.updated, &update.left, folder);
+    let bus = &services.bus;
+    let tell = move |store: &Connection| match people::owner_place(store)? {
+        Some(owner) => outbox::put(store, &owner, None, &words).map(drop),
+        None => Ok(()),
+    };
+    match bus.store.write("template updated", Sync::Now, tell).await {
+        Ok(()) => {
+            bus.outbox.up();
+            true
+        }
+        Err(error) => {
+            tracing::warn!(%error, "Cannot tell the owner about the workspace's template");
+            false
+        }
+    }
+}

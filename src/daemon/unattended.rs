@@ -1,0 +1,80 @@
+//! The parts of a daemon that act without being asked: jobs, the heartbeat, hooks, MCP servers, backups, the index,
+//! deletion of old rows. In the safe mode none of them starts.
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::tasks::forever;
+use super::{Daemon, tidy};
+use crate::hooks;
+use crate::tasks::heartbeat;
+use crate::tasks::schedule::{self, Scheduler};
+
+impl Daemon {
+    /// Returns true if this daemon may act by itself.
+    fn acts(&self) -> bool {
+        self.agent.safe_mode.is_none()
+    }
+
+    /// Starts jobs, the heartbeat, backups and the index.
+    pub(super) fn start_unattended(&self, sources: &CancellationToken, running: &mut JoinSet<()>) {
+        if !self.acts() {
+            return;
+        }
+        let (clock, commands) = (self.plan.clock.clone(), self.plan.commands.clone());
+        let scheduler =
+            Scheduler::new(&self.services, commands, clock, &self.turns.instruction_watcher);
+        running.spawn(forever("jobs", sources.clone(), move |stop| {
+            schedule::run(scheduler.clone(), stop)
+        }));
+        let heartbeat = self.turns.heartbeat.clone();
+        running.spawn(forever("the heartbeat", sources.clone(), move |stop| {
+            heartbeat::run(heartbeat.clone(), stop)
+        }));
+        self.back_up(sources, running);
+        self.index(sources, running);
+    }
+
+    /// Starts the deletion of old rows.
+    pub(super) fn start_tidying(&self, sources: &CancellationToken, running: &mut JoinSet<()>) {
+        if !self.acts() {
+            return;
+        }
+        let tidier = tidy::Tidier::of(self);
+        running.spawn(forever("tidying", sources.clone(), move |stop| tidier.clone().run(stop)));
+    }
+
+    /// Starts the hooks. They receive the end of turns, too.
+    pub(super) fn start_hooks(&self, until: &CancellationToken) -> JoinSet<()> {
+        let mut hooking = JoinSet::new();
+        if self.acts() && !self.plan.hooks.is_empty() {
+            let (hooks, events) = (self.plan.hooks.clone(), self.services.events.clone());
+            hooking.spawn(forever("hooks", until.clone(), move |stop| {
+                hooks::run(hooks.clone(), events.subscribe(), stop)
+            }));
+        }
+        hooking
+    }
+
+    /// Starts the MCP servers.
+    #[cfg(feature = "mcp")]
+    pub(super) fn set_mcp_tools(&self, until: &CancellationToken) -> JoinSet<()> {
+        use std::sync::Arc;
+
+        use crate::tools::mcp;
+
+        let mut lending = JoinSet::new();
+        if self.acts() && !self.plan.mcp.is_empty() {
+            let servers = mcp::Servers::new(&self.plan.mcp, self.turns.tools.clone());
+            lending.spawn(forever("MCP servers", until.clone(), move |stop| {
+                Arc::clone(&servers).run(stop)
+            }));
+        }
+        lending
+    }
+
+    #[cfg(not(feature = "mcp"))]
+    pub(super) fn set_mcp_tools(&self, _: &CancellationToken) -> JoinSet<()> {
+        JoinSet::new()
+    }
+}

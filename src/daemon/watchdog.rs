@@ -1,0 +1,123 @@
+//! The watchdog. It asks the agent loop, the threads of the store and the deliveries for progress, and tells systemd
+//! while all of them make some. A part that is stuck is named in the log; systemd then starts the process again.
+//! Channels are no part of it: a platform may be away.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::Daemon;
+use super::tasks::forever;
+use crate::bus::Bus;
+use crate::channels::deliver::{ATTEMPT_TIME_MAX, DeliveryProgress};
+use crate::types::message::ChannelName;
+
+/// Number of checks in the time after which systemd ends the process. One that fails under load is repeated.
+const CHECKS: u32 = 3;
+
+/// Work on the whole database, for which the other parts wait, is stuck if it takes longer than this: hours of bytes on
+/// the slowest cards.
+const LONG_WORK_TIME_MAX: Duration = Duration::from_secs(3600);
+
+/// Reports progress to whoever starts the process again.
+#[derive(Clone)]
+pub struct Watchdog {
+    /// Without a report for this long, the process is started again.
+    pub within: Duration,
+    pub report: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// The parts of a daemon that must make progress.
+#[derive(Clone)]
+pub struct WatchedParts {
+    pub bus: Bus,
+    pub deliveries: BTreeMap<ChannelName, DeliveryProgress>,
+    /// Longer attempts to deliver are stuck.
+    pub attempt_time_max: Duration,
+}
+
+impl WatchedParts {
+    pub fn new(bus: Bus, deliveries: BTreeMap<ChannelName, DeliveryProgress>) -> Self {
+        Self { bus, deliveries, attempt_time_max: ATTEMPT_TIME_MAX }
+    }
+
+    /// Returns the parts that make no progress within this time. They need not have any work.
+    pub async fn stuck(&self, within: Duration) -> Vec<String> {
+        let Self { bus, deliveries, attempt_time_max } = self;
+        if bus.store.working_for().is_some_and(|time| time < LONG_WORK_TIME_MAX) {
+            return Vec::new();
+        }
+        let (writer, reader, agent) = tokio::join!(
+            answers(within, bus.store.writer_answers()),
+            answers(within, bus.store.reader_answers()),
+            answers(within, async {
+                bus.inbox.up_and_round(&bus.rounds).await;
+                true
+            }),
+        );
+        let mut stuck = Vec::new();
+        stuck.extend((!writer).then(|| "the store's writer".to_owned()));
+        stuck.extend((!reader).then(|| "the store's reader".to_owned()));
+        stuck.extend((!agent).then(|| "the agent loop".to_owned()));
+        let looks = deliveries.iter().map(|(name, progress)| async move {
+            let comes_round = answers(within, async {
+                bus.outbox.up_and_round(&progress.rounds).await;
+                true
+            });
+            let hangs = progress.oldest_attempt().is_some_and(|age| age > *attempt_time_max);
+            (hangs || !comes_round.await).then(|| format!("the deliveries of {name}"))
+        });
+        stuck.extend(join_all(looks).await.into_iter().flatten());
+        stuck
+    }
+}
+
+/// Returns false if the answer is no, or takes longer.
+async fn answers(within: Duration, answer: impl Future<Output = bool>) -> bool {
+    timeout(within, answer).await.unwrap_or(false)
+}
+
+impl Daemon {
+    /// Returns the parts that must make progress while this runs.
+    pub fn watched_parts(&self) -> WatchedParts {
+        WatchedParts::new(self.services.bus.clone(), self.deliveries.clone())
+    }
+
+    /// Starts the watchdog, if somebody waits for its reports.
+    pub(super) fn watch(&self, until: &CancellationToken, running: &mut JoinSet<()>) {
+        let Some(watchdog) = self.plan.supervision.watchdog.clone() else { return };
+        let parts = self.watched_parts();
+        running.spawn(forever("the watchdog", until.clone(), move |stop| {
+            run(watchdog.clone(), parts.clone(), stop)
+        }));
+    }
+}
+
+/// Reports until `stop` while all parts make progress.
+pub async fn run(watchdog: Watchdog, parts: WatchedParts, stop: CancellationToken) {
+    let every = watchdog.within / CHECKS;
+    let mut was_stuck = false;
+    let watching = async {
+        loop {
+            let stuck = parts.stuck(every).await;
+            if stuck.is_empty() {
+                (watchdog.report)();
+                if was_stuck {
+                    tracing::warn!("All parts of the daemon make progress again");
+                }
+            } else {
+                let names = stuck.join(", ");
+                tracing::error!(parts = names, within = ?every, "Parts of the daemon make no progress");
+            }
+            was_stuck = !stuck.is_empty();
+            // A part that is stuck may have taken all the time already.
+            sleep(if was_stuck { every / CHECKS } else { every }).await;
+        }
+    };
+    stop.run_until_cancelled(watching).await;
+}

@@ -1,0 +1,34 @@
+//! Bytes that this process has had written to disks, as the kernel counts them. Memory file systems do not count.
+
+#![expect(unsafe_code, reason = "getrusage has no safe form in rustix")]
+
+/// Whose writes are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskWriter {
+    /// All threads of this process.
+    Process,
+    /// The thread that asks.
+    Thread,
+    /// Programs that this process has started and whose end it has seen, with theirs.
+    Programs,
+}
+
+/// The unit of the kernel's count, in bytes (getrusage(2)).
+const BLOCK: u64 = 512;
+
+/// Returns the bytes that were written since the start.
+pub fn written_by(writer: DiskWriter) -> u64 {
+    let who = match writer {
+        DiskWriter::Process => libc::RUSAGE_SELF,
+        DiskWriter::Programs => libc::RUSAGE_CHILDREN,
+        #[cfg(target_os = "linux")]
+        DiskWriter::Thread => libc::RUSAGE_THREAD,
+        #[cfg(not(target_os = "linux"))]
+        DiskWriter::Thread => return 0,
+    };
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a value that lives here. It cannot fail with these arguments.
+    unsafe { libc::getrusage(who, &raw mut usage) };
+    u64::try_from(usage.ru_oublock).unwrap_or_default() * BLOCK
+}

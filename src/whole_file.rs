@@ -1,0 +1,52 @@
+//! Writes a small file of the home at once and whole.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, lchown};
+use std::path::Path;
+
+use rustix::process::geteuid;
+
+/// The rights of a file that only this account may read.
+pub const PRIVATE: u32 = 0o600;
+
+/// Replaces a file: after a crash it is the old one or the new one. Its folder exists.
+pub fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = folder.join(name);
+    // What lies there is left from a crash.
+    fs::remove_file(&new).ok();
+    let mut options = OpenOptions::new();
+    let mut writing = options.write(true).create_new(true).mode(mode).open(&new)?;
+    writing.write_all(content)?;
+    writing.sync_all()?;
+    fs::rename(&new, file)?;
+    File::open(folder)?.sync_all()
+}
+
+/// Gives files that root has made in a home to the account of the home, whose daemon has to read them. Does nothing for
+/// other accounts. Links are not followed.
+pub fn give_to_owner(home: &Path, path: &Path) -> io::Result<()> {
+    let owner = fs::metadata(home)?;
+    if !geteuid().is_root() || owner.uid() == 0 {
+        return Ok(());
+    }
+    let mut paths = vec![path.to_owned()];
+    while let Some(path) = paths.pop() {
+        let meta = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            meta => meta?,
+        };
+        if meta.is_dir() {
+            for entry in fs::read_dir(&path)? {
+                paths.push(entry?.path());
+            }
+        }
+        if meta.uid() != owner.uid() {
+            lchown(&path, Some(owner.uid()), Some(owner.gid()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! `peacrab update` against a server of its own: what is not signed, whole and able to run changes nothing, and a version
+//! that does not come up makes way for the old one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use tokio::process::Command;
+
+use crate::service::put_program;
+use crate::support::binary::{Ended, Scene};
+
+type Files = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
+
+/// A server with some files.
+struct Server {
+    url: String,
+    files: Files,
+    key: Ed25519KeyPair,
+}
+
+impl Server {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let files = Files::default();
+        let shared = Arc::clone(&files);
+        // It ends with the tests.
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                let first = lines.next().unwrap().unwrap();
+                while !lines.next().unwrap().unwrap().is_empty() {}
+                let name = first.split(' ').nth(1).unwrap().trim_start_matches('/');
+                let (status, body) = match shared.lock().unwrap().get(name) {
+                    Some(body) => ("200 OK", body.clone()),
+                    None => ("404 Not Found", Vec::new()),
+                };
+                let head = format!(
+                    "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                    body.len()
+                );
+                stream.write_all(head.as_bytes()).ok();
+                stream.write_all(&body).ok();
+            }
+        });
+        Self { url, files, key: Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap() }
+    }
+
+    fn config(&self) -> String {
+        let key = STANDARD.encode(self.key.public_key());
+        format!("[update]\nurl = \"{}\"\npublic_key = \"{key}\"\n", self.url)
+    }
+
+    fn put(&self, name: &str, content: &[u8]) {
+        self.files.lock().unwrap().insert(name.to_owned(), content.to_vec());
+    }
+
+    /// Publishes a program, signed.
+    fn publish(&self, version: &str, program: &str) {
+        let sha256: String =
+            Sha256::digest(program).iter().map(|byte| format!("{byte:02x}")).collect();
+        let machine = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
+        let programs = json!({ machine: { "file": "program", "sha256": sha256 } });
+        self.sign(&json!({ "version": version, "programs": programs }).to_string());
+        self.put("program", program.as_bytes());
+    }
+
+    fn sign(&self, release: &str) {
+        let signature = STANDARD.encode(self.key.sign(release.as_bytes()));
+        self.put("release.json", release.as_bytes());
+        self.put("release.json.sig", (signature + "\n").as_bytes());
+    }
+}
+
+/// A copy of the program, which may be replaced.
+fn installed(scene: &Scene) -> PathBuf {
+    let folder = scene.folder().join("installed");
+    fs::create_dir(&folder).unwrap();
+    let exe = folder.join("peacrab");
+    let program = env!("CARGO_BIN_EXE_peacrab");
+    fs::hard_link(program, &exe).or_else(|_| fs::copy(program, &exe).map(drop)).unwrap();
+    exe
+}
+
+#[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
+fn command(scene: &Scene, exe: &Path, args: &[&str]) -> Command {
+    let path = format!("{}:/usr/bin:/bin", scene.folder().join("bin").display());
+    let mut command = Command::new(exe);
+    command.arg("--home").arg(scene.home());
+    command.arg("--config").arg(scene.folder().join("config.toml")).args(args);
+    command.env_clear().env("HOME", scene.folder()).env("PATH", path).kill_on_drop(true);
+    command
+}
+
+async fn update(scene: &Scene, exe: &Path) -> Ended {
+    scene.run_with(command(scene, exe, &["update"]), "").await
+}
+
+/// A program that is another version of this one.
+fn another(version: &str, exe: &str, run: &str) -> String {
+    format!(
+        "#!/bin/sh\ncase \"$*\" in\n--version) echo peacrab {version} ;;\n*\\ run) {run} ;;\n\
+         *) exec {exe} \"$@\" ;;\nesac\n"
+    )
+}
+
+fn is_unchanged(exe: &Path) -> bool {
+    let names = fs::read_dir(exe.parent().unwrap()).unwrap().count();
+    names == 1
+        && fs::metadata(exe).unwrap().len()
+            == fs::metadata(env!("CARGO_BIN_EXE_peacrab")).unwrap().len()
+}
+
+#[tokio::test]
+async fn nothing_is_changed_without_a_source_or_a_newer_version() {
+    let scene = Scene::new("");
+    let exe = installed(&scene);
+    let ended = update(&scene, &exe).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.contains("nothing was changed"), "{ended:?}");
+
+    let server = Server::start();
+    let scene = Scene::new(&server.config());
+    let exe = installed(&scene);
+    let ended = update(&scene, &exe).await;
+    assert!(ended.err.contains("cannot fetch release.json: the server answered 404"), "{ended:?}");
+    for version in ["0.0.1", env!("CARGO_PKG_VERSION"), concat!(env!("CARGO_PKG_VERSION"), "-rc1")]
+    {
+        server.publish(version, "#!/bin/sh\n");
+        let ended = update(&scene, &exe).await;
+        assert!(ended.out.contains("is up to date"), "{version}: {ended:?}");
+    }
+    server.publish("99.0.0", "#!/bin/sh\n");
+    let ended = scene.run_with(command(&scene, &exe, &["update", "--check"]), "").await;
+    assert!(ended.out.contains("Version 99.0.0 can be installed"), "{ended:?}");
+    assert!(is_unchanged(&exe));
+}
+
+#[tokio::test]
+async fn a_release_that_is_not_signed_whole_or_able_to_run_is_refused() {
+    let server = Server::start();
+    let scene = Scene::new(&server.config());
+    let exe = installed(&scene);
+    let refused = async |words: &str| {
+        let ended = update(&scene, &exe).await;
+        assert_eq!(ended.code, Some(1), "{words}: {ended:?}");
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+        assert!(is_unchanged(&exe), "{words}");
+    };
+    let good = another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1");
+    server.publish("99.0.0", &good);
+    let signed = server.files.lock().unwrap()["release.json"].clone();
+    let text = String::from_utf8(signed).unwrap().replace("99.0.0", "99.0.1");
+    server.put("release.json", text.as_bytes());
+    refused("is not signed").await;
+    server.publish("99.0.0", &good);
+    server.put("release.json.sig", b"?");
+    refused("no Base64").await;
+    server.publish("99.0.0", &good);
+    server.put("program", b"#!/bin/sh\necho evil\n");
+    refused("does not have the sum").await;
+    server.sign("{\"version\": \"99.0.0\", \"programs\": {}}");
+    refused("has no program for this machine").await;
+    server.sign("{\"version\": \"99\"}");
+    refused("cannot read release.json").await;
+    // Signed, and wrong.
+    server.publish("99.0.0", &another("98.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1"));
+    refused("says that it is `peacrab 98.0.0`").await;
+    server.publish("99.0.0", "#!/bin/sh\necho it breaks >&2\nexit 3\n");
+    refused("it breaks").await;
+    let wrong = Scene::new("[update]\nurl = \"https://example.com\"\n");
+    let ended = wrong.run(&["update"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.err.contains("needs both"), "{ended:?}");
+}
+
+/// A systemd whose one service is the installed program.
+fn systemd(scene: &Scene, exe: &Path) {
+    let (home, exe) = (scene.home(), exe.display());
+    let restart = format!(
+        "kill -TERM $(cat {home}/lock)\nwhile [ -e {home}/control.sock ]; do sleep 0.05; done\n\
+         setsid {exe} --home {home} --config {home}/../config.toml run </dev/null >/dev/null 2>&1 &\n",
+        home = home.display()
+    );
+    let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
+    put_program(
+        scene,
+        "systemctl",
+        &format!(
+            "case \"$*\" in\n--user*) exit 1 ;;\n*show*) printf '{state}' ;;\n*restart*) {restart} ;;\nesac"
+        ),
+    );
+}
+
+#[tokio::test]
+async fn a_healthy_version_stays_and_the_old_program_is_kept() {
+    let server = Server::start();
+    let scene = Scene::new(&server.config());
+    let exe = installed(&scene);
+    systemd(&scene, &exe);
+    let run = command(&scene, &exe, &["run"]);
+    let _daemon = scene.begin(run);
+    crate::support::binary::until("the daemon", async || {
+        (scene.run(&["status"]).await.code == Some(0)).then_some(())
+    })
+    .await;
+    let before = scene.status().await["pid"].clone();
+    let real = scene.folder().join("real");
+    fs::hard_link(&exe, &real).unwrap();
+    let new =
+        another("99.0.0", &real.display().to_string(), &format!("exec {} \"$@\"", real.display()));
+    server.publish("99.0.0", &new);
+    let ended = update(&scene, &exe).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.out.contains("Version 99.0.0 runs."), "{ended:?}");
+    let after = scene.status().await["pid"].as_i64().unwrap();
+    assert_ne!(before, after);
+    assert_eq!(fs::read_to_string(&exe).unwrap(), new);
+    assert_eq!(fs::metadata(&exe).unwrap().permissions().mode() & 0o777, 0o755);
+    let old = exe.with_extension("old");
+    assert_eq!(fs::metadata(old).unwrap().len(), fs::metadata(real).unwrap().len());
+    end(after);
+}
+
+#[tokio::test]
+async fn a_version_that_does_not_come_up_makes_way_for_the_old_one() {
+    let server = Server::start();
+    let scene = Scene::new(&server.config());
+    let exe = installed(&scene);
+    systemd(&scene, &exe);
+    let _daemon = scene.begin(command(&scene, &exe, &["run"]));
+    crate::support::binary::until("the daemon", async || {
+        (scene.run(&["status"]).await.code == Some(0)).then_some(())
+    })
+    .await;
+    let before = scene.status().await["pid"].clone();
+    // systemd says at once that it has failed.
+    let log = scene.folder().join("restarts");
+    let systemctl = fs::read_to_string(scene.folder().join("bin/systemctl")).unwrap();
+    let fails =
+        format!("*restart*) echo . >> {0}; [ $(wc -l < {0}) = 1 ] && exit 1\n", log.display());
+    put_program(
+        &scene,
+        "systemctl",
+        systemctl.trim_start_matches("#!/bin/sh\n").replace("*restart*) ", &fails).as_str(),
+    );
+    server.publish("99.0.0", &another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1"));
+    let ended = update(&scene, &exe).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("the old version runs again"), "{ended:?}");
+    assert!(is_unchanged(&exe));
+    let after = scene.status().await["pid"].as_i64().unwrap();
+    assert_ne!(before, after);
+    end(after);
+}
+
+/// Ends a daemon that a restart has begun.
+fn end(pid: i64) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+}
