@@ -7,21 +7,29 @@
 # components for development, which rustup would fetch here.
 FROM rust:1.95-slim-bookworm AS build
 WORKDIR /src
+# The dependencies are a layer of their own, which stays while Cargo.lock does.
+COPY Cargo.toml Cargo.lock ./
+RUN mkdir -p src tests/it benches \
+    && echo 'fn main() {}' | tee src/main.rs tests/it/main.rs benches/footprint.rs benches/load.rs >/dev/null \
+    && touch src/lib.rs \
+    && cargo build --profile dist --locked --bin peacrab \
+    && rm -rf src tests benches target/dist/peacrab target/dist/deps/*peacrab* target/dist/.fingerprint/peacrab-*
 COPY . .
 RUN cargo build --profile dist --locked --bin peacrab
 
 FROM debian:bookworm-slim
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends ca-certificates \
+    && apt-get install -y --no-install-recommends ca-certificates tzdata \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 10001 --user-group --create-home --home-dir /home/peacrab peacrab \
     && chmod 700 /home/peacrab
-COPY --from=build /src/target/dist/peacrab /usr/local/bin/peacrab
+COPY --from=build /src/target/dist/peacrab /src/packaging/docker-entrypoint /usr/local/bin/
 USER 10001:10001
 ENV PEACRAB_HOME=/home/peacrab
 WORKDIR /home/peacrab
 VOLUME /home/peacrab
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=60s --timeout=5s --start-period=10s CMD ["peacrab", "status"]
-ENTRYPOINT ["peacrab"]
+# Fails while the agent loop is stuck or the store cannot write; it answers within 15 seconds.
+HEALTHCHECK --interval=60s --timeout=20s --start-period=30s CMD ["peacrab", "status"]
+ENTRYPOINT ["docker-entrypoint"]
 CMD ["run"]

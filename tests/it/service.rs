@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 use peacrab::cli::service::{SYSTEM_UNIT, system_unit, user_unit};
 
-use crate::support::binary::{Ended, Scene};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::timeout;
+
+use crate::support::binary::{Ended, PATIENCE, Scene, until};
 
 /// Puts a program into the scene's folder of programs.
 pub(crate) fn put_program(scene: &Scene, name: &str, script: &str) {
@@ -162,4 +165,40 @@ async fn completions_and_man_pages_are_those_of_the_command_line() {
         let text = fs::read_to_string(folder.join(page)).unwrap();
         assert!(text.starts_with(".ie") || text.contains(".TH"), "{page}: {text}");
     }
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the script is this test's own child")]
+async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
+    let scene = Scene::new("");
+    let calls = log(&scene);
+    // Refuses its config, or runs until it is asked to end.
+    let program = format!(
+        "echo run >> {calls}\n[ -e $PEACRAB_HOME/config.toml ] || exit 2\n\
+         trap 'echo reload >> {calls}' HUP\ntrap 'echo end >> {calls}; exit 0' TERM\n\
+         echo up >> {calls}\nwhile :; do sleep 0.05; done",
+        calls = calls.display()
+    );
+    put_program(&scene, "peacrab", &program);
+    fs::create_dir_all(scene.home()).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/docker-entrypoint");
+    let mut command = tokio::process::Command::new(script);
+    let path = format!("{}:/usr/bin:/bin", scene.folder().join("bin").display());
+    command.arg("run").env_clear().env("PATH", path).env("PEACRAB_HOME", scene.home());
+    command.env("PEACRAB_CONFIG_PAUSE", "0.05").kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+    let said = |words: &str| {
+        let calls = fs::read_to_string(&calls).unwrap_or_default();
+        calls.lines().filter(|line| *line == words).count()
+    };
+    until("the first run", async || (said("run") == 1).then_some(())).await;
+    fs::write(scene.home().join("config.toml"), "# corrected").unwrap();
+    until("the second run", async || (said("up") == 1).then_some(())).await;
+    assert_eq!(said("run"), 2, "it was not run in between");
+    kill_process(pid, Signal::HUP).unwrap();
+    until("the reload", async || (said("reload") == 1).then_some(())).await;
+    kill_process(pid, Signal::TERM).unwrap();
+    let ended = timeout(PATIENCE, child.wait()).await.expect("it does not end").unwrap();
+    assert_eq!((ended.code(), said("end")), (Some(0), 1));
 }
