@@ -74,10 +74,12 @@ impl ForgetOrder {
     }
 }
 
-/// Words that a person has decided to forget.
+/// Words that a person has decided to forget, or is to be asked about.
 pub(super) struct ForgetWork {
     scope: ForgetScope,
     words: ForgottenWords,
+    /// The words for the question that comes first. None once the person has said yes.
+    question: Option<String>,
 }
 
 /// Whose words are forgotten.
@@ -89,7 +91,7 @@ struct ForgetScope {
     fact: Option<String>,
 }
 
-/// Shows what goes, or returns what is to be forgotten after the person's yes. None if the command is answered.
+/// Returns what is to be forgotten, or shown first. None if the command is answered.
 pub(super) async fn prepare(
     services: &Services,
     control: &WaitingMessage,
@@ -120,14 +122,11 @@ pub(super) async fn prepare(
     let words = ForgottenWords::new(&what)
         .filter(|_| (WORDS_CHARS_MIN..=WORDS_CHARS_MAX).contains(&length));
     let Some(words) = words else { return refuse(replies::FORGET_LENGTH.to_owned()).await };
-    if !order.is_final {
-        ask(services, control, &scope, &words, &what).await?;
-        return Ok(None);
-    }
-    if scope.is_busy {
+    if order.is_final && scope.is_busy {
         return refuse(replies::FORGET_BUSY.to_owned()).await;
     }
-    Ok(Some(ForgetWork { scope, words }))
+    let question = (!order.is_final).then_some(what);
+    Ok(Some(ForgetWork { scope, words, question }))
 }
 
 async fn scope(
@@ -244,7 +243,6 @@ async fn ask(
     what: &str,
 ) -> Result<(), StoreError> {
     let store = &services.bus.store;
-    let _announced = store.long_work();
     let rows = Sweep { store, words, spared: None }.all(&scope.chats).await?;
     let known = known_facts(store, scope, words).await?;
     let files = files_with(services, scope, words).await;
@@ -300,20 +298,37 @@ async fn files_with(
 }
 
 impl ForgetWork {
-    /// The chats whose texts are changed.
+    /// The chats whose texts are looked through.
     pub(super) fn chats(&self) -> &[ChatPlace] {
         &self.scope.chats
     }
 
-    /// Forgets the words, and cancels `blanked` when no text has them any more. The command's row keeps them until all
-    /// else is done, so that a crash in the middle does no harm: the command is carried out again.
+    /// Returns true if the person has said yes.
+    pub(super) fn is_final(&self) -> bool {
+        self.question.is_none()
+    }
+
     pub(super) async fn run(
         self,
         turns: &TurnServices,
         control: &WaitingMessage,
         blanked: &CancellationToken,
     ) -> Result<(), StoreError> {
-        let Self { scope, words } = self;
+        let Some(what) = &self.question else { return self.forget(turns, control, blanked).await };
+        ask(&turns.services, control, &self.scope, &self.words, what).await?;
+        turns.services.bus.outbox.up();
+        Ok(())
+    }
+
+    /// Forgets the words, and cancels `blanked` when no text has them any more. The command's row keeps them until all
+    /// else is done, so that a crash in the middle does no harm: the command is carried out again.
+    async fn forget(
+        self,
+        turns: &TurnServices,
+        control: &WaitingMessage,
+        blanked: &CancellationToken,
+    ) -> Result<(), StoreError> {
+        let Self { scope, words, .. } = self;
         let services = &turns.services;
         let store = &services.bus.store;
         let failed = forget_files(turns, &scope, &words).await?;
@@ -342,7 +357,8 @@ impl ForgetWork {
         let (row, inbound) = (control.id, control.inbound.clone());
         let ForgetScope { keys, chats, files, .. } = scope;
         // A backup from before still has the words.
-        let record = ForgottenRecord::new(Utc::now(), ForgottenScope { keys, chats, files }, &words);
+        let record =
+            ForgottenRecord::new(Utc::now(), ForgottenScope { keys, chats, files }, &words);
         let end = move |store: &Connection| {
             if journal::settle(store, row, InboundOutcome::Obeyed)? {
                 forgotten::note(store, &record)?;

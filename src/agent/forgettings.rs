@@ -18,7 +18,7 @@ use crate::turn::services::TurnServices;
 use crate::types::message::Address;
 use crate::types::origin::Origin;
 
-/// The running tasks that forget words.
+/// The running tasks that forget words, or show what would be forgotten.
 #[derive(Default)]
 pub(super) struct Forgettings {
     tasks: JoinSet<Result<(), StoreError>>,
@@ -45,6 +45,10 @@ pub(super) struct EndedForgetting {
 impl Forgettings {
     fn begin(&mut self, turns: Arc<TurnServices>, control: WaitingMessage, work: ForgetWork) {
         let blanked = CancellationToken::new();
+        if !work.is_final() {
+            // Nothing is changed before the person has said yes.
+            blanked.cancel();
+        }
         let (row, origin) = (control.id, control.origin.clone());
         let forgetting =
             Forgetting { row, origin, chats: work.chats().to_vec(), blanked: blanked.clone() };
@@ -60,7 +64,8 @@ impl Forgettings {
 
     /// Returns true if a command must wait.
     pub(super) fn delay(&self, control: &WaitingMessage) -> bool {
-        if self.deferred.contains(&control.id) {
+        let is_running = self.running.values().any(|it| it.row == control.id);
+        if is_running || self.deferred.contains(&control.id) {
             return true;
         }
         match command::parse(&control.inbound.body.text) {
@@ -93,7 +98,7 @@ impl Forgettings {
 }
 
 impl Agent {
-    /// Shows what would be forgotten, or begins to forget it once nothing else works in the chats in question.
+    /// Begins to show what would be forgotten, or to forget it once nothing else works in the chats in question.
     pub(super) async fn forget(
         &mut self,
         control: WaitingMessage,
@@ -102,6 +107,10 @@ impl Agent {
         let Some(work) = forget::prepare(&self.services, &control, order).await? else {
             return Ok(());
         };
+        if !work.is_final() {
+            self.forgettings.begin(Arc::clone(&self.turns), control, work);
+            return Ok(());
+        }
         let is_there = |origin: &Origin| origin.chat().is_some_and(|at| are_of(work.chats(), at));
         let is_asked = |at: &Address| are_of(work.chats(), at);
         // The store has no turn there: these are notes, summaries and side questions, or a turn that has just ended.

@@ -20,6 +20,7 @@ use crate::memory::audience;
 use crate::people::Role;
 use crate::provider::{self, Attempts, Completion, Pictures, Provider, ProviderError, Request};
 use crate::services::role_on;
+use crate::store::StoreError;
 use crate::tools::{Caller, ToolContext};
 use crate::trust::permission::{self, Decision, PermissionRequest};
 use crate::trust::taint;
@@ -35,7 +36,7 @@ use crate::turn::run as turn;
 use crate::turn::services::TurnServices;
 use crate::turn::spending::{Planned, payer_on};
 use crate::turn::{calls, compaction, prompt};
-use crate::types::message::Sender;
+use crate::types::message::{Address, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{Call, Session, Step, Turn, TurnId, TurnOutcome};
 use crate::types::source::{Parts, Source};
@@ -85,9 +86,7 @@ async fn work(
     if audience(role, session.place) != Audience::Owner {
         return Ok(Some(session));
     }
-    let who = (&at.channel, &sender, role);
-    let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
-    chosen.enter(&mut session);
+    enter_persona(turns, &mut session, (at, &sender, role)).await?;
     let provider = turns.models.for_session(&session);
     let id = session.id;
     let said = move |store: &_| transcript::said_since_notes(store, id);
@@ -250,4 +249,16 @@ async fn ask(
             }
         },
     }
+}
+
+/// Has the session of a conversation at an address know its persona for a person who has spoken there.
+async fn enter_persona(
+    turns: &TurnServices,
+    session: &mut Session,
+    (at, sender, role): (&Address, &Sender, Role),
+) -> Result<(), StoreError> {
+    let who = (&at.channel, sender, role);
+    let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
+    chosen.enter(session);
+    Ok(())
 }
