@@ -3,7 +3,7 @@
 //! machine, and on what else runs there, while counts (syncs, bytes, CPU) hardly do.
 //!
 //! `cargo bench --bench load` takes about ten minutes, `-- quick` two or three. Further words choose:
-//! `cases`, `stop`, `start`, `prune`, `drain`, `jobs`, `peak`; among the cases `chats=10`, `pause=2`,
+//! `cases`, `budgets`, `stop`, `start`, `prune`, `drain`, `jobs`, `peak`; among the cases `chats=10`, `pause=2`,
 //! `turns_max=256`, `messages=5000`, `rows=1000000`; and `seconds=5` is how long each is measured.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
@@ -84,6 +84,7 @@ fn main() -> Result<()> {
     }
     println!("\n| scenario | measured |\n|---|--:|");
     let rows = wish.rows;
+    wish.print("budgets", || scenarios::budgets(&mut seed, &fakes, wish.window));
     wish.print("stop", || scenarios::stop_beside_searches(&mut seed, &fakes));
     wish.print("start", || scenarios::start(&mut seed, &fakes, rows));
     wish.print("prune", || scenarios::prune(&mut seed, &fakes, rows));
@@ -119,7 +120,10 @@ impl Wish {
         for word in words {
             match (word.as_str(), word.split_once('=')) {
                 ("quick", _) => {}
-                ("cases" | "stop" | "start" | "prune" | "drain" | "jobs" | "peak", _) => {
+                (
+                    "cases" | "budgets" | "stop" | "start" | "prune" | "drain" | "jobs" | "peak",
+                    _,
+                ) => {
                     wish.parts.push(word);
                 }
                 (_, Some(("seconds", value))) => wish.window = Duration::from_secs(value.parse()?),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use chrono::TimeDelta;
 use tempfile::TempDir;
 
-use super::daemon::{Daemon, Traced, configure};
+use super::daemon::{Daemon, Traced, configure, configure_with};
 use super::fakes::Fakes;
 use super::people::{Measured, Talk};
 use super::stored::{History, Seed, fill};
@@ -104,8 +104,34 @@ impl Case {
         Ok(format!("{:.0} turns/s, {:.2} ms CPU a turn", turns / seconds, cpu / turns))
     }
 
+    /// Speed, CPU, bytes and syncs of a turn with these budgets.
+    pub(crate) fn with_budgets(
+        &self,
+        home: &Path,
+        fakes: &Fakes,
+        window: Duration,
+        budgets: &str,
+    ) -> Result<String> {
+        configure_with(home, fakes, self.turns_max, budgets)?;
+        let Figures { measured, seconds, cpu, written, .. } = self.observe(home, fakes, window)?;
+        let syncs = self.syncs(home, fakes).ok();
+        let turns = measured.turns as f64;
+        Ok(format!(
+            "{:.0} turns/s, {:.3} ms CPU, {} kB, {} syncs a turn; {:.0} bytes a request",
+            turns / seconds,
+            cpu.as_secs_f64() * 1e3 / turns,
+            shown(written.map(|bytes| format!("{:.1}", bytes as f64 / turns / 1e3))),
+            shown(syncs.map(|syncs| format!("{syncs:.2}"))),
+            measured.request_bytes as f64 / measured.requests.max(1) as f64,
+        ))
+    }
+
     fn run(&self, home: &Path, fakes: &Fakes, window: Duration) -> Result<Figures> {
         configure(home, fakes, self.turns_max)?;
+        self.observe(home, fakes, window)
+    }
+
+    fn observe(&self, home: &Path, fakes: &Fakes, window: Duration) -> Result<Figures> {
         let daemon = Daemon::start(home)?;
         let figures = self.measure(&daemon, fakes, window);
         Ok(figures.map_err(|error| format!("{error}\n{}", daemon.log()))?)

@@ -23,8 +23,21 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// All others are guests.
 pub(crate) const OWNER: i64 = 7001;
 
+/// Guests have a small budget by default. Here nobody has any, so that all are answered.
+const UNLIMITED: &str = "[budgets.guest]\ntokens_per_month = 0\n";
+
 /// What is written into config.toml.
 pub(crate) fn configure(home: &Path, fakes: &Fakes, turns_max: usize) -> Result<()> {
+    configure_with(home, fakes, turns_max, UNLIMITED)
+}
+
+/// The same with other budgets.
+pub(crate) fn configure_with(
+    home: &Path,
+    fakes: &Fakes,
+    turns_max: usize,
+    budgets: &str,
+) -> Result<()> {
     let Fakes { telegram_url, model_url, .. } = fakes;
     // The context is so large that nothing is summed up while it is measured, and nobody is limited.
     let config = format!(
@@ -33,8 +46,7 @@ pub(crate) fn configure(home: &Path, fakes: &Fakes, turns_max: usize) -> Result<
          context = 20000000\n\n\
          [channels.home]\ntype = \"telegram\"\ntoken = \"{TOKEN}\"\napi_url = \"{telegram_url}\"\n\
          owners = [{OWNER}]\nallow = [\"*\"]\n\n\
-         [limits]\nmessages_per_minute = 0\nchat_messages_per_minute = 0\n\n\
-         [budgets.guest]\ntokens_per_month = 0\n"
+         [limits]\nmessages_per_minute = 0\nchat_messages_per_minute = 0\n\n{budgets}"
     );
     let mut file = OpenOptions::new();
     let file = file.create(true).write(true).truncate(true).mode(0o600);

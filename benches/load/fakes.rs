@@ -85,7 +85,7 @@ fn complete(people: &People, request: &Request<'_>, out: &mut Vec<u8>) {
     let chat = std::str::from_utf8(&id[..digits]).ok().and_then(|chat| chat.parse().ok());
     let chat: i64 = chat.unwrap_or_default();
     let has_called = newest.windows(RESULT.len()).any(|bytes| bytes == RESULT);
-    let events = match people.asked(chat) {
+    let events = match people.asked(chat, request.body.len()) {
         Model::Searches(calls) if !has_called => {
             people.called(chat);
             search(calls)

@@ -48,6 +48,9 @@ pub(crate) struct Measured {
     pub(crate) turns: usize,
     /// Messages that were sent, answers among them.
     pub(crate) sends: usize,
+    /// Requests at the model, and their bytes.
+    pub(crate) requests: usize,
+    pub(crate) request_bytes: usize,
     /// From an update handed out to the request at the model.
     pub(crate) before: Vec<Duration>,
     /// From the model's answer to the message at the platform.
@@ -263,10 +266,12 @@ impl People {
         }
     }
 
-    /// The daemon asks the model on behalf of a person; returns what the model does.
-    pub(crate) fn asked(&self, chat: i64) -> Model {
+    /// The daemon asks the model on behalf of a person, with a request of so many bytes; returns what the model does.
+    pub(crate) fn asked(&self, chat: i64, bytes: usize) -> Model {
         let now = Instant::now();
         let mut state = self.state();
+        state.measured.requests += 1;
+        state.measured.request_bytes += bytes;
         let Some(person) = state.persons.get_mut(&chat) else { return Model::Answers };
         if let Some(called) = person.called.take() {
             person.tools_took = Some(now - called);

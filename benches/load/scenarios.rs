@@ -73,6 +73,45 @@ pub(crate) fn stop_beside_searches(seed: &mut Seed, fakes: &Fakes) -> Result<Row
     ])
 }
 
+/// Nobody has a budget.
+const NO_BUDGETS: &str = "[budgets.guest]\ntokens_per_month = 0\n";
+
+/// All that can count for a guest's call, none of it ever used up. Prompts are the same as without.
+const ALL_BUDGETS: &str = "\
+[budgets.total]
+tokens_per_day = 1000000000
+dollars_per_day = 1000000
+[budgets.guest]
+tokens_per_day = 1000000000
+tokens_per_month = 1000000000
+[personas.everybody]
+default = true
+tokens_per_day = 1000000000
+tokens_per_month = 1000000000
+";
+
+/// The same persona without budgets, as a persona alone changes prompts.
+const PERSONA_ALONE: &str = "[personas.everybody]\ndefault = true\n";
+
+/// Budgets are measured so often, one after the other, so that the machine's moods show.
+const BUDGET_ROUNDS: usize = 3;
+
+/// What budgets cost: the same conversations without and with all kinds of them, by turns.
+pub(crate) fn budgets(seed: &mut Seed, fakes: &Fakes, window: Duration) -> Result<Rows> {
+    let case = Case::new(10, 16);
+    let without = format!("{NO_BUDGETS}{PERSONA_ALONE}");
+    let mut figures = Rows::new();
+    for round in 1..=BUDGET_ROUNDS {
+        for (what, budgets) in [("without budgets", &*without), ("with six", ALL_BUDGETS)] {
+            let home = case.home(seed)?;
+            let figure = case.with_budgets(home.path(), fakes, window, budgets)?;
+            fakes.people.forget();
+            figures.push((format!("guests {what}, round {round}"), figure));
+        }
+    }
+    Ok(figures)
+}
+
 const STARTS: usize = 3;
 
 /// From the start of the process to ready, with nothing and with so many rows stored.
