@@ -1,5 +1,6 @@
 //! Budgets: nobody uses more than they may, also at the same time, across crashes and resets, and people are told.
 
+mod crowd;
 mod turns;
 
 use chrono::{DateTime, Duration, TimeZone as _, Utc};

@@ -1,6 +1,7 @@
 //! The daemon is killed before and after each of its commits, and at random, in a process of its
 //! own, and begun again. Whatever was accepted has its one outcome; nothing is said or done twice.
 
+mod budgets;
 mod child;
 mod commands;
 mod compaction;

@@ -17,7 +17,7 @@ use peacrab::replies;
 use peacrab::tasks::schedule::{Clock, Timing, runs_a_month};
 
 use crate::support::rig::{OWNER, Parts, Rig, STRANGER, USER};
-use crate::support::script::{Gate, Reply, held, says};
+use crate::support::script::{Gate, Reply, calls, held, says};
 
 /// A model that counts the tokens of its prompts, and answers briefly.
 #[derive(Default)]
@@ -112,6 +112,15 @@ async fn five_thousand_tokens_carry_eight_short_exchanges_of_a_guest() {
     rig.finish().await;
 }
 
+/// The same reply, which has used so much.
+fn with_usage(reply: Reply, usage: Usage) -> Reply {
+    let Reply::Says(deltas) = reply else { panic!("only plain replies have a usage") };
+    let deltas = deltas.into_iter().filter(|delta| !matches!(delta, Delta::Usage(_)));
+    let mut deltas: Vec<_> = deltas.collect();
+    deltas.insert(0, Delta::Usage(usage));
+    Reply::Says(deltas)
+}
+
 fn with_daily(most: u64) -> Parts {
     let day = Allowance { tokens: Some(most), cost: None };
     let user = Budget { day, month: Allowance::default() };
@@ -142,6 +151,24 @@ async fn two_turns_of_one_person_at_once_do_not_use_more_than_there_is() {
                 (SELECT person FROM accounts WHERE sender = '8') ORDER BY id";
     assert_eq!(rig.look(rows), ["settled chat 10 2", "settled chat 10 2"]);
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn subagents_of_a_person_use_that_persons_budget() {
+    let mut rig = Rig::of(with_daily(6_000)).await;
+    let task = serde_json::json!({"task": "count crabs"});
+    rig.model.on("hand it on", [calls(&[("subagent", task)]), says("It was refused.")]);
+    // The turn waits, and has nothing reserved. The subagent's first call leaves too little for its second one.
+    let used = Usage { input: 5_500, output: 100, ..Usage::default() };
+    let search = calls(&[("list_files", serde_json::json!({}))]);
+    rig.model.on("count crabs", [with_usage(search, used)]);
+    rig.say_as(USER, "2", "hand it on");
+    let refused = rig.hear("2").await;
+    assert!(refused.starts_with("Your daily budget of 6,000 tokens is used up"), "{refused}");
+    let rows = "SELECT cause || ' ' || state FROM ledger WHERE person =
+                (SELECT person FROM accounts WHERE sender = '8') ORDER BY id";
+    assert_eq!(rig.look(rows), ["chat settled", "subagent settled"]);
+    rig.stop().await;
 }
 
 #[tokio::test]

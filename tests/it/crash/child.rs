@@ -100,8 +100,9 @@ pub(super) struct Asks {
     pub(super) approve: bool,
     /// Until it takes silence for an answer; none is as usual.
     pub(super) time: Option<Duration>,
-    /// The owner's tokens for a day; none is no budget.
+    /// The owner's tokens for a day, and for a month; none is no budget.
     pub(super) budget: Option<u64>,
+    pub(super) month: Option<u64>,
 }
 
 /// Which commit kills.
@@ -161,7 +162,8 @@ fn plan(spec: Spec) -> DaemonParts {
         ..usual
     };
     let day = Allowance { tokens: spec.asks.budget, cost: None };
-    let owner = Budget { day, month: Allowance::default() };
+    let month = Allowance { tokens: spec.asks.month, cost: None };
+    let owner = Budget { day, month };
     let budgets = Budgets { owner, ..Budgets::default() };
     DaemonParts {
         tools,
