@@ -11,8 +11,10 @@ use crate::sandbox::SandboxState;
 use crate::services::role_of;
 use crate::store::StoreError;
 use crate::tasks::schedule::{self, JobId, JobRequest, JobRequestKind, JobRequester, JobScope};
+use crate::tools::schedule::SCHEDULE;
 use crate::tools::shell::EXEC;
 use crate::turn::commits;
+use crate::turn::personas::persona_for;
 use crate::turn::services::TurnConfig;
 use crate::types::commands::CommandId;
 use crate::types::job_verb::JobVerb;
@@ -103,11 +105,19 @@ pub(super) async fn handle(
         sender: control.sender().clone(),
         tainted: false,
     };
+    let who = (&inbound.from.channel, control.sender(), role);
+    let persona = persona_for(services, &turns.config.personas, &inbound.from, who).await?.persona;
     let order = match wanted {
         _ if !CommandId::Jobs.spec().allows(role, inbound.place) => {
             Err(replies::NO_JOBS_FOR_GUESTS.to_owned())
         }
         None => Err(replies::JOBS_USAGE.to_owned()),
+        Some(wanted) if wanted.action == JobVerb::Add && !persona.tools.allow(SCHEDULE) => {
+            Err(replies::JOBS_NOT_OF_PERSONA.to_owned())
+        }
+        Some(wanted) if wanted.has_command() && !persona.tools.allow(EXEC) => {
+            Err(replies::no_command(replies::COMMANDS_NOT_OF_PERSONA))
+        }
         Some(wanted) if wanted.has_command() => {
             let (here, asked) = (inbound.place, wanted.clone());
             let look = move |store: &Connection| place_of_command(store, &asked, here);

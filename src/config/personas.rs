@@ -53,7 +53,7 @@ pub(super) struct PersonaSection {
     /// (only the conversation that goes on).
     memory: PersonaMemory,
     /// Quiet hours by the owner's clock, such as "21:00-07:00": nobody but the owner is answered then,
-    /// and jobs of these people do not run. Default: none.
+    /// and jobs of these people wait until they end. Default: none.
     quiet: Option<At<Text<String>>>,
     /// A budget for all who have this persona together: tokens in a day, as in [budgets.NAME]. 0: no
     /// limit.

@@ -22,8 +22,10 @@ impl Daemon {
             return;
         }
         let (clock, commands) = (self.plan.clock.clone(), self.plan.commands.clone());
-        let scheduler =
-            Scheduler::new(&self.services, commands, clock, &self.turns.instruction_watcher);
+        let watcher = &self.turns.instruction_watcher;
+        let people = &self.services.bus.people;
+        let personas = self.turns.config.personas.of_jobs(people, self.services.zone);
+        let scheduler = Scheduler::new(&self.services, commands, clock, watcher, personas);
         running.spawn(forever("jobs", sources.clone(), move |stop| {
             schedule::run(scheduler.clone(), stop)
         }));

@@ -44,6 +44,10 @@ pub const NO_JOBS_FOR_GUESTS: &str = "Guests can't have jobs.";
 
 // Commands of jobs. Why there are none, as the rest of a sentence:
 
+pub const JOBS_NOT_OF_PERSONA: &str =
+    "I can't make jobs here. /persona shows what I can do for you.";
+pub const COMMANDS_NOT_OF_PERSONA: &str =
+    "the persona has no shell commands here (/persona shows its tools)";
 pub const COMMANDS_NOT_OFFERED: &str = "shell commands are not available here";
 pub const COMMANDS_NOT_SANDBOXED: &str =
     "files can't be sandboxed on this machine, so only the owner can run commands, in private";

@@ -35,11 +35,11 @@ pub use due::{Due, DueAction, LATE_AFTER, after_failures, due, reckoned};
 pub use hooked::{HookedAction, HookedCall, HookedOutcome, prune_hooked, take_call};
 pub use job::{
     Job, JobConversation, JobDefinition, JobId, JobScope, JobState, Missed, Payload, WebhookBody,
-    get, list,
+    get, list, remove_all_of,
 };
 pub use note::{RunText, note};
 pub use order::{CommandFor, JOBS_MAX, JobOrder, handle, listing, mentions_others};
-pub use pass::{PassInputs, PassResult, pass, reckon_all};
+pub use pass::{JobPersonas, JobTerms, PassInputs, PassResult, pass, reckon_all};
 pub use reading::{at, cron, every, zone, zone_in};
 pub use request::{JobRequest, JobRequestKind, JobRequester};
 pub use run::{
@@ -84,12 +84,14 @@ impl Scheduler {
         commands: Option<Commands>,
         clock: Clock,
         instruction_watcher: &InstructionWatcher,
+        personas: JobPersonas,
     ) -> Self {
         let inputs = PassInputs {
             people: services.bus.people.clone(),
             channels: services.channels.keys().cloned().collect(),
             commands,
             zone: services.zone,
+            personas,
         };
         Self {
             services: services.clone(),

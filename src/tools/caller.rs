@@ -62,7 +62,9 @@ impl Caller {
             }
             Self::Conversation(Finish::Explicit) => true,
             Self::Task(tools) => !tools.without.contains(&name),
-            Self::JobHere(finish) => Self::Conversation(finish).has(name) && name != schedule::NAME,
+            Self::JobHere(finish) => {
+                Self::Conversation(finish).has(name) && name != schedule::SCHEDULE
+            }
         }
     }
 

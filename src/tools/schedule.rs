@@ -13,15 +13,16 @@ use crate::tasks::schedule::{JobRequest, JobRequester, JobScope};
 use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, ChatKind};
 
-pub(super) const NAME: &str = "schedule";
+/// The name of the tool.
+pub const SCHEDULE: &str = "schedule";
 
 /// Tools that a job in a session of its own cannot call: it creates no jobs, and delegates nothing.
 pub(super) const NOT_FOR_JOBS: &[&str] =
-    &[NAME, "converse", "propose", "update_proposal", "list_proposals", "spawn", "subagent"];
+    &[SCHEDULE, "converse", "propose", "update_proposal", "list_proposals", "spawn", "subagent"];
 
 /// The same for a heartbeat run, which has `converse`, and asks with it.
 pub(super) const NOT_FOR_HEARTBEATS: &[&str] =
-    &[NAME, ASK_QUESTION, "propose", "update_proposal", "list_proposals", "spawn", "subagent"];
+    &[SCHEDULE, ASK_QUESTION, "propose", "update_proposal", "list_proposals", "spawn", "subagent"];
 
 pub(super) struct Schedule;
 
@@ -29,7 +30,7 @@ pub(super) struct Schedule;
 impl Tool for Schedule {
     type Args = JobRequest;
     const SPEC: ToolSpec = ToolSpec {
-        name: NAME,
+        name: SCHEDULE,
         description: "Do something later or regularly: text is a prompt, a message or a command.",
         role: Role::User,
         kind: ToolKind::Queues,

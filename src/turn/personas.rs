@@ -8,12 +8,14 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::bus::journal;
-use crate::people::Role;
 use crate::people::folders::folder_owner;
+use crate::people::{People, Role};
 use crate::replies;
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::tasks::heartbeat::QuietHours;
+use crate::tasks::schedule::{JobDefinition, JobPersonas, JobTerms};
+use crate::tools::shell::EXEC;
 use crate::types::message::{Address, ChannelName, ChatId, Sender, SenderId};
 use crate::types::person::{FolderOwner, PersonId};
 use crate::types::persona::{AllowedTools, Persona, PersonaMemory};
@@ -100,6 +102,20 @@ pub struct PersonaSubject {
     pub within: Vec<ChatId>,
 }
 
+impl PersonaSubject {
+    /// Finds the person, and the containers of the chat if they matter. Returns whose folder it is.
+    fn look_up(&mut self, store: &Connection, have_servers: bool) -> rusqlite::Result<FolderOwner> {
+        let owner = folder_owner(store, &self.known_on, &self.sender)?;
+        if let FolderOwner::Person(person) = owner {
+            self.person = Some(person);
+        }
+        if have_servers {
+            self.within = journal::containers_of(store, &self.at)?;
+        }
+        Ok(owner)
+    }
+}
+
 /// The persona that counts, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenPersona {
@@ -174,6 +190,30 @@ impl Personas {
         }
     }
 
+    /// Returns the terms of jobs, by the personas of their persons.
+    pub fn of_jobs(&self, people: &People, zone: Tz) -> JobPersonas {
+        let (personas, people) = (self.clone(), people.clone());
+        JobPersonas::new(move |store, job, now| {
+            let JobDefinition { to, known_on, sender, .. } = &job.brief;
+            let role = people.role_of(store, known_on, &sender.id)?;
+            let Some(role) = role else { return Ok(JobTerms::default()) };
+            let mut subject = PersonaSubject {
+                at: to.clone(),
+                known_on: known_on.clone(),
+                sender: sender.id.clone(),
+                person: None,
+                role,
+                within: Vec::new(),
+            };
+            subject.look_up(store, personas.have_servers())?;
+            let chosen = personas.choose(&subject);
+            Ok(JobTerms {
+                quiet_until: chosen.quiet_until(role, now, zone),
+                may_command: chosen.persona.tools.allow(EXEC),
+            })
+        })
+    }
+
     fn have_servers(&self) -> bool {
         self.rules.iter().any(|rule| !rule.matches.servers.is_empty())
     }
@@ -218,13 +258,7 @@ pub(crate) async fn persona_for(
         within: Vec::new(),
     };
     let look = move |store: &Connection| {
-        let owner = folder_owner(store, &subject.known_on, &subject.sender)?;
-        if let FolderOwner::Person(person) = owner {
-            subject.person = Some(person);
-        }
-        if have_servers {
-            subject.within = journal::containers_of(store, &subject.at)?;
-        }
+        let owner = subject.look_up(store, have_servers)?;
         Ok((subject, owner))
     };
     let (subject, owner) = services.bus.store.read(look).await?;

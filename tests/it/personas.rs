@@ -11,12 +11,15 @@ use peacrab::people::{Access, Role};
 use peacrab::provider::Models;
 use peacrab::provider::models::{Model, Standing};
 use peacrab::replies;
+use peacrab::tasks::schedule::Clock;
 use peacrab::turn::personas::{
     NamedPerson, NamedServer, PersonaMatch, PersonaReason, PersonaRule, PersonaSubject, Personas,
 };
+use peacrab::types::origin::TaskKind;
 use peacrab::types::person::PersonId;
 use peacrab::types::persona::{AllowedTools, Persona, PersonaMemory};
 use peacrab::types::session::Finish;
+use serde_json::json;
 
 use crate::support::double::Double;
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
@@ -254,6 +257,40 @@ async fn a_persona_has_its_models_and_the_longest_answer() {
 }
 
 #[tokio::test]
+async fn jobs_and_subagents_have_the_models_that_the_config_names_for_them() {
+    let named = ["main", "thrifty", "small"];
+    let scripts = named.map(|_| Arc::new(Script::default()));
+    let models = named.iter().zip(&scripts).map(|(name, script)| Model {
+        name: (*name).into(),
+        provider: Arc::clone(script) as _,
+        standing: if *name == "main" { Standing::InLine } else { Standing::Chosen },
+    });
+    let tasks = [(TaskKind::Job, "thrifty"), (TaskKind::Subagent, "small")];
+    let tasks = tasks.map(|(kind, name)| (kind, name.to_owned())).into_iter().collect();
+    let [main, thrifty, small] = &scripts;
+    let (hands, clock) = tokio::sync::watch::channel(Utc::now());
+    let mut rig = Rig::of(Parts {
+        provider: Some(Arc::clone(main) as _),
+        models: Models::new(models.collect()).with_tasks(tasks),
+        clock: Clock::with_hands(clock),
+        ..Parts::default()
+    })
+    .await;
+    assert!(rig.ask("1", "/jobs add 20m | look outside").await.starts_with("Created"));
+    let completes = |text: &str| calls(&[("task_completion", json!({"result": text}))]);
+    thrifty.on("look outside", [completes("It rains.")]);
+    hands.send_replace(Utc::now() + chrono::Duration::minutes(21));
+    assert_eq!(rig.hear("1").await, "It rains.");
+    main.on("hand it on", [calls(&[("subagent", json!({"task": "count crabs"}))]), says("Three.")]);
+    small.on("count crabs", [completes("three")]);
+    assert_eq!(rig.ask("1", "hand it on").await, "Three.");
+    assert_eq!((thrifty.asked().len(), small.asked().len()), (1, 1));
+    let causes = "SELECT cause FROM ledger ORDER BY id";
+    assert_eq!(rig.look(causes), ["job", "chat", "subagent", "chat"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn in_quiet_hours_everybody_but_the_owner_reads_one_line() {
     let zone = chrono_tz::UTC;
     let mut kid = rule("kid", USER, |_| ());
@@ -277,6 +314,75 @@ async fn in_quiet_hours_everybody_but_the_owner_reads_one_line() {
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     rig.say_as(OTHER_USER, "9", "hello");
     assert_eq!(rig.hear("9").await, "re: hello");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn jobs_wait_while_their_person_has_quiet_hours() {
+    let now = Utc::now();
+    let minutes = chrono::Duration::minutes;
+    let mut kid = rule("kid", USER, |_| ());
+    let (from, until) = (now + minutes(15), now + minutes(180));
+    let hours = format!("{}-{}", from.format("%H:%M"), until.format("%H:%M"));
+    kid.quiet = Some(hours.parse().unwrap());
+    let (hands, clock) = tokio::sync::watch::channel(now);
+    let mut parts = Parts { clock: Clock::with_hands(clock), ..with(vec![kid]) };
+    parts.agent.timezone = Some(chrono_tz::UTC);
+    let mut rig = Rig::of(parts).await;
+    for (who, chat) in [(USER, "2"), (OWNER, "1"), (OTHER_USER, "9")] {
+        for order in ["/jobs message 30m | tea", "/jobs add 30m | look outside"] {
+            rig.say_as(who, chat, order);
+            let made = rig.hear(chat).await;
+            assert!(made.starts_with("Created"), "{made}");
+        }
+    }
+    let completes = || calls(&[("task_completion", json!({"result": "It rains."}))]);
+    rig.model.on("look outside", [completes(), completes(), completes()]);
+    hands.send_replace(now + minutes(31));
+    let told = ["It rains.".to_owned(), "tea".to_owned()];
+    for chat in ["1", "9"] {
+        let mut heard = rig.heard(chat, 2).await;
+        heard.sort();
+        assert_eq!(heard, told);
+    }
+    rig.settled().await;
+    assert_eq!(rig.unread("2"), Vec::<String>::new());
+    // Neither a restart nor the next look begins them, and they are not lost.
+    rig.stop_and_start_again().await;
+    hands.send_replace(now + minutes(170));
+    assert_eq!(rig.ask("1", "hello").await, "re: hello");
+    rig.settled().await;
+    assert_eq!(rig.unread("2"), Vec::<String>::new());
+    hands.send_replace(now + minutes(181));
+    let heard = rig.heard("2", 2).await.join("\n");
+    assert!(heard.contains("It rains.") && heard.contains("tea"), "{heard}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn who_has_no_tool_for_jobs_or_commands_makes_none_by_command_either() {
+    let config = crate::shell::config();
+    let standing = peacrab::tools::shell::standing(&config);
+    let kid = rule("kid", USER, |persona| persona.tools = allow(&["read_file"]));
+    let other = rule("other", OTHER_USER, |persona| persona.tools = allow(&["schedule"]));
+    let mut parts = with(vec![kid, other]);
+    parts.access.admins = vec![USER.to_owned(), OTHER_USER.to_owned()];
+    parts.commands = peacrab::tools::shell::commands(&config, &standing);
+    let mut rig = Rig::of(parts).await;
+    rig.say_as(USER, "2", "/jobs add 30m | look outside");
+    assert_eq!(rig.hear("2").await, replies::JOBS_NOT_OF_PERSONA);
+    rig.say_as(USER, "2", "/jobs");
+    assert_eq!(rig.hear("2").await, replies::NO_JOBS);
+    rig.say_as(OTHER_USER, "9", "/jobs add 30m | look outside");
+    assert!(rig.hear("9").await.starts_with("Created"));
+    for order in ["/jobs command 30m | true", "/jobs check 1 true"] {
+        rig.say_as(OTHER_USER, "9", order);
+        assert_eq!(
+            rig.hear("9").await,
+            replies::no_command(replies::COMMANDS_NOT_OF_PERSONA),
+            "{order}"
+        );
+    }
     rig.finish().await;
 }
 

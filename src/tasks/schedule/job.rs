@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{address_params, read_address};
+use crate::people::persons::PersonAccount;
 use crate::store::{Json, Time, integer_columns, text_columns};
 use crate::tasks::schedule::timing::Timing;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender, SenderId};
@@ -349,6 +350,16 @@ pub(super) fn remove_unread(
         ))?
         .execute(params![channel, sender, id])?;
     Ok(removed > 0)
+}
+
+/// Removes all jobs of an account.
+pub fn remove_all_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(&format!(
+            "UPDATE jobs SET state = 'removed', next = NULL WHERE {OF} AND state <> 'removed'"
+        ))?
+        .execute(params![account.channel, account.sender])
+        .map(drop)
 }
 
 /// Returns the number of a person's jobs that are not done.

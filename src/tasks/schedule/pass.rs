@@ -3,6 +3,7 @@
 //! a year in a second. Each job is looked at apart: one that breaks is paused, and the others go on.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -32,6 +33,47 @@ pub struct PassResult {
     pub wake: Option<DateTime<Utc>>,
 }
 
+/// The terms of a job by the persona of its person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobTerms {
+    /// The end of the quiet hours that run.
+    pub quiet_until: Option<DateTime<Utc>>,
+    pub may_command: bool,
+}
+
+impl Default for JobTerms {
+    fn default() -> Self {
+        Self { quiet_until: None, may_command: true }
+    }
+}
+
+type TermsLook =
+    dyn Fn(&Connection, &Job, DateTime<Utc>) -> rusqlite::Result<JobTerms> + Send + Sync;
+
+/// Finds the terms of jobs. By default there are none.
+#[derive(Clone, Default)]
+pub struct JobPersonas(Option<Arc<TermsLook>>);
+
+impl JobPersonas {
+    pub fn new(
+        look: impl Fn(&Connection, &Job, DateTime<Utc>) -> rusqlite::Result<JobTerms>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self(Some(Arc::new(look)))
+    }
+
+    fn terms(
+        &self,
+        store: &Connection,
+        job: &Job,
+        now: DateTime<Utc>,
+    ) -> rusqlite::Result<JobTerms> {
+        self.0.as_ref().map_or(Ok(JobTerms::default()), |look| look(store, job, now))
+    }
+}
+
 /// The inputs of a pass, beside the store and the time.
 #[derive(Clone)]
 pub struct PassInputs {
@@ -42,18 +84,29 @@ pub struct PassInputs {
     pub commands: Option<Commands>,
     /// The owner's.
     pub zone: Tz,
+    pub personas: JobPersonas,
+}
+
+/// Jobs whose time has come.
+struct DueJobs {
+    jobs: Vec<Job>,
+    illegible: Vec<UnreadableJob>,
+    /// When the first quiet hours end for which others wait.
+    quiet_until: Option<DateTime<Utc>>,
 }
 
 impl PassInputs {
     /// Jobs that are due and whose channels are here, and those that cannot be read.
-    fn due(
-        &self,
-        store: &Connection,
-        now: DateTime<Utc>,
-    ) -> rusqlite::Result<(Vec<Job>, Vec<UnreadableJob>)> {
-        let (mut jobs, illegible) = job::due_until(store, now)?;
-        jobs.retain(|job| self.serves(job));
-        Ok((jobs, illegible))
+    fn due(&self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<DueJobs> {
+        let (all, illegible) = job::due_until(store, now)?;
+        let mut due = DueJobs { jobs: Vec::new(), illegible, quiet_until: None };
+        for job in all.into_iter().filter(|job| self.serves(job)) {
+            match self.personas.terms(store, &job, now)?.quiet_until {
+                None => due.jobs.push(job),
+                until => due.quiet_until = earlier(due.quiet_until, until),
+            }
+        }
+        Ok(due)
     }
 
     /// Returns true if a job's channels are here.
@@ -61,6 +114,10 @@ impl PassInputs {
         let is_here = |name: &ChannelName| self.channels.contains(name);
         is_here(&job.brief.to.channel) && is_here(&job.brief.known_on)
     }
+}
+
+fn earlier(one: Option<DateTime<Utc>>, other: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
+    one.into_iter().chain(other).min()
 }
 
 /// Returns true if a due job can begin while these work. It is checked again when one of them has ended.
@@ -76,7 +133,7 @@ pub(super) fn look(
     now: DateTime<Utc>,
     inputs: &PassInputs,
 ) -> rusqlite::Result<PassResult> {
-    let (jobs, illegible) = inputs.due(store, now)?;
+    let DueJobs { jobs, illegible, quiet_until } = inputs.due(store, now)?;
     let due = due::due(&jobs, now);
     let working = run::working(store, &inputs.channels)?;
     let can_begin =
@@ -85,7 +142,7 @@ pub(super) fn look(
         || (!working.is_empty() && !run::unread(store)?.is_empty())
         || due.iter().any(can_begin)
         || (!working.is_empty() && !run::stray(store)?.is_empty());
-    let wake = job::next_due(store, now, &inputs.channels)?;
+    let wake = earlier(job::next_due(store, now, &inputs.channels)?, quiet_until);
     Ok(PassResult { needs, claimed: 0, wake })
 }
 
@@ -99,7 +156,7 @@ pub fn pass(
         let settled = apart(store, || settle(store, &run, ended, None, now))?;
         settled.or_else(|why| give_up(store, run.job.id, &why, now))?;
     }
-    let (jobs, mut illegible) = inputs.due(store, now)?;
+    let DueJobs { jobs, mut illegible, quiet_until } = inputs.due(store, now)?;
     let unread = run::unread(store)?.into_iter();
     let others: Vec<_> =
         unread.filter(|job| illegible.iter().all(|known| known.id != job.id)).collect();
@@ -126,7 +183,7 @@ pub fn pass(
             Err(why) => give_up(store, job.id, &why, now)?,
         }
     }
-    let wake = job::next_due(store, now, &inputs.channels)?;
+    let wake = earlier(job::next_due(store, now, &inputs.channels)?, quiet_until);
     Ok(PassResult { needs: false, claimed, wake })
 }
 
@@ -160,6 +217,9 @@ fn claim(
     if brief.payload.command().is_some() {
         let may = match &inputs.commands {
             None => Err(replies::COMMANDS_NOT_OFFERED.to_owned()),
+            Some(_) if !inputs.personas.terms(store, job, now)?.may_command => {
+                Err(replies::COMMANDS_NOT_OF_PERSONA.to_owned())
+            }
             Some(commands) => commands.may(role, brief.place).map(drop),
         };
         if let Err(why) = may {

@@ -45,6 +45,7 @@ impl Scene {
                 files_sandboxed: true,
             }),
             zone: chrono_tz::Tz::UTC,
+            personas: Default::default(),
         };
         Self { folder, store, inputs }
     }
