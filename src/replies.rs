@@ -392,8 +392,20 @@ pub fn stopped_and_withdrawn(waiting: usize) -> String {
     }
 }
 
-pub fn who_you_are(person: impl Display, role: impl Display, place: impl Display) -> String {
-    format!("You are {}. Your role is {role}. This is {}.", as_is(person), as_is(place))
+/// Says who somebody is, and which tools can be used for them here.
+pub fn who_you_are(
+    person: impl Display,
+    role: impl Display,
+    place: impl Display,
+    tools: &[&str],
+) -> String {
+    let (person, place, tools) = (as_is(person), as_is(place), tools_for_you(tools));
+    format!("You are {person}. Your role is {role}. This is {place}.\n{tools}")
+}
+
+fn tools_for_you(tools: &[&str]) -> String {
+    let tools = if tools.is_empty() { "none".to_owned() } else { as_is(tools.join(", ")) };
+    format!("Tools for you: {tools}")
 }
 
 // Models.

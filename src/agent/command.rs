@@ -215,8 +215,10 @@ pub(super) async fn handle(
         Command::Restart => return restart(scope, control).await,
         Command::WhoAmI => {
             let role = role_of(services, &control.inbound.from, control.sender()).await?;
-            let inbound = &control.inbound;
-            replies::who_you_are(control.sender(), role, &inbound.from)
+            let from = &control.inbound.from;
+            let tools = persona::tools(turns, control, role).await?;
+            let tools: Vec<_> = tools.iter().map(String::as_str).collect();
+            replies::who_you_are(control.sender(), role, from, &tools)
         }
         Command::Persona => persona::words(turns, control).await?,
         Command::Actions(None) => replies::ACTIONS_USAGE.to_owned(),

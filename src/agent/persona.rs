@@ -1,6 +1,7 @@
 //! `/persona`: which persona counts here for who asks, and why.
 
 use crate::bus::journal::WaitingMessage;
+use crate::people::Role;
 use crate::replies::{self, PersonaShown};
 use crate::services::role_of;
 use crate::store::StoreError;
@@ -8,6 +9,8 @@ use crate::tools::{Caller, ToolUser};
 use crate::trust::acts::tool_role;
 use crate::turn::personas::{ChosenPersona, persona_for};
 use crate::turn::services::TurnServices;
+use crate::types::message::ChatKind;
+use crate::types::persona::Persona;
 
 /// Answers `/persona`.
 pub(super) async fn words(
@@ -19,17 +22,35 @@ pub(super) async fn words(
     let role = role_of(services, at, control.sender()).await?;
     let who = (&at.channel, control.sender(), role);
     let chosen = persona_for(services, &turns.config.personas, at, who).await?;
+    let tools = offered(turns, &chosen.persona, role, inbound.place);
     let ChosenPersona { persona, reason, quiet, .. } = chosen;
-    let finish = persona.finish.unwrap_or(turns.config.finish);
-    let user = ToolUser { role: tool_role(role, inbound.place), allowed: &persona.tools };
-    let offered = turns.tools.offered(Caller::Conversation(finish), user);
     Ok(replies::persona(&PersonaShown {
         name: persona.name.map(|name| name.to_string()),
         reason: reason.as_str(),
-        tools: offered.into_iter().map(|tool| tool.name).collect(),
+        tools,
         models: persona.providers.clone(),
         tokens_max: persona.tokens_max,
         memory: persona.memory.as_str(),
         quiet: quiet.map(|quiet| quiet.to_string()),
     }))
+}
+
+/// Returns the names of the tools that can be used where a command was said, for who said it.
+pub(super) async fn tools(
+    turns: &TurnServices,
+    control: &WaitingMessage,
+    role: Role,
+) -> Result<Vec<String>, StoreError> {
+    let inbound = &control.inbound;
+    let who = (&inbound.from.channel, control.sender(), role);
+    let (services, personas) = (&turns.services, &turns.config.personas);
+    let chosen = persona_for(services, personas, &inbound.from, who).await?;
+    Ok(offered(turns, &chosen.persona, role, inbound.place))
+}
+
+fn offered(turns: &TurnServices, persona: &Persona, role: Role, place: ChatKind) -> Vec<String> {
+    let finish = persona.finish.unwrap_or(turns.config.finish);
+    let user = ToolUser { role: tool_role(role, place), allowed: &persona.tools };
+    let offered = turns.tools.offered(Caller::Conversation(finish), user);
+    offered.into_iter().map(|tool| tool.name).collect()
 }

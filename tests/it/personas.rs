@@ -257,6 +257,29 @@ async fn a_persona_has_its_models_and_the_longest_answer() {
 }
 
 #[tokio::test]
+async fn everybody_sees_which_tools_can_be_used_for_them_here() {
+    let kid = rule("kid", USER, |persona| persona.tools = allow(&["read_f*", "schedule", "exec"]));
+    let mut rig = Rig::of(with(vec![kid])).await;
+    let mut tools = Vec::new();
+    for (who, chat) in [(USER, "2"), (USER, "-1"), (OTHER_USER, "9"), (OWNER, "1"), (OWNER, "-1")] {
+        let mut shown = Vec::new();
+        for command in ["/whoami", "/persona"] {
+            rig.say_as(who, chat, command);
+            let heard = rig.hear(chat).await;
+            let line = heard.lines().find(|line| line.starts_with("Tools for you: ")).unwrap();
+            shown.push(line.replace('\\', ""));
+        }
+        assert_eq!(shown[0], shown[1]);
+        tools.push(shown.remove(0));
+    }
+    assert_eq!(tools[0], "Tools for you: read_file, schedule");
+    assert!(tools[2].contains("remember") && tools[3].contains("message"), "{tools:?}");
+    // In a group the owner has an admin's tools; none of the usual ones is the owner's alone.
+    assert_eq!(tools[3], tools[4]);
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn jobs_and_subagents_have_the_models_that_the_config_names_for_them() {
     let named = ["main", "thrifty", "small"];
     let scripts = named.map(|_| Arc::new(Script::default()));
