@@ -126,10 +126,11 @@ pub(super) fn spawn_writer(
             if !group.is_empty() {
                 writer.commit(group);
             }
-            for (tell, _announced) in rewrites {
+            for (tell, announced) in rewrites {
                 // The mode of an older database changes only when it is rewritten.
                 let rewrite = "PRAGMA auto_vacuum = incremental; VACUUM";
                 let rewritten = writer.connection.execute_batch(rewrite);
+                drop(announced);
                 tell.send(rewritten.map_err(StoreError::from)).ok();
             }
             for tell in checkpoints {
