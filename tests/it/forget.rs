@@ -172,7 +172,6 @@ async fn a_summary_that_is_being_made_does_not_bring_words_back() {
     rig.settled().await;
     assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
     rig.finish().await;
-    rig.finish().await;
 }
 
 #[tokio::test]
