@@ -199,7 +199,7 @@ fn read(source: &ConfigSource<'_>) -> Option<Config> {
     agent.asking = file.asking.into();
     agent.heartbeat = file.heartbeat.config(source, &names);
     agent.limits = file.limits.limits();
-    agent.memory = file.memory.config();
+    agent.memory = file.memory.config(source, &names);
     agent.retention = file.retention.config();
     agent.budgets = money::budgets(source, file.budgets);
     let (mut channels, count) = channels::channels(source, file.channels);

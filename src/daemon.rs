@@ -245,7 +245,7 @@ impl Daemon {
                 subagent_steps_max: plan.agent.subagent_steps_max,
                 wait_for_model: plan.agent.wait_for_model,
                 asking: plan.agent.asking.clone(),
-                memory: plan.agent.memory,
+                memory: plan.agent.memory.clone(),
             },
             tools: plan.tools.clone(),
             actions,

@@ -1,7 +1,8 @@
-//! The bot's memory: MEMORY.md and the notes of the last days as they go into a prompt, changes of them, and the index
-//! of what can be found again. The tools `remember` and `note` write it.
+//! The bot's memory: MEMORY.md and the notes of the last days as they go into a prompt, changes of them, facts, and the
+//! index of what can be found again. The tools `remember` and `note` write it.
 
 pub mod blanking;
+pub mod extraction;
 pub mod facts;
 pub mod forgotten;
 pub mod recall;
@@ -20,12 +21,18 @@ use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{Audience, FileError, FileScope, OpenedFile, Workspace, WorkspacePath};
 
 /// Settings of the memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Passages come back by themselves.
     pub recall: bool,
     /// Facts of one person in a prompt.
     pub facts_max: usize,
+    /// Facts are noticed in conversations.
+    pub extract: bool,
+    /// The section of the provider that notices them. None: that of the conversation. It exists.
+    pub provider: Option<String>,
+    /// Tokens for that in a day, read and written.
+    pub tokens_per_day: u64,
 }
 
 /// Maximum length of all notes in a prompt, in characters: about 1,500 tokens.

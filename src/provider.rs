@@ -5,12 +5,14 @@
 pub mod anthropic;
 mod api;
 pub mod completion;
+mod completing;
 mod config;
 mod default_window;
 pub mod echo;
 pub mod fallback;
 pub mod fault;
 pub mod http;
+pub mod in_use;
 pub mod listing;
 mod made;
 pub mod models;
@@ -31,7 +33,8 @@ mod word;
 
 use std::sync::Arc;
 
-pub use api::{DeltaStream, Provider, ProviderError, complete};
+pub use api::{DeltaStream, Provider, ProviderError};
+pub use completing::{complete, complete_within};
 pub use completion::{Completion, Delta, StopReason, ToolCall, Usage};
 pub use config::{Config, Patience, ProviderKind, Tools};
 pub use default_window::{default_context, is_vendor, tokens};

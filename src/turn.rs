@@ -27,6 +27,7 @@ pub mod detour;
 pub mod calls;
 pub mod job_commands;
 pub mod notes;
+pub mod extraction;
 pub mod run;
 
 /// The pause before work is tried again when the store fails.

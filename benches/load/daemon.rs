@@ -39,13 +39,15 @@ pub(crate) fn configure_with(
     budgets: &str,
 ) -> Result<()> {
     let Fakes { telegram_url, model_url, .. } = fakes;
-    // The context is so large that nothing is summed up while it is measured, and nobody is limited.
+    // The context is so large that nothing is summed up while it is measured. Nobody is limited, and no facts are
+    // noticed beside it.
     let config = format!(
         "[agent]\nturns_max = {turns_max}\n\n\
          [providers.main]\ntype = \"openai\"\nmodel = \"pea-1\"\nbase_url = \"{model_url}\"\n\
          context = 20000000\n\n\
          [channels.home]\ntype = \"telegram\"\ntoken = \"{TOKEN}\"\napi_url = \"{telegram_url}\"\n\
          owners = [{OWNER}]\nallow = [\"*\"]\n\n\
+         [memory]\nextract = false\n\n\
          [limits]\nmessages_per_minute = 0\nchat_messages_per_minute = 0\n\n{budgets}"
     );
     let mut file = OpenOptions::new();

@@ -203,7 +203,7 @@ pub(super) async fn handle(
         | Command::Judge(_) => replies::help(),
         Command::Trust(wanted) => return trusting::handle(services, control, wanted).await,
         Command::Remember(order) => return facts::remember(turns, control, order).await,
-        Command::Memory(word) => facts::shown(services, control, word).await?,
+        Command::Memory(word) => return facts::show(services, control, word).await,
         Command::Unknown(MistypedCommand { typed, meant }) => {
             replies::unknown_command(&typed, meant)
         }

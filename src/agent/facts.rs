@@ -1,40 +1,60 @@
 //! `/remember` and `/memory`: the facts about a person, or of a group, without a model.
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 use crate::bus::journal::WaitingMessage;
-use crate::memory::facts::{self, FACT_CHARS_MAX, Fact, FactKind, FactStatus, Kept, NewFact};
+use crate::memory::facts::{
+    self, FACT_CHARS_MAX, Fact, FactId, FactKind, FactOrigin, FactStatus, Kept, NewFact,
+};
 use crate::memory::{self, audience, recall};
-use crate::replies;
+use crate::replies::{self, FactStanding};
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::turn::commits;
 use crate::turn::services::TurnServices;
 use crate::types::commands::CommandId;
-use crate::types::message::ChatKind;
+use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
 use crate::types::source::Source;
 use crate::workspace::{Audience, FileScope};
 
 /// Facts that are shown at once.
 const SHOWN_MAX: usize = 40;
 
+/// Facts that are offered at once, with a button each.
+const OFFERED_SHOWN_MAX: usize = 5;
+
 /// A fact to remember.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FactOrder {
-    kind: FactKind,
-    text: String,
+pub(super) enum FactOrder {
+    New {
+        kind: FactKind,
+        text: String,
+    },
+    /// One that was noticed in untrusted content.
+    Offered(FactId),
 }
 
 impl FactOrder {
-    /// Parses `[KIND:] TEXT`. None if there is no text.
+    /// Parses `[KIND:] TEXT`, or `#FACT`. None if there is no text.
     pub(super) fn parse(said: &str) -> Option<Self> {
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(number) = said.strip_prefix('#').and_then(|number| number.parse().ok()) {
+            return Some(Self::Offered(FactId(number)));
+        }
         let kind =
             said.split_once(':').and_then(|(kind, rest)| Some((FactKind::parse(kind)?, rest)));
         let (kind, text) = kind.unwrap_or((FactKind::default(), &said));
         let text = text.trim();
-        (!text.is_empty()).then(|| Self { kind, text: text.to_owned() })
+        (!text.is_empty()).then(|| Self::New { kind, text: text.to_owned() })
+    }
+
+    /// The length of a new one, in characters.
+    fn length(&self) -> usize {
+        match self {
+            Self::New { text, .. } => text.chars().count(),
+            Self::Offered(_) => 0,
+        }
     }
 }
 
@@ -47,7 +67,7 @@ pub(super) async fn remember(
     let services = &turns.services;
     let inbound = &control.inbound;
     let role = role_of(services, &inbound.from, control.sender()).await?;
-    let length = order.as_ref().map_or(0, |order| order.text.chars().count());
+    let length = order.as_ref().map_or(0, FactOrder::length);
     let refused = match &order {
         _ if !CommandId::Remember.spec().allows(role, inbound.place) => {
             Some(replies::REMEMBER_IN_GROUPS.to_owned())
@@ -56,8 +76,12 @@ pub(super) async fn remember(
         Some(_) if length > FACT_CHARS_MAX => Some(replies::fact_too_long(length, FACT_CHARS_MAX)),
         Some(_) => None,
     };
-    let (None, Some(FactOrder { kind, text })) = (&refused, order) else {
+    let (None, Some(order)) = (&refused, order) else {
         return commits::handled(&services.bus.store, control, refused.unwrap_or_default()).await;
+    };
+    let (kind, text) = match order {
+        FactOrder::New { kind, text } => (kind, text),
+        FactOrder::Offered(fact) => return keep_offered(turns, control, fact).await,
     };
     let (at, place, who) = (inbound.from.clone(), inbound.place, control.sender().id.clone());
     let source = match inbound.body.press {
@@ -72,7 +96,7 @@ pub(super) async fn remember(
     let active_max = turns.config.memory.facts_max;
     commits::handled_with(&services.bus.store, control, move |store| {
         let keys = recall::keys_of_talks(store, &at, place, &who)?;
-        let new = NewFact { kind, text, sources };
+        let new = NewFact { kind, text, origin: FactOrigin::Told, sources };
         Ok(match facts::keep(store, &keys, &new, active_max, Utc::now())? {
             Kept::New(id) => replies::fact_kept(id.0, &new.text),
             Kept::Known(id) => replies::fact_known(id.0),
@@ -82,19 +106,78 @@ pub(super) async fn remember(
     .await
 }
 
-/// Returns the text of `/memory`.
-pub(super) async fn shown(
+/// Keeps a fact that was noticed in untrusted content, on its person's own word.
+async fn keep_offered(
+    turns: &TurnServices,
+    control: &WaitingMessage,
+    fact: FactId,
+) -> Result<(), StoreError> {
+    let inbound = &control.inbound;
+    let (at, place, who) = (inbound.from.clone(), inbound.place, control.sender().id.clone());
+    let is_own_word = inbound.body.sources.is_empty();
+    let active_max = turns.config.memory.facts_max;
+    commits::handled_with(&turns.services.bus.store, control, move |store| {
+        let keys = recall::keys_of_talks(store, &at, place, &who)?;
+        let known = facts::of(store, &keys)?;
+        let found = known.into_iter().find(|it| it.id == fact);
+        let Some(found) = found.filter(|_| is_own_word) else {
+            return Ok(replies::no_such_fact(fact.0));
+        };
+        if found.status != FactStatus::Offered {
+            return Ok(replies::fact_known(fact.0));
+        }
+        facts::accept(store, fact, Utc::now())?;
+        facts::expire(store, &keys, active_max, Utc::now())?;
+        Ok(replies::fact_kept(fact.0, &found.text))
+    })
+    .await
+}
+
+/// Answers `/memory`.
+pub(super) async fn show(
     services: &Services,
     control: &WaitingMessage,
     word: Option<String>,
-) -> Result<String, StoreError> {
+) -> Result<(), StoreError> {
+    let store = &services.bus.store;
+    let (words, offered) = shown(services, control, word).await?;
+    let role = role_of(services, &control.inbound.from, control.sender()).await?;
+    // Whoever may not keep facts is shown none that wait.
+    let may_keep = CommandId::Remember.spec().allows(role, control.inbound.place);
+    if offered.is_empty() || !may_keep {
+        return commits::handled(store, control, words).await;
+    }
+    let shown = offered.iter().take(OFFERED_SHOWN_MAX).map(|fact| (fact.id.0, fact.text.as_str()));
+    let shown: Vec<_> = shown.collect();
+    let choices = shown.iter().map(|(number, _)| Choice {
+        label: replies::keep_fact(*number),
+        says: format!("/remember #{number}"),
+    });
+    let question = Question {
+        choices: choices.collect(),
+        text: replies::facts_offered(&shown, offered.len() - shown.len()),
+        who: Entitled::Only(control.sender().id.clone()),
+        proposal: None,
+    };
+    let bodies = vec![Body::Text(words), Body::Choice(question)];
+    commits::handled_with_bodies(store, control, bodies).await
+}
+
+/// Returns the text of `/memory`, and the facts that wait for the person.
+async fn shown(
+    services: &Services,
+    control: &WaitingMessage,
+    word: Option<String>,
+) -> Result<(String, Vec<Fact>), StoreError> {
     let inbound = &control.inbound;
     let (at, place, who) = (inbound.from.clone(), inbound.place, control.sender().id.clone());
     let look = move |store: &Connection| {
         let keys = recall::keys_of_talks(store, &at, place, &who)?;
         facts::of(store, &keys)
     };
-    let mut known = services.bus.store.read(look).await?;
+    let known = services.bus.store.read(look).await?;
+    let (offered, mut known): (Vec<_>, Vec<_>) =
+        known.into_iter().partition(|fact| fact.status == FactStatus::Offered);
     let wanted = word.as_ref().map(|word| word.to_lowercase());
     known.retain(|fact| wanted.as_ref().is_none_or(|it| fact.text.to_lowercase().contains(it)));
     let words = match (&word, place) {
@@ -105,11 +188,11 @@ pub(super) async fn shown(
     };
     let role = role_of(services, &inbound.from, control.sender()).await?;
     if word.is_some() || audience(role, place) != Audience::Owner {
-        return Ok(words);
+        return Ok((words, offered));
     }
     let memory = services.workspace.off_thread(|it| memory::memory(it, &FileScope::Owner)).await;
     let lines = memory.lines().filter(|line| !line.trim().is_empty()).count();
-    Ok(format!("{words}\n{}", replies::memory_files(lines)))
+    Ok((format!("{words}\n{}", replies::memory_files(lines)), offered))
 }
 
 /// The facts by kind, the newest of each first.
@@ -121,10 +204,18 @@ fn listed(services: &Services, mut known: Vec<Fact>, control: &WaitingMessage) -
         kind: fact.kind.as_str(),
         text: &fact.text,
         source: source_words(fact, control),
-        day: fact.made.with_timezone(&services.zone).format("%Y-%m-%d").to_string(),
-        in_prompt: fact.status == FactStatus::Active,
+        day: day_of(services, fact.made),
+        standing: match (fact.status, fact.ended) {
+            (FactStatus::Active, _) => FactStanding::InPrompt,
+            (_, Some(ended)) => FactStanding::Until(day_of(services, ended)),
+            (_, None) => FactStanding::Found,
+        },
     });
     replies::facts(&shown.collect::<Vec<_>>(), more)
+}
+
+fn day_of(services: &Services, at: DateTime<Utc>) -> String {
+    at.with_timezone(&services.zone).format("%Y-%m-%d").to_string()
 }
 
 /// Where a fact comes from, as the person who asks may know it.
@@ -137,7 +228,11 @@ fn source_words(fact: &Fact, control: &WaitingMessage) -> String {
         }
         _ => false,
     };
-    let words =
-        if fact.sources.iter().all(is_own) { replies::SOURCE_YOU } else { replies::SOURCE_OTHERS };
+    let words = match fact.origin {
+        FactOrigin::Told if fact.sources.iter().all(is_own) => replies::SOURCE_YOU,
+        FactOrigin::Told => replies::SOURCE_OTHERS,
+        FactOrigin::Noticed => replies::SOURCE_NOTICED,
+        FactOrigin::Offered | FactOrigin::Kept => replies::SOURCE_KEPT,
+    };
     words.to_owned()
 }

@@ -16,6 +16,7 @@ use crate::conversation::blanking::{
 };
 use crate::conversation::transcript::count_running;
 use crate::memory::blanking::{self, FilesWithWords};
+use crate::memory::extraction;
 use crate::memory::facts::{self, FactId};
 use crate::memory::file_scope;
 use crate::memory::forgotten::{self, ForgottenRecord, ForgottenScope};
@@ -332,14 +333,10 @@ impl ForgetWork {
         let services = &turns.services;
         let store = &services.bus.store;
         let failed = forget_files(turns, &scope, &words).await?;
-        let (keys, sought) = (scope.keys.clone(), words.clone());
-        let remove = move |store: &Connection| {
-            let known = facts::of(store, &keys)?;
-            let known = known.iter().filter(|fact| sought.are_in(&fact.text));
-            known.into_iter().try_for_each(|fact| facts::remove(store, fact.id))
-        };
-        store.write("forget facts", Sync::Later, remove).await?;
+        forget_facts(store, &scope, &words).await?;
         Sweep { store, words: &words, spared: Some(control.id) }.all(&scope.chats).await?;
+        // Those that were noticed meanwhile.
+        forget_facts(store, &scope, &words).await?;
         if let Some(files) = &scope.files {
             while !files::refresh(store, &services.workspace, files).await? {}
         }
@@ -383,6 +380,22 @@ async fn rewrite(store: &Store) -> Result<(), StoreError> {
         sleep(QUIET_LOOK_EVERY).await;
     }
     store.rewrite().await
+}
+
+/// Removes the facts with the words. What is being read for facts has the words, and is read again.
+async fn forget_facts(
+    store: &Store,
+    scope: &ForgetScope,
+    words: &ForgottenWords,
+) -> Result<(), StoreError> {
+    let (keys, sought) = (scope.keys.clone(), words.clone());
+    let remove = move |store: &Connection| {
+        extraction::note_forgotten(store)?;
+        let known = facts::of(store, &keys)?;
+        let known = known.iter().filter(|fact| sought.are_in(&fact.text));
+        known.into_iter().try_for_each(|fact| facts::remove(store, fact.id))
+    };
+    store.write("forget facts", Sync::Later, remove).await
 }
 
 /// Removes the words from the memory, the notes and the former versions of files. Returns a file that could not be

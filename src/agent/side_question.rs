@@ -217,6 +217,7 @@ async fn ask(
         ending: None,
     });
     let provider = turns.models.for_session(&session);
+    let _in_use = turns.models.all.in_use.enter(provider.name());
     let pictures = match provider.sees() {
         true => Pictures::read(&turns.services.workspace, &session.turns).await,
         false => Pictures::default(),

@@ -188,7 +188,7 @@ impl AgentSection {
             budgets: Budgets::default(),
             limits: LimitsSection::default().limits(),
             personas: Personas::new(Vec::new(), self.tools.clone()),
-            memory: MemorySection::default().config(),
+            memory: MemorySection::default().without_provider(),
             retention: RetentionSection::default().config(),
         }
     }

@@ -78,7 +78,7 @@ fn fact_shown(fact: &Fact, zone: Tz) -> Value {
     let day = fact.made.with_timezone(&zone).format("%Y-%m-%d").to_string();
     json!({
         "number": fact.id.0, "kind": fact.kind.as_str(), "text": fact.text, "made": day,
-        "status": fact.status.as_str(), "accesses": fact.accesses, "sources": fact.sources,
+        "status": fact.status.as_str(), "origin": fact.origin.as_str(), "accesses": fact.accesses, "sources": fact.sources,
     })
 }
 

@@ -308,7 +308,9 @@ pub(super) fn bounds(
 /// The part of the budget for everything that a call may use, in percent.
 fn part_of_total(payer: &Payer) -> u64 {
     match payer {
-        Payer { cause: CallCause::Job | CallCause::Heartbeat, .. } => BACKGROUND_PART,
+        Payer { cause: CallCause::Job | CallCause::Heartbeat | CallCause::Memory, .. } => {
+            BACKGROUND_PART
+        }
         Payer { role: Role::Owner, .. } => 100,
         _ => OTHERS_PART,
     }

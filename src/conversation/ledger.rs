@@ -28,6 +28,8 @@ pub enum CallCause {
     Compaction,
     /// Notes before a compaction.
     Notes,
+    /// Facts that are noticed in conversations.
+    Memory,
     Subagent,
     Job,
     Heartbeat,
@@ -38,6 +40,7 @@ words!(CallCause {
     Aside = "aside",
     Compaction = "compaction",
     Notes = "notes",
+    Memory = "memory",
     Subagent = "subagent",
     Job = "job",
     Heartbeat = "heartbeat",

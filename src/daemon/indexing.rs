@@ -1,6 +1,8 @@
-//! Completes the index of the memory after a start: turns from before there was an index, and files that were changed
-//! while no daemon ran. In slices, so that other changes come in between.
+//! Work on the memory in the background. After a start the index is completed: turns from before there was an index, and
+//! files that were changed while no daemon ran, in slices, so that other changes come in between. Later, facts are
+//! noticed in conversations.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -13,6 +15,7 @@ use crate::conversation::history;
 use crate::memory::recall::{self, files};
 use crate::services::Services;
 use crate::store::{StoreError, Sync};
+use crate::turn::extraction;
 use crate::workspace::FileScope;
 
 /// Pause between two slices.
@@ -27,6 +30,12 @@ impl Daemon {
         running.spawn(forever("the index of the memory", until.clone(), move |stop| {
             run(services.clone(), stop)
         }));
+        if self.plan.agent.memory.extract {
+            let turns = Arc::clone(&self.turns);
+            running.spawn(forever("the facts", until.clone(), move |stop| {
+                extraction::run(Arc::clone(&turns), stop)
+            }));
+        }
     }
 }
 

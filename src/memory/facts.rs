@@ -1,5 +1,6 @@
-//! Facts that people asked the bot to remember: of one person, or of a group. The most used ones stand in the prompt;
-//! the others make way, and are found by a search or by a message that has to do with them.
+//! Facts that people asked the bot to remember, or that it noticed by itself: of one person, or of a group. The most
+//! used ones stand in the prompt; the others make way, and are found by a search or by a message that has to do with
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -40,6 +41,21 @@ pub enum FactKind {
 
 words!(FactKind { You = "you", People = "people", Wish = "wish", Event = "event", Other = "other" });
 
+/// How a fact came to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FactOrigin {
+    /// Its person asked for it.
+    Told,
+    /// The bot noticed it in trusted content.
+    Noticed,
+    /// The bot noticed it in untrusted content, and its person has not decided about it.
+    Offered,
+    /// Its person has kept what was offered.
+    Kept,
+}
+
+words!(FactOrigin { Told = "told", Noticed = "noticed", Offered = "offered", Kept = "kept" });
+
 /// Where a fact stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactStatus {
@@ -47,9 +63,18 @@ pub enum FactStatus {
     Active,
     /// Found by a search.
     Expired,
+    /// It is not true any more, and found by a search as such.
+    Former,
+    /// It waits for its person, and stays out of prompts.
+    Offered,
 }
 
-words!(FactStatus { Active = "active", Expired = "expired" });
+words!(FactStatus {
+    Active = "active",
+    Expired = "expired",
+    Former = "former",
+    Offered = "offered",
+});
 
 /// Stores enums by their words.
 macro_rules! word_columns {
@@ -67,7 +92,7 @@ macro_rules! word_columns {
         }
     )+};
 }
-word_columns!(FactKind, FactStatus);
+word_columns!(FactKind, FactStatus, FactOrigin);
 
 /// A fact.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,10 +102,28 @@ pub struct Fact {
     pub kind: FactKind,
     pub text: String,
     pub status: FactStatus,
+    pub origin: FactOrigin,
     /// All inputs that it was made from.
     pub sources: Vec<Source>,
     pub made: DateTime<Utc>,
     pub accesses: u32,
+    /// When it stopped being true.
+    pub ended: Option<DateTime<Utc>>,
+}
+
+impl Fact {
+    /// Returns the sources that decide if it is trusted: what its person has kept is a part of the memory.
+    pub fn deciding_sources(&self) -> Vec<Source> {
+        match self.origin {
+            FactOrigin::Kept => vec![Source::Memory],
+            FactOrigin::Told | FactOrigin::Noticed | FactOrigin::Offered => self.sources.clone(),
+        }
+    }
+
+    /// Returns true if it is true by now, as far as its person has said.
+    pub fn holds(&self) -> bool {
+        matches!(self.status, FactStatus::Active | FactStatus::Expired)
+    }
 }
 
 /// A fact to keep.
@@ -89,6 +132,7 @@ pub struct NewFact {
     pub kind: FactKind,
     /// One line.
     pub text: String,
+    pub origin: FactOrigin,
     pub sources: Vec<Source>,
 }
 
@@ -117,9 +161,14 @@ pub fn keep(
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Kept> {
     let Some(key) = keys.first() else { return Ok(Kept::Full) };
-    let known = of(store, keys)?;
+    let mut known = of(store, keys)?;
+    known.retain(|fact| fact.status != FactStatus::Former);
     if let Some(same) = known.iter().find(|it| it.text.to_lowercase() == new.text.to_lowercase()) {
-        use_now(store, &[same.id], now)?;
+        match (same.status, new.origin) {
+            (FactStatus::Offered, FactOrigin::Told) => accept(store, same.id, now)?,
+            (FactStatus::Offered, _) => {}
+            _ => use_now(store, &[same.id], now)?,
+        }
         expire(store, keys, active_max, now)?;
         return Ok(Kept::Known(same.id));
     }
@@ -131,16 +180,27 @@ pub fn keep(
     }
     store
         .prepare_cached(
-            "INSERT INTO facts (who, kind, text, status, sources, made, used)
-             VALUES (?1, ?2, ?3, 'active', ?4, ?5, ?5)",
+            "INSERT INTO facts (who, kind, text, status, origin, sources, made, used)
+             VALUES (?1, ?2, ?3, 'active', ?4, ?5, ?6, ?6)",
         )?
-        .execute(params![key, new.kind, new.text, Json(&new.sources), Time(now)])?;
+        .execute(params![key, new.kind, new.text, new.origin, Json(&new.sources), Time(now)])?;
     let id = FactId(store.last_insert_rowid());
     let (found_by, text) = (index_key(key), new.text.as_str());
     let kind = RecallKind::Fact;
     recall::put(store, &RecallText { key: &found_by, kind, source: id.0, at: now, text })?;
     expire(store, keys, active_max, now)?;
     Ok(Kept::New(id))
+}
+
+/// Puts a fact into the prompt that was only offered: its person has kept it.
+pub fn accept(store: &Connection, fact: FactId, now: DateTime<Utc>) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE facts SET origin = 'kept', status = 'active', used = ?
+             WHERE id = ? AND origin = 'offered'",
+        )?
+        .execute(params![Time(now), fact])
+        .map(drop)
 }
 
 /// Notes that a message had to do with facts. Those that had made way come back.
@@ -178,7 +238,7 @@ pub fn score(fact: &Fact, now: DateTime<Utc>) -> f64 {
 /// Returns all facts of these keys, the oldest first.
 pub fn of(store: &Connection, keys: &[RecallKey]) -> rusqlite::Result<Vec<Fact>> {
     let mut rows = store.prepare_cached(
-        "SELECT id, who, kind, text, status, sources, made, accesses FROM facts WHERE who = ?",
+        "SELECT id, who, kind, text, status, sources, made, accesses, origin, ended FROM facts WHERE who = ?",
     )?;
     let mut facts = Vec::new();
     for key in keys {
@@ -193,7 +253,7 @@ pub fn of(store: &Connection, keys: &[RecallKey]) -> rusqlite::Result<Vec<Fact>>
 /// Returns facts that were found in the index, by their ids.
 pub fn found(store: &Connection, ids: &[FactId]) -> rusqlite::Result<BTreeMap<FactId, Fact>> {
     let mut rows = store.prepare_cached(
-        "SELECT id, who, kind, text, status, sources, made, accesses FROM facts WHERE id = ?",
+        "SELECT id, who, kind, text, status, sources, made, accesses, origin, ended FROM facts WHERE id = ?",
     )?;
     let mut facts = BTreeMap::new();
     for id in ids {
@@ -209,16 +269,24 @@ pub fn remove(store: &Connection, fact: FactId) -> rusqlite::Result<()> {
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Fact> {
+    let (origin, ended) = (row.get(8)?, row.get::<_, Option<Time>>(9)?);
+    let status = match (origin, ended) {
+        (_, Some(_)) => FactStatus::Former,
+        (FactOrigin::Offered, None) => FactStatus::Offered,
+        (FactOrigin::Told | FactOrigin::Noticed | FactOrigin::Kept, None) => row.get(4)?,
+    };
     Ok(Fact {
         id: row.get(0)?,
         key: row.get(1)?,
         // A kind of a newer version.
         kind: FactKind::parse(row.get_ref(2)?.as_str()?).unwrap_or_default(),
         text: row.get(3)?,
-        status: row.get(4)?,
+        status,
+        origin,
         // Unreadable ones are of a newer version, and count as unknown.
         sources: row.get::<_, LenientJson<_>>(5)?.0.unwrap_or_else(|| vec![Source::Unknown]),
         made: row.get::<_, Time>(6)?.0,
         accesses: row.get(7)?,
+        ended: ended.map(|ended| ended.0),
     })
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use futures_util::stream::BoxStream;
 
-use super::completion::{Completion, Delta};
+use super::completion::Delta;
 use super::request::Request;
 use super::window::LearnedWindow;
 
@@ -59,6 +59,11 @@ pub trait Provider: Send + Sync + 'static {
         false
     }
 
+    /// False for rules that stand for a model, which understand nothing of what is said.
+    fn is_model(&self) -> bool {
+        true
+    }
+
     /// Tokens that a prompt may have: the model's context without what its answer needs.
     fn context_window(&self) -> u64 {
         ROOM
@@ -77,42 +82,4 @@ pub trait Provider: Send + Sync + 'static {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError>;
-}
-
-/// Makes a whole completion, showing each delta to `watch` on the way.
-pub async fn complete(
-    provider: &dyn Provider,
-    request: &Request<'_>,
-    mut watch: impl FnMut(&Delta),
-) -> Result<Completion, ProviderError> {
-    let mut stream = begin(provider, request);
-    let mut completion = Completion::default();
-    while let Some(delta) = stream.next().await {
-        let delta = delta?;
-        watch(&delta);
-        match delta {
-            Delta::Text(text) => completion.text.push_str(&text),
-            Delta::Thinking(_) => {}
-            Delta::ThinkingBlock(block) => completion.thinking.push(block),
-            Delta::Call(call) => completion.calls.push(call),
-            Delta::Usage(usage) => completion.usage = usage,
-            Delta::Note(note) => completion.note = Some(note),
-            Delta::By(name) => completion.by = Some(name),
-            Delta::Restart => {
-                let Completion { note, by, usage, mut wasted, .. } = completion;
-                wasted.add(usage);
-                completion = Completion { note, by, wasted, ..Completion::default() };
-            }
-            Delta::End(stop) => {
-                completion.stop = Some(stop);
-                return Ok(completion);
-            }
-        }
-    }
-    Err(ProviderError::cut())
-}
-
-/// A completion whose failure to begin is the stream's first item.
-pub(super) fn begin<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> DeltaStream<'a> {
-    stream::once(provider.stream(request)).try_flatten().boxed()
 }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt};
 use tracing::warn;
 
-use super::api::begin;
+use super::completing::begin;
 use super::{Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request};
 use crate::replies;
 
@@ -42,6 +42,10 @@ impl Provider for Fallback {
     /// That of the first: a spare one with less would cost it most of its own.
     fn context_window(&self) -> u64 {
         self.providers[0].context_window()
+    }
+
+    fn is_model(&self) -> bool {
+        self.providers[0].is_model()
     }
 
     fn learned_window(&self) -> Option<LearnedWindow> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::in_use::ProvidersInUse;
 use super::prices::Prices;
 use super::{Provider, chain};
 use crate::types::origin::TaskKind;
@@ -13,6 +14,8 @@ pub struct Models {
     all: Arc<Vec<Model>>,
     /// The prices of their tokens.
     pub prices: Prices,
+    /// The providers that people and tasks wait for.
+    pub in_use: ProvidersInUse,
     /// The sections that answer in background tasks of these kinds.
     tasks: Arc<BTreeMap<TaskKind, String>>,
 }

@@ -72,6 +72,10 @@ impl Provider for Rehearsal {
         NAME
     }
 
+    fn is_model(&self) -> bool {
+        false
+    }
+
     async fn stream<'a>(
         &'a self,
         request: &'a Request<'a>,

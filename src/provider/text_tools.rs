@@ -28,7 +28,7 @@ pub use forms::MALFORMED_CALL;
 use request::TextRequest;
 use scan::{AnswerPiece, CallStrictness, Scanner};
 
-use super::api::begin;
+use super::completing::begin;
 use super::{
     Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, StopReason, ToolCall,
     Tools, wire,

@@ -35,12 +35,23 @@ pub struct FactShown<'a> {
     /// Where it comes from.
     pub source: String,
     pub day: String,
-    pub in_prompt: bool,
+    pub standing: FactStanding,
+}
+
+/// Where a fact stands, as people are told it.
+pub enum FactStanding {
+    InPrompt,
+    /// Out of the prompt, and found again.
+    Found,
+    /// True until a day.
+    Until(String),
 }
 
 /// Where a fact comes from.
 pub const SOURCE_YOU: &str = "you said so";
 pub const SOURCE_OTHERS: &str = "someone else";
+pub const SOURCE_NOTICED: &str = "noticed when we talked";
+pub const SOURCE_KEPT: &str = "read somewhere, and you kept it";
 
 /// The facts by kind; `more` are left out.
 pub fn facts(facts: &[FactShown<'_>], more: usize) -> String {
@@ -59,13 +70,34 @@ pub fn facts(facts: &[FactShown<'_>], more: usize) -> String {
             let _ = writeln!(text, "{heading}:");
         }
         let FactShown { number, source, day, .. } = fact;
-        let rested = if fact.in_prompt { "" } else { "; found when it matters" };
+        let rested = match &fact.standing {
+            FactStanding::InPrompt => String::new(),
+            FactStanding::Found => "; found when it matters".to_owned(),
+            FactStanding::Until(day) => format!("; until {day}"),
+        };
         let _ = writeln!(text, "#{number} {} ({source}, {day}{rested})", as_is(fact.text));
     }
     if more > 0 {
         let _ = writeln!(text, "{more} more: /memory WORD shows those with a word in them.");
     }
     text.trim_end().to_owned()
+}
+
+/// Facts that were noticed in untrusted content, with their numbers; `more` are left out.
+pub fn facts_offered(facts: &[(i64, &str)], more: usize) -> String {
+    let mut text =
+        "I read this, and others may have written it. I use it only if you keep it:".to_owned();
+    for (number, fact) in facts {
+        let _ = write!(text, "\n#{number} {}", as_is(fact));
+    }
+    if more > 0 {
+        let _ = write!(text, "\n{more} more wait. Keep or /forget these first.");
+    }
+    text
+}
+
+pub fn keep_fact(number: i64) -> String {
+    format!("Keep #{number}")
 }
 
 pub fn no_facts_with(word: &str) -> String {

@@ -53,7 +53,8 @@ pub(crate) async fn active(
 }
 
 fn is_shown(fact: &Fact, audience: Audience) -> bool {
-    let is_untrusted = fact.sources.iter().any(|source| taint::is_untrusted(source, audience));
+    let sources = fact.deciding_sources();
+    let is_untrusted = sources.iter().any(|source| taint::is_untrusted(source, audience));
     fact.status == FactStatus::Active && !is_untrusted
 }
 

@@ -55,7 +55,7 @@ pub enum EventKind {
         failed: bool,
         ms: u64,
     },
-    /// A file of the owner's memory was changed.
+    /// A file of the owner's memory was changed, or `facts` were noticed in a conversation.
     MemoryUpdated {
         path: String,
     },

@@ -21,7 +21,7 @@ use peacrab::secret::Secret;
 use peacrab::store::{Store, StoreOptions};
 use peacrab::tasks::heartbeat::Config as Heartbeat;
 use peacrab::types::message::Sender;
-use peacrab::{channels, provider};
+use peacrab::{channels, memory, provider};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -307,6 +307,9 @@ Config {
         memory: Config {
             recall: true,
             facts_max: 50,
+            extract: true,
+            provider: None,
+            tokens_per_day: 500000,
         },
         retention: Retention {
             kept: TimeDelta {
@@ -1188,6 +1191,8 @@ fn the_example_loads_and_shows_every_key() {
     assert_eq!(whole.agent.timezone, Some(chrono_tz::Tz::Europe__Berlin));
     assert_eq!(whole.agent.heartbeat.provider.as_deref(), Some("spare"));
     let heartbeat = Heartbeat { provider: None, ..whole.agent.heartbeat.clone() };
+    assert_eq!(whole.agent.memory.provider.as_deref(), Some("spare"));
+    let memory = memory::Config { provider: None, ..whole.agent.memory.clone() };
     let agent = whole.agent.clone();
     assert_eq!(whole.agent.job_provider.as_deref(), Some("spare"));
     assert_eq!(whole.agent.subagent_provider.as_deref(), Some("spare"));
@@ -1197,6 +1202,7 @@ fn the_example_loads_and_shows_every_key() {
         subagent_provider: None,
         timezone: None,
         heartbeat,
+        memory,
         // By default there is none, which would show nobody how it is written.
         personas: config.agent.personas.clone(),
         ..agent

@@ -5,6 +5,7 @@ mod budgets;
 mod child;
 mod commands;
 mod compaction;
+mod extraction;
 mod forgetting;
 mod suspended;
 mod restart;
@@ -69,13 +70,15 @@ struct Scene {
     reaction: Reaction,
     /// It runs as a service, which begins it again when it ends.
     restarts: bool,
+    /// Facts are noticed.
+    extracts: bool,
 }
 
 impl Scene {
     fn new(manners: Manners) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (asks, reaction) = (Asks::default(), Reaction::None);
-        Self { folder, manners, asks, reaction, restarts: false }
+        Self { folder, manners, asks, reaction, restarts: false, extracts: false }
     }
 
     fn with_said(manners: Manners, said: &[(&str, &str)]) -> Self {
@@ -105,6 +108,7 @@ impl Scene {
             manners: self.manners,
             asks: self.asks.clone(),
             restarts: self.restarts,
+            extracts: self.extracts,
             kill,
         };
         Command::new(std::env::current_exe().unwrap())

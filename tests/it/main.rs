@@ -33,6 +33,7 @@ mod documents;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod doctor;
 mod events;
+mod extraction;
 mod facts;
 mod fairness;
 mod finish;

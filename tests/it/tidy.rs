@@ -174,6 +174,8 @@ const OWNERS: [(&str, &[&str]); 7] = [
     (
         "memory",
         &[
+            "extraction_state",
+            "extractions",
             "facts",
             "forgotten_words",
             "recall_backfill",

@@ -173,7 +173,7 @@ async fn look_up(
                 }),
                 RecallKind::Fact => facts.get(&FactId(hit.source)).map(|fact| {
                     let place = FoundPlace::Fact(fact.id, fact.status);
-                    let source = LookedUpSource::Stored(place, fact.sources.clone());
+                    let source = LookedUpSource::Stored(place, fact.deciding_sources());
                     LookedUp { hit, source }
                 }),
             });

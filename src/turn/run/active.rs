@@ -10,6 +10,7 @@ use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::conversation::ledger::Payer;
 use crate::conversation::model_waits::ModelWait;
 use crate::people::Role;
+use crate::provider::in_use::ProviderUse;
 use crate::provider::{Attempts, Provider, ToolSchema, Usage};
 use crate::trust::taint;
 use crate::turn::commits::{self, ModelStep};
@@ -51,6 +52,8 @@ pub(super) struct ActiveTurn<'a> {
     pub(super) asker: Requester,
     /// The provider that the conversation has chosen at the running step.
     pub(super) provider: Arc<dyn Provider>,
+    /// Work in the background makes way at that provider.
+    pub(super) in_use: ProviderUse,
     /// The turn has waited for the model, which has not answered yet.
     pub(super) wait: Option<ModelWait>,
     /// The number of attempts at a provider that cannot be reached.

@@ -62,6 +62,9 @@ impl ActiveTurn<'_> {
                     true => Attempts::Once,
                     false => Attempts::Usual,
                 };
+                if provider.name() != self.in_use.name() {
+                    self.in_use = self.turns.models.all.in_use.enter(provider.name());
+                }
                 self.provider = provider;
                 self.session.settings = settings;
             }

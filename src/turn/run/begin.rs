@@ -231,9 +231,11 @@ impl<'a> ActiveTurn<'a> {
         let base = instructions::base(turns, &session, asker.speaker(), part.caller).await;
         let PromptBase { system, tools, tools_tokens, context_window } = base;
         let payer = payer(&turns.services, &session, &asker, &part).await?;
+        let provider = turns.models.for_session(&session);
         Ok(Some(Self {
             fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
-            provider: turns.models.for_session(&session),
+            in_use: turns.models.all.in_use.enter(provider.name()),
+            provider,
             fitted: context_window,
             wait: None,
             payer,

@@ -15,6 +15,7 @@ use peacrab::channels::{
 use peacrab::config::AgentConfig;
 use peacrab::control::ControlServer;
 use peacrab::daemon::{Daemon, DaemonParts};
+use peacrab::memory;
 use peacrab::people::{Access, Groups};
 use peacrab::provider::Models;
 use peacrab::secret::Redactor;
@@ -136,9 +137,12 @@ impl<S: Stage> Scene<S> {
             let brisk: Arc<dyn Channel> = Arc::new(Brisk(S::adapter(base, *bot), self.drafts));
             ((*name).into(), (brisk, access.clone()))
         });
+        let usual = AgentConfig::default();
+        // The model is asked nothing beside turns.
+        let memory = memory::Config { extract: false, ..usual.memory.clone() };
         let plan = DaemonParts {
             home: self.folder.path().join("home"),
-            agent: AgentConfig { limits: RateLimits::default(), ..AgentConfig::default() },
+            agent: AgentConfig { limits: RateLimits::default(), memory, ..usual },
             models: ModelChoice {
                 default: Arc::clone(&self.model) as _,
                 summariser: Arc::clone(&self.model) as _,

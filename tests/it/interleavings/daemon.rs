@@ -14,6 +14,7 @@ use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::daemon::{Daemon, DaemonParts};
+use peacrab::memory;
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
 use peacrab::sandbox::SandboxState;
@@ -125,13 +126,17 @@ impl World {
         let tools = ToolSet::standard();
         tools.set_mcp_tools(McpTools::new(deeds(&self.path().join("acts")), Vec::new()));
         let provider = Arc::clone(&self.brain) as Arc<dyn Provider>;
+        let usual = AgentConfig::default();
+        // The brain is asked nothing beside turns.
+        let memory = memory::Config { extract: false, ..usual.memory.clone() };
         DaemonParts {
             home: self.path(),
             agent: AgentConfig {
                 asking,
                 wait_for_model: None,
                 limits: RateLimits::default(),
-                ..AgentConfig::default()
+                memory,
+                ..usual
             },
             models: ModelChoice {
                 summariser: Arc::clone(&provider),

@@ -87,6 +87,8 @@ pub(crate) struct Parts {
     pub(crate) provider: Option<Arc<dyn Provider>>,
     /// In place of the one that answers.
     pub(crate) summariser: Option<Arc<dyn Provider>>,
+    /// Facts are noticed. Elsewhere the model is asked nothing beside turns.
+    pub(crate) extracts: bool,
 }
 
 impl Default for Parts {
@@ -114,6 +116,7 @@ impl Default for Parts {
             commands: None,
             provider: None,
             summariser: None,
+            extracts: false,
         }
     }
 }
@@ -191,9 +194,11 @@ impl Rig {
         let provider = self.parts.provider.clone();
         let provider = provider.unwrap_or_else(|| Arc::clone(&self.model) as _);
         let summariser = self.parts.summariser.clone();
+        let mut agent = self.parts.agent.clone();
+        agent.memory.extract = self.parts.extracts;
         DaemonParts {
             home: self.path(),
-            agent: self.parts.agent.clone(),
+            agent,
             models: ModelChoice {
                 summariser: summariser.unwrap_or_else(|| Arc::clone(&provider)),
                 default: provider,

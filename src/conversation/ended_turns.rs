@@ -1,0 +1,131 @@
+//! Turns that have ended, for work that reads conversations afterwards: which there are, and what was said in them.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::bus::journal::read_address;
+use crate::conversation::sources::{self, KeptSources};
+use crate::memory::extraction::due::SeenTurn;
+use crate::provider::{COMPLETION, CONVERSE};
+use crate::store::{LenientJson, Time};
+use crate::types::message::{Address, ChatKind, Sender};
+use crate::types::origin::Origin;
+use crate::types::session::{SessionId, TurnId};
+use crate::types::source::{Parts, Source};
+
+/// Turns that are looked at in one read. Later ones are looked at once these are done with.
+pub const LOOKED_AT_MAX: usize = 5_000;
+
+/// Returns the turns above one, oldest first, up to [`LOOKED_AT_MAX`].
+pub fn above(store: &Connection, floor: TurnId) -> rusqlite::Result<Vec<SeenTurn>> {
+    let mut rows = store.prepare_cached(
+        "SELECT t.id, t.session, iif(t.ending IS NULL, NULL, ifnull(t.ended, t.started)), s.closed IS NOT NULL,
+             s.kind = 'chat' AND NOT t.silent AND NOT t.noted
+         FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id > ? ORDER BY t.id LIMIT ?",
+    )?;
+    let most = i64::try_from(LOOKED_AT_MAX).expect("a small number");
+    let turns = rows.query_map(params![floor, most], |row| {
+        Ok(SeenTurn {
+            turn: row.get(0)?,
+            session: row.get(1)?,
+            ended: row.get::<_, Option<Time>>(2)?.map(|ended| ended.0),
+            is_closed: row.get(3)?,
+            is_said: row.get(4)?,
+        })
+    })?;
+    turns.collect()
+}
+
+/// A part of a conversation, as it was said.
+pub struct SaidPart {
+    pub at: Address,
+    pub place: ChatKind,
+    pub turns: Vec<SaidTurn>,
+}
+
+pub struct SaidTurn {
+    pub turn: TurnId,
+    pub sender: Sender,
+    pub started: DateTime<Utc>,
+    pub steps: Vec<SaidStep>,
+}
+
+#[derive(Default)]
+pub struct SaidStep {
+    pub input: Option<Parts>,
+    /// The model's words, with those of the calls that speak to people.
+    pub text: String,
+    /// The results of other calls.
+    pub results: Vec<CallResultText>,
+}
+
+/// The result of a call with its sources.
+pub struct CallResultText {
+    pub text: String,
+    pub sources: Vec<Source>,
+}
+
+/// Returns what was said in the turns after one, up to another, that people began; none if their conversation was
+/// forgotten. A turn whose sender cannot be read is left out.
+pub fn said(
+    store: &Connection,
+    session: SessionId,
+    after: TurnId,
+    up_to: TurnId,
+) -> rusqlite::Result<Option<SaidPart>> {
+    let head = store
+        .prepare_cached("SELECT channel, chat, thread, place FROM sessions WHERE id = ?")?
+        .query_row([session], |row| {
+            // Who cannot be sure keeps to themselves what is private.
+            let place = row.get::<_, LenientJson<_>>(3)?.0.unwrap_or(ChatKind::Group);
+            Ok((read_address(row)?, place))
+        })
+        .optional()?;
+    let Some((at, place)) = head else { return Ok(None) };
+    let mut rows = store.prepare_cached(
+        "SELECT id, sender, started FROM turns
+         WHERE session = ? AND id > ? AND id <= ? AND ending IS NOT NULL AND NOT silent AND NOT noted ORDER BY id",
+    )?;
+    let mut rows = rows.query(params![session, after, up_to])?;
+    let mut turns = Vec::new();
+    while let Some(row) = rows.next()? {
+        let Some(sender) = row.get::<_, LenientJson<Sender>>(1)?.0 else { continue };
+        let turn = row.get(0)?;
+        let steps = steps(store, turn, &Origin::Chat(at.clone()), &sender)?;
+        turns.push(SaidTurn { turn, sender, started: row.get::<_, Time>(2)?.0, steps });
+    }
+    Ok(Some(SaidPart { at, place, turns }))
+}
+
+fn steps(
+    store: &Connection,
+    turn: TurnId,
+    origin: &Origin,
+    sender: &Sender,
+) -> rusqlite::Result<Vec<SaidStep>> {
+    let mut rows = store
+        .prepare_cached("SELECT heard, sources, text FROM steps WHERE turn = ? ORDER BY seq")?;
+    let steps = rows.query_map([turn], |row| {
+        let input = sources::input(row.get(0)?, row.get(1)?, origin, &sender.id);
+        Ok(SaidStep { input, text: row.get(2)?, results: Vec::new() })
+    })?;
+    let mut steps: Vec<_> = steps.collect::<rusqlite::Result<_>>()?;
+    let mut rows = store.prepare_cached(
+        "SELECT step, tool, output, sources FROM calls
+         WHERE turn = ? AND output IS NOT NULL AND state = 'done' ORDER BY id",
+    )?;
+    let mut rows = rows.query([turn])?;
+    while let Some(row) = rows.next()? {
+        let Some(step) = steps.get_mut(row.get::<_, usize>(0)?) else { continue };
+        let (tool, text) = (row.get_ref(1)?.as_str()?, row.get::<_, String>(2)?);
+        if [COMPLETION, CONVERSE].contains(&tool) {
+            step.text.push('\n');
+            step.text.push_str(&text);
+            continue;
+        }
+        let kept: KeptSources = row.get(3)?;
+        let sources = sources::of_call(tool, Some(&text), kept);
+        step.results.push(CallResultText { text, sources });
+    }
+    Ok(steps)
+}

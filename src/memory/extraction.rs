@@ -1,0 +1,306 @@
+//! Facts that are noticed in conversations: which turns were read for them, and what the model found, checked against
+//! the facts of the very person or group. Which conversation is next and what the model has answered are in their own
+//! files; the model is asked elsewhere.
+
+pub mod answer;
+pub mod due;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, params};
+
+use super::facts::{self, Fact, FactId, FactOrigin, FactStatus, NewFact};
+use super::recall::{self, RecallKey, RecallKind, RecallText};
+use crate::store::{Json, Time};
+use crate::types::session::{SessionId, TurnId};
+use crate::types::source::{self, Source};
+use answer::{ExtractedFacts, ExtractedText};
+
+/// Attempts at the same turns. A model that gives no answer three times gives none the fourth time.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// Facts of one person or group that wait for their person. Older ones make way.
+const OFFERED_MAX: usize = 20;
+
+/// Facts of one person or group that are kept as history. Older ones make way.
+const FORMER_MAX: usize = 200;
+
+/// Sources of one fact. All that are left out are as trusted as the others.
+const SOURCES_MAX: usize = 30;
+
+/// How far a conversation was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadMark {
+    pub taken: TurnId,
+    pub failures: u32,
+    /// The time of the next attempt.
+    pub next: Option<DateTime<Utc>>,
+}
+
+/// How far all conversations were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadMarks {
+    /// All turns up to it were read.
+    pub floor: TurnId,
+    pub sessions: BTreeMap<SessionId, ReadMark>,
+    /// Changes when somebody has words forgotten.
+    pub forgets: i64,
+}
+
+/// Turns of a conversation that were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadTurns {
+    pub session: SessionId,
+    /// The turn before the first one.
+    pub after: TurnId,
+    pub up_to: TurnId,
+    /// As the marks had it when the turns were read.
+    pub forgets: i64,
+}
+
+/// Facts that a model has found in a part of a conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundFacts {
+    pub facts: ExtractedFacts,
+    /// All inputs of the call.
+    pub sources: Vec<Source>,
+}
+
+/// All that was found in some turns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// The keys of the person or group, as for [`facts::keep`].
+    pub keys: Vec<RecallKey>,
+    pub trusted: FoundFacts,
+    /// Only what is new counts of these.
+    pub untrusted: FoundFacts,
+    /// Facts that may stand in the prompt.
+    pub active_max: usize,
+}
+
+/// The number of facts that were changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangedFacts {
+    pub new: usize,
+    pub updated: usize,
+    pub removed: usize,
+    pub offered: usize,
+}
+
+impl ChangedFacts {
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
+}
+
+/// Returns how far conversations were read.
+pub fn marks(store: &Connection) -> rusqlite::Result<ReadMarks> {
+    let (floor, forgets) = store
+        .prepare_cached("SELECT floor, forgets FROM extraction_state WHERE one = 1")?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut rows =
+        store.prepare_cached("SELECT session, taken, failures, next FROM extractions")?;
+    let sessions = rows.query_map([], |row| {
+        let next = row.get::<_, Option<Time>>(3)?.map(|next| next.0);
+        Ok((row.get(0)?, ReadMark { taken: row.get(1)?, failures: row.get(2)?, next }))
+    })?;
+    Ok(ReadMarks { floor, sessions: sessions.collect::<rusqlite::Result<_>>()?, forgets })
+}
+
+/// Notes that all turns up to `floor` were read. Conversations that were read up to there need no mark.
+pub fn raise_floor(store: &Connection, floor: TurnId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE extraction_state SET floor = max(floor, ?) WHERE one = 1")?
+        .execute([floor])?;
+    store.prepare_cached("DELETE FROM extractions WHERE taken <= ?")?.execute([floor]).map(drop)
+}
+
+/// Has what is being read now read again: somebody has words forgotten.
+pub fn note_forgotten(store: &Connection) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE extraction_state SET forgets = forgets + 1 WHERE one = 1")?
+        .execute([])
+        .map(drop)
+}
+
+/// Applies what was found, once: none if the turns were read before, or words were forgotten meanwhile.
+pub fn apply(
+    store: &Connection,
+    read: &ReadTurns,
+    found: &Findings,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Option<ChangedFacts>> {
+    if !take(store, read)? {
+        return Ok(None);
+    }
+    let mut change = FactChange { store, found, now, changed: ChangedFacts::default() };
+    change.apply()?;
+    Ok(Some(change.changed))
+}
+
+/// Notes that the turns were read. False if they were before, or words were forgotten meanwhile.
+pub fn take(store: &Connection, read: &ReadTurns) -> rusqlite::Result<bool> {
+    if !is_open(store, read)? {
+        return Ok(false);
+    }
+    store
+        .prepare_cached(
+            "INSERT INTO extractions (session, taken) VALUES (?, ?)
+             ON CONFLICT DO UPDATE SET taken = excluded.taken, failures = 0, next = NULL",
+        )?
+        .execute(params![read.session, read.up_to])?;
+    Ok(true)
+}
+
+/// Notes a failed attempt, and when the next one may be made. After the last one the turns are left unread.
+pub fn fail(store: &Connection, read: &ReadTurns, next: DateTime<Utc>) -> rusqlite::Result<()> {
+    if !is_open(store, read)? {
+        return Ok(());
+    }
+    let failures = store
+        .prepare_cached(
+            "INSERT INTO extractions (session, taken, failures, next) VALUES (?, ?, 1, ?)
+             ON CONFLICT DO UPDATE SET failures = failures + 1, next = excluded.next
+             RETURNING failures",
+        )?
+        .query_row(params![read.session, read.after, Time(next)], |row| row.get::<_, u32>(0))?;
+    if failures >= ATTEMPTS_MAX {
+        take(store, read)?;
+    }
+    Ok(())
+}
+
+/// Returns true if the turns are the next ones of their conversation, and nothing was forgotten since.
+fn is_open(store: &Connection, read: &ReadTurns) -> rusqlite::Result<bool> {
+    let ReadMarks { floor, sessions, forgets } = marks(store)?;
+    let taken = sessions.get(&read.session).map_or(floor, |mark| mark.taken.max(floor));
+    Ok(taken <= read.after && read.after < read.up_to && forgets == read.forgets)
+}
+
+/// Applies findings to the facts of one person or group.
+struct FactChange<'a> {
+    store: &'a Connection,
+    found: &'a Findings,
+    now: DateTime<Utc>,
+    changed: ChangedFacts,
+}
+
+impl FactChange<'_> {
+    fn apply(&mut self) -> rusqlite::Result<()> {
+        let known = facts::of(self.store, &self.found.keys)?;
+        let holding: BTreeMap<_, _> =
+            known.into_iter().filter(Fact::holds).map(|fact| (fact.id, fact)).collect();
+        // One change for each fact: the model may name one twice.
+        let mut free: BTreeSet<FactId> = holding.keys().copied().collect();
+        let found = self.found;
+        let FoundFacts { facts, sources } = &found.trusted;
+        for (id, text) in &facts.updated {
+            if free.remove(id) {
+                self.replace(&holding[id], text, sources)?;
+            }
+        }
+        for (ids, text) in &facts.merged {
+            let ids: BTreeSet<_> = ids.iter().filter(|id| free.contains(id)).copied().collect();
+            let mut merged = ids.iter().map(|id| &holding[id]);
+            let (Some(first), true) = (merged.next(), ids.len() > 1) else { continue };
+            let mut sources = sources.clone();
+            for other in merged {
+                other.sources.iter().for_each(|it| source::add(&mut sources, it));
+                self.end(other, Some(first.id))?;
+                self.changed.removed += 1;
+            }
+            self.replace(first, text, &sources)?;
+            free.retain(|id| !ids.contains(id));
+        }
+        for id in &facts.removed {
+            if free.remove(id) {
+                self.end(&holding[id], None)?;
+                self.changed.removed += 1;
+            }
+        }
+        for new in &facts.new {
+            self.changed.new += self.keep(new, FactOrigin::Noticed, sources)?;
+        }
+        let FoundFacts { facts, sources } = &found.untrusted;
+        for new in &facts.new {
+            self.changed.offered += self.keep(new, FactOrigin::Offered, sources)?;
+        }
+        facts::expire(self.store, &self.found.keys, self.found.active_max, self.now)?;
+        self.limit(FactStatus::Offered, OFFERED_MAX)?;
+        self.limit(FactStatus::Former, FORMER_MAX)
+    }
+
+    /// Keeps a new fact. Returns 0 if there is one with the same words, or no room.
+    fn keep(
+        &self,
+        new: &ExtractedText,
+        origin: FactOrigin,
+        sources: &[Source],
+    ) -> rusqlite::Result<usize> {
+        let has_words = |fact: &Fact| fact.text.to_lowercase() == new.text.to_lowercase();
+        let known = facts::of(self.store, &self.found.keys)?;
+        if known.iter().any(|fact| fact.status != FactStatus::Former && has_words(fact)) {
+            return Ok(0);
+        }
+        let sources = sources.iter().take(SOURCES_MAX).cloned().collect();
+        let new = NewFact { kind: new.kind, text: new.text.clone(), origin, sources };
+        let Findings { keys, active_max, .. } = self.found;
+        let kept = facts::keep(self.store, keys, &new, *active_max, self.now)?;
+        Ok(usize::from(matches!(kept, facts::Kept::New(_))))
+    }
+
+    /// Gives a fact new words. The former ones stay as history, as a fact of their own.
+    fn replace(&mut self, fact: &Fact, new: &str, sources: &[Source]) -> rusqlite::Result<()> {
+        if fact.text == new {
+            return Ok(());
+        }
+        self.store
+            .prepare_cached(
+                "INSERT INTO facts (who, kind, text, status, origin, sources, made, used, accesses)
+                 SELECT who, kind, text, 'expired', origin, sources, made, used, accesses
+                 FROM facts WHERE id = ?",
+            )?
+            .execute([fact.id])?;
+        let former = Fact { id: FactId(self.store.last_insert_rowid()), ..fact.clone() };
+        self.end(&former, Some(fact.id))?;
+        let mut all: Vec<_> = sources.iter().take(SOURCES_MAX).cloned().collect();
+        fact.sources.iter().take(SOURCES_MAX).for_each(|it| source::add(&mut all, it));
+        // What its person had decided about is replaced by what they have said since.
+        let origin = match fact.origin {
+            FactOrigin::Kept => FactOrigin::Kept,
+            FactOrigin::Told | FactOrigin::Noticed | FactOrigin::Offered => FactOrigin::Noticed,
+        };
+        self.store
+            .prepare_cached(
+                "UPDATE facts SET text = ?2, sources = ?3, origin = ?4, status = 'active', made = ?5, used = ?5
+                 WHERE id = ?1",
+            )?
+            .execute(params![fact.id, new, Json(&all), origin, Time(self.now)])?;
+        self.index(fact, new)?;
+        self.changed.updated += 1;
+        Ok(())
+    }
+
+    /// Keeps a fact as history. A search finds it with the day on which that was noticed.
+    fn end(&self, fact: &Fact, replaced_by: Option<FactId>) -> rusqlite::Result<()> {
+        self.store
+            .prepare_cached("UPDATE facts SET ended = ?, replaced_by = ? WHERE id = ?")?
+            .execute(params![Time(self.now), replaced_by, fact.id])?;
+        self.index(fact, &format!("{} (until {})", fact.text, self.now.format("%Y-%m-%d")))
+    }
+
+    fn index(&self, fact: &Fact, text: &str) -> rusqlite::Result<()> {
+        let (key, kind) = (facts::index_key(&fact.key), RecallKind::Fact);
+        let text = RecallText { key: &key, kind, source: fact.id.0, at: self.now, text };
+        recall::put(self.store, &text)
+    }
+
+    /// Removes the oldest facts of a status beyond a number.
+    fn limit(&self, status: FactStatus, most: usize) -> rusqlite::Result<()> {
+        let mut known = facts::of(self.store, &self.found.keys)?;
+        known.retain(|fact| fact.status == status);
+        let surplus = known.len().saturating_sub(most);
+        known.iter().take(surplus).try_for_each(|fact| facts::remove(self.store, fact.id))
+    }
+}

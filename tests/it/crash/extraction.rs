@@ -1,0 +1,42 @@
+//! Kills around the transaction that keeps noticed facts: afterwards they are there, once.
+
+use std::process::Child;
+use std::time::Instant;
+
+use super::child::{At, Kill, NOTICED, When};
+use super::{KNOWING, PATIENCE, Scene, verdict};
+
+const FACTS: &str = "SELECT text FROM facts";
+
+/// Waits until something is so, or the daemon has died.
+fn wait(daemon: &mut Child, so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while daemon.try_wait().unwrap().is_none() && !so() {
+        assert!(begun.elapsed() < PATIENCE, "it never was");
+        std::thread::sleep(std::time::Duration::from_millis(3));
+    }
+}
+
+#[test]
+fn noticed_facts_are_kept_once_after_a_kill_around_their_commit() {
+    for when in [When::Before, When::After] {
+        let mut scene = Scene::new(KNOWING);
+        for n in 0..6 {
+            // Each in a turn of its own.
+            scene.platform().say("1", &format!("hello {n}"));
+            scene.bring_to_end();
+        }
+        scene.extracts = true;
+        let at = At::Label("facts noticed".to_owned());
+        let mut daemon = scene.daemon(Some(Kill { at, when }));
+        wait(&mut daemon, || false);
+        let facts = || verdict::look(&scene.home(), FACTS);
+        assert_eq!(facts().len(), usize::from(when == When::After), "{when:?}");
+        let mut daemon = scene.daemon(None);
+        let taken = || verdict::look(&scene.home(), "SELECT taken || '' FROM extractions");
+        wait(&mut daemon, || !taken().is_empty());
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+        assert_eq!(facts(), [NOTICED], "{when:?}");
+    }
+}
