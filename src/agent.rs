@@ -21,6 +21,8 @@ mod config;
 mod heartbeat;
 mod idle;
 mod jobs;
+#[cfg(feature = "gateway")]
+mod page_link;
 mod pass;
 mod people;
 mod persona;

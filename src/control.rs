@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 pub use lines::LINE_BYTES_MAX;
 pub use socket::{SOCKET, bind, connect};
 #[cfg(feature = "gateway")]
-pub use web::{WebEntrance, WebRequest};
+pub use web::WebRequest;
 
 use crate::agent;
 use crate::bus::outbox::{self, FailingDeliveries};
@@ -234,7 +234,7 @@ pub struct ControlServer {
     pub reloads: OnceLock<mpsc::Sender<ReloadRequest>>,
     /// The page in the browser; none without the gateway.
     #[cfg(feature = "gateway")]
-    pub web: Option<WebEntrance>,
+    pub web: Option<crate::channels::web::WebEntrance>,
 }
 
 /// A request to read the config again.

@@ -263,6 +263,8 @@ impl Daemon {
             since: Utc::now(),
             restart: plan.restarts.then(CancellationToken::new),
             safe_mode,
+            #[cfg(feature = "gateway")]
+            web: gateway.entrance(),
         });
         let server = Arc::new(ControlServer {
             turns: Arc::clone(&turns),

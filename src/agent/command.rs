@@ -9,6 +9,8 @@ use crate::agent::approvals::ApprovalVerdict;
 use crate::agent::budget::{self, BudgetOrder};
 use crate::agent::facts::{self, FactOrder};
 use crate::agent::forget::ForgetOrder;
+#[cfg(feature = "gateway")]
+use crate::agent::page_link;
 use crate::agent::people::{self, LinkOrder, PeopleOrder};
 use crate::agent::scope::CommandScope;
 use crate::agent::settings::{self, SettingRequest};
@@ -73,6 +75,7 @@ pub(super) enum Command {
     Btw(String),
     Skills,
     Usage,
+    Web,
     /// None if the arguments are invalid.
     Budget(Option<BudgetOrder>),
     Restart,
@@ -172,6 +175,7 @@ pub(super) fn parse(text: &str) -> Command {
         }
         CommandId::Skills => Command::Skills,
         CommandId::Usage => Command::Usage,
+        CommandId::Web => Command::Web,
         CommandId::Budget => Command::Budget(BudgetOrder::parse(words)),
         CommandId::People => Command::People(PeopleOrder::parse(words)),
         CommandId::Activation => Command::Activation(ActivationOrder::parse(words)),
@@ -211,6 +215,10 @@ pub(super) async fn handle(
         Command::Set(wish) => return settings::handle(scope, control, wish).await,
         Command::Skills => services.workspace.off_thread(skills_words).await,
         Command::Usage => usage(services, control).await?,
+        #[cfg(feature = "gateway")]
+        Command::Web => page_link::words(scope, control).await?,
+        #[cfg(not(feature = "gateway"))]
+        Command::Web => replies::WEB_NOT_BUILT.to_owned(),
         Command::Budget(order) => return budget::handle(turns, control, order).await,
         Command::Restart => return restart(scope, control).await,
         Command::WhoAmI => {

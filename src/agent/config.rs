@@ -20,4 +20,7 @@ pub struct Config {
     pub restart: Option<CancellationToken>,
     /// In it, jobs and heartbeat runs wait.
     pub safe_mode: Option<SafeMode>,
+    /// The way in to the page in the browser. None without the gateway.
+    #[cfg(feature = "gateway")]
+    pub web: Option<crate::channels::web::WebEntrance>,
 }

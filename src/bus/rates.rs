@@ -13,6 +13,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Codes that one account may enter in a minute: nobody guesses one of 40 bits so.
 const CODES_PER_MINUTE: usize = 5;
 
+/// Links to the page in the browser that one account may get in a minute.
+const LINKS_PER_MINUTE: usize = 3;
+
 /// Persons or chats are looked through for old ones when there are so many.
 const KNOWN_MAX: usize = 1_024;
 
@@ -57,6 +60,7 @@ struct RateCounts {
     persons: HashMap<(ChannelName, SenderId), Recent>,
     chats: HashMap<(ChannelName, ChatId), Recent>,
     codes: HashMap<(ChannelName, SenderId), Recent>,
+    links: HashMap<(ChannelName, SenderId), Recent>,
 }
 
 #[derive(Default)]
@@ -122,16 +126,32 @@ impl RateCounters {
 impl RateCounters {
     /// Counts a code that an account enters; false if it has entered too many.
     pub fn may_try_code(&self, channel: &ChannelName, sender: &SenderId) -> bool {
-        let now = Instant::now();
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        forget_idle(&mut counted.codes, now);
-        let codes = counted.codes.entry((channel.clone(), sender.clone())).or_default();
-        let is_over = codes.over(CODES_PER_MINUTE, now).is_some();
-        if !is_over {
-            codes.add(now);
-        }
-        !is_over
+        may_once_more(&mut counted.codes, channel, sender, CODES_PER_MINUTE)
     }
+
+    /// Counts a link that an account gets to sign in; false if it has got too many.
+    pub fn may_get_link(&self, channel: &ChannelName, sender: &SenderId) -> bool {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        may_once_more(&mut counted.links, channel, sender, LINKS_PER_MINUTE)
+    }
+}
+
+/// Counts one more, unless there were `most` in the last minute.
+fn may_once_more(
+    known: &mut HashMap<(ChannelName, SenderId), Recent>,
+    channel: &ChannelName,
+    sender: &SenderId,
+    most: usize,
+) -> bool {
+    let now = Instant::now();
+    forget_idle(known, now);
+    let recent = known.entry((channel.clone(), sender.clone())).or_default();
+    let is_over = recent.over(most, now).is_some();
+    if !is_over {
+        recent.add(now);
+    }
+    !is_over
 }
 
 /// Forgets who has sent nothing for a minute, once there are many.

@@ -2,6 +2,7 @@
 //! from which pages read it (`bus::feed`): a message has arrived as soon as it is there, and a page that was away
 //! misses none.
 
+pub mod entrance;
 pub mod files;
 pub mod logins;
 
@@ -21,6 +22,7 @@ use crate::bus::{Published, Publisher};
 use crate::types::message::{
     Address, Body, ChannelName, ChatId, Hint, Inbound, MediaRef, MessageId, Outbound, SenderId,
 };
+pub use entrance::{SignInLink, WebEntrance};
 use files::Files;
 use logins::Codes;
 

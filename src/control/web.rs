@@ -1,23 +1,15 @@
 //! Requests of the command line about the page in the browser: a link to sign in, the sign-ins, and their end.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::sync::watch;
-use tokio::time::timeout;
 
 use super::{ControlServer, Response};
-use crate::channels::web::{Web, logins};
+use crate::channels::web::logins;
 use crate::people::LOCAL;
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::types::message::SenderId;
-
-/// Time for the gateway to listen, which it does at once unless another program uses the port.
-const LISTEN_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// A request about the page.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,29 +24,6 @@ pub enum WebRequest {
     Revoke {
         id: String,
     },
-}
-
-/// The page, and the address at which browsers reach it.
-#[derive(Clone)]
-pub struct WebEntrance {
-    pub web: Arc<Web>,
-    /// None while the gateway does not listen.
-    pub url: Arc<watch::Sender<Option<String>>>,
-}
-
-impl WebEntrance {
-    pub fn new(web: Arc<Web>) -> Self {
-        Self { web, url: Arc::new(watch::Sender::new(None)) }
-    }
-
-    /// Returns a link with which a person can sign in once. None if the gateway does not listen.
-    pub async fn link(&self, person: &SenderId) -> Option<String> {
-        let mut url = self.url.subscribe();
-        let listening = timeout(LISTEN_TIME_MAX, url.wait_for(Option::is_some)).await;
-        let url = listening.ok()?.ok()?.clone()?;
-        let code = self.web.codes.issue(person);
-        Some(format!("{url}/#{}", code.reveal()))
-    }
 }
 
 pub(super) async fn answer(

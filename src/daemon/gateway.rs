@@ -22,21 +22,20 @@ type Collected = BTreeMap<ChannelName, Arc<dyn Channel>>;
 
 /// Nothing, in a build without the gateway.
 pub(super) struct GatewayPart(
-    #[cfg(feature = "gateway")] Option<(Config, crate::control::WebEntrance)>,
+    #[cfg(feature = "gateway")] Option<(Config, crate::channels::web::WebEntrance)>,
 );
 
 #[cfg(feature = "gateway")]
 impl GatewayPart {
     pub(super) fn new(config: Option<Config>, home: &Path) -> Self {
-        use crate::channels::web::Web;
-        use crate::control::WebEntrance;
+        use crate::channels::web::{Web, WebEntrance};
         use crate::gateway::config::WEB;
 
         let web = || WebEntrance::new(Arc::new(Web::new(WEB.into(), home.join(FILES))));
         Self(config.map(|config| (config, web())))
     }
 
-    pub(super) fn entrance(&self) -> Option<crate::control::WebEntrance> {
+    pub(super) fn entrance(&self) -> Option<crate::channels::web::WebEntrance> {
         self.0.as_ref().map(|(_, entrance)| entrance.clone())
     }
 

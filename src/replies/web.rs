@@ -5,7 +5,17 @@ use std::fmt::Write as _;
 use chrono::{DateTime, Utc};
 
 pub const WEB_IS_OFF: &str = "The page in the browser is off. Add this to config.toml, and restart:\n\n\
-    [gateway]\nlisten = \"127.0.0.1:7450\"\n\nThen `peacrab web` makes a link to sign in.";
+    [gateway]\nlisten = \"127.0.0.1:7450\"\n\nThen `peacrab web`, or /web in a private chat, makes a link to sign in.";
+pub const WEB_IS_OFF_HERE: &str =
+    "The page in the browser is off. The owner of this bot can switch it on.";
+pub const WEB_PRIVATELY: &str =
+    "A link to sign in is for you alone: send /web to me in a private chat.";
+pub const WEB_FROM_ELSEWHERE: &str = "You are signed in here already. For another browser, send /web to me in \
+    another chat, or run `peacrab web`.";
+pub const WEB_WITHOUT_ACCOUNT: &str = "You have no account on the page yet. Ask the owner to add a name for you to \
+    `allow` in [gateway], and to send you a link. Then /link makes that account and this one yours.";
+pub const WEB_TOO_OFTEN: &str =
+    "You have got several links already. Use the last one, or try again in a minute.";
 pub const WEB_DOES_NOT_LISTEN: &str =
     "The gateway does not listen, perhaps because another program uses its port. See the log.";
 pub const WEB_NOT_BUILT: &str =
@@ -31,6 +41,18 @@ pub fn web_link(link: &str) -> String {
     format!(
         "Open this link in a browser and press the button. It works once, for 10 minutes:\n{link}"
     )
+}
+
+/// The link as an answer to `/web`.
+pub fn web_link_in_chat(link: &str, is_local: bool) -> String {
+    let words = web_link(link);
+    match is_local {
+        true => format!(
+            "{words}\n\nIt opens only on the computer on which I run. For other devices, the owner sets `url` in \
+             [gateway]."
+        ),
+        false => words,
+    }
 }
 
 pub fn web_stranger(person: &str) -> String {

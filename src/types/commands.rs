@@ -40,6 +40,7 @@ pub enum CommandId {
     Skill,
     Usage,
     Budget,
+    Web,
     Approve,
     Deny,
     Restart,

@@ -6,6 +6,7 @@ mod chat;
 mod events;
 mod files;
 mod html;
+mod links;
 mod openai;
 mod service;
 mod webhooks;

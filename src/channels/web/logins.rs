@@ -21,6 +21,10 @@ pub const CODE_AGE_MAX: Duration = Duration::from_secs(10 * 60);
 /// Links that are valid at a time. A new one takes the place of the oldest.
 const CODES_MAX: usize = 32;
 
+/// Links of one person that are valid at a time. A new one takes the place of the oldest, so that nobody uses up
+/// those of others.
+const CODES_OF_PERSON_MAX: usize = 4;
+
 /// A sign-in that was not used for this long ends.
 pub const IDLE_MAX: chrono::Duration = chrono::Duration::days(30);
 
@@ -43,8 +47,11 @@ impl Codes {
         let code = random();
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|_, (_, at)| at.elapsed() < CODE_AGE_MAX);
-        if codes.len() >= CODES_MAX {
-            let oldest = codes.iter().min_by_key(|(_, (_, at))| *at).map(|(hash, _)| hash.clone());
+        let of_person = codes.values().filter(|(whose, _)| whose == person).count();
+        let only_theirs = of_person >= CODES_OF_PERSON_MAX;
+        if only_theirs || codes.len() >= CODES_MAX {
+            let goes = codes.iter().filter(|(_, (whose, _))| !only_theirs || whose == person);
+            let oldest = goes.min_by_key(|(_, (_, at))| *at).map(|(hash, _)| hash.clone());
             oldest.and_then(|oldest| codes.remove(&oldest));
         }
         codes.insert(hashed(code.reveal()), (person.clone(), Instant::now()));

@@ -10,8 +10,8 @@ use super::counters::Counters;
 use super::events::EventLog;
 use super::limits::RequestLimits;
 use super::webhooks::RefusedCalls;
-use crate::channels::web::Web;
-use crate::control::{ControlServer, WebEntrance};
+use crate::channels::web::{Web, WebEntrance};
+use crate::control::ControlServer;
 use crate::gateway::Config;
 use crate::services::Services;
 

@@ -321,6 +321,17 @@ pub const COMMANDS: &[CommandSpec] = &[
         runs: CommandTiming::AtOnce,
     },
     CommandSpec {
+        id: CommandId::Web,
+        name: "web",
+        aliases: &[],
+        arguments: "",
+        menu: Some("Get a link to my page in the browser"),
+        help: Some("/web – get a link to my page in the browser"),
+        details: "Gives a link with which you sign in on the [page in the browser](page.md), valid for ten minutes and once. In private chats. The owner, and people with an account on the page that they have linked.",
+        allowed: CommandRoles::PRIVATE,
+        runs: CommandTiming::AtOnce,
+    },
+    CommandSpec {
         id: CommandId::Approve,
         name: "approve",
         aliases: &[],

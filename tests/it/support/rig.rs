@@ -61,7 +61,7 @@ pub(crate) struct Rig {
     pub(crate) clock_lag: Option<ClockLag>,
     pub(crate) watched: Option<WatchedParts>,
     #[cfg(feature = "gateway")]
-    pub(crate) web: Option<peacrab::control::WebEntrance>,
+    pub(crate) web: Option<peacrab::channels::web::WebEntrance>,
 }
 
 /// What a test may choose.

@@ -1,0 +1,70 @@
+//! `/web`: a link with which a person signs in on the page in the browser. It is given in private chats alone, and
+//! never on the page itself: a program that speaks there with a token must not get a sign-in that outlives it.
+
+use rusqlite::Connection;
+
+use super::command::CommandScope;
+use crate::bus::journal::WaitingMessage;
+use crate::people::{LOCAL, Role, persons};
+use crate::replies;
+use crate::services::{Services, role_of};
+use crate::store::StoreError;
+use crate::types::commands::CommandId;
+use crate::types::message::{ChannelName, SenderId};
+
+/// Answers `/web`.
+pub(super) async fn words(
+    scope: &CommandScope<'_>,
+    control: &WaitingMessage,
+) -> Result<String, StoreError> {
+    let (services, inbound) = (&scope.turns.services, &control.inbound);
+    let channel = &inbound.from.channel;
+    let role = role_of(services, &inbound.from, control.sender()).await?;
+    if !CommandId::Web.spec().allows(role, inbound.place) {
+        return Ok(replies::WEB_PRIVATELY.to_owned());
+    }
+    let Some(entrance) = &scope.config.web else {
+        return Ok(match role {
+            Role::Owner => replies::WEB_IS_OFF.to_owned(),
+            Role::Admin | Role::User | Role::Guest => replies::WEB_IS_OFF_HERE.to_owned(),
+        });
+    };
+    if channel == entrance.web.name() {
+        return Ok(replies::WEB_FROM_ELSEWHERE.to_owned());
+    }
+    let person = match role {
+        Role::Owner => Some(LOCAL.into()),
+        _ => account_on(services, entrance.web.name(), control).await?,
+    };
+    let Some(person) = person else { return Ok(replies::WEB_WITHOUT_ACCOUNT.to_owned()) };
+    if !services.bus.rates.may_get_link(channel, &control.sender().id) {
+        return Ok(replies::WEB_TOO_OFTEN.to_owned());
+    }
+    Ok(match entrance.link_now(&person) {
+        Some(given) => {
+            tracing::info!(%person, %channel, "Gave a link to sign in on the page");
+            replies::web_link_in_chat(&given.link, given.is_local)
+        }
+        None => replies::WEB_DOES_NOT_LISTEN.to_owned(),
+    })
+}
+
+/// Returns the account on the page that is the sender's, if it has access there.
+async fn account_on(
+    services: &Services,
+    page: &ChannelName,
+    control: &WaitingMessage,
+) -> Result<Option<SenderId>, StoreError> {
+    let (people, page) = (services.bus.people.clone(), page.clone());
+    let (channel, who) = (control.inbound.from.channel.clone(), control.sender().id.clone());
+    let find = move |store: &Connection| {
+        let accounts = persons::accounts_of_same(store, &channel, &who)?;
+        for account in accounts.into_iter().filter(|account| account.channel == page) {
+            if people.role_of(store, &page, &account.sender)?.is_some() {
+                return Ok(Some(account.sender));
+            }
+        }
+        Ok(None)
+    };
+    services.bus.store.read(find).await
+}
