@@ -7,7 +7,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::gateway::config::{Config, LISTEN, WEB, WebhookProof};
+use crate::gateway::config::{Config, LISTEN, RequestTimes, WEB, WebhookProof};
 use crate::people::{Access, LOCAL};
 use crate::secret::Secret;
 use crate::types::message::SenderId;
@@ -49,8 +49,9 @@ pub(super) struct GatewaySection {
     admins: Option<At<Vec<Text<PersonName>>>>,
     /// Names of more people, with the role user. Default: none.
     allow: Option<At<Vec<Text<PersonName>>>>,
-    /// Connections at a time. More wait.
-    connections_max: Within<1, 4096, 256>,
+    /// Connections at a time. More wait. Streams of open pages, events and answers take at most seven
+    /// eighths of them, those of one person three quarters.
+    connections_max: Within<1, 4096, 512>,
 }
 
 #[derive(Clone, Copy)]
@@ -177,6 +178,7 @@ impl GatewaySection {
             url: self.url.map(|url| url.0.0),
             hosts: hosts.map(|host| host.0.0).collect(),
             connections_max: self.connections_max.count(),
+            times: RequestTimes::default(),
             tokens: BTreeMap::new(),
             webhooks: BTreeMap::new(),
             access: Access {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use super::template::Template;
 use crate::people::Access;
@@ -26,12 +27,34 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// Connections at a time; more wait.
     pub connections_max: usize,
+    pub times: RequestTimes,
     /// The people of the channel [`WEB`].
     pub access: Access,
     /// The tokens of programs, by name.
     pub tokens: BTreeMap<String, ApiToken>,
     /// The webhooks, by name.
     pub webhooks: BTreeMap<String, Webhook>,
+}
+
+/// The times within which a client has to send a request. One that is slower is cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestTimes {
+    /// Of its header. A connection on which nothing is asked for so long is closed.
+    pub header: Duration,
+    pub body: Duration,
+    /// Of the body of an upload.
+    pub upload: Duration,
+}
+
+impl Default for RequestTimes {
+    fn default() -> Self {
+        Self {
+            header: Duration::from_secs(20),
+            body: Duration::from_secs(20),
+            // The largest file over a slow line.
+            upload: Duration::from_secs(600),
+        }
+    }
 }
 
 /// A webhook: another program wakes the bot with a request.

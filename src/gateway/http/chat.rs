@@ -45,9 +45,6 @@ const SESSIONS_MAX: usize = 200;
 /// Files of one message.
 const FILES_MAX: usize = 10;
 
-/// Time for an upload: the largest file over a slow line.
-const UPLOAD_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(600);
-
 const SESSION_CHARS_MAX: usize = 40;
 const NAME_CHARS_MAX: usize = 200;
 
@@ -303,7 +300,7 @@ pub(super) async fn upload(
     };
     let (handle, mut file) = gateway.web.files.begin_upload().await.map_err(failed)?;
     let mut pieces = request.into_body().into_data_stream();
-    let until = Instant::now() + UPLOAD_TIME_MAX;
+    let until = Instant::now() + gateway.config.times.upload;
     let copied = timeout_at(until, async {
         let mut length = 0_u64;
         while let Some(piece) = pieces.next().await {

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::access::WebPerson;
+use super::limits::HeldConnection;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use super::stream::{Beginning, COMMENT_EVERY, frame, sent_events};
@@ -175,6 +176,7 @@ pub(super) async fn open(
     Query(Beginning { after }): Query<Beginning>,
     headers: HeaderMap,
 ) -> Result<Response, HttpRefusal> {
+    let held = gateway.held.hold(&person.id)?;
     let guard = ReadingGuard::begin(&gateway.events).ok_or_else(HttpRefusal::too_many)?;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let newest = gateway.events.with(|log| log.last);
@@ -202,6 +204,7 @@ pub(super) async fn open(
         news,
         ready,
         next_comment,
+        _held: held,
     };
     let mut response = sent_events(unfold(reader, next));
     response.headers_mut().insert("x-peacrab-events", HeaderValue::from(VERSION));
@@ -219,6 +222,7 @@ struct EventReader {
     news: watch::Receiver<()>,
     ready: VecDeque<Bytes>,
     next_comment: Instant,
+    _held: HeldConnection,
 }
 
 async fn next(mut reader: EventReader) -> Option<(Result<Bytes, Infallible>, EventReader)> {

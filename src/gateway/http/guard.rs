@@ -19,9 +19,6 @@ use url::Url;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 
-/// A body that takes longer is dropped.
-const BODY_TIME_MAX: Duration = Duration::from_secs(20);
-
 /// The largest body of JSON, in bytes.
 const JSON_BYTES_MAX: usize = 512 * 1024;
 
@@ -102,8 +99,12 @@ fn is_same_host(origin: &str, host: &str) -> bool {
     origin.is_some_and(|origin| origin.eq_ignore_ascii_case(host))
 }
 
-/// Reads a whole body up to `bytes_max`, in time.
-pub(super) async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, HttpRefusal> {
+/// Reads a whole body up to `bytes_max`, within `time_max`.
+pub(super) async fn read_body(
+    body: Body,
+    bytes_max: usize,
+    time_max: Duration,
+) -> Result<Bytes, HttpRefusal> {
     let mut pieces = body.into_data_stream();
     let reading = async {
         let mut whole = Vec::new();
@@ -118,7 +119,7 @@ pub(super) async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, Htt
         Ok(Bytes::from(whole))
     };
     let late = || HttpRefusal::new(StatusCode::REQUEST_TIMEOUT, "the body took too long");
-    timeout(BODY_TIME_MAX, reading).await.map_err(|_| late())?
+    timeout(time_max, reading).await.map_err(|_| late())?
 }
 
 /// A body of JSON, read within the bounds of every body.
@@ -127,8 +128,12 @@ pub(super) struct Fields<T>(pub(super) T);
 impl<T: DeserializeOwned> FromRequest<Arc<HttpGateway>> for Fields<T> {
     type Rejection = HttpRefusal;
 
-    async fn from_request(request: Request, _: &Arc<HttpGateway>) -> Result<Self, HttpRefusal> {
-        let body = read_body(request.into_body(), JSON_BYTES_MAX).await?;
+    async fn from_request(
+        request: Request,
+        gateway: &Arc<HttpGateway>,
+    ) -> Result<Self, HttpRefusal> {
+        let time_max = gateway.config.times.body;
+        let body = read_body(request.into_body(), JSON_BYTES_MAX, time_max).await?;
         parse(&body).map(Self)
     }
 }

@@ -1,10 +1,14 @@
-//! Rate limits of the gateway: a bucket of tokens for each key.
+//! Limits of the gateway: requests in a minute, with a bucket of tokens for each key, and connections that are held for
+//! long.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use super::refusal::HttpRefusal;
+use crate::types::message::SenderId;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -39,5 +43,51 @@ impl RequestLimits {
         let allows = bucket.left >= 1.0;
         bucket.left -= if allows { 1.0 } else { 0.0 };
         allows
+    }
+}
+
+/// Connections that are held for long, by streams and by answers that are waited for. Some are always left for others.
+pub(super) struct HeldConnections {
+    all_max: usize,
+    of_person_max: usize,
+    // Locked only briefly, when one begins or ends.
+    held: Mutex<HashMap<SenderId, usize>>,
+}
+
+impl HeldConnections {
+    pub(super) fn new(connections_max: usize) -> Self {
+        let all_max = (connections_max * 7 / 8).max(1);
+        let of_person_max = (connections_max * 3 / 4).max(1);
+        Self { all_max, of_person_max, held: Mutex::default() }
+    }
+
+    /// Counts a connection of a person for as long as the guard lives.
+    pub(super) fn hold(self: &Arc<Self>, person: &SenderId) -> Result<HeldConnection, HttpRefusal> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = held.values().sum();
+        let own = held.get(person).copied().unwrap_or_default();
+        if all >= self.all_max || own >= self.of_person_max {
+            return Err(HttpRefusal::too_many_streams());
+        }
+        held.insert(person.clone(), own + 1);
+        Ok(HeldConnection { of: Arc::clone(self), person: person.clone() })
+    }
+}
+
+/// A connection that is held.
+pub(super) struct HeldConnection {
+    of: Arc<HeldConnections>,
+    person: SenderId,
+}
+
+impl Drop for HeldConnection {
+    fn drop(&mut self) {
+        let mut held = self.of.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = held.get_mut(&self.person) {
+            *own -= 1;
+            if *own == 0 {
+                held.remove(&self.person);
+            }
+        }
     }
 }

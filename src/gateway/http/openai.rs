@@ -86,7 +86,7 @@ pub(super) async fn complete(
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, HttpRefusal> {
-    let body = read_body(request.into_body(), BODY_BYTES_MAX).await?;
+    let body = read_body(request.into_body(), BODY_BYTES_MAX, gateway.config.times.body).await?;
     let request: CompletionRequest = parse(&body)?;
     drop(body);
     check_model(&request.model)?;

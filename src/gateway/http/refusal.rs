@@ -38,6 +38,12 @@ impl HttpRefusal {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "too many requests; try again in a minute")
     }
 
+    /// Refuses one more stream of a person who has enough open ones, or when all together have.
+    pub(super) fn too_many_streams() -> Self {
+        let words = "too many open pages and streams; close some, or try again later";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, words)
+    }
+
     pub(super) fn words(&self) -> &str {
         &self.words
     }

@@ -17,9 +17,6 @@ use tokio_util::sync::CancellationToken;
 use super::state::HttpGateway;
 use super::{chat, events, guard, health, logins, metrics, openai, page, stream, webhooks};
 
-/// A client that takes longer for its header is dropped, and so is one that asks nothing for so long.
-const HEADER_TIME_MAX: Duration = Duration::from_secs(20);
-
 /// The largest header, in bytes, and the number of its lines.
 const HEADER_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
@@ -46,7 +43,8 @@ pub async fn run(gateway: Arc<HttpGateway>, stop: CancellationToken) {
             }
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    connections.spawn(serve(stream, router.clone(), stop.clone()));
+                    let header_time = gateway.config.times.header;
+                    connections.spawn(serve(stream, router.clone(), header_time, stop.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "Cannot accept a connection of the gateway");
@@ -129,11 +127,16 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
 }
 
 /// Serves one connection to its end.
-async fn serve(stream: TcpStream, router: Router, stop: CancellationToken) {
+async fn serve(
+    stream: TcpStream,
+    router: Router,
+    header_time: Duration,
+    stop: CancellationToken,
+) {
     stream.set_nodelay(true).ok();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME_MAX)
+        .header_read_timeout(header_time)
         .max_buf_size(HEADER_BYTES_MAX)
         .max_headers(HEADERS_MAX);
     let service = TowerToHyperService::new(router);

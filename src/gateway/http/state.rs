@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
 use super::events::EventLog;
-use super::limits::RequestLimits;
+use super::limits::{HeldConnections, RequestLimits};
 use super::webhooks::RefusedCalls;
 use crate::channels::web::{Web, WebEntrance};
 use crate::control::ControlServer;
@@ -25,6 +25,7 @@ pub struct HttpGateway {
     pub(super) counters: Arc<Counters>,
     pub(super) events: Arc<EventLog>,
     pub(super) limits: RequestLimits,
+    pub(super) held: Arc<HeldConnections>,
     pub(super) refused_calls: RefusedCalls,
     /// Ends streams when the daemon stops.
     pub(super) closing: CancellationToken,
@@ -38,9 +39,10 @@ impl HttpGateway {
         closing: CancellationToken,
     ) -> Self {
         let (counters, limits) = (Arc::default(), RequestLimits::default());
+        let held = Arc::new(HeldConnections::new(config.connections_max));
         let WebEntrance { web, url } = entrance;
         let (events, refused_calls) = (Arc::default(), RefusedCalls::default());
-        Self { config, control, web, url, counters, events, limits, refused_calls, closing }
+        Self { config, control, web, url, counters, events, limits, held, refused_calls, closing }
     }
 
     pub(super) fn services(&self) -> &Services {

@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use super::access::WebPerson;
 use super::chat::Message;
 use super::html;
+use super::limits::HeldConnection;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::bus::feed::{self, Cursor};
@@ -54,6 +55,7 @@ pub(super) async fn open(
     headers: HeaderMap,
 ) -> Result<Response, HttpRefusal> {
     let address = gateway.address(&person, &session)?;
+    let held = gateway.held.hold(&person.id)?;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let cursor = match last.or(after) {
         Some(text) => {
@@ -69,8 +71,17 @@ pub(super) async fn open(
     let events = gateway.services().events.subscribe();
     let next_comment = Instant::now() + COMMENT_EVERY;
     let (ready, is_behind) = (VecDeque::new(), true);
-    let reader =
-        StreamReader { gateway, address, cursor, signs, events, ready, is_behind, next_comment };
+    let reader = StreamReader {
+        gateway,
+        address,
+        cursor,
+        signs,
+        events,
+        ready,
+        is_behind,
+        next_comment,
+        _held: held,
+    };
     Ok(sent_events(unfold(reader, next)))
 }
 
@@ -97,6 +108,7 @@ struct StreamReader {
     /// There may be messages in the store after the cursor.
     is_behind: bool,
     next_comment: Instant,
+    _held: HeldConnection,
 }
 
 async fn next(mut reader: StreamReader) -> Option<(Result<Bytes, Infallible>, StreamReader)> {

@@ -100,7 +100,7 @@ async fn take(
         let given = bearer(&headers).or_else(|| text_header(&headers, "x-gitlab-token"));
         check(gateway, given.is_some_and(|given| is_same(token, given)), "token")?;
     }
-    let body = read_body(body, hook.bytes_max).await?;
+    let body = read_body(body, hook.bytes_max, gateway.config.times.body).await?;
     if let WebhookProof::Signature(secret) = &hook.proof {
         let is_signed = is_signed(secret.reveal().as_bytes(), &headers, &body);
         check(gateway, is_signed, "signature in X-Hub-Signature-256")?;

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use peacrab::gateway::Config;
+use peacrab::gateway::config::{RequestTimes, Webhook, WebhookAction, WebhookProof};
+use peacrab::people::LOCAL;
+use peacrab::secret::Secret;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::{interval, timeout};
 
 use super::browser::{Browser, client, config, rig, token_of, url};
 use crate::support::rig::{Parts, Rig};
@@ -162,9 +166,27 @@ async fn strangers_get_nothing() {
     rig.finish().await;
 }
 
+/// A gateway that waits as long as for others, but for what is named.
+async fn with_times(change: impl FnOnce(&mut RequestTimes)) -> Rig {
+    let mut config = config();
+    change(&mut config.times);
+    let proof = WebhookProof::Token(Secret::new("token-of-the-door-bell"));
+    let hook = Webhook {
+        proof,
+        person: LOCAL.into(),
+        to: None,
+        action: WebhookAction::Message("It rang.".parse().unwrap()),
+        events: Vec::new(),
+        bytes_max: 10_000,
+        per_minute: 60,
+    };
+    config.webhooks.insert("bell".to_owned(), hook);
+    Rig::of(Parts { gateway: Some(config), ..Parts::default() }).await
+}
+
 #[tokio::test]
-async fn large_and_slow_requests_end() {
-    let rig = rig().await;
+async fn large_requests_and_slow_headers_end() {
+    let rig = with_times(|times| times.header = Duration::from_secs(2)).await;
     let browser = Browser::owner(&rig).await;
     let text = "x".repeat(600_000);
     let message = json!({ "session": "main", "id": "message-1", "text": text });
@@ -172,19 +194,114 @@ async fn large_and_slow_requests_end() {
     let many =
         format!("GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n", "y".repeat(40_000));
     assert!(raw(&browser.url, many.as_bytes()).await.starts_with("HTTP/1.1 431"), "headers");
-    let begun = Instant::now();
-    let slow = raw(&browser.url, b"GET / HTTP/1.1\r\nHost: local");
-    let body = "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\nConnection: close\r\n\r\n{";
-    let (slow, body) = tokio::join!(slow, raw(&browser.url, body.as_bytes()));
+    let slow = raw(&browser.url, b"GET / HTTP/1.1\r\nHost: local").await;
     assert!(!slow.contains("200"), "{slow}");
-    assert!(body.starts_with("HTTP/1.1 408"), "{body}");
-    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
+    rig.finish().await;
+}
+
+/// What the gateway answers to a client that sends the body of a request byte by byte, and never all of it.
+async fn dripping(url: &str, path: &str, token: &str) -> String {
+    let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+         Content-Length: 9000\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (mut read, mut write) = stream.split();
+    let mut answer = Vec::new();
+    let mut ticks = interval(Duration::from_millis(10));
+    let drips = async {
+        loop {
+            ticks.tick().await;
+            if write.write_all(b" ").await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    tokio::select! {
+        whole = timeout(Duration::from_secs(60), read.read_to_end(&mut answer)) => {
+            whole.expect("it is never cut off").ok();
+        }
+        () = drips => {}
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn a_client_that_sends_a_byte_at_a_time_is_cut_off() {
+    let cut = |times: &mut RequestTimes| {
+        times.body = Duration::from_millis(300);
+        times.upload = Duration::from_millis(300);
+    };
+    let rig = with_times(cut).await;
+    let url = url(&rig).await;
+    let own = token_of(LOCAL);
+    let own = own.as_str();
+    let places = [
+        ("/hooks/bell", "token-of-the-door-bell"),
+        ("/messages", own),
+        ("/press", own),
+        ("/files", own),
+        ("/v1/chat/completions", own),
+        ("/login", own),
+    ];
+    let answers = places.map(|(path, token)| {
+        let url = url.clone();
+        async move { (path, dripping(&url, path, token).await) }
+    });
+    for (path, answer) in futures_util::future::join_all(answers).await {
+        assert!(answer.starts_with("HTTP/1.1 408"), "{path}: {answer}");
+    }
+    // Others were served meanwhile, and nothing of it is left.
+    assert_eq!(rig.look("SELECT id FROM jobs"), Vec::<String>::new());
+    let uploads = std::fs::read_dir(rig.path().join("web")).unwrap().count();
+    assert_eq!(uploads, 0);
+    let health = client().get(format!("{url}/health")).send().await.unwrap();
+    assert_eq!(health.status(), StatusCode::OK);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn open_streams_leave_connections_for_others() {
+    let config = Config { connections_max: 40, ..config() };
+    let rig = Rig::of(Parts { gateway: Some(config), ..Parts::default() }).await;
+    let (owner, ben) = (Browser::owner(&rig).await, Browser::of(&rig, "ben").await);
+    let open = async |browser: &Browser, path: &str| {
+        browser.request(Method::GET, path).send().await.unwrap()
+    };
+    let mut streams = Vec::new();
+    for n in 0..30 {
+        let path = if n % 4 == 0 { "/events".to_owned() } else { format!("/sessions/s{n}/stream") };
+        let stream = open(&owner, &path).await;
+        assert_eq!(stream.status(), StatusCode::OK, "{path}");
+        streams.push(stream);
+    }
+    // One person has three quarters of them at most, all together seven eighths.
+    let many = open(&owner, "/sessions/main/stream").await;
+    assert_eq!(many.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let mut bens = Vec::new();
+    for n in 0..5 {
+        bens.push(open(&ben, &format!("/sessions/b{n}/stream")).await);
+        assert_eq!(bens[n].status(), StatusCode::OK);
+    }
+    assert_eq!(open(&ben, "/events").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let health = client().get(format!("{}/health", owner.url)).send().await.unwrap();
+    assert_eq!(health.status(), StatusCode::OK);
+    assert_eq!(owner.say("main", "message-1", "hello").await, StatusCode::ACCEPTED);
+    // A stream that ends makes room.
+    streams.truncate(6);
+    let opens = async {
+        while open(&owner, "/sessions/main/stream").await.status() != StatusCode::OK {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(30), opens).await.unwrap();
     rig.finish().await;
 }
 
 #[tokio::test]
 async fn connections_above_the_bound_wait() {
-    let config = peacrab::gateway::Config { connections_max: 2, ..config() };
+    let config = Config { connections_max: 2, ..config() };
     let rig = Rig::of(Parts { gateway: Some(config), ..Parts::default() }).await;
     let url = url(&rig).await;
     let address = url.strip_prefix("http://").unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use peacrab::gateway::Config;
-use peacrab::gateway::config::ApiToken;
+use peacrab::gateway::config::{ApiToken, RequestTimes};
 use peacrab::people::{Access, LOCAL};
 use peacrab::secret::Secret;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
@@ -23,6 +23,7 @@ pub(super) fn config() -> Config {
         url: None,
         hosts: vec!["peacrab.lan".to_owned()],
         connections_max: 256,
+        times: RequestTimes::default(),
         access: Access { allow: vec!["ben".to_owned()], ..Access::local() },
         tokens: BTreeMap::from([
             ("laptop".to_owned(), token(LOCAL)),

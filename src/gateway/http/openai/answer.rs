@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::super::access::WebPerson;
+use super::super::limits::HeldConnection;
 use super::super::refusal::HttpRefusal;
 use super::super::state::HttpGateway;
 use crate::bus::feed::{self, Cursor, Post, PostContent};
@@ -53,6 +54,7 @@ pub(super) struct PendingAnswer {
     text: AnswerText,
     ready: VecDeque<AnswerProgress>,
     has_text: bool,
+    _held: HeldConnection,
 }
 
 /// The stored state of a message, and of the messages after it.
@@ -71,6 +73,7 @@ impl PendingAnswer {
         address: Address,
         id: &str,
     ) -> Result<Self, HttpRefusal> {
+        let held = gateway.held.hold(&person.id)?;
         let bus = &gateway.services().bus;
         let (signs, key) = (gateway.web.attach(&address.chat), gateway.message_key(person, id));
         let chat = address.chat.clone();
@@ -88,6 +91,7 @@ impl PendingAnswer {
             text: AnswerText::default(),
             ready: VecDeque::new(),
             has_text: false,
+            _held: held,
         })
     }
 
