@@ -90,9 +90,13 @@ pub(super) fn event(what: &EventKind) -> Option<String> {
         if shown.len() < line.len() { shown + "…" } else { shown }
     };
     let words = match what {
-        EventKind::Text { .. } => return None,
+        EventKind::Text { .. } | EventKind::Sources { .. } => return None,
         EventKind::TurnStart { attempt } => format!("turn begins, attempt {attempt}"),
         EventKind::StepStart { step } => format!("step {}", step + 1),
+        EventKind::StepEnd { step, input, cached, output, .. } => {
+            let step = step + 1;
+            format!("step {step} is done: {input} tokens read ({cached} cached), {output} written")
+        }
         EventKind::ThinkingStart => "thinking begins".to_owned(),
         EventKind::Thinking { text } => format!("| {}", short(text)),
         EventKind::ThinkingEnd => "thinking ends".to_owned(),

@@ -25,9 +25,9 @@ const VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["on", "command"]))]
 pub(super) struct HookSection {
-    /// The events: turn_start step_start thinking_start thinking thinking_end text tool_start
-    /// tool_end memory_updated no_tool_call steered compacted error turn_end delivered delivery_late
-    /// delivery_failed missed.
+    /// The events: turn_start step_start step_end thinking_start thinking thinking_end text
+    /// tool_start tool_end sources memory_updated no_tool_call steered compacted error turn_end
+    /// delivered delivery_late delivery_failed missed.
     on: Option<At<Vec<Text<EventName>>>>,
     /// The program and its arguments. It gets PATH, HOME, LANG and TZ. Its output is discarded.
     command: Option<At<Vec<String>>>,

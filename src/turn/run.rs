@@ -265,6 +265,14 @@ impl ActiveTurn<'_> {
         let Step { input, images, .. } = turn.steps[step].clone();
         self.spent.add(completion.usage);
         let charge = self.charge(&completion);
+        let usage = completion.usage;
+        self.emit(|| EventKind::StepEnd {
+            step,
+            input: usage.input,
+            cached: usage.cached,
+            output: usage.output,
+            cost: charge.price.map(|price| price.cost(usage).0),
+        });
         ModelStep { seq: step, charge, input, images, steered, skipped, completion }
     }
 

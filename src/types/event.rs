@@ -8,6 +8,7 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::types::message::DeliveryId;
 use crate::types::origin::Origin;
 use crate::types::session::{CallId, SessionId, TurnId};
+use crate::types::source::Source;
 
 /// Events that an observer may fall behind before it misses some.
 const BEHIND_MAX: usize = 256;
@@ -35,6 +36,16 @@ pub enum EventKind {
     StepStart {
         step: usize,
     },
+    /// The model has answered a step.
+    StepEnd {
+        step: usize,
+        /// Tokens of the prompt, the cached ones included.
+        input: u64,
+        cached: u64,
+        output: u64,
+        /// In billionths of a dollar. None if the price is unknown.
+        cost: Option<u64>,
+    },
     ThinkingStart,
     Thinking {
         text: String,
@@ -54,6 +65,11 @@ pub enum EventKind {
         result: String,
         failed: bool,
         ms: u64,
+    },
+    /// The sources of a call's result.
+    Sources {
+        action: CallId,
+        sources: Vec<Source>,
     },
     /// A file of the owner's memory was changed, or `facts` were noticed in a conversation.
     MemoryUpdated {
@@ -115,12 +131,14 @@ macro_rules! names {
 names! {
     TurnStart = "turn_start",
     StepStart = "step_start",
+    StepEnd = "step_end",
     ThinkingStart = "thinking_start",
     Thinking = "thinking",
     ThinkingEnd = "thinking_end",
     Text = "text",
     ToolStart = "tool_start",
     ToolEnd = "tool_end",
+    Sources = "sources",
     MemoryUpdated = "memory_updated",
     NoToolCall = "no_tool_call",
     Steered = "steered",

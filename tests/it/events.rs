@@ -41,6 +41,7 @@ async fn a_turn_is_told_from_its_start_to_its_delivery() {
     let expected = [
         "turn_start",
         "step_start",
+        "step_end",
         "tool_start",
         "tool_end",
         "tool_start",
@@ -51,6 +52,7 @@ async fn a_turn_is_told_from_its_start_to_its_delivery() {
         "thinking",
         "thinking_end",
         "text",
+        "step_end",
         "turn_end",
         "delivered",
     ];

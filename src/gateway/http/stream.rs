@@ -28,14 +28,21 @@ use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::bus::feed::{self, Cursor};
 use crate::channels::web::Sign;
+use crate::memory;
+use crate::replies;
+use crate::trust::taint;
 use crate::types::event::{Event, EventKind, EventSubscriber};
-use crate::types::message::Address;
+use crate::types::message::{Address, ChatKind};
+use crate::workspace::Audience;
 
 /// A comment that keeps proxies from closing a quiet stream, and finds out that a reader is gone.
 pub(super) const COMMENT_EVERY: Duration = Duration::from_secs(25);
 
 /// Messages that are read at a time.
 const READ_MAX: usize = 50;
+
+/// Characters of a call's arguments in the view of a turn. `/events` has them whole.
+const ARGUMENTS_CHARS_MAX: usize = 300;
 
 /// Bytes of a file that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -71,9 +78,11 @@ pub(super) async fn open(
     let events = gateway.services().events.subscribe();
     let next_comment = Instant::now() + COMMENT_EVERY;
     let (ready, is_behind) = (VecDeque::new(), true);
+    let audience = memory::audience(person.role, ChatKind::Private);
     let reader = StreamReader {
         gateway,
         address,
+        audience,
         cursor,
         signs,
         events,
@@ -101,6 +110,8 @@ pub(super) fn sent_events(
 struct StreamReader {
     gateway: Arc<HttpGateway>,
     address: Address,
+    /// The reader, as the trust in sources depends on it.
+    audience: Audience,
     cursor: Cursor,
     signs: mpsc::Receiver<Sign>,
     events: EventSubscriber,
@@ -168,12 +179,31 @@ impl StreamReader {
         match &event.what {
             EventKind::TurnStart { .. } => self.push("activity", &json!({ "turn": "start" })),
             EventKind::TurnEnd { .. } => self.push("activity", &json!({ "turn": "end" })),
-            EventKind::ToolStart { tool, .. } => {
-                self.push("activity", &json!({ "tool": tool, "state": "start" }));
+            EventKind::StepStart { step } => self.push("activity", &json!({ "step": step })),
+            EventKind::StepEnd { step, input, cached, output, cost } => {
+                let usage =
+                    json!({ "input": input, "cached": cached, "output": output, "cost": cost });
+                self.push("activity", &json!({ "step": step, "usage": usage }));
             }
-            EventKind::ToolEnd { tool, failed, ms, .. } => {
+            EventKind::ToolStart { action, tool, arguments } => {
+                let args = self.gateway.services().redactor.redact(arguments);
+                let args: String = args.chars().take(ARGUMENTS_CHARS_MAX).collect();
+                let call = json!({
+                    "tool": tool, "state": "start", "action": action, "args": args,
+                });
+                self.push("activity", &call);
+            }
+            EventKind::ToolEnd { action, tool, failed, ms, .. } => {
                 let state = if *failed { "failed" } else { "done" };
-                self.push("activity", &json!({ "tool": tool, "state": state, "ms": ms }));
+                let call = json!({ "tool": tool, "state": state, "action": action, "ms": ms });
+                self.push("activity", &call);
+            }
+            EventKind::Sources { action, sources } => {
+                let lines = sources.iter().filter_map(|source| {
+                    replies::source_line(source, true, taint::is_untrusted(source, self.audience))
+                });
+                let lines: Vec<_> = lines.collect();
+                self.push("activity", &json!({ "action": action, "sources": lines }));
             }
             _ => {}
         }

@@ -293,6 +293,9 @@ impl ActiveTurn<'_> {
             failed: ran.outcome.is_error(),
             ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
+        if !ran.sources.is_empty() {
+            self.emit(|| EventKind::Sources { action: call.id, sources: ran.sources.clone() });
+        }
         if let Some(path) = ran.changed.as_ref().filter(|path| memory::is_memory(path)) {
             self.emit(|| EventKind::MemoryUpdated { path: path.to_string() });
         }

@@ -211,3 +211,46 @@ async fn a_link_counts_once_and_a_sign_in_can_be_ended() {
     assert_eq!(status(&two).await, StatusCode::UNAUTHORIZED);
     rig.finish().await;
 }
+
+#[tokio::test]
+async fn a_turn_is_seen_at_work_by_its_person_alone() {
+    let mut rig = rig().await;
+    std::fs::write(rig.path().join("downloads/page.txt"), "what others wrote").unwrap();
+    let read = calls(&[("read_file", json!({"path": "downloads/page.txt"}))]);
+    rig.model.on("page", [read, says("Read.")]);
+    let (owner, ben) = (Browser::owner(&rig).await, Browser::of(&rig, "ben").await);
+    let (mut own, mut bens) = (owner.stream("main", "0.0").await, ben.stream("main", "0.0").await);
+    owner.say("main", "message-1", "the page").await;
+    let mut seen = Vec::new();
+    while seen.last() != Some(&json!({ "turn": "end" })) {
+        seen.push(own.next("activity").await.unwrap().data);
+    }
+    let shape = |it: &serde_json::Value| {
+        let mut keys: Vec<_> = it.as_object().unwrap().keys().cloned().collect();
+        keys.sort_unstable();
+        keys.join(" ")
+    };
+    let shapes: Vec<_> = seen.iter().map(shape).collect();
+    let expected = [
+        "turn",
+        "step",
+        "step usage",
+        "action args state tool",
+        "action ms state tool",
+        "action sources",
+        "step",
+        "step usage",
+        "turn",
+    ];
+    assert_eq!(shapes, expected, "{seen:?}");
+    assert_eq!(seen[3]["args"], "{\"path\":\"downloads/page.txt\"}");
+    assert_eq!((&seen[4]["state"], &seen[4]["action"]), (&json!("done"), &seen[3]["action"]));
+    assert_eq!(seen[5]["sources"], json!(["the file downloads/page.txt (untrusted)"]));
+    assert!(seen[2]["usage"]["input"].is_u64(), "{}", seen[2]);
+    rig.settled().await;
+    ben.say("main", "message-1", "hello").await;
+    let first = bens.next("activity").await.unwrap().data;
+    assert_eq!(first, json!({ "turn": "start" }));
+    assert_eq!(bens.answer().await, "re: hello");
+    rig.finish().await;
+}
