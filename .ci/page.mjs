@@ -18,7 +18,7 @@ const env = { ...process.env, PEACRAB_HOME: home };
 const port = await freePort();
 writeFileSync(
   join(home, "config.toml"),
-  `[providers.main]\ntype = "rehearsal"\n[gateway]\nlisten = "127.0.0.1:${port}"\n[api_tokens.node]\ntoken = "${TOKEN}"\n`,
+  `[asking]\napprove_tools = ["remember"]\n[providers.main]\ntype = "rehearsal"\n[gateway]\nlisten = "127.0.0.1:${port}"\n[api_tokens.node]\ntoken = "${TOKEN}"\n`,
 );
 
 function freePort() {
@@ -62,10 +62,18 @@ page.on("dialog", async (dialog) => {
   await dialog.dismiss();
 });
 page.on("pageerror", (error) => faults.push(error.message));
+page.on("console", (line) => {
+  if (line.text().includes("Content Security Policy")) faults.push(line.text());
+});
 
 const texts = (who) => page.$$eval(`#messages article.${who} .body`, (all) => all.map((one) => one.innerText));
 const answers = (count) =>
   page.waitForFunction((count) => document.querySelectorAll("#messages article.bot").length >= count, PATIENCE, count);
+let expected = 0;
+/// Waits for more messages of the bot.
+const answered = (more = 1) => answers((expected += more));
+const listShows = (words) =>
+  page.waitForFunction((words) => document.getElementById("panel").innerText.includes(words), PATIENCE, words);
 const linkIs = (shown) =>
   page.waitForFunction((shown) => (document.getElementById("link").textContent !== "") === shown, PATIENCE, shown);
 
@@ -73,7 +81,46 @@ const linkIs = (shown) =>
 async function resize(viewport) {
   await page.setViewport(viewport);
   await page.reload({ waitUntil: "networkidle2", ...PATIENCE });
-  await answers(3);
+  await answers(expected);
+}
+
+/// Opens a list with the keyboard alone.
+async function openList(name, words) {
+  const narrow = await page.$eval("#open-side", (button) => getComputedStyle(button).display !== "none");
+  if (narrow) await page.click("#open-side");
+  await page.focus(`#shows [data-list=${name}]`);
+  await page.keyboard.press("Enter");
+  await listShows(words);
+}
+
+async function closeList() {
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => !document.getElementById("panel").open, PATIENCE);
+}
+
+/// Goes to a button of the list by the keyboard, and presses it.
+async function pressInList(label) {
+  for (let tabs = 0; tabs < 60; tabs += 1) {
+    const focused = await page.evaluate(() => document.activeElement.getAttribute("aria-label"));
+    if (focused === label) return page.keyboard.press("Enter");
+    await page.keyboard.press("Tab");
+  }
+  assert.fail(`no button ${label} can be reached`);
+}
+
+/// Each list, as far as it can be seen and heard.
+async function listsAreAccessible(name) {
+  for (const [list, words] of [
+    ["waiting", "Nothing is waiting"],
+    ["jobs", "Drink water."],
+    ["files", "AGENTS.md"],
+    ["usage", "Today, in tokens"],
+    ["channels", "Last heard"],
+  ]) {
+    await openList(list, words);
+    await isAccessible(`${name}-${list}`);
+    await closeList();
+  }
 }
 
 async function say(text) {
@@ -105,32 +152,81 @@ try {
   await page.waitForSelector("#text", { visible: true, ...PATIENCE });
 
   await say("Hello **you** <img src=x onerror=alert(1)> [l](javascript:alert(2))");
-  await answers(1);
+  await answered();
   const name = join(home, "<img src=x onerror=alert(3)>.txt");
   writeFileSync(name, "x");
   await (await page.$("#file")).uploadFile(name);
   await page.waitForFunction(() => document.querySelector("#attached button"), PATIENCE);
   await say("a file");
-  await answers(2);
+  await answered();
   await page.click('#shows [data-says="/status"]');
-  await answers(3);
+  await answered();
   assert.equal(await page.$$eval("#messages img, #messages a[href^=javascript]", (all) => all.length), 0);
+
+  // A call waits, and is decided from the list; its turn is seen at work.
+  await say("remember that the crab is <b>small</b>");
+  await answered();
+  await page.waitForFunction(() => document.querySelector("[data-list=waiting]").textContent === "Waiting (1)", PATIENCE);
+  await openList("waiting", "remember");
+  await isAccessible("waiting");
+  await pressInList("Approve: remember, request 1");
+  await listShows("Nothing is waiting");
+  await closeList();
+  await answered();
+  await page.waitForFunction(() => document.getElementById("activity-now").textContent.includes("remember ✓"), PATIENCE);
+  await page.focus("#activity-now");
+  await page.keyboard.press("Enter");
+  const steps = await page.$eval("#activity-steps", (steps) => steps.innerText);
+  assert.match(steps, /remember .*small.* ms/s);
+  assert.match(steps, /tokens read/);
+  assert.equal(await page.$$eval("#activity-steps b", (all) => all.length), 0);
+  await isAccessible("turn");
+
+  await say("/jobs message every 2h | Drink water.");
+  await answered();
+  await openList("jobs", "Drink water.");
+  await pressInList("Pause: job 1");
+  await listShows("paused");
+  await pressInList("Resume: job 1");
+  await listShows("Pause");
+  await closeList();
+  await openList("files", "AGENTS.md");
+  const saved = await page.evaluate(async () => {
+    const link = [...document.querySelectorAll("#panel a")].find((it) => it.textContent.startsWith("AGENTS.md"));
+    const response = await fetch(link.href);
+    return [response.status, response.headers.get("content-disposition"), (await response.text()).length > 0];
+  });
+  assert.deepEqual(saved, [200, "attachment; filename*=UTF-8''AGENTS.md", true]);
+  await closeList();
+  await listsAreAccessible("light");
 
   await isAccessible("light");
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
   await isAccessible("dark");
+  await listsAreAccessible("dark");
   await resize({ width: 390, height: 844, isMobile: true });
   await isAccessible("phone");
+  await listsAreAccessible("phone");
   await resize({ width: 1100, height: 750 });
 
   await stop(daemon);
   await linkIs(true);
   await say("while it was away");
   daemon = await start();
-  await answers(4);
+  await answered();
   await linkIs(false);
   assert.equal((await texts("you")).filter((text) => text === "while it was away").length, 1);
   assert.match((await texts("bot")).at(-1), /^You said: while it was away/);
+
+  // Loaded while the daemon is away, the page waits for it.
+  await page.evaluate(() => navigator.serviceWorker.ready.then(() => null));
+  await stop(daemon);
+  await page.reload({ waitUntil: "load", ...PATIENCE });
+  await page.waitForFunction(() => document.getElementById("door-words").textContent.includes("trying again"), PATIENCE);
+  await isAccessible("away");
+  daemon = await start();
+  await answers(expected);
+  await page.waitForSelector("#text", { visible: true, ...PATIENCE });
 
   const client = new OpenAI({ baseURL: `http://127.0.0.1:${port}/v1`, apiKey: TOKEN });
   const messages = [{ role: "user", content: "hello" }];
@@ -138,7 +234,7 @@ try {
   assert.match(whole.choices[0].message.content, /^You said: hello/);
   const stream = client.chat.completions.stream({ model: "peacrab", messages, user: "main" });
   assert.equal(await stream.finalContent(), whole.choices[0].message.content);
-  await answers(5);
+  await answered();
   assert.deepEqual(faults, []);
   console.log("the page and the client do what they should");
 } finally {

@@ -406,7 +406,7 @@ async fn reload(
 }
 
 /// The state of each channel, by name.
-async fn channel_statuses(
+pub(crate) async fn channel_statuses(
     server: &ControlServer,
 ) -> Result<BTreeMap<String, ChannelStatus>, StoreError> {
     let names: Vec<_> = server.links.keys().cloned().collect();

@@ -13,14 +13,14 @@ use crate::store::StoreError;
 use crate::turn::commits;
 use crate::turn::prompt;
 use crate::types::commands::CommandId;
-use crate::types::message::{ChannelName, ChatKind, SenderId};
+use crate::types::message::{ChannelName, ChatKind, Sender, SenderId};
 use crate::types::session::CallOutcome;
 
 use crate::turn::suspension::resume_call;
 
 /// A decision of an entitled person about a waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ApprovalVerdict {
+pub enum ApprovalVerdict {
     Approve {
         ask: AskId,
         always: bool,
@@ -68,56 +68,78 @@ pub(crate) async fn handle(
         let words = replies::NOT_YOURS_TO_APPROVE.to_owned();
         return commits::handled(&services.bus.store, control, words).await;
     }
-    let by = control.sender().name.clone();
-    let judge = Judge {
-        role,
-        channel: control.inbound.from.channel.clone(),
-        id: control.sender().id.clone(),
-    };
-    commits::handled_with(&services.bus.store, control, move |store| match verdict {
-        ApprovalVerdict::Approve { ask, .. } | ApprovalVerdict::Deny(ask)
-            if asks::approval(store, ask)?.is_some_and(|call| !judge.may_see(&call)) =>
-        {
-            Ok(replies::CALL_OF_SOMEBODY_ELSE.to_owned())
-        }
-        ApprovalVerdict::Approve { ask, always } => approve(store, ask, always, &by),
-        ApprovalVerdict::Deny(ask) => deny(store, ask, &by),
-        ApprovalVerdict::Revoke(tool) => {
-            Ok(replies::revoked_grants(&tool, asks::revoke(store, &tool)?))
-        }
-        ApprovalVerdict::List => {
-            let waiting = asks::approvals(store, |call| judge.may_see(call))?;
-            let granted = asks::grants(store)?;
-            let waiting = waiting.iter().map(|call| (call.id.0, &*call.tool, &*call.arguments));
-            let granted =
-                granted.iter().map(|it| (&*it.tool, format!("{} on {}", it.sender, it.channel)));
-            Ok(replies::approvals(waiting, granted))
-        }
+    let channel = control.inbound.from.channel.clone();
+    let judge = ApprovalJudge { role, channel, person: control.sender().clone() };
+    commits::handled_with(&services.bus.store, control, move |store| {
+        Ok(judge.decide(store, verdict)?.unwrap_or_else(|words| words))
     })
     .await
 }
 
-/// The person who decides.
-struct Judge {
-    role: Role,
-    channel: ChannelName,
-    id: SenderId,
+/// The person who decides about waiting calls.
+pub struct ApprovalJudge {
+    pub role: Role,
+    /// The channel on which they are known.
+    pub channel: ChannelName,
+    pub person: Sender,
 }
 
-impl Judge {
+impl ApprovalJudge {
+    /// Carries a verdict out. Returns the answer, or an explanation why it was not.
+    pub fn decide(
+        &self,
+        store: &Connection,
+        verdict: ApprovalVerdict,
+    ) -> rusqlite::Result<Result<String, String>> {
+        let by = &self.person.name;
+        match verdict {
+            ApprovalVerdict::Approve { ask, .. } | ApprovalVerdict::Deny(ask)
+                if asks::approval(store, ask)?.is_some_and(|call| !self.may_see(&call)) =>
+            {
+                Ok(Err(replies::CALL_OF_SOMEBODY_ELSE.to_owned()))
+            }
+            ApprovalVerdict::Approve { ask, always } => approve(store, ask, always, by),
+            ApprovalVerdict::Deny(ask) => deny(store, ask, by),
+            ApprovalVerdict::Revoke(tool) => {
+                Ok(Ok(replies::revoked_grants(&tool, asks::revoke(store, &tool)?)))
+            }
+            ApprovalVerdict::List => {
+                let waiting = self.waiting(store)?;
+                let granted = asks::grants(store)?;
+                let waiting = waiting.iter().map(|call| (call.id.0, &*call.tool, &*call.arguments));
+                let granted = granted
+                    .iter()
+                    .map(|it| (&*it.tool, format!("{} on {}", it.sender, it.channel)));
+                Ok(Ok(replies::approvals(waiting, granted)))
+            }
+        }
+    }
+
+    /// Returns the calls that wait and that this person may see.
+    pub fn waiting(&self, store: &Connection) -> rusqlite::Result<Vec<AskedCall>> {
+        asks::approvals(store, |call| self.may_see(call))
+    }
+
     /// Returns true if somebody may see the call's conversation: the owner any, others a group's and their own.
     fn may_see(&self, call: &AskedCall) -> bool {
         let is_theirs = |(channel, sender, place): &(ChannelName, SenderId, ChatKind)| {
-            *place == ChatKind::Group || (*channel == self.channel && *sender == self.id)
+            *place == ChatKind::Group || (*channel == self.channel && *sender == self.person.id)
         };
         self.role == Role::Owner || call.made_for.as_ref().is_some_and(is_theirs)
     }
 }
 
-fn approve(store: &Connection, id: AskId, always: bool, by: &str) -> rusqlite::Result<String> {
-    let Some(ask) = approval(store, id)? else { return Ok(replies::ALREADY_DECIDED.to_owned()) };
+fn approve(
+    store: &Connection,
+    id: AskId,
+    always: bool,
+    by: &str,
+) -> rusqlite::Result<Result<String, String>> {
+    let Some(ask) = approval(store, id)? else {
+        return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
+    };
     if always && !asks::approval(store, id)?.is_some_and(|call| call.offers_always) {
-        return Ok(replies::no_always(id.0));
+        return Ok(Err(replies::no_always(id.0)));
     }
     let choice = if always { replies::ALWAYS } else { replies::ONCE };
     asks::end(store, &ask, AskOutcome::Settled, &replies::choice_of(choice, by))?;
@@ -128,18 +150,20 @@ fn approve(store: &Connection, id: AskId, always: bool, by: &str) -> rusqlite::R
     }
     transcript::call_may_run(store, ask.call)?;
     transcript::resume_call(store, ask.turn)?;
-    Ok(match always {
+    Ok(Ok(match always {
         true => replies::approved_always(&tool, person),
         false => replies::approved_once(&tool),
-    })
+    }))
 }
 
-fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<String> {
-    let Some(ask) = approval(store, id)? else { return Ok(replies::ALREADY_DECIDED.to_owned()) };
+fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<Result<String, String>> {
+    let Some(ask) = approval(store, id)? else {
+        return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
+    };
     asks::end(store, &ask, AskOutcome::Settled, &replies::choice_of(replies::DENY, by))?;
     let (_, _, tool) = transcript::caller(store, ask.call)?;
     resume_call(store, &ask, &CallOutcome::Denied(prompt::denied_by(by)), &[])?;
-    Ok(replies::denied_call(&tool))
+    Ok(Ok(replies::denied_call(&tool)))
 }
 
 fn approval(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {

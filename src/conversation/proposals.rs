@@ -138,6 +138,11 @@ pub fn get(store: &Connection, session: SessionId, id: i64) -> rusqlite::Result<
         .optional()
 }
 
+/// Returns true if nobody has decided about a proposal.
+pub fn is_open(store: &Connection, id: i64) -> rusqlite::Result<bool> {
+    store.prepare_cached("SELECT 1 FROM proposals WHERE id = ? AND state = 'open'")?.exists([id])
+}
+
 /// Those of a conversation: the open ones first, then the newest.
 pub fn list(store: &Connection, session: SessionId) -> rusqlite::Result<Vec<Proposal>> {
     let mut rows = store.prepare_cached(

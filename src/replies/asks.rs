@@ -215,6 +215,11 @@ pub fn proposals(lines: impl Iterator<Item = String>) -> String {
     lines.map(as_is).collect::<Vec<_>>().join("\n")
 }
 
+/// The arguments of a call that somebody decides about, whole.
+pub fn call_arguments(arguments: &str) -> String {
+    visible(arguments)
+}
+
 /// The list of calls that wait for approval (number, tool, arguments) and of granted permissions (tool, person).
 pub fn approvals<'a>(
     waiting: impl Iterator<Item = (i64, &'a str, &'a str)>,

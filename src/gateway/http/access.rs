@@ -9,13 +9,15 @@ use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+use super::publish::shown_name;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::channels::web::logins::{self, SignedIn, hashed};
 use crate::people::{LOCAL, Role};
 use crate::secret::Secret;
 use crate::store::Sync;
-use crate::types::message::SenderId;
+use crate::types::commands::CommandId;
+use crate::types::message::{ChatKind, Sender, SenderId};
 
 /// The cookie of a sign-in.
 pub(super) const COOKIE: &str = "peacrab";
@@ -32,6 +34,21 @@ pub(super) struct WebPerson {
     pub(super) role: Role,
     /// The value that the page repeats with what it sends. None with a token.
     pub(super) csrf: Option<String>,
+}
+
+impl WebPerson {
+    /// Refuses what a person could not do with a chat command in private.
+    pub(super) fn check_may(&self, command: CommandId) -> Result<(), HttpRefusal> {
+        match command.spec().allows(self.role, ChatKind::Private) {
+            true => Ok(()),
+            false => Err(HttpRefusal::new(StatusCode::FORBIDDEN, "this is not for your role")),
+        }
+    }
+
+    /// The person as the author of what is done.
+    pub(super) fn sender(&self) -> Sender {
+        Sender::person(self.id.clone(), shown_name(&self.id))
+    }
 }
 
 impl FromRequestParts<Arc<HttpGateway>> for WebPerson {

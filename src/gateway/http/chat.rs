@@ -25,16 +25,10 @@ use crate::bus::feed::{self, Cursor, Post, PostContent};
 use crate::channels::chunking::kind_of;
 use crate::channels::web::FILE_BYTES_MAX;
 use crate::control::MESSAGE_BYTES_MAX;
-use crate::conversation::ledger::breakdown::{self, UsageBy};
-use crate::people::Role;
 use crate::secret::Redactor;
-use crate::tasks::schedule;
 use crate::types::message::{
     Address, Body, DeliveryId, Fetched, InboundContent, MediaKind, MediaRef, Press,
 };
-
-/// The longer of the two times for which `/usage` sums up.
-const USAGE_TIME: chrono::Duration = chrono::Duration::days(30);
 
 /// Messages that are returned at a time.
 const PAGE_MAX: usize = 50;
@@ -348,23 +342,6 @@ pub(super) async fn file(
     headers.insert(header::CONTENT_LENGTH, length.into());
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(how));
     Ok(response)
-}
-
-/// `GET /usage`: for the owner.
-pub(super) async fn usage(
-    State(gateway): State<Arc<HttpGateway>>,
-    person: WebPerson,
-) -> Result<Json<Value>, HttpRefusal> {
-    if person.role < Role::Owner {
-        return Err(HttpRefusal::new(StatusCode::FORBIDDEN, "this is for the owner"));
-    }
-    let (now, zone) = (Utc::now(), gateway.services().zone);
-    let used = move |store: &Connection| {
-        let since = |since| breakdown::usage_by(store, UsageBy::Provider, since, zone);
-        Ok((since(schedule::midnight(now, zone))?, since(now - USAGE_TIME)?))
-    };
-    let (today, days_30) = gateway.services().bus.store.read(used).await?;
-    Ok(Json(json!({ "today": today, "days_30": days_30 })))
 }
 
 /// The type of a picture that browsers show, by its name. Not SVG, which can hold scripts.

@@ -17,6 +17,15 @@ pub(super) async fn script(headers: HeaderMap) -> Response {
     serve(&headers, "text/javascript; charset=utf-8", include_str!("page/app.js"))
 }
 
+pub(super) async fn lists(headers: HeaderMap) -> Response {
+    serve(&headers, "text/javascript; charset=utf-8", include_str!("page/lists.js"))
+}
+
+/// The service worker, which has these files ready while the daemon is away.
+pub(super) async fn service_worker(headers: HeaderMap) -> Response {
+    serve(&headers, "text/javascript; charset=utf-8", include_str!("page/sw.js"))
+}
+
 pub(super) async fn icon(headers: HeaderMap) -> Response {
     serve(&headers, "image/svg+xml", include_str!("page/icon.svg"))
 }

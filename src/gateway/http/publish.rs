@@ -9,7 +9,7 @@ use super::state::HttpGateway;
 use crate::bus::Published;
 use crate::people::LOCAL;
 use crate::types::message::{
-    Address, Cause, ChatKind, DedupKey, Inbound, InboundContent, Sender, SenderId,
+    Address, Cause, ChatKind, DedupKey, Inbound, InboundContent, SenderId,
 };
 
 /// Messages of a person in a minute, from all browsers and programs together.
@@ -66,7 +66,7 @@ impl HttpGateway {
             from,
             place: ChatKind::Private,
             within: Vec::new(),
-            cause: Cause::Person(Sender::person(person.id.clone(), shown_name(&person.id))),
+            cause: Cause::Person(person.sender()),
             id: shown,
             body,
         };

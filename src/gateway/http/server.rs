@@ -15,7 +15,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::state::HttpGateway;
-use super::{chat, events, guard, health, logins, metrics, openai, page, stream, webhooks};
+use super::{
+    chat, events, folders, guard, health, lists, logins, metrics, openai, page, stream, webhooks,
+};
 
 /// The largest header, in bytes, and the number of its lines.
 const HEADER_BYTES_MAX: usize = 16 * 1024;
@@ -91,6 +93,8 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
         .route("/", get(page::index))
         .route("/app.css", get(page::style))
         .route("/app.js", get(page::script))
+        .route("/lists.js", get(page::lists))
+        .route("/sw.js", get(page::service_worker))
         .route("/icon.svg", get(page::icon));
     let chats = Router::new()
         .route("/sessions", get(chat::sessions))
@@ -99,8 +103,16 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
         .route("/sessions/{session}/files/{id}", get(chat::file))
         .route("/messages", post(chat::say))
         .route("/press", post(chat::press))
-        .route("/files", post(chat::upload))
-        .route("/usage", get(chat::usage));
+        .route("/files", post(chat::upload));
+    let lists = Router::new()
+        .route("/jobs", get(lists::jobs))
+        .route("/jobs/{id}", post(lists::change_job))
+        .route("/waiting", get(lists::waiting))
+        .route("/approvals/{id}", post(lists::decide))
+        .route("/usage", get(lists::usage))
+        .route("/channels", get(lists::channels))
+        .route("/workspace", get(folders::list))
+        .route("/workspace/file", get(folders::file));
     let logins = Router::new()
         .route("/login", post(logins::begin))
         .route("/logout", post(logins::end))
@@ -118,6 +130,7 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
         .route("/metrics", get(metrics::metrics))
         .merge(pages)
         .merge(chats)
+        .merge(lists)
         .merge(logins)
         .merge(api)
         .fallback(guard::not_found)
@@ -127,12 +140,7 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
 }
 
 /// Serves one connection to its end.
-async fn serve(
-    stream: TcpStream,
-    router: Router,
-    header_time: Duration,
-    stop: CancellationToken,
-) {
+async fn serve(stream: TcpStream, router: Router, header_time: Duration, stop: CancellationToken) {
     stream.set_nodelay(true).ok();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())

@@ -117,6 +117,8 @@ async fn the_page_may_run_only_its_own_files() {
     for (path, kind) in [
         ("/", "text/html; charset=utf-8"),
         ("/app.js", "text/javascript; charset=utf-8"),
+        ("/lists.js", "text/javascript; charset=utf-8"),
+        ("/sw.js", "text/javascript; charset=utf-8"),
         ("/app.css", "text/css; charset=utf-8"),
         ("/icon.svg", "image/svg+xml"),
     ] {
@@ -242,6 +244,8 @@ async fn a_client_that_sends_a_byte_at_a_time_is_cut_off() {
         ("/messages", own),
         ("/press", own),
         ("/files", own),
+        ("/jobs/1", own),
+        ("/approvals/1", own),
         ("/v1/chat/completions", own),
         ("/login", own),
     ];

@@ -5,6 +5,7 @@ const $ = (id) => document.getElementById(id);
 const MESSAGES_MAX = 600; // of a long conversation, the older ones are loaded again on demand
 const HIDDEN_MS = 30000; // a hidden page gives its connection back; nothing is lost
 const NO_CONNECTION = "No connection, trying again…";
+const SIGNED_OUT = "Signed out.";
 const CODE = /^#([0-9a-f]{64})$/;
 
 let me = null;
@@ -14,6 +15,8 @@ let before = null;
 let source = null;
 let hiddenTimer = 0;
 let busy = false;
+let stopping = false; // a stopped turn does not report its end
+let steps = []; // of the last turn here: { tools, usage }
 let files = []; // { id, name } of finished uploads
 let uploads = 0;
 const shown = new Map(); // the bot's messages by id
@@ -32,7 +35,9 @@ async function ask(path, options = {}) {
   const response = await fetch(path, { ...options, headers, credentials: "same-origin" });
   if (response.status === 401 && path !== "/login") {
     signedOut();
-    throw new Error("Signed out.");
+    const error = new Error(SIGNED_OUT);
+    error.final = true;
+    throw error;
   }
   if (!response.ok) {
     const body = await response.json().catch(() => null);
@@ -53,20 +58,28 @@ function post(path, body) {
   });
 }
 
-/// A network that is away delays a message. The id makes a repetition harmless.
-async function postUntilHeard(path, body) {
+/// Tries again while the daemon or the network is away, and tells why it waits. `isWanted` ends it.
+async function untilHeard(request, tell, isWanted = () => true) {
   for (let pause = 1000; ; pause = Math.min(pause * 2, 15000)) {
     try {
-      const answer = await post(path, body);
-      // The stream says itself when it is connected again.
-      if (source?.readyState !== EventSource.CONNECTING) showLink("");
-      return answer;
+      return await request();
     } catch (error) {
-      if (error.final || error.message === "Signed out.") throw error;
-      showLink(error.heard ? `${error.message}…` : NO_CONNECTION);
-      await new Promise((resolve) => setTimeout(resolve, pause));
+      if (error.final || !isWanted()) throw error;
+      tell(error.heard ? `${error.message}, trying again…` : NO_CONNECTION);
+      await new Promise((resolve) => {
+        const timer = setTimeout(resolve, pause);
+        window.addEventListener("online", () => resolve(clearTimeout(timer)), { once: true });
+      });
     }
   }
+}
+
+/// A network that is away delays a message. The id makes a repetition harmless.
+async function postUntilHeard(path, body) {
+  const answer = await untilHeard(() => post(path, body), showLink);
+  // The stream says itself when it is connected again.
+  if (source?.readyState !== EventSource.CONNECTING) showLink("");
+  return answer;
 }
 
 function showLink(words) {
@@ -79,14 +92,17 @@ function signedOut() {
   me = null;
   closeStream();
   $("app").hidden = true;
+  $("panel").close();
+  showDoor("You are signed out. Send /web to the bot in a private chat, or run `peacrab web` on its machine, to get a link.");
+}
+
+function showDoor(words) {
   $("door").hidden = false;
-  $("door-words").textContent =
-    "You are signed out. Run `peacrab web` on the machine of the bot to get a link.";
+  $("door-words").textContent = words;
 }
 
 function offerSignIn(code) {
-  $("door").hidden = false;
-  $("door-words").textContent = "This link signs this browser in.";
+  showDoor("This link signs this browser in.");
   const button = $("sign-in");
   button.hidden = false;
   button.focus();
@@ -96,20 +112,30 @@ function offerSignIn(code) {
       await post("/login", { code });
       history.replaceState(null, "", "/");
       button.hidden = true;
-      await start();
+      start();
     } catch (error) {
-      $("door-words").textContent = error.message;
-      button.hidden = true;
+      showDoor(error.final ? error.message : "No connection. Try again.");
+      button.hidden = error.final;
+      button.disabled = false;
     }
   };
 }
 
 async function start() {
-  me = await ask("/me");
+  try {
+    me = await untilHeard(() => ask("/me"), showDoor);
+  } catch (error) {
+    if (error.message !== SIGNED_OUT) showDoor(error.message);
+    return;
+  }
   $("door").hidden = true;
   $("app").hidden = false;
   $("who").textContent = `${me.name} (${me.role})`;
-  await listSessions();
+  const overseer = me.role === "owner" || me.role === "admin";
+  for (const list of ["usage", "channels"]) {
+    document.querySelector(`#shows [data-list=${list}]`).hidden = !overseer;
+  }
+  countWaiting();
   await openSession(nameInAddress() ?? "main");
 }
 
@@ -180,9 +206,13 @@ async function openSession(name) {
   asked.clear();
   showDraft(null);
   setBusy(false);
+  steps = [];
+  showSteps();
   try {
-    const page = await ask(`/sessions/${encodeURIComponent(name)}`);
+    const path = `/sessions/${encodeURIComponent(name)}`;
+    const page = await untilHeard(() => ask(path), showLink, () => session === name);
     if (session !== name) return;
+    showLink("");
     page.messages.forEach((message) => $("messages").append(...show(message)));
     cursor = page.cursor;
     before = page.before;
@@ -190,10 +220,10 @@ async function openSession(name) {
     toEnd(true);
     openStream();
   } catch (error) {
-    trouble(error.message);
+    if (session === name) trouble(error.message);
   }
   listSessions().catch(() => {});
-  $("text").focus();
+  if (session === name && !$("panel").open) $("text").focus();
 }
 
 $("earlier").onclick = async () => {
@@ -231,6 +261,8 @@ function openStream() {
     const wasAtEnd = isAtEnd();
     $("messages").append(...show(message));
     if (message.from === "bot" && !message.replaces) showDraft(null);
+    if (message.from === "bot" && stopping) setBusy((stopping = false));
+    if (message.choices || message.replaces) countWaiting();
     while ($("messages").children.length > MESSAGES_MAX) trimOldest();
     toEnd(wasAtEnd);
   });
@@ -264,24 +296,80 @@ document.addEventListener("visibilitychange", () => {
   else if (me && !source && session) openStream();
 });
 
-function showActivity({ turn, tool, state }) {
-  const line = $("activity");
-  if (turn === "start") setBusy(true);
-  if (turn === "end") setBusy(false);
-  if (tool) {
-    line.hidden = false;
-    const words = { start: "…", done: " ✓", failed: " ✗" };
-    line.textContent = tool + words[state];
+/// What a turn does: its steps with their tool calls, what was read, tokens and costs.
+function showActivity({ turn, step, tool, state, action, args, ms, sources, usage }) {
+  if (turn === "start") {
+    steps = [];
+    setBusy(true);
   }
+  if (turn === "end") setBusy(false);
+  if (step !== undefined) steps[step] ??= { tools: [] };
+  const last = steps.findLast(Boolean) ?? (steps[0] = { tools: [] });
+  if (tool && state === "start") last.tools.push({ tool, action, args, state });
+  const call = steps.flatMap((it) => it?.tools ?? []).find((it) => it.action === action);
+  if (call && tool) Object.assign(call, { state, ms });
+  if (call && sources) call.sources = sources;
+  if (usage) last.usage = usage;
+  const wasAtEnd = isAtEnd();
+  showSteps();
+  toEnd(wasAtEnd);
+}
+
+const CALL_SIGNS = { start: "…", done: "✓", failed: "✗" };
+
+function showSteps() {
+  const known = steps.filter(Boolean);
+  const calls = known.flatMap((it) => it.tools);
+  $("activity").hidden = !calls.length && !known.some((it) => it.usage);
+  const sum = (name) => known.reduce((sum, it) => sum + (it.usage?.[name] ?? 0), 0);
+  const last = calls.at(-1);
+  const parts = [`Step ${Math.max(1, steps.length)}`];
+  if (last) parts.push(`${last.tool} ${CALL_SIGNS[last.state]}`);
+  if (sum("input")) parts.push(`${(sum("input") + sum("output")).toLocaleString()} tokens`);
+  if (sum("cost")) parts.push(dollars(sum("cost")));
+  $("activity-now").textContent = parts.join(" · ");
+  $("activity-steps").replaceChildren(
+    ...known.map(({ tools, usage }, place) => {
+      const item = document.createElement("li");
+      const used = document.createElement("p");
+      if (usage) used.textContent = usedWords(usage);
+      else if (busy && place === known.length - 1) used.textContent = "The model is working…";
+      item.append(...tools.flatMap(callShown), used);
+      return item;
+    }),
+  );
+}
+
+function callShown({ tool, state, args, ms, sources }) {
+  const line = document.createElement("p");
+  const name = document.createElement("strong");
+  name.textContent = `${CALL_SIGNS[state]} ${tool}`;
+  const given = document.createElement("code");
+  given.textContent = args;
+  line.append(name, " ", given, ms === undefined ? "" : ` ${ms} ms`);
+  const read = (sources ?? []).map((source) => {
+    const line = document.createElement("p");
+    line.textContent = `read: ${source}`;
+    return line;
+  });
+  return [line, ...read];
+}
+
+function usedWords({ input, cached, output, cost }) {
+  const read = `${input.toLocaleString()} tokens read (${cached.toLocaleString()} cached)`;
+  return `${read}, ${output.toLocaleString()} written${cost ? `, ${dollars(cost)}` : ""}`;
+}
+
+/// Costs are in billionths of a dollar.
+function dollars(cost) {
+  const amount = cost / 1e9;
+  return `$${amount && amount < 0.01 ? amount.toPrecision(2) : amount.toFixed(2)}`;
 }
 
 function setBusy(now) {
   busy = now;
   $("stop").hidden = !now;
-  if (!now) {
-    $("activity").hidden = true;
-    showDraft(null);
-  }
+  if (!now) showDraft(null);
 }
 
 function showDraft(html) {
@@ -326,6 +414,8 @@ function fill(article, message) {
   if (message.html === undefined) body.textContent = message.text;
   else body.innerHTML = message.html;
   body.querySelectorAll("pre").forEach(addCopy);
+  // A wide one is scrolled, also by the keyboard.
+  body.querySelectorAll("table").forEach((table) => (table.tabIndex = 0));
   const parts = [body, ...(message.files ?? []).map(fileShown)];
   if (message.choices) parts.push(choicesShown(message));
   const time = document.createElement("time");
@@ -445,11 +535,15 @@ $("composer").onsubmit = (event) => {
   $("text").value = "";
   grow();
 };
-$("stop").onclick = () => send("/stop", []);
+$("stop").onclick = () => {
+  stopping = true;
+  send("/stop", []);
+};
 for (const button of $("shows").children) {
   button.onclick = () => {
     closeSide();
-    send(button.dataset.says, []);
+    if (button.dataset.list) openList(button.dataset.list);
+    else send(button.dataset.says, []);
   };
 }
 $("text").oninput = grow;
@@ -460,7 +554,8 @@ $("text").onkeydown = (event) => {
   }
 };
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape") return;
+  // A list closes by itself.
+  if (event.key !== "Escape" || $("panel").open) return;
   if ($("side").classList.contains("open")) closeSide();
   else if (busy) $("stop").click();
 });
@@ -536,11 +631,10 @@ for (const name of ["dragover", "dragleave", "drop"]) {
 
 // ---- the start ----
 
-const code = CODE.exec(location.hash)?.[1];
-if (code) offerSignIn(code);
-else start().catch((error) => {
-  if (me === null && $("door").hidden) {
-    $("door").hidden = false;
-    $("door-words").textContent = error.message;
-  }
+// It has the page's own files ready while the daemon is away. Browsers offer it to this machine and to encrypted pages.
+navigator.serviceWorker?.register("/sw.js").catch(() => {});
+window.addEventListener("load", () => {
+  const code = CODE.exec(location.hash)?.[1];
+  if (code) offerSignIn(code);
+  else start();
 });

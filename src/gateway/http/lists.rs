@@ -1,0 +1,247 @@
+//! The lists of the page, and their actions: jobs, what waits for a decision, usage, and the channels. Each is carried
+//! out by the code of the chat command, with the rights of who asks.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use chrono::Utc;
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::access::WebPerson;
+use super::chat::Message;
+use super::guard::Fields;
+use super::refusal::HttpRefusal;
+use super::state::HttpGateway;
+use crate::agent::{ApprovalJudge, ApprovalVerdict};
+use crate::bus::feed::{self, Post};
+use crate::control::channel_statuses;
+use crate::conversation::asks::{self, AskId};
+use crate::conversation::ledger::breakdown::{self, UsageBy};
+use crate::conversation::proposals;
+use crate::people::Role;
+use crate::replies;
+use crate::store::Sync;
+use crate::tasks::schedule::{self, JobRequest, JobRequester, JobScope};
+use crate::turn::commits::handle_order;
+use crate::types::commands::CommandId;
+use crate::types::job_verb::JobVerb;
+use crate::types::message::{ChatId, ChatKind};
+
+/// The longer of the two times for which `/usage` sums up.
+const USAGE_TIME: chrono::Duration = chrono::Duration::days(30);
+
+/// Actions of a person in a minute.
+const ACTIONS_PER_MINUTE: u32 = 60;
+
+/// Proposals that are listed.
+const PROPOSALS_MAX: usize = 50;
+
+/// The session that gets what an action of the page sends.
+const SESSION: &str = "main";
+
+/// The answer to an action.
+#[derive(Serialize)]
+pub(super) struct ActionAnswer {
+    said: String,
+}
+
+impl HttpGateway {
+    /// Counts an action.
+    fn check_actions(&self, person: &WebPerson) -> Result<(), HttpRefusal> {
+        match self.limits.allows(&format!("actions {}", person.id), ACTIONS_PER_MINUTE) {
+            true => Ok(()),
+            false => Err(HttpRefusal::too_many()),
+        }
+    }
+
+    /// The outcome of an action, for a person to read.
+    fn said(&self, done: Result<String, String>) -> Result<Json<ActionAnswer>, HttpRefusal> {
+        let redacted = |words: String| self.services().redactor.redact(&words).into_owned();
+        match done {
+            Ok(words) => Ok(Json(ActionAnswer { said: redacted(words) })),
+            Err(words) => Err(HttpRefusal::new(StatusCode::CONFLICT, redacted(words))),
+        }
+    }
+
+    /// The jobs that a person may see and change.
+    fn jobs_of(&self, person: &WebPerson) -> JobScope {
+        match person.role {
+            Role::Owner => JobScope::All,
+            Role::Admin | Role::User | Role::Guest => {
+                JobScope::Of(self.web.name().clone(), person.id.clone())
+            }
+        }
+    }
+
+    fn judge(&self, person: &WebPerson) -> ApprovalJudge {
+        let channel = self.web.name().clone();
+        ApprovalJudge { role: person.role, channel, person: person.sender() }
+    }
+
+    /// A list as a response, without secrets.
+    fn listed(&self, list: &Value) -> Response {
+        let text = self.services().redactor.redact(&list.to_string()).into_owned();
+        ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+    }
+}
+
+/// `GET /jobs`
+pub(super) async fn jobs(
+    State(gateway): State<Arc<HttpGateway>>,
+    person: WebPerson,
+) -> Result<Response, HttpRefusal> {
+    person.check_may(CommandId::Jobs)?;
+    let (whose, zone) = (gateway.jobs_of(&person), gateway.services().zone);
+    let list = move |store: &Connection| schedule::listing(store, &whose, zone);
+    let jobs = gateway.services().bus.store.read(list).await?;
+    Ok(gateway.listed(&json!({ "jobs": jobs })))
+}
+
+/// An action on a job.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JobAction {
+    action: JobVerb,
+}
+
+/// `POST /jobs/ID`
+pub(super) async fn change_job(
+    State(gateway): State<Arc<HttpGateway>>,
+    person: WebPerson,
+    Path(id): Path<i64>,
+    Fields(JobAction { action }): Fields<JobAction>,
+) -> Result<Json<ActionAnswer>, HttpRefusal> {
+    person.check_may(CommandId::Jobs)?;
+    gateway.check_actions(&person)?;
+    if !matches!(action, JobVerb::Run | JobVerb::Pause | JobVerb::Resume | JobVerb::Remove) {
+        return Err(HttpRefusal::bad("`action` is run, pause, resume or remove"));
+    }
+    let services = gateway.services();
+    let (whose, now, zone) = (gateway.jobs_of(&person), Utc::now(), services.zone);
+    let requester = JobRequester {
+        to: gateway.web.address(&person.id, SESSION),
+        known_on: gateway.web.name().clone(),
+        place: ChatKind::Private,
+        sender: person.sender(),
+        tainted: false,
+    };
+    let request = JobRequest { id: Some(id), ..JobRequest::new(action) };
+    let order = request.read(requester, now, zone).map_err(HttpRefusal::bad)?;
+    let change = move |store: &Connection| handle_order(store, &whose, order, now, zone);
+    let done = services.bus.store.write("job", Sync::Now, change).await?;
+    services.bus.jobs.up();
+    services.bus.inbox.up();
+    services.bus.outbox.up();
+    gateway.said(done)
+}
+
+/// `GET /waiting`: the calls that the person may decide about, and the questions and proposals in the own sessions.
+pub(super) async fn waiting(
+    State(gateway): State<Arc<HttpGateway>>,
+    person: WebPerson,
+) -> Result<Response, HttpRefusal> {
+    let judges = person.check_may(CommandId::Approve).is_ok();
+    let (judge, prefix) = (gateway.judge(&person), format!("{}/", person.id));
+    let (own, page) = (prefix.clone(), gateway.web.name().clone());
+    let look = move |store: &Connection| {
+        let calls = if judges { judge.waiting(store)? } else { Vec::new() };
+        let mut asked = Vec::new();
+        for ask in asks::questions(store)?.iter().filter(|ask| ask.at.channel == page) {
+            let post = feed::post(store, ask.delivery)?;
+            asked.extend(post.filter(|(chat, _)| chat.as_str().starts_with(&own)));
+        }
+        for (chat, post) in feed::proposals(store, &own, PROPOSALS_MAX)? {
+            let proposal = post.proposal();
+            if proposal.map(|id| proposals::is_open(store, id)).transpose()? == Some(true) {
+                asked.push((chat, post));
+            }
+        }
+        Ok((calls, asked))
+    };
+    let (calls, asked) = gateway.services().bus.store.read(look).await?;
+    let approvals = calls.iter().map(|call| {
+        let whose = call.made_for.as_ref();
+        json!({
+            "id": call.id.0, "tool": call.tool, "offers_always": call.offers_always,
+            "arguments": replies::call_arguments(&call.arguments),
+            "for": whose.map(|(channel, sender, _)| format!("{sender} on {channel}")),
+        })
+    });
+    let approvals: Vec<_> = approvals.collect();
+    let shown = |(chat, post): (ChatId, Post)| {
+        let session = chat.as_str().strip_prefix(&prefix).unwrap_or_default();
+        let message = Message::of(post, &gateway.services().redactor);
+        json!({ "session": session, "message": message })
+    };
+    let questions: Vec<_> = asked.into_iter().map(shown).collect();
+    Ok(gateway.listed(&json!({ "approvals": approvals, "questions": questions })))
+}
+
+/// A decision about a call that waits.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApprovalAction {
+    action: ApprovalChoice,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ApprovalChoice {
+    Approve,
+    /// Approves later calls of the tool, too.
+    Always,
+    Deny,
+}
+
+/// `POST /approvals/ID`
+pub(super) async fn decide(
+    State(gateway): State<Arc<HttpGateway>>,
+    person: WebPerson,
+    Path(id): Path<i64>,
+    Fields(ApprovalAction { action }): Fields<ApprovalAction>,
+) -> Result<Json<ActionAnswer>, HttpRefusal> {
+    person.check_may(CommandId::Approve)?;
+    gateway.check_actions(&person)?;
+    let (judge, ask) = (gateway.judge(&person), AskId(id));
+    let verdict = match action {
+        ApprovalChoice::Approve => ApprovalVerdict::Approve { ask, always: false },
+        ApprovalChoice::Always => ApprovalVerdict::Approve { ask, always: true },
+        ApprovalChoice::Deny => ApprovalVerdict::Deny(ask),
+    };
+    let bus = &gateway.services().bus;
+    let decide = move |store: &Connection| judge.decide(store, verdict);
+    let done = bus.store.write("approval", Sync::Now, decide).await?;
+    bus.inbox.up();
+    bus.outbox.up();
+    gateway.said(done)
+}
+
+/// `GET /usage`
+pub(super) async fn usage(
+    State(gateway): State<Arc<HttpGateway>>,
+    person: WebPerson,
+) -> Result<Json<Value>, HttpRefusal> {
+    person.check_may(CommandId::Usage)?;
+    let (now, zone) = (Utc::now(), gateway.services().zone);
+    let used = move |store: &Connection| {
+        let since = |since| breakdown::usage_by(store, UsageBy::Provider, since, zone);
+        Ok((since(schedule::midnight(now, zone))?, since(now - USAGE_TIME)?))
+    };
+    let (today, days_30) = gateway.services().bus.store.read(used).await?;
+    Ok(Json(json!({ "today": today, "days_30": days_30 })))
+}
+
+/// `GET /channels`: their state, for those who can see the usage.
+pub(super) async fn channels(
+    State(gateway): State<Arc<HttpGateway>>,
+    person: WebPerson,
+) -> Result<Response, HttpRefusal> {
+    person.check_may(CommandId::Usage)?;
+    let channels = channel_statuses(&gateway.control).await?;
+    Ok(gateway.listed(&json!({ "channels": channels })))
+}
