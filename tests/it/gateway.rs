@@ -3,6 +3,7 @@
 mod attacks;
 mod browser;
 mod chat;
+mod day;
 mod events;
 mod files;
 mod folders;
