@@ -5,6 +5,7 @@ pub mod taint;
 pub mod clean;
 pub mod known_urls;
 pub mod links;
+pub mod telling;
 pub mod table;
 pub mod permission;
 pub mod instruction_watch;

@@ -4,16 +4,18 @@ use rusqlite::Connection;
 
 use crate::bus::journal::WaitingMessage;
 use crate::conversation::asks;
-use crate::conversation::asks::{Ask, AskId, AskKind, AskOutcome, AskedCall, Grant};
+use crate::conversation::asks::{Approvals, Ask, AskId, AskKind, AskOutcome, AskedCall, Grant};
 use crate::conversation::transcript;
-use crate::people::Role;
+use crate::people::persons::PersonAccount;
+use crate::people::{People, Role};
 use crate::replies;
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::turn::commits;
 use crate::turn::prompt;
 use crate::types::commands::CommandId;
-use crate::types::message::{ChannelName, ChatKind, Sender, SenderId};
+use crate::types::message::{Address, ChannelName, ChatKind, SenderId};
+use crate::types::origin::Origin;
 use crate::types::session::CallOutcome;
 
 use crate::turn::suspension::resume_call;
@@ -68,20 +70,30 @@ pub(crate) async fn handle(
         let words = replies::NOT_YOURS_TO_APPROVE.to_owned();
         return commits::handled(&services.bus.store, control, words).await;
     }
-    let channel = control.inbound.from.channel.clone();
-    let judge = ApprovalJudge { role, channel, person: control.sender().clone() };
+    let (sender, at) = (control.sender().clone(), control.inbound.from.clone());
+    let judge = ApprovalJudge {
+        role,
+        people: services.bus.people.clone(),
+        account: PersonAccount { channel: at.channel.clone(), sender: sender.id },
+        name: sender.name,
+        at,
+        place: control.inbound.place,
+    };
     commits::handled_with(&services.bus.store, control, move |store| {
         Ok(judge.decide(store, verdict)?.unwrap_or_else(|words| words))
     })
     .await
 }
 
-/// The person who decides about waiting calls.
+/// The person who decides about waiting calls, in a chat.
 pub struct ApprovalJudge {
     pub role: Role,
-    /// The channel on which they are known.
-    pub channel: ChannelName,
-    pub person: Sender,
+    pub people: People,
+    pub account: PersonAccount,
+    /// As others are shown them.
+    pub name: String,
+    pub at: Address,
+    pub place: ChatKind,
 }
 
 impl ApprovalJudge {
@@ -91,21 +103,25 @@ impl ApprovalJudge {
         store: &Connection,
         verdict: ApprovalVerdict,
     ) -> rusqlite::Result<Result<String, String>> {
-        let by = &self.person.name;
+        let is_entitled = self.role >= Approvals::BY;
         match verdict {
-            ApprovalVerdict::Approve { ask, .. } | ApprovalVerdict::Deny(ask)
-                if asks::approval(store, ask)?.is_some_and(|call| !self.may_see(&call)) =>
-            {
-                Ok(Err(replies::CALL_OF_SOMEBODY_ELSE.to_owned()))
+            ApprovalVerdict::Approve { ask, always } => match self.refused(store, ask)? {
+                Some(words) => Ok(Err(words.to_owned())),
+                None => approve(store, ask, always, &self.name),
+            },
+            ApprovalVerdict::Deny(ask) => match self.refused(store, ask)? {
+                Some(words) => Ok(Err(words.to_owned())),
+                None => deny(store, ask, &self.name),
+            },
+            ApprovalVerdict::Revoke(_) if !is_entitled => {
+                Ok(Err(replies::NOT_YOURS_TO_APPROVE.to_owned()))
             }
-            ApprovalVerdict::Approve { ask, always } => approve(store, ask, always, by),
-            ApprovalVerdict::Deny(ask) => deny(store, ask, by),
             ApprovalVerdict::Revoke(tool) => {
                 Ok(Ok(replies::revoked_grants(&tool, asks::revoke(store, &tool)?)))
             }
             ApprovalVerdict::List => {
                 let waiting = self.waiting(store)?;
-                let granted = asks::grants(store)?;
+                let granted = if is_entitled { asks::grants(store)? } else { Vec::new() };
                 let waiting = waiting.iter().map(|call| (call.id.0, &*call.tool, &*call.arguments));
                 let granted = granted
                     .iter()
@@ -115,17 +131,52 @@ impl ApprovalJudge {
         }
     }
 
-    /// Returns the calls that wait and that this person may see.
+    /// Returns the calls that wait, are listed in this chat, and are this person's to decide.
     pub fn waiting(&self, store: &Connection) -> rusqlite::Result<Vec<AskedCall>> {
-        asks::approvals(store, |call| self.may_see(call))
+        asks::approvals(store, |call| {
+            Ok(self.is_shown_here(call) && self.refuses(store, call)?.is_none())
+        })
     }
 
-    /// Returns true if somebody may see the call's conversation: the owner any, others a group's and their own.
-    fn may_see(&self, call: &AskedCall) -> bool {
-        let is_theirs = |(channel, sender, place): &(ChannelName, SenderId, ChatKind)| {
-            *place == ChatKind::Group || (*channel == self.channel && *sender == self.person.id)
+    /// Returns true if a call is listed here: in a group only the group's, as everybody there reads the list.
+    fn is_shown_here(&self, call: &AskedCall) -> bool {
+        let chat = call.origin.as_ref().and_then(Origin::chat);
+        let here = (&self.at.channel, &self.at.chat);
+        self.place == ChatKind::Private
+            || chat.is_some_and(|chat| (&chat.channel, &chat.chat) == here)
+    }
+
+    /// Returns why somebody may not decide a call; none if they may, or if it does not wait.
+    fn refused(&self, store: &Connection, id: AskId) -> rusqlite::Result<Option<&'static str>> {
+        match asks::approval(store, id)? {
+            Some(call) => self.refuses(store, &call),
+            None => Ok(None),
+        }
+    }
+
+    /// The person of a call decides alone, where it is theirs to decide; else the owner any, and admins a group's and
+    /// their own.
+    fn refuses(
+        &self,
+        store: &Connection,
+        call: &AskedCall,
+    ) -> rusqlite::Result<Option<&'static str>> {
+        if let Some(decider) = &call.decider {
+            let is_theirs = self.people.are_same(store, decider, &self.account)?;
+            return Ok((!is_theirs).then_some(replies::CALL_FOR_ITS_PERSON));
+        }
+        let PersonAccount { channel, sender } = &self.account;
+        let is_theirs = |(on, of, place): &(ChannelName, SenderId, ChatKind)| {
+            *place == ChatKind::Group || (on == channel && of == sender)
         };
-        self.role == Role::Owner || call.made_for.as_ref().is_some_and(is_theirs)
+        Ok(match self.role {
+            Role::Guest | Role::User => Some(replies::NOT_YOURS_TO_APPROVE),
+            Role::Owner => None,
+            Role::Admin => {
+                let is_theirs = call.made_for.as_ref().is_some_and(is_theirs);
+                (!is_theirs).then_some(replies::CALL_OF_SOMEBODY_ELSE)
+            }
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use crate::conversation::asks::ApprovalSettings;
 use crate::people::Role;
 use crate::tools::ToolSet;
 use crate::tools::memory::{NOTE, REMEMBER};
+use crate::trust::acts::Reach;
 use crate::trust::permission::{Decision, PermissionReason, PermissionRequest, decide};
 use crate::trust::table::Act;
 use crate::trust::taint::Taint;
@@ -66,7 +67,14 @@ impl Explain {
             ));
         }
         let place = if self.group { ChatKind::Group } else { ChatKind::Private };
-        let reach = tool_behind.reach(arguments, &self.at).within(place);
+        let reach = tool_behind.reach(arguments, &self.at);
+        if matches!(reach, Reach::Tell(_)) && self.role < Role::Admin {
+            let tool = &self.tool;
+            return Ok(format!(
+                "deny: {tool} is refused, because only an admin or the owner may have messages sent elsewhere."
+            ));
+        }
+        let reach = reach.within(place);
         let act = Act::of(&reach, false);
         let asked = PermissionRequest {
             tool: &self.tool,

@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::bus::journal::{self, RowId, read_address_at, read_origin};
 use crate::bus::outbox;
 use crate::people::Role;
+use crate::people::persons::PersonAccount;
 use crate::store::{Json, Time, integer_columns, slice, text_columns};
 use crate::types::message::{Address, Body, ChannelName, ChatKind, DeliveryId, Sender, SenderId};
+use crate::types::origin::Origin;
 use crate::types::session::{CallId, TurnId};
 use crate::types::words::words;
 
@@ -298,6 +300,14 @@ pub fn revoke(store: &Connection, tool: &str) -> rusqlite::Result<usize> {
     store.prepare_cached("DELETE FROM grants WHERE tool = ?")?.execute([tool])
 }
 
+/// Takes back all that was allowed for good for an account.
+pub fn revoke_all_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("DELETE FROM grants WHERE channel = ? AND sender = ?")?
+        .execute(params![account.channel, account.sender])
+        .map(drop)
+}
+
 pub fn grants(store: &Connection) -> rusqlite::Result<Vec<Grant>> {
     let mut rows =
         store.prepare_cached("SELECT channel, sender, tool FROM grants ORDER BY since LIMIT ?")?;
@@ -316,12 +326,16 @@ pub struct AskedCall {
     pub arguments: String,
     /// For whom it is made, and in what kind of conversation; none if that cannot be read.
     pub made_for: Option<(ChannelName, SenderId, ChatKind)>,
+    /// The conversation in which it is made, if that can be read.
+    pub origin: Option<Origin>,
+    /// The account whose person alone decides; none: anybody entitled.
+    pub decider: Option<PersonAccount>,
     pub offers_always: bool,
 }
 
 const ASKED_CALLS: &str =
     "SELECT s.channel, s.chat, s.thread, t.sender, s.place, a.id, c.tool, c.arguments,
-        a.offers_always
+        a.offers_always, a.channel, a.who
     FROM asks a JOIN calls c ON c.id = a.call JOIN turns t ON t.id = a.turn
     JOIN sessions s ON s.id = t.session
     WHERE a.state = 'open' AND a.kind = 'approval'";
@@ -329,12 +343,17 @@ const ASKED_CALLS: &str =
 /// The approvals that are open and pass, the oldest first.
 pub fn approvals(
     store: &Connection,
-    passes: impl Fn(&AskedCall) -> bool,
+    passes: impl Fn(&AskedCall) -> rusqlite::Result<bool>,
 ) -> rusqlite::Result<Vec<AskedCall>> {
     let mut rows = store.prepare_cached(&format!("{ASKED_CALLS} ORDER BY a.id"))?;
-    let calls = rows.query_map([], read_call)?;
-    let passing = calls.filter(|call| call.as_ref().map_or(true, &passes));
-    passing.take(LISTED_MAX).collect()
+    let mut passing = Vec::new();
+    for call in rows.query_map([], read_call)? {
+        let call = call?;
+        if passing.len() < LISTED_MAX && passes(&call)? {
+            passing.push(call);
+        }
+    }
+    Ok(passing)
 }
 
 /// The call of an approval that is open.
@@ -349,7 +368,11 @@ fn read_call(row: &Row<'_>) -> rusqlite::Result<AskedCall> {
         let place: Json<ChatKind> = row.get(4).ok()?;
         Some((origin.channel().clone(), sender.0.id, place.0))
     });
+    let who: Option<SenderId> = row.get(10)?;
+    let channel = row.get(9)?;
     Ok(AskedCall {
+        origin: read_origin(row).ok(),
+        decider: who.map(|sender| PersonAccount { channel, sender }),
         id: row.get(5)?,
         tool: row.get(6)?,
         arguments: row.get(7)?,

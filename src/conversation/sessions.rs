@@ -8,6 +8,7 @@ use crate::bus::journal::{origin_params, read_address};
 use crate::conversation::forgetting::{forget_sessions, forget_turns, forget_unseen_turns};
 use crate::conversation::history;
 use crate::conversation::settings;
+use crate::people::persons::PersonAccount;
 use crate::store::{Json, Time};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::origin::Origin;
@@ -62,6 +63,31 @@ pub fn open_for(origin: &Origin) -> String {
     format!(
         "closed IS NULL AND kind = '{kind}' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?"
     )
+}
+
+/// Returns the person who spoke last in the open private conversation at an address.
+pub fn private_speaker(store: &Connection, at: &Address) -> rusqlite::Result<Option<Sender>> {
+    let speaker: Option<Json<Sender>> = store
+        .prepare_cached(
+            "SELECT t.sender FROM sessions s JOIN turns t ON t.session = s.id
+             WHERE s.closed IS NULL AND s.kind = 'chat' AND s.channel = ? AND s.chat = ? AND s.place = ?
+             ORDER BY t.id DESC LIMIT 1",
+        )?
+        .query_row(params![at.channel, at.chat, Json(ChatKind::Private)], |row| row.get(0))
+        .optional()?;
+    Ok(speaker.map(|speaker| speaker.0))
+}
+
+/// Returns where an account has open private conversations.
+pub fn private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<Vec<Address>> {
+    let mut open = store.prepare_cached(
+        "SELECT s.channel, s.chat, s.thread FROM sessions s
+         WHERE s.closed IS NULL AND s.kind = 'chat' AND s.channel = ? AND s.place = ?
+         AND EXISTS (SELECT 1 FROM turns t WHERE t.session = s.id AND json_valid(t.sender)
+             AND json_extract(t.sender, '$.id') = ?)",
+    )?;
+    let place = Json(ChatKind::Private);
+    open.query_map(params![account.channel, place, account.sender], read_address)?.collect()
 }
 
 /// The id of the open session of an origin, opened now if there is none.

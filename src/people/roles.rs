@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::listing::is_blocked;
-use super::persons::meet;
+use super::persons::{PersonAccount, meet, person_of};
 use super::{Groups, Paired, People, Role, paired};
 use crate::store::LenientJson;
 use crate::types::message::{ChannelName, ChatKind, Inbound, Sender, SenderId};
@@ -96,6 +96,25 @@ impl People {
             true => Ok(Some(Role::Guest)),
             false => Ok(None),
         }
+    }
+}
+
+impl People {
+    /// Returns true if two accounts belong to one person. All accounts of owners do: they share the owner's folder.
+    pub fn are_same(
+        &self,
+        store: &Connection,
+        one: &PersonAccount,
+        other: &PersonAccount,
+    ) -> rusqlite::Result<bool> {
+        if one == other {
+            return Ok(true);
+        }
+        let person = |it: &PersonAccount| person_of(store, &it.channel, &it.sender);
+        let role = |it: &PersonAccount| self.role_of(store, &it.channel, &it.sender);
+        let (ones, others) = (person(one)?, person(other)?);
+        Ok((ones.is_some() && ones == others)
+            || (role(one)? == Some(Role::Owner) && role(other)? == Some(Role::Owner)))
     }
 }
 

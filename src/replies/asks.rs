@@ -21,6 +21,12 @@ pub const ASKED_ELSEWHERE: &str =
     "I asked my owner to approve this, and I'm waiting for the answer.";
 pub const NOTHING_TO_APPROVE: &str = "Nothing is waiting for approval.";
 
+/// The person in a question to themselves.
+pub const YOU_YOURSELF: &str = "You";
+
+pub const CALL_FOR_ITS_PERSON: &str =
+    "That call belongs to a private conversation of somebody else. Only they can decide it.";
+
 pub const CALL_OF_SOMEBODY_ELSE: &str =
     "That call belongs to a private conversation of somebody else. Only my owner can decide it.";
 
@@ -60,6 +66,8 @@ pub struct ApprovalPrompt<'a> {
     pub change: Option<&'a str>,
     /// Why it must be, as the rest of a sentence.
     pub why: &'a str,
+    /// Who would read a message that tells what was said in private.
+    pub tells: Option<&'a str>,
 }
 
 impl ApprovalPrompt<'_> {
@@ -78,7 +86,7 @@ impl ApprovalPrompt<'_> {
 
 /// Asks whether a call may be made; `always` is a choice if calls of the tool can be allowed for good.
 pub fn may_i(call: &ApprovalPrompt<'_>, can_be_granted: bool, minutes: u64) -> String {
-    let ApprovalPrompt { id, person, tool, change, why, .. } = call;
+    let ApprovalPrompt { id, person, tool, change, why, tells, .. } = call;
     let language = if change.is_some() { "diff" } else { "json" };
     let (shown, more) = match call.file() {
         None => (fenced(language, &call.whole()), String::new()),
@@ -92,17 +100,30 @@ pub fn may_i(call: &ApprovalPrompt<'_>, can_be_granted: bool, minutes: u64) -> S
         }
     };
     let always = if can_be_granted { format!(", /approve {id} always") } else { String::new() };
+    let time = match minutes {
+        120.. if minutes.is_multiple_of(60) => counted(minutes / 60, "hour"),
+        _ => counted(minutes, "minute"),
+    };
+    let ends = format!(
+        "(Or reply /approve {id}{always} or /deny {id}.) No answer within {time} means no."
+    );
+    if let Some(reader) = tells {
+        let reader = as_is(reader);
+        return format!(
+            "May I tell {reader} this? It comes from our private chat.\n{shown}{more}\n{ends}"
+        );
+    }
     format!(
-        "{} asked for this. I'd like to run {} with:\n{shown}{more}\nI'm asking because {}. Approve? (Or \
-         reply /approve {id}{always} or /deny {id}.) No answer within {} means no.",
+        "{} asked for this. I'd like to run {} with:\n{shown}{more}\nI'm asking because {}. Approve? {ends}",
         as_is(person),
         as_is(tool),
         as_is(why),
-        match minutes {
-            120.. if minutes.is_multiple_of(60) => counted(minutes / 60, "hour"),
-            _ => counted(minutes, "minute"),
-        }
     )
+}
+
+/// Returns a person with the chat in which they read.
+pub fn reader(name: &str, chat: impl Display) -> String {
+    format!("{} ({chat})", as_is(name))
 }
 
 /// Maximum length of a call that was not made in a message, in characters.

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::channels::chunking::kind_of;
 use crate::people::Role;
+use crate::trust::acts::Telling;
 use crate::types::message::{
     Address, Attachment, Body, ChatKind, Choice, Content, Entitled, Question,
 };
@@ -68,7 +69,7 @@ impl Tool for SendMessage {
         match args.to.trim() {
             "" => Reach::Here,
             to if to.parse().as_ref() == Ok(here) => Reach::Here,
-            _ => Reach::Outside,
+            to => to.parse().map_or(Reach::Outside, |to| Reach::Tell(telling(args, to))),
         }
     }
 
@@ -93,6 +94,11 @@ impl Tool for SendMessage {
         let effects = bodies.into_iter().map(send).collect();
         Ok(ToolOutput::Effects { for_model, effects })
     }
+}
+
+fn telling(args: &Args, to: Address) -> Telling {
+    let is_text = args.files.is_empty() && args.choices.is_empty();
+    Telling { to, text: is_text.then(|| args.text.clone()) }
 }
 
 /// Returns an explanation for the model if the message cannot be sent.

@@ -1,7 +1,7 @@
 //! The facts about a tool's call that a decision needs: its act, and its reach.
 
 use crate::people::Role;
-use crate::types::message::ChatKind;
+use crate::types::message::{Address, ChatKind};
 use crate::workspace::Folder;
 
 /// On what terms a tool is called; the part of a [`ToolSpec`] that is not for the model.
@@ -33,6 +33,8 @@ pub enum Reach {
     Here,
     /// It acts where nothing takes it back, or speaks to others.
     Outside,
+    /// It sends a message to another chat.
+    Tell(Telling),
     /// It changes a file in this folder.
     File(Folder),
     /// It runs a command that sees these folders.
@@ -43,6 +45,14 @@ pub enum Reach {
     Memory,
     /// It asks for this address, which tells its server whatever stands in it.
     Url(String),
+}
+
+/// A message to another chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Telling {
+    pub to: Address,
+    /// None if more than a text is sent: files or buttons.
+    pub text: Option<String>,
 }
 
 /// The data that a command sees. The kernel lets it have private data or an outlet, never both unasked.
@@ -66,7 +76,8 @@ impl CommandAccess {
 }
 
 impl Reach {
-    /// The reach of a call in a place: in a group, a person's folders are the group's.
+    /// The reach of a call in a place: in a group, a person's folders are the group's, and nothing was said in
+    /// private.
     pub fn within(self, place: ChatKind) -> Self {
         match (self, place) {
             (Self::File(Folder::Workspace | Folder::Downloads), ChatKind::Group) => {
@@ -75,6 +86,7 @@ impl Reach {
             (Self::Command(CommandAccess::Workspace), ChatKind::Group) => {
                 Self::Command(CommandAccess::Downloads)
             }
+            (Self::Tell(_), ChatKind::Group) => Self::Outside,
             (reach, _) => reach,
         }
     }

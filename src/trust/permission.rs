@@ -8,6 +8,7 @@ use crate::people::Role;
 use crate::trust::acts::{Reach, ToolKind, ToolTerms};
 use crate::trust::table::{self, Act, Ruling, TurnState};
 use crate::trust::taint::Taint;
+use crate::types::message::ChatKind;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -79,6 +80,11 @@ impl fmt::Display for PermissionReason {
 }
 
 impl PermissionReason {
+    /// Returns true if the call would tell others what was said in private.
+    pub fn is_telling(&self) -> bool {
+        matches!(self, Self::EachTime(Act::Tell) | Self::Foreign(_, Act::Tell))
+    }
+
     /// Returns true if a permanent permission holds for it.
     pub fn can_be_granted(&self) -> bool {
         // What the config names is asked about each time, whatever anybody has said.
@@ -114,23 +120,56 @@ pub fn decide(asked: &PermissionRequest<'_>, asking: &ApprovalSettings) -> Decis
     let act = Act::of(&asked.reach, asked.knows_url);
     let ruling =
         |is_tainted| table::decide(act, TurnState { is_tainted, is_attended: asked.is_attended });
+    let each_time = Some((PermissionReason::EachTime(act), ruling(false)));
+    let each_time = each_time.filter(|(_, ruling)| *ruling != Ruling::Do);
     let asks = match (ruling(false), asked.taint) {
-        (Ruling::Do, Some(taint)) if ruling(true) != Ruling::Do => {
+        (clean, Some(taint))
+            if act == Act::Tell || (clean == Ruling::Do && ruling(true) != Ruling::Do) =>
+        {
             let why = PermissionReason::Foreign(taint.clone(), act);
             match asking.foreign {
                 OnUntrusted::Ask => Some((why, ruling(true))),
                 OnUntrusted::Deny => return Decision::Deny(why),
-                OnUntrusted::Allow => None,
+                OnUntrusted::Allow => each_time,
             }
         }
-        (Ruling::Do, _) => None,
-        (ruling, _) => Some((PermissionReason::EachTime(act), ruling)),
+        _ => each_time,
     };
     let asks = asks.or_else(|| Some((by_config(asked, asking)?, Ruling::Refuse)));
     match asks {
         None => Decision::Allow,
         Some((why, _)) if asked.is_attended => Decision::Ask(why),
         Some((why, ruling)) => Decision::Deny(PermissionReason::Unattended(Box::new(why), ruling)),
+    }
+}
+
+/// The one whose yes a call needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Decider {
+    /// The person for whom it is made, and nobody else.
+    Person,
+    /// Admins and the owner.
+    Admins,
+}
+
+impl PermissionRequest<'_> {
+    /// Returns who is asked about the call, if anybody is: the person alone, if it tells others what they said in
+    /// private, or if they could simply have it made in a clean conversation of their own.
+    pub fn decider(
+        &self,
+        decision: &Decision,
+        place: ChatKind,
+        asking: &ApprovalSettings,
+    ) -> Decider {
+        match decision {
+            Decision::Ask(why) if why.is_telling() => Decider::Person,
+            Decision::Ask(PermissionReason::Foreign(..))
+                if place == ChatKind::Private && by_config(self, asking).is_none() =>
+            {
+                Decider::Person
+            }
+            _ => Decider::Admins,
+        }
     }
 }
 

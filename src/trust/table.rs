@@ -26,6 +26,8 @@ pub enum Act {
     OpenUrl,
     /// It speaks to others or acts where nothing takes it back.
     ActOutside,
+    /// It tells others what a person said in private.
+    Tell,
 }
 
 /// The state of the turn that makes a call.
@@ -54,7 +56,7 @@ impl Act {
         let files = Folder::ALL.map(Self::Write).into_iter();
         let own = [Self::WriteInstructions, Self::WriteMemory];
         let commands = CommandAccess::ALL.map(Self::Run);
-        let rest = [Self::OpenNamedUrl, Self::OpenUrl, Self::ActOutside];
+        let rest = [Self::OpenNamedUrl, Self::OpenUrl, Self::ActOutside, Self::Tell];
         begin.chain(files).chain(own).chain(commands).chain(rest)
     }
 
@@ -65,6 +67,7 @@ impl Act {
             Reach::File(folder) => Self::Write(*folder),
             Reach::Command(access) => Self::Run(*access),
             Reach::Outside => Self::ActOutside,
+            Reach::Tell(_) => Self::Tell,
             Reach::Rules => Self::WriteInstructions,
             Reach::Memory => Self::WriteMemory,
             Reach::Url(_) if knows_url => Self::OpenNamedUrl,
@@ -90,7 +93,7 @@ pub fn decide(act: Act, turn: TurnState) -> Ruling {
         | Act::OpenNamedUrl
         | Act::Write(Folder::Downloads | Folder::Group)
         | Act::Run(CommandAccess::Downloads) => false,
-        Act::Run(CommandAccess::AskedNetwork | CommandAccess::Both) => true,
+        Act::Run(CommandAccess::AskedNetwork | CommandAccess::Both) | Act::Tell => true,
         Act::Write(Folder::Workspace | Folder::Shared)
         | Act::WriteInstructions
         | Act::WriteMemory
@@ -150,6 +153,7 @@ impl fmt::Display for Act {
                 "opens an address that nobody here has named, or one link too many, which could leak data"
             }
             Self::ActOutside => "acts outside this conversation",
+            Self::Tell => "tells somebody else what was said in private",
         })
     }
 }

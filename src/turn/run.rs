@@ -15,6 +15,7 @@ mod context_window;
 mod settling;
 pub mod unseen_tools;
 mod spending;
+mod telling;
 mod words;
 
 use active::ActiveTurn;

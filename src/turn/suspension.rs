@@ -8,11 +8,11 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::conversation::asks::{Approvals, Ask, AskId, AskKind, NewAsk};
-use crate::conversation::transcript;
+use crate::conversation::{sessions, transcript};
 use crate::people;
 use crate::replies;
 use crate::tools::SubagentTask;
-use crate::trust::permission::PermissionReason;
+use crate::trust::permission::{Decider, PermissionReason};
 use crate::turn::calling::CallContext;
 use crate::turn::error::TurnError;
 use crate::turn::services::TurnServices;
@@ -52,16 +52,30 @@ pub(crate) async fn ask(
     .await
 }
 
+/// A call that somebody must allow.
+pub(crate) struct ApprovalNeed<'a> {
+    pub(crate) why: &'a PermissionReason,
+    pub(crate) decider: Decider,
+    /// The difference that it makes to a file.
+    pub(crate) change: Option<String>,
+    /// The chat in which it tells what was said in private.
+    pub(crate) tells: Option<Address>,
+}
+
 /// Asks those who may say so whether a call may be made: here if the one who speaks may and is here, else
-/// where the owner last spoke in private. `change` is the difference that it makes to a file.
+/// where the owner last spoke in private.
 pub(crate) async fn ask_leave(
     turns: &TurnServices,
     calling: &CallContext<'_>,
-    why: &PermissionReason,
-    change: Option<String>,
+    ApprovalNeed { why, decider, change, tells }: ApprovalNeed<'_>,
 ) -> Result<(), TurnError> {
-    let owner = turns.services.bus.store.read(people::owner_place).await?;
-    let may_there = calling.is_there && calling.role >= Approvals::BY;
+    let look = move |store: &Connection| {
+        let reader = tells.map(|to| reader_of(store, &to)).transpose()?;
+        Ok((people::owner_place(store)?, reader))
+    };
+    let (owner, tells) = turns.services.bus.store.read(look).await?;
+    let who = (decider == Decider::Person && calling.is_there).then(|| calling.person.id.clone());
+    let may_there = who.is_some() || (calling.is_there && calling.role >= Approvals::BY);
     let elsewhere = owner.filter(|_| !may_there);
     let told = elsewhere.is_some().then(|| calling.at.clone());
     let is_in_group = told.is_none() && calling.place == ChatKind::Group;
@@ -74,12 +88,16 @@ pub(crate) async fn ask_leave(
         call: calling.call.id,
         kind: AskKind::Approval,
         at: elsewhere.unwrap_or_else(|| calling.at.clone()),
-        who: None,
+        who: who.clone(),
         time,
         offers_always: why.can_be_granted(),
     };
     let (tool, arguments) = (calling.call.tool.clone(), calling.call.arguments.clone());
-    let (person, minutes) = (calling.person.to_string(), time.as_secs().div_ceil(60));
+    let person = match who {
+        Some(_) => replies::YOU_YOURSELF.to_owned(),
+        None => calling.person.to_string(),
+    };
+    let minutes = time.as_secs().div_ceil(60);
     // Who decides elsewhere would clean another conversation.
     let offers_clean = matches!(why, PermissionReason::Foreign(..))
         && told.is_none()
@@ -105,6 +123,7 @@ pub(crate) async fn ask_leave(
             arguments: &arguments,
             change,
             why: &why,
+            tells: tells.as_deref(),
         };
         let text = replies::may_i(&call, can_be_granted, minutes);
         let file = call.file().map(|(name, whole)| {
@@ -116,11 +135,20 @@ pub(crate) async fn ask_leave(
                 content: Content::Text(whole),
             })
         });
-        let question =
-            Body::Choice(Question { text, choices, who: Entitled::Admins, proposal: None });
+        let who = who.map_or(Entitled::Admins, Entitled::Only);
+        let question = Body::Choice(Question { text, choices, who, proposal: None });
         file.into_iter().chain([question]).collect()
     })
     .await
+}
+
+/// Returns who reads a chat, for people.
+fn reader_of(store: &Connection, to: &Address) -> rusqlite::Result<String> {
+    let reader = sessions::private_speaker(store, to)?;
+    Ok(match reader {
+        Some(reader) => replies::reader(&reader.name, to),
+        None => to.to_string(),
+    })
 }
 
 async fn suspend(

@@ -425,7 +425,7 @@ async fn sends_messages_elsewhere_for_the_owner_alone() {
     rig.say_as(USER, "2", "tell them");
     assert_eq!(rig.hear("2").await, "denied");
     assert!(rig.model.last().transcript().contains("Denied: only an admin"));
-    assert_eq!(rig.ask("1", "tell them").await, "told");
+    assert_eq!(rig.ask("1", "tell home:3: boo").await, "told");
     assert_eq!(rig.hear("3").await, "boo");
     rig.finish().await;
 }

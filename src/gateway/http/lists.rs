@@ -24,6 +24,7 @@ use crate::conversation::asks::{self, AskId};
 use crate::conversation::ledger::breakdown::{self, UsageBy};
 use crate::conversation::proposals;
 use crate::people::Role;
+use crate::people::persons::PersonAccount;
 use crate::replies;
 use crate::store::Sync;
 use crate::tasks::schedule::{self, JobRequest, JobRequester, JobScope};
@@ -79,8 +80,16 @@ impl HttpGateway {
     }
 
     fn judge(&self, person: &WebPerson) -> ApprovalJudge {
-        let channel = self.web.name().clone();
-        ApprovalJudge { role: person.role, channel, person: person.sender() }
+        let account =
+            PersonAccount { channel: self.web.name().clone(), sender: person.id.clone() };
+        ApprovalJudge {
+            role: person.role,
+            people: self.services().bus.people.clone(),
+            account,
+            name: person.sender().name,
+            at: self.web.address(&person.id, SESSION),
+            place: ChatKind::Private,
+        }
     }
 
     /// A list as a response, without secrets.

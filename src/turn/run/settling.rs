@@ -15,14 +15,16 @@ use crate::replies;
 use crate::tools::{Effect, Reach, ToolContext, ToolKind, message};
 use crate::trust::acts::tool_role;
 use crate::trust::links;
-use crate::trust::permission::{self, Decision, PermissionReason, PermissionRequest};
+use crate::trust::permission::{self, Decider, Decision, PermissionReason, PermissionRequest};
+use crate::trust::table::Act;
 use crate::trust::taint::{self, Taint};
 use crate::turn::calling::CallContext;
 use crate::turn::calls::{self, CallResult, CheckedCall};
 use crate::turn::error::TurnError;
 use crate::turn::run::active::{ActiveTurn, Requester};
 use crate::turn::services::TurnServices;
-use crate::turn::{prompt, proposed, suspension};
+use crate::turn::suspension::{self, ApprovalNeed};
+use crate::turn::{prompt, proposed};
 use crate::types::event::EventKind;
 use crate::types::message::{Address, Body, Sender};
 use crate::types::origin::TaskKind;
@@ -39,8 +41,8 @@ struct OpenCall {
     at: usize,
     call: Call,
     reads: bool,
-    /// Why somebody must allow it first.
-    asks: Option<PermissionReason>,
+    /// Why somebody must allow it first, and who.
+    asks: Option<(PermissionReason, Decider)>,
 }
 
 /// Why a call cannot begin.
@@ -84,10 +86,14 @@ impl ActiveTurn<'_> {
             let batch: Vec<_> = batch.into_iter().filter(begins).collect();
             let suspended = match batch.as_slice() {
                 [] => false,
-                [OpenCall { call, asks: Some(why), .. }] => {
+                [OpenCall { call, asks: Some((why, decider)), .. }] => {
                     let cx = self.tool_context().await?;
                     let change = proposed::diff(self.turns, call, &cx).await;
-                    suspension::ask_leave(self.turns, &self.calling(call), why, change).await?;
+                    let tells = told_chat(self.turns, call, &cx);
+                    // After untrusted content, that is the reason which counts.
+                    let tells = tells.filter(|_| *why == PermissionReason::EachTime(Act::Tell));
+                    let asks = ApprovalNeed { why, decider: *decider, change, tells };
+                    suspension::ask_leave(self.turns, &self.calling(call), asks).await?;
                     true
                 }
                 _ => self.run_together(batch).await?,
@@ -112,39 +118,47 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// Decides if a call may be made now: as itself, and as the call that it stands for.
+    /// Decides if a call may be made now: as itself, and as the call that it stands for. Returns who is asked, too.
     async fn permit(
         &self,
         call: &Call,
         checked: &CheckedCall,
         cx: &ToolContext,
         taint: Option<&Taint>,
-    ) -> Result<Decision, TurnError> {
+    ) -> Result<(Decision, Decider), TurnError> {
         if call.outcome != CallOutcome::Planned {
-            return Ok(Decision::Allow);
+            return Ok((Decision::Allow, Decider::Admins));
         }
+        let asking = &self.turns.config.asking;
         let knows_url =
             matches!(&checked.reach, Reach::Url(url) if links::may_be_fetched(&self.session, url));
         let asked = PermissionRequest {
             tool: &call.tool,
             terms: checked.terms,
-            reach: checked.reach.clone().within(cx.place),
+            reach: self.reach_here(&checked.reach, cx).await?,
             role: cx.role,
             own_role: self.asker.role,
             taint,
             knows_url,
             is_attended: self.part.is_attended(),
         };
-        let decision = self.decide(call, &asked).await?;
-        let (Decision::Allow, Some((tool, terms))) = (&decision, checked.stands_for) else {
-            return Ok(decision);
-        };
-        let of = |why| PermissionReason::StandsFor(tool, Box::new(why));
-        Ok(match self.decide(call, &PermissionRequest { tool, terms, ..asked }).await? {
-            Decision::Allow => Decision::Allow,
-            Decision::Ask(why) => Decision::Ask(of(why)),
-            Decision::Deny(why) => Decision::Deny(of(why)),
-        })
+        let mut decision = self.decide(call, &asked).await?;
+        let mut decider = asked.decider(&decision, cx.place, asking);
+        let Some((tool, terms)) = checked.stands_for else { return Ok((decision, decider)) };
+        // Whoever allows the one allows the other.
+        let other = PermissionRequest { tool, terms, ..asked };
+        decider = decider.max(other.decider(&decision, cx.place, asking));
+        if decision == Decision::Allow {
+            let of = |why| PermissionReason::StandsFor(tool, Box::new(why));
+            decision = self.decide(call, &other).await?;
+            decider = other.decider(&decision, cx.place, asking);
+            decision = match decision {
+                Decision::Allow => Decision::Allow,
+                Decision::Ask(why) => Decision::Ask(of(why)),
+                Decision::Deny(why) => Decision::Deny(of(why)),
+            };
+        }
+        Ok((decision, decider))
     }
 
     /// Returns the decision, and whether somebody has allowed it.
@@ -183,9 +197,9 @@ impl ActiveTurn<'_> {
             };
             let checked = match checked {
                 Ok(checked) => match self.permit(&call, &checked, &cx, taint.as_ref()).await? {
-                    Decision::Allow => Ok((checked.terms.kind == ToolKind::Reads, None)),
-                    Decision::Ask(why) => Ok((false, Some(why))),
-                    Decision::Deny(why) => Err(Refused::of(&why)),
+                    (Decision::Allow, _) => Ok((checked.terms.kind == ToolKind::Reads, None)),
+                    (Decision::Ask(why), decider) => Ok((false, Some((why, decider)))),
+                    (Decision::Deny(why), _) => Err(Refused::of(&why)),
                 },
                 Err(words) => Err(Refused { words, is_unattended: false }),
             };
@@ -339,6 +353,14 @@ pub(crate) async fn tool_context(
         now: turns.services.now(),
         tainted: taint::of(&turns.services.bus, session, role).await?.is_some(),
     })
+}
+
+/// Returns the other chat to which a call sends a message.
+fn told_chat(turns: &TurnServices, call: &Call, cx: &ToolContext) -> Option<Address> {
+    match calls::check(turns, call, cx).ok()?.reach {
+        Reach::Tell(message) => Some(message.to),
+        _ => None,
+    }
 }
 
 /// Returns the batches of calls that run at once, in order.

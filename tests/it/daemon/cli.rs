@@ -56,7 +56,13 @@ async fn explain_gives_the_decision_and_its_reason() {
     let scene = Scene::new("[asking]\napprove_tools = [\"write_*\"]\n");
     let elsewhere = r#"{"to": "home:42", "text": "hello"}"#;
     for (args, words) in [
-        (&["message", elsewhere] as &[&str], "allow: message acts outside this conversation"),
+        (
+            &["message", elsewhere] as &[&str],
+            "ask: message needs approval first, because it tells somebody else what was said in private",
+        ),
+        (&["message", elsewhere, "--group"], "allow: message acts outside this conversation"),
+        (&["message", elsewhere, "--unattended"], "deny: message is refused"),
+        (&["message", elsewhere, "--role", "user"], "only an admin or the owner"),
         (&["message", "{}"], "allow: message acts only in this conversation"),
         (&["message", elsewhere, "--foreign"], "ask: message needs approval first"),
         (&["web_fetch", r#"{"url": "http://a.example/"}"#, "--foreign"], "read untrusted content"),

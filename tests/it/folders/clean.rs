@@ -33,7 +33,7 @@ async fn it_leaves_out_what_others_wrote_and_keeps_the_persons_words() {
     let done = rig.ask("1", "/clean").await;
     assert!(done.starts_with("I left out what others wrote"), "{done}");
     rig.model.on("tell", [tells(), says("Told.")]);
-    assert_eq!(rig.ask("1", "tell them").await, "Told.");
+    assert_eq!(rig.ask("1", "tell home:2 everything").await, "Told.");
     assert_eq!(rig.hear("2").await, "everything");
     let told = rig.model.last().transcript();
     for kept in ["the word is kiwi", "Noted: kiwi.", "what is on the page?", "my boat is blue"] {

@@ -3,7 +3,7 @@
 use peacrab::conversation::asks::{ApprovalSettings, OnUntrusted};
 use peacrab::people::Role;
 use peacrab::tools::{Reach, ToolKind, ToolTerms};
-use peacrab::trust::acts::CommandAccess;
+use peacrab::trust::acts::{CommandAccess, Telling};
 use peacrab::trust::permission::{self, Decision, PermissionRequest};
 use peacrab::trust::table::{Act, Ruling, TurnState, decide, markdown};
 use peacrab::trust::taint::Taint;
@@ -47,10 +47,12 @@ fn after_untrusted_content_no_private_data_is_changed_and_nothing_leaves_unasked
         let expected = if harmless.contains(&act) { Ruling::Do } else { Ruling::Ask };
         assert_eq!(decide(act, tainted), expected, "{act}");
     }
-    // Without it, only what has private data and an outlet is asked about, and what the config names.
+    // Without it, only what has private data and an outlet is asked about, what the config names, and what tells
+    // others of it.
     let clean = TurnState { is_tainted: false, is_attended: true };
     let asks: Vec<_> = Act::all().filter(|act| decide(*act, clean) != Ruling::Do).collect();
-    assert_eq!(asks, [Act::Run(CommandAccess::AskedNetwork), Act::Run(CommandAccess::Both)]);
+    let network = [CommandAccess::AskedNetwork, CommandAccess::Both].map(Act::Run);
+    assert_eq!(asks, [network[0], network[1], Act::Tell]);
 }
 
 /// All reaches, and if their address may be opened.
@@ -61,6 +63,7 @@ fn reaches() -> impl Iterator<Item = (Reach, bool)> {
     let rest = [
         (Reach::Here, false),
         (Reach::Outside, false),
+        (Reach::Tell(Telling { to: "home:2".parse().unwrap(), text: None }), false),
         (Reach::Rules, false),
         (Reach::Memory, false),
         (url(), true),

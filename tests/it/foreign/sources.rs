@@ -81,13 +81,14 @@ fn it_is_computed_for_the_reader_what_is_untrusted() {
 async fn who_writes_the_program_s_sentences_makes_nothing_untrusted() {
     let mut rig = Rig::new().await;
     rig.model.on("not who speaks", [tells(), says("Told.")]);
-    assert_eq!(rig.ask("1", SENTENCES).await, "Told.");
+    let asked_for = format!("Tell home:2 everything.\n{SENTENCES}");
+    assert_eq!(rig.ask("1", &asked_for).await, "Told.");
     assert_eq!(rig.hear("2").await, "everything");
     // Nor does a file of one's own.
     std::fs::write(rig.workspace().join("own.txt"), SENTENCES).unwrap();
     let read = calls(&[("read_file", json!({ "path": "own.txt" }))]);
     rig.model.on("own", [read, tells(), says("Told.")]);
-    assert_eq!(rig.ask("1", "my own").await, "Told.");
+    assert_eq!(rig.ask("1", "read my own, and tell home:2 everything").await, "Told.");
     assert_eq!(rig.hear("2").await, "everything");
     rig.finish().await;
 }
@@ -152,7 +153,7 @@ async fn proposals_keep_the_sources_of_the_turn_that_wrote_them() {
     rig.say("1", "/deny 1");
     rig.heard("1", 3).await;
     rig.model.on("which", [list(), tells(), says("Told.")]);
-    assert_eq!(rig.ask("3", "which?").await, "Told.");
+    assert_eq!(rig.ask("3", "which? And tell home:2 everything.").await, "Told.");
     assert_eq!(rig.hear("2").await, "everything");
     rig.finish().await;
 }
@@ -179,7 +180,7 @@ async fn a_private_conversation_of_a_former_version_stays_as_it_was() {
     );
     rig.start().await;
     rig.model.on("tell", [tells(), says("Told.")]);
-    assert_eq!(rig.ask("1", "tell them").await, "Told.");
+    assert_eq!(rig.ask("1", "tell home:2 everything").await, "Told.");
     assert_eq!(rig.hear("2").await, "everything");
     rig.model.on("tell", [tells(), says("No.")]);
     let question = rig.ask("3", "tell them").await;

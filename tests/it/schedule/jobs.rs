@@ -87,6 +87,29 @@ async fn a_message_comes_when_it_is_due_to_the_thread_that_asked() {
 }
 
 #[tokio::test]
+async fn a_job_writes_to_the_chats_that_its_text_names_and_to_no_others() {
+    let mut scene = Scene::new().await;
+    let tells = || calls(&[("message", json!({"to": "home:2", "text": "The tide is low."}))]);
+    scene.add("1", in_20_minutes("tell home:2 of the tide")).await;
+    scene.rig.model.on("tell home:2 of the tide", [tells(), completes("Told.")]);
+    scene.later(21);
+    assert_eq!(scene.rig.hear("2").await, "The tide is low.");
+    assert_eq!(scene.rig.hear("1").await, "Told.");
+    scene.add("1", json!({"when": "30m", "text": TASK})).await;
+    scene.rig.model.on(TASK, [tells(), completes("I did not tell.")]);
+    scene.later(31);
+    let mut heard = scene.rig.heard("1", 2).await;
+    heard.sort();
+    assert!(heard[0].starts_with("I did not run message for job 2"), "{heard:?}");
+    assert_eq!(heard[1], "I did not tell.");
+    let told = scene.rig.model.last().transcript();
+    assert!(told.contains("tells somebody else what was said in private"), "{told}");
+    scene.rig.settled().await;
+    assert!(scene.rig.unread("2").is_empty());
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_prompt_is_worked_on_alone_and_the_conversation_knows_what_came_of_it() {
     let mut scene = Scene::new().await;
     scene.add("1", in_20_minutes(TASK)).await;
