@@ -41,10 +41,11 @@ use serde_json::Value;
 
 pub use caller::{Caller, TaskTools};
 
-use crate::conversation::actions::Actions;
+use crate::conversation::actions::{ActionReader, Actions};
 use crate::conversation::proposals;
 use crate::memory::{audience, file_scope};
-use crate::people::Role;
+use crate::people::persons::PersonAccount;
+use crate::people::{People, Role};
 use crate::provider::ToolSchema;
 use crate::store::StoreError;
 use crate::tasks::schedule as jobs;
@@ -84,6 +85,8 @@ pub struct ToolContext {
     pub instruction_watcher: InstructionWatcher,
     pub session: SessionId,
     pub who: Sender,
+    /// Who belongs together, and who has which role.
+    pub people: People,
     /// Whose folder it is in a private chat.
     pub owner: FolderOwner,
     pub role: Role,
@@ -119,6 +122,13 @@ impl ToolContext {
     /// Returns who calls.
     pub fn user(&self) -> ToolUser<'_> {
         ToolUser { role: self.role, allowed: &self.allowed }
+    }
+
+    /// Returns who calls, as somebody who asks for actions.
+    pub fn action_reader(&self) -> ActionReader {
+        let account =
+            PersonAccount { channel: self.address.channel.clone(), sender: self.who.id.clone() };
+        ActionReader { people: self.people.clone(), accounts: vec![account] }
     }
 
     /// Returns the files that the call can reach.

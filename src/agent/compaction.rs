@@ -189,6 +189,7 @@ impl Agent {
                     session: Some(job.session),
                     turn: None,
                     origin: Some(origin.clone()),
+                    is_others_private: false,
                     what: EventKind::Compacted { turns: job.turns.len() },
                 });
                 if let Some(mut session) = self.idle.take(&origin)

@@ -5,12 +5,13 @@ use rusqlite::Connection;
 
 use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
 use crate::bus::outbox;
-use crate::conversation::actions::{self, ActionScope, UndoTarget};
+use crate::conversation::actions::{self, ActionReader, ActionScope, UndoTarget};
 use crate::conversation::proposals;
 use crate::conversation::transcript;
 use crate::memory::file_scope;
 use crate::people::Role;
 use crate::people::folders::folder_owner;
+use crate::people::persons::PersonAccount;
 use crate::replies;
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
@@ -43,6 +44,7 @@ pub(super) async fn handle(
     }
     let mark = format!("command {}", control.id.0);
     let (at, who, asked) = (control.inbound.from.clone(), control.sender().clone(), mark.clone());
+    let reader = reader_of(&turns.services, control);
     let look = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
         let scope = ActionScope::of(&who, role, place, session);
@@ -53,7 +55,12 @@ pub(super) async fn handle(
             (_, id) => (scope, id),
         };
         let owner = folder_owner(store, &at.channel, &who.id)?;
-        Ok((begun, actions::target(store, &scope, id)?, owner))
+        let target = actions::target(store, &scope, id)?;
+        let target = match target {
+            Some(target) if reader.is_kept_from(store, target.id)? => None,
+            target => target,
+        };
+        Ok((begun, target, owner))
     };
     let (begun, target, owner) = turns.services.bus.store.read(look).await?;
     let Some(target) = target else {
@@ -190,6 +197,15 @@ async fn end(
     services.bus.store.write("command", Sync::Now, end).await
 }
 
+/// The sender of a command, as somebody who asks for actions.
+fn reader_of(services: &Services, control: &WaitingMessage) -> ActionReader {
+    let account = PersonAccount {
+        channel: control.inbound.from.channel.clone(),
+        sender: control.sender().id.clone(),
+    };
+    ActionReader { people: services.bus.people.clone(), accounts: vec![account] }
+}
+
 /// Returns the text of `/actions`: the conversation's actions, or all of them for the owner in private.
 pub(super) async fn list(
     services: &Services,
@@ -199,10 +215,12 @@ pub(super) async fn list(
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let (at, place) = (control.inbound.from.clone(), control.inbound.place);
     let who = control.sender().clone();
+    let reader = reader_of(services, control);
     let look = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
         let role = if place == ChatKind::Group { role.min(Role::Admin) } else { role };
-        actions::list(store, &ActionScope::of(&who, role, place, session), None, limit)
+        let scope = ActionScope::of(&who, role, place, session);
+        reader.hide_private(store, actions::list(store, &scope, None, limit)?)
     };
     let found = services.bus.store.read(look).await?;
     if found.is_empty() {

@@ -7,8 +7,9 @@ use crate::conversation::actions::{self, ActionQuery, ActionScope, UndoWay};
 use crate::conversation::reasons::{self, ReasonQuery, Reasons};
 use crate::memory;
 use crate::people::Role;
+use crate::people::persons::PersonAccount;
 use crate::replies::{self, ExplainedSources, Explanation};
-use crate::services::{Services, role_of, role_on};
+use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::trust::taint;
 use crate::turn::commits;
@@ -97,11 +98,14 @@ async fn is_own(
     reasons: &Reasons,
 ) -> Result<bool, StoreError> {
     let Some(person) = &reasons.person else { return Ok(role == Role::Owner) };
-    if person.id == control.sender().id {
-        return Ok(true);
-    }
-    let theirs = role_on(services, reasons.origin.channel(), person).await?;
-    Ok(role == Role::Owner && theirs == Role::Owner)
+    let theirs =
+        PersonAccount { channel: reasons.origin.channel().clone(), sender: person.id.clone() };
+    let own = PersonAccount {
+        channel: control.inbound.from.channel.clone(),
+        sender: control.sender().id.clone(),
+    };
+    let people = services.bus.people.clone();
+    services.bus.store.read(move |store| people.are_same(store, &own, &theirs)).await
 }
 
 /// The person who asks, and where.
@@ -120,11 +124,14 @@ impl Asker<'_> {
             (false, Some(person)) if reasons.place == ChatKind::Group => &person.name,
             (false, _) => replies::SOMEONE_ELSE,
         };
-        // A private conversation of another person stays theirs. The rest of its action is in `/actions`.
+        // A private conversation of another person stays theirs.
         let sees = self.is_own || reasons.place == ChatKind::Group;
         let lines = |sources: &[Source]| sources.iter().filter_map(|it| self.line(it)).collect();
         replies::explanation(&Explanation {
-            action: reasons.action.as_ref().map(|action| action.words(now)),
+            action: reasons.action.clone().map(|action| match sees {
+                true => action.words(now),
+                false => action.without_words().words(now),
+            }),
             at: replies::time_relative_to(now, reasons.begun),
             person,
             task: reasons.origin.task().map(|task| task.to_string()),

@@ -433,6 +433,7 @@ impl Deliverer<'_> {
             session: None,
             turn: None,
             origin: address().map(Into::into),
+            is_others_private: false,
             what: what(),
         });
     }

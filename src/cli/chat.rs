@@ -13,18 +13,20 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use chrono::Utc;
 use chrono_tz::Tz;
+use rusqlite::Connection;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
 use super::invocation::Invocation;
 use super::print;
-use crate::config::{self, Environment};
+use crate::config::{self, Environment, TERMINAL};
 use crate::control::listing::{self, Listing};
 use crate::control::{self, ControlRequest, ControlServer, MESSAGE_BYTES_MAX, Response, Status};
-use crate::conversation::actions::{self, Action, ActionScope};
+use crate::conversation::actions::{self, Action, ActionReader, ActionScope};
 use crate::conversation::ledger::breakdown::usage_words;
-use crate::people::People;
+use crate::people::persons::PersonAccount;
+use crate::people::{self, LOCAL, People};
 use crate::provider::rehearsal;
 use crate::store;
 use crate::tasks::schedule;
@@ -93,13 +95,23 @@ pub(super) fn message_to_say(option: Option<String>) -> anyhow::Result<Option<St
 pub(super) async fn actions(home: &Path, limit: usize) -> anyhow::Result<Vec<Action>> {
     if connect(home).await?.is_none() {
         let limit = limit.clamp(1, control::ACTIONS_MAX);
-        let list = |store: &_| actions::list(store, &ActionScope::ALL, None, limit);
-        return Ok(store::peek(home, list)?.unwrap_or_default());
+        return Ok(store::peek(home, |store| listed_actions(store, limit))?.unwrap_or_default());
     }
     match ask(home, &ControlRequest::Actions { limit }).await? {
         Response::Actions(actions) => Ok(actions),
         _ => bail!("the daemon gave an answer of another kind"),
     }
+}
+
+/// Reads the last actions. Without the config, the owner is the account of their last private message.
+fn listed_actions(store: &Connection, limit: usize) -> rusqlite::Result<Vec<Action>> {
+    let owner = people::owner(store)?;
+    let owner =
+        owner.and_then(|(at, sender)| Some(PersonAccount { channel: at.channel, sender: sender? }));
+    let local = PersonAccount { channel: TERMINAL.into(), sender: LOCAL.into() };
+    let accounts = owner.into_iter().chain([local]).collect();
+    let reader = ActionReader { people: People::default(), accounts };
+    reader.hide_private(store, actions::list(store, &ActionScope::ALL, None, limit)?)
 }
 
 /// Asks the running daemon one thing.

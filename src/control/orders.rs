@@ -9,10 +9,11 @@ use super::listing::{self, Listing};
 use super::{ACTIONS_MAX, ControlServer, Response, channel_statuses};
 use crate::agent::{self, BudgetOrder, Ordered, Pairing, PeopleOrder};
 use crate::control::send::{self, SendRequest};
-use crate::conversation::actions::{self, ActionScope};
+use crate::conversation::actions::{self, ActionReader, ActionScope};
 use crate::conversation::presence;
 use crate::doctor::{Finding, links};
-use crate::people::{self, Role};
+use crate::people::persons::PersonAccount;
+use crate::people::{self, LOCAL, Role};
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::tasks::heartbeat::HeartbeatRequest;
@@ -87,8 +88,14 @@ pub(super) async fn heartbeat(
 
 pub(super) async fn actions(server: &ControlServer, limit: usize) -> Result<Response, StoreError> {
     let limit = limit.clamp(1, ACTIONS_MAX);
-    let list = move |store: &Connection| actions::list(store, &ActionScope::ALL, None, limit);
-    server.turns.services.bus.store.read(list).await.map(Response::Actions)
+    let services = &server.turns.services;
+    let account = PersonAccount { channel: server.terminal.name().clone(), sender: LOCAL.into() };
+    let reader = ActionReader { people: services.bus.people.clone(), accounts: vec![account] };
+    let list = move |store: &Connection| {
+        let listed = actions::list(store, &ActionScope::ALL, None, limit)?;
+        reader.hide_private(store, listed)
+    };
+    services.bus.store.read(list).await.map(Response::Actions)
 }
 
 pub(super) async fn pair(server: &ControlServer, words: &[String]) -> Result<Response, StoreError> {

@@ -3,6 +3,7 @@
 //! made as every other change is.
 
 mod before_images;
+mod private;
 mod pruning;
 mod seen;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use before_images::BeforeImages;
 use before_images::GRACE;
+pub use private::ActionReader;
 pub use pruning::{BlobsWanted, PruneMark, prune, prune_commands};
 pub use seen::{ActionAuthor, SeenChange, is_told, note};
 
@@ -61,6 +63,11 @@ pub struct Action {
 }
 
 impl Action {
+    /// Leaves out what went into it, and what came out.
+    pub fn without_words(self) -> Self {
+        Self { input: String::new(), output: String::new(), ..self }
+    }
+
     /// One line, for people and models, with the time relative to now.
     pub fn words(&self, now: DateTime<Tz>) -> String {
         replies::action(&replies::ActionLine {

@@ -89,7 +89,14 @@ impl Tool for Undo {
             Some(_) => scope(cx),
             None => scope(cx).within(Some(cx.session)),
         };
-        let look = move |store: &_| actions::target(store, &scope, id);
+        let reader = cx.action_reader();
+        let look = move |store: &_| {
+            let target = actions::target(store, &scope, id)?;
+            Ok(match target {
+                Some(target) if reader.is_kept_from(store, target.id)? => None,
+                target => target,
+            })
+        };
         let found = cx.actions.store.search(look).await?;
         let Some(target) = found else {
             let words = id.map(replies::no_such_action);

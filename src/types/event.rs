@@ -23,6 +23,9 @@ pub struct Event {
     /// The conversation or task of the turn. None for events of the stream itself.
     #[serde(rename = "address", default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// True for a private turn of somebody who is not the owner.
+    #[serde(skip)]
+    pub is_others_private: bool,
     #[serde(flatten)]
     pub what: EventKind,
 }
@@ -151,6 +154,37 @@ names! {
     Missed = "missed",
 }
 
+impl EventKind {
+    /// Returns the event without what people and models wrote, and without names of files.
+    pub fn without_words(self) -> Self {
+        let text = String::new();
+        match self {
+            Self::Thinking { .. } => Self::Thinking { text },
+            Self::Text { .. } => Self::Text { text },
+            Self::MemoryUpdated { .. } => Self::MemoryUpdated { path: text },
+            Self::ToolStart { action, tool, .. } => {
+                Self::ToolStart { action, tool, arguments: text }
+            }
+            Self::ToolEnd { action, tool, failed, ms, .. } => {
+                Self::ToolEnd { action, tool, result: text, failed, ms }
+            }
+            other @ (Self::TurnStart { .. }
+            | Self::StepStart { .. }
+            | Self::ThinkingStart
+            | Self::ThinkingEnd
+            | Self::NoToolCall { .. }
+            | Self::Steered { .. }
+            | Self::Error { .. }
+            | Self::Compacted { .. }
+            | Self::TurnEnd { .. }
+            | Self::Delivered { .. }
+            | Self::DeliveryLate { .. }
+            | Self::DeliveryFailed { .. }
+            | Self::Missed { .. }) => other,
+        }
+    }
+}
+
 /// The sending side, cheap to clone.
 #[derive(Clone)]
 pub struct Events(broadcast::Sender<Event>);
@@ -184,7 +218,13 @@ impl EventSubscriber {
             Ok(event) => Some(event),
             Err(RecvError::Lagged(events)) => {
                 let what = EventKind::Missed { events };
-                Some(Event { session: None, turn: None, origin: None, what })
+                Some(Event {
+                    session: None,
+                    turn: None,
+                    origin: None,
+                    is_others_private: false,
+                    what,
+                })
             }
             Err(RecvError::Closed) => None,
         }

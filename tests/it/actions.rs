@@ -120,9 +120,10 @@ async fn others_see_the_actions_of_their_own_conversation_only() {
     assert_eq!(rig.hear("2").await, replies::no_such_action(1));
     rig.say_as(OTHER_USER, "3", "/undo");
     assert_eq!(rig.hear("3").await, replies::NOTHING_TO_UNDO);
-    // The owner in private sees all.
+    // The owner in private sees that all was done, and of others' private conversations not what.
     let told = rig.ask("1", "/actions").await;
-    assert!(told.contains("b.md") && told.contains("a.md"), "{told}");
+    assert!(told.contains("a.md") && !told.contains("b.md"), "{told}");
+    assert!(told.contains("write_file") && told.contains("Person 8"), "{told}");
     // But people undo their own.
     assert!(!rig.ask("1", "/undo 2").await.starts_with("Undone"));
     rig.say_as(USER, "2", "/undo");

@@ -16,7 +16,8 @@ use crate::support::script::{Reply, calls, says};
 
 fn event(what: EventKind) -> Event {
     let address = Address { channel: "home".into(), chat: "1".into(), thread: None };
-    Event { session: None, turn: None, origin: Some(address.into()), what }
+    let origin = Some(address.into());
+    Event { session: None, turn: None, origin, is_others_private: false, what }
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod events;
 mod files;
 mod folders;
 mod html;
+mod isolation;
 mod links;
 mod lists;
 mod openai;

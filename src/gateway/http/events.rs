@@ -79,6 +79,14 @@ struct KeptEvent {
     is_for_all: bool,
     name: &'static str,
     data: String,
+    /// The same without words, for the owner, if it is of somebody else's private turn.
+    wordless: Option<String>,
+}
+
+impl KeptEvent {
+    fn bytes(&self) -> usize {
+        self.data.len() + self.wordless.as_ref().map_or(0, String::len)
+    }
 }
 
 /// An event as readers get it.
@@ -123,17 +131,24 @@ impl EventLog {
                 (log.events, log.bytes) = (VecDeque::new(), 0);
                 return;
             }
-            let sent = SentEvent { version: VERSION, at: Utc::now(), event };
-            let data = serde_json::to_string(&sent).expect("our own types have string keys");
-            let data = redactor.redact(&data).into_owned();
+            let shown = |event: &Event| {
+                let sent = SentEvent { version: VERSION, at: Utc::now(), event };
+                let data = serde_json::to_string(&sent).expect("our own types have string keys");
+                redactor.redact(&data).into_owned()
+            };
+            let data = shown(event);
+            let wordless = event.is_others_private.then(|| {
+                shown(&Event { what: event.what.clone().without_words(), ..event.clone() })
+            });
             let chat = event.origin.as_ref().and_then(|origin| origin.chat()).cloned();
             let (number, name) = (log.last, event.what.name());
             let is_for_all = event.origin.is_none() && event.turn.is_none() && name == "missed";
-            log.bytes += data.len();
-            log.events.push_back(KeptEvent { number, chat, is_for_all, name, data });
+            let kept = KeptEvent { number, chat, is_for_all, name, data, wordless };
+            log.bytes += kept.bytes();
+            log.events.push_back(kept);
             while log.events.len() > EVENTS_MAX || log.bytes > BYTES_MAX {
                 let Some(oldest) = log.events.pop_front() else { break };
-                log.bytes -= oldest.data.len();
+                log.bytes -= oldest.bytes();
             }
         });
         self.news.send_replace(());
@@ -252,7 +267,12 @@ impl EventReader {
         let (prefix, channel) = (format!("{person}/"), gateway.web.name());
         let is_own = |event: &KeptEvent| {
             let mut chat = event.chat.iter().filter(|chat| chat.channel == *channel);
-            *sees_all || event.is_for_all || chat.any(|it| it.chat.as_str().starts_with(&prefix))
+            event.is_for_all || chat.any(|it| it.chat.as_str().starts_with(&prefix))
+        };
+        let data = |event: &KeptEvent| match (is_own(event), *sees_all) {
+            (true, _) => Some(event.data.clone()),
+            (false, true) => Some(event.wordless.as_ref().unwrap_or(&event.data).clone()),
+            (false, false) => None,
         };
         let before = *after;
         log.with(|kept| {
@@ -264,9 +284,9 @@ impl EventReader {
             let from = usize::try_from(*after + 1 - first).unwrap_or(usize::MAX);
             for event in kept.events.iter().skip(from).take(READ_MAX) {
                 *after = event.number;
-                if is_own(event) {
+                if let Some(data) = data(event) {
                     let id = format!("{}.{}", log.start, event.number);
-                    ready.push_back(frame(event.name, Some(&id), &event.data));
+                    ready.push_back(frame(event.name, Some(&id), &data));
                 }
             }
         });

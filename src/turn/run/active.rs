@@ -24,7 +24,7 @@ use crate::turn::run::part::TurnPart;
 use crate::turn::services::TurnServices;
 use crate::turn::spending::Granted;
 use crate::types::event::{Event, EventKind};
-use crate::types::message::{Hint, MessageId, Sender};
+use crate::types::message::{ChatKind, Hint, MessageId, Sender};
 use crate::types::session::{Session, Step, Turn, TurnId, TurnOutcome};
 
 /// Maximum time that an answer waits for a draft that is on its way, so that it can replace it: calls over a slow link
@@ -206,6 +206,8 @@ impl ActiveTurn<'_> {
             session: Some(self.session.id),
             turn: Some(self.turn),
             origin: Some(self.session.origin.clone()),
+            is_others_private: self.session.place == ChatKind::Private
+                && self.asker.role != Role::Owner,
             what: what(),
         });
     }

@@ -344,6 +344,7 @@ pub(crate) async fn tool_context(
         actions: turns.actions.clone(),
         session: session.id,
         who: who.clone(),
+        people: turns.services.bus.people.clone(),
         role: tool_role(role, session.place),
         allowed: session.persona.tools.clone(),
         // What a background task sends goes to the people for whom it is done.

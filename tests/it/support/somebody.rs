@@ -32,6 +32,7 @@ pub(crate) fn somebody(role: Role, place: ChatKind) -> (ToolContext, TempDir) {
         session: SessionId(1),
         workspace,
         who: Sender::person("1", "Ada"),
+        people: Default::default(),
         owner: FolderOwner::Account("home".into(), "1".into()),
         role,
         allowed: Default::default(),

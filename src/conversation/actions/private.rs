@@ -1,0 +1,59 @@
+//! Actions in private conversations belong to their persons: others see that something was done, and nothing of it.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::Action;
+use crate::people::persons::PersonAccount;
+use crate::people::{LOCAL, People};
+use crate::store::{Json, LenientJson};
+use crate::types::message::{ChatKind, Sender};
+use crate::types::session::CallId;
+
+/// Somebody who asks for actions.
+pub struct ActionReader {
+    pub people: People,
+    /// Their accounts, as far as they are known.
+    pub accounts: Vec<PersonAccount>,
+}
+
+impl ActionReader {
+    /// Returns true if an action is part of somebody else's private conversation, or if that cannot be told.
+    pub fn is_kept_from(&self, store: &Connection, call: CallId) -> rusqlite::Result<bool> {
+        let author = store
+            .prepare_cached(
+                "SELECT s.place, s.channel, t.sender FROM calls c JOIN turns t ON t.id = c.turn
+                 JOIN sessions s ON s.id = t.session WHERE c.id = ?",
+            )?
+            .query_row([call.0], |row| {
+                let place = row.get::<_, Json<ChatKind>>(0)?.0;
+                Ok((place, row.get(1)?, row.get::<_, LenientJson<Sender>>(2)?.0))
+            })
+            .optional()?;
+        let Some((place, channel, sender)) = author else { return Ok(true) };
+        let Some(sender) = sender.filter(|_| place == ChatKind::Private) else {
+            return Ok(place == ChatKind::Private);
+        };
+        let author = PersonAccount { channel, sender: sender.id };
+        for reader in &self.accounts {
+            let is_local = author.sender.as_str() == LOCAL && reader.sender.as_str() == LOCAL;
+            if is_local || self.people.are_same(store, reader, &author)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Leaves out what went into the actions of others' private conversations, and what came out.
+    pub fn hide_private(
+        &self,
+        store: &Connection,
+        actions: Vec<Action>,
+    ) -> rusqlite::Result<Vec<Action>> {
+        let shown =
+            actions.into_iter().map(|action| match self.is_kept_from(store, action.id)? {
+                true => Ok(action.without_words()),
+                false => Ok(action),
+            });
+        shown.collect()
+    }
+}
