@@ -83,7 +83,8 @@ pub(super) async fn list(
         Some(path) => shown_folder(workspace, &scope, &path),
         None => shown_root(workspace, &scope),
     });
-    let ShownFolder { is_untrusted, entries, is_cut } = shown.await.map_err(refused)?;
+    let ShownFolder { is_untrusted, entries, is_cut } =
+        shown.await.map_err(|error| refused(&error))?;
     let path = path.map(|path| path.to_string()).unwrap_or_default();
     Ok(Json(json!({
         "path": path, "untrusted": is_untrusted, "entries": entries, "cut": is_cut,
@@ -103,7 +104,7 @@ pub(super) async fn file(
     let opened = workspace.off_thread(move |workspace| {
         workspace.open_for(&scope.path(&path), &scope).map(|file| file.into_file().0)
     });
-    let content = File::from_std(opened.await.map_err(refused)?);
+    let content = File::from_std(opened.await.map_err(|error| refused(&error))?);
     let mut response = Body::from_stream(pieces(content)).into_response();
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("application/octet-stream");
@@ -119,7 +120,7 @@ fn parse(path: &str) -> Result<WorkspacePath, HttpRefusal> {
     path.parse().map_err(|error| HttpRefusal::bad(format!("{error}")))
 }
 
-fn refused(error: FileError) -> HttpRefusal {
+fn refused(error: &FileError) -> HttpRefusal {
     match error {
         FileError::Folder(_) => HttpRefusal::bad("this is a folder"),
         FileError::NotAFolder(_) => HttpRefusal::bad("this is not a folder"),
