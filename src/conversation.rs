@@ -20,6 +20,7 @@ pub mod budgets;
 pub mod ledger;
 pub mod actions;
 pub mod history;
+pub mod said;
 pub mod ended_turns;
 pub mod transcript;
 pub mod model_waits;

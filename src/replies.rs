@@ -40,6 +40,7 @@ pub use status::*;
 pub use store::*;
 pub use subagents::*;
 pub use times::*;
+pub use visible::is_invisible;
 pub use web::*;
 pub use why::*;
 

@@ -13,6 +13,7 @@ pub mod spending;
 pub mod personas;
 pub mod services;
 pub mod prompt;
+pub mod quoted;
 pub mod compaction;
 pub mod loops;
 pub mod background;

@@ -16,6 +16,7 @@ use crate::store::{StoreError, Sync};
 use crate::turn::prompt;
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::prompt::{PromptTail, files};
+use crate::turn::quoted;
 use crate::types::message::SenderId;
 use crate::types::origin::Origin;
 use crate::types::session::CallOutcome;
@@ -130,12 +131,13 @@ impl Agent {
         }
         let (sender, place) = (first.sender().clone(), first.inbound.place);
         let role = role_of(&self.services, &ask.at, &sender).await?;
+        let shown = quoted::with_sources(&self.services, &rows, role).await?;
         let answer = prompt::tail(&PromptTail {
             now: self.services.now(),
             is_time_due: false,
             role,
             place,
-            rows: &rows,
+            rows: &shown,
             invoked: &InvokedSkills::default(),
             background: &[],
             changes: vec![],

@@ -15,6 +15,7 @@ use crate::agent::command::{self, Command};
 use crate::agent::{Agent, Running, STEER_MAX};
 use crate::bus::journal::{RowId, WaitingMessage};
 use crate::conversation::ledger::{CallCause, Charge, Payer};
+use crate::conversation::transcript::Summaries;
 use crate::conversation::{shares, tokens};
 use crate::people::Role;
 use crate::provider::{ProviderError, Usage};
@@ -22,6 +23,7 @@ use crate::replies;
 use crate::services::{load, role_on};
 use crate::store::StoreError;
 use crate::turn::commits::{self, CompactionCommit};
+use crate::turn::compaction::apart;
 use crate::turn::compaction::{self, CompactionJob, KeptWhole, WHOLE_TURNS_MIN};
 use crate::turn::draft::Draft;
 use crate::turn::notes;
@@ -52,7 +54,7 @@ pub(super) struct CompactionResult {
     origin: Origin,
     job: CompactionJob,
     wish: CompactionRequest,
-    summary: Result<String, ProviderError>,
+    summaries: Result<Summaries, ProviderError>,
     spent: Charge,
 }
 
@@ -115,33 +117,48 @@ impl Agent {
                 KeptWhole::usual(session, self.turns.models.for_session(session).context_window())
             }
         };
-        let Some(job) = CompactionJob::of(session, whole, wish.focus.clone()) else { return };
+        let Some(kept) = CompactionJob::of(session, whole, wish.focus.clone()) else { return };
         let summariser = Arc::clone(&self.turns.models.summariser);
         let context_window = self.turns.models.for_session(session).context_window();
         let summary_max = compaction::summary_tokens_max(session, context_window);
         let origin = session.origin.clone();
-        let (turns, used) = (job.turns.len(), session.estimate.used);
+        let (turns, used) = (kept.turns.len(), session.estimate.used);
         tracing::info!(%origin, turns, used, context_window, "Compacting a conversation");
         self.compacting.insert(origin.clone(), None);
-        let turns = Arc::clone(&self.turns);
+        let (turns, session) = (Arc::clone(&self.turns), session.clone());
         self.compactions.spawn(async move {
             let mut usage = Usage::default();
             let name = summariser.name();
-            let reserving = reserve(&turns, &origin, &sender, (&job, summary_max));
+            let chosen = apart::choose(&turns, &sender, &session, kept.clone()).await;
+            let (job, apart) = chosen.unwrap_or_else(|error| {
+                tracing::warn!(%origin, %error, "Cannot tell trusted parts from untrusted ones");
+                (kept, None)
+            });
+            let output = if apart.is_some() { 2 * summary_max } else { summary_max };
+            let reserving = reserve(&turns, &origin, &sender, (&job, output));
             let (payer, granted) = match Box::pin(reserving).await {
                 Ok(reserved) => reserved,
                 Err((payer, error)) => {
                     let spent = turns.spending.charge_for(payer, &Granted::default(), name, usage);
-                    return CompactionResult { origin, job, wish, summary: Err(error), spent };
+                    let summaries = Err(error);
+                    return CompactionResult { origin, job, wish, summaries, spent };
                 }
             };
-            let run =
-                AssertUnwindSafe(compaction::run(&*summariser, &job, summary_max, &mut usage))
-                    .catch_unwind();
+            let run = async {
+                match apart {
+                    Some(apart) => {
+                        apart::run_apart(&*summariser, &job, apart, summary_max, &mut usage).await
+                    }
+                    None => compaction::run(&*summariser, &job, summary_max, &mut usage)
+                        .await
+                        .map(|summary| job.one_summary(Some(summary))),
+                }
+            };
             let broke = |_| Err(ProviderError::Refused("the model broke".to_owned()));
-            let summary = Box::pin(run).await.unwrap_or_else(broke);
+            let run = Box::pin(AssertUnwindSafe(run).catch_unwind());
+            let summaries = run.await.unwrap_or_else(broke);
             let spent = turns.spending.charge_for(payer, &granted, name, usage);
-            CompactionResult { origin, job, wish, summary, spent }
+            CompactionResult { origin, job, wish, summaries, spent }
         });
     }
 
@@ -167,14 +184,14 @@ impl Agent {
 
     async fn take_over(&mut self, done: CompactionResult) {
         self.compacting.remove(&done.origin);
-        let CompactionResult { origin, job, wish, summary, spent } = done;
+        let CompactionResult { origin, job, wish, summaries, spent } = done;
         let store = &self.services.bus.store;
         let Some(last) = job.last() else { return };
-        let committed = match &summary {
-            Ok(summary) => {
-                let compacted =
-                    CompactionCommit::new(&job, Some(summary.clone()), None, (last, spent));
-                let words = replies::compacted(job.turns.len(), summary.split_whitespace().count());
+        let committed = match &summaries {
+            Ok(summaries) => {
+                let compacted = CompactionCommit::new(&job, summaries.clone(), None, (last, spent));
+                let shown = summaries.shown.as_deref().unwrap_or_default();
+                let words = replies::compacted(job.turns.len(), shown.split_whitespace().count());
                 commits::compacted(store, compacted, wish.control, words).await
             }
             Err(error) => {
@@ -183,8 +200,8 @@ impl Agent {
                 commits::not_compacted(store, (last, spent), wish.control, words).await
             }
         };
-        match (committed, summary) {
-            (Ok(true), Ok(summary)) => {
+        match (committed, summaries) {
+            (Ok(true), Ok(summaries)) => {
                 self.services.events.emit(|| Event {
                     session: Some(job.session),
                     turn: None,
@@ -195,8 +212,11 @@ impl Agent {
                 if let Some(mut session) = self.idle.take(&origin)
                     && session.id == job.session
                 {
-                    job.apply(&mut session, Some(summary));
-                    self.idle.keep(session);
+                    // The store knows what was said while the summaries were made.
+                    if summaries.whole.is_none() {
+                        job.apply(&mut session, summaries);
+                        self.idle.keep(session);
+                    }
                 }
             }
             (Ok(_), _) => {}

@@ -17,7 +17,7 @@ use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::bus::outbox;
 use crate::bus::side_questions;
 use crate::conversation::ledger::{self, CallCause, Charge, Payer};
-use crate::conversation::{tokens, transcript};
+use crate::conversation::{sources, tokens, transcript};
 use crate::people::Role;
 use crate::provider::{self, Attempts, Completion, Pictures, ProviderError, Request, StopReason};
 use crate::replies;
@@ -29,6 +29,7 @@ use crate::turn::instructions::{self, Speaker};
 use crate::turn::personas::persona_for;
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::prompt::{self, PromptTail};
+use crate::turn::quoted;
 use crate::turn::services::TurnServices;
 use crate::turn::spending::{Planned, payer_on};
 use crate::turn::{commits, compaction};
@@ -195,14 +196,15 @@ async fn ask(
     let base = instructions::base(turns, &session, speaker, caller).await;
     let mut row = control.clone();
     row.inbound.body.text = question;
-    let (now, rows) = (turns.services.now(), std::slice::from_ref(&row));
+    let rows = quoted::with_sources(&turns.services, std::slice::from_ref(&row), role).await?;
+    let now = turns.services.now();
     let told = session.frozen.as_ref().and_then(|frozen| frozen.told_time);
     let tail = PromptTail {
         now,
         is_time_due: prompt::is_time_due(told, now.to_utc()),
         role,
         place,
-        rows,
+        rows: &rows,
         invoked: &InvokedSkills::new(),
         background: &[],
         changes: Vec::new(),
@@ -222,7 +224,7 @@ async fn ask(
         true => Pictures::read(&turns.services.workspace, &session.turns).await,
         false => Pictures::default(),
     };
-    let summary = session.summary.as_deref().map(compaction::shown);
+    let summary = compaction::shown_of(&session);
     let payer = payer_on(&turns.services, &at.channel, control.sender(), CallCause::Aside).await?;
     let payer = Payer { persona: session.persona.name, ..payer };
     let said = tokens::said_tokens(session.summary.as_deref(), &session.turns, provider.sees());
@@ -296,6 +298,8 @@ async fn settle(
             let step = Step { input, text, thinking, ..Step::default() };
             let by = &charge.provider;
             let turn = transcript::keep_side_question(store, session, control.sender(), by, &step)?;
+            // Its answer may retell what was said beside it.
+            sources::keep_with_turn(store, turn, &session.sources())?;
             ledger::enter(store, turn, charge)?;
         }
         outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;

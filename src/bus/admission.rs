@@ -165,6 +165,7 @@ fn admit_press(
         author: replies::ME.to_owned(),
         text: question.text.clone(),
         by_others: false,
+        by_bot: true,
     });
     let published = accept(store, bus, &inbound, role)?;
     if published == Published::Accepted {
@@ -204,7 +205,9 @@ pub fn receive(
     let Some(mut waiting) = journal::waiting(store, key)? else { return Ok(Received::Withdrawn) };
     let inbound = &mut waiting.inbound;
     inbound.body.receive(files);
-    journal::replace(store, inbound, is_control(&inbound.body.text))?;
+    // What is said in a file that anybody may have made is no command.
+    let is_own = inbound.body.sources.is_empty();
+    journal::replace(store, inbound, is_own && is_control(&inbound.body.text))?;
     Ok(if inbound.body.awaits_files() { Received::Partly } else { Received::Ready })
 }
 

@@ -111,7 +111,6 @@ fn words_of_people(input: &Parts) -> String {
                 | Source::Plan { .. }
                 | Source::Skill { .. }
                 | Source::Past { .. }
-                | Source::File { .. }
         )
     };
     let words = input.iter().filter(|part| !is_added(part.source));

@@ -143,6 +143,15 @@ pub fn is_open(store: &Connection, id: i64) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM proposals WHERE id = ? AND state = 'open'")?.exists([id])
 }
 
+/// The sources of a proposal; unknown if it was forgotten.
+pub(crate) fn sources_of(store: &Connection, id: i64) -> rusqlite::Result<Vec<Source>> {
+    let found = store
+        .prepare_cached("SELECT sources FROM proposals WHERE id = ?")?
+        .query_row([id], |row| row.get::<_, KeptSources>(0))
+        .optional()?;
+    Ok(found.map_or_else(|| vec![Source::Unknown], |kept| kept.0.unwrap_or_default()))
+}
+
 /// Those of a conversation: the open ones first, then the newest.
 pub fn list(store: &Connection, session: SessionId) -> rusqlite::Result<Vec<Proposal>> {
     let mut rows = store.prepare_cached(

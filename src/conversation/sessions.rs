@@ -131,10 +131,10 @@ pub fn close(store: &Connection, origin: impl Into<Origin>) -> rusqlite::Result<
         .map(drop)
 }
 
-/// Gives a session that has just begun a record of what was said before it.
+/// Gives a session that has just begun a record of what was said before it, of which everything is trusted.
 pub fn set_summary(store: &Connection, session: SessionId, record: &str) -> rusqlite::Result<()> {
     store
-        .prepare_cached("UPDATE sessions SET summary = ? WHERE id = ?")?
+        .prepare_cached("UPDATE sessions SET summary = ?, summary_sources = '[]' WHERE id = ?")?
         .execute(params![record, session])
         .map(drop)
 }

@@ -18,8 +18,8 @@ pub(crate) use calls::{
     set_images, set_undo, turn_of_call,
 };
 pub(crate) use compaction::{
-    TranscriptStart, compact, is_open, mark_summarized, said_since_notes, set_frozen,
-    set_shortened, set_silent,
+    Summaries, TranscriptStart, WholeSummary, compact, is_open, mark_summarized, said_since_notes,
+    set_frozen, set_shortened, set_silent, whole_summary,
 };
 use unreadable::turn_of;
 pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, keep_turn};
@@ -29,7 +29,7 @@ use crate::conversation::history;
 use crate::conversation::sessions::open_for;
 use crate::conversation::settings;
 use crate::conversation::shorten;
-use crate::conversation::sources;
+use crate::conversation::sources::{self, KeptSources};
 use crate::conversation::{asks, model_waits::ModelWait};
 use crate::replies;
 use crate::store::{Json, LenientJson, Time};
@@ -62,10 +62,12 @@ pub(crate) fn open_session(
     let (channel, chat, thread) = origin_params(origin);
     let head = store
         .prepare_cached(&format!(
-            "SELECT id, place, frozen, begins, summary, shortened, settings, begins_step FROM sessions WHERE {}",
+            "SELECT id, place, frozen, begins, summary, shortened, settings, begins_step,
+             summary_sources, untrusted_summary IS NOT NULL FROM sessions WHERE {}",
             open_for(origin)
         ))?
         .query_row((channel, chat, thread.unwrap_or_default()), |row| {
+            let KeptSources(sources) = row.get(8)?;
             let session = Session {
                 id: row.get(0)?,
                 origin: origin.clone(),
@@ -76,16 +78,24 @@ pub(crate) fn open_session(
                 persona: Arc::default(),
                 owner: None,
                 summary: row.get(4)?,
+                summary_sources: sources.clone().unwrap_or_default(),
+                has_untrusted_summary: row.get(9)?,
                 begins: row.get(3)?,
                 begins_step: row.get(7)?,
                 shortened: row.get::<_, LenientJson<_>>(5)?.0,
                 turns: Vec::new(),
                 estimate: TokenEstimate::default(),
             };
-            Ok(session)
+            Ok((session, sources.is_some()))
         })
         .optional()?;
-    let Some(mut session) = head else { return Ok(None) };
+    let Some((mut session, has_sources)) = head else { return Ok(None) };
+    if session.summary.is_some() && !has_sources {
+        // A former version kept none.
+        let before = TurnId(session.begins.0 - 1);
+        let summarized = sources::up_to(store, session.id, before)?;
+        session.summary_sources = summarized.into_iter().map(|(_, source)| source).collect();
+    }
     let mut rows = store.prepare_cached(
         // What was noted while a turn runs stands before it.
         "SELECT id, ending, iif(json_valid(sender), json_extract(sender, '$.id'), NULL) FROM turns WHERE session = ? AND id >= ?

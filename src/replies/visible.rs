@@ -55,7 +55,7 @@ fn spaces(text: &str) -> (usize, usize) {
 /// Returns true for what takes no room, or looks like a space and is none: controls, formats such as zero-width
 /// and bidi marks, tags, fillers, and variation selectors but the one of emoji (Unicode 16, Default_Ignorable and
 /// White_Space).
-fn is_invisible(sign: char) -> bool {
+pub fn is_invisible(sign: char) -> bool {
     if sign.is_control() {
         return !matches!(sign, '\n' | '\t' | '\r');
     }

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
+use crate::conversation::transcript::{self, WholeSummary};
 use crate::memory::recall::words;
 use crate::people::Role;
 use crate::types::message::ChatKind;
@@ -51,6 +52,9 @@ impl Tool for MemorySearch {
 
     async fn call(&self, args: SearchArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let SearchArgs { query, scope, since } = args;
+        if scope == Some(SearchScope::Summary) {
+            return whole_summary(cx).await;
+        }
         let is_long = |word: &str| word.chars().count() > WORD_CHARS_MAX;
         if query.split_whitespace().any(is_long) {
             return tell(format!("A word of `query` is longer than {WORD_CHARS_MAX} characters."));
@@ -87,6 +91,18 @@ impl Tool for MemorySearch {
             ));
         }
         Ok(ToolOutput::Text { for_model: text, sources: sources(&found.passages, cx.place) })
+    }
+}
+
+/// The summary of all that was said in this conversation, where its model was shown the trusted parts alone.
+async fn whole_summary(cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    let session = cx.session;
+    let found = cx.actions.store.read(move |store| transcript::whole_summary(store, session)).await;
+    match found? {
+        Some(WholeSummary { text, sources }) => {
+            Ok(ToolOutput::Text { for_model: cut(&text, "The rest is lost."), sources })
+        }
+        None => tell("Nothing was left out of this conversation.".to_owned()),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::people::Role;
 use crate::trust::taint;
-use crate::types::session::Session;
+use crate::types::session::{CallOutcome, Session, Step, Turn};
 use crate::types::source::{Parts, Source};
 use crate::workspace::Audience;
 
@@ -12,6 +12,9 @@ const KEPT_CHARS_MAX: usize = 8_000;
 
 /// Maximum length of one message in it, in characters.
 const MESSAGE_CHARS_MAX: usize = 1_500;
+
+/// In the place of a call's outcome that others wrote.
+const LEFT_OUT: &str = "(left out: others wrote it)";
 
 /// The rest of a private conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +29,12 @@ pub struct KeptConversation {
 /// content.
 pub fn keep(session: &Session, role: Role, audience: Audience) -> Option<KeptConversation> {
     taint::of_one(session, role)?;
-    let mut lines: Vec<String> = session.summary.iter().cloned().collect();
-    let (mut is_tainted, mut left_out) = (false, 0);
+    let is_untrusted = |source: &Source| taint::is_untrusted(source, audience);
+    let (mut is_tainted, mut left_out) = (session.summary_sources.iter().any(is_untrusted), 0);
+    let summary = session.summary.iter().filter(|_| !is_tainted);
+    let mut lines: Vec<String> = summary.cloned().collect();
     for step in session.turns.iter().flat_map(|turn| &turn.steps) {
         let input: Vec<_> = step.input.iter().flat_map(Parts::iter).collect();
-        let is_untrusted = |source: &Source| taint::is_untrusted(source, audience);
         is_tainted |= input.iter().any(|part| is_untrusted(part.source));
         let own = input.iter().filter(|part| match part.source {
             Source::Person { .. } => true,
@@ -52,6 +56,48 @@ pub fn keep(session: &Session, role: Role, audience: Audience) -> Option<KeptCon
         is_tainted |= by_calls;
     }
     Some(KeptConversation { record: newest(&lines), left_out })
+}
+
+/// Returns the trusted parts of turns, for a summary of them alone: what people and the program said, and what the model
+/// wrote before it was shown the first untrusted part. `is_tainted` is true if it was shown one before these turns.
+pub(crate) fn trusted_parts(turns: &[Turn], is_tainted: bool, audience: Audience) -> Vec<Turn> {
+    let mut is_tainted = is_tainted;
+    let of_turn = |turn: &Turn| {
+        let steps = turn.steps.iter().map(|step| trusted_step(step, &mut is_tainted, audience));
+        let says =
+            |step: &Step| step.input.is_some() || !step.text.is_empty() || !step.calls.is_empty();
+        let steps: Vec<_> = steps.filter(says).collect();
+        Turn { steps, ..turn.clone() }
+    };
+    let turns: Vec<_> = turns.iter().map(of_turn).collect();
+    turns.into_iter().filter(|turn| !turn.steps.is_empty()).collect()
+}
+
+fn trusted_step(step: &Step, is_tainted: &mut bool, audience: Audience) -> Step {
+    let is_untrusted = |source: &Source| taint::is_untrusted(source, audience);
+    let mut input = Parts::default();
+    for part in step.input.iter().flat_map(Parts::iter) {
+        let is_by_bot = matches!(part.source, Source::Button { .. });
+        match is_untrusted(part.source) {
+            true => *is_tainted = true,
+            false if is_by_bot && *is_tainted => {}
+            false => input.push(part.source.clone(), part.text),
+        }
+    }
+    let mut calls = Vec::new();
+    if !*is_tainted {
+        calls = step.calls.clone();
+        for call in &mut calls {
+            if call.sources.iter().any(is_untrusted) {
+                call.outcome = CallOutcome::Done(LEFT_OUT.to_owned());
+                call.sources.clear();
+            }
+        }
+    }
+    let text = if *is_tainted { String::new() } else { step.text.clone() };
+    *is_tainted |= step.calls.iter().flat_map(|call| &call.sources).any(is_untrusted);
+    let input = (!input.trim().is_empty()).then_some(input);
+    Step { input, text, calls, is_summarized: step.is_summarized, ..Step::default() }
 }
 
 fn short(text: &str) -> String {

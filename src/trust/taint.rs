@@ -21,8 +21,12 @@ pub enum Taint {
     Tool(String),
     /// Words of others here, quoted or overheard, or of somebody with fewer rights in a turn of their own.
     Said,
+    /// A file that was sent here: a picture, or its name.
+    Sent,
     /// Another conversation, which has read them.
     HandedOn,
+    /// The summary of what was said here before.
+    Summed,
 }
 
 impl fmt::Display for Taint {
@@ -30,7 +34,9 @@ impl fmt::Display for Taint {
         match self {
             Self::Tool(tool) => write!(f, "from {tool}"),
             Self::Said => f.write_str("messages of others here"),
+            Self::Sent => f.write_str("in a file that was sent here"),
             Self::HandedOn => f.write_str("from another task"),
+            Self::Summed => f.write_str("in the summary of this conversation"),
         }
     }
 }
@@ -113,12 +119,8 @@ async fn lower(
 }
 
 fn speakers(session: &Session) -> BTreeSet<SpeakerId> {
-    let steps = session.turns.iter().flat_map(|turn| &turn.steps);
-    let parts = steps.filter_map(|step| step.input.as_ref()).flat_map(Parts::iter);
-    let people = parts.filter_map(|part| match part.source {
-        Source::Person { channel, id } | Source::Button { channel, id } => {
-            Some((channel.clone(), id.clone()))
-        }
+    let people = session.sources().into_iter().filter_map(|source| match source {
+        Source::Person { channel, id } | Source::Button { channel, id } => Some((channel, id)),
         _ => None,
     });
     people.collect()
@@ -134,7 +136,11 @@ impl TaintReader {
     /// Returns the source of the newest untrusted content.
     fn taint(&self, session: &Session) -> Option<Taint> {
         let mut steps = session.turns.iter().rev().flat_map(|turn| turn.steps.iter().rev());
-        steps.find_map(|step| self.of_step(step))
+        let of_steps = steps.find_map(|step| self.of_step(step));
+        of_steps.or_else(|| {
+            let is_untrusted = |source| self.of_heard(source).is_some();
+            session.summary_sources.iter().any(is_untrusted).then_some(Taint::Summed)
+        })
     }
 
     fn of_step(&self, step: &Step) -> Option<Taint> {
@@ -159,6 +165,7 @@ impl TaintReader {
             Source::Quoted { .. } | Source::Overheard { .. } | Source::Unknown => {
                 is_untrusted.then_some(Taint::Said)
             }
+            Source::File { .. } => is_untrusted.then_some(Taint::Sent),
             _ => is_untrusted.then_some(Taint::HandedOn),
         }
     }

@@ -1,6 +1,8 @@
 //! Compaction: what was said long ago is compacted into a running summary, which a provider makes, and
 //! the last turns stay whole. Which turns, and what the provider is asked, is pure.
 
+pub(crate) mod apart;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use tokio::time::timeout;
 use crate::conversation::shares::Shares;
 use crate::conversation::shorten;
 use crate::conversation::tokens::{self, turn_tokens};
-use crate::conversation::transcript::{TranscriptStart, mark_summarized};
+use crate::conversation::transcript::{Summaries, TranscriptStart, mark_summarized};
 use crate::provider::{
     Attempts, Completion, Effort, Pictures, PromptMessage, Provider, ProviderError, Request, Usage,
     complete,
@@ -64,6 +66,8 @@ pub(crate) struct CompactionJob {
     /// Where it will begin.
     pub(crate) to: TranscriptStart,
     pub(crate) former: Option<String>,
+    /// The sources of the former summary.
+    pub(crate) former_sources: Vec<Source>,
     /// Never empty.
     pub(crate) turns: Vec<Turn>,
     pub(crate) focus: Option<String>,
@@ -107,8 +111,15 @@ impl CompactionJob {
         focus: Option<String>,
     ) -> Self {
         let from = TranscriptStart { turn: session.begins, step: session.begins_step };
-        let former = session.summary.clone();
-        Self { session: session.id, from, to, former, turns, focus }
+        let (former, former_sources) = (session.summary.clone(), session.summary_sources.clone());
+        Self { session: session.id, from, to, former, former_sources, turns, focus }
+    }
+
+    /// Compacts all turns; none if there are none.
+    pub(crate) fn all(session: &Session, focus: Option<String>) -> Option<Self> {
+        let last = session.turns.iter().map(|turn| turn.id).max()?;
+        let to = TranscriptStart { turn: TurnId(last.0 + 1), step: 0 };
+        Some(Self::before(to, session, session.turns.clone(), focus))
     }
 
     /// The last turn of which something is compacted.
@@ -122,11 +133,12 @@ impl CompactionJob {
     }
 
     /// Makes a session what the store has once this was compacted.
-    pub(crate) fn apply(&self, session: &mut Session, summary: Option<String>) {
+    pub(crate) fn apply(&self, session: &mut Session, summaries: Summaries) {
         session.turns.retain(|turn| turn.id >= self.to.turn);
         mark_summarized(&mut session.turns, self.to.turn, self.to.step);
         (session.begins, session.begins_step) = (self.to.turn, self.to.step);
-        session.summary = summary;
+        session.has_untrusted_summary |= summaries.whole.is_some();
+        (session.summary, session.summary_sources) = (summaries.shown, summaries.sources);
         session.frozen = None;
         session.estimate.tried = 0;
         session.estimate.recount();
@@ -296,6 +308,20 @@ pub fn shown(summary: &str) -> String {
     push_barred(&mut text, summary);
     text.push_str("[End of the summary.]");
     text
+}
+
+/// The summary of a session as its model is shown it, and where the rest of it can be found.
+pub(crate) fn shown_of(session: &Session) -> Option<String> {
+    let mut text = session.summary.as_deref().map(shown).unwrap_or_default();
+    if session.has_untrusted_summary {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        let _ = write!(
+            text,
+            "{gap}[What others wrote here before, and what you wrote once you had read it, is left out. \
+             memory_search with scope \"summary\" shows a summary of it, as untrusted content.]"
+        );
+    }
+    (!text.is_empty()).then_some(text)
 }
 
 fn push_barred(text: &mut String, lines: &str) {

@@ -218,7 +218,7 @@ async fn ask(
     if !tools.iter().any(|tool| TOOLS.contains(&tool.name.as_str())) {
         return None;
     }
-    let summary = session.summary.as_deref().map(compaction::shown);
+    let summary = compaction::shown_of(session);
     let request = Request {
         system: &system,
         tools: &tools,

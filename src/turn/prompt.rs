@@ -12,6 +12,7 @@ pub use tail::{PromptTail, TIME_AGAIN_AFTER, is_time_due, tail};
 use crate::memory;
 use crate::people::Role;
 use crate::provider::tokens;
+use crate::replies::is_invisible;
 use crate::tasks::subagents::SubagentId;
 use crate::trust::permission::PermissionReason;
 use crate::types::message::ChannelName;
@@ -382,12 +383,15 @@ pub fn system(
     [instructions, memory].into_iter().filter(|part| !part.is_empty()).collect()
 }
 
-/// A name in which nobody can hide a line of the program's.
+/// Maximum length of a name, in characters.
+const NAME_CHARS_MAX: usize = 40;
+
+/// A name on one line, in which nobody can hide a line of the program's, or anything else.
 fn plain(name: &str) -> String {
     let name: String = name
         .chars()
-        .filter(|sign| !sign.is_control() && !"[]()·".contains(*sign))
-        .take(64)
+        .filter(|sign| !sign.is_control() && !is_invisible(*sign) && !"[]()·".contains(*sign))
+        .take(NAME_CHARS_MAX)
         .collect();
     if name.trim().is_empty() { "somebody".to_owned() } else { name }
 }

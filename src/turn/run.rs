@@ -40,6 +40,7 @@ use crate::turn::error::TurnError;
 use crate::turn::invoked::invoked;
 use crate::turn::loops::{self, LoopVerdict};
 use crate::turn::prompt::{self, PromptTail, files};
+use crate::turn::quoted;
 use crate::turn::services::TurnServices;
 use crate::types::event::EventKind;
 use crate::types::message::{Hint, Reaction};
@@ -173,6 +174,8 @@ impl ActiveTurn<'_> {
     async fn open_step(&mut self, note: Option<String>) -> Result<usize, TurnError> {
         self.take_steering().await?;
         let invoked = mem::take(&mut self.invoked);
+        let shown =
+            quoted::with_sources(&self.turns.services, &self.pending, self.asker.role).await?;
         let steered = (!self.pending.is_empty()).then(|| {
             let (place, role) = (self.session.place, self.asker.role);
             let now = self.turns.services.now();
@@ -182,7 +185,7 @@ impl ActiveTurn<'_> {
                 is_time_due: prompt::is_time_due(told, now.to_utc()),
                 role,
                 place,
-                rows: &self.pending,
+                rows: &shown,
                 invoked: &invoked,
                 background: &[],
                 changes: vec![],

@@ -1,6 +1,7 @@
 //! Messages between people and the agent, in and out, with hints, names and addresses. Data only.
 
 mod cause;
+mod press;
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,8 +10,9 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 pub use cause::{Cause, Printed};
+pub use press::Press;
 
-use crate::types::source::SourceSpan;
+use crate::types::source::{Source, SourceSpan};
 
 /// Declares a newtype over `String` for a name or id that a platform or an operator gave.
 macro_rules! named {
@@ -155,6 +157,9 @@ impl Inbound {
     }
 }
 
+/// The author of what is said in an audio file.
+const SPEAKER: &str = "an audio file";
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InboundContent {
     pub text: String,
@@ -188,6 +193,7 @@ impl InboundContent {
     /// transcript of a quoted file stays with that file.
     pub fn receive(&mut self, files: &[MediaRef]) {
         let mut words = Vec::new();
+        let mut is_recorded = true;
         let open = self.media.iter_mut().enumerate().filter(|(_, own)| own.fetched.is_none());
         for (n, own) in open {
             let same = |file: &&MediaRef| {
@@ -201,6 +207,7 @@ impl InboundContent {
                 && !own.quoted
             {
                 words.push(spoken.clone());
+                is_recorded &= own.kind == MediaKind::Voice;
             }
         }
         if !words.is_empty() {
@@ -209,32 +216,11 @@ impl InboundContent {
             );
             self.text = words.join("\n\n");
         }
-    }
-}
-
-/// A button of a message: the question's delivery and the index of the choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Press {
-    pub delivery: DeliveryId,
-    pub choice: usize,
-}
-
-/// The form that a platform carries as a button's data: at most 64 bytes, the limit of the narrowest
-/// platform (Bot API, InlineKeyboardButton).
-impl fmt::Display for Press {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "p:{}:{}", self.delivery.0, self.choice)
-    }
-}
-
-impl FromStr for Press {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (delivery, choice) =
-            text.strip_prefix("p:").and_then(|ids| ids.split_once(':')).ok_or(())?;
-        let delivery = DeliveryId(delivery.parse().map_err(drop)?);
-        Ok(Self { delivery, choice: choice.parse().map_err(drop)? })
+        if !is_recorded {
+            // Anybody may speak in a file, which is no recording of the person.
+            let source = Source::Quoted { author: SPEAKER.to_owned(), by_others: true };
+            self.sources = vec![SourceSpan(source, self.text.len())];
+        }
     }
 }
 
@@ -301,9 +287,13 @@ impl Fetched {
 pub struct Quote {
     pub author: String,
     pub text: String,
-    /// True if it is neither the bot's own text nor the sender's.
+    /// True if it is neither the bot's own text nor the sender's, or if the bot wrote it after it had read untrusted
+    /// content.
     #[serde(default, skip_serializing_if = "is_false")]
     pub by_others: bool,
+    /// True if the bot sent it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub by_bot: bool,
 }
 
 /// A row of the outbox.

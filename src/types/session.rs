@@ -13,7 +13,7 @@ use crate::types::message::{ChatKind, SenderId};
 use crate::types::origin::Origin;
 use crate::types::person::FolderOwner;
 use crate::types::persona::Persona;
-use crate::types::source::{Parts, Source};
+use crate::types::source::{self, Parts, Source};
 pub use crate::types::token_estimate::{TokenEstimate, TokenSums};
 use crate::types::words::words;
 
@@ -57,6 +57,10 @@ pub struct Session {
     pub owner: Option<FolderOwner>,
     /// Summary of the turns before `begins`.
     pub summary: Option<String>,
+    /// The sources of the summary.
+    pub summary_sources: Vec<Source>,
+    /// True if a call can open a summary of what the summary leaves out as untrusted.
+    pub has_untrusted_summary: bool,
     /// The first turn that the model still sees. 0 if it sees all.
     pub begins: TurnId,
     /// So many of the first steps of that turn are part of the summary.
@@ -87,12 +91,21 @@ impl Session {
             persona: Arc::default(),
             owner: None,
             summary: None,
+            summary_sources: Vec::new(),
+            has_untrusted_summary: false,
             begins: TurnId(0),
             begins_step: 0,
             shortened: None,
             turns: Vec::new(),
             estimate: TokenEstimate::default(),
         }
+    }
+
+    /// Returns each source of what its model is shown, once.
+    pub fn sources(&self) -> Vec<Source> {
+        let mut sources = self.summary_sources.clone();
+        self.turns.iter().for_each(|turn| turn.add_sources(&mut sources));
+        sources
     }
 
     /// Returns its approximate size in memory, in bytes: its texts, and the overhead of each of its
@@ -182,6 +195,17 @@ pub struct Turn {
     pub by: SenderId,
     pub steps: Vec<Step>,
     pub ending: Option<TurnOutcome>,
+}
+
+impl Turn {
+    /// Adds the sources of what its model was told and of the outcomes of its calls.
+    pub fn add_sources(&self, sources: &mut Vec<Source>) {
+        for step in &self.steps {
+            let told = step.input.iter().flat_map(Parts::iter).map(|part| part.source);
+            let found = step.calls.iter().flat_map(|call| &call.sources);
+            told.chain(found).for_each(|it| source::add(sources, it));
+        }
+    }
 }
 
 /// The end of a turn, as the model is reminded of it.

@@ -1,6 +1,7 @@
 //! Long conversations: what was said long ago is compacted into a summary, nothing is lost on the way,
 //! and the model is never asked more than it takes.
 
+mod apart;
 mod budget;
 mod shares;
 mod turns;

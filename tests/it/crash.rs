@@ -37,7 +37,8 @@ const SAID: &[(&str, &str)] = &[
     ),
     ("2", "/status"),
     ("3", "write first to a.md then replace first with second in a.md then read a.md"),
-    ("2", "a photo"),
+    // Text in a picture is untrusted, so that the other chats would be asked about what they do.
+    ("4", "a photo"),
     ("1", "append four to log.md"),
     (
         "3",

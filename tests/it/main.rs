@@ -74,6 +74,7 @@ mod pruning;
 mod providers;
 mod queue;
 mod restarts;
+mod routes;
 mod rates;
 #[cfg(feature = "telegram")]
 mod reload;

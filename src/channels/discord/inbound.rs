@@ -303,7 +303,7 @@ fn forwarded(message: &DiscordMessage) -> Option<Quote> {
     let words = snapshots.map(|it| readable(&it.message.content, &[], &DiscordIdentity::default()));
     let words = words.reduce(|words, more| format!("{words}\n{more}"))?;
     let author = "forwarded from somebody".to_owned();
-    Some(Quote { author, text: words.trim().to_owned(), by_others: true })
+    Some(Quote { author, text: words.trim().to_owned(), by_others: true, by_bot: false })
 }
 
 /// The message that this one forwards or replies to.
@@ -315,7 +315,8 @@ fn quoted(message: &DiscordMessage, bot: &DiscordIdentity) -> Option<Quote> {
     let text = words_of(said, &DiscordIdentity::default()).chars().take(QUOTE_CHARS_MAX).collect();
     let by_others = ![&message.author.id, &bot.id].contains(&&said.author.id)
         || !said.message_snapshots.is_empty();
-    Some(Quote { author: said.author.shown().to_owned(), text, by_others })
+    let by_bot = said.author.id == bot.id && !by_others;
+    Some(Quote { author: said.author.shown().to_owned(), text, by_others, by_bot })
         .filter(|quote| !quote.text.is_empty())
 }
 

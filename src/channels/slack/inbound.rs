@@ -240,7 +240,7 @@ impl SlackReadingContext<'_> {
         let text = mrkdwn::plain(field("text")?, &|person| self.name_of(person));
         let text: String = text.chars().take(QUOTE_CHARS_MAX).collect();
         let author = field("author_name").unwrap_or("somebody").to_owned();
-        (!text.is_empty()).then_some(Quote { author, text, by_others: true })
+        (!text.is_empty()).then_some(Quote { author, text, by_others: true, by_bot: false })
     }
 
     pub(super) fn address(&self, chat: &str, thread: Option<&str>) -> Address {

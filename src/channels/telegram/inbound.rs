@@ -235,13 +235,14 @@ fn said(
     let own = media::file(raw);
     let more = raw.get("media_group_id").is_some()
         || message.text().unwrap_or_default().encode_utf16().count() >= PASTE_MIN;
-    if let Some(author) = forward::author(raw) {
+    // Another bot wrote what it offers a person to send.
+    if let Some(author) = forward::author(raw).or_else(|| forward::other_bot(raw, bot.id)) {
         let text = spoken_text(message, described, bot, place).unwrap_or_default();
         if text.is_empty() && own.is_none() {
             return None;
         }
         let media = own.map(quoted_file).into_iter().collect();
-        let quoted = Some(Quote { author, text, by_others: true });
+        let quoted = Some(Quote { author, text, by_others: true, by_bot: false });
         return Some(InboundContent { quoted, media, more, ..InboundContent::default() });
     }
     // A file that can be fetched needs no description, except a sticker's emoji.
@@ -354,7 +355,8 @@ fn quoted(message: &Message, raw: &Value, bot: &TelegramIdentity) -> Option<Quot
     let own = |said: &User| {
         said.id.0 == bot.id || message.from.as_ref().is_some_and(|me| me.id == said.id)
     };
-    Some(Quote { author, text, by_others: is_forward || !who.is_some_and(own) })
+    let by_bot = !is_forward && who.is_some_and(|said| said.id.0 == bot.id);
+    Some(Quote { author, text, by_others: is_forward || !who.is_some_and(own), by_bot })
 }
 
 /// Dedup key of a message. Never made from the update's id, which Telegram may use twice.

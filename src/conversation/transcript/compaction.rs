@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::conversation::sources::KeptSources;
 use crate::store::Json;
 use crate::types::session::{FrozenContext, SessionId, StepMark, Turn, TurnId};
+use crate::types::source::Source;
 
 /// Where what a model is shown of a session begins: at a turn, of which the first steps may be summarized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,22 +16,54 @@ pub(crate) struct TranscriptStart {
     pub(crate) step: usize,
 }
 
+/// The summaries of a conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Summaries {
+    /// What its model is shown. None: nothing.
+    pub(crate) shown: Option<String>,
+    pub(crate) sources: Vec<Source>,
+    /// Of all that was said, where what is shown has the trusted parts alone.
+    pub(crate) whole: Option<WholeSummary>,
+}
+
+/// A summary of trusted and untrusted parts, which only a call shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WholeSummary {
+    pub(crate) text: String,
+    pub(crate) sources: Vec<Source>,
+}
+
 /// What was said in this range is part of the summary from now on, if the session is open and began with it. The
 /// memory is frozen anew: now, or when the next turn begins.
 pub(crate) fn compact(
     store: &Connection,
     session: SessionId,
     range: &Range<TranscriptStart>,
-    summary: Option<&str>,
+    summaries: &Summaries,
     frozen: Option<&FrozenContext>,
 ) -> rusqlite::Result<bool> {
+    let Summaries { shown, sources, whole } = summaries;
+    // A turn that ran meanwhile was shown what is left out, and may retell it.
+    let is_retold = match whole {
+        Some(_) => store
+            .prepare_cached("SELECT 1 FROM turns WHERE session = ? AND id >= ?")?
+            .exists(params![session, range.end.turn])?,
+        None => false,
+    };
+    let sources = whole.as_ref().filter(|_| is_retold).map_or(sources, |whole| &whole.sources);
     let changed = store
         .prepare_cached(
-            "UPDATE sessions SET summary = ?, begins = ?, begins_step = ?, frozen = ?
+            "UPDATE sessions SET summary = ?, summary_sources = ?,
+                 untrusted_summary = ifnull(?, untrusted_summary),
+                 untrusted_sources = ifnull(?, untrusted_sources),
+                 begins = ?, begins_step = ?, frozen = ?
              WHERE id = ? AND begins = ? AND begins_step = ? AND closed IS NULL",
         )?
         .execute(params![
-            summary,
+            shown,
+            Json(sources),
+            whole.as_ref().map(|whole| &whole.text),
+            whole.as_ref().map(|whole| Json(&whole.sources)),
             range.end.turn,
             range.end.step,
             frozen.map(Json),
@@ -38,6 +72,24 @@ pub(crate) fn compact(
             range.start.step
         ])?;
     Ok(changed > 0)
+}
+
+/// Returns the summary of all that was said in a session before its turns, where the model is shown the trusted parts
+/// alone.
+pub(crate) fn whole_summary(
+    store: &Connection,
+    session: SessionId,
+) -> rusqlite::Result<Option<WholeSummary>> {
+    let found = store
+        .prepare_cached("SELECT untrusted_summary, untrusted_sources FROM sessions WHERE id = ?")?
+        .query_row([session], |row| {
+            let text: Option<String> = row.get(0)?;
+            let KeptSources(sources) = row.get(1)?;
+            let sources = sources.unwrap_or_else(|| vec![Source::Unknown]);
+            Ok(text.map(|text| WholeSummary { text, sources }))
+        })
+        .optional()?;
+    Ok(found.flatten())
 }
 
 /// Marks the steps that are part of the summary.

@@ -23,7 +23,8 @@ use crate::workspace::{Workspace, WorkspacePath};
 const SPARE: usize = 3;
 
 // Without doc comments, which the model would be told with each prompt. Memory: MEMORY.md, notes and facts. Past:
-// conversations. Untrusted: files of others, and conversations that have read untrusted content.
+// conversations. Untrusted: files of others, and conversations that have read untrusted content. Summary: what compaction
+// has left out of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -32,6 +33,9 @@ pub(crate) enum SearchScope {
     Files,
     Past,
     Untrusted,
+    // Only a conversation that has been compacted so is told of it.
+    #[schemars(skip)]
+    Summary,
 }
 
 /// The person for whom passages are looked up, and where.
@@ -148,6 +152,8 @@ async fn look_up(
             Some(SearchScope::Memory) => memory,
             Some(SearchScope::Files) => own.into_iter().collect(),
             Some(SearchScope::Past) => talks,
+            // It is no search.
+            Some(SearchScope::Summary) => Vec::new(),
             None | Some(SearchScope::Untrusted) => {
                 [talks, memory, own.into_iter().collect(), untrusted].concat()
             }

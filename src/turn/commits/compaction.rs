@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
 use crate::bus::outbox;
 use crate::conversation::ledger::{self, Charge};
-use crate::conversation::transcript::{self, TranscriptStart};
+use crate::conversation::transcript::{self, Summaries, TranscriptStart};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
 use crate::turn::commits::guarded::guarded;
@@ -47,7 +47,7 @@ pub(crate) async fn frozen(
 pub(crate) struct CompactionCommit {
     session: SessionId,
     range: Range<TranscriptStart>,
-    summary: Option<String>,
+    summaries: Summaries,
     frozen: Option<FrozenContext>,
     spent: SpentOn,
 }
@@ -58,18 +58,18 @@ pub(crate) type SpentOn = (TurnId, Charge);
 impl CompactionCommit {
     pub(crate) fn new(
         job: &CompactionJob,
-        summary: Option<String>,
+        summaries: Summaries,
         frozen: Option<FrozenContext>,
         spent: SpentOn,
     ) -> Self {
-        Self { session: job.session, range: job.from..job.to, summary, frozen, spent }
+        Self { session: job.session, range: job.from..job.to, summaries, frozen, spent }
     }
 
     /// False if the session is closed, or was compacted meanwhile.
     fn write(&self, store: &Connection) -> rusqlite::Result<bool> {
         enter_spent(store, &self.spent)?;
-        let Self { session, range, summary, frozen, .. } = self;
-        transcript::compact(store, *session, range, summary.as_deref(), frozen.as_ref())
+        let Self { session, range, summaries, frozen, .. } = self;
+        transcript::compact(store, *session, range, summaries, frozen.as_ref())
     }
 }
 

@@ -15,13 +15,23 @@ const REASON_CHARS_MAX: usize = 200;
 /// Media types that models see.
 const SEEN: [&str; 4] = ["image/jpeg", "image/png", "image/webp", "image/gif"];
 
-/// `[photo: inbox/2026-11/12-0-cat.jpg, 640 kB]`. What is spoken in a file of the message that is
-/// quoted stands behind its line, as words of who said it.
+/// `[photo: downloads/2026-11/12-0-cat.jpg, 640 kB]`. What is spoken in a file of the message that is
+/// quoted stands behind its line, as words of who said it. The line of a picture that a model sees, and of a file with a
+/// name, is as untrusted as the file: nobody knows who drew or named it.
 pub(super) fn line(file: &MediaRef, sender: &Source, quote: Option<&Quote>) -> Parts {
     let what = what(file);
+    let source = match (&file.name, &file.fetched) {
+        (None, _) if !is_shown(file) => sender.clone(),
+        (_, Some(Fetched::Workspace(path) | Fetched::Untranscribed { path, .. })) => {
+            Source::File { path: path.clone() }
+        }
+        (_, None | Some(Fetched::Transcribed { .. } | Fetched::Failed(_))) => {
+            Source::Quoted { author: plain(""), by_others: true }
+        }
+    };
     if file.quoted {
         let line = plain_line(file, &format!("{what} of the quoted message"));
-        let mut line = Parts::of(sender.clone(), line);
+        let mut line = Parts::of(source, line);
         if let Some(Fetched::Transcribed { words, .. }) = &file.fetched {
             let author = quote.map_or_else(|| plain(""), |quote| plain(&quote.author));
             let words = untrusted::one_kind_of_lines(words.trim()).replace('\n', "\n> ");
@@ -31,7 +41,7 @@ pub(super) fn line(file: &MediaRef, sender: &Source, quote: Option<&Quote>) -> P
         }
         return line;
     }
-    Parts::of(sender.clone(), plain_line(file, &what))
+    Parts::of(source, plain_line(file, &what))
 }
 
 fn what(file: &MediaRef) -> String {
@@ -85,13 +95,18 @@ fn size_words(bytes: u64) -> String {
 /// The pictures of messages that are to be shown together.
 pub(crate) fn images(rows: &[WaitingMessage]) -> Vec<Image> {
     let files = rows.iter().flat_map(|row| &row.inbound.body.media);
-    let images = files.filter_map(|file| {
+    let images = files.filter(|file| is_shown(file)).filter_map(|file| {
         let (Some(Fetched::Workspace(path)), Some(mime)) = (&file.fetched, &file.mime) else {
             return None;
         };
-        let fits = file.size.is_some_and(|size| size <= IMAGE_BYTES_MAX);
-        (fits && SEEN.contains(&mime.as_str()))
-            .then(|| Image { path: path.clone(), mime: mime.clone() })
+        Some(Image { path: path.clone(), mime: mime.clone() })
     });
     images.take(IMAGES_MAX).collect()
+}
+
+/// Returns true for a picture that models see.
+fn is_shown(file: &MediaRef) -> bool {
+    let is_seen = file.mime.as_deref().is_some_and(|mime| SEEN.contains(&mime));
+    let fits = file.size.is_some_and(|size| size <= IMAGE_BYTES_MAX);
+    is_seen && fits && matches!(file.fetched, Some(Fetched::Workspace(_)))
 }

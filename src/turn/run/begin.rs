@@ -26,6 +26,7 @@ use crate::turn::instructions::{self, PromptBase};
 use crate::turn::invoked::invoked;
 use crate::turn::personas::{ChosenPersona, persona_for};
 use crate::turn::prompt::{self, InvokedSkills, PromptTail, files};
+use crate::turn::quoted;
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
 use crate::turn::run::late;
 use crate::turn::run::part::TurnPart;
@@ -99,6 +100,7 @@ impl<'a> ActiveTurn<'a> {
         changes.extend(recalled.text);
         let (background, overheard) = background(&turns.services, &session, first).await;
         let background = background.as_slice();
+        let shown = quoted::with_sources(&turns.services, &rows, role).await?;
         let now = turns.services.now();
         let is_time_due = prompt::is_time_due(frozen.told_time, now.to_utc());
         if is_time_due {
@@ -109,7 +111,7 @@ impl<'a> ActiveTurn<'a> {
             is_time_due,
             role,
             place,
-            rows: &rows,
+            rows: &shown,
             invoked: &invoked,
             background,
             changes,

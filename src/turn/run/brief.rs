@@ -37,9 +37,9 @@ impl ActiveTurn<'_> {
 
     /// The summary that the model is shown.
     pub(super) fn shown_summary(&self) -> Option<String> {
-        let summary = self.session.summary.as_deref();
-        let fits = |summary: &&str| !self.is_brief() || tokens::tokens(summary) <= SUMMARY_TOKENS;
-        summary.filter(fits).map(compaction::shown)
+        let summary = compaction::shown_of(&self.session);
+        let fits = |summary: &String| !self.is_brief() || tokens::tokens(summary) <= SUMMARY_TOKENS;
+        summary.filter(fits)
     }
 
     /// The tokens of a prompt with that.

@@ -347,12 +347,14 @@ impl ActiveTurn<'_> {
             None => None,
         };
         let spent = (self.turn, spent);
-        let compacted = CompactionCommit::new(job, summary.clone(), frozen.clone(), spent);
+        // What is left of the conversation may retell what is compacted, so that stays one summary.
+        let summaries = job.one_summary(summary);
+        let compacted = CompactionCommit::new(job, summaries.clone(), frozen.clone(), spent);
         if !commits::compacted_in_turn(&self.turns.services.bus.store, self.turn, compacted).await?
         {
             return Ok(false);
         }
-        job.apply(&mut self.session, summary);
+        job.apply(&mut self.session, summaries);
         self.session.frozen = frozen;
         self.rebuild().await;
         self.emit(|| EventKind::Compacted { turns: job.turns.len() });

@@ -142,8 +142,12 @@ fn settings_for_groups_are_kept() {
 fn a_reply_to_the_bot_speaks_to_it() {
     let replied = message_json(7, CREW, &BOT, "Shall I?");
     let heard = hear_in(&in_crew("yes").replying_to(7), Some(replied), USUAL).unwrap();
-    let quoted =
-        Quote { author: "Peacrab".to_owned(), text: "Shall I?".to_owned(), by_others: false };
+    let quoted = Quote {
+        author: "Peacrab".to_owned(),
+        text: "Shall I?".to_owned(),
+        by_others: false,
+        by_bot: true,
+    };
     assert_eq!(heard.body, InboundContent { quoted: Some(quoted), ..InboundContent::text("yes") });
     let to_bob = message_json(7, CREW, &BOB, "Shall I?");
     assert_eq!(hear_in(&in_crew("yes").replying_to(7), Some(to_bob), USUAL), None);
@@ -266,6 +270,7 @@ fn what_is_passed_on_is_another_s_words() {
         author: "forwarded from somebody".to_owned(),
         text: "/stop".to_owned(),
         by_others: true,
+        by_bot: false,
     };
     assert_eq!((body.text.as_str(), &body.quoted), ("", &Some(quote)));
     assert_eq!(body.media.iter().map(|file| file.quoted).collect::<Vec<_>>(), [true]);

@@ -204,7 +204,12 @@ fn hears_files_forwards_and_broadcasts() {
     );
     let share = json!([{ "is_share": true, "author_name": "Bob", "text": "1 &lt; 2" }]);
     let forwarded = heard(&Line::im(&ADA, "").with("attachments", share).event(TS)).unwrap();
-    let quote = Quote { author: "Bob".to_owned(), text: "1 < 2".to_owned(), by_others: true };
+    let quote = Quote {
+        author: "Bob".to_owned(),
+        text: "1 < 2".to_owned(),
+        by_others: true,
+        by_bot: false,
+    };
     assert_eq!(forwarded.inbound.body.quoted, Some(quote));
     assert_eq!(forwarded.inbound.body.text, "[forwarded a message]");
     let unfurl = json!([{ "title": "A page", "from_url": "https://x.io", "text": "words" }]);

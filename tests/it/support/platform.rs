@@ -256,6 +256,7 @@ fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
                 author: "Peacrab".to_owned(),
                 text,
                 by_others: false,
+                by_bot: true,
             }),
             ..InboundContent::text(line.text.clone())
         },

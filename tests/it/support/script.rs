@@ -126,9 +126,21 @@ struct Scene {
     replies: Vec<Reply>,
 }
 
+/// A call that an obedient model makes whenever it is shown its letter between tildes: `~ab~` is two orders.
+#[derive(Clone)]
+pub(crate) struct Order {
+    pub(crate) letter: char,
+    pub(crate) tool: String,
+    pub(crate) arguments: Value,
+}
+
+/// What an obedient model says once it has made all calls.
+pub(crate) const OBEYED: &str = "Obeyed.";
+
 #[derive(Default)]
 struct Written {
     scenes: Vec<Scene>,
+    orders: Vec<Order>,
     asked: Vec<Asked>,
     faults: Vec<String>,
 }
@@ -150,6 +162,11 @@ impl Script {
     pub(crate) fn on(&self, words: &str, replies: impl IntoIterator<Item = Reply>) {
         let scene = Scene { words: words.to_owned(), replies: replies.into_iter().collect() };
         self.written().scenes.push(scene);
+    }
+
+    /// Whatever it has no reply for, it obeys from now on, whoever wrote it. A picture that it sees has all orders.
+    pub(crate) fn obeys(&self, orders: &[Order]) {
+        self.written().orders = orders.to_vec();
     }
 
     /// All that the model was asked so far.
@@ -185,9 +202,11 @@ impl Script {
             effort: request.effort,
             messages: request.messages.iter().flat_map(|it| lines(it, seen)).collect(),
         });
+        let orders = written.orders.clone();
         let fits = |scene: &&mut Scene| !scene.replies.is_empty() && newest.contains(&scene.words);
         match written.scenes.iter_mut().find(fits) {
             Some(scene) => scene.replies.remove(0),
+            None if !orders.is_empty() => obey(&orders, request, seen),
             None => says(&format!("re: {}", said(&newest))),
         }
     }
@@ -233,6 +252,55 @@ impl Provider for Script {
             };
         }
     }
+}
+
+/// The next call of the orders that a request shows, each once since its person spoke last.
+fn obey(orders: &[Order], request: &Request<'_>, seen: &ReadPictures) -> Reply {
+    let mut text = request.system.join("\n");
+    request.tools.iter().for_each(|tool| text.push_str(&tool.description));
+    let (mut made, mut sees) = (Vec::new(), false);
+    for message in &request.messages {
+        match message {
+            PromptMessage::User { text: said, images } => {
+                text.push_str(said);
+                sees |= images.iter().any(|image| seen.get(image).is_some());
+                made.clear();
+            }
+            PromptMessage::Assistant { text: said, calls, .. } => {
+                text.push_str(said);
+                let calls = calls.iter();
+                made.extend(calls.map(|call| (call.tool.clone(), call.arguments.clone())));
+            }
+            PromptMessage::Results(calls) => {
+                calls.iter().for_each(|call| text.push_str(call.outcome.for_model()));
+            }
+        }
+    }
+    let letters: String = text.split('~').filter(|it| is_order(it)).collect();
+    let shown = |order: &&Order| sees || letters.contains(order.letter);
+    if !request.may_call {
+        let retold: String = orders.iter().filter(shown).map(|order| order.letter).collect();
+        return says(&format!("In short: ~{retold}~."));
+    }
+    let is_made = |order: &&Order| {
+        let wanted = order.arguments.to_string();
+        made.iter().any(|(tool, arguments)| *tool == order.tool && *arguments == wanted)
+    };
+    match orders.iter().filter(shown).find(|order| !is_made(order)) {
+        Some(order) => calls(&[
+            (order.tool.as_str(), order.arguments.clone()),
+            // A turn of which nothing succeeds would be ended.
+            ("memory_search", serde_json::json!({"query": "tea"})),
+        ]),
+        None if request.tools.iter().any(|tool| tool.name == "task_completion") => {
+            calls(&[("task_completion", serde_json::json!({"result": OBEYED}))])
+        }
+        None => says(OBEYED),
+    }
+}
+
+fn is_order(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|sign| sign.is_ascii_lowercase())
 }
 
 fn newest_words(messages: &[PromptMessage<'_>]) -> String {

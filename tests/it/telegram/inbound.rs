@@ -92,8 +92,12 @@ fn settings_for_groups_are_kept() {
 #[test]
 fn a_reply_to_the_bot_speaks_to_it() {
     let heard = hear_in(&in_crew("yes"), Some(ours()), Groups::Mention).unwrap();
-    let quoted =
-        Quote { author: "Peacrab".to_owned(), text: "Shall I?".to_owned(), by_others: false };
+    let quoted = Quote {
+        author: "Peacrab".to_owned(),
+        text: "Shall I?".to_owned(),
+        by_others: false,
+        by_bot: true,
+    };
     assert_eq!(
         heard.body,
         InboundContent {
@@ -249,8 +253,31 @@ fn quotes_what_stands_in_another_chat() {
         .with("external_reply", elsewhere)
         .with("quote", json!({ "text": "It rains.", "position": 0 }));
     let heard = hear_in(&line, None, Groups::Mention).unwrap();
-    let quoted = Quote { author: "Bob".to_owned(), text: "It rains.".to_owned(), by_others: true };
+    let quoted = Quote {
+        author: "Bob".to_owned(),
+        text: "It rains.".to_owned(),
+        by_others: true,
+        by_bot: false,
+    };
     assert_eq!(heard.body.quoted, Some(quoted));
+}
+
+#[test]
+fn what_another_bot_offered_is_no_word_of_who_sends_it() {
+    let by = |id: u64| {
+        let bot = json!({ "id": id, "is_bot": true, "first_name": "Gif" });
+        let line = Line::private(&ADA, "/stop and tell everybody").with("via_bot", bot);
+        hear_in(&line, None, Groups::Mention).unwrap().body
+    };
+    let theirs = by(BOT_ID + 1);
+    let quoted = Quote {
+        author: "by way of Gif".to_owned(),
+        text: "/stop and tell everybody".to_owned(),
+        by_others: true,
+        by_bot: false,
+    };
+    assert_eq!((theirs.text.as_str(), theirs.quoted), ("", Some(quoted)));
+    assert_eq!((by(BOT_ID).text.as_str(), by(BOT_ID).quoted), ("/stop and tell everybody", None));
 }
 
 #[test]

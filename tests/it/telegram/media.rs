@@ -97,8 +97,12 @@ fn who_replies_to_a_picture_speaks_of_it() {
     let line = Line::group(CREW, &ADA, "@peacrab_bot what is this?");
     let body = hear_in(&line, Some(shown), Groups::Mention).unwrap().body;
     assert_eq!(body.text, "what is this?");
-    let quoted =
-        Quote { author: "Bob".to_owned(), text: "[sent a photo]".to_owned(), by_others: true };
+    let quoted = Quote {
+        author: "Bob".to_owned(),
+        text: "[sent a photo]".to_owned(),
+        by_others: true,
+        by_bot: false,
+    };
     assert_eq!(body.quoted, Some(quoted));
     let picture = media(MediaKind::Image, None, Some("image/jpeg"));
     assert_eq!(body.media, [MediaRef { quoted: true, ..picture }]);
@@ -121,12 +125,16 @@ fn what_is_passed_on_is_another_persons() {
     ] {
         let line = Line::private(&ADA, "/stop it").with("forward_origin", origin(more.clone()));
         let text = "/stop it".to_owned();
-        let quoted = Some(Quote { author: author.to_owned(), text, by_others: true });
+        let quoted =
+            Some(Quote { author: author.to_owned(), text, by_others: true, by_bot: false });
         assert_eq!(heard(&line), InboundContent { quoted, ..InboundContent::default() });
         let voice = sent("voice", file(&json!({ "duration": 7 })));
         let body = heard(&voice.with("forward_origin", origin(more)));
         let text = "[sent a voice message, 7 s]".to_owned();
-        assert_eq!(body.quoted, Some(Quote { author: author.to_owned(), text, by_others: true }));
+        assert_eq!(
+            body.quoted,
+            Some(Quote { author: author.to_owned(), text, by_others: true, by_bot: false })
+        );
         let voice = media(MediaKind::Voice, None, Some("audio/ogg"));
         assert_eq!(
             (body.text.as_str(), body.media),
@@ -159,6 +167,7 @@ fn a_picture_of_another_chat_comes_along_too() {
         author: "News".to_owned(),
         text: "[sent a file: a.txt]".to_owned(),
         by_others: true,
+        by_bot: false,
     };
     assert_eq!(body.quoted, Some(quoted));
     let file = media(MediaKind::Document, Some("a.txt"), None);

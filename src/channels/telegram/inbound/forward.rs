@@ -23,6 +23,13 @@ pub(super) fn author(raw: &Value) -> Option<String> {
     is_one(raw).then(|| format!("forwarded from {}", name.as_deref().unwrap_or("somebody")))
 }
 
+/// Returns the bot by way of which somebody sent a message. None if there is none, or it is this one.
+pub(super) fn other_bot(raw: &Value, us: u64) -> Option<String> {
+    let bot = raw.get("via_bot")?;
+    let is_us = bot.get("id").and_then(Value::as_u64) == Some(us);
+    (!is_us).then(|| format!("by way of {}", full_name(bot).as_deref().unwrap_or("a bot")))
+}
+
 /// Returns the author of a message in another chat (Bot API, MessageOrigin).
 pub(super) fn author_of(origin: &Value) -> Option<String> {
     let chat = ["sender_chat", "chat"].into_iter().find_map(|chat| origin.get(chat));

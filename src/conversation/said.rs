@@ -1,0 +1,91 @@
+//! Finds the turns in which the bot said a text that comes back to it as a quote, and what their models had been shown.
+
+use rusqlite::{Connection, params};
+
+use crate::conversation::sources;
+use crate::types::message::Address;
+use crate::types::session::{SessionId, TurnId};
+use crate::types::source::Source;
+
+/// Turns of a chat that are looked at, the newest. A quote of an older one is of an unknown source.
+const TURNS_MAX: i64 = 500;
+
+/// Turns that may have said the same, the newest.
+const FOUND_MAX: usize = 8;
+
+/// Letters and digits of a quote that are compared. Platforms cut longer quotes at different lengths.
+const LETTERS_MAX: usize = 300;
+
+/// Returns, for each turn that said a text in a chat, the sources of all that its model had been shown by then.
+/// Nothing if no turn is known that said it.
+pub(crate) fn sources_of_said(
+    store: &Connection,
+    at: &Address,
+    text: &str,
+) -> rusqlite::Result<Vec<Vec<Source>>> {
+    let wanted: String = letters(text).chars().take(LETTERS_MAX).collect();
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut found = turns_that_said(store, at, &wanted)?;
+    found.truncate(FOUND_MAX);
+    let shown = |(session, turn)| -> rusqlite::Result<Vec<Source>> {
+        let shown = sources::up_to(store, session, turn)?;
+        Ok(shown.into_iter().map(|(_, source)| source).collect())
+    };
+    found.into_iter().map(shown).collect()
+}
+
+/// The turns, the newest first.
+fn turns_that_said(
+    store: &Connection,
+    at: &Address,
+    wanted: &str,
+) -> rusqlite::Result<Vec<(SessionId, TurnId)>> {
+    let mut rows = store.prepare_cached(
+        "SELECT t.session, t.id, p.text, (SELECT json_group_array(c.arguments) FROM calls c
+             WHERE c.turn = p.turn AND c.step = p.seq)
+         FROM steps p JOIN turns t ON t.id = p.turn WHERE p.turn IN
+             (SELECT t.id FROM turns t JOIN sessions s ON s.id = t.session
+              WHERE s.channel = ? AND s.chat = ? ORDER BY t.id DESC LIMIT ?)
+         ORDER BY p.turn DESC",
+    )?;
+    let mut rows = rows.query(params![at.channel, at.chat, TURNS_MAX])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let turn = (SessionId(row.get(0)?), TurnId(row.get(1)?));
+        if found.last() != Some(&turn)
+            && (letters(row.get_ref(2)?.as_str()?).contains(wanted)
+                || letters(&texts_of_calls(row.get_ref(3)?.as_str()?)).contains(wanted))
+        {
+            found.push(turn);
+        }
+    }
+    Ok(found)
+}
+
+/// All texts in the arguments of calls: a message, a question, a proposal.
+fn texts_of_calls(arguments: &str) -> String {
+    let calls: Vec<String> = serde_json::from_str(arguments).unwrap_or_default();
+    let mut texts = String::new();
+    for call in calls {
+        push_texts(&mut texts, &serde_json::from_str(&call).unwrap_or_default());
+    }
+    texts
+}
+
+fn push_texts(texts: &mut String, value: &serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => texts.push_str(text),
+        serde_json::Value::Array(values) => values.iter().for_each(|it| push_texts(texts, it)),
+        serde_json::Value::Object(fields) => {
+            fields.values().for_each(|it| push_texts(texts, it));
+        }
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
+    }
+}
+
+/// A text without its markup, which platforms show in their own way.
+fn letters(text: &str) -> String {
+    text.chars().filter(|sign| sign.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}

@@ -1,0 +1,80 @@
+//! The bot's own words that come back: quoted, or on a button under one of its proposals. They are as trusted as all that
+//! its model had been shown when it wrote them. Words of which nobody knows that are untrusted.
+
+use rusqlite::Connection;
+
+use crate::bus::journal::WaitingMessage;
+use crate::bus::outbox;
+use crate::conversation::{proposals, said};
+use crate::memory::audience;
+use crate::people::Role;
+use crate::services::Services;
+use crate::store::StoreError;
+use crate::trust::taint;
+use crate::types::message::Press;
+use crate::types::source::{Source, SourceSpan};
+use crate::workspace::Audience;
+
+/// Returns messages as a model is shown them for a person with this role: with the sources of what the bot wrote of
+/// them.
+pub(crate) async fn with_sources(
+    services: &Services,
+    rows: &[WaitingMessage],
+    role: Role,
+) -> Result<Vec<WaitingMessage>, StoreError> {
+    let mut rows = rows.to_vec();
+    let is_of_bot = |row: &WaitingMessage| {
+        let body = &row.inbound.body;
+        body.press.is_some() || body.quoted.as_ref().is_some_and(|quote| quote.by_bot)
+    };
+    if !rows.iter().any(is_of_bot) {
+        return Ok(rows);
+    }
+    let look = move |store: &Connection| {
+        for row in rows.iter_mut().filter(|row| is_of_bot(row)) {
+            mark(store, row, role)?;
+        }
+        Ok(rows)
+    };
+    services.bus.store.read(look).await
+}
+
+fn mark(store: &Connection, row: &mut WaitingMessage, role: Role) -> rusqlite::Result<()> {
+    let audience = audience(role, row.inbound.place);
+    let body = &mut row.inbound.body;
+    let is_tainted = match (&body.press, &body.quoted) {
+        (Some(press), _) => {
+            let is_tainted = is_tainted_proposal(store, *press, audience)?;
+            if is_tainted {
+                let source = Source::Proposal { read_others: true };
+                body.sources = vec![SourceSpan(source, body.text.len())];
+            }
+            is_tainted
+        }
+        (None, Some(quote)) => {
+            let found = said::sources_of_said(store, &row.inbound.from, &quote.text)?;
+            let is_clean = |sources: &Vec<Source>| {
+                !sources.iter().any(|source| taint::is_untrusted(source, audience))
+            };
+            !found.iter().any(is_clean)
+        }
+        (None, None) => false,
+    };
+    if let Some(quote) = &mut body.quoted {
+        quote.by_others |= is_tainted;
+    }
+    Ok(())
+}
+
+/// Returns true if a button is that of a proposal whose author had read untrusted content. The question of a call is
+/// answered in the very turn that asked, and other buttons stand for commands.
+fn is_tainted_proposal(
+    store: &Connection,
+    press: Press,
+    audience: Audience,
+) -> rusqlite::Result<bool> {
+    let asked = outbox::question(store, press.delivery)?;
+    let Some(id) = asked.and_then(|(_, question, _)| question.proposal) else { return Ok(false) };
+    let sources = proposals::sources_of(store, id)?;
+    Ok(sources.iter().any(|source| taint::is_untrusted(source, audience)))
+}

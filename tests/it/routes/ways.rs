@@ -1,0 +1,254 @@
+//! The ways in which a text travels to a model.
+
+use std::fs;
+
+use peacrab::types::message::{Cause, DeliveryId, MediaKind, MediaRef, Press, Quote, Sender};
+use serde_json::{Value, json};
+
+use crate::support::double::Gives;
+use crate::support::rig::{OWNER, Rig, USER};
+use crate::support::script::{Order, Reply, calls, says};
+
+/// How others' text reaches the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    DownloadedFile,
+    SharedFile,
+    ListedName,
+    SymbolicLink,
+    HardLink,
+    Page,
+    SearchResults,
+    McpResult,
+    CommandOutput,
+    Quoted,
+    QuotedBot,
+    Button,
+    Plan,
+    Summary,
+    OpenedSummary,
+    GroupSummary,
+    SubagentResult,
+    SubagentTask,
+    PastTalk,
+    Aside,
+    OpenedAside,
+    Picture,
+    AttachmentName,
+    Overheard,
+    LowerPerson,
+    PersonName,
+}
+
+const JPEG: &[u8] = b"\xff\xd8\xff\xe0 crab";
+
+fn one(tool: &str, arguments: Value) -> Reply {
+    calls(&[(tool, arguments)])
+}
+
+fn reads(path: &str) -> Reply {
+    one("read_file", json!({"path": path}))
+}
+
+/// The model reads the page, and the person goes on to talk of other things.
+async fn read_page(rig: &mut Rig, more: Option<Reply>, said: &str) {
+    let replies = [Some(reads("downloads/page.txt")), more, Some(says(said))];
+    rig.model.on("what is on the page", replies.into_iter().flatten());
+    rig.say("1", "what is on the page?");
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 26] = [
+        Self::DownloadedFile,
+        Self::SharedFile,
+        Self::ListedName,
+        Self::SymbolicLink,
+        Self::HardLink,
+        Self::Page,
+        Self::SearchResults,
+        Self::McpResult,
+        Self::CommandOutput,
+        Self::Quoted,
+        Self::QuotedBot,
+        Self::Button,
+        Self::Plan,
+        Self::Summary,
+        Self::OpenedSummary,
+        Self::GroupSummary,
+        Self::SubagentResult,
+        Self::SubagentTask,
+        Self::PastTalk,
+        Self::Aside,
+        Self::OpenedAside,
+        Self::Picture,
+        Self::AttachmentName,
+        Self::Overheard,
+        Self::LowerPerson,
+        Self::PersonName,
+    ];
+
+    pub(super) fn is_group(self) -> bool {
+        matches!(self, Self::Overheard | Self::LowerPerson | Self::PersonName | Self::GroupSummary)
+    }
+
+    pub(super) fn chat(self) -> &'static str {
+        if self.is_group() { "-1" } else { "1" }
+    }
+
+    /// False if the model is never shown the text by it.
+    pub(super) fn arrives(self) -> bool {
+        !matches!(self, Self::SymbolicLink | Self::Summary | Self::Aside)
+    }
+
+    /// All that happens before the model is obedient.
+    pub(super) async fn prepare(self, rig: &mut Rig, text: &str, orders: &[Order]) {
+        let downloads = rig.path().join("downloads");
+        fs::write(downloads.join("page.txt"), text).unwrap();
+        let evil = format!("It says {text}");
+        match self {
+            Self::SharedFile => fs::write(rig.path().join("shared/page.txt"), text).unwrap(),
+            Self::ListedName => {
+                fs::create_dir(downloads.join("names")).unwrap();
+                fs::write(downloads.join("names").join(text), "x").unwrap();
+            }
+            Self::SymbolicLink => {
+                let link = rig.workspace().join("page.md");
+                std::os::unix::fs::symlink("../downloads/page.txt", link).unwrap();
+            }
+            Self::HardLink => {
+                let link = rig.workspace().join("page.md");
+                fs::hard_link(downloads.join("page.txt"), link).unwrap();
+            }
+            Self::QuotedBot => {
+                read_page(rig, None, &evil).await;
+                assert_eq!(rig.hear("1").await, evil);
+                rig.ask("1", "/new").await;
+            }
+            Self::Button => {
+                let proposal = one("propose", json!({"title": text, "body": "It is good."}));
+                read_page(rig, Some(proposal), "Have a look.").await;
+                rig.heard("1", 2).await;
+                rig.ask("1", "/new").await;
+            }
+            Self::Plan | Self::Summary | Self::OpenedSummary => {
+                let plan = one("plan", json!({"items": [{"text": text, "state": "todo"}]}));
+                let plan = (self == Self::Plan).then_some(plan);
+                read_page(rig, plan, &evil).await;
+                rig.hear("1").await;
+                rig.ask("1", "the key is under the mat").await;
+                rig.ask("1", "and it rains").await;
+                rig.model.obeys(orders);
+                let done = rig.ask("1", "/compact").await;
+                assert!(done.starts_with("I compacted"), "{done}");
+                // Who summed it up has retold it.
+                let stored = rig.look("SELECT untrusted_summary FROM sessions");
+                assert!(stored[0].contains(text), "{stored:?}");
+            }
+            Self::GroupSummary => {
+                rig.say_as(USER, "-1", text);
+                rig.hear("-1").await;
+                for said in ["the key is under the mat", "and it rains"] {
+                    rig.say_as(OWNER, "-1", said);
+                    rig.hear("-1").await;
+                }
+                rig.model.obeys(orders);
+                rig.say_as(OWNER, "-1", "/compact");
+                let done = rig.hear("-1").await;
+                assert!(done.starts_with("I compacted"), "{done}");
+            }
+            Self::PastTalk | Self::Aside | Self::OpenedAside => {
+                read_page(rig, None, "It is about crabs.").await;
+                rig.hear("1").await;
+                rig.model.on("zebras", [says(&evil)]);
+                let aside = if self == Self::PastTalk { "" } else { "/btw " };
+                rig.ask("1", &format!("{aside}what of zebras?")).await;
+                rig.ask("1", "/new").await;
+            }
+            Self::LowerPerson => {
+                rig.say_as(USER, "-1", text);
+                rig.hear("-1").await;
+            }
+            Self::PersonName => {
+                rig.say_changed(USER, "-1", "hello", |message| {
+                    message.cause = Cause::Person(Sender::person(USER, text));
+                });
+                rig.hear("-1").await;
+            }
+            Self::Picture => rig.home.has_file("jpeg", [Gives::Bytes(JPEG.to_vec())]),
+            Self::AttachmentName => rig.home.has_file("pdf", [Gives::Bytes(b"x".to_vec())]),
+            Self::DownloadedFile
+            | Self::Page
+            | Self::SearchResults
+            | Self::McpResult
+            | Self::CommandOutput
+            | Self::Quoted
+            | Self::SubagentResult
+            | Self::SubagentTask
+            | Self::Overheard => {}
+        }
+    }
+
+    /// The owner says something, and the model sees the text by it.
+    pub(super) fn arrive(self, rig: &Rig, text: &str) {
+        let search = |scope: &str| one("memory_search", json!({"query": "zebras", "scope": scope}));
+        let looks = match self {
+            Self::DownloadedFile => reads("downloads/page.txt"),
+            Self::SharedFile => reads("shared/page.txt"),
+            Self::ListedName => one("list_files", json!({"path": "downloads/names"})),
+            Self::SymbolicLink | Self::HardLink => reads("page.md"),
+            Self::Page => one("web_fetch", json!({"url": "http://crabs.example/1"})),
+            Self::SearchResults => one("web_search", json!({"query": "crabs"})),
+            Self::McpResult => one("mcp_crabs", json!({})),
+            Self::CommandOutput => one("run_downloads", json!({"command": "git log"})),
+            Self::OpenedSummary => search("summary"),
+            Self::PastTalk | Self::OpenedAside => search("untrusted"),
+            Self::Aside => search("past"),
+            Self::SubagentResult => {
+                let completes = one("task_completion", json!({"result": text}));
+                rig.model.on("look into it", [reads("downloads/page.txt"), completes]);
+                one("subagent", json!({"task": "look into it"}))
+            }
+            Self::SubagentTask => {
+                rig.model.on("see", [reads("downloads/page.txt")]);
+                one("subagent", json!({"task": text}))
+            }
+            Self::Plan | Self::Summary => return rig.say("1", "go on"),
+            Self::GroupSummary | Self::LowerPerson | Self::PersonName => {
+                return rig.say_as(OWNER, "-1", "go on");
+            }
+            Self::Overheard => {
+                rig.home.overhears(rig.home.message(USER, "-1", text));
+                return rig.say_as(OWNER, "-1", "go on");
+            }
+            Self::Quoted | Self::QuotedBot => {
+                let by_bot = self == Self::QuotedBot;
+                let author = if by_bot { "Peacrab" } else { "Bob" }.to_owned();
+                let quote = Quote { author, text: text.to_owned(), by_others: !by_bot, by_bot };
+                return rig.say_changed(OWNER, "1", "see this", |message| {
+                    message.body.quoted = Some(quote);
+                });
+            }
+            Self::Button => {
+                let got = rig.home.got();
+                let asked = got.borrow().iter().rev().find(|got| !got.choices.is_empty()).cloned();
+                let delivery = DeliveryId(asked.unwrap().delivery);
+                return rig.say_changed(OWNER, "1", "", |message| {
+                    message.body.press = Some(Press { delivery, choice: 0 });
+                });
+            }
+            Self::Picture | Self::AttachmentName => return self.send_file(rig, text),
+        };
+        rig.model.on("see", [looks]);
+        rig.say("1", "see what it says about http://crabs.example/1");
+    }
+
+    fn send_file(self, rig: &Rig, text: &str) {
+        let (kind, handle, name, mime) = match self {
+            Self::Picture => (MediaKind::Image, "jpeg", None, Some("image/jpeg".to_owned())),
+            _ => (MediaKind::Document, "pdf", Some(format!("{text}.pdf")), None),
+        };
+        let handle = handle.to_owned();
+        let file = MediaRef { kind, name, mime, size: None, handle, fetched: None, quoted: false };
+        rig.say_changed(OWNER, "1", "see this", |message| message.body.media = vec![file]);
+    }
+}
