@@ -13,6 +13,7 @@ pub mod tokens;
 pub mod shares;
 pub mod shorten;
 pub mod asks;
+pub mod deferred;
 pub mod settings;
 pub mod plans;
 pub mod proposals;

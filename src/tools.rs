@@ -42,6 +42,7 @@ use serde_json::Value;
 pub use caller::{Caller, TaskTools};
 
 use crate::conversation::actions::{ActionReader, Actions};
+use crate::conversation::deferred::DeferredCall;
 use crate::conversation::proposals;
 use crate::memory::{audience, file_scope};
 use crate::people::persons::PersonAccount;
@@ -239,7 +240,11 @@ pub enum Effect {
     /// Tells people what was not done because nobody could be asked. A heartbeat run does not repeat itself.
     Report {
         to: Address,
-        body: Body,
+        text: String,
+        /// The whole calls, as a file, if the text has not all of them.
+        file: Option<String>,
+        /// Those that can be made later, by a button each.
+        calls: Vec<DeferredCall>,
         /// The turn has read untrusted content.
         tainted: bool,
     },

@@ -1,24 +1,25 @@
 //! `/approve` and `/deny`: decisions of entitled people about calls that wait for approval.
 
+use chrono::Utc;
 use rusqlite::Connection;
 
 use crate::bus::journal::WaitingMessage;
+use crate::bus::outbox;
 use crate::conversation::asks;
 use crate::conversation::asks::{Approvals, Ask, AskId, AskKind, AskOutcome, AskedCall, Grant};
+use crate::conversation::deferred::{self, DeferredCall, DeferredId};
 use crate::conversation::transcript;
 use crate::people::persons::PersonAccount;
 use crate::people::{People, Role};
 use crate::replies;
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
-use crate::turn::commits;
-use crate::turn::prompt;
+use crate::tasks::subagents::{self, AT_ONCE_MAX};
+use crate::turn::{commits, later, prompt, suspension};
 use crate::types::commands::CommandId;
 use crate::types::message::{Address, ChannelName, ChatKind, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::CallOutcome;
-
-use crate::turn::suspension::resume_call;
 
 /// A decision of an entitled person about a waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,19 +29,43 @@ pub enum ApprovalVerdict {
         always: bool,
     },
     Deny(AskId),
+    /// Decides all calls that wait in the turn of this one.
+    All {
+        ask: AskId,
+        approve: bool,
+    },
+    /// Asks about each of them alone.
+    Each(AskId),
+    /// Has a call made, or not, that nobody could be asked about.
+    Later(LaterVerdict),
     /// Revokes the permanent permission of a tool.
     Revoke(String),
     List,
 }
 
 impl ApprovalVerdict {
+    /// The waiting call that it is about.
+    fn ask(&self) -> Option<AskId> {
+        match self {
+            Self::Approve { ask, .. } | Self::Deny(ask) | Self::All { ask, .. } | Self::Each(ask) => {
+                Some(*ask)
+            }
+            Self::Later(_) | Self::Revoke(_) | Self::List => None,
+        }
+    }
+
     /// Parses the arguments of `/approve`. None if they are invalid.
     pub(crate) fn approve<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let Some(ask) = words.next() else { return Some(Self::List) };
+        if ask.eq_ignore_ascii_case(LATER) {
+            return LaterVerdict::parse(words, true).map(Self::Later);
+        }
         let ask = ask.trim_start_matches('#').parse().map(AskId).ok()?;
         match words.next().map(str::to_ascii_lowercase).as_deref() {
             None | Some("once") => Some(Self::Approve { ask, always: false }),
             Some("always") => Some(Self::Approve { ask, always: true }),
+            Some("all") => Some(Self::All { ask, approve: true }),
+            Some("each") => Some(Self::Each(ask)),
             Some(_) => None,
         }
     }
@@ -48,10 +73,38 @@ impl ApprovalVerdict {
     /// Parses the arguments of `/deny`.
     pub(crate) fn deny<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let what = words.next()?;
-        Some(match what.trim_start_matches('#').parse() {
-            Ok(ask) => Self::Deny(AskId(ask)),
+        if what.eq_ignore_ascii_case(LATER) {
+            return LaterVerdict::parse(words, false).map(Self::Later);
+        }
+        let all = words.next().is_some_and(|word| word.eq_ignore_ascii_case("all"));
+        Some(match what.trim_start_matches('#').parse().map(AskId) {
+            Ok(ask) if all => Self::All { ask, approve: false },
+            Ok(ask) => Self::Deny(ask),
             Err(_) => Self::Revoke(what.to_owned()),
         })
+    }
+}
+
+/// The word before the number of a call that nobody could be asked about.
+const LATER: &str = "later";
+
+/// A decision about a call that nobody could be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaterVerdict {
+    id: DeferredId,
+    /// Also about all others that were shown with it.
+    all: bool,
+    approve: bool,
+}
+
+impl LaterVerdict {
+    fn parse<'a>(mut words: impl Iterator<Item = &'a str>, approve: bool) -> Option<Self> {
+        let id = words.next()?.trim_start_matches('#').parse().map(DeferredId).ok()?;
+        match words.next().map(str::to_ascii_lowercase).as_deref() {
+            None => Some(Self { id, all: false, approve }),
+            Some("all") => Some(Self { id, all: true, approve }),
+            Some(_) => None,
+        }
     }
 }
 
@@ -79,10 +132,13 @@ pub(crate) async fn handle(
         at,
         place: control.inbound.place,
     };
-    commits::handled_with(&services.bus.store, control, move |store| {
+    let decide = move |store: &Connection| {
         Ok(judge.decide(store, verdict)?.unwrap_or_else(|words| words))
-    })
-    .await
+    };
+    commits::handled_with(&services.bus.store, control, decide).await?;
+    // A call that is made later is a message of its own.
+    services.bus.inbox.up();
+    Ok(())
 }
 
 /// The person who decides about waiting calls, in a chat.
@@ -104,18 +160,21 @@ impl ApprovalJudge {
         verdict: ApprovalVerdict,
     ) -> rusqlite::Result<Result<String, String>> {
         let is_entitled = self.role >= Approvals::BY;
+        let about = verdict.ask().map(|ask| self.refused(store, ask)).transpose()?;
+        if let Some(words) = about.flatten() {
+            return Ok(Err(words.to_owned()));
+        }
         match verdict {
-            ApprovalVerdict::Approve { ask, always } => match self.refused(store, ask)? {
-                Some(words) => Ok(Err(words.to_owned())),
-                None => approve(store, ask, always, &self.name),
-            },
-            ApprovalVerdict::Deny(ask) => match self.refused(store, ask)? {
-                Some(words) => Ok(Err(words.to_owned())),
-                None => deny(store, ask, &self.name),
-            },
-            ApprovalVerdict::Revoke(_) if !is_entitled => {
+            ApprovalVerdict::Revoke(_) | ApprovalVerdict::Later(_) if !is_entitled => {
                 Ok(Err(replies::NOT_YOURS_TO_APPROVE.to_owned()))
             }
+            ApprovalVerdict::Approve { ask, always } => approve(store, ask, always, &self.name),
+            ApprovalVerdict::Deny(ask) => deny(store, ask, &self.name),
+            ApprovalVerdict::All { ask, approve } => {
+                decide_all(store, &self.open_with(store, ask)?, approve, &self.name)
+            }
+            ApprovalVerdict::Each(ask) => ask_each(store, &self.open_with(store, ask)?),
+            ApprovalVerdict::Later(verdict) => self.decide_later(store, verdict),
             ApprovalVerdict::Revoke(tool) => {
                 Ok(Ok(replies::revoked_grants(&tool, asks::revoke(store, &tool)?)))
             }
@@ -178,6 +237,57 @@ impl ApprovalJudge {
             }
         })
     }
+
+    /// The approvals that are open in the turn of one, if they are theirs to decide.
+    fn open_with(&self, store: &Connection, id: AskId) -> rusqlite::Result<Vec<Ask>> {
+        let mut theirs = Vec::new();
+        for ask in asks::open_with(store, id)? {
+            if let Some(call) = asks::approval(store, ask.id)?
+                && self.refuses(store, &call)?.is_none()
+            {
+                theirs.push(ask);
+            }
+        }
+        Ok(theirs)
+    }
+
+    fn may_see_later(&self, call: &DeferredCall) -> bool {
+        let PersonAccount { channel, sender } = &self.account;
+        let is_own = call.known_on == *channel && call.sender.id == *sender;
+        self.role == Role::Owner || call.place == ChatKind::Group || is_own
+    }
+
+    /// Decides calls that nobody could be asked about. Those that were shown with them are offered again.
+    fn decide_later(
+        &self,
+        store: &Connection,
+        LaterVerdict { id, all, approve }: LaterVerdict,
+    ) -> rusqlite::Result<Result<String, String>> {
+        let mut open = deferred::open_with(store, id, Utc::now())?;
+        open.retain(|(_, call)| self.may_see_later(call));
+        let is_decided = |(it, _): &(DeferredId, DeferredCall)| all || *it == id;
+        let (decided, rest): (Vec<_>, Vec<_>) = open.into_iter().partition(is_decided);
+        if decided.is_empty() {
+            return Ok(Err(replies::NOT_OPEN_ANY_MORE.to_owned()));
+        }
+        let mut tools = Vec::new();
+        for (id, call) in decided {
+            let tool = call.approved.tool.clone();
+            if approve && subagents::begin_approved(store, call)?.is_none() {
+                return Ok(Err(replies::too_many_later(AT_ONCE_MAX)));
+            }
+            deferred::settle(store, id, approve)?;
+            tools.push(tool);
+        }
+        if !rest.is_empty() {
+            outbox::put_body(store, &self.at, &later::rest(&rest))?;
+        }
+        let tools: Vec<_> = tools.iter().map(String::as_str).collect();
+        Ok(Ok(match approve {
+            true => replies::making_later(&tools),
+            false => replies::denied_call(&tools.join(", ")),
+        }))
+    }
 }
 
 fn approve(
@@ -200,7 +310,7 @@ fn approve(
         asks::grant(store, &Grant { channel, sender, tool: tool.clone() })?;
     }
     transcript::call_may_run(store, ask.call)?;
-    transcript::resume_call(store, ask.turn)?;
+    resume_if_decided(store, &ask)?;
     Ok(Ok(match always {
         true => replies::approved_always(&tool, person),
         false => replies::approved_once(&tool),
@@ -213,8 +323,50 @@ fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<Result<Stri
     };
     asks::end(store, &ask, AskOutcome::Settled, &replies::choice_of(replies::DENY, by))?;
     let (_, _, tool) = transcript::caller(store, ask.call)?;
-    resume_call(store, &ask, &CallOutcome::Denied(prompt::denied_by(by)), &[])?;
+    transcript::call_ended(store, ask.call, &CallOutcome::Denied(prompt::denied_by(by)), &[])?;
+    resume_if_decided(store, &ask)?;
     Ok(Ok(replies::denied_call(&tool)))
+}
+
+/// Decides all calls that wait in the turn of one.
+fn decide_all(
+    store: &Connection,
+    open: &[Ask],
+    approves: bool,
+    by: &str,
+) -> rusqlite::Result<Result<String, String>> {
+    if open.is_empty() {
+        return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
+    }
+    let mut words = Vec::new();
+    for ask in open {
+        let decided = match approves {
+            true => approve(store, ask.id, false, by)?,
+            false => deny(store, ask.id, by)?,
+        };
+        words.push(decided.unwrap_or_else(|words| words));
+    }
+    Ok(Ok(words.join("\n")))
+}
+
+/// Asks about each call that waits in the turn of one, in a message of its own.
+fn ask_each(store: &Connection, open: &[Ask]) -> rusqlite::Result<Result<String, String>> {
+    for ask in open {
+        let Some(call) = asks::approval(store, ask.id)? else { continue };
+        asks::ask_again(store, ask, &suspension::one_question(&call))?;
+    }
+    Ok(match open.len() {
+        0 => Err(replies::ALREADY_DECIDED.to_owned()),
+        count => Ok(replies::asking_each(count)),
+    })
+}
+
+/// The turn goes on once nothing of its step waits for a decision any more.
+fn resume_if_decided(store: &Connection, ask: &Ask) -> rusqlite::Result<()> {
+    match asks::is_open_of(store, ask.turn)? {
+        true => Ok(()),
+        false => transcript::resume_call(store, ask.turn),
+    }
 }
 
 fn approval(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {

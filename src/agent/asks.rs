@@ -90,7 +90,12 @@ impl Agent {
                 AskKind::Approval => CallOutcome::Denied(prompt::NOBODY_APPROVED.to_owned()),
                 AskKind::Question => CallOutcome::Failed(prompt::NOBODY_ANSWERED.to_owned()),
             };
-            resume_call(store, &ask, &outcome, &[])
+            transcript::call_ended(store, ask.call, &outcome, &[])?;
+            // Others of its step expire with it.
+            match asks::is_open_of(store, ask.turn)? {
+                true => Ok(()),
+                false => transcript::resume_call(store, ask.turn),
+            }
         };
         self.services.bus.store.write("ask expired", Sync::Now, expire).await
     }

@@ -144,12 +144,35 @@ impl Approvals {
     }
 }
 
-/// Asks; the messages are made with the number by which the last of them can be answered.
+/// Asks about calls at one place; the messages are made with their numbers, by which the last message can be answered.
 pub fn put(
     store: &Connection,
-    new: &NewAsk,
-    bodies: impl FnOnce(AskId) -> Vec<Body>,
+    new: &[NewAsk],
+    bodies: impl FnOnce(&[AskId]) -> Vec<Body>,
 ) -> rusqlite::Result<()> {
+    let Some(at) = new.first().map(|new| &new.at) else { return Ok(()) };
+    let ids = new.iter().map(|new| insert(store, new)).collect::<rusqlite::Result<Vec<_>>>()?;
+    for body in bodies(&ids) {
+        let delivery = outbox::put_body(store, at, &body)?;
+        ids.iter().try_for_each(|id| set_delivery(store, *id, delivery))?;
+    }
+    Ok(())
+}
+
+/// Asks once more about a call that waits, in a message of its own.
+pub fn ask_again(store: &Connection, ask: &Ask, body: &Body) -> rusqlite::Result<()> {
+    let delivery = outbox::put_body(store, &ask.at, body)?;
+    set_delivery(store, ask.id, delivery)
+}
+
+fn set_delivery(store: &Connection, id: AskId, delivery: DeliveryId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE asks SET delivery = ? WHERE id = ?")?
+        .execute(params![delivery, id])?;
+    Ok(())
+}
+
+fn insert(store: &Connection, new: &NewAsk) -> rusqlite::Result<AskId> {
     let NewAsk { turn, call, kind, at, who, time, offers_always } = new;
     let expires = Utc::now() + *time;
     store
@@ -170,14 +193,7 @@ pub fn put(
             Time(expires),
             offers_always
         ])?;
-    let id = AskId(store.last_insert_rowid());
-    for body in bodies(id) {
-        let delivery = outbox::put_body(store, at, &body)?;
-        store
-            .prepare_cached("UPDATE asks SET delivery = ? WHERE id = ?")?
-            .execute(params![delivery, id])?;
-    }
-    Ok(())
+    Ok(AskId(store.last_insert_rowid()))
 }
 
 const OPEN: &str = "SELECT id, turn, call, kind, delivery, channel, chat, thread, who, after
@@ -186,6 +202,14 @@ const OPEN: &str = "SELECT id, turn, call, kind, delivery, channel, chat, thread
 /// Returns true if a turn waits for what somebody was asked.
 pub fn is_open_of(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM asks WHERE state = 'open' AND turn = ?")?.exists([turn])
+}
+
+/// The approvals that are open in the turn of one, which may be decided itself.
+pub fn open_with(store: &Connection, id: AskId) -> rusqlite::Result<Vec<Ask>> {
+    let mut rows = store.prepare_cached(&format!(
+        "{OPEN} AND kind = 'approval' AND turn = (SELECT turn FROM asks WHERE id = ?) ORDER BY id"
+    ))?;
+    rows.query_map([id], read)?.collect()
 }
 
 /// One that is open.
@@ -219,8 +243,8 @@ pub fn next_expiry(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>
     Ok(next.map(|next| next.0))
 }
 
-/// Ends one, if nothing else has: only then is this true. `words` take the place of its buttons,
-/// unless one was pressed.
+/// Ends one, if nothing else has: only then is this true. `words` take the place of its buttons once nothing else was
+/// asked with them, unless one was pressed.
 pub fn end(store: &Connection, ask: &Ask, how: AskOutcome, words: &str) -> rusqlite::Result<bool> {
     let ended = store
         .prepare_cached("UPDATE asks SET state = ? WHERE id = ? AND state = 'open'")?
@@ -228,7 +252,12 @@ pub fn end(store: &Connection, ask: &Ask, how: AskOutcome, words: &str) -> rusql
     if ended == 0 {
         return Ok(false);
     }
-    outbox::close_question(store, ask.delivery, words)?;
+    let is_shared = store
+        .prepare_cached("SELECT 1 FROM asks WHERE state = 'open' AND delivery = ?")?
+        .exists([ask.delivery])?;
+    if !is_shared {
+        outbox::close_question(store, ask.delivery, words)?;
+    }
     Ok(true)
 }
 

@@ -18,7 +18,7 @@ use crate::types::source::{Parts, Source, SourceSpan};
 const SLICE_STEPS: usize = 200;
 
 /// The texts of conversations, but for steps.
-pub static CONVERSATION_TEXTS: [TextColumns; 3] = [
+pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
     TextColumns {
         select: "SELECT c.id, 0, c.arguments, c.output FROM calls c JOIN turns t ON t.id = c.turn
                  JOIN sessions s ON s.id = t.session WHERE (c.id, 0) > (?1, ?2) AND s.channel = ?3
@@ -38,6 +38,13 @@ pub static CONVERSATION_TEXTS: [TextColumns; 3] = [
                  WHERE (p.id, 0) > (?1, ?2) AND s.channel = ?3 AND s.chat = ?4 ORDER BY p.id LIMIT ?5",
         update: "UPDATE proposals SET title = ?3, body = ?4 WHERE id = ?1 AND ?2 = 0",
         columns: &[TextForm::Plain, TextForm::Plain],
+    },
+    TextColumns {
+        select: "SELECT id, 0, arguments FROM deferred_calls WHERE (id, 0) > (?1, ?2) AND channel = ?3
+                 AND chat = ?4 ORDER BY id LIMIT ?5",
+        // It would not be the call any more that was shown.
+        update: "UPDATE deferred_calls SET arguments = ?3, state = 'denied' WHERE id = ?1 AND ?2 = 0",
+        columns: &[TextForm::Arguments],
     },
 ];
 

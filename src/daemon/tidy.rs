@@ -15,6 +15,7 @@ use super::opening::OpenedStore;
 use crate::bus::{KEPT, journal, marks, outbox};
 use crate::conversation::actions::{self, PruneMark};
 use crate::conversation::asks;
+use crate::conversation::deferred;
 use crate::conversation::ledger::prune_usage;
 use crate::conversation::sessions::{self, Retention};
 use crate::conversation::transcript::is_quiet;
@@ -48,6 +49,7 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
     (journal::prune, KEPT),
     (outbox::prune, KEPT),
     (asks::prune, KEPT),
+    (deferred::prune, KEPT),
     (schedule::prune, KEPT),
     (schedule::prune_hooked, KEPT),
     (subagents::prune, KEPT),

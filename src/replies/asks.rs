@@ -30,13 +30,9 @@ pub const CALL_FOR_ITS_PERSON: &str =
 pub const CALL_OF_SOMEBODY_ELSE: &str =
     "That call belongs to a private conversation of somebody else. Only my owner can decide it.";
 
-/// The longest arguments that stand in the question itself. Longer ones come as a file, as whoever allows a call
-/// must see all that it does.
-const ARGUMENTS_CHARS_MAX: usize = 6_000;
-
-/// Of longer ones, what the question shows of their beginning and of their end.
-const HEAD_CHARS: usize = 2_000;
-const TAIL_CHARS: usize = 1_000;
+/// The longest arguments that stand in a question itself, of all its calls together. Longer ones come as files, as
+/// whoever allows a call must see all that it does. Of these, the question shows the beginning and the end.
+pub const ARGUMENTS_CHARS_MAX: usize = 6_000;
 
 pub fn no_always(id: i64) -> String {
     format!("I ask about calls like this one every time. Use /approve {id} to allow this one.")
@@ -56,67 +52,69 @@ pub fn closed(question: &str, words: &str) -> String {
 }
 
 /// A call that must be allowed.
-pub struct ApprovalPrompt<'a> {
+#[derive(Clone, Debug)]
+pub struct ApprovalPrompt {
     pub id: i64,
     /// For whom it is made.
     pub person: String,
-    pub tool: &'a str,
-    pub arguments: &'a str,
+    pub tool: String,
+    pub arguments: String,
     /// The difference that it makes to a file, which is shown in the place of the arguments.
-    pub change: Option<&'a str>,
+    pub change: Option<String>,
     /// Why it must be, as the rest of a sentence.
-    pub why: &'a str,
+    pub why: String,
     /// Who would read a message that tells what was said in private.
-    pub tells: Option<&'a str>,
+    pub tells: Option<String>,
+    /// Calls of the tool can be allowed for good.
+    pub can_be_granted: bool,
+    /// Longer ones come as a file.
+    pub chars_max: usize,
 }
 
-impl ApprovalPrompt<'_> {
+impl ApprovalPrompt {
     /// All that the call does: its arguments, or the difference that it makes to a file.
     fn whole(&self) -> String {
-        visible(self.change.unwrap_or(self.arguments))
+        visible(self.change.as_ref().unwrap_or(&self.arguments))
+    }
+
+    /// The call as it stands in a question. What is too long for that is in the file.
+    fn shown(&self) -> String {
+        let language = if self.change.is_some() { "diff" } else { "json" };
+        let Some((name, whole)) = self.file() else { return fenced(language, &self.whole()) };
+        let signs: Vec<char> = whole.chars().collect();
+        let part = |signs: &[char]| fenced(language, &signs.iter().collect::<String>());
+        let (head, tail) = (self.chars_max / 3, self.chars_max / 6);
+        let left = signs.len() - head - tail;
+        let (head, tail) = (&signs[..head], &signs[signs.len() - tail..]);
+        let more = format!("{left} characters between are only in the file {name} above.");
+        format!("{}\n…\n{}\n{more}", part(head), part(tail))
     }
 
     /// The call, if it is too long for the question: name and content of a file that stands before it.
     pub fn file(&self) -> Option<(String, String)> {
         let whole = self.whole();
-        let is_long = whole.chars().count() > ARGUMENTS_CHARS_MAX;
+        let is_long = whole.chars().count() > self.chars_max;
         is_long.then(|| (format!("call-{}.txt", self.id), whole))
     }
 }
 
-/// Asks whether a call may be made; `always` is a choice if calls of the tool can be allowed for good.
-pub fn may_i(call: &ApprovalPrompt<'_>, can_be_granted: bool, minutes: u64) -> String {
-    let ApprovalPrompt { id, person, tool, change, why, tells, .. } = call;
-    let language = if change.is_some() { "diff" } else { "json" };
-    let (shown, more) = match call.file() {
-        None => (fenced(language, &call.whole()), String::new()),
-        Some((name, whole)) => {
-            let signs: Vec<char> = whole.chars().collect();
-            let part = |signs: &[char]| fenced(language, &signs.iter().collect::<String>());
-            let (head, tail) = (&signs[..HEAD_CHARS], &signs[signs.len() - TAIL_CHARS..]);
-            let left = signs.len() - HEAD_CHARS - TAIL_CHARS;
-            let more = format!("\n{left} characters between are only in the file {name} above.");
-            (format!("{}\n…\n{}", part(head), part(tail)), more)
-        }
-    };
-    let always = if can_be_granted { format!(", /approve {id} always") } else { String::new() };
-    let time = match minutes {
-        120.. if minutes.is_multiple_of(60) => counted(minutes / 60, "hour"),
-        _ => counted(minutes, "minute"),
-    };
+/// Asks whether a call may be made.
+pub fn may_i(call: &ApprovalPrompt, minutes: u64) -> String {
+    let ApprovalPrompt { id, person, tool, why, can_be_granted, tells, .. } = call;
+    let always = if *can_be_granted { format!(", /approve {id} always") } else { String::new() };
     let ends = format!(
-        "(Or reply /approve {id}{always} or /deny {id}.) No answer within {time} means no."
+        "(Or reply /approve {id}{always} or /deny {id}.) No answer within {} means no.",
+        within(minutes),
     );
     if let Some(reader) = tells {
-        let reader = as_is(reader);
-        return format!(
-            "May I tell {reader} this? It comes from our private chat.\n{shown}{more}\n{ends}"
-        );
+        let (reader, shown) = (as_is(reader), call.shown());
+        return format!("May I tell {reader} this? It comes from our private chat.\n{shown}\n{ends}");
     }
     format!(
-        "{} asked for this. I'd like to run {} with:\n{shown}{more}\nI'm asking because {}. Approve? {ends}",
+        "{} asked for this. I'd like to run {} with:\n{}\nI'm asking because {}. Approve? {ends}",
         as_is(person),
         as_is(tool),
+        call.shown(),
         as_is(why),
     )
 }
@@ -126,21 +124,126 @@ pub fn reader(name: &str, chat: impl Display) -> String {
     format!("{} ({chat})", as_is(name))
 }
 
+/// Asks whether several calls of a step may be made.
+pub fn may_i_all(calls: &[ApprovalPrompt], minutes: u64) -> String {
+    let first = calls.first().map_or(0, |call| call.id);
+    let person = calls.first().map(|call| as_is(&call.person)).unwrap_or_default();
+    let mut text = format!("{person} asked for this. I'd like to do {} things:\n", calls.len());
+    for call in calls {
+        let ApprovalPrompt { id, tool, why, .. } = call;
+        let (tool, why) = (as_is(tool), as_is(why));
+        let _ = writeln!(text, "{id}: {tool} with:\n{}\nI'm asking because {why}.", call.shown());
+    }
+    format!(
+        "{text}Approve? (Or reply /approve {first} all or /deny {first} all. /approve NUMBER and /deny NUMBER decide one.) \
+         No answer within {} means no.",
+        within(minutes),
+    )
+}
+
+/// Asks about one of several calls, which were shown whole before.
+pub fn may_i_this(id: i64, tool: &str, arguments: &str) -> String {
+    let arguments = visible(arguments);
+    let shown: String = arguments.chars().take(NOT_DONE_CHARS_MAX).collect();
+    let more = if shown.len() < arguments.len() { "\n(The rest is above.)" } else { "" };
+    format!(
+        "{id}: {} with:\n{}{more}\nApprove? (Or reply /approve {id} or /deny {id}.)",
+        as_is(tool),
+        fenced("json", &shown)
+    )
+}
+
+/// Confirms that several calls are asked about alone.
+pub fn asking_each(count: usize) -> String {
+    format!("Here they are one by one: {}.", counted(count as u64, "question"))
+}
+
+fn within(minutes: u64) -> String {
+    match minutes {
+        120.. if minutes.is_multiple_of(60) => counted(minutes / 60, "hour"),
+        _ => counted(minutes, "minute"),
+    }
+}
+
 /// Maximum length of a call that was not made in a message, in characters.
 const NOT_DONE_CHARS_MAX: usize = 1_500;
 
-/// Reports a call that a task did not make because nobody could be asked.
-pub fn not_done(task: Option<&str>, tool: &str, arguments: &str) -> String {
-    let whole = visible(arguments);
-    let shown: String = whole.chars().take(NOT_DONE_CHARS_MAX).collect();
-    let more = if shown.len() < whole.len() { "\n(cut)" } else { "" };
-    format!(
-        "I did not run {} for {}, because it needs approval and nobody was there to ask:\n{}{more}\nIf you want it, \
-         ask me for it here.",
-        as_is(tool),
+// What stands on the buttons of several calls.
+pub const ALL: &str = "All";
+pub const NONE: &str = "None";
+pub const EACH: &str = "One by one";
+
+/// The name of the file with calls that are too long for the message about them.
+pub const NOT_DONE_FILE: &str = "calls.txt";
+
+pub const NOT_OPEN_ANY_MORE: &str =
+    "That call cannot be made any more: it was decided, or it is older than 24 hours.";
+
+/// Reports the calls (tool, arguments) that a task did not make because nobody could be asked; and, if they are too long
+/// for a message, all of them whole.
+pub fn not_done(task: Option<&str>, calls: &[(&str, &str)]) -> (String, Option<String>) {
+    let mut tools: Vec<_> = calls.iter().map(|(tool, _)| as_is(tool)).collect();
+    tools.dedup();
+    let (mut shown, mut whole, mut is_cut) = (String::new(), String::new(), false);
+    for (tool, arguments) in calls {
+        let all = visible(arguments);
+        let part: String = all.chars().take(NOT_DONE_CHARS_MAX / calls.len()).collect();
+        let more = if part.len() < all.len() { "\n(The file above has all of it.)" } else { "" };
+        is_cut |= part.len() < all.len();
+        let name = if calls.len() > 1 { format!("{}:\n", as_is(tool)) } else { String::new() };
+        let _ = writeln!(shown, "{name}{}{more}", fenced("json", &part));
+        let _ = writeln!(whole, "{tool}\n{all}\n");
+    }
+    let text = format!(
+        "I did not run {} for {}, because it needs approval and nobody was there to ask:\n{}",
+        tools.join(", "),
         as_is(task.unwrap_or("a job")),
-        fenced("json", &shown),
-    )
+        shown.trim_end(),
+    );
+    (text, is_cut.then_some(whole))
+}
+
+/// Says where a call that was not made can be asked for.
+pub fn ask_for_it(text: &str) -> String {
+    format!("{text}\nIf you want it, ask me for it here.")
+}
+
+/// Offers to make calls (number, tool) that were not made.
+pub fn make_later(calls: &[(i64, &str)]) -> String {
+    match calls {
+        [(id, _)] => format!(
+            "Shall I do exactly this now? (Or reply /approve later {id} or /deny later {id}.) I can do it for 24 hours."
+        ),
+        calls => format!(
+            "Shall I do exactly this now? {}. (/approve later NUMBER does one of them, and with `all` behind it, all \
+             of them.) I can do it for 24 hours.",
+            listed(calls)
+        ),
+    }
+}
+
+/// Offers the calls that are left.
+pub fn left_for_later(calls: &[(i64, &str)]) -> String {
+    format!("Still open: {}.", listed(calls))
+}
+
+fn listed(calls: &[(i64, &str)]) -> String {
+    let calls: Vec<_> = calls.iter().map(|(id, tool)| one_of(*id, tool)).collect();
+    calls.join(", ")
+}
+
+/// One of several calls, on a button.
+pub fn one_of(id: i64, tool: &str) -> String {
+    format!("{id}: {}", as_is(tool))
+}
+
+/// Confirms that calls are being made now.
+pub fn making_later(tools: &[&str]) -> String {
+    format!("I'm doing it now: {}. You'll get the result here.", as_is(tools.join(", ")))
+}
+
+pub fn too_many_later(most: usize) -> String {
+    format!("I already work on {most} tasks. Try again once one of them has ended.")
 }
 
 pub fn approved_once(tool: &str) -> String {

@@ -8,6 +8,8 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{address_params, task_key};
+use crate::conversation::actions;
+use crate::conversation::deferred::{ApprovedCall, DeferredCall};
 use crate::conversation::sessions::{self, TurnSession};
 use crate::conversation::task_sessions::{self, SessionTerms};
 use crate::conversation::transcript::{self, CallTurn};
@@ -15,7 +17,7 @@ use crate::store::{LenientJson, Time, integer_columns};
 use crate::tasks::assignment::{self, Assignment};
 use crate::tasks::ended::{TaskOutcome, TaskState};
 use crate::tasks::table::{self, Details, NewTask, RunningTask as Running, TaskResult};
-use crate::types::message::{Address, Cause, MessageId, SenderId};
+use crate::types::message::{Address, Cause, MessageId, Sender, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{CallId, SessionId, Settings, TurnId};
 use crate::types::source::{Parts, Source};
@@ -23,6 +25,13 @@ use crate::types::untrusted;
 
 /// Subagents that are not done yet, in all conversations together; each costs tokens.
 pub const AT_ONCE_MAX: usize = 4;
+
+/// The task of a subagent that makes one call.
+const ALLOWED: &str = "A call that was allowed:";
+
+/// For the model: what is left to do after that call.
+const TELL_THE_RESULT: &str = ".\nYour person has allowed the call that comes first here, exactly as it is. It is made \
+     once. Then tell them briefly what came of it; make no other call.";
 
 /// Maximum number of them in a list.
 const LISTED_MAX: i64 = 10;
@@ -90,12 +99,15 @@ struct Delegated {
     /// The call that began it.
     call: Option<CallId>,
     task: String,
+    /// The call for which alone it is, which somebody has allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approved: Option<ApprovedCall>,
 }
 
 impl Default for Delegated {
     fn default() -> Self {
         // No session has this id.
-        Self { parent: SessionId(0), call: None, task: String::new() }
+        Self { parent: SessionId(0), call: None, task: String::new(), approved: None }
     }
 }
 
@@ -118,17 +130,59 @@ pub fn begin(
     // What the model thinks is no part of a result.
     let settings = Settings { show_thinking: false, ..settings };
     let terms = SessionTerms { known_on: to.channel.clone(), place, settings };
+    let details =
+        Delegated { parent, call: Some(call), task: task.text.clone(), ..Delegated::default() };
+    start(store, NewSubagent { to, terms, sender, details, tainted: task.tainted })
+}
+
+/// Has a call made that somebody has allowed later, and the result told; none if too many work.
+pub fn begin_approved(
+    store: &Connection,
+    deferred: DeferredCall,
+) -> rusqlite::Result<Option<SubagentId>> {
+    if table::count_running(store, TaskKind::Subagent)? >= AT_ONCE_MAX {
+        return Ok(None);
+    }
+    let DeferredCall { call, approved, sender, known_on, place, to, tainted } = deferred;
+    let terms = SessionTerms { known_on, place, settings: Settings::default() };
+    // Its conversation knows what came of it.
+    let parent = actions::session_at(store, &to)?.unwrap_or(SessionId(0));
+    let task = format!("{ALLOWED} {}", approved.tool);
+    let details = Delegated { parent, call: Some(call), task, approved: Some(approved) };
+    start(store, NewSubagent { to, terms, sender, details, tainted })
+}
+
+/// The call that one may make, if it is for that alone.
+pub fn approved_call(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<ApprovedCall>> {
+    let task = table::running_number::<Delegated>(store, id.0)?;
+    Ok(task.and_then(|task| task.details.approved))
+}
+
+/// A subagent that is to begin.
+struct NewSubagent {
+    to: Address,
+    terms: SessionTerms,
+    sender: Sender,
+    details: Delegated,
+    tainted: bool,
+}
+
+fn start(store: &Connection, new: NewSubagent) -> rusqlite::Result<Option<SubagentId>> {
+    let NewSubagent { to, terms, sender, details, tainted } = new;
     let id = SubagentId(table::next_number(store, TaskKind::Subagent)?);
     let task_id = id.task();
     let session = task_sessions::open(store, task_id, &terms, &to)?;
-    let details = Delegated { parent, call: Some(call), task: task.text.clone() };
+    let mut text = details.task.clone();
+    if details.approved.is_some() {
+        text.push_str(TELL_THE_RESULT);
+    }
     let (number, session) = (id.0, Some(session));
     let new = NewTask { number, due: None, session, to: &to, begun: Utc::now(), details };
     let Some(row) = table::begin(store, &new)? else { return Ok(None) };
     let source =
-        Source::Task { kind: TaskKind::Subagent, number: Some(id.0), read_others: task.tainted };
-    let mut told = Parts::of(source, &task.text);
-    if task.tainted {
+        Source::Task { kind: TaskKind::Subagent, number: Some(id.0), read_others: tainted };
+    let mut told = Parts::of(source, &text);
+    if tainted {
         told.push_program(format!("\n(Whoever hands this on {}.)", untrusted::HAS_READ));
     }
     let (cause, key) = (Cause::Person(sender), task_key(task_id, None));
@@ -145,7 +199,7 @@ fn with_turn(
     task: Running<Delegated>,
 ) -> rusqlite::Result<Option<(RunningSubagent, Option<SenderId>)>> {
     let (id, asked_at) = (SubagentId(task.number), task.to);
-    let Delegated { parent, call, task } = task.details;
+    let Delegated { parent, call, task, .. } = task.details;
     let Some(call) = call else { return Ok(None) };
     let Some(CallTurn { turn, is_waiting, reply_to, by }) = transcript::turn_of_call(store, call)?
     else {

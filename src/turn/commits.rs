@@ -173,18 +173,18 @@ pub(crate) async fn drafted(
     .await
 }
 
-/// Somebody is asked on behalf of a call, and the turn waits. `told` hears that another is asked. Gives
+/// Somebody is asked on behalf of calls of a step, and the turn waits. `told` hears that another is asked. Gives
 /// the draft that no answer takes the place of for now.
 pub(crate) async fn parks(
     store: &Store,
-    ask: asks::NewAsk,
+    turn: TurnId,
+    asked: Vec<asks::NewAsk>,
     told: Option<Address>,
-    bodies: impl FnOnce(AskId) -> Vec<Body> + Send + 'static,
+    bodies: impl FnOnce(&[AskId]) -> Vec<Body> + Send + 'static,
 ) -> Result<Option<MessageId>, CommitError> {
-    let turn = ask.turn;
     guarded(store, "parked", Sync::Now, turn, move |store| {
-        transcript::call_waits(store, ask.call)?;
-        asks::put(store, &ask, bodies)?;
+        asked.iter().try_for_each(|ask| transcript::call_waits(store, ask.call))?;
+        asks::put(store, &asked, bodies)?;
         if let Some(at) = told {
             outbox::put(store, &at, None, replies::ASKED_ELSEWHERE)?;
         }

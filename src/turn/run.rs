@@ -11,6 +11,7 @@ mod brief;
 pub mod late;
 mod part;
 mod recalled;
+mod refusing;
 mod context_window;
 mod settling;
 pub mod unseen_tools;
@@ -91,6 +92,7 @@ pub(crate) async fn run(
 impl ActiveTurn<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
         let begun = Instant::now();
+        self.plan_approved().await?;
         if self.settle_calls().await? == SettledCalls::Parked {
             return self.suspend(begun).await;
         }

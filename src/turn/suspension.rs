@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::conversation::asks::{Approvals, Ask, AskId, AskKind, NewAsk};
+use crate::conversation::asks::{Approvals, Ask, AskId, AskKind, AskedCall, NewAsk};
 use crate::conversation::{sessions, transcript};
 use crate::people;
-use crate::replies;
+use crate::replies::{self, ApprovalPrompt};
 use crate::tools::SubagentTask;
 use crate::trust::permission::{Decider, PermissionReason};
 use crate::turn::calling::CallContext;
@@ -20,7 +20,7 @@ use crate::turn::{commits, progress};
 use crate::types::message::{
     Address, Attachment, Body, ChatKind, Choice, Content, Entitled, MediaKind, Question,
 };
-use crate::types::session::CallOutcome;
+use crate::types::session::{Call, CallOutcome};
 use crate::types::source::Source;
 
 /// The shortest time until asks are looked at again.
@@ -43,7 +43,7 @@ pub(crate) async fn ask(
         offers_always: false,
     };
     let is_there = calling.is_there;
-    suspend(turns, calling, new, None, move |_| match body {
+    suspend(turns, calling, vec![new], None, move |_| match body {
         Body::Choice(question) if !is_there => {
             vec![Body::Choice(Question { who: Entitled::Owner, ..question })]
         }
@@ -52,25 +52,27 @@ pub(crate) async fn ask(
     .await
 }
 
-/// A call that somebody must allow.
-pub(crate) struct ApprovalNeed<'a> {
+/// A call that must be allowed.
+pub(crate) struct CallToAllow<'a> {
+    pub(crate) call: &'a Call,
     pub(crate) why: &'a PermissionReason,
-    pub(crate) decider: Decider,
     /// The difference that it makes to a file.
     pub(crate) change: Option<String>,
     /// The chat in which it tells what was said in private.
     pub(crate) tells: Option<Address>,
 }
 
-/// Asks those who may say so whether a call may be made: here if the one who speaks may and is here, else
-/// where the owner last spoke in private.
+/// Asks those who may say so whether calls of a step may be made, in one question: here if the one who speaks may and is
+/// here, else where the owner last spoke in private.
 pub(crate) async fn ask_leave(
     turns: &TurnServices,
     calling: &CallContext<'_>,
-    ApprovalNeed { why, decider, change, tells }: ApprovalNeed<'_>,
+    decider: Decider,
+    calls: &[CallToAllow<'_>],
 ) -> Result<(), TurnError> {
+    let told_to = calls.iter().find_map(|asked| asked.tells.clone());
     let look = move |store: &Connection| {
-        let reader = tells.map(|to| reader_of(store, &to)).transpose()?;
+        let reader = told_to.map(|to| reader_of(store, &to)).transpose()?;
         Ok((people::owner_place(store)?, reader))
     };
     let (owner, tells) = turns.services.bus.store.read(look).await?;
@@ -83,63 +85,107 @@ pub(crate) async fn ask_leave(
         true => turns.config.asking.group_approval_time,
         false => turns.config.asking.approval_time,
     };
-    let new = NewAsk {
+    let at = elsewhere.unwrap_or_else(|| calling.at.clone());
+    let new = calls.iter().map(|asked| NewAsk {
         turn: calling.turn,
-        call: calling.call.id,
+        call: asked.call.id,
         kind: AskKind::Approval,
-        at: elsewhere.unwrap_or_else(|| calling.at.clone()),
+        at: at.clone(),
         who: who.clone(),
         time,
-        offers_always: why.can_be_granted(),
-    };
-    let (tool, arguments) = (calling.call.tool.clone(), calling.call.arguments.clone());
+        offers_always: asked.why.can_be_granted(),
+    });
     let person = match who {
         Some(_) => replies::YOU_YOURSELF.to_owned(),
         None => calling.person.to_string(),
     };
-    let minutes = time.as_secs().div_ceil(60);
+    let prompt = |asked| ApprovalPrompt { tells: tells.clone(), ..prompt_of(asked, &person) };
+    let prompts: Vec<_> = calls.iter().map(prompt).collect();
     // Who decides elsewhere would clean another conversation.
-    let offers_clean = matches!(why, PermissionReason::Foreign(..))
-        && told.is_none()
-        && calling.place == ChatKind::Private;
-    let (why, can_be_granted) = (why.to_string(), why.can_be_granted());
-    suspend(turns, calling, new, told, move |AskId(id)| {
-        let choice = |label: &str, says: String| Choice { label: label.to_owned(), says };
-        let mut choices = vec![
-            choice(replies::ONCE, format!("/approve {id}")),
-            choice(replies::DENY, format!("/deny {id}")),
-        ];
-        if can_be_granted {
-            choices.insert(1, choice(replies::ALWAYS, format!("/approve {id} always")));
-        }
-        if offers_clean {
-            choices.push(choice(replies::CLEAN, "/clean".to_owned()));
-        }
-        let change = change.as_deref();
-        let call = replies::ApprovalPrompt {
-            id,
-            person,
-            tool: &tool,
-            arguments: &arguments,
-            change,
-            why: &why,
-            tells: tells.as_deref(),
-        };
-        let text = replies::may_i(&call, can_be_granted, minutes);
-        let file = call.file().map(|(name, whole)| {
-            Body::File(Attachment {
-                name,
-                kind: MediaKind::Document,
-                caption: String::new(),
-                printed: true,
-                content: Content::Text(whole),
-            })
-        });
-        let who = who.map_or(Entitled::Admins, Entitled::Only);
-        let question = Body::Choice(Question { text, choices, who, proposal: None });
-        file.into_iter().chain([question]).collect()
-    })
-    .await
+    let is_foreign = calls.iter().any(|it| matches!(it.why, PermissionReason::Foreign(..)));
+    let offers_clean = is_foreign && told.is_none() && calling.place == ChatKind::Private;
+    let minutes = time.as_secs().div_ceil(60);
+    let new: Vec<_> = new.collect();
+    let entitled = who.map_or(Entitled::Admins, Entitled::Only);
+    let bodies = move |ids: &[AskId]| {
+        let ids = ids.iter().map(|AskId(id)| *id);
+        let chars_max = replies::ARGUMENTS_CHARS_MAX / prompts.len().max(1);
+        let prompts: Vec<_> = ids
+            .zip(prompts)
+            .map(|(id, prompt)| ApprovalPrompt { id, chars_max, ..prompt })
+            .collect();
+        bodies(&prompts, entitled, offers_clean, minutes)
+    };
+    suspend(turns, calling, new, told, bodies).await
+}
+
+fn prompt_of(asked: &CallToAllow<'_>, person: &str) -> ApprovalPrompt {
+    let Call { tool, arguments, .. } = asked.call;
+    ApprovalPrompt {
+        id: 0,
+        person: person.to_owned(),
+        tool: tool.clone(),
+        arguments: arguments.clone(),
+        change: asked.change.clone(),
+        why: asked.why.to_string(),
+        tells: None,
+        can_be_granted: asked.why.can_be_granted(),
+        chars_max: replies::ARGUMENTS_CHARS_MAX,
+    }
+}
+
+/// The messages of a question: what is too long for it comes as files before it.
+fn bodies(
+    prompts: &[ApprovalPrompt],
+    who: Entitled,
+    offers_clean: bool,
+    minutes: u64,
+) -> Vec<Body> {
+    let choice = |label: &str, says: String| Choice { label: label.to_owned(), says };
+    let first = prompts.first().map_or(0, |prompt| prompt.id);
+    let mut choices = match prompts {
+        [prompt] => choices_of_one(prompt.id, prompt.can_be_granted),
+        _ => vec![
+            choice(replies::ALL, format!("/approve {first} all")),
+            choice(replies::EACH, format!("/approve {first} each")),
+            choice(replies::NONE, format!("/deny {first} all")),
+        ],
+    };
+    if offers_clean {
+        choices.push(choice(replies::CLEAN, "/clean".to_owned()));
+    }
+    let files = prompts.iter().filter_map(ApprovalPrompt::file).map(|(name, whole)| {
+        Body::File(Attachment {
+            name,
+            kind: MediaKind::Document,
+            caption: String::new(),
+            printed: true,
+            content: Content::Text(whole),
+        })
+    });
+    let text = match prompts {
+        [prompt] => replies::may_i(prompt, minutes),
+        prompts => replies::may_i_all(prompts, minutes),
+    };
+    let question = Question { text, choices, who, proposal: None };
+    files.chain([Body::Choice(question)]).collect()
+}
+
+fn choices_of_one(id: i64, can_be_granted: bool) -> Vec<Choice> {
+    let choice = |label: &str, says: String| Choice { label: label.to_owned(), says };
+    let always = choice(replies::ALWAYS, format!("/approve {id} always"));
+    let once = choice(replies::ONCE, format!("/approve {id}"));
+    let deny = choice(replies::DENY, format!("/deny {id}"));
+    [Some(once), can_be_granted.then_some(always), Some(deny)].into_iter().flatten().collect()
+}
+
+/// A question about one of several calls, which were shown whole before.
+pub(crate) fn one_question(asked: &AskedCall) -> Body {
+    let text = replies::may_i_this(asked.id.0, &asked.tool, &asked.arguments);
+    let choices = choices_of_one(asked.id.0, asked.offers_always);
+    let who = asked.decider.as_ref().map(|account| account.sender.clone());
+    let who = who.map_or(Entitled::Admins, Entitled::Only);
+    Body::Choice(Question { text, choices, who, proposal: None })
 }
 
 /// Returns who reads a chat, for people.
@@ -154,11 +200,12 @@ fn reader_of(store: &Connection, to: &Address) -> rusqlite::Result<String> {
 async fn suspend(
     turns: &TurnServices,
     calling: &CallContext<'_>,
-    new: NewAsk,
+    new: Vec<NewAsk>,
     told: Option<Address>,
-    bodies: impl FnOnce(AskId) -> Vec<Body> + Send + 'static,
+    bodies: impl FnOnce(&[AskId]) -> Vec<Body> + Send + 'static,
 ) -> Result<(), TurnError> {
-    let draft = commits::parks(&turns.services.bus.store, new, told, bodies).await?;
+    let store = &turns.services.bus.store;
+    let draft = commits::parks(store, calling.turn, new, told, bodies).await?;
     turns.services.bus.outbox.up();
     // A job that waits for a person leaves its place to others.
     turns.services.bus.jobs.up();

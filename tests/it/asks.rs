@@ -1,5 +1,7 @@
 //! Questions and approvals: a turn waits for a person without a task, and each is settled once.
 
+mod steps;
+
 use std::fs;
 use std::time::Duration;
 

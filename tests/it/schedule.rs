@@ -4,6 +4,7 @@ mod cautions;
 mod commands;
 mod faults;
 mod jobs;
+mod later;
 mod reading;
 mod timing;
 mod year;

@@ -210,6 +210,7 @@ const OWNERS: [(&str, &[&str]); 7] = [
             "budget_periods",
             "budgets",
             "calls",
+            "deferred_calls",
             "grants",
             "ledger",
             "proposals",

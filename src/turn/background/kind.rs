@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
+use crate::conversation::deferred::ApprovedCall;
 use crate::conversation::sessions::{self, Note};
 use crate::conversation::transcript;
 use crate::people::Role;
@@ -37,6 +38,15 @@ pub(crate) trait Background: Sync {
 
     /// Where its people are; none if the task has ended.
     fn people_at(&self, store: &Connection, number: i64) -> rusqlite::Result<Option<Address>>;
+
+    /// Returns the call that somebody has allowed, for which alone a task is.
+    fn approved_call(
+        &self,
+        _store: &Connection,
+        _number: i64,
+    ) -> rusqlite::Result<Option<ApprovedCall>> {
+        Ok(None)
+    }
 
     /// Returns the limits of a turn. None if the task has ended without it.
     async fn limits(

@@ -5,6 +5,7 @@ use rusqlite::Connection;
 
 use super::kind::{Background, TaskEnd, add_turn};
 use crate::bus::outbox;
+use crate::conversation::deferred::ApprovedCall;
 use crate::conversation::transcript;
 use crate::people::Role;
 use crate::provider::ProviderError;
@@ -28,6 +29,14 @@ impl Background for Subagent {
 
     fn people_at(&self, store: &Connection, number: i64) -> rusqlite::Result<Option<Address>> {
         subagents::asked_at(store, SubagentId(number))
+    }
+
+    fn approved_call(
+        &self,
+        store: &Connection,
+        number: i64,
+    ) -> rusqlite::Result<Option<ApprovedCall>> {
+        subagents::approved_call(store, SubagentId(number))
     }
 
     fn gave_up(&self) -> &'static str {

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::bus::outbox;
+use crate::conversation::deferred;
 use crate::conversation::proposals;
 use crate::conversation::{plans, transcript};
 use crate::store::{Store, Sync};
@@ -13,6 +14,7 @@ use crate::turn::commits::delegated;
 use crate::turn::commits::guarded::guarded;
 use crate::turn::commits::jobs::handle_order;
 use crate::turn::error::CommitError;
+use crate::turn::later;
 use crate::turn::prompt;
 use crate::types::origin::TaskKind;
 use crate::types::session::{Call, CallId, CallOutcome, FileUndo, Intent, TurnId};
@@ -79,9 +81,13 @@ pub(crate) async fn call_ends(
                         false => outcome = CallOutcome::Failed(prompt::TOLD_BEFORE.to_owned()),
                     }
                 }
-                Effect::Report { to, body, tainted } => {
-                    if heartbeat::may_send(store, turn, &to, body.text(), tainted)? {
-                        outbox::put_body(store, &to, &body)?;
+                Effect::Report { to, text, file, calls, tainted } => {
+                    if heartbeat::may_send(store, turn, &to, &text, tainted)? {
+                        let ids = deferred::put(store, &calls, Utc::now())?;
+                        let calls: Vec<_> = ids.into_iter().zip(calls).collect();
+                        for body in later::report(text, file, &calls) {
+                            outbox::put_body(store, &to, &body)?;
+                        }
                     }
                 }
                 Effect::Plan(plan) => plans::set(store, turn, &plan)?,

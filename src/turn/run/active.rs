@@ -61,8 +61,8 @@ pub(super) struct ActiveTurn<'a> {
     /// The model's thinking in this turn, for people to read.
     pub(super) thought: String,
     pub(super) handles: TurnHandles,
-    /// People were told of a call that nobody could be asked about.
-    pub(super) has_reported: bool,
+    /// The calls, with their arguments, that people were told of because nobody could be asked about them.
+    pub(super) reported: Vec<(String, String)>,
     /// Steered messages that the model has not been shown yet.
     pub(super) pending: Vec<WaitingMessage>,
     /// The shown texts of those that begin with a skill.

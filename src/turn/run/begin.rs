@@ -244,7 +244,7 @@ impl<'a> ActiveTurn<'a> {
             granted: Granted::default(),
             attempts: Attempts::Usual,
             thought: String::new(),
-            has_reported: false,
+            reported: Vec::new(),
             pending: Vec::new(),
             invoked: InvokedSkills::new(),
             turns,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use crate::conversation::deferred::ApprovedCall;
 use crate::conversation::transcript;
 use crate::replies;
 use crate::store::StoreError;
@@ -34,6 +35,8 @@ pub(super) struct TurnPart {
     pub(super) job: Option<i64>,
     /// It ends when quiet hours begin: a heartbeat run that nobody asked for.
     pub(super) keeps_quiet: bool,
+    /// The call that somebody has allowed, for which alone the turn is.
+    pub(super) approved: Option<ApprovedCall>,
 }
 
 impl TurnPart {
@@ -75,6 +78,7 @@ impl TurnPart {
             worked,
             job,
             keeps_quiet: false,
+            approved: None,
         })
     }
 
@@ -86,7 +90,10 @@ impl TurnPart {
         let kind = background::of(kind);
         let Some(limits) = kind.limits(turns, number, turn).await? else { return Ok(None) };
         let TaskLimits { people_at, steps_max, tokens_max, keeps_quiet } = limits;
-        let worked = move |store: &Connection| transcript::worked(store, turn);
+        let look = move |store: &Connection| {
+            Ok((transcript::worked(store, turn)?, kind.approved_call(store, number)?))
+        };
+        let (worked, approved) = turns.services.bus.store.read(look).await?;
         Ok(Some(Self {
             caller: Caller::Task(kind.tools()),
             background: Some(kind),
@@ -95,9 +102,10 @@ impl TurnPart {
             steps_max,
             tokens_max: Some(tokens_max),
             time_max: background::TIME_MAX,
-            worked: turns.services.bus.store.read(worked).await?,
+            worked,
             job: None,
             keeps_quiet,
+            approved,
         }))
     }
 

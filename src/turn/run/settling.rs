@@ -8,11 +8,11 @@ use rusqlite::Connection;
 
 use crate::bus::journal;
 use crate::conversation::asks;
-use crate::memory::{self, audience};
+use crate::memory;
+use crate::people::Role;
 use crate::people::folders::folder_owner;
-use crate::people::{self, Role};
 use crate::replies;
-use crate::tools::{Effect, Reach, ToolContext, ToolKind, message};
+use crate::tools::{Reach, ToolContext, ToolKind, message};
 use crate::trust::acts::tool_role;
 use crate::trust::links;
 use crate::trust::permission::{self, Decider, Decision, PermissionReason, PermissionRequest};
@@ -23,17 +23,18 @@ use crate::turn::calls::{self, CallResult, CheckedCall};
 use crate::turn::error::TurnError;
 use crate::turn::run::active::{ActiveTurn, Requester};
 use crate::turn::services::TurnServices;
-use crate::turn::suspension::{self, ApprovalNeed};
+use crate::turn::suspension::{self, CallToAllow};
 use crate::turn::{prompt, proposed};
 use crate::types::event::EventKind;
-use crate::types::message::{Address, Body, Sender};
-use crate::types::origin::TaskKind;
+use crate::types::message::{Address, Sender};
 use crate::types::session::{Call, CallOutcome, Session};
-use crate::workspace::Audience;
 
 /// Calls that look at things at once; a small board has few cores, and what was said meanwhile is
 /// looked at between.
 const SIDE_BY_SIDE_MAX: usize = 4;
+
+/// Calls that one question is about.
+const ASKED_MAX: usize = 6;
 
 /// A call that is to be run.
 struct OpenCall {
@@ -45,12 +46,20 @@ struct OpenCall {
     asks: Option<(PermissionReason, Decider)>,
 }
 
+/// A call that cannot begin.
+pub(super) struct RefusedCall {
+    /// Its place in the step.
+    pub(super) at: usize,
+    pub(super) call: Call,
+    pub(super) refused: Refused,
+}
+
 /// Why a call cannot begin.
-struct Refused {
+pub(super) struct Refused {
     /// For the model.
-    words: String,
+    pub(super) words: String,
     /// Somebody would have been asked, had anybody been there.
-    is_unattended: bool,
+    pub(super) is_unattended: bool,
 }
 
 impl Refused {
@@ -79,21 +88,16 @@ impl ActiveTurn<'_> {
             return Ok(SettledCalls::All);
         }
         let open = self.check(unsettled).await?;
-        for batch in batches(open) {
+        let mut batches = batches(open).into_iter();
+        while let Some(batch) = batches.next() {
             self.take_steering().await?;
             let input = !self.pending.is_empty();
             let begins = |open: &OpenCall| !input || open.call.outcome != CallOutcome::Planned;
             let batch: Vec<_> = batch.into_iter().filter(begins).collect();
             let suspended = match batch.as_slice() {
                 [] => false,
-                [OpenCall { call, asks: Some((why, decider)), .. }] => {
-                    let cx = self.tool_context().await?;
-                    let change = proposed::diff(self.turns, call, &cx).await;
-                    let tells = told_chat(self.turns, call, &cx);
-                    // After untrusted content, that is the reason which counts.
-                    let tells = tells.filter(|_| *why == PermissionReason::EachTime(Act::Tell));
-                    let asks = ApprovalNeed { why, decider: *decider, change, tells };
-                    suspension::ask_leave(self.turns, &self.calling(call), asks).await?;
+                [first @ OpenCall { asks: Some(_), .. }] => {
+                    self.ask_together(first, batches.as_slice()).await?;
                     true
                 }
                 _ => self.run_together(batch).await?,
@@ -103,6 +107,41 @@ impl ActiveTurn<'_> {
             }
         }
         Ok(SettledCalls::All)
+    }
+
+    /// Asks about a call, and in the same question about the later ones of its step that the same people decide. One that
+    /// would change the same file as another is asked about once that is decided, as it is shown with what it changes. A
+    /// message that tells what was said in private is asked about alone.
+    async fn ask_together(
+        &self,
+        first: &OpenCall,
+        later: &[Vec<OpenCall>],
+    ) -> Result<(), TurnError> {
+        let cx = self.tool_context().await?;
+        let Some((_, asked_first)) = &first.asks else { return Ok(()) };
+        let mut asked: Vec<CallToAllow<'_>> = Vec::new();
+        for open in [first].into_iter().chain(later.iter().flatten()) {
+            let Some((why, decider)) = &open.asks else { continue };
+            let tells = told_chat(self.turns, &open.call, &cx);
+            // After untrusted content, that is the reason which counts.
+            let tells = tells.filter(|_| *why == PermissionReason::EachTime(Act::Tell));
+            let is_alone = tells.is_some() || asked.iter().any(|it| it.tells.is_some());
+            let is_other = decider != asked_first || (is_alone && !asked.is_empty());
+            if is_other || asked.len() == ASKED_MAX {
+                break;
+            }
+            let change = proposed::diff(self.turns, &open.call, &cx).await;
+            let file = |change: &Option<String>| {
+                change.as_ref().map(|it| it.lines().take(2).collect::<Vec<_>>().join("\n"))
+            };
+            let is_same =
+                |it: &CallToAllow<'_>| change.is_some() && file(&it.change) == file(&change);
+            if asked.iter().any(is_same) {
+                break;
+            }
+            asked.push(CallToAllow { call: &open.call, why, change, tells });
+        }
+        suspension::ask_leave(self.turns, &self.calling(&first.call), *asked_first, &asked).await
     }
 
     fn calling<'a>(&'a self, call: &'a Call) -> CallContext<'a> {
@@ -126,7 +165,7 @@ impl ActiveTurn<'_> {
         cx: &ToolContext,
         taint: Option<&Taint>,
     ) -> Result<(Decision, Decider), TurnError> {
-        if call.outcome != CallOutcome::Planned {
+        if call.outcome != CallOutcome::Planned || self.is_approved(call) {
             return Ok((Decision::Allow, Decider::Admins));
         }
         let asking = &self.turns.config.asking;
@@ -189,9 +228,9 @@ impl ActiveTurn<'_> {
         self.turns.tools.arrived().await;
         let cx = self.tool_context().await?;
         let taint = taint::of(&self.turns.services.bus, &self.session, self.asker.role).await?;
-        let mut open = Vec::new();
+        let (mut open, mut refusals) = (Vec::new(), Vec::new());
         for (at, call) in calls {
-            let checked = match self.part.caller.has(&call.tool) {
+            let checked = match self.part.caller.has(&call.tool) || self.is_approved(&call) {
                 true => calls::check(self.turns, &call, &cx),
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
@@ -209,52 +248,11 @@ impl ActiveTurn<'_> {
                 Err(_) if call.outcome != CallOutcome::Planned => {
                     open.push(OpenCall { at, call, reads: false, asks: None });
                 }
-                Err(refused) => {
-                    self.emit_start(&call);
-                    let ran = self.refuse(&call, refused, taint.is_some()).await?;
-                    self.emit_end(&call, &ran, Instant::now());
-                    self.settled(at, ran);
-                }
+                Err(refused) => refusals.push(RefusedCall { at, call, refused }),
             }
         }
+        self.refuse(refusals, taint.is_some()).await?;
         Ok(open)
-    }
-
-    /// Settles a call that cannot begin. The first one of a turn that nobody could be asked about is reported.
-    async fn refuse(
-        &mut self,
-        call: &Call,
-        refused: Refused,
-        tainted: bool,
-    ) -> Result<CallResult, TurnError> {
-        let services = &self.turns.services;
-        let is_quiet = self.part.keeps_quiet && self.turns.heartbeat.is_quiet();
-        if !refused.is_unattended || self.has_reported || is_quiet {
-            return calls::refuse(services, self.turn, call, refused.words).await;
-        }
-        let is_there = *self.session.origin.channel() == self.part.people_at.channel;
-        let to_owner = match audience(self.asker.role, self.session.place) {
-            Audience::Owner => true,
-            // Whoever made a job at this machine is not there; the owner is.
-            Audience::Others => !is_there,
-        };
-        let owner = match to_owner {
-            true => services.bus.store.read(people::owner_place).await?,
-            false => None,
-        };
-        let task = self.session.origin.task().map(|task| match task.kind {
-            // Without its number, so that a run does not repeat what the last one said.
-            TaskKind::Heartbeat => "the heartbeat".to_owned(),
-            TaskKind::Job | TaskKind::Subagent => task.to_string(),
-        });
-        let words = replies::not_done(task.as_deref(), &call.tool, &call.arguments);
-        let report = Effect::Report {
-            to: owner.unwrap_or_else(|| self.part.people_at.clone()),
-            body: Body::Text(words),
-            tainted,
-        };
-        self.has_reported = true;
-        calls::refuse_and_report(services, self.turn, call, refused.words, report).await
     }
 
     /// Runs calls side by side; there is more than one only of those that look.
@@ -285,13 +283,13 @@ impl ActiveTurn<'_> {
         Ok(calls.iter().any(|call| call.outcome == CallOutcome::Waiting))
     }
 
-    fn settled(&mut self, at: usize, ran: CallResult) {
+    pub(super) fn settled(&mut self, at: usize, ran: CallResult) {
         let step = self.current().steps.last_mut().expect("the step whose calls these are");
         let call = &mut step.calls[at];
         (call.outcome, call.sources) = (ran.outcome, ran.sources);
     }
 
-    fn emit_start(&self, call: &Call) {
+    pub(super) fn emit_start(&self, call: &Call) {
         self.emit(|| EventKind::ToolStart {
             action: call.id,
             tool: call.tool.clone(),
@@ -299,7 +297,7 @@ impl ActiveTurn<'_> {
         });
     }
 
-    fn emit_end(&self, call: &Call, ran: &CallResult, begun: Instant) {
+    pub(super) fn emit_end(&self, call: &Call, ran: &CallResult, begun: Instant) {
         self.emit(|| EventKind::ToolEnd {
             action: call.id,
             tool: call.tool.clone(),

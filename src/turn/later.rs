@@ -1,0 +1,56 @@
+//! The messages about calls that were not made because nobody could be asked: whole, with a button for each call.
+
+use crate::conversation::deferred::{DeferredCall, DeferredId};
+use crate::replies;
+use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
+
+/// The report of calls that were not made. `file` has them whole if the text does not.
+pub(crate) fn report(
+    text: String,
+    file: Option<String>,
+    calls: &[(DeferredId, DeferredCall)],
+) -> Vec<Body> {
+    let file = file.map(|whole| {
+        Body::File(Attachment {
+            name: replies::NOT_DONE_FILE.to_owned(),
+            kind: MediaKind::Document,
+            caption: String::new(),
+            printed: true,
+            content: Content::Text(whole),
+        })
+    });
+    let body = match calls {
+        [] => Body::Text(text),
+        calls => question(format!("{text}\n{}", replies::make_later(&numbers(calls))), calls),
+    };
+    file.into_iter().chain([body]).collect()
+}
+
+/// What is left of a report once some of its calls are decided.
+pub(crate) fn rest(calls: &[(DeferredId, DeferredCall)]) -> Body {
+    question(replies::left_for_later(&numbers(calls)), calls)
+}
+
+fn numbers(calls: &[(DeferredId, DeferredCall)]) -> Vec<(i64, &str)> {
+    calls.iter().map(|(DeferredId(id), call)| (*id, call.approved.tool.as_str())).collect()
+}
+
+fn question(text: String, calls: &[(DeferredId, DeferredCall)]) -> Body {
+    let choice = |label: String, says: String| Choice { label, says };
+    let first = calls.first().map_or(0, |(DeferredId(id), _)| *id);
+    let choices = match calls {
+        [_] => vec![
+            choice(replies::DO_IT.to_owned(), format!("/approve later {first}")),
+            choice(replies::DENY.to_owned(), format!("/deny later {first}")),
+        ],
+        calls => {
+            let each = numbers(calls).into_iter().map(|(id, tool)| {
+                choice(replies::one_of(id, tool), format!("/approve later {id}"))
+            });
+            let all = choice(replies::ALL.to_owned(), format!("/approve later {first} all"));
+            let none = choice(replies::NONE.to_owned(), format!("/deny later {first} all"));
+            each.chain([all, none]).collect()
+        }
+    };
+    Body::Choice(Question { text, choices, who: Entitled::Admins, proposal: None })
+}

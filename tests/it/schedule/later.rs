@@ -1,0 +1,157 @@
+//! What a run of a job did not do because nobody could be asked is done later by a button: once, exactly as it was
+//! shown, in a turn of its own.
+
+use std::fs;
+
+use peacrab::config::AgentConfig;
+use peacrab::conversation::asks::{ApprovalSettings, Approvals};
+use peacrab::replies;
+use peacrab::types::message::{DeliveryId, Press};
+use serde_json::json;
+
+use super::jobs::{Scene, TASK, completes};
+use crate::support::rig::{OWNER, Parts, USER};
+use crate::support::script::{Gate, Reply, calls, held};
+
+const ALLOWED: &str = "A call that was allowed";
+
+/// A scene in which each change of a file must be allowed.
+async fn scene() -> Scene {
+    let approvals = Approvals { tools: vec!["append_file".to_owned()], roles: Vec::new() };
+    let asking = ApprovalSettings { approvals, ..ApprovalSettings::default() };
+    let agent = AgentConfig { asking, ..Parts::default().agent };
+    Scene::of(Parts { agent, ..Parts::default() }).await
+}
+
+fn append(name: &str) -> (&'static str, serde_json::Value) {
+    ("append_file", json!({"path": name, "content": "tide\n"}))
+}
+
+/// A run of a job that makes these calls; gives the report.
+async fn run(scene: &mut Scene, step: Reply) -> String {
+    scene.add("1", json!({"when": "20m", "text": TASK})).await;
+    scene.rig.model.on(TASK, [step, completes("I could not write it.")]);
+    scene.later(21);
+    let heard = scene.rig.heard("1", 2).await;
+    assert!(heard.contains(&"I could not write it.".to_owned()), "{heard:?}");
+    heard.into_iter().find(|text| text.starts_with("I did not run")).expect("a report")
+}
+
+fn press(scene: &Scene, who: &str, chat: &str, choice: usize) {
+    let got = scene.rig.home.got();
+    let asked = got.borrow().iter().rev().find(|got| !got.choices.is_empty()).unwrap().delivery;
+    scene.rig.say_changed(who, chat, "", |message| {
+        message.body.press = Some(Press { delivery: DeliveryId(asked), choice });
+    });
+}
+
+fn written(scene: &Scene, name: &str) -> Option<String> {
+    fs::read_to_string(scene.rig.workspace().join(name)).ok()
+}
+
+#[tokio::test]
+async fn it_is_done_once_and_its_result_is_told() {
+    let mut scene = scene().await;
+    let report = run(&mut scene, calls(&[append("tide.md")])).await;
+    assert!(report.contains("tide.md") && report.contains("/approve later 1"), "{report}");
+    assert_eq!(written(&scene, "tide.md"), None);
+    scene.rig.stop_and_start_again().await;
+    scene.rig.model.on(ALLOWED, [completes("It is written.")]);
+    press(&scene, OWNER, "1", 0);
+    let heard = scene.rig.heard("1", 3).await;
+    assert!(heard.contains(&replies::making_later(&["append_file"])), "{heard:?}");
+    assert!(heard.iter().any(|text| text.ends_with("It is written.")), "{heard:?}");
+    assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
+    let made = scene.rig.model.last().transcript();
+    assert!(made.contains("call: append_file") && !made.contains(TASK), "{made}");
+    for command in ["/approve later 1", "/deny later 1", "/approve later 7"] {
+        assert_eq!(scene.rig.ask("1", command).await, replies::NOT_OPEN_ANY_MORE);
+    }
+    assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_else_is_allowed_with_it() {
+    let mut scene = scene().await;
+    run(&mut scene, calls(&[append("tide.md")])).await;
+    // The same once more, and another.
+    let more = calls(&[append("tide.md"), append("other.md")]);
+    scene.rig.model.on(ALLOWED, [more, completes("No more.")]);
+    press(&scene, OWNER, "1", 0);
+    let heard = scene.rig.heard("1", 3).await;
+    let question = heard.iter().find(|text| text.contains("Approve?")).expect("a question");
+    assert!(question.contains("other.md"), "{question}");
+    scene.rig.say("1", "/deny 1 all");
+    let heard = scene.rig.heard("1", 3).await;
+    assert!(heard.iter().any(|text| text.ends_with("No more.")), "{heard:?}");
+    assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
+    assert_eq!(written(&scene, "other.md"), None);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_crash_in_the_middle_does_not_do_it_twice() {
+    let mut scene = scene().await;
+    run(&mut scene, calls(&[append("tide.md")])).await;
+    let gate = Gate::shut();
+    scene.rig.model.on(ALLOWED, [held(&gate, completes("Lost.")), completes("It is written.")]);
+    press(&scene, OWNER, "1", 0);
+    scene.rig.hangs_at(&gate).await;
+    scene.rig.stop_and_start_again().await;
+    let heard = scene.rig.heard("1", 3).await;
+    assert!(heard.iter().any(|text| text.ends_with("It is written.")), "{heard:?}");
+    assert_eq!(written(&scene, "tide.md").as_deref(), Some("tide\n"));
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn after_a_day_it_is_not_done_any_more() {
+    let mut scene = scene().await;
+    run(&mut scene, calls(&[append("tide.md")])).await;
+    let valid = scene.rig.look(
+        "SELECT CAST((d.expires - c.ended) / 3600000 AS TEXT) FROM deferred_calls d JOIN calls c ON c.id = d.call",
+    );
+    assert!(["23", "24"].contains(&valid[0].as_str()), "{valid:?}");
+    scene.rig.change("UPDATE deferred_calls SET expires = 1");
+    press(&scene, OWNER, "1", 0);
+    let heard = scene.rig.heard("1", 2).await;
+    assert!(heard.contains(&replies::NOT_OPEN_ANY_MORE.to_owned()), "{heard:?}");
+    assert_eq!(written(&scene, "tide.md"), None);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn of_several_each_has_its_button_and_the_rest_is_offered_again() {
+    let mut scene = scene().await;
+    let report = run(&mut scene, calls(&[append("1.md"), append("2.md"), append("3.md")])).await;
+    for name in ["1.md", "2.md", "3.md"] {
+        assert!(report.contains(name), "{report}");
+    }
+    scene.rig.model.on(ALLOWED, [completes("One.")]);
+    press(&scene, OWNER, "1", 1);
+    let heard = scene.rig.heard("1", 4).await;
+    assert!(
+        heard.iter().any(|text| text.starts_with("Still open: 1: append_file, 3:")),
+        "{heard:?}"
+    );
+    assert_eq!((written(&scene, "1.md"), written(&scene, "3.md")), (None, None));
+    assert!(written(&scene, "2.md").is_some());
+    scene.rig.model.on(ALLOWED, [completes("Two."), completes("Three.")]);
+    scene.rig.say("1", "/approve later 1 all");
+    scene.rig.heard("1", 3).await;
+    assert!(written(&scene, "1.md").is_some() && written(&scene, "3.md").is_some());
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn nobody_else_has_it_done() {
+    let mut scene = scene().await;
+    run(&mut scene, calls(&[append("tide.md")])).await;
+    scene.rig.say_as(USER, "2", "/approve later 1");
+    assert_eq!(scene.rig.hear("2").await, replies::NOT_YOURS_TO_APPROVE);
+    assert_eq!(written(&scene, "tide.md"), None);
+    assert_eq!(scene.rig.ask("1", "/deny later 1").await, replies::denied_call("append_file"));
+    assert_eq!(scene.rig.ask("1", "/approve later 1").await, replies::NOT_OPEN_ANY_MORE);
+    scene.rig.finish().await;
+}
