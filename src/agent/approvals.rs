@@ -47,9 +47,10 @@ impl ApprovalVerdict {
     /// The waiting call that it is about.
     fn ask(&self) -> Option<AskId> {
         match self {
-            Self::Approve { ask, .. } | Self::Deny(ask) | Self::All { ask, .. } | Self::Each(ask) => {
-                Some(*ask)
-            }
+            Self::Approve { ask, .. }
+            | Self::Deny(ask)
+            | Self::All { ask, .. }
+            | Self::Each(ask) => Some(*ask),
             Self::Later(_) | Self::Revoke(_) | Self::List => None,
         }
     }
@@ -132,9 +133,8 @@ pub(crate) async fn handle(
         at,
         place: control.inbound.place,
     };
-    let decide = move |store: &Connection| {
-        Ok(judge.decide(store, verdict)?.unwrap_or_else(|words| words))
-    };
+    let decide =
+        move |store: &Connection| Ok(judge.decide(store, verdict)?.unwrap_or_else(|words| words));
     commits::handled_with(&services.bus.store, control, decide).await?;
     // A call that is made later is a message of its own.
     services.bus.inbox.up();

@@ -108,7 +108,9 @@ pub fn may_i(call: &ApprovalPrompt, minutes: u64) -> String {
     );
     if let Some(reader) = tells {
         let (reader, shown) = (as_is(reader), call.shown());
-        return format!("May I tell {reader} this? It comes from our private chat.\n{shown}\n{ends}");
+        return format!(
+            "May I tell {reader} this? It comes from our private chat.\n{shown}\n{ends}"
+        );
     }
     format!(
         "{} asked for this. I'd like to run {} with:\n{}\nI'm asking because {}. Approve? {ends}",

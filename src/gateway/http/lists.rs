@@ -80,8 +80,7 @@ impl HttpGateway {
     }
 
     fn judge(&self, person: &WebPerson) -> ApprovalJudge {
-        let account =
-            PersonAccount { channel: self.web.name().clone(), sender: person.id.clone() };
+        let account = PersonAccount { channel: self.web.name().clone(), sender: person.id.clone() };
         ApprovalJudge {
             role: person.role,
             people: self.services().bus.people.clone(),
