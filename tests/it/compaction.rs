@@ -452,7 +452,7 @@ async fn a_command_to_compact_waits_for_the_turn_and_survives_a_restart() {
     rig.say("1", "slow");
     rig.hangs_at(&slow).await;
     rig.say("1", "/compact");
-    assert_eq!(rig.ask("1", "/whoami").await.lines().count(), 1);
+    assert_eq!(rig.ask("1", "/whoami").await.lines().count(), 2);
     slow.open();
     assert_eq!(rig.hear("1").await, "at last");
     rig.hangs_at(&compacting).await;
