@@ -3,7 +3,7 @@
 
 use rusqlite::Connection;
 
-use super::command::CommandScope;
+use super::scope::CommandScope;
 use crate::bus::journal::WaitingMessage;
 use crate::people::{LOCAL, Role, persons};
 use crate::replies;

@@ -168,8 +168,10 @@ impl EventKind {
             Self::ToolEnd { action, tool, failed, ms, .. } => {
                 Self::ToolEnd { action, tool, result: text, failed, ms }
             }
+            Self::Sources { action, .. } => Self::Sources { action, sources: Vec::new() },
             other @ (Self::TurnStart { .. }
             | Self::StepStart { .. }
+            | Self::StepEnd { .. }
             | Self::ThinkingStart
             | Self::ThinkingEnd
             | Self::NoToolCall { .. }

@@ -337,6 +337,8 @@ impl Reading<'_> {
                 session: Some(range.session),
                 turn: None,
                 origin: Some(Origin::Chat(self.said.at.clone())),
+                // It says nothing of anybody.
+                is_others_private: false,
                 what: EventKind::MemoryUpdated { path: FACTS.to_owned() },
             });
         }
