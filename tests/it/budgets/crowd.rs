@@ -63,10 +63,13 @@ async fn a_crowd_of_guests_is_answered_or_refused_and_never_uses_more_than_there
     rig.finish().await;
 }
 
+/// The labels of commits, and how each was synced.
+type SeenCommits = Arc<Mutex<Vec<(Vec<&'static str>, Sync)>>>;
+
 /// The commits of some turns in a row, by label, and those that were synced.
 async fn commits(budgets: Budgets) -> (BTreeMap<&'static str, usize>, Vec<&'static str>) {
     const TURNS: usize = 5;
-    let seen: Arc<Mutex<Vec<(Vec<&'static str>, Sync)>>> = Arc::default();
+    let seen = SeenCommits::default();
     let noted = Arc::clone(&seen);
     let observer: Observer = Arc::new(move |moment: Moment<'_>| {
         if moment.phase == Phase::After {
