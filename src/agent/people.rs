@@ -11,6 +11,7 @@ use crate::conversation::ledger::{self, LOOKS_BACK, LedgerPart, spent_since};
 use crate::people::folders::{self, FolderAct};
 use crate::people::links::{self, AccountLink, Entered, LinkAccount};
 use crate::people::listing::{self, ListedPerson, RoleFrom};
+use crate::people::persons::PersonAccount;
 use crate::people::{self, People, Role};
 use crate::replies::{self, PersonShown};
 use crate::services::{Services, role_of};
@@ -189,12 +190,12 @@ pub fn order_people(
             replies::person_is_unblocked(name)
         }
         PeopleOrder::Remove(id) => {
-            listing::remove(store, id, Utc::now())?;
+            remove(store, &person)?;
             folders::order(store, id, FolderAct::Archive)?;
             replies::person_is_removed(name, id)
         }
         PeopleOrder::Purge(id) => {
-            listing::remove(store, id, Utc::now())?;
+            remove(store, &person)?;
             folders::order(store, id, FolderAct::Purge)?;
             replies::person_is_purged(name)
         }
@@ -202,6 +203,16 @@ pub fn order_people(
     };
     tracing::info!(person = %id, ?order, "The owner has changed a person");
     Ok(Ok(Ordered::Words(words)))
+}
+
+/// Removes a person. Nothing of theirs is left for whoever writes from their accounts later.
+fn remove(store: &Connection, person: &ListedPerson) -> rusqlite::Result<()> {
+    for account in &person.accounts {
+        let account =
+            PersonAccount { channel: account.channel.clone(), sender: account.id.clone() };
+        commits::part_from_past(store, &account)?;
+    }
+    listing::remove(store, person.id, Utc::now())
 }
 
 fn shown(

@@ -57,8 +57,8 @@ pub fn read(
             let owners = listing::list(store, people, None)?;
             let owners = owners.iter().filter(|person| person.role == Some(Role::Owner));
             let accounts = owners.flat_map(|person| &person.accounts);
-            let keys: Vec<_> =
-                accounts.map(|it| RecallKey::of_account(&it.channel, &it.id)).collect();
+            let keys = accounts.map(|it| RecallKey::of_present(store, &it.channel, &it.id));
+            let keys: Vec<_> = keys.collect::<rusqlite::Result<_>>()?;
             let known = facts::of(store, &keys)?;
             known.iter().map(|fact| fact_shown(fact, zone)).collect::<Vec<_>>().into()
         }

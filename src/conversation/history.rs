@@ -39,7 +39,7 @@ fn index(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     let Some(ended) = find(store, turn)? else { return Ok(()) };
     let text = said(store, turn, &ended)?;
     let text = text.char_indices().nth(TURN_CHARS_MAX).map_or(&*text, |(end, _)| &text[..end]);
-    let key = recall::key_of_talk(&ended.at, ended.place, &ended.sender.id);
+    let key = recall::key_of_talk(store, &ended.at, ended.place, &ended.sender.id)?;
     let at = ended.started;
     recall::put(store, &RecallText { key: &key, kind: RecallKind::Turn, source: turn.0, at, text })
 }

@@ -279,16 +279,20 @@ pub fn is_suspended(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> 
     store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND parked = 1")?.exists([turn])
 }
 
-/// Whether a session is as the store has it: nothing was noted in it since. Then there is one turn more, or,
-/// where the oldest note has gone for it, a newer one.
+/// Whether a session is as the store has it: it was not closed, and nothing was noted in it since. Then there is one
+/// turn more, or, where the oldest note has gone for it, a newer one.
 pub(crate) fn is_current(store: &Connection, session: &Session) -> rusqlite::Result<bool> {
-    let found: (usize, i64) = store
+    let found: (usize, i64, bool) = store
         .prepare_cached(
-            "SELECT count(*), ifnull(max(id), 0) FROM turns WHERE session = ? AND id >= ?",
+            "SELECT count(*), ifnull(max(id), 0),
+                 EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND closed IS NOT NULL)
+             FROM turns WHERE session = ?1 AND id >= ?2",
         )?
-        .query_row(params![session.id, session.begins], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        .query_row(params![session.id, session.begins], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
     let newest = session.turns.iter().map(|turn| turn.id.0).max().unwrap_or_default();
-    Ok(found == (session.turns.len(), newest))
+    Ok(found == (session.turns.len(), newest, false))
 }
 
 /// The origin of a turn that was stopped; none if it was not.

@@ -33,9 +33,20 @@ pub struct RecallKey(String);
 
 impl RecallKey {
     /// The private conversations of an account. A person has one key for each account, so nothing moves when accounts
-    /// are linked or parted.
-    pub fn of_account(channel: &ChannelName, sender: &SenderId) -> Self {
-        Self::of('a', [channel.as_str(), sender.as_str(), ""])
+    /// are linked or parted. After a removal the account has another one: it is another person's.
+    pub fn of_account(channel: &ChannelName, sender: &SenderId, removals: u32) -> Self {
+        let times = if removals == 0 { String::new() } else { removals.to_string() };
+        Self::of('a', [channel.as_str(), sender.as_str(), &times])
+    }
+
+    /// The same of an account as the store knows it.
+    pub fn of_present(
+        store: &Connection,
+        channel: &ChannelName,
+        sender: &SenderId,
+    ) -> rusqlite::Result<Self> {
+        let removals = persons::removals(store, channel, sender)?;
+        Ok(Self::of_account(channel, sender, removals))
     }
 
     /// The conversations of a group, or of a thread in it.
@@ -78,10 +89,15 @@ impl FromSql for RecallKey {
 }
 
 /// Returns the key under which a conversation is indexed: of the person in private, of the group elsewhere.
-pub fn key_of_talk(at: &Address, place: ChatKind, sender: &SenderId) -> RecallKey {
+pub fn key_of_talk(
+    store: &Connection,
+    at: &Address,
+    place: ChatKind,
+    sender: &SenderId,
+) -> rusqlite::Result<RecallKey> {
     match place {
-        ChatKind::Private => RecallKey::of_account(&at.channel, sender),
-        ChatKind::Group => RecallKey::of_group(at),
+        ChatKind::Private => RecallKey::of_present(store, &at.channel, sender),
+        ChatKind::Group => Ok(RecallKey::of_group(at)),
     }
 }
 
@@ -96,11 +112,14 @@ pub fn keys_of_talks(
     if place == ChatKind::Group {
         return Ok(vec![RecallKey::of_group(at)]);
     }
-    let own = RecallKey::of_account(&at.channel, sender);
-    let others = persons::accounts_of_same(store, &at.channel, sender)?;
-    let others = others.iter().map(|it| RecallKey::of_account(&it.channel, &it.sender));
-    let mut keys = vec![own.clone()];
-    keys.extend(others.filter(|key| *key != own));
+    let own = RecallKey::of_present(store, &at.channel, sender)?;
+    let mut keys = vec![own];
+    for other in persons::accounts_of_same(store, &at.channel, sender)? {
+        let key = RecallKey::of_present(store, &other.channel, &other.sender)?;
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
     Ok(keys)
 }
 

@@ -72,6 +72,30 @@ pub struct KnownAccount {
     pub person: PersonId,
 }
 
+/// Notes that the person of an account was removed: whoever writes from it again is somebody else.
+pub fn note_removal(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT INTO former_accounts (channel, sender, removals) VALUES (?, ?, 1)
+             ON CONFLICT DO UPDATE SET removals = removals + 1",
+        )?
+        .execute(params![account.channel, account.sender])
+        .map(drop)
+}
+
+/// Returns how often a person with this account was removed.
+pub fn removals(
+    store: &Connection,
+    channel: &ChannelName,
+    sender: &SenderId,
+) -> rusqlite::Result<u32> {
+    let removals = store
+        .prepare_cached("SELECT removals FROM former_accounts WHERE channel = ? AND sender = ?")?
+        .query_row(params![channel, sender], |row| row.get(0))
+        .optional()?;
+    Ok(removals.unwrap_or_default())
+}
+
 /// Returns all accounts, in the order in which they were seen first.
 pub fn accounts(store: &Connection) -> rusqlite::Result<Vec<KnownAccount>> {
     let mut rows = store

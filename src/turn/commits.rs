@@ -7,6 +7,7 @@ mod delegated;
 mod compaction;
 mod guarded;
 mod jobs;
+mod parting;
 mod stopping;
 mod waiting;
 
@@ -21,6 +22,7 @@ pub(crate) use compaction::{
 };
 pub(crate) use delegated::awaits;
 pub use jobs::handle_order;
+pub(crate) use parting::part_from_past;
 pub(crate) use stopping::{StopKind, interrupted, stopped};
 pub(crate) use waiting::{Suspension, WaitNotice, waits_for_model};
 

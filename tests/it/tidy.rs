@@ -193,6 +193,7 @@ const OWNERS: [(&str, &[&str]); 7] = [
         "people",
         &[
             "accounts",
+            "former_accounts",
             "activations",
             "folder_orders",
             "links",

@@ -47,7 +47,7 @@ proptest! {
 }
 
 fn key() -> RecallKey {
-    RecallKey::of_account(&"home".into(), &"7".into())
+    RecallKey::of_account(&"home".into(), &"7".into(), 0)
 }
 
 fn empty() -> Connection {
@@ -130,7 +130,7 @@ fn steps(passages: i64) -> u64 {
     let mut store = empty();
     store.execute_batch("BEGIN").unwrap();
     for n in 0..passages * 20 {
-        let key = RecallKey::of_account(&"home".into(), &(n % 20).to_string().as_str().into());
+        let key = RecallKey::of_account(&"home".into(), &(n % 20).to_string().as_str().into(), 0);
         let rare = if n % 1_000 == 7 { "zebra" } else { "horse" };
         let text = format!("common words of passage {n} with a {rare}");
         put(&store, &RecallText { key: &key, ..entry(n + 1, &text) }).unwrap();

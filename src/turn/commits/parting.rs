@@ -1,0 +1,31 @@
+//! Parts an account from its past when its person is removed: whoever writes from it again is somebody else, and finds
+//! nothing of what was said and asked for before.
+
+use rusqlite::Connection;
+
+use crate::bus::journal::{self, InboundOutcome};
+use crate::conversation::transcript::{self, Unfinished};
+use crate::conversation::{asks, sessions};
+use crate::people::persons::{self, PersonAccount};
+use crate::tasks::schedule;
+use crate::turn::commits::{delegated, jobs};
+use crate::types::session::TurnOutcome;
+
+/// Ends the account's turns, closes its private conversations, and removes its jobs and permanent permissions.
+pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
+    let PersonAccount { channel, sender } = account;
+    let is_theirs =
+        |turn: &Unfinished| turn.sender.id == *sender && turn.origin.channel() == channel;
+    for turn in transcript::unfinished(store)?.into_iter().filter(is_theirs) {
+        delegated::stop_awaited(store, turn.turn)?;
+        transcript::end_turn(store, turn.turn, TurnOutcome::Stopped)?;
+        journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
+        jobs::interrupted(store, turn.turn)?;
+    }
+    for at in sessions::private_of(store, account)? {
+        sessions::close(store, &at)?;
+    }
+    schedule::remove_all_of(store, account)?;
+    asks::revoke_all_of(store, account)?;
+    persons::note_removal(store, account)
+}
