@@ -1,32 +1,44 @@
 //! What one person said, wrote or stored in private is nobody else's: a table of every store of text, for each pair
-//! of roles, in private and in a group.
+//! of roles, in private, in a group, on the machine and in the log.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
+use peacrab::config::Environment;
+use peacrab::daemon::logging;
 use peacrab::people::Access;
+use peacrab::secret::Redactor;
 use serde_json::json;
 
 use super::number;
+use crate::support::double::Double;
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
-use crate::support::script::{calls, says};
+use crate::support::script::{Reply, calls, says};
 
-/// A person, with the private chat in which they say and store things.
+/// A person, with the private chat in which they say and store things, and another one in which a call of theirs waits.
 struct Teller {
     role: &'static str,
     id: &'static str,
     chat: &'static str,
+    waits_in: &'static str,
 }
 
 const TELLERS: [Teller; 4] = [
-    Teller { role: "owner", id: OWNER, chat: "1" },
-    Teller { role: "admin", id: OTHER_USER, chat: "9" },
-    Teller { role: "user", id: USER, chat: "2" },
-    Teller { role: "guest", id: STRANGER, chat: "66" },
+    Teller { role: "owner", id: OWNER, chat: "1", waits_in: "10" },
+    Teller { role: "admin", id: OTHER_USER, chat: "9", waits_in: "90" },
+    Teller { role: "user", id: USER, chat: "2", waits_in: "20" },
+    Teller { role: "guest", id: STRANGER, chat: "66", waits_in: "" },
 ];
 
-/// The stores of text, each with what is put there.
-const STORES: [&str; 6] = ["said", "memory", "note", "file", "about", "job"];
+/// The stores of text, each with what is put there. `job` and `reminder` are shown to the owner, who pays for them.
+const STORES: [&str; 16] = [
+    "former", "said", "answer", "memory", "note", "file", "filename", "about", "fact", "download",
+    "plan", "proposal", "job", "reminder", "aside", "waiting",
+];
+
+/// What a guest can have.
+const OF_GUESTS: [&str; 2] = ["said", "answer"];
 
 /// A word that stands in one store of one person.
 fn secret(teller: &Teller, store: &str) -> String {
@@ -34,9 +46,10 @@ fn secret(teller: &Teller, store: &str) -> String {
 }
 
 /// Commands that show stored texts.
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 20] = [
     "/jobs",
     "/actions",
+    "/actions 50",
     "/plan",
     "/proposals",
     "/usage",
@@ -44,56 +57,165 @@ const COMMANDS: [&str; 9] = [
     "/whoami",
     "/budget",
     "/subagents",
+    "/memory",
+    "/memory marmalade",
+    "/approve",
+    "/people",
+    "/persona",
+    "/skills",
+    "/heartbeat",
+    "/pair list",
+    "/model",
+    "/why",
 ];
+
+/// The same on the machine.
+const ON_THE_MACHINE: [&str; 20] = [
+    "actions --limit 200",
+    "actions --limit 200 --json",
+    "people",
+    "people --json",
+    "usage",
+    "usage --by person",
+    "usage --by persona --csv",
+    "usage --by model --json",
+    "usage --by day",
+    "usage --by job",
+    "usage --by cause --csv",
+    "budget",
+    "cron list",
+    "cron list --json",
+    "memory",
+    "memory --json",
+    "status",
+    "status --json",
+    "pair list",
+    "pair list --json",
+];
+
+/// The folder of a person's files.
+fn folder_of(rig: &Rig, teller: &Teller) -> PathBuf {
+    match teller.role {
+        "owner" => rig.workspace(),
+        _ => rig.path().join(rig.files_of(teller.id).root().unwrap()),
+    }
+}
+
+/// The model writes a file after it has read a page, and waits for a yes.
+fn waits(text: &str) -> [Reply; 2] {
+    let page = ("read_file", json!({"path": "downloads/page.txt"}));
+    [calls(&[page]), calls(&[("write_file", json!({"path": "waits.md", "content": text}))])]
+}
 
 async fn tell_everything(rig: &mut Rig, teller: &Teller) {
     let (id, chat) = (teller.id, teller.chat);
+    let is_guest = teller.role == "guest";
+    if !is_guest {
+        rig.say_as(id, chat, &secret(teller, "former"));
+        rig.hear(chat).await;
+        rig.say_as(id, chat, "/new");
+        rig.hear(chat).await;
+    }
+    rig.model.on(&secret(teller, "said"), [says(&secret(teller, "answer"))]);
     rig.say_as(id, chat, &secret(teller, "said"));
     rig.hear(chat).await;
-    if teller.role == "guest" {
+    if is_guest {
         return;
     }
     let kept = [
         ("remember", json!({"text": secret(teller, "memory")})),
         ("note", json!({"text": secret(teller, "note")})),
         ("write_file", json!({"path": "list.md", "content": secret(teller, "file")})),
+        (
+            "write_file",
+            json!({"path": format!("{}.md", secret(teller, "filename")), "content": "x"}),
+        ),
+        ("plan", json!({"items": [{"text": secret(teller, "plan"), "state": "todo"}]})),
+        ("propose", json!({"title": secret(teller, "proposal"), "body": "Shall I?"})),
     ];
     rig.model.on("keep it", [calls(&kept), says("Kept.")]);
     rig.say_as(id, chat, "keep it");
-    assert_eq!(rig.hear(chat).await, "Kept.", "{}", teller.role);
-    let own = match teller.role {
-        "owner" => rig.workspace(),
-        _ => rig.path().join(rig.files_of(id).root().unwrap()),
-    };
+    assert!(rig.heard(chat, 2).await.contains(&"Kept.".to_owned()), "{}", teller.role);
+    let own = folder_of(rig, teller);
     fs::write(own.join("USER.md"), secret(teller, "about")).unwrap();
-    rig.say_as(id, chat, &format!("/jobs add every 2h | {}", secret(teller, "job")));
-    let created = rig.hear(chat).await;
-    assert!(created.starts_with("Created"), "{created}");
+    let downloads = own.parent().unwrap().join("downloads");
+    fs::create_dir_all(&downloads).unwrap();
+    fs::write(downloads.join("page.txt"), secret(teller, "download")).unwrap();
+    for (command, begins) in [
+        (format!("/jobs add every 2h | {}", secret(teller, "job")), "Created"),
+        (format!("/jobs message 3h | {}", secret(teller, "reminder")), "Created"),
+        (format!("/remember {}", secret(teller, "fact")), "I'll remember"),
+        (format!("/btw {}", secret(teller, "aside")), "re: "),
+    ] {
+        rig.say_as(id, chat, &command);
+        let answer = rig.hear(chat).await;
+        assert!(answer.starts_with(begins), "{command}: {answer}");
+    }
+    rig.model.on("the page", waits(&secret(teller, "waiting")));
+    rig.say_as(id, teller.waits_in, "read the page");
+    let question = rig.hear(teller.waits_in).await;
+    assert!(question.contains(&secret(teller, "waiting")), "{}: {question}", teller.role);
+}
+
+/// The numbers of all calls of others.
+pub(super) fn calls_of_others(rig: &Rig, id: &str) -> Vec<String> {
+    rig.look(&format!(
+        "SELECT CAST(c.id AS TEXT) FROM calls c JOIN turns t ON t.id = c.turn
+         WHERE json_extract(t.sender, '$.id') <> '{id}'"
+    ))
+}
+
+/// The numbers of all that others are asked.
+fn asked_of_others(rig: &Rig, id: &str) -> Vec<String> {
+    rig.look(&format!(
+        "SELECT CAST(a.id AS TEXT) FROM asks a JOIN turns t ON t.id = a.turn
+         WHERE json_extract(t.sender, '$.id') <> '{id}'"
+    ))
 }
 
 /// All that somebody comes to see somewhere: the whole prompt, the results of tools, the answers to commands.
 async fn see_everything(rig: &mut Rig, id: &str, chat: &str, folders: &[String]) -> String {
+    let others = calls_of_others(rig, id);
+    let undo = |call: &String| ("undo", json!({"id": call.parse::<i64>().unwrap()}));
+    let undoes: Vec<_> = others.iter().map(undo).collect();
+    rig.model.on("undo it all", [calls(&undoes), says("Undone?")]);
+    rig.say_as(id, chat, "undo it all");
+    let mut seen = rig.hear(chat).await;
+    seen.push_str(&rig.model.last().whole());
     let mut looks = vec![
         ("list_files", json!({"depth": 8})),
+        ("list_files", json!({"path": "downloads"})),
+        ("list_files", json!({"path": "shared"})),
         ("memory_search", json!({"query": "marmalade"})),
-        ("list_actions", json!({})),
+        ("list_actions", json!({"limit": 50})),
         ("list_proposals", json!({})),
         ("schedule", json!({"action": "list"})),
     ];
-    let paths = ["list.md", "memory/MEMORY.md", "USER.md"].map(str::to_owned);
+    let paths = ["list.md", "memory/MEMORY.md", "USER.md", "downloads/page.txt"].map(str::to_owned);
     let below = folders.iter().flat_map(|folder| {
-        ["workspace/list.md", "workspace/memory/MEMORY.md", "workspace/USER.md"]
-            .map(|file| format!("people/{folder}/{file}"))
+        [
+            "workspace/list.md",
+            "workspace/memory/MEMORY.md",
+            "workspace/USER.md",
+            "downloads/page.txt",
+        ]
+        .map(|file| format!("people/{folder}/{file}"))
     });
     let climbs = ["../workspace/list.md", "downloads/../../list.md", "workspace/list.md"];
     let paths = paths.into_iter().chain(below).chain(climbs.map(str::to_owned));
     looks.extend(paths.map(|path| ("read_file", json!({"path": path}))));
     looks.push(("list_files", json!({"path": "people"})));
+    let search = |store: &&str| ("memory_search", json!({"query": format!("marmalade {store}")}));
+    looks.extend(STORES.iter().map(search));
     rig.model.on("look around", [calls(&looks), says("Seen.")]);
     rig.say_as(id, chat, "look around");
     rig.hear(chat).await;
-    let mut seen = rig.model.last().whole();
-    for command in COMMANDS {
+    seen.push_str(&rig.model.last().whole());
+    let of_calls = others.iter().flat_map(|it| [format!("/why {it}"), format!("/undo {it}")]);
+    let asked = asked_of_others(rig, id);
+    let of_asks = asked.iter().flat_map(|it| [format!("/approve {it}"), format!("/deny {it}")]);
+    let numbered: Vec<_> = of_calls.chain(of_asks).collect();
+    for command in COMMANDS.iter().copied().chain(numbered.iter().map(String::as_str)) {
         rig.say_as(id, chat, command);
         seen.push_str(&rig.hear(chat).await);
         seen.push('\n');
@@ -101,8 +223,23 @@ async fn see_everything(rig: &mut Rig, id: &str, chat: &str, folders: &[String])
     seen
 }
 
-#[tokio::test]
-async fn what_a_person_keeps_in_private_is_theirs_alone() {
+/// What a command prints on the machine.
+#[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
+async fn on_the_machine(rig: &Rig, words: &str) -> String {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_peacrab"));
+    command.arg("--home").arg(rig.path()).args(words.split(' '));
+    command.env_clear().env("HOME", rig.path()).kill_on_drop(true);
+    let ended = command.output().await.unwrap();
+    let printed = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(ended.status.success(), "{words}: {printed:?}");
+    printed.concat()
+}
+
+/// Set in the process that logs.
+const LOGS: &str = "PEACRAB_TEST_LOGS";
+
+/// A household of all roles, which has told everything.
+async fn told() -> Rig {
     let access = Access {
         owners: vec![OWNER.to_owned()],
         admins: vec![OTHER_USER.to_owned()],
@@ -112,40 +249,90 @@ async fn what_a_person_keeps_in_private_is_theirs_alone() {
     let mut parts = Parts { access, ..Parts::default() };
     // Prompts are whole then, also those of guests.
     parts.agent.budgets.guest = Default::default();
-    let mut rig = Rig::of(parts).await;
+    let mut rig = Rig::with(Double::with(true, 1_000_000), parts).await;
     for teller in &TELLERS {
         tell_everything(&mut rig, teller).await;
     }
+    rig
+}
+
+/// The body of the process that logs, which has a log of its own; does nothing where it was not asked for.
+#[tokio::test]
+async fn logs() {
+    #[expect(clippy::disallowed_methods, reason = "how a child of this very binary is told")]
+    let is_asked = std::env::var_os(LOGS).is_some();
+    if is_asked {
+        let log = (logging::Format::Plain, logging::FILTER);
+        logging::init(log, Redactor::default(), &Environment::of_process()).unwrap();
+        told().await.stop().await;
+    }
+}
+
+#[test]
+fn nothing_of_it_stands_in_the_log() {
+    #[expect(clippy::disallowed_methods, reason = "the process that logs is this test's own child")]
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "people::isolation::logs", "--nocapture"])
+        .env(LOGS, "1")
+        .output();
+    let child = child.unwrap();
+    let logged = String::from_utf8(child.stderr).unwrap();
+    assert!(child.status.success() && logged.contains("A turn has ended"), "{logged}");
+    assert_eq!(leaks(&[(("nobody", "log"), logged)].into()), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_a_person_keeps_in_private_is_theirs_alone() {
+    let mut rig = told().await;
     let folders: Vec<String> = TELLERS.iter().map(|it| number(&rig, it.id)).collect();
     let mut seen = BTreeMap::new();
+    for words in ON_THE_MACHINE {
+        let shown: &mut String = seen.entry(("owner", "machine")).or_default();
+        shown.push_str(&on_the_machine(&rig, words).await);
+    }
+    for call in calls_of_others(&rig, OWNER).iter().rev().take(4) {
+        let shown = on_the_machine(&rig, &format!("why {call}")).await;
+        seen.entry(("owner", "machine")).or_default().push_str(&shown);
+    }
     for reader in &TELLERS {
         for chat in [reader.chat, "-1"] {
             let all = see_everything(&mut rig, reader.id, chat, &folders).await;
             seen.insert((reader.role, chat), all);
         }
     }
+    assert_eq!(leaks(&seen), Vec::<String>::new());
+    // The same looks show each person their own: nothing is hidden from everybody.
+    for teller in &TELLERS {
+        let own = &seen[&(teller.role, teller.chat)];
+        let has = |store: &&&str| teller.role != "guest" || OF_GUESTS.contains(*store);
+        for store in STORES.iter().filter(has) {
+            assert!(own.contains(&secret(teller, store)), "{} misses {store}: {own}", teller.role);
+        }
+    }
+    for teller in TELLERS.iter().filter(|teller| teller.role != "guest") {
+        rig.say_as(teller.id, teller.waits_in, "/stop");
+        rig.heard(teller.waits_in, 2).await;
+    }
+    rig.finish().await;
+}
+
+/// Who sees what of whom, by role and place.
+fn leaks(seen: &BTreeMap<(&str, &str), String>) -> Vec<String> {
     let mut leaks = Vec::new();
-    for ((reader, chat), all) in &seen {
+    for ((reader, place), all) in seen {
         for teller in &TELLERS {
-            let is_own = *reader == teller.role && *chat == teller.chat;
+            let is_own = *reader == teller.role && (*place == teller.chat || *place == "machine");
             // The owner pays for all jobs, and sees and ends them.
-            let is_shown = |store: &str| is_own || (*reader, *chat, store) == ("owner", "1", "job");
+            let pays = *reader == "owner" && ["1", "machine"].contains(place);
+            let is_shown = |store: &str| is_own || (pays && ["job", "reminder"].contains(&store));
             for store in STORES.iter().filter(|store| !is_shown(store)) {
                 if all.contains(&secret(teller, store)) {
-                    leaks.push(format!("{reader} in {chat} sees {store} of {}", teller.role));
+                    leaks.push(format!("{reader} in {place} sees {store} of {}", teller.role));
                 }
             }
         }
     }
-    assert_eq!(leaks, Vec::<String>::new());
-    // The same looks show each person their own: nothing is hidden from everybody.
-    for teller in &TELLERS {
-        let own = &seen[&(teller.role, teller.chat)];
-        for store in STORES.iter().filter(|store| teller.role != "guest" || **store == "said") {
-            assert!(own.contains(&secret(teller, store)), "{} misses {store}: {own}", teller.role);
-        }
-    }
-    rig.finish().await;
+    leaks
 }
 
 #[tokio::test]
