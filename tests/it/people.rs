@@ -2,6 +2,7 @@
 
 mod folders;
 mod isolation;
+mod orders;
 mod telling;
 
 use std::sync::Arc;
