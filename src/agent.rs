@@ -27,6 +27,7 @@ mod pass;
 mod people;
 mod persona;
 mod queue;
+mod sessions;
 mod settings;
 mod skills;
 mod status;
@@ -276,15 +277,26 @@ impl Agent {
             command::Command::Forget(order) => self.forget(control, order).await?,
             other => {
                 let busy = self.running.contains_key(&control.origin);
-                let running = self.running.len();
+                let (running, is_unsettled) = (self.running.len(), busy || self.is_unsettled());
                 let Self { turns, config, .. } = self;
-                let scope = scope::CommandScope { turns, config, busy, running };
+                let scope = scope::CommandScope { turns, config, busy, running, is_unsettled };
+                let moves = matches!(other, command::Command::Resume(Some(_)));
                 command::handle(&scope, &control, other).await?;
+                if moves {
+                    // A conversation may be elsewhere in the store afterwards.
+                    self.idle.clear();
+                }
                 self.try_again_at(&control.origin);
             }
         }
         self.services.bus.outbox.up();
         Ok(())
+    }
+
+    /// Returns true if a turn has a conversation without a row in the store yet, or one is being summarized.
+    fn is_unsettled(&self) -> bool {
+        let begins = |running: &Running| running.shown.borrow().turn.is_none();
+        !self.compacting.is_empty() || self.running.values().any(begins)
     }
 
     /// Ends the work of the conversation in which the command was given. The store decides. The task is

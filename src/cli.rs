@@ -14,6 +14,7 @@ mod manual;
 mod print;
 mod run;
 mod send;
+mod sessions;
 mod usage;
 pub mod service;
 mod systemd;
@@ -142,6 +143,7 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Heartbeat { wish } => {
             print::line(&done(on.ask(&ControlRequest::Heartbeat { wish }).await?)?);
         }
+        CliCommand::Sessions { command } => sessions::handle(&on, command).await?,
         CliCommand::Web(web) => print::line(&web.handle(&on).await?),
         CliCommand::Pair(Pair::List { json: true }) => {
             let people = chat::listing(home, Listing::Pairings, Tz::UTC).await?;

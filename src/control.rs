@@ -8,6 +8,7 @@ mod lines;
 pub mod listing;
 mod orders;
 pub mod send;
+mod sessions;
 mod socket;
 #[cfg(feature = "gateway")]
 mod web;
@@ -28,6 +29,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use lines::LINE_BYTES_MAX;
+pub use sessions::SessionsRequest;
 pub use socket::{SOCKET, bind, connect};
 #[cfg(feature = "gateway")]
 pub use web::WebRequest;
@@ -95,6 +97,10 @@ pub enum ControlRequest {
     },
     Listing {
         what: Listing,
+    },
+    /// The owner's conversations.
+    Sessions {
+        request: SessionsRequest,
     },
     /// Reads the config again.
     Reload,
@@ -323,6 +329,7 @@ async fn serve_bounded(
         },
         Ok(ControlRequest::Actions { limit }) => orders::actions(server, limit).await,
         Ok(ControlRequest::Listing { what }) => orders::listing(server, what).await,
+        Ok(ControlRequest::Sessions { request }) => sessions::answer(server, request).await,
         Ok(ControlRequest::Doctor) => orders::examine(server).await,
         Ok(ControlRequest::Usage) => {
             let zone = server.turns.services.zone;

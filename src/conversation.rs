@@ -23,6 +23,8 @@ pub mod actions;
 pub mod history;
 pub mod said;
 pub mod ended_turns;
+pub mod named_sessions;
+pub mod session_export;
 pub mod transcript;
 pub mod model_waits;
 pub mod restored;

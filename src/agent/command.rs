@@ -16,7 +16,7 @@ use crate::agent::scope::CommandScope;
 use crate::agent::settings::{self, SettingRequest};
 use crate::agent::trusting::{self, Trusting};
 use crate::agent::why::{self, WhyAsked};
-use crate::agent::{heartbeat, jobs, persona, status, undo};
+use crate::agent::{heartbeat, jobs, persona, sessions, status, undo};
 use crate::bus::journal::WaitingMessage;
 use crate::bus::{outbox, restarted};
 use crate::conversation::ledger::breakdown::usage_words;
@@ -48,6 +48,10 @@ pub(super) enum Command {
     Persona,
     /// The focus of the summary.
     Compact(Option<String>),
+    /// A part of names.
+    Sessions(Option<String>),
+    /// A name or a number. None without either.
+    Resume(Option<String>),
     /// None if there is no text.
     Remember(Option<FactOrder>),
     /// A word that the facts have in common.
@@ -157,6 +161,14 @@ pub(super) fn parse(text: &str) -> Command {
             let said = text.trim_start().split_once(char::is_whitespace);
             Command::Remember(said.and_then(|(_, said)| FactOrder::parse(said)))
         }
+        CommandId::Sessions | CommandId::Resume => {
+            let asked = words.collect::<Vec<_>>().join(" ");
+            let asked = (!asked.is_empty()).then_some(asked);
+            match spec.id {
+                CommandId::Resume => Command::Resume(asked),
+                _ => Command::Sessions(asked),
+            }
+        }
         CommandId::Memory => {
             let word = words.collect::<Vec<_>>().join(" ");
             Command::Memory((!word.is_empty()).then_some(word))
@@ -207,6 +219,10 @@ pub(super) async fn handle(
         | Command::Judge(_) => replies::help(),
         Command::Trust(wanted) => return trusting::handle(services, control, wanted).await,
         Command::Remember(order) => return facts::remember(turns, control, order).await,
+        Command::Sessions(word) => sessions::show(services, control, word).await?,
+        Command::Resume(asked) => {
+            return sessions::resume(services, control, asked, scope.is_unsettled).await;
+        }
         Command::Memory(word) => return facts::show(services, control, word).await,
         Command::Unknown(MistypedCommand { typed, meant }) => {
             replies::unknown_command(&typed, meant)

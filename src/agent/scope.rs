@@ -11,4 +11,6 @@ pub(super) struct CommandScope<'a> {
     pub(super) busy: bool,
     /// Number of all running turns.
     pub(super) running: usize,
+    /// A turn here runs, a turn anywhere has just begun, or a conversation is being summarized: none may move.
+    pub(super) is_unsettled: bool,
 }

@@ -30,7 +30,7 @@ pub(super) async fn status(
     scope: &CommandScope<'_>,
     control: &WaitingMessage,
 ) -> Result<String, StoreError> {
-    let CommandScope { turns, config, busy, running } = *scope;
+    let CommandScope { turns, config, busy, running, .. } = *scope;
     let services = &turns.services;
     let (at, place) = (control.inbound.from.clone(), control.inbound.place);
     let role = role_of(services, &at, control.sender()).await?;

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use super::import::OtherBot;
 use super::init::InitOptions;
 use super::service::ServiceCommand;
-use super::{cron, explain, usage, web};
+use super::{cron, explain, sessions, usage, web};
 use crate::tasks::heartbeat::HeartbeatRequest;
 
 /// A small assistant that answers on your chat platforms and loses nothing.
@@ -111,6 +111,11 @@ pub(super) enum CliCommand {
         /// As JSON
         #[arg(long)]
         json: bool,
+    },
+    /// List the owner's conversations, or show, search or export them
+    Sessions {
+        #[command(subcommand)]
+        command: Option<sessions::SessionsCommand>,
     },
     /// List the skills, and what is missing for those that cannot be used
     Skills {

@@ -27,11 +27,17 @@ pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
         columns: &[TextForm::Arguments, TextForm::Plain],
     },
     TextColumns {
-        select: "SELECT id, 0, summary, frozen, plan, untrusted_summary FROM sessions
+        select: "SELECT id, 0, summary, frozen, plan, untrusted_summary, name FROM sessions
                  WHERE (id, 0) > (?1, ?2) AND channel = ?3 AND chat = ?4 ORDER BY id LIMIT ?5",
-        update: "UPDATE sessions SET summary = ?3, frozen = ?4, plan = ?5, untrusted_summary = ?6
+        update: "UPDATE sessions SET summary = ?3, frozen = ?4, plan = ?5, untrusted_summary = ?6, name = ?7
                  WHERE id = ?1 AND ?2 = 0",
-        columns: &[TextForm::Plain, TextForm::Json, TextForm::Json, TextForm::Plain],
+        columns: &[
+                TextForm::Plain,
+                TextForm::Json,
+                TextForm::Json,
+                TextForm::Plain,
+                TextForm::Plain,
+            ],
     },
     TextColumns {
         select: "SELECT p.id, 0, p.title, p.body FROM proposals p JOIN sessions s ON s.id = p.session

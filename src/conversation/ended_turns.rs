@@ -61,6 +61,7 @@ pub struct SaidStep {
 
 /// The result of a call with its sources.
 pub struct CallResultText {
+    pub tool: String,
     pub text: String,
     pub sources: Vec<Source>,
 }
@@ -124,8 +125,8 @@ fn steps(
             continue;
         }
         let kept: KeptSources = row.get(3)?;
-        let sources = sources::of_call(tool, Some(&text), kept);
-        step.results.push(CallResultText { text, sources });
+        let (tool, sources) = (tool.to_owned(), sources::of_call(tool, Some(&text), kept));
+        step.results.push(CallResultText { tool, text, sources });
     }
     Ok(steps)
 }

@@ -29,6 +29,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-22.sql"),
     include_str!("schema-23.sql"),
     include_str!("schema-24.sql"),
+    include_str!("schema-25.sql"),
 ];
 
 /// Returns the version of a database that is up to date.

@@ -18,6 +18,8 @@ pub enum CommandId {
     Clean,
     Trust,
     Compact,
+    Sessions,
+    Resume,
     Remember,
     Memory,
     Forget,

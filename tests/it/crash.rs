@@ -9,6 +9,7 @@ mod extraction;
 mod forgetting;
 mod suspended;
 mod restart;
+mod resuming;
 mod verdict;
 
 use std::fs;

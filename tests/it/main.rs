@@ -83,6 +83,7 @@ mod schedule;
 #[cfg(feature = "telegram")]
 mod safe_mode;
 mod secrets;
+mod sessions;
 mod service;
 mod settings;
 mod shell;

@@ -23,6 +23,8 @@ pub struct ExtractedFacts {
     pub updated: Vec<(FactId, String)>,
     pub merged: Vec<(Vec<FactId>, String)>,
     pub removed: Vec<FactId>,
+    /// A name for the conversation, as the model wrote it.
+    pub name: Option<String>,
 }
 
 /// A new fact.
@@ -39,6 +41,7 @@ struct WireAnswer {
     updated: Option<Vec<WireItem<WireUpdated>>>,
     merged: Option<Vec<WireItem<WireMerged>>>,
     removed: Option<Vec<WireItem<WireRemoved>>>,
+    name: Option<WireItem<String>>,
 }
 
 impl WireAnswer {
@@ -138,6 +141,10 @@ fn checked(answer: WireAnswer) -> ExtractedFacts {
         updated: updated.take(ITEMS_MAX).collect(),
         merged: merged.take(ITEMS_MAX).collect(),
         removed: removed.take(ITEMS_MAX).collect(),
+        name: match answer.name {
+            Some(WireItem::Known(name)) => Some(name),
+            Some(WireItem::Unknown(_)) | None => None,
+        },
     }
 }
 

@@ -11,7 +11,7 @@ use super::ask::{self, FactsAnswer, FactsPrompt};
 use super::record::{self, RecordReader, SeparatedRecord};
 use crate::conversation::ended_turns::{self, SaidPart, SaidTurn};
 use crate::conversation::ledger::{self, CallCause, Charge, LedgerPart, Payer};
-use crate::conversation::{shares, sources, tokens};
+use crate::conversation::{named_sessions, shares, sources, tokens};
 use crate::memory::extraction::due::DueTalk;
 use crate::memory::extraction::{self, Findings, FoundFacts, ReadTurns};
 use crate::memory::facts::{self, Fact, FactStatus};
@@ -321,11 +321,17 @@ impl Reading<'_> {
     ) -> Result<Outcome, StoreError> {
         self.redact(&mut found);
         let range = self.range;
+        // Only the words of people name a conversation.
+        let name = found.trusted.facts.name.as_deref().and_then(named_sessions::as_name);
         let work = move |store: &Connection| {
             for charge in &charges {
                 ledger::enter_spent(store, OF_NO_TURN, charge)?;
             }
-            extraction::apply(store, &range, &found, Utc::now())
+            let changed = extraction::apply(store, &range, &found, Utc::now())?;
+            if let (Some(_), Some(name)) = (changed, &name) {
+                named_sessions::name_once(store, range.session, name)?;
+            }
+            Ok(changed)
         };
         let changed =
             self.turns.services.bus.store.write("facts noticed", Sync::Later, work).await?;
@@ -364,7 +370,7 @@ impl Reading<'_> {
             let new = facts.new.iter_mut().map(|new| &mut new.text);
             let updated = facts.updated.iter_mut().map(|(_, text)| text);
             let merged = facts.merged.iter_mut().map(|(_, text)| text);
-            for text in new.chain(updated).chain(merged) {
+            for text in new.chain(updated).chain(merged).chain(&mut facts.name) {
                 *text = redactor.redact(text).into_owned();
             }
         }

@@ -204,9 +204,10 @@ fn asked(known: &[Fact], today: &str) -> String {
     }
     text.push_str(
         "Answer with JSON alone: {\"new\":[{\"kind\":\"you|people|wish|event|other\",\"text\":\"…\"}],\
-         \"updated\":[{\"id\":N,\"text\":\"…\"}],\"merged\":[{\"ids\":[N,N],\"text\":\"…\"}],\"removed\":[{\"id\":N}]}\n\
+         \"updated\":[{\"id\":N,\"text\":\"…\"}],\"merged\":[{\"ids\":[N,N],\"text\":\"…\"}],\"removed\":[{\"id\":N}],\"name\":\"…\"}\n\
          new: not known. updated: known, but different or more by what was said now. merged: known facts that say the \
-         same. removed: not true any more by what was said now. Empty lists if there is nothing.",
+         same. removed: not true any more by what was said now. name: the conversation's subject in three to six words. Empty lists if \
+         there is nothing.",
     );
     text
 }

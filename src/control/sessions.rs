@@ -1,0 +1,116 @@
+//! The owner's conversations for the command line: listed, searched and exported. Those of other persons are theirs.
+
+use std::collections::BTreeSet;
+
+use chrono::Utc;
+use chrono_tz::Tz;
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{ControlServer, Response};
+use crate::conversation::history;
+use crate::conversation::named_sessions::{self, FoundSession, NamedSession, SessionOwner};
+use crate::conversation::session_export;
+use crate::memory::recall::query::{self, RecallQuery};
+use crate::memory::recall::{RecallKey, RecallKind, words};
+use crate::people::persons::PersonAccount;
+use crate::people::{People, Role, listing};
+use crate::store::StoreError;
+use crate::types::session::{SessionId, TurnId};
+
+/// Conversations in a list.
+const LISTED_MAX: usize = 200;
+
+/// Passages that are looked at in a search.
+const PASSAGES_MAX: usize = 100;
+
+/// A request about conversations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionsRequest {
+    List,
+    /// Those with words in their names, or in what was said.
+    Search {
+        words: String,
+    },
+    /// One, by its number or name, with all that was said.
+    Show {
+        asked: String,
+    },
+}
+
+pub(super) async fn answer(
+    server: &ControlServer,
+    request: SessionsRequest,
+) -> Result<Response, StoreError> {
+    let services = &server.turns.services;
+    let (zone, people) = (services.zone, services.bus.people.clone());
+    let look = move |store: &Connection| read(store, &people, &request, zone);
+    services.bus.store.search(look).await.map(Response::Listing)
+}
+
+/// Answers a request. For one conversation: it, the several that have such a name, or nothing.
+fn read(
+    store: &Connection,
+    people: &People,
+    request: &SessionsRequest,
+    zone: Tz,
+) -> rusqlite::Result<Value> {
+    let owners = listing::list(store, people, None)?;
+    let owners = owners.iter().filter(|person| person.role == Some(Role::Owner));
+    let accounts = owners.flat_map(|person| &person.accounts);
+    let accounts: Vec<_> = accounts
+        .map(|it| PersonAccount { channel: it.channel.clone(), sender: it.id.clone() })
+        .collect();
+    let keys: Vec<_> =
+        accounts.iter().map(|it| RecallKey::of_account(&it.channel, &it.sender)).collect();
+    let owner = SessionOwner::Person(accounts);
+    let shown = |session: &NamedSession| shown(session, zone);
+    Ok(match request {
+        SessionsRequest::List => {
+            let known = named_sessions::list(store, &owner, LISTED_MAX)?;
+            known.iter().map(shown).collect::<Vec<_>>().into()
+        }
+        SessionsRequest::Search { words } => {
+            let found = sessions_with(store, keys, words)?;
+            let mut known = named_sessions::list(store, &owner, LISTED_MAX)?;
+            let wanted = words.to_lowercase();
+            known.retain(|it| found.contains(&it.id) || it.name.to_lowercase().contains(&wanted));
+            known.iter().map(shown).collect::<Vec<_>>().into()
+        }
+        SessionsRequest::Show { asked } => match named_sessions::find(store, &owner, asked)? {
+            FoundSession::One(session) => {
+                json!({ "session": session_export::export(store, &session)? })
+            }
+            FoundSession::Several(several) => {
+                json!({ "several": several.iter().map(shown).collect::<Vec<_>>() })
+            }
+            FoundSession::None => Value::Null,
+        },
+    })
+}
+
+/// The conversations in which some words were said.
+fn sessions_with(
+    store: &Connection,
+    keys: Vec<RecallKey>,
+    said: &str,
+) -> rusqlite::Result<BTreeSet<SessionId>> {
+    let terms = words::terms(said);
+    let query = RecallQuery { keys, terms, since: None, now: Utc::now(), limit: PASSAGES_MAX };
+    let hits = query::search(store, &query)?;
+    let turns = hits.iter().filter(|hit| hit.kind == RecallKind::Turn);
+    let turns: Vec<_> = turns.map(|hit| TurnId(hit.source)).collect();
+    let found = history::found_turns(store, &turns)?;
+    Ok(found.values().map(|turn| turn.session).collect())
+}
+
+fn shown(session: &NamedSession, zone: Tz) -> Value {
+    json!({
+        "number": session.id, "name": session.name, "channel": session.at.channel, "chat": session.at.chat,
+        "thread": session.at.thread, "opened": session.opened, "last": session.last, "turns": session.turns,
+        "open": session.is_open,
+        "day": session.last.with_timezone(&zone).format("%Y-%m-%d %H:%M").to_string(),
+    })
+}

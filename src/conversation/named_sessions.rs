@@ -1,0 +1,227 @@
+//! Conversations by name: those of a person or a group, which one is meant, and the move of one to another place.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::bus::journal::read_address;
+use crate::conversation::sources;
+use crate::people::persons::PersonAccount;
+use crate::store::{Json, LenientJson, Time};
+use crate::types::message::{Address, ChannelName, ChatKind, SenderId};
+use crate::types::origin::Origin;
+use crate::types::session::SessionId;
+use crate::types::source::Source;
+
+/// Maximum length of a name, in characters.
+pub const NAME_CHARS_MAX: usize = 40;
+
+/// Words of the first message that are the name of a conversation which no model has named.
+const NAME_WORDS: usize = 6;
+
+/// Conversations of a channel that are looked at, the newest first.
+const LOOKED_AT_MAX: i64 = 2_000;
+
+/// Whose conversations are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionOwner {
+    /// The private conversations of all accounts of a person.
+    Person(Vec<PersonAccount>),
+    /// The conversations at the address of a group.
+    Group(Address),
+}
+
+/// A conversation as people choose it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedSession {
+    pub id: SessionId,
+    pub name: String,
+    pub at: Address,
+    pub opened: DateTime<Utc>,
+    /// When its last turn began.
+    pub last: DateTime<Utc>,
+    pub turns: usize,
+    pub is_open: bool,
+}
+
+/// The conversations that somebody means by a name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FoundSession {
+    One(NamedSession),
+    Several(Vec<NamedSession>),
+    None,
+}
+
+/// A text as a name: on one line, short, and without signs that people cannot see. None if nothing is left.
+pub fn as_name(text: &str) -> Option<String> {
+    let is_shown = |sign: &char| {
+        let is_hidden = sign.is_control()
+            || matches!(sign, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+        sign.is_whitespace() || !is_hidden
+    };
+    let shown: String = text.chars().filter(is_shown).collect();
+    let name = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+    let name = name.trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// Names a conversation that has no name yet.
+pub fn name_once(store: &Connection, session: SessionId, name: &str) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE sessions SET name = ? WHERE id = ? AND name IS NULL")?
+        .execute(params![name, session])
+        .map(drop)
+}
+
+/// Returns the conversations of a person or a group in which somebody has spoken, the newest first.
+pub fn list(
+    store: &Connection,
+    owner: &SessionOwner,
+    limit: usize,
+) -> rusqlite::Result<Vec<NamedSession>> {
+    let mut found = Vec::new();
+    let (channels, place) = match owner {
+        SessionOwner::Person(accounts) => {
+            let mut channels: Vec<_> = accounts.iter().map(|it| it.channel.clone()).collect();
+            channels.sort();
+            channels.dedup();
+            (channels, ChatKind::Private)
+        }
+        SessionOwner::Group(at) => (vec![at.channel.clone()], ChatKind::Group),
+    };
+    let mut rows = store.prepare_cached(
+        "SELECT channel, chat, thread, id, opened, closed IS NULL, name, moved FROM sessions
+         WHERE kind = 'chat' AND channel = ? AND place = ? ORDER BY id DESC LIMIT ?",
+    )?;
+    for channel in channels {
+        let mut rows = rows.query(params![channel, Json(place), LOOKED_AT_MAX])?;
+        let mut left = limit;
+        while let (true, Some(row)) = (left > 0, rows.next()?) {
+            let (at, id) = (read_address(row)?, row.get(3)?);
+            let moved = row.get::<_, LenientJson<(ChannelName, SenderId)>>(7)?.0;
+            let Some(first) = first_words(store, id, &at)? else { continue };
+            let account = moved.unwrap_or_else(|| (at.channel.clone(), first.by));
+            if !is_of(owner, &at, &account) {
+                continue;
+            }
+            let (turns, last) = size(store, id)?;
+            let name = row.get::<_, Option<String>>(6)?.or(first.name);
+            found.push(NamedSession {
+                id,
+                name: name.unwrap_or_else(|| format!("conversation {}", id.0)),
+                at,
+                opened: row.get::<_, Time>(4)?.0,
+                last,
+                turns,
+                is_open: row.get(5)?,
+            });
+            left -= 1;
+        }
+    }
+    found.sort_by_key(|session| std::cmp::Reverse((session.last, session.id)));
+    found.truncate(limit);
+    Ok(found)
+}
+
+fn is_of(owner: &SessionOwner, at: &Address, account: &(ChannelName, SenderId)) -> bool {
+    match owner {
+        SessionOwner::Group(group) => group == at,
+        SessionOwner::Person(accounts) => {
+            accounts.iter().any(|it| (&it.channel, &it.sender) == (&account.0, &account.1))
+        }
+    }
+}
+
+/// Who spoke first in a conversation, and its name by their words.
+struct FirstWords {
+    by: SenderId,
+    name: Option<String>,
+}
+
+/// None if nobody has spoken.
+fn first_words(
+    store: &Connection,
+    session: SessionId,
+    at: &Address,
+) -> rusqlite::Result<Option<FirstWords>> {
+    let first = store
+        .prepare_cached(
+            "SELECT iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL), p.heard, p.sources
+             FROM turns t JOIN steps p ON p.turn = t.id AND p.seq = 0
+             WHERE t.session = ? AND NOT t.silent AND NOT t.noted ORDER BY t.id LIMIT 1",
+        )?
+        .query_row([session], |row| {
+            let Some(by) = row.get::<_, Option<SenderId>>(0)? else { return Ok(None) };
+            let input = sources::input(row.get(1)?, row.get(2)?, &Origin::Chat(at.clone()), &by);
+            let said: Vec<_> = input
+                .iter()
+                .flat_map(|input| input.iter())
+                .filter(|part| matches!(part.source, Source::Person { .. }))
+                .flat_map(|part| part.text.split_whitespace())
+                .take(NAME_WORDS)
+                .collect();
+            Ok(Some(FirstWords { by, name: as_name(&said.join(" ")) }))
+        })
+        .optional()?;
+    Ok(first.flatten())
+}
+
+/// Returns the number of turns that people began, and when the last one began.
+fn size(store: &Connection, session: SessionId) -> rusqlite::Result<(usize, DateTime<Utc>)> {
+    store
+        .prepare_cached(
+            "SELECT count(*), ifnull(max(started), 0) FROM turns
+             WHERE session = ? AND NOT silent AND NOT noted",
+        )?
+        .query_row([session], |row| Ok((row.get(0)?, row.get::<_, Time>(1)?.0)))
+}
+
+/// Finds what somebody means by a number (`#12`), a name or a part of one, among the conversations of an owner.
+pub fn find(
+    store: &Connection,
+    owner: &SessionOwner,
+    asked: &str,
+) -> rusqlite::Result<FoundSession> {
+    let most = usize::try_from(LOOKED_AT_MAX).expect("a small number");
+    let mut known = list(store, owner, most)?;
+    let asked = asked.trim().to_lowercase();
+    let number = asked.trim_start_matches('#').parse().ok().map(SessionId);
+    let ways: [&dyn Fn(&NamedSession) -> bool; 3] = [
+        &|session| Some(session.id) == number,
+        &|session| session.name.to_lowercase() == asked,
+        &|session| session.name.to_lowercase().contains(&asked),
+    ];
+    for is_meant in ways {
+        let mut meant: Vec<_> = known.extract_if(.., |session| is_meant(session)).collect();
+        match meant.len() {
+            0 => {}
+            1 => return Ok(FoundSession::One(meant.remove(0))),
+            _ => return Ok(FoundSession::Several(meant)),
+        }
+    }
+    Ok(FoundSession::None)
+}
+
+/// Continues a conversation at an address, where none may be open, on the word of an account.
+pub fn move_to(
+    store: &Connection,
+    session: SessionId,
+    at: &Address,
+    by: &PersonAccount,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE sessions SET channel = ?, chat = ?, thread = ?, closed = NULL, moved = ? WHERE id = ?",
+        )?
+        .execute(params![at.channel, at.chat, at.thread, Json((&by.channel, &by.sender)), session])
+        .map(drop)
+}
+
+/// Opens a closed conversation again where it was.
+pub fn reopen(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE sessions SET closed = NULL WHERE id = ?")?
+        .execute([session])
+        .map(drop)
+}
