@@ -29,6 +29,7 @@ pub mod text_tools;
 pub mod transcription;
 pub mod window;
 pub mod wire;
+mod used_marker;
 mod word;
 
 use std::sync::Arc;

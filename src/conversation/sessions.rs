@@ -146,13 +146,15 @@ pub struct TurnSession {
     pub place: ChatKind,
     pub settings: Settings,
     pub sender: Sender,
+    /// When the turn started.
+    pub started: DateTime<Utc>,
 }
 
 /// Returns the conversation of a turn.
 pub fn of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<TurnSession> {
     store
         .prepare_cached(
-            "SELECT s.channel, s.chat, s.thread, s.id, s.place, s.settings, t.sender
+            "SELECT s.channel, s.chat, s.thread, s.id, s.place, s.settings, t.sender, t.started
              FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id = ?",
         )?
         .query_row([turn], |row| {
@@ -162,6 +164,7 @@ pub fn of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<TurnSession
                 place: row.get::<_, Json<_>>(4)?.0,
                 settings: settings::read(row, 5)?,
                 sender: row.get::<_, Json<_>>(6)?.0,
+                started: row.get::<_, Time>(7)?.0,
             })
         })
 }

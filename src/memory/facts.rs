@@ -211,6 +211,24 @@ pub fn use_now(store: &Connection, facts: &[FactId], now: DateTime<Utc>) -> rusq
     facts.iter().try_for_each(|id| note.execute(params![Time(now), id]).map(drop))
 }
 
+/// Counts facts in the prompt that an answer rests on, of these keys, unless they were counted since its turn started.
+pub fn note_marked(
+    store: &Connection,
+    keys: &[RecallKey],
+    marked: &[i64],
+    (started, now): (DateTime<Utc>, DateTime<Utc>),
+) -> rusqlite::Result<()> {
+    let mut count = store.prepare_cached(
+        "UPDATE facts SET accesses = accesses + 1, used = ?2 WHERE id = ?1 AND used < ?3",
+    )?;
+    let is_marked = |fact: &Fact| fact.status == FactStatus::Active && marked.contains(&fact.id.0);
+    let known = of(store, keys)?;
+    known
+        .iter()
+        .filter(|fact| is_marked(fact))
+        .try_for_each(|fact| count.execute(params![fact.id, Time(now), Time(started)]).map(drop))
+}
+
 /// Lets the facts with the lowest scores make way until at most `active_max` stand in the prompt. The score is the
 /// number of accesses less a tenth for each day of age.
 pub fn expire(

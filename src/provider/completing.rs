@@ -2,6 +2,7 @@
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
+use super::used_marker::UsedMarkFilter;
 use super::{Completion, Delta, DeltaStream, Provider, ProviderError, Request};
 
 /// Makes a whole completion, showing each delta to `watch` on the way.
@@ -46,8 +47,24 @@ async fn complete_checked(
 ) -> Result<Completion, ProviderError> {
     let mut stream = begin(provider, request);
     let mut completion = Completion::default();
+    let mut marks = UsedMarkFilter::default();
     while let Some(delta) = stream.next().await {
-        let delta = delta?;
+        let delta = match delta? {
+            Delta::Text(text) => Delta::Text(marks.push(&text)),
+            ends @ (Delta::Call(_) | Delta::End(_)) => {
+                let (rest, used) = marks.end();
+                completion.used_facts.extend(used);
+                if !rest.is_empty() {
+                    completion.text.push_str(&rest);
+                    check(&Delta::Text(rest))?;
+                }
+                ends
+            }
+            other => other,
+        };
+        if matches!(&delta, Delta::Text(text) if text.is_empty()) {
+            continue;
+        }
         check(&delta)?;
         match delta {
             Delta::Text(text) => completion.text.push_str(&text),
@@ -58,6 +75,7 @@ async fn complete_checked(
             Delta::Note(note) => completion.note = Some(note),
             Delta::By(name) => completion.by = Some(name),
             Delta::Restart => {
+                marks = UsedMarkFilter::default();
                 let Completion { note, by, usage, mut wasted, .. } = completion;
                 wasted.add(usage);
                 completion = Completion { note, by, wasted, ..Completion::default() };

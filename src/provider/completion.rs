@@ -76,5 +76,7 @@ pub struct Completion {
     /// The name of the provider that has answered, if it is not the one that was asked.
     pub by: Option<String>,
     pub note: Option<String>,
+    /// The numbers of the facts that the answer rests on, as the model has marked them. They may be anybody's.
+    pub used_facts: Vec<i64>,
     pub stop: Option<StopReason>,
 }

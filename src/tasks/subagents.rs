@@ -125,7 +125,7 @@ pub fn begin(
     if table::count_running(store, TaskKind::Subagent)? >= AT_ONCE_MAX {
         return Ok(None);
     }
-    let TurnSession { session: parent, at: to, place, settings, sender } =
+    let TurnSession { session: parent, at: to, place, settings, sender, .. } =
         sessions::of_turn(store, turn)?;
     // What the model thinks is no part of a result.
     let settings = Settings { show_thinking: false, ..settings };

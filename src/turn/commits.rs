@@ -30,7 +30,7 @@ use crate::bus::journal::{self, InboundOutcome, RowId, WaitingMessage};
 use crate::bus::outbox;
 use crate::conversation::asks::{self, AskId};
 use crate::conversation::ledger::{self, Charge};
-use crate::conversation::{model_waits, proposals, transcript};
+use crate::conversation::{model_waits, proposals, sessions, transcript};
 use crate::memory::facts::{self, FactId};
 use crate::memory::recall;
 use crate::provider::{Completion, ToolCall};
@@ -158,9 +158,20 @@ impl ModelStep {
             transcript::call_ended(store, *call, &CallOutcome::Skipped, &[])?;
         }
         transcript::put_step(store, turn, self.seq, &self.step())?;
+        note_used_facts(store, turn, &self.completion.used_facts)?;
         model_waits::end(store, turn)?;
         ledger::enter(store, turn, &self.charge)
     }
+}
+
+/// Counts the facts that an answer rests on, of those that belong to its person or group.
+fn note_used_facts(store: &Connection, turn: TurnId, used: &[i64]) -> rusqlite::Result<()> {
+    if used.is_empty() {
+        return Ok(());
+    }
+    let of = sessions::of_turn(store, turn)?;
+    let keys = recall::keys_of_talks(store, &of.at, of.place, &of.sender.id)?;
+    facts::note_marked(store, &keys, used, (of.started, Utc::now()))
 }
 
 /// A draft stands on the platform, and the answer will take its place; or it will not.

@@ -106,6 +106,7 @@ mod turns;
 mod unreadable;
 mod unseen_tools;
 mod update;
+mod used_facts;
 mod web;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 mod watchdog;
