@@ -351,6 +351,38 @@ async fn jobs_heartbeat_and_usage_work_without_a_daemon() {
 }
 
 #[tokio::test]
+async fn conversations_are_listed_searched_shown_and_exported() {
+    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
+    scene.run(&["chat", "-m", "the word is crab"]).await;
+    scene.run(&["chat", "--session", "other", "-m", "append fig to list.md"]).await;
+    let listed = scene.run(&["sessions", "list"]).await;
+    assert_eq!(listed.out.lines().count(), 2, "{listed:?}");
+    assert!(listed.out.contains("#1 the word is crab (terminal, "), "{listed:?}");
+    let found = scene.run(&["sessions", "search", "crab", "--json"]).await;
+    let found: Value = serde_json::from_str(&found.out).unwrap();
+    assert_eq!((found[0]["number"].as_i64(), found[1].is_null()), (Some(1), true), "{found}");
+    let shown = scene.run(&["sessions", "show", "the word"]).await;
+    assert!(shown.out.starts_with("# the word is crab\n\nConversation 1 on terminal"), "{shown:?}");
+    assert!(
+        shown.out.contains("\n\nthe word is crab\n") && shown.out.contains("### Peacrab"),
+        "{shown:?}"
+    );
+    let exported = scene.run(&["sessions", "export", "#2", "--format", "json"]).await;
+    let exported: Value = serde_json::from_str(&exported.out).unwrap();
+    assert_eq!((exported["version"].as_i64(), exported["id"].as_i64()), (Some(1), Some(2)));
+    assert_eq!(exported["turns"][0]["said"], "append fig to list.md");
+    assert_eq!(exported["turns"][0]["tools"], serde_json::json!(["append_file"]));
+    for (args, words) in [
+        (&["sessions", "show", "zebra"] as &[&str], "you have no conversation `zebra`"),
+        (&["sessions", "search", " "], "say which words to look for"),
+    ] {
+        let refused = scene.run(args).await;
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains(words), "{refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn every_listing_is_json_with_and_without_a_daemon() {
     let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
     scene.run(&["chat", "-m", "hello"]).await;
