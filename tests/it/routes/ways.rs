@@ -51,7 +51,7 @@ fn reads(path: &str) -> Reply {
 }
 
 /// The model reads the page, and the person goes on to talk of other things.
-async fn read_page(rig: &mut Rig, more: Option<Reply>, said: &str) {
+fn read_page(rig: &Rig, more: Option<Reply>, said: &str) {
     let replies = [Some(reads("downloads/page.txt")), more, Some(says(said))];
     rig.model.on("what is on the page", replies.into_iter().flatten());
     rig.say("1", "what is on the page?");
@@ -120,20 +120,20 @@ impl Way {
                 fs::hard_link(downloads.join("page.txt"), link).unwrap();
             }
             Self::QuotedBot => {
-                read_page(rig, None, &evil).await;
+                read_page(rig, None, &evil);
                 assert_eq!(rig.hear("1").await, evil);
                 rig.ask("1", "/new").await;
             }
             Self::Button => {
                 let proposal = one("propose", json!({"title": text, "body": "It is good."}));
-                read_page(rig, Some(proposal), "Have a look.").await;
+                read_page(rig, Some(proposal), "Have a look.");
                 rig.heard("1", 2).await;
                 rig.ask("1", "/new").await;
             }
             Self::Plan | Self::Summary | Self::OpenedSummary => {
                 let plan = one("plan", json!({"items": [{"text": text, "state": "todo"}]}));
                 let plan = (self == Self::Plan).then_some(plan);
-                read_page(rig, plan, &evil).await;
+                read_page(rig, plan, &evil);
                 rig.hear("1").await;
                 rig.ask("1", "the key is under the mat").await;
                 rig.ask("1", "and it rains").await;
@@ -157,7 +157,7 @@ impl Way {
                 assert!(done.starts_with("I compacted"), "{done}");
             }
             Self::PastTalk | Self::Aside | Self::OpenedAside => {
-                read_page(rig, None, "It is about crabs.").await;
+                read_page(rig, None, "It is about crabs.");
                 rig.hear("1").await;
                 rig.model.on("zebras", [says(&evil)]);
                 let aside = if self == Self::PastTalk { "" } else { "/btw " };
