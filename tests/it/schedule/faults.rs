@@ -211,7 +211,9 @@ async fn what_was_missed_is_told_by_the_owners_clock() {
     let due = due.with_timezone(&chrono_tz::Tz::Pacific__Kiritimati);
     scene.later(100);
     let told = scene.rig.hear("1").await;
-    let now = chrono::Utc::now().with_timezone(&due.timezone());
+    // It is the next day there, from some times of the day on.
+    let now = chrono::Utc::now() + chrono::TimeDelta::minutes(100);
+    let now = now.with_timezone(&due.timezone());
     let due = replies::time_relative_to(now, due.to_utc());
     assert_eq!(told, format!("(This was due {due}, but I wasn't running then.)\nTea."));
     scene.rig.finish().await;
