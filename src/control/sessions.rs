@@ -63,8 +63,8 @@ fn read(
     let accounts: Vec<_> = accounts
         .map(|it| PersonAccount { channel: it.channel.clone(), sender: it.id.clone() })
         .collect();
-    let keys: Vec<_> =
-        accounts.iter().map(|it| RecallKey::of_account(&it.channel, &it.sender)).collect();
+    let keys = accounts.iter().map(|it| RecallKey::of_present(store, &it.channel, &it.sender));
+    let keys = keys.collect::<rusqlite::Result<Vec<_>>>()?;
     let owner = SessionOwner::Person(accounts);
     let shown = |session: &NamedSession| shown(session, zone);
     Ok(match request {

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::bus::journal::read_address;
 use crate::conversation::sources;
-use crate::people::persons::PersonAccount;
+use crate::people::persons::{self, PersonAccount};
 use crate::store::{Json, LenientJson, Time};
 use crate::types::message::{Address, ChannelName, ChatKind, SenderId};
 use crate::types::origin::Origin;
@@ -101,8 +101,9 @@ pub fn list(
             let (at, id) = (read_address(row)?, row.get(3)?);
             let moved = row.get::<_, LenientJson<(ChannelName, SenderId)>>(7)?.0;
             let Some(first) = first_words(store, id, &at)? else { continue };
-            let account = moved.unwrap_or_else(|| (at.channel.clone(), first.by));
-            if !is_of(owner, &at, &account) {
+            let (channel, sender) = moved.unwrap_or_else(|| (at.channel.clone(), first.by));
+            let opened = row.get::<_, Time>(4)?.0;
+            if !is_of(store, owner, &at, (&PersonAccount { channel, sender }, opened))? {
                 continue;
             }
             let (turns, last) = size(store, id)?;
@@ -111,7 +112,7 @@ pub fn list(
                 id,
                 name: name.unwrap_or_else(|| format!("conversation {}", id.0)),
                 at,
-                opened: row.get::<_, Time>(4)?.0,
+                opened,
                 last,
                 turns,
                 is_open: row.get(5)?,
@@ -124,12 +125,21 @@ pub fn list(
     Ok(found)
 }
 
-fn is_of(owner: &SessionOwner, at: &Address, account: &(ChannelName, SenderId)) -> bool {
+/// Returns true if a conversation at an address, of an account since a time, is the owner's. One from before the
+/// account's person was removed is nobody's.
+fn is_of(
+    store: &Connection,
+    owner: &SessionOwner,
+    at: &Address,
+    (account, opened): (&PersonAccount, DateTime<Utc>),
+) -> rusqlite::Result<bool> {
     match owner {
-        SessionOwner::Group(group) => group == at,
-        SessionOwner::Person(accounts) => {
-            accounts.iter().any(|it| (&it.channel, &it.sender) == (&account.0, &account.1))
+        SessionOwner::Group(group) => Ok(group == at),
+        SessionOwner::Person(accounts) if accounts.contains(account) => {
+            let removed = persons::last_removal(store, account)?;
+            Ok(removed.is_none_or(|removed| opened > removed))
         }
+        SessionOwner::Person(_) => Ok(false),
     }
 }
 

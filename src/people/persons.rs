@@ -76,10 +76,10 @@ pub struct KnownAccount {
 pub fn note_removal(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "INSERT INTO former_accounts (channel, sender, removals) VALUES (?, ?, 1)
-             ON CONFLICT DO UPDATE SET removals = removals + 1",
+            "INSERT INTO former_accounts (channel, sender, removals, removed) VALUES (?, ?, 1, ?)
+             ON CONFLICT DO UPDATE SET removals = removals + 1, removed = excluded.removed",
         )?
-        .execute(params![account.channel, account.sender])
+        .execute(params![account.channel, account.sender, Time(Utc::now())])
         .map(drop)
 }
 
@@ -94,6 +94,17 @@ pub fn removals(
         .query_row(params![channel, sender], |row| row.get(0))
         .optional()?;
     Ok(removals.unwrap_or_default())
+}
+
+/// Returns when a person with this account was last removed.
+pub fn last_removal(
+    store: &Connection,
+    account: &PersonAccount,
+) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    store
+        .prepare_cached("SELECT removed FROM former_accounts WHERE channel = ? AND sender = ?")?
+        .query_row(params![account.channel, account.sender], |row| Ok(row.get::<_, Time>(0)?.0))
+        .optional()
 }
 
 /// Returns all accounts, in the order in which they were seen first.

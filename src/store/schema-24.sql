@@ -4,5 +4,7 @@ CREATE TABLE former_accounts (
     sender   TEXT NOT NULL,
     -- How often the owner has removed a person with this account.
     removals INTEGER NOT NULL,
+    -- When that was last.
+    removed  INTEGER NOT NULL,
     PRIMARY KEY (channel, sender)
 ) STRICT, WITHOUT ROWID;

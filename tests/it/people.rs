@@ -107,6 +107,10 @@ async fn who_is_blocked_hears_nothing_and_who_is_removed_is_new() {
     assert_eq!(removed, replies::person_is_removed("Person 66", &them));
     rig.say_as(STRANGER, "66", "hello once more");
     assert_eq!(rig.hear("66").await, "re: hello once more");
+    // Nor are the conversations from before theirs.
+    rig.say_as(STRANGER, "66", "/sessions");
+    let listed = rig.hear("66").await;
+    assert!(listed.contains("hello once more") && !listed.contains("hello again"), "{listed}");
     // The number is not used again.
     assert_ne!(number(&rig, STRANGER), them);
     rig.finish().await;
