@@ -52,7 +52,7 @@ async fn the_model_goes_on_with_the_trusted_parts_alone() {
     assert!(whole.contains("Tell home:2 about zebras") && whole.contains("Zebras like boats."));
     for _ in 0..2 {
         rig.model.on("tell", [tells(), says("Told.")]);
-        assert_eq!(rig.ask("1", "tell them").await, "Told.");
+        assert_eq!(rig.ask("1", "tell home:2: zebras").await, "Told.");
         assert_eq!(rig.hear("2").await, "zebras");
         let told = rig.model.last().transcript();
         assert!(told.contains("| The key is under the mat.") && told.contains("scope \"summary\""));
@@ -85,7 +85,7 @@ async fn who_opens_the_other_summary_is_asked_again() {
     );
     assert_eq!(rig.look("SELECT untrusted_summary FROM sessions"), ["Zebras, twice."]);
     rig.model.on("tell", [tells(), says("Told.")]);
-    assert_eq!(rig.ask("1", "tell them").await, "Told.");
+    assert_eq!(rig.ask("1", "tell home:2: zebras").await, "Told.");
     assert_eq!(rig.hear("2").await, "zebras");
     rig.finish().await;
 }
@@ -148,7 +148,7 @@ async fn a_summary_of_a_former_version_counts_as_what_it_sums_up() {
     // The way back: it is left out, as nobody knows which part of it is whose.
     assert!(rig.ask("1", "/clean").await.starts_with("I left out"));
     rig.model.on("tell", [tells(), says("Told.")]);
-    assert_eq!(rig.ask("1", "tell them").await, "Told.");
+    assert_eq!(rig.ask("1", "tell home:2: zebras").await, "Told.");
     assert_eq!(rig.hear("2").await, "zebras");
     assert!(!rig.model.last().transcript().contains("They spoke"));
     rig.finish().await;
