@@ -18,11 +18,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -30,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use lines::LINE_BYTES_MAX;
 pub use sessions::SessionsRequest;
+use socket::is_ours;
 pub use socket::{SOCKET, bind, connect};
 #[cfg(feature = "gateway")]
 pub use web::WebRequest;
@@ -272,22 +272,6 @@ pub async fn run(server: Arc<ControlServer>, listener: Arc<UnixListener>, stop: 
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             },
-        }
-    }
-}
-
-/// Returns true if a client is of the daemon's account, or root's: whatever the socket's mode has become, nobody
-/// else is served.
-fn is_ours(stream: &UnixStream) -> bool {
-    match stream.peer_cred() {
-        Ok(peer) if peer.uid() == 0 || peer.uid() == geteuid().as_raw() => true,
-        Ok(peer) => {
-            tracing::warn!(uid = peer.uid(), "Refused a control connection of another account");
-            false
-        }
-        Err(error) => {
-            tracing::warn!(%error, "Refused a control connection of an unknown account");
-            false
         }
     }
 }

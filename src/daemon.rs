@@ -185,6 +185,22 @@ pub struct Daemon {
     deliveries: BTreeMap<ChannelName, DeliveryProgress>,
 }
 
+impl DaemonParts {
+    fn turn_config(&self) -> TurnConfig {
+        let agent = &self.agent;
+        TurnConfig {
+            commands: self.commands.clone(),
+            personas: agent.personas.clone(),
+            finish: agent.finish,
+            steps_max: agent.steps_max,
+            subagent_steps_max: agent.subagent_steps_max,
+            wait_for_model: agent.wait_for_model,
+            asking: agent.asking.clone(),
+            memory: agent.memory.clone(),
+        }
+    }
+}
+
 impl Daemon {
     /// Locks the home, opens its files, and creates what is missing.
     pub async fn open(plan: DaemonParts) -> anyhow::Result<Self> {
@@ -237,16 +253,7 @@ impl Daemon {
         let turns = Arc::new(TurnServices {
             services: services.clone(),
             models: plan.models.clone(),
-            config: TurnConfig {
-                commands: plan.commands.clone(),
-                personas: plan.agent.personas.clone(),
-                finish: plan.agent.finish,
-                steps_max: plan.agent.steps_max,
-                subagent_steps_max: plan.agent.subagent_steps_max,
-                wait_for_model: plan.agent.wait_for_model,
-                asking: plan.agent.asking.clone(),
-                memory: plan.agent.memory.clone(),
-            },
+            config: plan.turn_config(),
             tools: plan.tools.clone(),
             actions,
             instruction_watcher,

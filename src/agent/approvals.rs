@@ -206,7 +206,7 @@ impl ApprovalJudge {
     }
 
     /// Returns why somebody may not decide a call; none if they may, or if it does not wait.
-    fn refused(&self, store: &Connection, id: AskId) -> rusqlite::Result<Option<&'static str>> {
+    pub fn refused(&self, store: &Connection, id: AskId) -> rusqlite::Result<Option<&'static str>> {
         match asks::approval(store, id)? {
             Some(call) => self.refuses(store, &call),
             None => Ok(None),

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::process::geteuid;
 use tokio::net::{UnixListener, UnixStream};
 
 /// The socket's name within the home.
@@ -48,5 +49,21 @@ impl Name {
         let home = rustix::fs::open(home, how, Mode::empty())?;
         let path = format!("/proc/self/fd/{}/{SOCKET}", home.as_raw_fd()).into();
         Ok(Self { path, _home: Some(home) })
+    }
+}
+
+/// Returns true if a client is of the daemon's account, or root's: whatever the socket's mode has become, nobody
+/// else is served.
+pub(super) fn is_ours(stream: &UnixStream) -> bool {
+    match stream.peer_cred() {
+        Ok(peer) if peer.uid() == 0 || peer.uid() == geteuid().as_raw() => true,
+        Ok(peer) => {
+            tracing::warn!(uid = peer.uid(), "Refused a control connection of another account");
+            false
+        }
+        Err(error) => {
+            tracing::warn!(%error, "Refused a control connection of an unknown account");
+            false
+        }
     }
 }

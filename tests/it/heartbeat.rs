@@ -415,8 +415,8 @@ async fn what_it_changed_can_be_undone_by_its_owner() {
     scene.at(31).await;
     assert_eq!(scene.rig.hear("1").await, "Written.");
     assert!(scene.rig.workspace().join("tide.md").exists());
-    scene.rig.ask("1", "/undo").await;
-    assert!(!scene.rig.workspace().join("tide.md").exists());
+    let undone = scene.rig.ask("1", "/undo").await;
+    assert!(!scene.rig.workspace().join("tide.md").exists(), "{undone}");
     scene.rig.finish().await;
 }
 

@@ -159,11 +159,13 @@ async fn what_a_conversation_has_read_comes_along() {
     rig.hear("1").await;
     // A change of the memory is asked about, as it would have been there.
     let note = calls(&[("remember", json!({ "text": "pages are true" }))]);
-    rig.model.on("keep it", [note, says("Asked.")]);
+    rig.model.on("keep it", [note]);
     laptop.hears(laptop.message("70", "70", "keep it"));
     let asked = rig.heard_on(Arc::clone(&laptop), "70", 1).await.remove(0).text;
     assert!(asked.contains("pages are true") && asked.contains("remember"), "{asked}");
-    on_laptop(&mut rig, &laptop, "/stop").await;
+    laptop.hears(laptop.message("70", "70", "/stop"));
+    // The question is closed, too.
+    rig.heard_on(Arc::clone(&laptop), "70", 2).await;
     rig.finish().await;
 }
 

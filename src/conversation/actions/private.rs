@@ -5,8 +5,8 @@ use rusqlite::{Connection, OptionalExtension};
 use super::Action;
 use crate::people::persons::PersonAccount;
 use crate::people::{LOCAL, People};
-use crate::store::{Json, LenientJson};
-use crate::types::message::{ChatKind, Sender};
+use crate::store::LenientJson;
+use crate::types::message::{ChannelName, ChatKind, Sender};
 use crate::types::session::CallId;
 
 /// Somebody who asks for actions.
@@ -21,18 +21,22 @@ impl ActionReader {
     pub fn is_kept_from(&self, store: &Connection, call: CallId) -> rusqlite::Result<bool> {
         let author = store
             .prepare_cached(
-                "SELECT s.place, s.channel, t.sender FROM calls c JOIN turns t ON t.id = c.turn
-                 JOIN sessions s ON s.id = t.session WHERE c.id = ?",
+                // Of a task, `thread` is the channel on which its person is known.
+                "SELECT s.place, iif(s.kind IN ('chat', 'command'), s.channel, s.thread), t.sender
+                 FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
+                 WHERE c.id = ?",
             )?
             .query_row([call.0], |row| {
-                let place = row.get::<_, Json<ChatKind>>(0)?.0;
-                Ok((place, row.get(1)?, row.get::<_, LenientJson<Sender>>(2)?.0))
+                let place = row.get::<_, LenientJson<ChatKind>>(0)?.0;
+                let channel: Option<ChannelName> = row.get(1)?;
+                Ok((place, channel, row.get::<_, LenientJson<Sender>>(2)?.0))
             })
             .optional()?;
         let Some((place, channel, sender)) = author else { return Ok(true) };
-        let Some(sender) = sender.filter(|_| place == ChatKind::Private) else {
-            return Ok(place == ChatKind::Private);
-        };
+        if place == Some(ChatKind::Group) {
+            return Ok(false);
+        }
+        let (Some(channel), Some(sender)) = (channel, sender) else { return Ok(true) };
         let author = PersonAccount { channel, sender: sender.id };
         for reader in &self.accounts {
             let is_local = author.sender.as_str() == LOCAL && reader.sender.as_str() == LOCAL;

@@ -222,8 +222,12 @@ pub(super) async fn decide(
         ApprovalChoice::Deny => ApprovalVerdict::Deny(ask),
     };
     let bus = &gateway.services().bus;
-    let decide = move |store: &Connection| judge.decide(store, verdict);
+    let decide = move |store: &Connection| match judge.refused(store, ask)? {
+        Some(words) => Ok(Err(words)),
+        None => Ok(Ok(judge.decide(store, verdict)?)),
+    };
     let done = bus.store.write("approval", Sync::Now, decide).await?;
+    let done = done.map_err(|words| HttpRefusal::new(StatusCode::FORBIDDEN, words))?;
     bus.inbox.up();
     bus.outbox.up();
     gateway.said(done)

@@ -47,7 +47,7 @@ fn what_is_no_answer_is_none() {
         &long,
         &deep,
     ] {
-        assert_eq!(parse(answer), None, "{:.40}", answer);
+        assert_eq!(parse(answer), None, "{answer:.40}");
     }
 }
 

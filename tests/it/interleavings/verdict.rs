@@ -92,7 +92,8 @@ fn each_message_has_one_outcome(store: &Connection) -> Result<(), String> {
             "SELECT count(*) FROM tasks a JOIN calls c ON c.id = a.details ->> 'call'
              WHERE a.kind = 'subagent' AND c.tool = 'spawn' AND a.state IN ('done', 'failed', 'interrupted')",
         ),
-        ("asks", "SELECT count(*) FROM asks"),
+        // One question is about all calls of a step.
+        ("asks", "SELECT count(DISTINCT delivery) FROM asks"),
         ("closed", "SELECT count(*) FROM outbox WHERE replaces IS NOT NULL"),
         ("messages", "SELECT count(*) FROM calls WHERE tool = 'message' AND state = 'done'"),
     ];
