@@ -44,7 +44,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use approvals::{ApprovalJudge, ApprovalVerdict};
+pub use approvals::{ApprovalJudge, ApprovalVerdict, RefusedVerdict};
 pub use budget::{BudgetOrder, order_budget};
 pub use command::{Pairing, pair};
 pub use jobs::{may_command, place_of_command};

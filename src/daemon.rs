@@ -74,7 +74,7 @@ const MCP_CALL_TIME_MAX: Duration = Duration::from_secs(3);
 /// The file about the owner, which may contain their time zone.
 pub const USER: &str = "USER.md";
 
-/// What a daemon does for whoever starts it again.
+/// The duties of a daemon towards the program that starts it again.
 #[derive(Clone, Default)]
 pub struct Supervision {
     /// None if nobody waits for progress.

@@ -86,7 +86,7 @@ pub struct ToolContext {
     pub instruction_watcher: InstructionWatcher,
     pub session: SessionId,
     pub who: Sender,
-    /// Who belongs together, and who has which role.
+    /// The accounts of persons, and their roles.
     pub people: People,
     /// Whose folder it is in a private chat.
     pub owner: FolderOwner,

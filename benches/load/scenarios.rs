@@ -96,7 +96,7 @@ const PERSONA_ALONE: &str = "[personas.everybody]\ndefault = true\n";
 /// Budgets are measured so often, one after the other, so that the machine's moods show.
 const BUDGET_ROUNDS: usize = 3;
 
-/// What budgets cost: the same conversations without and with all kinds of them, by turns.
+/// The cost of budgets: the same conversations without and with all kinds of them, by turns.
 pub(crate) fn budgets(seed: &mut Seed, fakes: &Fakes, window: Duration) -> Result<Rows> {
     let case = Case::new(10, 16);
     let without = format!("{NO_BUDGETS}{PERSONA_ALONE}");

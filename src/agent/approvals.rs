@@ -133,12 +133,31 @@ pub(crate) async fn handle(
         at,
         place: control.inbound.place,
     };
-    let decide =
-        move |store: &Connection| Ok(judge.decide(store, verdict)?.unwrap_or_else(|words| words));
+    let decide = move |store: &Connection| {
+        Ok(judge.decide(store, verdict)?.unwrap_or_else(RefusedVerdict::words))
+    };
     commits::handled_with(&services.bus.store, control, decide).await?;
     // A call that is made later is a message of its own.
     services.bus.inbox.up();
     Ok(())
+}
+
+/// The reason why a decision was not carried out, for its person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefusedVerdict {
+    /// Somebody else decides.
+    NotTheirs(&'static str),
+    /// It cannot be decided so, or any more.
+    NotNow(String),
+}
+
+impl RefusedVerdict {
+    pub fn words(self) -> String {
+        match self {
+            Self::NotTheirs(words) => words.to_owned(),
+            Self::NotNow(words) => words,
+        }
+    }
 }
 
 /// The person who decides about waiting calls, in a chat.
@@ -153,21 +172,35 @@ pub struct ApprovalJudge {
 }
 
 impl ApprovalJudge {
-    /// Carries a verdict out. Returns the answer, or an explanation why it was not.
+    /// Carries a verdict out, if it is this person's. Returns the answer.
     pub fn decide(
         &self,
         store: &Connection,
         verdict: ApprovalVerdict,
-    ) -> rusqlite::Result<Result<String, String>> {
-        let is_entitled = self.role >= Approvals::BY;
+    ) -> rusqlite::Result<Result<String, RefusedVerdict>> {
         let about = verdict.ask().map(|ask| self.refused(store, ask)).transpose()?;
-        if let Some(words) = about.flatten() {
-            return Ok(Err(words.to_owned()));
-        }
-        match verdict {
-            ApprovalVerdict::Revoke(_) | ApprovalVerdict::Later(_) if !is_entitled => {
-                Ok(Err(replies::NOT_YOURS_TO_APPROVE.to_owned()))
+        let refused = match verdict {
+            ApprovalVerdict::Revoke(_) | ApprovalVerdict::Later(_) if !self.is_entitled() => {
+                Some(replies::NOT_YOURS_TO_APPROVE)
             }
+            _ => about.flatten(),
+        };
+        if let Some(words) = refused {
+            return Ok(Err(RefusedVerdict::NotTheirs(words)));
+        }
+        Ok(self.carry_out(store, verdict)?.map_err(RefusedVerdict::NotNow))
+    }
+
+    fn is_entitled(&self) -> bool {
+        self.role >= Approvals::BY
+    }
+
+    fn carry_out(
+        &self,
+        store: &Connection,
+        verdict: ApprovalVerdict,
+    ) -> rusqlite::Result<Result<String, String>> {
+        match verdict {
             ApprovalVerdict::Approve { ask, always } => approve(store, ask, always, &self.name),
             ApprovalVerdict::Deny(ask) => deny(store, ask, &self.name),
             ApprovalVerdict::All { ask, approve } => {
@@ -180,7 +213,7 @@ impl ApprovalJudge {
             }
             ApprovalVerdict::List => {
                 let waiting = self.waiting(store)?;
-                let granted = if is_entitled { asks::grants(store)? } else { Vec::new() };
+                let granted = if self.is_entitled() { asks::grants(store)? } else { Vec::new() };
                 let waiting = waiting.iter().map(|call| (call.id.0, &*call.tool, &*call.arguments));
                 let granted = granted
                     .iter()
@@ -206,7 +239,7 @@ impl ApprovalJudge {
     }
 
     /// Returns why somebody may not decide a call; none if they may, or if it does not wait.
-    pub fn refused(&self, store: &Connection, id: AskId) -> rusqlite::Result<Option<&'static str>> {
+    fn refused(&self, store: &Connection, id: AskId) -> rusqlite::Result<Option<&'static str>> {
         match asks::approval(store, id)? {
             Some(call) => self.refuses(store, &call),
             None => Ok(None),

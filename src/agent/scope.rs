@@ -1,4 +1,4 @@
-//! What a command is carried out with.
+//! The context of a command.
 
 use super::config::Config;
 use crate::turn::services::TurnServices;

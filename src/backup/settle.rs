@@ -18,7 +18,7 @@ use crate::store::{self, OpenError};
 use crate::tasks;
 use crate::workspace::WorkspacePath;
 
-/// What the home that is replaced knows of the time since the backup.
+/// The knowledge of the replaced home about the time since the backup.
 pub(super) struct SinceBackup {
     pub(super) marks: Vec<ChannelMark>,
     pub(super) forgotten: Vec<ForgottenRecord>,

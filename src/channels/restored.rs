@@ -1,4 +1,4 @@
-//! What a restored backup must not bring back: sign-ins of browsers, of which some may have been ended since.
+//! Things that a restored backup must not bring back: sign-ins of browsers, of which some may have been ended since.
 
 use rusqlite::Connection;
 

@@ -56,7 +56,7 @@ impl OtherBot {
     }
 }
 
-/// What was brought.
+/// The imported things.
 #[derive(Default)]
 struct Report {
     memory: Vec<String>,

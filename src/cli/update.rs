@@ -26,6 +26,7 @@ use super::systemd::{self, Manager, UNIT};
 use super::{chat, print};
 use crate::config::update::UpdateSource;
 use crate::http::{self, BodyEnd};
+use crate::types::hex::hex;
 
 /// The description of a release, and its signature in Base64.
 const RELEASE: &str = "release.json";
@@ -127,7 +128,7 @@ async fn fetch_program(
 ) -> anyhow::Result<Vec<u8>> {
     ensure!(!program.file.contains('/'), "the release names a file elsewhere: {}", program.file);
     let bytes = fetch(source, &program.file, PROGRAM_BYTES_MAX).await?;
-    let sum = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let sum = hex(&Sha256::digest(&bytes));
     ensure!(
         sum == program.sha256.to_ascii_lowercase(),
         "{} does not have the sum that was signed: nothing was changed",

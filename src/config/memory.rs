@@ -21,7 +21,7 @@ pub(super) struct MemorySection {
     /// Facts of one person that stand in the prompt. Above it, those that are used least make way and
     /// are still found by a search. /memory shows them.
     facts_max: Within<0, 200, 50>,
-    /// Whether a model notices lasting facts in conversations, two quiet minutes or six turns after they
+    /// If true, a model notices lasting facts in conversations, two quiet minutes or six turns after they
     /// were said. Nothing is noticed without a model, and no words of guests are read. /memory shows all
     /// facts, /forget removes them.
     extract: Flag<true>,

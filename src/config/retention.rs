@@ -7,7 +7,7 @@ use crate::conversation::sessions::Retention;
 
 use super::values::{MB, Within};
 
-/// How long finished work is kept. Open work, and all that a model still sees, stays. Records of what
+/// The retention of finished work. Open work, and all that a model still sees, stays. Records of what
 /// was done, such as messages on their way, jobs' runs, actions and costs, are kept for 90 days.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

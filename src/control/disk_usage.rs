@@ -1,4 +1,4 @@
-//! What the daemon needs of the disk: the size of its database, and what was written since the start, by whom.
+//! The daemon's use of the disk: the size of its database, and what was written since the start, by whom.
 
 use serde::{Deserialize, Serialize};
 

@@ -103,17 +103,7 @@ fn said(store: &Connection, turn: TurnId, ended: &IndexedTurn) -> rusqlite::Resu
 
 /// The parts that people wrote, or tasks and quotes brought; not what the program added, or read from memory.
 fn words_of_people(input: &Parts) -> String {
-    let is_added = |source: &Source| {
-        matches!(
-            source,
-            Source::Program
-                | Source::Memory
-                | Source::Plan { .. }
-                | Source::Skill { .. }
-                | Source::Past { .. }
-        )
-    };
-    let words = input.iter().filter(|part| !is_added(part.source));
+    let words = input.iter().filter(|part| !part.source.is_added());
     words.map(|part| part.text).collect()
 }
 

@@ -143,7 +143,7 @@ fn is_of(
     }
 }
 
-/// Who spoke first in a conversation, and its name by their words.
+/// The first speaker of a conversation, and its name by their words.
 struct FirstWords {
     by: SenderId,
     name: Option<String>,

@@ -28,7 +28,7 @@ pub struct ExportedSession {
     pub turns: Vec<ExportedTurn>,
 }
 
-/// What somebody said, and what was answered.
+/// A message and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExportedTurn {
     pub at: DateTime<Utc>,
@@ -73,17 +73,9 @@ fn exported(turn: &SaidTurn) -> ExportedTurn {
     }
 }
 
-/// False for what the program added, or read from memory.
+/// False for what the program added, and for files that it showed.
 fn is_said(source: &Source) -> bool {
-    !matches!(
-        source,
-        Source::Program
-            | Source::Memory
-            | Source::Plan { .. }
-            | Source::Skill { .. }
-            | Source::Past { .. }
-            | Source::File { .. }
-    )
+    !source.is_added() && !matches!(source, Source::File { .. })
 }
 
 impl ExportedSession {

@@ -15,7 +15,7 @@ use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings, TurnId};
 use crate::types::source::Parts;
 
-/// How long conversations are kept.
+/// Retention of conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Time since a conversation was closed, or a turn that was summed up ended.

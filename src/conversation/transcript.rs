@@ -279,7 +279,7 @@ pub fn is_suspended(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> 
     store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND parked = 1")?.exists([turn])
 }
 
-/// Whether a session is as the store has it: it was not closed, and nothing was noted in it since. Then there is one
+/// Returns true if a session is as the store has it: it was not closed, and nothing was noted in it since. Then there is one
 /// turn more, or, where the oldest note has gone for it, a newer one.
 pub(crate) fn is_current(store: &Connection, session: &Session) -> rusqlite::Result<bool> {
     let found: (usize, i64, bool) = store

@@ -29,7 +29,7 @@ const FORMER_MAX: usize = 200;
 /// Sources of one fact. All that are left out are as trusted as the others.
 const SOURCES_MAX: usize = 30;
 
-/// How far a conversation was read.
+/// The progress of reading a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadMark {
     pub taken: TurnId,
@@ -38,7 +38,7 @@ pub struct ReadMark {
     pub next: Option<DateTime<Utc>>,
 }
 
-/// How far all conversations were read.
+/// The progress of reading all conversations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadMarks {
     /// All turns up to it were read.

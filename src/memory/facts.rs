@@ -41,7 +41,7 @@ pub enum FactKind {
 
 words!(FactKind { You = "you", People = "people", Wish = "wish", Event = "event", Other = "other" });
 
-/// How a fact came to be kept.
+/// The way in which a fact came to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactOrigin {
     /// Its person asked for it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::sync::watch;
 
-/// How many wait for each provider, by its name; cheap to clone.
+/// The number of those that wait for each provider, by its name; cheap to clone.
 #[derive(Clone)]
 pub struct ProvidersInUse(watch::Sender<BTreeMap<String, usize>>);
 

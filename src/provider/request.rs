@@ -1,4 +1,4 @@
-//! What a model is asked, in no vendor's form.
+//! A request to a model, in no vendor's form.
 
 use serde_json::Value;
 

@@ -63,7 +63,7 @@ pub struct ApprovalPrompt {
     pub change: Option<String>,
     /// Why it must be, as the rest of a sentence.
     pub why: String,
-    /// Who would read a message that tells what was said in private.
+    /// The reader of a message that tells what was said in private.
     pub tells: Option<String>,
     /// Calls of the tool can be allowed for good.
     pub can_be_granted: bool,

@@ -17,7 +17,7 @@ pub struct RestoredWork {
     pub jobs: Vec<String>,
     pub turns: usize,
     pub tasks: usize,
-    /// How often something was forgotten since the backup, which is forgotten again.
+    /// Number of times that something was forgotten since the backup, which is forgotten again.
     pub forgotten: usize,
 }
 

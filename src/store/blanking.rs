@@ -37,7 +37,7 @@ const WORDS_IN: [&str; 15] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgottenWords(Sought);
 
-/// What is looked for in a text.
+/// The words that are looked for in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sought {
     Words(String),

@@ -1,10 +1,10 @@
 //! A digest of words that somebody had forgotten: it finds them again in a text from before, and does not tell them.
-//! Who has the digest can try guesses, as with a hashed password.
-
-use std::fmt::Write as _;
+//! Guesses can be tried with it, as with a hashed password.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+
+use crate::types::hex::{hex, random_hex};
 
 /// Modulus of the rolling sum: the largest prime below 2^16, so that the sum tells at most 16 bits.
 const MODULUS: u64 = 65_521;
@@ -25,9 +25,7 @@ pub struct WordsDigest {
 
 impl WordsDigest {
     pub(super) fn new(words: &str) -> Self {
-        let mut salt = [0; 16];
-        getrandom::fill(&mut salt).expect("the kernel has random bytes");
-        let salt = hex(&salt);
+        let salt = random_hex::<16>();
         let chars: Vec<char> = words.chars().collect();
         let sum = chars.iter().fold(0, |sum, sign| next_sum(sum, *sign));
         Self { chars: chars.len(), hash: hash(&salt, words), salt, sum }
@@ -70,11 +68,4 @@ fn next_sum(sum: u64, sign: char) -> u64 {
 
 fn hash(salt: &str, words: &str) -> String {
     hex(&Sha256::digest(format!("{salt}\0{words}")))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes all");
-        text
-    })
 }

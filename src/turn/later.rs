@@ -26,7 +26,7 @@ pub(crate) fn report(
     file.into_iter().chain([body]).collect()
 }
 
-/// What is left of a report once some of its calls are decided.
+/// The rest of a report once some of its calls are decided.
 pub(crate) fn rest(calls: &[(DeferredId, DeferredCall)]) -> Body {
     question(replies::left_for_later(&numbers(calls)), calls)
 }

@@ -84,6 +84,20 @@ pub struct Parts {
     spans: Vec<SourceSpan>,
 }
 
+impl Source {
+    /// Returns true for what the program adds to what is said: its own lines, and what it reads from memory.
+    pub fn is_added(&self) -> bool {
+        matches!(
+            self,
+            Self::Program
+                | Self::Memory
+                | Self::Plan { .. }
+                | Self::Skill { .. }
+                | Self::Past { .. }
+        )
+    }
+}
+
 impl Parts {
     /// Creates a text with one source.
     pub fn of(source: Source, text: impl AsRef<str>) -> Self {

@@ -1,4 +1,4 @@
-//! What callers see of files and folders, and why they cannot be reached.
+//! Files and folders as callers see them, and the reasons why one cannot be reached.
 
 use std::io;
 

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::support::rig::{OWNER, Parts, Rig, USER};
 use crate::support::script::{Asked, Gate, Script, calls, held, says};
 
-/// What only the requests for facts say: about people's own words, and about what others may have written.
+/// Sentences of the requests for facts alone: about people's own words, and about what others may have written.
 const ASKED: &str = "Which lasting facts";
 const ASKED_OF_OTHERS: &str = "strangers may have written";
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 #[derive(Debug, PartialEq, Eq)]
 pub struct OtherSession {
     pub text: String,
-    /// What people and the bot said.
+    /// The messages of people and the bot.
     pub messages: usize,
     /// Lines that could not be read.
     pub skipped: usize,

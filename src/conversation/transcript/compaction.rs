@@ -19,7 +19,7 @@ pub(crate) struct TranscriptStart {
 /// The summaries of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Summaries {
-    /// What its model is shown. None: nothing.
+    /// The summary that its model is shown. None: nothing.
     pub(crate) shown: Option<String>,
     pub(crate) sources: Vec<Source>,
     /// Of all that was said, where what is shown has the trusted parts alone.

@@ -17,7 +17,7 @@ use super::chat::Message;
 use super::guard::Fields;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
-use crate::agent::{ApprovalJudge, ApprovalVerdict};
+use crate::agent::{ApprovalJudge, ApprovalVerdict, RefusedVerdict};
 use crate::bus::feed::{self, Post};
 use crate::control::channel_statuses;
 use crate::conversation::asks::{self, AskId};
@@ -222,15 +222,16 @@ pub(super) async fn decide(
         ApprovalChoice::Deny => ApprovalVerdict::Deny(ask),
     };
     let bus = &gateway.services().bus;
-    let decide = move |store: &Connection| match judge.refused(store, ask)? {
-        Some(words) => Ok(Err(words)),
-        None => Ok(Ok(judge.decide(store, verdict)?)),
-    };
+    let decide = move |store: &Connection| judge.decide(store, verdict);
     let done = bus.store.write("approval", Sync::Now, decide).await?;
-    let done = done.map_err(|words| HttpRefusal::new(StatusCode::FORBIDDEN, words))?;
     bus.inbox.up();
     bus.outbox.up();
-    gateway.said(done)
+    match done {
+        Err(RefusedVerdict::NotTheirs(words)) => {
+            Err(HttpRefusal::new(StatusCode::FORBIDDEN, words))
+        }
+        done => gateway.said(done.map_err(RefusedVerdict::words)),
+    }
 }
 
 /// `GET /usage`

@@ -1,4 +1,4 @@
-//! What the handlers of requests share.
+//! The shared state of the handlers of requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

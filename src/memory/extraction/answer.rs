@@ -1,4 +1,4 @@
-//! What a model has answered that was asked for facts: JSON, perhaps with prose or a fence around it, of which nothing
+//! The answer of a model that was asked for facts: JSON, perhaps with prose or a fence around it, of which nothing
 //! is believed. Pure.
 
 use serde::Deserialize;
@@ -16,7 +16,7 @@ const ITEMS_MAX: usize = 20;
 /// Places in an answer at which its JSON may begin.
 const BEGINNINGS_MAX: usize = 64;
 
-/// What is in an answer, before it is checked against the facts of the person.
+/// The facts in an answer, before it is checked against the facts of the person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtractedFacts {
     pub new: Vec<ExtractedText>,

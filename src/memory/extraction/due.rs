@@ -47,10 +47,10 @@ pub struct DueTalk {
     pub is_retry: bool,
 }
 
-/// What is to be read, and when.
+/// The conversations to be read, and the time of the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadingPlan {
-    /// What was said first comes first.
+    /// The oldest words come first.
     pub due: Vec<DueTalk>,
     /// When the next conversation will be due.
     pub next: Option<DateTime<Utc>>,

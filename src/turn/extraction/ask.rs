@@ -45,7 +45,7 @@ impl FactsPrompt {
     }
 }
 
-/// What has come of a request.
+/// The outcome of a request.
 pub(super) enum FactsAnswer {
     Found(ExtractedFacts, Charge),
     /// The model has answered something else, or refused.

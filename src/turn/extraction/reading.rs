@@ -47,7 +47,7 @@ const WHOLE_TOKENS_MAX: u64 = 24_000;
 /// The name under which changed facts are reported as an event.
 const FACTS: &str = "facts";
 
-/// What has come of an attempt.
+/// The outcome of an attempt.
 pub(super) enum Outcome {
     /// The turns are done with, or the next attempt has its time in the store.
     Read,

@@ -75,7 +75,7 @@ const TAKEN_AT_ONCE: usize = 3;
 pub(super) const WATCH: &str = "watch the tide";
 pub(super) const TIDE: &str = "The tide is high.";
 
-/// What the model notices in each conversation.
+/// The fact that the model notices in each conversation.
 pub(super) const NOTICED: &str = "The crab is small";
 
 /// In how many minutes; the child's clock is ahead by a little more.

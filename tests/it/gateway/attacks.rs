@@ -201,7 +201,7 @@ async fn large_requests_and_slow_headers_end() {
     rig.finish().await;
 }
 
-/// What the gateway answers to a client that sends the body of a request byte by byte, and never all of it.
+/// The answer of the gateway to a client that sends the body of a request byte by byte, and never all of it.
 async fn dripping(url: &str, path: &str, token: &str) -> String {
     let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     let head = format!(

@@ -36,7 +36,7 @@ struct Page {
     browser: Browser,
     stream: Stream,
     cursor: String,
-    /// Who wrote, and what, in the order in which it came.
+    /// Authors and texts, in the order in which they came.
     seen: Vec<(String, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! What one person says and has done on the page, or by the API, is on nobody else's list, stream or page; the owner
+//! Things that one person says and has done on the page, or by the API, are on nobody else's list, stream or page; the owner
 //! sees in the events that others are answered, and not what.
 
 use std::fs;

@@ -37,7 +37,7 @@ const STORES: [&str; 16] = [
     "plan", "proposal", "job", "reminder", "aside", "waiting",
 ];
 
-/// What a guest can have.
+/// The stores of text that a guest has.
 const OF_GUESTS: [&str; 2] = ["said", "answer"];
 
 /// A word that stands in one store of one person.
@@ -223,7 +223,7 @@ async fn see_everything(rig: &mut Rig, id: &str, chat: &str, folders: &[String])
     seen
 }
 
-/// What a command prints on the machine.
+/// The output of a command on the machine.
 #[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
 async fn on_the_machine(rig: &Rig, words: &str) -> String {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_peacrab"));
@@ -316,7 +316,7 @@ async fn what_a_person_keeps_in_private_is_theirs_alone() {
     rig.finish().await;
 }
 
-/// Who sees what of whom, by role and place.
+/// Words that somebody sees though they are others' private ones.
 fn leaks(seen: &BTreeMap<(&str, &str), String>) -> Vec<String> {
     let mut leaks = Vec::new();
     for ((reader, place), all) in seen {

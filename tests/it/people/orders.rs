@@ -136,7 +136,7 @@ struct World {
     work: Arc<Double>,
     /// By number, the accounts whose persons may see a mark.
     marks: Vec<BTreeSet<usize>>,
-    /// What was read of the prompts, and of each channel's messages.
+    /// Number of prompts, and of each channel's messages, that were read.
     prompts: usize,
     read: [usize; 2],
     looks: usize,

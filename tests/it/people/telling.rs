@@ -1,4 +1,4 @@
-//! What a person said in private is told to somebody else only with that person's own yes, and each person decides
+//! Words that a person said in private are told to somebody else only with that person's own yes, and each person decides
 //! about the calls that their own reading has put into question.
 
 use std::fs;

@@ -9,7 +9,7 @@ use crate::support::double::Gives;
 use crate::support::rig::{OWNER, Rig, USER};
 use crate::support::script::{Order, Reply, calls, says};
 
-/// How others' text reaches the model.
+/// The ways in which others' text reaches the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     DownloadedFile,

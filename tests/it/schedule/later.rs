@@ -1,4 +1,4 @@
-//! What a run of a job did not do because nobody could be asked is done later by a button: once, exactly as it was
+//! A call that a run of a job did not make because nobody could be asked is made later by a button: once, exactly as it was
 //! shown, in a turn of its own.
 
 use std::fs;

@@ -134,7 +134,7 @@ pub(crate) struct Order {
     pub(crate) arguments: Value,
 }
 
-/// What an obedient model says once it has made all calls.
+/// The words of an obedient model once it has made all calls.
 pub(crate) const OBEYED: &str = "Obeyed.";
 
 #[derive(Default)]
