@@ -4,9 +4,17 @@ use std::collections::BTreeMap;
 
 use tokio::sync::watch;
 
-/// The number of those that wait for each provider, by its name; cheap to clone.
+/// Those that wait for each provider, by its name; cheap to clone.
 #[derive(Clone)]
-pub struct ProvidersInUse(watch::Sender<BTreeMap<String, usize>>);
+pub struct ProvidersInUse(watch::Sender<BTreeMap<String, UseCounts>>);
+
+/// The uses of one provider.
+#[derive(Clone, Copy, Default)]
+pub struct UseCounts {
+    now: usize,
+    /// All since the start: a use may be over before its watcher runs.
+    begun: u64,
+}
 
 impl Default for ProvidersInUse {
     fn default() -> Self {
@@ -17,23 +25,35 @@ impl Default for ProvidersInUse {
 impl ProvidersInUse {
     /// Counts somebody who waits for a provider, until the value is dropped.
     pub fn enter(&self, name: &str) -> ProviderUse {
-        self.0.send_modify(|all| *all.entry(name.to_owned()).or_default() += 1);
+        self.0.send_modify(|all| {
+            let uses = all.entry(name.to_owned()).or_default();
+            uses.now += 1;
+            uses.begun += 1;
+        });
         ProviderUse { name: name.to_owned(), all: self.clone() }
     }
 
     /// Returns true if somebody waits for a provider.
     pub fn has(&self, name: &str) -> bool {
-        self.0.borrow().contains_key(name)
+        self.0.borrow().get(name).is_some_and(|uses| uses.now > 0)
     }
 
-    /// Waits until somebody waits for a provider.
-    pub async fn entered(&self, name: &str) {
-        // It is never closed: this value has the sender.
-        self.0.subscribe().wait_for(|all| all.contains_key(name)).await.ok();
+    /// Waits until somebody waits for a provider, or has done so since the call.
+    pub fn entered(&self, name: &str) -> impl Future<Output = ()> {
+        let mut watch = self.0.subscribe();
+        let begun = watch.borrow().get(name).map_or(0, |uses| uses.begun);
+        let name = name.to_owned();
+        async move {
+            let is_entered = |all: &BTreeMap<String, UseCounts>| {
+                all.get(&name).is_some_and(|uses| uses.now > 0 || uses.begun > begun)
+            };
+            // An error says that the program ends.
+            watch.wait_for(is_entered).await.ok();
+        }
     }
 
     /// Tells of each change.
-    pub fn watch(&self) -> watch::Receiver<BTreeMap<String, usize>> {
+    pub fn watch(&self) -> watch::Receiver<BTreeMap<String, UseCounts>> {
         self.0.subscribe()
     }
 }
@@ -53,11 +73,8 @@ impl ProviderUse {
 impl Drop for ProviderUse {
     fn drop(&mut self) {
         self.all.0.send_modify(|all| {
-            if let Some(count) = all.get_mut(&self.name) {
-                *count -= 1;
-                if *count == 0 {
-                    all.remove(&self.name);
-                }
+            if let Some(uses) = all.get_mut(&self.name) {
+                uses.now -= 1;
             }
         });
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use peacrab::config::AgentConfig;
 use peacrab::memory;
+use peacrab::provider::in_use::ProvidersInUse;
 use peacrab::provider::models::{Model, Models, Standing};
 use peacrab::provider::rehearsal::Rehearsal;
 use peacrab::replies;
@@ -145,6 +146,20 @@ async fn it_makes_way_for_whoever_waits_for_the_model() {
     rig.counts("SELECT count(*) FROM facts", 1).await;
     assert_eq!(asked(&rig, ASKED).len(), 2);
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_use_that_is_over_before_its_watcher_runs_is_noticed() {
+    let in_use = ProvidersInUse::default();
+    let (entered, other) = (in_use.entered("cheap"), in_use.entered("dear"));
+    drop(in_use.enter("cheap"));
+    assert!(!in_use.has("cheap"));
+    entered.await;
+    tokio::select! {
+        biased;
+        () = other => panic!("nobody has used it"),
+        () = tokio::task::yield_now() => {}
+    }
 }
 
 #[tokio::test]

@@ -69,6 +69,7 @@ pub(super) async fn ask(
         input: prompt.tokens(provider.sees()),
         output: Some(ANSWER_TOKENS_MAX),
     };
+    let entered = turns.models.all.in_use.entered(name);
     let granted = match turns.spending.reserve(bus, planned).await? {
         Ok(granted) => granted,
         Err(refused) => return Ok(FactsAnswer::Later(refused.to_string())),
@@ -91,7 +92,7 @@ pub(super) async fn ask(
     );
     let completed = tokio::select! {
         biased;
-        () = turns.models.all.in_use.entered(name) => None,
+        () = entered => None,
         completed = asking => Some(completed.unwrap_or_else(|_| {
             Err(ProviderError::Stalled("the answer took too long".to_owned()))
         })),
