@@ -128,7 +128,7 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
             Some(done) = agent.compactions.join_next() => agent.compacted(done).await,
             changed = woken.changed(), if !failed => if changed.is_err() { break },
             () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
-            () = agent.idle.forget() => {}
+            rest = agent.idle.forget() => rest.give_back(&agent.services.bus.store),
             Some(()) = agent.side_questions.next_ended() => {}
             Some(ended) = agent.forgettings.next_ended() => agent.has_forgotten(ended).await,
         }

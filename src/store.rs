@@ -12,6 +12,7 @@ mod pages;
 mod progress;
 mod schema;
 mod savepoint;
+mod searches;
 mod threads;
 mod slices;
 mod words_digest;
@@ -22,13 +23,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
-use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
+use tokio::sync::{mpsc, oneshot};
 
 use ballast::{Ballast, is_full};
 pub use blanking::{
@@ -45,6 +44,7 @@ pub use pages::DatabasePages;
 pub use progress::LongWork;
 use progress::{LongWorks, WrittenBytes};
 pub use savepoint::apart;
+use searches::{SEARCH_TIME_MAX, Searches};
 pub use slices::{SLICE, slice};
 pub use threads::AboutToWrite;
 pub use words_digest::WordsDigest;
@@ -66,16 +66,6 @@ const STATEMENTS_KEPT: usize = 128;
 
 /// Maximum number of changes that wait for the writer. Further callers wait until there is room.
 const QUEUE_MAX: usize = 256;
-
-/// Deadline of a search. A model waits for it, and can search for something narrower.
-const SEARCH_TIME_MAX: Duration = Duration::from_secs(1);
-
-/// Maximum number of parallel searches. Later ones wait. With a core for each, they hardly slow each
-/// other down.
-const SEARCHES_MAX: usize = 2;
-
-/// SQLite's steps between two checks of a search's deadline. One step may compare a text of a megabyte.
-const STEPS_BETWEEN_LOOKS: i32 = 100;
 
 /// Durability of a change: on the disk when `write` returns, or with a later change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +187,7 @@ pub struct Store {
     reads: mpsc::Sender<threads::ReadWork>,
     changes: Arc<Changes>,
     path: Arc<Path>,
-    searches: Arc<Semaphore>,
+    searches: Searches,
     /// Number of tasks that are about to write.
     writers: Arc<AtomicUsize>,
     long_works: LongWorks,
@@ -292,8 +282,8 @@ impl Store {
         threads::spawn_writer(writer, queue, Arc::clone(&writers), written.clone())
             .map_err(broken)?;
         threads::spawn_reader(reader, questions).map_err(broken)?;
-        let searches = Arc::new(Semaphore::new(SEARCHES_MAX));
-        let (path, long_works) = (path.into(), LongWorks::default());
+        let (path, long_works): (Arc<Path>, _) = (path.into(), LongWorks::default());
+        let searches = Searches::of(Arc::clone(&path));
         Ok(Self { writes, reads, path, searches, changes, writers, long_works, written, room })
     }
 
@@ -387,21 +377,12 @@ impl Store {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let permit = Arc::clone(&self.searches).acquire_owned().await;
-        let permit = permit.expect("the semaphore is never closed");
-        let (path, gone_away) = (Arc::clone(&self.path), CancellationToken::new());
-        let _interrupt = gone_away.clone().drop_guard();
-        let search = move || {
-            let _permit = permit;
-            let mut connection = connect(&path)?;
-            let deadline = Instant::now() + SEARCH_TIME_MAX;
-            let is_over = move || Instant::now() >= deadline || gone_away.is_cancelled();
-            connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_over))?;
-            let state = connection.unchecked_transaction()?;
-            work(&state).map_err(StoreError::from)
-        };
-        let searched = AbortOnDropHandle::new(tokio::task::spawn_blocking(search)).await;
-        searched.map_err(|error| StoreError::Broken(format!("a search ended ({error})")))?
+        self.searches.run(work).await
+    }
+
+    /// Closes the connections that are kept for the next search.
+    pub fn close_idle(&self) {
+        self.searches.close_idle();
     }
 }
 
@@ -414,9 +395,12 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // Query plans do not depend on bound values. Otherwise each binding would prepare cached statements
     // again.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Both take effect on an empty database only. An existing one keeps its own values.
-    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
-    connection.pragma_update(None, "auto_vacuum", "incremental")?;
+    let pages: u32 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    // An existing database keeps its values. Setting them again would write to it, and sync.
+    if pages == 0 {
+        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+        connection.pragma_update(None, "auto_vacuum", "incremental")?;
+    }
     connection.pragma_update(None, "journal_mode", "wal")?;
     let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
     connection.pragma_update(None, "wal_autocheckpoint", LOG_BYTES / page.max(1))?;

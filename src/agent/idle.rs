@@ -1,5 +1,4 @@
-//! Idle sessions: they stay in memory for a while, within a limit. Others are read from the store again. After a
-//! peak, the allocator returns free memory to the kernel.
+//! Idle sessions: they stay in memory for a while, within a limit. Others are read from the store again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::pending;
@@ -8,6 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use crate::heap;
+use crate::store::Store;
 use crate::types::origin::Origin;
 use crate::types::session::Session;
 
@@ -26,6 +26,24 @@ const QUIET: Duration = Duration::from_secs(35);
 
 /// Time since when a session is idle. The number distinguishes those of the same instant.
 type IdleSince = (Instant, u64);
+
+/// The reason why [`Idle::forget`] has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdleRest {
+    SessionDropped,
+    /// Free memory should be returned to the kernel.
+    AfterPeak,
+}
+
+impl IdleRest {
+    /// Closes connections that only a busy daemon needs. After a peak, the allocator returns free memory to the kernel.
+    pub(super) fn give_back(self, store: &Store) {
+        store.close_idle();
+        if self == Self::AfterPeak {
+            heap::return_free();
+        }
+    }
+}
 
 #[derive(Default)]
 pub(super) struct Idle {
@@ -71,20 +89,20 @@ impl Idle {
         Some(session)
     }
 
-    /// Waits until a session has been idle for long enough, and drops it, or until it is quiet after a peak, and
-    /// returns memory to the kernel.
-    pub(super) async fn forget(&mut self) {
+    /// Waits until a session has been idle for long enough, and drops it, or until it is quiet after a peak.
+    pub(super) async fn forget(&mut self) -> IdleRest {
         let forgets = self.order.first_key_value().map(|((since, _), _)| *since + KEPT_FOR);
         let trims = self.last_end.filter(|_| self.turns >= PEAK).map(|at| at + QUIET);
         match (forgets, trims) {
             (_, Some(at)) if forgets.is_none_or(|forgets| at <= forgets) => {
                 sleep_until(at).await;
                 self.turns = 0;
-                heap::return_free();
+                IdleRest::AfterPeak
             }
             (Some(at), _) => {
                 sleep_until(at).await;
                 self.forget_longest();
+                IdleRest::SessionDropped
             }
             (None, _) => pending().await,
         }

@@ -446,6 +446,30 @@ async fn a_search_neither_delays_reads_nor_goes_on_for_ever() {
     assert!(matches!(endless.await, Err(StoreError::TooSlow)));
 }
 
+/// A search must need neither the writer's lock nor the disk: one that did made each turn sync twice more.
+#[tokio::test]
+async fn a_search_writes_nothing_and_keeps_its_connection() {
+    let home = TempDir::new().unwrap();
+    let store = Store::open(home.path(), &StoreOptions::default()).unwrap();
+    let log = || fs::metadata(home.path().join("state.db-wal")).map(|log| log.len()).unwrap_or(0);
+    let before = log();
+    let prepared = |store: &Connection| {
+        let mut names = store.prepare_cached("SELECT name FROM sqlite_schema")?;
+        names.exists([])?;
+        Ok(names.get_status(StatementStatus::Run))
+    };
+    assert_eq!(store.search(prepared).await.unwrap(), 1);
+    assert_eq!(store.search(prepared).await.unwrap(), 2);
+    assert_eq!(log(), before);
+    let writes = store.search(|store| store.execute("DELETE FROM inbound", [])).await;
+    assert!(matches!(writes, Err(StoreError::Broken(_))), "{writes:?}");
+    // One that has failed is not used again, nor one that was closed.
+    assert_eq!(store.search(prepared).await.unwrap(), 1);
+    store.close_idle();
+    assert_eq!(store.search(prepared).await.unwrap(), 1);
+    assert_eq!(log(), before);
+}
+
 #[tokio::test]
 async fn what_is_bound_has_no_statement_prepared_anew() {
     let home = TempDir::new().unwrap();
