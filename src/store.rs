@@ -186,7 +186,6 @@ pub struct Store {
     writes: mpsc::Sender<threads::WriterJob>,
     reads: mpsc::Sender<threads::ReadWork>,
     changes: Arc<Changes>,
-    path: Arc<Path>,
     searches: Searches,
     /// Number of tasks that are about to write.
     writers: Arc<AtomicUsize>,
@@ -282,9 +281,8 @@ impl Store {
         threads::spawn_writer(writer, queue, Arc::clone(&writers), written.clone())
             .map_err(broken)?;
         threads::spawn_reader(reader, questions).map_err(broken)?;
-        let (path, long_works): (Arc<Path>, _) = (path.into(), LongWorks::default());
-        let searches = Searches::of(Arc::clone(&path));
-        Ok(Self { writes, reads, path, searches, changes, writers, long_works, written, room })
+        let (searches, long_works) = (Searches::of(path.into()), LongWorks::default());
+        Ok(Self { writes, reads, searches, changes, writers, long_works, written, room })
     }
 
     /// Makes one change, completely or not at all, in a transaction that it may share with others.

@@ -98,7 +98,9 @@ fn sessions_with(
     said: &str,
 ) -> rusqlite::Result<BTreeSet<SessionId>> {
     let terms = words::terms(said);
-    let query = RecallQuery { keys, terms, since: None, now: Utc::now(), limit: PASSAGES_MAX };
+    let now = Utc::now();
+    let query =
+        RecallQuery { keys, terms, since: None, now, limit: PASSAGES_MAX, needs_rare: false };
     let hits = query::search(store, &query)?;
     let turns = hits.iter().filter(|hit| hit.kind == RecallKind::Turn);
     let turns: Vec<_> = turns.map(|hit| TurnId(hit.source)).collect();

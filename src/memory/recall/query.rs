@@ -11,9 +11,8 @@ use super::words::{self, Term};
 use super::{RecallId, RecallKey, RecallKind};
 use crate::store::Time;
 
-/// Passages up to which a term is counted. A term that has as many is common. Counting so many takes 0.2 ms, also in an
-/// index of millions.
-const COMMON_FROM: u32 = 2_000;
+/// Passages up to which a term is counted. A term that has as many is common, and their number is estimated.
+const COMMON_FROM: u32 = 500;
 
 /// Terms that candidates are taken of, the rarest.
 const CHOSEN_MAX: usize = 4;
@@ -52,6 +51,8 @@ pub struct RecallQuery {
     pub since: Option<DateTime<Utc>>,
     pub now: DateTime<Utc>,
     pub limit: usize,
+    /// Nothing is found if all terms are frequent, as in a message that is no question about the past.
+    pub needs_rare: bool,
 }
 
 /// A passage that was found.
@@ -80,6 +81,12 @@ struct CountedTerm {
     weight: f64,
 }
 
+impl CountedTerm {
+    fn is_rare(&self, all: f64) -> bool {
+        self.passages <= RARE_MAX || f64::from(self.passages) * RARE_PART <= all
+    }
+}
+
 /// A passage with some of the terms.
 #[derive(Default)]
 struct Candidate {
@@ -98,6 +105,9 @@ pub fn search(store: &Connection, query: &RecallQuery) -> rusqlite::Result<Vec<R
     let total: f64 = counted.iter().map(|it| it.weight).sum();
     counted.sort_by_key(|it| it.passages);
     let chosen = choose(counted);
+    if query.needs_rare && !chosen.first().is_some_and(|term| term.is_rare(all)) {
+        return Ok(Vec::new());
+    }
     let mut candidates: Vec<_> = candidates(store, query, &chosen)?.into_iter().collect();
     candidates
         .sort_by(|(a, one), (b, other)| other.weight.total_cmp(&one.weight).then_with(|| b.cmp(a)));
@@ -130,22 +140,36 @@ fn newest(store: &Connection) -> rusqlite::Result<f64> {
     Ok(f64::from(newest.unwrap_or_default()))
 }
 
-/// Counts the passages with a term, or with other forms of it. None if there are none.
+/// Counts the passages with a term, or with other forms of it. None if there are none. Those of a common term are
+/// estimated from where in the index the first ones are.
 fn count(store: &Connection, term: &Term, all: f64) -> rusqlite::Result<Option<CountedTerm>> {
     let mut counting = store.prepare_cached(
-        "SELECT count(*) FROM (SELECT 1 FROM recall_index WHERE recall_index MATCH ? LIMIT ?)",
+        "SELECT count(*), max(rowid) FROM
+         (SELECT rowid FROM recall_index WHERE recall_index MATCH ? ORDER BY rowid LIMIT ?)",
     )?;
     for wanted in [Some(term.exact()), term.other_forms()].into_iter().flatten() {
         let wanted = format!("text : {wanted}");
-        let passages: u32 = counting.query_row(params![wanted, COMMON_FROM], |row| row.get(0))?;
-        if passages > 0 {
-            let count = f64::from(passages);
-            let others = (all.max(PASSAGES_MIN) - count).max(0.0);
-            let weight = (1.0 + (others + 0.5) / (count + 0.5)).ln();
-            return Ok(Some(CountedTerm { term: term.clone(), wanted, passages, weight }));
-        }
+        let (counted, last) = counting
+            .query_row(params![wanted, COMMON_FROM], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let passages = match (counted, last) {
+            (0, _) => continue,
+            (COMMON_FROM, Some(last)) => estimate(all, last),
+            (counted, _) => counted,
+        };
+        let count = f64::from(passages);
+        let others = (all.max(PASSAGES_MIN) - count).max(0.0);
+        let weight = (1.0 + (others + 0.5) / (count + 0.5)).ln();
+        return Ok(Some(CountedTerm { term: term.clone(), wanted, passages, weight }));
     }
     Ok(None)
+}
+
+/// The passages with a term whose first [`COMMON_FROM`] end at a row.
+fn estimate(all: f64, last: u32) -> u32 {
+    let part = f64::from(COMMON_FROM) / f64::from(last.max(1));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
+    let passages = (all * part.min(1.0)).clamp(0.0, f64::from(u32::MAX)) as u32;
+    passages.max(COMMON_FROM)
 }
 
 /// The rarest terms; the common ones only if all are.
@@ -221,9 +245,8 @@ fn read(
     let hit = hit.filter(|hit| query.since.is_none_or(|since| hit.at >= since));
     Ok(hit.map(|hit| {
         let terms = candidate.terms.iter().map(|at| &chosen[*at]);
-        let rarest = terms.clone().map(|it| it.passages).min().unwrap_or_default();
+        let is_rare = terms.clone().any(|it| it.is_rare(all));
         let score = terms.map(|it| bm25(&hit.text, it)).sum::<f64>() * recency(hit.at, query.now);
-        let is_rare = rarest <= RARE_MAX || f64::from(rarest) * RARE_PART <= all;
         RecallHit { score, is_rare, ..hit }
     }))
 }

@@ -53,6 +53,8 @@ pub(crate) struct RecallWish {
     pub(crate) scope: Option<SearchScope>,
     pub(crate) since: Option<DateTime<Utc>>,
     pub(crate) limit: usize,
+    /// Nothing is found if all terms are frequent.
+    pub(crate) needs_rare: bool,
 }
 
 /// The results of a search.
@@ -158,8 +160,9 @@ async fn look_up(
                 [talks, memory, own.into_iter().collect(), untrusted].concat()
             }
         };
-        let RecallWish { terms, since, limit, .. } = wish;
-        let query = RecallQuery { keys, terms, since, now: Utc::now(), limit: limit * SPARE };
+        let RecallWish { terms, since, limit, needs_rare, .. } = wish;
+        let limit = limit * SPARE;
+        let query = RecallQuery { keys, terms, since, now: Utc::now(), limit, needs_rare };
         let hits = query::search(store, &query)?;
         let of = |kind| hits.iter().filter(move |hit| hit.kind == kind).map(|hit| hit.source);
         let turns: Vec<_> = of(RecallKind::Turn).map(TurnId).collect();

@@ -81,7 +81,8 @@ async fn recalled_for(
     let files = ToolReader::of(scope);
     let reader = RecallReader { at: at.clone(), place: session.place, who, files };
     let limit = RECALLED_MAX * 2;
-    let wish = RecallWish { terms: terms.clone(), scope: None, since: None, limit };
+    let wish =
+        RecallWish { terms: terms.clone(), scope: None, since: None, limit, needs_rare: true };
     let found = find::find(&services.bus.store, &services.workspace, &reader, wish).await;
     let found = found.inspect_err(|error| tracing::debug!(%error, "Recalled nothing")).ok()?;
     let told = |found: &&FoundPassage| found.hit.is_rare && found.hit.share >= SHARE_MIN;

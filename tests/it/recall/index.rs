@@ -65,7 +65,14 @@ fn entry(source: i64, text: &str) -> RecallText<'_> {
 }
 
 fn query(terms: Vec<peacrab::memory::recall::words::Term>) -> RecallQuery {
-    RecallQuery { keys: vec![key()], terms, since: None, now: Utc::now(), limit: 5 }
+    RecallQuery {
+        keys: vec![key()],
+        terms,
+        since: None,
+        now: Utc::now(),
+        limit: 5,
+        needs_rare: false,
+    }
 }
 
 #[test]
@@ -156,6 +163,27 @@ fn steps(passages: i64) -> u64 {
 fn the_work_of_a_search_does_not_grow_with_what_is_stored() {
     let (few, many) = (steps(200), steps(2_000));
     assert!(many < few * 2, "{few} steps with few passages, {many} with ten times as many");
+}
+
+#[test]
+fn a_message_of_common_words_reminds_of_nothing() {
+    let mut store = empty();
+    let transaction = store.transaction().unwrap();
+    for n in 1..=3_000 {
+        let end = if n == 2_000 { "a zebra" } else { "horses" };
+        put(&transaction, &entry(n, &format!("common words with {end}"))).unwrap();
+    }
+    transaction.commit().unwrap();
+    let reminds = |text| {
+        let query = RecallQuery { needs_rare: true, ..query(telling_terms(text)) };
+        search(&store, &query).unwrap()
+    };
+    assert_eq!(reminds("Which horses have common words?"), []);
+    let hits = reminds("Which zebra has common words?");
+    assert_eq!(hits[0].source, 2_000);
+    // Words that nearly each passage has weigh nothing, though not all of them were counted.
+    assert!(hits[0].is_rare && hits[0].share > 0.9, "{hits:?}");
+    assert!(hits[1..].iter().all(|hit| !hit.is_rare), "{hits:?}");
 }
 
 #[tokio::test]
