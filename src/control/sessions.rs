@@ -104,7 +104,7 @@ fn sessions_with(
     let hits = query::search(store, &query)?;
     let turns = hits.iter().filter(|hit| hit.kind == RecallKind::Turn);
     let turns: Vec<_> = turns.map(|hit| TurnId(hit.source)).collect();
-    let found = history::found_turns(store, &turns)?;
+    let found = history::found_turns(store, &turns, None)?;
     Ok(found.values().map(|turn| turn.session).collect())
 }
 

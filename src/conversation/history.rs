@@ -131,16 +131,29 @@ pub struct FoundTurn {
     pub sources: Vec<Source>,
 }
 
-/// Returns the conversations of turns that were found, with their sources. One that was forgotten meanwhile is left out.
+/// The turns of a conversation that its model sees anyway: all from one on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenTurns {
+    pub session: SessionId,
+    pub begins: TurnId,
+}
+
+/// Returns the conversations of turns that were found, with their sources. One that was forgotten meanwhile is left
+/// out, and so are those of `seen`: all sources of a long conversation would be read for each of its messages.
 pub fn found_turns(
     store: &Connection,
     turns: &[TurnId],
+    seen: Option<SeenTurns>,
 ) -> rusqlite::Result<BTreeMap<TurnId, FoundTurn>> {
     let mut session_of = store.prepare_cached("SELECT session FROM turns WHERE id = ?")?;
     let mut sessions: BTreeMap<SessionId, Vec<TurnId>> = BTreeMap::new();
     for turn in turns {
-        let session = session_of.query_row([turn], |row| row.get(0)).optional()?;
-        if let Some(session) = session {
+        let session: Option<SessionId> =
+            session_of.query_row([turn], |row| row.get(0)).optional()?;
+        let is_seen = |session: &SessionId| {
+            seen.is_some_and(|seen| seen.session == *session && seen.begins <= *turn)
+        };
+        if let Some(session) = session.filter(|session| !is_seen(session)) {
             sessions.entry(session).or_default().push(*turn);
         }
     }

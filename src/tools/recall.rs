@@ -76,8 +76,14 @@ impl Tool for MemorySearch {
             who: cx.who.clone(),
             files: cx.reader(),
         };
-        let wish =
-            RecallWish { terms: terms.clone(), scope, since, limit: FOUND_MAX, needs_rare: false };
+        let wish = RecallWish {
+            terms: terms.clone(),
+            scope,
+            since,
+            limit: FOUND_MAX,
+            needs_rare: false,
+            seen: None,
+        };
         let found = find::find(&cx.actions.store, &cx.workspace, &reader, wish).await?;
         let shown: Vec<_> =
             found.passages.iter().map(|it| passage_words(it, &terms, cx.now.timezone())).collect();

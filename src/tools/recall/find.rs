@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::conversation::history;
+use crate::conversation::history::{self, SeenTurns};
 use crate::memory::facts::{self, FactId, FactStatus};
 use crate::memory::recall::files::{self, FileKeys};
 use crate::memory::recall::query::{self, RecallHit, RecallQuery};
@@ -55,6 +55,8 @@ pub(crate) struct RecallWish {
     pub(crate) limit: usize,
     /// Nothing is found if all terms are frequent.
     pub(crate) needs_rare: bool,
+    /// Turns that are not looked for.
+    pub(crate) seen: Option<SeenTurns>,
 }
 
 /// The results of a search.
@@ -160,13 +162,13 @@ async fn look_up(
                 [talks, memory, own.into_iter().collect(), untrusted].concat()
             }
         };
-        let RecallWish { terms, since, limit, needs_rare, .. } = wish;
+        let RecallWish { terms, since, limit, needs_rare, seen, .. } = wish;
         let limit = limit * SPARE;
         let query = RecallQuery { keys, terms, since, now: Utc::now(), limit, needs_rare };
         let hits = query::search(store, &query)?;
         let of = |kind| hits.iter().filter(move |hit| hit.kind == kind).map(|hit| hit.source);
         let turns: Vec<_> = of(RecallKind::Turn).map(TurnId).collect();
-        let turns = history::found_turns(store, &turns)?;
+        let turns = history::found_turns(store, &turns, seen)?;
         let facts: Vec<_> = of(RecallKind::Fact).map(FactId).collect();
         let facts = facts::found(store, &facts)?;
         let mut found = Vec::new();

@@ -4,6 +4,7 @@
 use chrono::{Days, Utc};
 
 use crate::bus::journal::WaitingMessage;
+use crate::conversation::history::SeenTurns;
 use crate::conversation::{shares, tokens};
 use crate::memory::facts::{FactId, FactStatus};
 use crate::memory::recall::words::{self, Term};
@@ -81,8 +82,15 @@ async fn recalled_for(
     let files = ToolReader::of(scope);
     let reader = RecallReader { at: at.clone(), place: session.place, who, files };
     let limit = RECALLED_MAX * 2;
-    let wish =
-        RecallWish { terms: terms.clone(), scope: None, since: None, limit, needs_rare: true };
+    let seen = Some(SeenTurns { session: session.id, begins: session.begins });
+    let wish = RecallWish {
+        terms: terms.clone(),
+        scope: None,
+        since: None,
+        limit,
+        needs_rare: true,
+        seen,
+    };
     let found = find::find(&services.bus.store, &services.workspace, &reader, wish).await;
     let found = found.inspect_err(|error| tracing::debug!(%error, "Recalled nothing")).ok()?;
     let told = |found: &&FoundPassage| found.hit.is_rare && found.hit.share >= SHARE_MIN;
@@ -92,7 +100,7 @@ async fn recalled_for(
         FoundPlace::File(_) | FoundPlace::Talk { .. } => None,
     });
     let facts = facts.collect();
-    let shown = told.into_iter().filter(|it| !is_seen(it, session) && says_more(it, &terms));
+    let shown = told.into_iter().filter(|it| !is_seen(it) && says_more(it, &terms));
     let (mut text, mut count) = (Parts::default(), 0);
     let mut left = TOKENS_MAX;
     for passage in shown.take(RECALLED_MAX) {
@@ -124,11 +132,11 @@ fn says_more(found: &FoundPassage, terms: &[Term]) -> bool {
     words::telling_terms(&found.hit.text).iter().any(|term| !terms.contains(term))
 }
 
-/// Returns true if the model sees a passage anyway: in the conversation, in its memory or in the notes of the last days.
-fn is_seen(found: &FoundPassage, session: &Session) -> bool {
+/// Returns true if the model sees a passage anyway: in its memory or in the notes of the last days.
+fn is_seen(found: &FoundPassage) -> bool {
     match &found.place {
         FoundPlace::Fact(_, status) => *status == FactStatus::Active,
-        FoundPlace::Talk { turn, .. } => session.turns.iter().any(|seen| seen.id == *turn),
+        FoundPlace::Talk { .. } => false,
         FoundPlace::File(path) => path.parse().is_ok_and(|path: WorkspacePath| {
             let is_recent = found.hit.at.checked_add_days(Days::new(NOTE_DAYS)) > Some(Utc::now());
             path.name() == MEMORY_FILE || (is_memory(&path) && is_recent)
