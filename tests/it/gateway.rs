@@ -11,6 +11,7 @@ mod html;
 mod isolation;
 mod links;
 mod lists;
+mod live;
 mod openai;
 mod service;
 mod webhooks;

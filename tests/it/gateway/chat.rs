@@ -154,7 +154,7 @@ async fn stop_ends_the_turn() {
     let mut stream = browser.stream("main", "0.0").await;
     browser.say("main", "message-1", "a long one").await;
     let started = stream.next("activity").await.unwrap().data;
-    assert_eq!(started, json!({ "turn": "start" }));
+    assert_eq!(started, json!({ "turn": "start", "id": 1 }));
     browser.say("main", "message-2", "/stop").await;
     assert_eq!(stream.answer().await, replies::STOPPED);
     gate.open();
@@ -232,7 +232,7 @@ async fn a_turn_is_seen_at_work_by_its_person_alone() {
     };
     let shapes: Vec<_> = seen.iter().map(shape).collect();
     let expected = [
-        "turn",
+        "id turn",
         "step",
         "step usage",
         "action args state tool",
@@ -250,7 +250,7 @@ async fn a_turn_is_seen_at_work_by_its_person_alone() {
     rig.settled().await;
     ben.say("main", "message-1", "hello").await;
     let first = bens.next("activity").await.unwrap().data;
-    assert_eq!(first, json!({ "turn": "start" }));
+    assert_eq!(first, json!({ "turn": "start", "id": 2 }));
     assert_eq!(bens.answer().await, "re: hello");
     rig.finish().await;
 }

@@ -17,6 +17,7 @@ let hiddenTimer = 0;
 let busy = false;
 let stopping = false; // a stopped turn does not report its end
 let steps = []; // of the last turn here: { tools, usage }
+let shownTurn = null; // its id
 let files = []; // { id, name } of finished uploads
 let uploads = 0;
 const shown = new Map(); // the bot's messages by id
@@ -246,7 +247,11 @@ function openStream() {
   const name = encodeURIComponent(session);
   source = new EventSource(`/sessions/${name}/stream?after=${cursor}`);
   const stream = source;
-  source.onopen = () => showLink("");
+  source.onopen = () => {
+    showLink("");
+    // A turn that still runs is shown anew, with its steps.
+    setBusy(false);
+  };
   source.onerror = () => {
     showLink(NO_CONNECTION);
     // A browser gives up after a refusal, as when a proxy restarts.
@@ -297,19 +302,23 @@ document.addEventListener("visibilitychange", () => {
 });
 
 /// What a turn does: its steps with their tool calls, what was read, tokens and costs.
-function showActivity({ turn, step, tool, state, action, args, ms, sources, usage }) {
+function showActivity({ turn, id, step, tool, state, action, args, ms, sources, usage }) {
   if (turn === "start") {
-    steps = [];
+    // After a question, a turn goes on where it was.
+    if (id !== shownTurn) steps = [];
+    shownTurn = id;
     setBusy(true);
   }
   if (turn === "end") setBusy(false);
   if (step !== undefined) steps[step] ??= { tools: [] };
   const last = steps.findLast(Boolean) ?? (steps[0] = { tools: [] });
-  if (tool && state === "start") last.tools.push({ tool, action, args, state });
-  const call = steps.flatMap((it) => it?.tools ?? []).find((it) => it.action === action);
+  const find = () => steps.flatMap((it) => it?.tools ?? []).find((it) => it.action === action);
+  // A page that came in the middle may get one twice.
+  if (tool && state === "start" && !find()) last.tools.push({ tool, action, args, state });
+  const call = find();
   if (call && tool) Object.assign(call, { state, ms });
   if (call && sources) call.sources = sources;
-  if (usage) last.usage = usage;
+  if (usage) (steps[step] ?? last).usage = usage;
   const wasAtEnd = isAtEnd();
   showSteps();
   toEnd(wasAtEnd);
