@@ -13,5 +13,6 @@ mod links;
 mod lists;
 mod live;
 mod openai;
+mod questions;
 mod service;
 mod webhooks;

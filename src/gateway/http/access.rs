@@ -86,11 +86,7 @@ impl FromRequestParts<Arc<HttpGateway>> for WebPerson {
 }
 
 /// Returns the name by which people see a person: that in the config, or else that of their other accounts.
-fn name_on_page(
-    store: &Connection,
-    page: &ChannelName,
-    id: &SenderId,
-) -> rusqlite::Result<String> {
+fn name_on_page(store: &Connection, page: &ChannelName, id: &SenderId) -> rusqlite::Result<String> {
     let person = match page_accounts::is_made(id) {
         true => persons::person_of(store, page, id)?,
         false => None,

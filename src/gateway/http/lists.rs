@@ -19,8 +19,9 @@ use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::agent::{ApprovalJudge, ApprovalVerdict, RefusedVerdict};
 use crate::bus::feed::{self, Post};
+use crate::channels::markup::unescaped;
 use crate::control::channel_statuses;
-use crate::conversation::asks::{self, AskId};
+use crate::conversation::asks::AskId;
 use crate::conversation::ledger::breakdown::{self, UsageBy};
 use crate::conversation::proposals;
 use crate::people::Role;
@@ -31,7 +32,7 @@ use crate::tasks::schedule::{self, JobRequest, JobRequester, JobScope};
 use crate::turn::commits::handle_order;
 use crate::types::commands::CommandId;
 use crate::types::job_verb::JobVerb;
-use crate::types::message::{ChatId, ChatKind};
+use crate::types::message::ChatKind;
 
 /// The longer of the two times for which `/usage` sums up.
 const USAGE_TIME: chrono::Duration = chrono::Duration::days(30);
@@ -62,10 +63,11 @@ impl HttpGateway {
 
     /// The outcome of an action, for a person to read.
     fn said(&self, done: Result<String, String>) -> Result<Json<ActionAnswer>, HttpRefusal> {
-        let redacted = |words: String| self.services().redactor.redact(&words).into_owned();
+        // It is shown as it is, not as markup.
+        let shown = |words: String| unescaped(&self.services().redactor.redact(&words));
         match done {
-            Ok(words) => Ok(Json(ActionAnswer { said: redacted(words) })),
-            Err(words) => Err(HttpRefusal::new(StatusCode::CONFLICT, redacted(words))),
+            Ok(words) => Ok(Json(ActionAnswer { said: shown(words) })),
+            Err(words) => Err(HttpRefusal::new(StatusCode::CONFLICT, shown(words))),
         }
     }
 
@@ -148,30 +150,31 @@ pub(super) async fn change_job(
     gateway.said(done)
 }
 
-/// `GET /waiting`: the calls that the person may decide about, and the questions and proposals in the own sessions.
+/// `GET /waiting`: the calls that the person may decide about, their questions on all platforms, and the proposals in
+/// their sessions.
 pub(super) async fn waiting(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
 ) -> Result<Response, HttpRefusal> {
     let judges = person.check_may(CommandId::Approve).is_ok();
-    let (judge, prefix) = (gateway.judge(&person), format!("{}/", person.id));
-    let (own, page) = (prefix.clone(), gateway.web.name().clone());
+    let (judge, asked) = (gateway.judge(&person), gateway.asked(&person));
+    let prefix = format!("{}/", person.id);
+    let own = prefix.clone();
     let look = move |store: &Connection| {
         let calls = if judges { judge.waiting(store)? } else { Vec::new() };
-        let mut asked = Vec::new();
-        for ask in asks::questions(store)?.iter().filter(|ask| ask.at.channel == page) {
-            let post = feed::post(store, ask.delivery)?;
-            asked.extend(post.filter(|(chat, _)| chat.as_str().starts_with(&own)));
-        }
-        for (chat, post) in feed::proposals(store, &own, PROPOSALS_MAX)? {
-            let proposal = post.proposal();
-            if proposal.map(|id| proposals::is_open(store, id)).transpose()? == Some(true) {
-                asked.push((chat, post));
+        let mut proposed = feed::proposals(store, &own, PROPOSALS_MAX)?;
+        let is_open = |post: &Post| match post.proposal() {
+            Some(id) => proposals::is_open(store, id),
+            None => Ok(false),
+        };
+        for (chat, post) in std::mem::take(&mut proposed) {
+            if is_open(&post)? {
+                proposed.push((chat, post));
             }
         }
-        Ok((calls, asked))
+        Ok((calls, asked.questions(store)?, proposed))
     };
-    let (calls, asked) = gateway.services().bus.store.read(look).await?;
+    let (calls, asked, proposed) = gateway.services().bus.store.read(look).await?;
     let approvals = calls.iter().map(|call| {
         let whose = call.made_for.as_ref();
         json!({
@@ -181,12 +184,20 @@ pub(super) async fn waiting(
         })
     });
     let approvals: Vec<_> = approvals.collect();
-    let shown = |(chat, post): (ChatId, Post)| {
+    let redactor = &gateway.services().redactor;
+    let asked = asked.into_iter().map(|(ask, post)| {
+        let on_page = (ask.at.channel == *gateway.web.name()).then(|| ask.at.chat.as_str());
+        let session = on_page.and_then(|chat| chat.strip_prefix(&prefix));
+        let (channel, message) = (ask.at.channel.as_str(), Message::of(post, redactor));
+        json!({ "id": ask.id.0, "channel": channel, "session": session, "message": message })
+    });
+    let page = gateway.web.name().as_str();
+    let proposed = proposed.into_iter().map(|(chat, post)| {
         let session = chat.as_str().strip_prefix(&prefix).unwrap_or_default();
-        let message = Message::of(post, &gateway.services().redactor);
-        json!({ "session": session, "message": message })
-    };
-    let questions: Vec<_> = asked.into_iter().map(shown).collect();
+        let message = Message::of(post, redactor);
+        json!({ "id": null, "channel": page, "session": session, "message": message })
+    });
+    let questions: Vec<_> = asked.chain(proposed).collect();
     Ok(gateway.listed(&json!({ "approvals": approvals, "questions": questions })))
 }
 

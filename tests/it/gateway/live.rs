@@ -33,7 +33,10 @@ async fn a_page_that_comes_in_the_middle_of_a_turn_sees_its_earlier_steps() {
     let calls: Vec<_> = seen.iter().filter(|it| it["ms"].is_u64()).collect();
     assert_eq!(calls.len(), 2, "{seen:?}");
     assert_eq!((&calls[0]["state"], &calls[1]["state"]), (&json!("done"), &json!("failed")));
-    assert!(seen.iter().any(|it| it["args"] == "{\"path\":\"downloads/_page_[1].txt\"}"), "{seen:?}");
+    assert!(
+        seen.iter().any(|it| it["args"] == "{\"path\":\"downloads/_page_[1].txt\"}"),
+        "{seen:?}"
+    );
     let source = json!(["the file downloads/_page_[1].txt (untrusted)"]);
     assert!(seen.iter().any(|it| it["sources"] == source), "{seen:?}");
     assert_eq!(seen.iter().filter(|it| it["usage"]["input"].is_u64()).count(), 2, "{seen:?}");

@@ -96,8 +96,9 @@ async fn nothing_listens_without_the_section_and_web_explains_it() {
 
 #[tokio::test]
 async fn web_makes_a_link_and_lists_and_ends_sign_ins() {
-    let scene =
-        Scene::new("[providers.main]\ntype = \"rehearsal\"\n[gateway]\nlisten = \"127.0.0.1:0\"\nallow = [\"ben\"]\n");
+    let scene = Scene::new(
+        "[providers.main]\ntype = \"rehearsal\"\n[gateway]\nlisten = \"127.0.0.1:0\"\nallow = [\"ben\"]\n",
+    );
     let _daemon = scene.daemon().await;
     let ended = scene.run(&["web"]).await;
     let link = ended.out.lines().find(|line| line.starts_with("http://127.0.0.1:")).unwrap();
