@@ -172,6 +172,7 @@ impl StreamReader {
     fn note(&mut self, sign: Sign) {
         match sign {
             Sign::News => self.is_behind = true,
+            Sign::Elsewhere => self.push("elsewhere", &json!({})),
             Sign::Typing => self.push("typing", &json!({})),
             Sign::Draft(text) => {
                 let text = self.gateway.services().redactor.redact(&text).into_owned();
