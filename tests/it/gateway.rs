@@ -15,4 +15,5 @@ mod live;
 mod openai;
 mod questions;
 mod service;
+mod sizes;
 mod webhooks;
