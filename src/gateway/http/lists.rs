@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
+use chrono_tz::Tz;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -25,10 +26,10 @@ use crate::conversation::asks::AskId;
 use crate::conversation::ledger::breakdown::{self, UsageBy};
 use crate::conversation::proposals;
 use crate::people::Role;
-use crate::people::persons::PersonAccount;
+use crate::people::persons::{self, PersonAccount};
 use crate::replies;
 use crate::store::Sync;
-use crate::tasks::schedule::{self, JobRequest, JobRequester, JobScope};
+use crate::tasks::schedule::{self, JobId, JobRequest, JobRequester, JobScope};
 use crate::turn::commits::handle_order;
 use crate::types::commands::CommandId;
 use crate::types::job_verb::JobVerb;
@@ -71,14 +72,10 @@ impl HttpGateway {
         }
     }
 
-    /// The jobs that a person may see and change.
-    fn jobs_of(&self, person: &WebPerson) -> JobScope {
-        match person.role {
-            Role::Owner => JobScope::All,
-            Role::Admin | Role::User | Role::Guest => {
-                JobScope::Of(self.web.name().clone(), person.id.clone())
-            }
-        }
+    /// The person of a request, as their jobs are looked for.
+    fn job_owner(&self, person: &WebPerson) -> JobOwner {
+        let account = PersonAccount { channel: self.web.name().clone(), sender: person.id.clone() };
+        JobOwner { role: person.role, account }
     }
 
     fn judge(&self, person: &WebPerson) -> ApprovalJudge {
@@ -100,14 +97,56 @@ impl HttpGateway {
     }
 }
 
+/// A person whose jobs are looked for.
+struct JobOwner {
+    role: Role,
+    account: PersonAccount,
+}
+
+impl JobOwner {
+    /// The jobs that the person may see and change: the owner all, others those of each of their accounts.
+    fn scopes(self, store: &Connection) -> rusqlite::Result<Vec<JobScope>> {
+        if self.role == Role::Owner {
+            return Ok(vec![JobScope::All]);
+        }
+        let PersonAccount { channel, sender } = &self.account;
+        let mut accounts = persons::accounts_of_same(store, channel, sender)?;
+        if accounts.is_empty() {
+            accounts.push(self.account);
+        }
+        Ok(accounts.into_iter().map(|it| JobScope::Of(it.channel, it.sender)).collect())
+    }
+
+    fn list(self, store: &Connection, zone: Tz) -> rusqlite::Result<Vec<Value>> {
+        let mut jobs = Vec::new();
+        for scope in self.scopes(store)? {
+            jobs.extend(schedule::listing(store, &scope, zone)?);
+        }
+        jobs.sort_by_key(|job| job["id"].as_i64());
+        Ok(jobs)
+    }
+
+    /// Returns those among which a job is, or the first.
+    fn scope_of(self, store: &Connection, id: JobId) -> rusqlite::Result<JobScope> {
+        let PersonAccount { channel, sender } = self.account.clone();
+        let mut found = None;
+        for scope in self.scopes(store)? {
+            if found.is_none() || schedule::get(store, id, &scope)?.is_some() {
+                found = Some(scope);
+            }
+        }
+        Ok(found.unwrap_or(JobScope::Of(channel, sender)))
+    }
+}
+
 /// `GET /jobs`
 pub(super) async fn jobs(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
 ) -> Result<Response, HttpRefusal> {
     person.check_may(CommandId::Jobs)?;
-    let (whose, zone) = (gateway.jobs_of(&person), gateway.services().zone);
-    let list = move |store: &Connection| schedule::listing(store, &whose, zone);
+    let (owner, zone) = (gateway.job_owner(&person), gateway.services().zone);
+    let list = move |store: &Connection| owner.list(store, zone);
     let jobs = gateway.services().bus.store.read(list).await?;
     Ok(gateway.listed(&json!({ "jobs": jobs })))
 }
@@ -132,7 +171,7 @@ pub(super) async fn change_job(
         return Err(HttpRefusal::bad("`action` is run, pause, resume or remove"));
     }
     let services = gateway.services();
-    let (whose, now, zone) = (gateway.jobs_of(&person), Utc::now(), services.zone);
+    let (owner, now, zone) = (gateway.job_owner(&person), Utc::now(), services.zone);
     let requester = JobRequester {
         to: gateway.web.address(&person.id, SESSION),
         known_on: gateway.web.name().clone(),
@@ -142,7 +181,10 @@ pub(super) async fn change_job(
     };
     let request = JobRequest { id: Some(id), ..JobRequest::new(action) };
     let order = request.read(requester, now, zone).map_err(HttpRefusal::bad)?;
-    let change = move |store: &Connection| handle_order(store, &whose, order, now, zone);
+    let change = move |store: &Connection| {
+        let whose = owner.scope_of(store, JobId(id))?;
+        handle_order(store, &whose, order, now, zone)
+    };
     let done = services.bus.store.write("job", Sync::Now, change).await?;
     services.bus.jobs.up();
     services.bus.inbox.up();
