@@ -2,7 +2,7 @@
 // that has their packages. Its argument is the program. It fails with what is wrong, and leaves screenshots.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -98,11 +98,24 @@ async function closeList() {
   await page.waitForFunction(() => !document.getElementById("panel").open, PATIENCE);
 }
 
-/// Goes to a button of the list by the keyboard, and presses it.
-async function pressInList(label) {
+/// Sends a request as the page does.
+function fetchAs(page, path, body) {
+  return page.evaluate(
+    async (path, body) => {
+      const { csrf } = await (await fetch("/me")).json();
+      const headers = { "Content-Type": "application/json", "X-CSRF-Token": csrf };
+      return (await fetch(path, { method: "POST", headers, body: JSON.stringify(body) })).status;
+    },
+    path,
+    body,
+  );
+}
+
+/// Goes to a button or a field of the list by the keyboard, and presses it.
+async function pressInList(label, how = "press") {
   for (let tabs = 0; tabs < 60; tabs += 1) {
     const focused = await page.evaluate(() => document.activeElement.getAttribute("aria-label"));
-    if (focused === label) return page.keyboard.press("Enter");
+    if (focused === label) return how === "press" && page.keyboard.press("Enter");
     await page.keyboard.press("Tab");
   }
   assert.fail(`no button ${label} can be reached`);
@@ -163,13 +176,68 @@ try {
   await answered();
   assert.equal(await page.$$eval("#messages img, #messages a[href^=javascript]", (all) => all.length), 0);
 
+  // A file of others: its name stands among the steps and the sources, its content in the answer.
+  const hostile = "<img src=x onerror=alert(4)>.md";
+  mkdirSync(join(home, "downloads"), { recursive: true });
+  writeFileSync(join(home, "downloads", hostile), "<script>alert(5)</script><img src=x onerror=alert(6)>");
+  await say(`read downloads/${hostile}`);
+  await answered();
+  await page.waitForFunction(() => document.getElementById("activity-now").textContent.includes("read_file ✓"), PATIENCE);
+  await page.focus("#activity-now");
+  await page.keyboard.press("Enter");
+  const read = await page.$eval("#activity-steps", (steps) => steps.innerText);
+  assert.match(read, /read_file .*<img src=x onerror=alert\(4\)>/s);
+  assert.match(read, /read: .*<img src=x onerror=alert\(4\)>.*untrusted/s);
+  assert.match((await texts("bot")).at(-1), /<script>alert\(5\)/);
+  assert.equal(await page.$$eval("#activity-steps img, #messages img, #messages script", (all) => all.length), 0);
+  await page.keyboard.press("Enter");
+
+  // A question in another conversation marks it, and is answered in words from the list, by the keyboard alone.
+  const title = () => page.title();
+  await fetchAs(page, "/messages", { session: "colours", id: "colours-0001", text: "ask Which <i>colour</i>" });
+  await page.waitForFunction(() => document.title.startsWith("(1) "), PATIENCE);
+  await page.waitForSelector("#sessions [aria-label='colours, new messages']", PATIENCE);
+  await page.waitForFunction(() => document.querySelector("[data-list=waiting]").textContent === "Waiting (1)", PATIENCE);
+  await openList("waiting", "colour");
+  await isAccessible("question");
+  assert.equal(await page.$$eval("#panel i", (all) => all.length), 0);
+  await pressInList("Your answer: Which <i>colour</i>", "type");
+  await page.keyboard.type("a light green");
+  await page.keyboard.press("Enter");
+  await listShows("Nothing is waiting");
+  await closeList();
+  await page.click("#sessions [aria-label='colours, new messages']");
+  await page.waitForFunction(() => document.getElementById("messages").innerText.includes("a light green"), PATIENCE);
+  await page.waitForFunction(() => !document.title.startsWith("("), PATIENCE);
+  await page.click("#sessions li:last-child button");
+  await answers(expected);
+  assert.equal(await title(), "main · Peacrab");
+
+  // A second tab shows the same, and a slow network only delays it.
+  const second = await browser.newPage();
+  await second.goto(`http://127.0.0.1:${port}/`);
+  await second.waitForFunction((count) => document.querySelectorAll("#messages article.bot").length >= count, PATIENCE, expected);
+  await second.emulateNetworkConditions({ download: 5000, upload: 5000, latency: 400 });
+  await second.focus("#text");
+  await second.keyboard.type("from the other tab");
+  await second.keyboard.press("Enter");
+  await second.keyboard.press("Enter");
+  await page.bringToFront();
+  await answered();
+  assert.equal((await texts("you")).filter((text) => text === "from the other tab").length, 1);
+  await second.close();
+
   // A call waits, and is decided from the list; its turn is seen at work.
   await say("remember that the crab is <b>small</b>");
   await answered();
   await page.waitForFunction(() => document.querySelector("[data-list=waiting]").textContent === "Waiting (1)", PATIENCE);
+  // Loaded again in the middle of its turn, the page shows the earlier steps.
+  await page.reload({ waitUntil: "load", ...PATIENCE });
+  await answers(expected);
+  await page.waitForFunction(() => document.getElementById("activity-now").textContent.includes("remember"), PATIENCE);
   await openList("waiting", "remember");
   await isAccessible("waiting");
-  await pressInList("Approve: remember, request 1");
+  await pressInList("Approve: remember, request 2");
   await listShows("Nothing is waiting");
   await closeList();
   await answered();

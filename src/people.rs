@@ -5,6 +5,7 @@ pub mod activation;
 pub mod folders;
 pub mod links;
 pub mod listing;
+pub mod page_accounts;
 pub mod persons;
 mod roles;
 

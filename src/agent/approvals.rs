@@ -17,7 +17,7 @@ use crate::store::StoreError;
 use crate::tasks::subagents::{self, AT_ONCE_MAX};
 use crate::turn::{commits, later, prompt, suspension};
 use crate::types::commands::CommandId;
-use crate::types::message::{Address, ChannelName, ChatKind, SenderId};
+use crate::types::message::{Address, ChatKind};
 use crate::types::origin::Origin;
 use crate::types::session::CallOutcome;
 
@@ -257,15 +257,18 @@ impl ApprovalJudge {
             let is_theirs = self.people.are_same(store, decider, &self.account)?;
             return Ok((!is_theirs).then_some(replies::CALL_FOR_ITS_PERSON));
         }
-        let PersonAccount { channel, sender } = &self.account;
-        let is_theirs = |(on, of, place): &(ChannelName, SenderId, ChatKind)| {
-            *place == ChatKind::Group || (on == channel && of == sender)
-        };
         Ok(match self.role {
             Role::Guest | Role::User => Some(replies::NOT_YOURS_TO_APPROVE),
             Role::Owner => None,
             Role::Admin => {
-                let is_theirs = call.made_for.as_ref().is_some_and(is_theirs);
+                let is_theirs = match call.made_for.clone() {
+                    Some((_, _, ChatKind::Group)) => true,
+                    Some((channel, sender, ChatKind::Private)) => {
+                        let made_for = PersonAccount { channel, sender };
+                        self.people.are_same(store, &made_for, &self.account)?
+                    }
+                    None => false,
+                };
                 (!is_theirs).then_some(replies::CALL_OF_SOMEBODY_ELSE)
             }
         })

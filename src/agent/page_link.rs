@@ -1,14 +1,16 @@
 //! `/web`: a link with which a person signs in on the page in the browser. It is given in private chats alone, and
 //! never on the page itself: a program that speaks there with a token must not get a sign-in that outlives it.
 
+use chrono::Utc;
 use rusqlite::Connection;
 
 use super::scope::CommandScope;
 use crate::bus::journal::WaitingMessage;
-use crate::people::{LOCAL, Role, persons};
+use crate::people::persons::PersonAccount;
+use crate::people::{LOCAL, Role, page_accounts};
 use crate::replies;
 use crate::services::{Services, role_of};
-use crate::store::StoreError;
+use crate::store::{StoreError, Sync};
 use crate::types::commands::CommandId;
 use crate::types::message::{ChannelName, SenderId};
 
@@ -49,22 +51,18 @@ pub(super) async fn words(
     })
 }
 
-/// Returns the account on the page that is the sender's, if it has access there.
+/// Returns the account on the page that is the sender's; a new one if they have none. None for somebody who is let in as
+/// everybody is.
 async fn account_on(
     services: &Services,
     page: &ChannelName,
     control: &WaitingMessage,
 ) -> Result<Option<SenderId>, StoreError> {
     let (people, page) = (services.bus.people.clone(), page.clone());
-    let (channel, who) = (control.inbound.from.channel.clone(), control.sender().id.clone());
+    let (channel, sender) = (control.inbound.from.channel.clone(), control.sender().id.clone());
+    let account = PersonAccount { channel, sender };
     let find = move |store: &Connection| {
-        let accounts = persons::accounts_of_same(store, &channel, &who)?;
-        for account in accounts.into_iter().filter(|account| account.channel == page) {
-            if people.role_of(store, &page, &account.sender)?.is_some() {
-                return Ok(Some(account.sender));
-            }
-        }
-        Ok(None)
+        page_accounts::account_for(store, &people, &page, &account, Utc::now())
     };
-    services.bus.store.read(find).await
+    services.bus.store.write("account on the page", Sync::Now, find).await
 }

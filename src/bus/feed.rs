@@ -206,15 +206,12 @@ pub fn proposals(
     Ok(rows.into_iter().filter_map(|(chat, row)| Some((chat, row.post()?))).collect())
 }
 
-/// Returns a sent message of any chat, with its chat.
-pub fn post(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<(ChatId, Post)>> {
-    let mut row = store.prepare_cached(
-        "SELECT id, created, body, replaces, pressed, chat FROM outbox
-         WHERE channel = 'web' AND id = ?",
-    )?;
-    let mut found = row.query_map([id], |row| Ok((row.get(5)?, read_sent(row)?)))?;
-    let found: Option<(ChatId, Row)> = found.next().transpose()?;
-    Ok(found.and_then(|(chat, row)| Some((chat, row.post()?))))
+/// Returns a sent message of any chat, on any channel.
+pub fn post(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Post>> {
+    let mut row = store
+        .prepare_cached("SELECT id, created, body, replaces, pressed FROM outbox WHERE id = ?")?;
+    let found: Option<Row> = row.query_map([id], read_sent)?.next().transpose()?;
+    Ok(found.and_then(Row::post))
 }
 
 /// A row of either table.

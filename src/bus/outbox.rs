@@ -173,13 +173,7 @@ pub fn close_question(store: &Connection, id: DeliveryId, words: &str) -> rusqli
     store
         .prepare_cached("UPDATE outbox SET pressed = ? WHERE id = ?")?
         .execute(params![NO_BUTTON, id])?;
-    let shown = store
-        .prepare_cached(
-            "SELECT platform_id FROM chunks WHERE delivery = ? AND state = 'sent' ORDER BY seq DESC LIMIT 1",
-        )?
-        .query_row([id], |row| row.get::<_, Option<MessageId>>(0))
-        .optional()?;
-    match shown.flatten() {
+    match shown_as(store, id)? {
         Some(shown) => {
             let closed = replies::closed(asked.end(), words);
             put_over(store, &to, None, Some(&shown), &closed)?;
@@ -194,6 +188,17 @@ pub fn close_question(store: &Connection, id: DeliveryId, words: &str) -> rusqli
         }
     }
     Ok(())
+}
+
+/// Returns the platform's id of the last part of a message that was sent.
+pub fn shown_as(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<MessageId>> {
+    let shown = store
+        .prepare_cached(
+            "SELECT platform_id FROM chunks WHERE delivery = ? AND state = 'sent' ORDER BY seq DESC LIMIT 1",
+        )?
+        .query_row([id], |row| row.get::<_, Option<MessageId>>(0))
+        .optional()?;
+    Ok(shown.flatten())
 }
 
 /// Returns the number of messages that wait for delivery on a channel.

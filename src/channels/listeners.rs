@@ -38,6 +38,15 @@ impl<T> Listeners<T> {
         by_chat.get(chat).cloned().unwrap_or_default()
     }
 
+    /// The clients of all other chats whose id begins so.
+    #[cfg(feature = "gateway")]
+    pub(super) fn of_others(&self, prefix: &str, chat: &ChatId) -> Vec<mpsc::Sender<T>> {
+        let by_chat = self.by_chat.lock().unwrap_or_else(PoisonError::into_inner);
+        let others =
+            by_chat.iter().filter(|(it, _)| *it != chat && it.as_str().starts_with(prefix));
+        others.flat_map(|(_, clients)| clients.clone()).collect()
+    }
+
     /// Number of attached clients.
     #[cfg(feature = "gateway")]
     pub(super) fn count(&self) -> usize {

@@ -18,7 +18,7 @@ use super::{
     Channel, ChannelError, Drafts, FileContent, GIVE_UP_AFTER, Markup, MediaSink, PlatformLimits,
     SendLookup, Sent, Unit,
 };
-use crate::bus::{Published, Publisher};
+use crate::bus::{Published, Publisher, feed};
 use crate::types::message::{
     Address, Body, ChannelName, ChatId, Hint, Inbound, MediaRef, MessageId, Outbound, SenderId,
 };
@@ -49,6 +49,8 @@ const TYPING_EVERY: Duration = Duration::from_secs(5);
 pub enum Sign {
     /// There are messages to read.
     News,
+    /// There are messages to read in another session of the person.
+    Elsewhere,
     /// The answer so far.
     Draft(String),
     Typing,
@@ -111,18 +113,32 @@ impl Web {
         let (kept, was_kept) = oneshot::channel();
         self.posts.send(Submission { inbound: Box::new(inbound), kept }).await.ok()?;
         let published = was_kept.await.ok().flatten();
-        self.show(&chat, &Sign::News);
+        self.show_news(&chat);
         published
+    }
+
+    /// Tells the pages of a chat, and those of other sessions of its person, that there are messages.
+    fn show_news(&self, chat: &ChatId) {
+        self.show(chat, &Sign::News);
+        let Some((person, session)) = chat.as_str().split_once('/') else { return };
+        if session.starts_with(feed::ONCE) {
+            return;
+        }
+        let others = self.pages.of_others(&format!("{person}/"), chat);
+        others.iter().for_each(|page| give(page, &Sign::Elsewhere));
     }
 
     /// Gives a sign to the pages of a chat. A page that is behind misses drafts, and finds the messages later.
     fn show(&self, chat: &ChatId, sign: &Sign) {
-        for page in self.pages.of(chat) {
-            // A full queue holds a sign after which the page reads the store.
-            if *sign == Sign::News || page.capacity() > BEHIND_MAX / 2 {
-                page.try_send(sign.clone()).ok();
-            }
-        }
+        self.pages.of(chat).iter().for_each(|page| give(page, sign));
+    }
+}
+
+/// Gives a sign to a page. A page that is behind misses all but the news of its own chat.
+fn give(page: &mpsc::Sender<Sign>, sign: &Sign) {
+    // A full queue holds news, after which the page reads the store.
+    if *sign == Sign::News || page.capacity() > BEHIND_MAX / 2 {
+        page.try_send(sign.clone()).ok();
     }
 }
 
@@ -157,7 +173,7 @@ impl Channel for Web {
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
-        self.show(&message.to.chat, &Sign::News);
+        self.show_news(&message.to.chat);
         Ok(Sent { id: Some(message_id(message)) })
     }
 

@@ -1,21 +1,23 @@
 //! Requests of the command line about the page in the browser: a link to sign in, the sign-ins, and their end.
 
+use chrono::Utc;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{ControlServer, Response};
 use crate::channels::web::logins;
-use crate::people::LOCAL;
+use crate::people::{LOCAL, People, page_accounts, persons};
 use crate::replies;
 use crate::store::{StoreError, Sync};
-use crate::types::message::SenderId;
+use crate::types::message::{ChannelName, SenderId};
+use crate::types::person::PersonId;
 
 /// A request about the page.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WebRequest {
-    /// A link for the owner, or for a person of the config.
+    /// A link for the owner, for a person of the config, or for one with a number such as `p5`.
     Link {
         person: Option<String>,
     },
@@ -40,10 +42,11 @@ pub(super) async fn answer(
             let (people, channel) =
                 (server.turns.services.bus.people.clone(), entrance.web.name().clone());
             let who = person.clone();
-            let known = move |store: &Connection| people.role_of(store, &channel, &who);
-            if store.read(known).await?.is_none() {
+            let find = move |store: &Connection| account_of(store, &people, &channel, who);
+            let found = store.write("account on the page", Sync::Now, find).await?;
+            let Some(person) = found else {
                 return Ok(Response::Failed(replies::web_stranger(person.as_str())));
-            }
+            };
             Ok(match entrance.link(&person).await {
                 Some(link) => Response::Done(replies::web_link(&link)),
                 None => Response::Failed(replies::WEB_DOES_NOT_LISTEN.to_owned()),
@@ -62,4 +65,21 @@ pub(super) async fn answer(
             })
         }
     }
+}
+
+/// Returns the account on the page that a name stands for: that of the config, or of the person with this number.
+fn account_of(
+    store: &Connection,
+    people: &People,
+    page: &ChannelName,
+    name: SenderId,
+) -> rusqlite::Result<Option<SenderId>> {
+    if people.role_of(store, page, &name)?.is_some() {
+        return Ok(Some(name));
+    }
+    let Some(person) = PersonId::parse(name.as_str()) else { return Ok(None) };
+    let accounts = persons::accounts(store)?;
+    let Some(known) = accounts.into_iter().find(|it| it.person == person) else { return Ok(None) };
+    let account = persons::PersonAccount { channel: known.channel, sender: known.sender };
+    page_accounts::account_for(store, people, page, &account, Utc::now())
 }

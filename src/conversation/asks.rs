@@ -14,7 +14,7 @@ use crate::bus::journal::{self, RowId, read_address_at, read_origin};
 use crate::bus::outbox;
 use crate::people::Role;
 use crate::people::persons::PersonAccount;
-use crate::store::{Json, Time, integer_columns, slice, text_columns};
+use crate::store::{Json, LenientJson, Time, integer_columns, slice, text_columns};
 use crate::types::message::{Address, Body, ChannelName, ChatKind, DeliveryId, Sender, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{CallId, TurnId};
@@ -221,6 +221,16 @@ pub fn open(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
 pub fn questions(store: &Connection) -> rusqlite::Result<Vec<Ask>> {
     let mut rows = store.prepare_cached(&format!("{OPEN} AND kind = 'question' ORDER BY id"))?;
     rows.query_map([], read)?.collect()
+}
+
+/// The kind of conversation in which something was asked; a group if that cannot be read.
+pub fn place_of(store: &Connection, ask: &Ask) -> rusqlite::Result<ChatKind> {
+    let place = store
+        .prepare_cached(
+            "SELECT place FROM sessions WHERE id = (SELECT session FROM turns WHERE id = ?)",
+        )?
+        .query_row([ask.turn], |row| row.get::<_, LenientJson<_>>(0))?;
+    Ok(place.0.unwrap_or(ChatKind::Group))
 }
 
 /// The question, if it is open.

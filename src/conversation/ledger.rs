@@ -384,6 +384,20 @@ pub fn used_in(store: &Connection, turn: TurnId) -> rusqlite::Result<Usage> {
         })
 }
 
+/// The tokens of each completion of a turn, the oldest first, with the cost in billionths of a dollar if it is known.
+pub fn each_in(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<(Usage, Option<u64>)>> {
+    let mut rows = store.prepare_cached(
+        "SELECT input, cached, cache_written, output, cost FROM ledger
+         WHERE turn = ? AND state = 'settled' ORDER BY id",
+    )?;
+    let read = |row: &rusqlite::Row<'_>| {
+        let (input, cached) = (row.get(0)?, row.get(1)?);
+        let usage = Usage { input, cached, cache_written: row.get(2)?, output: row.get(3)? };
+        Ok((usage, row.get(4)?))
+    };
+    rows.query_map([turn], read)?.collect()
+}
+
 /// Tokens that background tasks of a kind have used within some time, read and written.
 pub fn used_by_tasks(
     store: &Connection,

@@ -15,6 +15,7 @@ mod metrics;
 mod openai;
 mod page;
 mod publish;
+mod questions;
 mod refusal;
 mod server;
 mod state;

@@ -4,6 +4,7 @@
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::page_accounts::{self, is_made};
 use super::persons::person_of;
 use super::{People, Role, new_code};
 use crate::store::Time;
@@ -134,7 +135,8 @@ pub fn join(
     Ok(Some((stays, goes)))
 }
 
-/// Parts an account from its person: it is one of its own from now on. None if it is the person's only one.
+/// Parts an account from its person: it is one of its own from now on. None if it is the person's only one. Accounts that
+/// the program has made do not count, and stay with their person.
 pub fn part(
     store: &Connection,
     account: &LinkAccount,
@@ -142,11 +144,12 @@ pub fn part(
 ) -> rusqlite::Result<Option<(PersonId, PersonId)>> {
     let LinkAccount { sender, at } = account;
     let Some(before) = person_of(store, &at.channel, &sender.id)? else { return Ok(None) };
-    let accounts: i64 =
-        store.query_row("SELECT count(*) FROM accounts WHERE person = ?", [before], |row| {
-            row.get(0)
-        })?;
-    if accounts < 2 {
+    let accounts: i64 = store.query_row(
+        "SELECT count(*) FROM accounts WHERE person = ? AND substr(sender, 1, 1) <> ?",
+        params![before, page_accounts::MADE.to_string()],
+        |row| row.get(0),
+    )?;
+    if accounts < 2 || is_made(&sender.id) {
         return Ok(None);
     }
     store.execute(

@@ -145,3 +145,14 @@ pub fn accounts_of_same(
     let read = |row: &Row<'_>| Ok(PersonAccount { channel: row.get(0)?, sender: row.get(1)? });
     accounts.query_map(params![channel, sender], read)?.collect()
 }
+
+/// Returns the name of an account. None if no message of it was accepted yet.
+pub fn name_of_account(
+    store: &Connection,
+    account: &PersonAccount,
+) -> rusqlite::Result<Option<String>> {
+    store
+        .prepare_cached("SELECT name FROM accounts WHERE channel = ? AND sender = ?")?
+        .query_row(params![account.channel, account.sender], |row| row.get(0))
+        .optional()
+}

@@ -64,16 +64,35 @@ impl People {
             return Ok(None);
         }
         let everybody = access.allow.iter().any(|id| id == "*").then_some(Role::Guest);
-        let in_config = |it: &RankedAccount| self.role_in_config(&it.channel, &it.sender);
-        let in_config = accounts.iter().filter_map(in_config).max().max(own);
-        let set = accounts.iter().find_map(|account| account.set);
         let paired = match accounts.is_empty() {
             // Nothing of theirs was accepted yet.
             true => paired_role(store, channel, sender)?,
-            false => accounts.iter().filter_map(|account| account.paired).max(),
+            false => self.role_of_accounts(&accounts),
         };
-        // What the owner has set takes the place of a pairing, and never lowers what the config says.
-        Ok(in_config.max(set.or(paired)).max(everybody))
+        Ok(own.max(paired).max(everybody))
+    }
+
+    /// Returns the role that the person of an account has wherever they are let in by name: without that of everybody
+    /// on a channel. None for somebody who has none, and for somebody who is blocked.
+    pub fn own_role(
+        &self,
+        store: &Connection,
+        channel: &ChannelName,
+        sender: &SenderId,
+    ) -> rusqlite::Result<Option<Role>> {
+        let accounts = accounts_of(store, channel, sender)?;
+        let is_blocked = accounts.iter().any(|account| account.is_blocked);
+        Ok(self.role_of_accounts(&accounts).filter(|_| !is_blocked))
+    }
+
+    /// Returns the role of a person: what the owner has set takes the place of a pairing, and never lowers what the
+    /// config says.
+    fn role_of_accounts(&self, accounts: &[RankedAccount]) -> Option<Role> {
+        let in_config = |it: &RankedAccount| self.role_in_config(&it.channel, &it.sender);
+        let in_config = accounts.iter().filter_map(in_config).max();
+        let set = accounts.iter().find_map(|account| account.set);
+        let paired = accounts.iter().filter_map(|account| account.paired).max();
+        in_config.max(set.or(paired))
     }
 
     /// Returns the role of a message's sender, like [`Self::role_of`]. Everybody in a listed chat is a

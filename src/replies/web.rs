@@ -12,8 +12,8 @@ pub const WEB_PRIVATELY: &str =
     "A link to sign in is for you alone: send /web to me in a private chat.";
 pub const WEB_FROM_ELSEWHERE: &str = "You are signed in here already. For another browser, send /web to me in \
     another chat, or run `peacrab web`.";
-pub const WEB_WITHOUT_ACCOUNT: &str = "You have no account on the page yet. Ask the owner to add a name for you to \
-    `allow` in [gateway], and to send you a link. Then /link makes that account and this one yours.";
+pub const WEB_WITHOUT_ACCOUNT: &str = "The page is for people whom the owner has let in by name. Ask the owner to make \
+    you a user: /people lists everybody.";
 pub const WEB_TOO_OFTEN: &str =
     "You have got several links already. Use the last one, or try again in a minute.";
 pub const WEB_DOES_NOT_LISTEN: &str =
@@ -57,7 +57,8 @@ pub fn web_link_in_chat(link: &str, is_local: bool) -> String {
 
 pub fn web_stranger(person: &str) -> String {
     format!(
-        "[gateway] has no person `{person}`. Add the name to `allow` or `admins` there, and restart."
+        "[gateway] has no person `{person}`. Add the name to `allow` or `admins` there, and restart. Or write the number of \
+         somebody who is let in elsewhere, such as p5: `peacrab people` lists them."
     )
 }
 

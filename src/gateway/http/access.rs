@@ -13,11 +13,11 @@ use super::publish::shown_name;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::channels::web::logins::{self, SignedIn, hashed};
-use crate::people::{LOCAL, Role};
+use crate::people::{LOCAL, Role, page_accounts, persons};
 use crate::secret::Secret;
 use crate::store::Sync;
 use crate::types::commands::CommandId;
-use crate::types::message::{ChatKind, Sender, SenderId};
+use crate::types::message::{ChannelName, ChatKind, Sender, SenderId};
 
 /// The cookie of a sign-in.
 pub(super) const COOKIE: &str = "peacrab";
@@ -31,6 +31,8 @@ const WRONG_PER_MINUTE: u32 = 30;
 /// A person who makes a request.
 pub(super) struct WebPerson {
     pub(super) id: SenderId,
+    /// As others see it.
+    pub(super) name: String,
     pub(super) role: Role,
     /// The value that the page repeats with what it sends. None with a token.
     pub(super) csrf: Option<String>,
@@ -47,7 +49,7 @@ impl WebPerson {
 
     /// The person as the author of what is done.
     pub(super) fn sender(&self) -> Sender {
-        Sender::person(self.id.clone(), shown_name(&self.id))
+        Sender::person(self.id.clone(), self.name.clone())
     }
 }
 
@@ -71,13 +73,26 @@ impl FromRequestParts<Arc<HttpGateway>> for WebPerson {
         };
         let (people, channel) = (gateway.services().bus.people.clone(), gateway.web.name().clone());
         let who = id.clone();
-        let role = move |store: &Connection| people.role_of(store, &channel, &who);
-        let role = gateway.services().bus.store.read(role).await?;
+        let find = move |store: &Connection| {
+            let role = people.role_of(store, &channel, &who)?;
+            Ok((role, name_on_page(store, &channel, &who)?))
+        };
+        let (role, name) = gateway.services().bus.store.read(find).await?;
         let role = role.ok_or_else(|| {
             HttpRefusal::new(StatusCode::FORBIDDEN, "this person has no access any more")
         })?;
-        Ok(Self { id, role, csrf })
+        Ok(Self { id, name, role, csrf })
     }
+}
+
+/// Returns the name by which people see a person: that in the config, or else that of their other accounts.
+fn name_on_page(store: &Connection, page: &ChannelName, id: &SenderId) -> rusqlite::Result<String> {
+    let person = match page_accounts::is_made(id) {
+        true => persons::person_of(store, page, id)?,
+        false => None,
+    };
+    let name = person.map(|person| persons::name_of_person(store, person)).transpose()?.flatten();
+    Ok(name.unwrap_or_else(|| shown_name(id).to_owned()))
 }
 
 fn unknown() -> HttpRefusal {

@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
+use chrono_tz::Tz;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,19 +20,20 @@ use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::agent::{ApprovalJudge, ApprovalVerdict, RefusedVerdict};
 use crate::bus::feed::{self, Post};
+use crate::channels::markup::unescaped;
 use crate::control::channel_statuses;
-use crate::conversation::asks::{self, AskId};
+use crate::conversation::asks::AskId;
 use crate::conversation::ledger::breakdown::{self, UsageBy};
 use crate::conversation::proposals;
 use crate::people::Role;
-use crate::people::persons::PersonAccount;
+use crate::people::persons::{self, PersonAccount};
 use crate::replies;
 use crate::store::Sync;
-use crate::tasks::schedule::{self, JobRequest, JobRequester, JobScope};
+use crate::tasks::schedule::{self, JobId, JobRequest, JobRequester, JobScope};
 use crate::turn::commits::handle_order;
 use crate::types::commands::CommandId;
 use crate::types::job_verb::JobVerb;
-use crate::types::message::{ChatId, ChatKind};
+use crate::types::message::ChatKind;
 
 /// The longer of the two times for which `/usage` sums up.
 const USAGE_TIME: chrono::Duration = chrono::Duration::days(30);
@@ -62,21 +64,18 @@ impl HttpGateway {
 
     /// The outcome of an action, for a person to read.
     fn said(&self, done: Result<String, String>) -> Result<Json<ActionAnswer>, HttpRefusal> {
-        let redacted = |words: String| self.services().redactor.redact(&words).into_owned();
+        // It is shown as it is, not as markup.
+        let shown = |words: String| unescaped(&self.services().redactor.redact(&words));
         match done {
-            Ok(words) => Ok(Json(ActionAnswer { said: redacted(words) })),
-            Err(words) => Err(HttpRefusal::new(StatusCode::CONFLICT, redacted(words))),
+            Ok(words) => Ok(Json(ActionAnswer { said: shown(words) })),
+            Err(words) => Err(HttpRefusal::new(StatusCode::CONFLICT, shown(words))),
         }
     }
 
-    /// The jobs that a person may see and change.
-    fn jobs_of(&self, person: &WebPerson) -> JobScope {
-        match person.role {
-            Role::Owner => JobScope::All,
-            Role::Admin | Role::User | Role::Guest => {
-                JobScope::Of(self.web.name().clone(), person.id.clone())
-            }
-        }
+    /// The person of a request, as their jobs are looked for.
+    fn job_owner(&self, person: &WebPerson) -> JobOwner {
+        let account = PersonAccount { channel: self.web.name().clone(), sender: person.id.clone() };
+        JobOwner { role: person.role, account }
     }
 
     fn judge(&self, person: &WebPerson) -> ApprovalJudge {
@@ -98,14 +97,56 @@ impl HttpGateway {
     }
 }
 
+/// A person whose jobs are looked for.
+struct JobOwner {
+    role: Role,
+    account: PersonAccount,
+}
+
+impl JobOwner {
+    /// The jobs that the person may see and change: the owner all, others those of each of their accounts.
+    fn scopes(self, store: &Connection) -> rusqlite::Result<Vec<JobScope>> {
+        if self.role == Role::Owner {
+            return Ok(vec![JobScope::All]);
+        }
+        let PersonAccount { channel, sender } = &self.account;
+        let mut accounts = persons::accounts_of_same(store, channel, sender)?;
+        if accounts.is_empty() {
+            accounts.push(self.account);
+        }
+        Ok(accounts.into_iter().map(|it| JobScope::Of(it.channel, it.sender)).collect())
+    }
+
+    fn list(self, store: &Connection, zone: Tz) -> rusqlite::Result<Vec<Value>> {
+        let mut jobs = Vec::new();
+        for scope in self.scopes(store)? {
+            jobs.extend(schedule::listing(store, &scope, zone)?);
+        }
+        jobs.sort_by_key(|job| job["id"].as_i64());
+        Ok(jobs)
+    }
+
+    /// Returns those among which a job is, or the first.
+    fn scope_of(self, store: &Connection, id: JobId) -> rusqlite::Result<JobScope> {
+        let PersonAccount { channel, sender } = self.account.clone();
+        let mut found = None;
+        for scope in self.scopes(store)? {
+            if found.is_none() || schedule::get(store, id, &scope)?.is_some() {
+                found = Some(scope);
+            }
+        }
+        Ok(found.unwrap_or(JobScope::Of(channel, sender)))
+    }
+}
+
 /// `GET /jobs`
 pub(super) async fn jobs(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
 ) -> Result<Response, HttpRefusal> {
     person.check_may(CommandId::Jobs)?;
-    let (whose, zone) = (gateway.jobs_of(&person), gateway.services().zone);
-    let list = move |store: &Connection| schedule::listing(store, &whose, zone);
+    let (owner, zone) = (gateway.job_owner(&person), gateway.services().zone);
+    let list = move |store: &Connection| owner.list(store, zone);
     let jobs = gateway.services().bus.store.read(list).await?;
     Ok(gateway.listed(&json!({ "jobs": jobs })))
 }
@@ -130,7 +171,7 @@ pub(super) async fn change_job(
         return Err(HttpRefusal::bad("`action` is run, pause, resume or remove"));
     }
     let services = gateway.services();
-    let (whose, now, zone) = (gateway.jobs_of(&person), Utc::now(), services.zone);
+    let (owner, now, zone) = (gateway.job_owner(&person), Utc::now(), services.zone);
     let requester = JobRequester {
         to: gateway.web.address(&person.id, SESSION),
         known_on: gateway.web.name().clone(),
@@ -140,7 +181,10 @@ pub(super) async fn change_job(
     };
     let request = JobRequest { id: Some(id), ..JobRequest::new(action) };
     let order = request.read(requester, now, zone).map_err(HttpRefusal::bad)?;
-    let change = move |store: &Connection| handle_order(store, &whose, order, now, zone);
+    let change = move |store: &Connection| {
+        let whose = owner.scope_of(store, JobId(id))?;
+        handle_order(store, &whose, order, now, zone)
+    };
     let done = services.bus.store.write("job", Sync::Now, change).await?;
     services.bus.jobs.up();
     services.bus.inbox.up();
@@ -148,30 +192,31 @@ pub(super) async fn change_job(
     gateway.said(done)
 }
 
-/// `GET /waiting`: the calls that the person may decide about, and the questions and proposals in the own sessions.
+/// `GET /waiting`: the calls that the person may decide about, their questions on all platforms, and the proposals in
+/// their sessions.
 pub(super) async fn waiting(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
 ) -> Result<Response, HttpRefusal> {
     let judges = person.check_may(CommandId::Approve).is_ok();
-    let (judge, prefix) = (gateway.judge(&person), format!("{}/", person.id));
-    let (own, page) = (prefix.clone(), gateway.web.name().clone());
+    let (judge, asked) = (gateway.judge(&person), gateway.asked(&person));
+    let prefix = format!("{}/", person.id);
+    let own = prefix.clone();
     let look = move |store: &Connection| {
         let calls = if judges { judge.waiting(store)? } else { Vec::new() };
-        let mut asked = Vec::new();
-        for ask in asks::questions(store)?.iter().filter(|ask| ask.at.channel == page) {
-            let post = feed::post(store, ask.delivery)?;
-            asked.extend(post.filter(|(chat, _)| chat.as_str().starts_with(&own)));
-        }
-        for (chat, post) in feed::proposals(store, &own, PROPOSALS_MAX)? {
-            let proposal = post.proposal();
-            if proposal.map(|id| proposals::is_open(store, id)).transpose()? == Some(true) {
-                asked.push((chat, post));
+        let mut proposed = feed::proposals(store, &own, PROPOSALS_MAX)?;
+        let is_open = |post: &Post| match post.proposal() {
+            Some(id) => proposals::is_open(store, id),
+            None => Ok(false),
+        };
+        for (chat, post) in std::mem::take(&mut proposed) {
+            if is_open(&post)? {
+                proposed.push((chat, post));
             }
         }
-        Ok((calls, asked))
+        Ok((calls, asked.questions(store)?, proposed))
     };
-    let (calls, asked) = gateway.services().bus.store.read(look).await?;
+    let (calls, asked, proposed) = gateway.services().bus.store.read(look).await?;
     let approvals = calls.iter().map(|call| {
         let whose = call.made_for.as_ref();
         json!({
@@ -181,12 +226,20 @@ pub(super) async fn waiting(
         })
     });
     let approvals: Vec<_> = approvals.collect();
-    let shown = |(chat, post): (ChatId, Post)| {
+    let redactor = &gateway.services().redactor;
+    let asked = asked.into_iter().map(|(ask, post)| {
+        let on_page = (ask.at.channel == *gateway.web.name()).then(|| ask.at.chat.as_str());
+        let session = on_page.and_then(|chat| chat.strip_prefix(&prefix));
+        let (channel, message) = (ask.at.channel.as_str(), Message::of(post, redactor));
+        json!({ "id": ask.id.0, "channel": channel, "session": session, "message": message })
+    });
+    let page = gateway.web.name().as_str();
+    let proposed = proposed.into_iter().map(|(chat, post)| {
         let session = chat.as_str().strip_prefix(&prefix).unwrap_or_default();
-        let message = Message::of(post, &gateway.services().redactor);
-        json!({ "session": session, "message": message })
-    };
-    let questions: Vec<_> = asked.into_iter().map(shown).collect();
+        let message = Message::of(post, redactor);
+        json!({ "id": null, "channel": page, "session": session, "message": message })
+    });
+    let questions: Vec<_> = asked.chain(proposed).collect();
     Ok(gateway.listed(&json!({ "approvals": approvals, "questions": questions })))
 }
 

@@ -13,7 +13,6 @@ use serde_json::json;
 
 use super::access::{COOKIE, WebPerson, cookie};
 use super::guard::Fields;
-use super::publish::shown_name;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::channels::web::logins;
@@ -70,8 +69,7 @@ pub(super) async fn end(
 
 /// `GET /me`
 pub(super) async fn me(person: WebPerson) -> Json<serde_json::Value> {
-    let name = shown_name(&person.id);
-    Json(json!({ "name": name, "role": person.role.as_str(), "csrf": person.csrf }))
+    Json(json!({ "name": person.name, "role": person.role.as_str(), "csrf": person.csrf }))
 }
 
 /// The rules of the cookie: scripts cannot read it, and no other page can have it sent.

@@ -51,13 +51,6 @@ impl HttpGateway {
         id: &str,
         body: InboundContent,
     ) -> Result<Accepted, HttpRefusal> {
-        let fits = |sign: char| sign.is_ascii_alphanumeric() || sign == '-' || sign == '_';
-        if !(8..=64).contains(&id.len()) || !id.chars().all(fits) {
-            return Err(HttpRefusal::bad("`id` has 8 to 64 of a-z, A-Z, 0-9, - and _"));
-        }
-        if !self.limits.allows(&format!("messages {}", person.id), MESSAGES_PER_MINUTE) {
-            return Err(HttpRefusal::too_many());
-        }
         // A press names the message that shows the outcome.
         let shown = body.press.map(|press| press.delivery.0.to_string().into());
         let inbound = Inbound {
@@ -70,6 +63,23 @@ impl HttpGateway {
             id: shown,
             body,
         };
+        self.submit(person, id, inbound).await
+    }
+
+    /// Stores a message of a person, which may be for another channel, once for each id that its client has chosen.
+    pub(super) async fn submit(
+        &self,
+        person: &WebPerson,
+        id: &str,
+        inbound: Inbound,
+    ) -> Result<Accepted, HttpRefusal> {
+        let fits = |sign: char| sign.is_ascii_alphanumeric() || sign == '-' || sign == '_';
+        if !(8..=64).contains(&id.len()) || !id.chars().all(fits) {
+            return Err(HttpRefusal::bad("`id` has 8 to 64 of a-z, A-Z, 0-9, - and _"));
+        }
+        if !self.limits.allows(&format!("messages {}", person.id), MESSAGES_PER_MINUTE) {
+            return Err(HttpRefusal::too_many());
+        }
         let refused = |status, words: &str| Err(HttpRefusal::new(status, words));
         match self.web.post(inbound).await {
             None => {

@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::HttpGateway;
 use super::{
-    chat, events, folders, guard, health, lists, logins, metrics, openai, page, stream, webhooks,
+    chat, events, folders, guard, health, lists, logins, metrics, openai, page, questions, stream,
+    webhooks,
 };
 
 /// The largest header, in bytes, and the number of its lines.
@@ -109,6 +110,7 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
         .route("/jobs/{id}", post(lists::change_job))
         .route("/waiting", get(lists::waiting))
         .route("/approvals/{id}", post(lists::decide))
+        .route("/questions/{id}", post(questions::answer))
         .route("/usage", get(lists::usage))
         .route("/channels", get(lists::channels))
         .route("/workspace", get(folders::list))

@@ -27,12 +27,15 @@ use super::limits::HeldConnection;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::bus::feed::{self, Cursor};
+use crate::channels::markup::unescaped;
 use crate::channels::web::Sign;
+use crate::conversation::transcript;
 use crate::memory;
 use crate::replies;
 use crate::trust::taint;
 use crate::types::event::{Event, EventKind, EventSubscriber};
 use crate::types::message::{Address, ChatKind};
+use crate::types::origin::Origin;
 use crate::workspace::Audience;
 
 /// A comment that keeps proxies from closing a quiet stream, and finds out that a reader is gone.
@@ -88,6 +91,7 @@ pub(super) async fn open(
         events,
         ready,
         is_behind,
+        shows_turn: true,
         next_comment,
         _held: held,
     };
@@ -118,6 +122,8 @@ struct StreamReader {
     ready: VecDeque<Bytes>,
     /// There may be messages in the store after the cursor.
     is_behind: bool,
+    /// The steps of a turn that runs are to be shown.
+    shows_turn: bool,
     next_comment: Instant,
     _held: HeldConnection,
 }
@@ -127,6 +133,10 @@ async fn next(mut reader: StreamReader) -> Option<(Result<Bytes, Infallible>, St
         if let Some(ready) = reader.ready.pop_front() {
             reader.next_comment = Instant::now() + COMMENT_EVERY;
             return Some((Ok(ready), reader));
+        }
+        if reader.shows_turn {
+            reader.show_turn().await;
+            continue;
         }
         if reader.is_behind {
             reader.catch_up().await?;
@@ -162,6 +172,7 @@ impl StreamReader {
     fn note(&mut self, sign: Sign) {
         match sign {
             Sign::News => self.is_behind = true,
+            Sign::Elsewhere => self.push("elsewhere", &json!({})),
             Sign::Typing => self.push("typing", &json!({})),
             Sign::Draft(text) => {
                 let text = self.gateway.services().redactor.redact(&text).into_owned();
@@ -171,13 +182,32 @@ impl StreamReader {
         }
     }
 
+    /// Shows the steps so far of the turn that runs: a page may come in its middle.
+    async fn show_turn(&mut self) {
+        self.shows_turn = false;
+        let origin = Origin::from(&self.address);
+        let read = move |store: &Connection| transcript::running_turn(store, &origin);
+        // Nothing depends on it being seen.
+        let Ok(Some(turn)) = self.gateway.services().bus.store.read(read).await else { return };
+        self.push("activity", &json!({ "turn": "start", "id": turn.id.0 }));
+        turn.events.iter().for_each(|what| self.show(what));
+    }
+
     /// Shows what a turn of this session does.
     fn note_event(&mut self, event: &Event) {
-        if event.origin.as_ref().and_then(|origin| origin.chat()) != Some(&self.address) {
-            return;
+        if event.origin.as_ref().and_then(|origin| origin.chat()) == Some(&self.address) {
+            match &event.what {
+                EventKind::TurnStart { .. } => {
+                    let id = event.turn.map(|turn| turn.0);
+                    self.push("activity", &json!({ "turn": "start", "id": id }));
+                }
+                what => self.show(what),
+            }
         }
-        match &event.what {
-            EventKind::TurnStart { .. } => self.push("activity", &json!({ "turn": "start" })),
+    }
+
+    fn show(&mut self, what: &EventKind) {
+        match what {
             EventKind::TurnEnd { .. } => self.push("activity", &json!({ "turn": "end" })),
             EventKind::StepStart { step } => self.push("activity", &json!({ "step": step })),
             EventKind::StepEnd { step, input, cached, output, cost } => {
@@ -202,7 +232,8 @@ impl StreamReader {
                 let lines = sources.iter().filter_map(|source| {
                     replies::source_line(source, true, taint::is_untrusted(source, self.audience))
                 });
-                let lines: Vec<_> = lines.collect();
+                // They are shown as they are, not as markup.
+                let lines: Vec<_> = lines.map(|line| unescaped(&line)).collect();
                 self.push("activity", &json!({ "action": action, "sources": lines }));
             }
             _ => {}

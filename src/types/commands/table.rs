@@ -349,7 +349,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         arguments: "",
         menu: Some("Get a link to my page in the browser"),
         help: Some("/web – get a link to my page in the browser"),
-        details: "Gives a link with which you sign in on the [page in the browser](page.md), valid for ten minutes and once. In private chats. The owner, and people with an account on the page that they have linked.",
+        details: "Gives a link with which you sign in on the [page in the browser](page.md), valid for ten minutes and once. In private chats. For everybody whom the owner has let in by name; you sign in as yourself.",
         allowed: CommandRoles::PRIVATE,
         runs: CommandTiming::AtOnce,
     },

@@ -24,6 +24,18 @@ async fn raw(url: &str, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// The paths at which a person changes something.
+const CHANGES: [&str; 8] = [
+    "/messages",
+    "/press",
+    "/files",
+    "/jobs/1",
+    "/approvals/1",
+    "/questions/1",
+    "/v1/chat/completions",
+    "/logout",
+];
+
 #[tokio::test]
 async fn a_name_that_was_made_to_lead_here_is_refused() {
     let rig = rig().await;
@@ -57,6 +69,22 @@ async fn other_pages_cannot_speak_here() {
     assert_eq!(with("Origin", "null").await, StatusCode::FORBIDDEN);
     assert_eq!(with("Origin", "http://127.0.0.1:1").await, StatusCode::FORBIDDEN);
     assert_eq!(with("Sec-Fetch-Site", "cross-site").await, StatusCode::FORBIDDEN);
+    // Nothing tells a browser that another page may read here, neither before a request nor after.
+    for (method, path) in [(Method::OPTIONS, "/messages"), (Method::GET, "/sessions/main/stream")] {
+        let request = browser.request(method, path).header("Origin", "https://evil.example");
+        let asked = request.header("Access-Control-Request-Method", "POST").send().await.unwrap();
+        assert_eq!(asked.status(), StatusCode::FORBIDDEN, "{path}");
+        let names = asked.headers().keys().map(|name| name.as_str().to_owned());
+        let open: Vec<_> = names.filter(|name| name.starts_with("access-control")).collect();
+        assert_eq!(open, Vec::<String>::new(), "{path}");
+        assert_eq!(asked.headers()["cross-origin-resource-policy"], "same-origin");
+    }
+    for path in CHANGES {
+        let url = format!("{}{path}", browser.url);
+        let forged = browser.client.post(url).header("Cookie", &browser.cookie);
+        let forged = forged.json(&json!({})).send().await.unwrap();
+        assert_eq!(forged.status(), StatusCode::FORBIDDEN, "{path}");
+    }
     // Even a page of the same origin has to know the value that only the page was given.
     let request = browser.client.post(format!("{}/messages", browser.url)).json(&message);
     let forged = request.header("Cookie", &browser.cookie).send().await.unwrap();
@@ -147,7 +175,22 @@ async fn the_page_may_run_only_its_own_files() {
 async fn strangers_get_nothing() {
     let rig = rig().await;
     let url = url(&rig).await;
-    for path in ["/me", "/sessions", "/sessions/main", "/sessions/main/stream", "/usage"] {
+    let reads = [
+        "/me",
+        "/sessions",
+        "/sessions/main",
+        "/sessions/main/stream",
+        "/sessions/main/files/1",
+        "/usage",
+        "/channels",
+        "/jobs",
+        "/waiting",
+        "/workspace",
+        "/workspace/file?path=AGENTS.md",
+        "/events",
+        "/v1/models",
+    ];
+    for path in reads {
         for (name, value) in [
             ("X-Nothing", "x"),
             ("Authorization", "Bearer guess"),
@@ -157,6 +200,13 @@ async fn strangers_get_nothing() {
                 client().get(format!("{url}{path}")).header(name, value).send().await.unwrap();
             assert_eq!(got.status(), StatusCode::UNAUTHORIZED, "{path} {name}");
         }
+    }
+    for path in CHANGES {
+        // A token of somebody else's, cut short.
+        let forged = token_of(LOCAL);
+        let forged = client().post(format!("{url}{path}")).bearer_auth(&forged[..forged.len() - 1]);
+        let got = forged.json(&json!({})).send().await.unwrap();
+        assert_eq!(got.status(), StatusCode::UNAUTHORIZED, "{path}");
     }
     // Guessing is slow.
     let mut statuses = Vec::new();
@@ -246,6 +296,7 @@ async fn a_client_that_sends_a_byte_at_a_time_is_cut_off() {
         ("/files", own),
         ("/jobs/1", own),
         ("/approvals/1", own),
+        ("/questions/1", own),
         ("/v1/chat/completions", own),
         ("/login", own),
     ];

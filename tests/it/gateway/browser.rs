@@ -67,10 +67,16 @@ pub(super) struct Browser {
 impl Browser {
     /// One that has signed in by a link.
     pub(super) async fn of(rig: &Rig, person: &str) -> Self {
-        let url = url(rig).await;
+        url(rig).await;
         let link = rig.web.as_ref().unwrap().link(&person.into()).await.unwrap();
-        let code = link.split_once('#').unwrap().1;
-        let client = client();
+        Self::by_link(&link).await
+    }
+
+    /// One that has signed in by the link in these words.
+    pub(super) async fn by_link(words: &str) -> Self {
+        let link = words.lines().find(|line| line.starts_with("http://")).expect(words);
+        let (url, code) = link.split_once("/#").unwrap();
+        let (url, client) = (url.to_owned(), client());
         let entered = client.post(format!("{url}/login")).json(&json!({ "code": code }));
         let entered = entered.send().await.unwrap();
         assert_eq!(entered.status(), StatusCode::NO_CONTENT);

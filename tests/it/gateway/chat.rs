@@ -1,11 +1,14 @@
 //! The page as a channel: each message once, nothing missed, people apart.
 
+use peacrab::channels::Channel as _;
+use peacrab::channels::web::{Sign, Web};
 use peacrab::people::LOCAL;
 use peacrab::replies;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use super::browser::{Browser, client, rig, url};
+use crate::support::outbound::text_to;
 use crate::support::script::{Gate, calls, held, paced, says};
 
 #[tokio::test]
@@ -83,6 +86,39 @@ async fn a_page_that_was_away_misses_nothing() {
 }
 
 #[tokio::test]
+async fn a_page_hears_of_news_in_other_conversations_of_its_person_alone() {
+    let rig = rig().await;
+    let (owner, ben) = (Browser::owner(&rig).await, Browser::of(&rig, "ben").await);
+    let (mut plans, mut bens) =
+        (owner.stream("plans", "0.0").await, ben.stream("plans", "0.0").await);
+    owner.say("main", "message-1", "hello").await;
+    assert_eq!(plans.next("elsewhere").await.unwrap().data, json!({}));
+    // Nothing of it is shown there, and Ben hears of nothing but his own.
+    owner.say("plans", "message-2", "and here?").await;
+    let mut first = plans.next("message").await.unwrap().data;
+    assert_eq!(first["text"].take(), "and here?");
+    ben.say("plans", "message-1", "hello").await;
+    let events = [bens.any().await.unwrap().event, bens.any().await.unwrap().event];
+    assert!(!events.contains(&"elsewhere".to_owned()), "{events:?}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn news_elsewhere_never_take_the_place_of_those_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let web = Web::new("web".into(), folder.path().to_owned());
+    let main = web.address(&LOCAL.into(), "main");
+    let mut signs = web.attach(&main.chat);
+    for n in 0..100 {
+        let other = web.address(&LOCAL.into(), &format!("other-{n}"));
+        web.send(&text_to(n, other, "hello")).await.unwrap();
+    }
+    web.send(&text_to(100, main, "hello")).await.unwrap();
+    let given: Vec<_> = std::iter::from_fn(|| signs.try_recv().ok()).collect();
+    assert!(given.contains(&Sign::Elsewhere) && given.contains(&Sign::News), "{given:?}");
+}
+
+#[tokio::test]
 async fn a_stop_of_the_daemon_ends_streams() {
     let mut rig = rig().await;
     let browser = Browser::owner(&rig).await;
@@ -154,7 +190,7 @@ async fn stop_ends_the_turn() {
     let mut stream = browser.stream("main", "0.0").await;
     browser.say("main", "message-1", "a long one").await;
     let started = stream.next("activity").await.unwrap().data;
-    assert_eq!(started, json!({ "turn": "start" }));
+    assert_eq!(started, json!({ "turn": "start", "id": 1 }));
     browser.say("main", "message-2", "/stop").await;
     assert_eq!(stream.answer().await, replies::STOPPED);
     gate.open();
@@ -232,7 +268,7 @@ async fn a_turn_is_seen_at_work_by_its_person_alone() {
     };
     let shapes: Vec<_> = seen.iter().map(shape).collect();
     let expected = [
-        "turn",
+        "id turn",
         "step",
         "step usage",
         "action args state tool",
@@ -250,7 +286,7 @@ async fn a_turn_is_seen_at_work_by_its_person_alone() {
     rig.settled().await;
     ben.say("main", "message-1", "hello").await;
     let first = bens.next("activity").await.unwrap().data;
-    assert_eq!(first, json!({ "turn": "start" }));
+    assert_eq!(first, json!({ "turn": "start", "id": 2 }));
     assert_eq!(bens.answer().await, "re: hello");
     rig.finish().await;
 }

@@ -1,5 +1,5 @@
-//! A day of the page in little time: messages, heartbeats, jobs and webhooks, with networks that break and a daemon that
-//! begins again. Nothing is lost, and nothing comes twice.
+//! A day of the page in little time: messages, heartbeats, jobs and webhooks, with networks that break, a daemon that
+//! begins again, and configs that are read again in the middle of a turn. Nothing is lost, and nothing comes twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,6 +116,24 @@ impl Page {
         self.reads(&format!("re: {text}")).await;
     }
 
+    /// The config is read again while somebody is answered: the daemon ends, and the next one begins in this process. Its
+    /// change counts from then on.
+    async fn reloads(&mut self, round: usize) {
+        let message = json!({
+            "session": "main", "id": format!("reload-{round:04}"), "text": reload_words(round),
+        });
+        assert_eq!(self.browser.post("/messages", &message).await.status(), StatusCode::ACCEPTED);
+        let name = format!("guest-{round}");
+        let gateway = self.rig.parts.gateway.as_mut().unwrap();
+        gateway.access.allow.push(name.clone());
+        self.rig.stop_and_start_again().await;
+        self.comes_back().await;
+        self.reads(&format!("re: {}", reload_words(round))).await;
+        assert_eq!(Browser::of(&self.rig, &name).await.get("/me").await["role"], "user");
+        // The network breaks in the middle of a reload, too, and the page sends again.
+        assert_eq!(self.browser.post("/messages", &message).await.status(), StatusCode::OK);
+    }
+
     /// The bell rings, once, over a network that may break.
     async fn rings(&mut self, round: usize) {
         let (key, body) = (format!("ring-{round}"), json!({ "n": round }));
@@ -143,6 +161,15 @@ impl Page {
     }
 }
 
+/// A config is read again in these rounds.
+fn is_reload(round: usize) -> bool {
+    round % 6 == 3
+}
+
+fn reload_words(round: usize) -> String {
+    format!("over the reload of {round}.")
+}
+
 #[tokio::test]
 async fn a_day_with_broken_networks_and_restarts_loses_and_doubles_nothing() {
     let mut page = Page::new().await;
@@ -159,6 +186,9 @@ async fn a_day_with_broken_networks_and_restarts_loses_and_doubles_nothing() {
             page.comes_back().await;
         } else if round.is_multiple_of(5) {
             page.comes_back().await;
+        }
+        if is_reload(round) {
+            page.reloads(round).await;
         }
     }
     page.rig.settled().await;
@@ -193,6 +223,10 @@ async fn a_day_with_broken_networks_and_restarts_loses_and_doubles_nothing() {
         for words in ["re: hello", "Tide", "Ding"] {
             assert_eq!(times("bot", &format!("{words} {round}.")), 1, "{words} {round}");
         }
+    }
+    for round in (0..ROUNDS).filter(|round| is_reload(*round)) {
+        let words = reload_words(round);
+        assert_eq!((times("you", &words), times("bot", &words)), (1, 1), "{words}");
     }
     assert_eq!(times("bot", "Drink water."), ROUNDS);
     let kinds: BTreeSet<_> = page.seen.iter().map(|(who, _)| who.as_str()).collect();

@@ -1,27 +1,24 @@
 //! `/web`: who gets a link to sign in, where, and how often.
 
 use peacrab::gateway::Config;
-use peacrab::people::LOCAL;
+use peacrab::people::{Access, LOCAL};
 use peacrab::replies;
-use reqwest::{Client, StatusCode};
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::browser::{Browser, client, config, rig, token_of, url};
-use crate::support::rig::{Parts, Rig, USER};
+use crate::support::rig::{OTHER_USER, Parts, Rig, STRANGER, USER};
+use crate::support::script::{calls, says};
 
-/// The person whom a link in an answer signs in.
+/// The name and role of the person whom a link in an answer signs in.
 async fn signed_in_by(answer: &str) -> (String, String) {
-    let link = answer.lines().find(|line| line.starts_with("http://")).expect(answer);
-    let (url, code) = link.split_once("/#").unwrap();
-    let client = Client::builder().no_proxy().build().unwrap();
-    let entered = client.post(format!("{url}/login")).json(&json!({ "code": code }));
-    let entered = entered.send().await.unwrap();
-    assert_eq!(entered.status(), StatusCode::NO_CONTENT);
-    let cookie = entered.headers()["set-cookie"].to_str().unwrap();
-    let cookie = cookie.split(';').next().unwrap();
-    let me = client.get(format!("{url}/me")).header("Cookie", cookie).send().await.unwrap();
-    let me: Value = me.json().await.unwrap();
+    let me = Browser::by_link(answer).await.get("/me").await;
     (me["name"].as_str().unwrap().to_owned(), me["role"].as_str().unwrap().to_owned())
+}
+
+/// What the page answers to a path.
+async fn status(browser: &Browser, path: &str) -> StatusCode {
+    browser.request(Method::GET, path).send().await.unwrap().status()
 }
 
 #[tokio::test]
@@ -59,8 +56,8 @@ async fn no_link_is_given_in_a_group() {
 async fn others_sign_in_with_the_account_that_they_have_linked() {
     let mut rig = rig().await;
     let ben = Browser::of(&rig, "ben").await;
-    rig.say_as(USER, "2", "/web");
-    assert_eq!(rig.hear("2").await, replies::WEB_WITHOUT_ACCOUNT);
+    rig.say_as(USER, "2", "hello");
+    rig.hear("2").await;
     ben.say("main", "message-1", "hello").await;
     rig.settled().await;
     rig.change(&format!(
@@ -123,5 +120,108 @@ async fn without_the_section_the_owner_learns_how_to_switch_it_on() {
     rig.say_as(USER, "2", "/web");
     assert_eq!(rig.hear("2").await, replies::WEB_IS_OFF_HERE);
     assert_eq!(rig.ask("-1", "/web").await, replies::WEB_PRIVATELY);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_paired_person_signs_in_as_themselves() {
+    let mut rig = rig().await;
+    rig.ask("1", "hello").await;
+    rig.say_as(STRANGER, "s", "hello");
+    let words = rig.hear("s").await;
+    let code = words.split_once("Your code is ").unwrap().1.split(',').next().unwrap().to_owned();
+    assert!(rig.hear("1").await.contains(&code));
+    rig.ask("1", &format!("/pair approve {code}")).await;
+    rig.say_as(STRANGER, "s", "/web");
+    let answer = loop {
+        let heard = rig.hear("s").await;
+        if heard.contains("http://") {
+            break heard;
+        }
+    };
+    let page = Browser::by_link(&answer).await;
+    let me = page.get("/me").await;
+    assert_eq!((&me["name"], &me["role"]), (&json!("Person 66"), &json!("user")));
+    // They have one folder, here and there, and see nothing of others.
+    let owner = Browser::owner(&rig).await;
+    owner.say("main", "message-1", "my secret").await;
+    let keeps = |name: &str| calls(&[("write_file", json!({"path": name, "content": "mine"}))]);
+    rig.model.on("plans", [keeps("plans.md"), says("Kept.")]);
+    let mut stream = page.stream("main", "0.0").await;
+    page.say("main", "message-1", "keep my plans").await;
+    assert_eq!(stream.answer().await, "Kept.");
+    rig.model.on("list", [keeps("list.md"), says("Kept, too.")]);
+    rig.say_as(STRANGER, "s", "keep my list");
+    assert_eq!(rig.hear("s").await, "Kept, too.");
+    let files = page.get("/workspace").await.to_string();
+    assert!(files.contains("plans.md") && files.contains("list.md"), "{files}");
+    assert!(!files.contains("AGENTS.md"), "{files}");
+    let all = page.get("/sessions/main").await.to_string();
+    assert!(all.contains("Kept.") && !all.contains("my secret"), "{all}");
+    let sessions = page.get("/sessions").await["sessions"].clone();
+    assert_eq!(sessions.as_array().unwrap().len(), 1, "{sessions}");
+    for path in ["/usage", "/channels"] {
+        assert_eq!(status(&page, path).await, StatusCode::FORBIDDEN, "{path}");
+    }
+    let others = owner.get("/sessions").await["sessions"].clone();
+    assert_eq!(others.as_array().unwrap().len(), 1, "{others}");
+    // A second link is for the same account, and the role is that of the moment.
+    rig.say_as(STRANGER, "s", "/web");
+    let again = Browser::by_link(&rig.hear("s").await).await;
+    assert_eq!(again.get("/sessions").await["sessions"], sessions);
+    let person = rig.look("SELECT 'p' || person FROM accounts WHERE sender = '66'").remove(0);
+    rig.ask("1", &format!("/people admin {person}")).await;
+    assert_eq!(page.get("/me").await["role"], "admin");
+    rig.ask("1", &format!("/people remove {person}")).await;
+    assert_eq!(status(&page, "/me").await, StatusCode::FORBIDDEN);
+    assert_eq!(status(&again, "/sessions/main").await, StatusCode::FORBIDDEN);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn two_people_have_accounts_of_their_own_that_outlive_a_restart() {
+    let mut rig = rig().await;
+    let mut pages = Vec::new();
+    for (who, chat) in [(USER, "2"), (OTHER_USER, "3")] {
+        rig.say_as(who, chat, "/web");
+        let page = Browser::by_link(&rig.hear(chat).await).await;
+        page.say("main", "message-1", &format!("secret of {who}")).await;
+        pages.push(page);
+    }
+    rig.settled().await;
+    rig.stop_and_start_again().await;
+    let url = url(&rig).await;
+    let pages: Vec<_> =
+        pages.into_iter().map(|page| Browser { url: url.clone(), ..page }).collect();
+    for (page, own, other) in [(&pages[0], USER, OTHER_USER), (&pages[1], OTHER_USER, USER)] {
+        let all = page.get("/sessions/main").await.to_string();
+        assert!(all.contains(&format!("re: secret of {own}")), "{all}");
+        assert!(!all.contains(&format!("secret of {other}")), "{all}");
+    }
+    // Their accounts on the page stay with them, whatever they part from.
+    pages[0].say("main", "message-2", "/unlink").await;
+    rig.settled().await;
+    let all = pages[0].get("/sessions/main").await.to_string();
+    assert!(all.contains(replies::NOT_LINKED), "{all}");
+    rig.say_as(USER, "2", "/unlink");
+    assert_eq!(rig.hear("2").await, replies::NOT_LINKED);
+    assert_eq!(pages[0].get("/me").await["role"], "user");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn whoever_is_let_in_as_everybody_is_has_no_page() {
+    let access = Access { allow: vec!["*".to_owned()], ..Parts::default().access };
+    let parts = Parts { gateway: Some(config()), access, ..Parts::default() };
+    let mut rig = Rig::of(parts).await;
+    url(&rig).await;
+    rig.say_as(STRANGER, "s", "/web");
+    assert_eq!(rig.hear("s").await, replies::WEB_WITHOUT_ACCOUNT);
+    rig.say_as(STRANGER, "s", "hello");
+    rig.hear("s").await;
+    rig.say_as(STRANGER, "s", "/web");
+    assert_eq!(rig.hear("s").await, replies::WEB_WITHOUT_ACCOUNT);
+    let made = rig.look("SELECT sender FROM accounts WHERE sender LIKE '@%'");
+    assert_eq!(made, Vec::<String>::new());
     rig.finish().await;
 }

@@ -96,8 +96,9 @@ async fn nothing_listens_without_the_section_and_web_explains_it() {
 
 #[tokio::test]
 async fn web_makes_a_link_and_lists_and_ends_sign_ins() {
-    let scene =
-        Scene::new("[providers.main]\ntype = \"rehearsal\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n");
+    let scene = Scene::new(
+        "[providers.main]\ntype = \"rehearsal\"\n[gateway]\nlisten = \"127.0.0.1:0\"\nallow = [\"ben\"]\n",
+    );
     let _daemon = scene.daemon().await;
     let ended = scene.run(&["web"]).await;
     let link = ended.out.lines().find(|line| line.starts_with("http://127.0.0.1:")).unwrap();
@@ -110,6 +111,20 @@ async fn web_makes_a_link_and_lists_and_ends_sign_ins() {
     assert!(listed.contains("  local, last seen "), "{listed}");
     assert_eq!(scene.run(&["web", "--revoke", &id]).await.out, "1 browser is signed out.\n");
     assert_eq!(scene.run(&["web", "--sessions"]).await.out, "No browser is signed in.\n");
+    // By the name in the config, or by the number.
+    let by_name = Browser::by_link(&scene.run(&["web", "--person", "ben"]).await.out).await;
+    assert_eq!(by_name.say("main", "message-1", "hello").await, StatusCode::ACCEPTED);
+    let listed: Value = serde_json::from_str(&scene.run(&["people", "--json"]).await.out).unwrap();
+    let number = format!("p{}", listed[0]["person"]["id"]);
+    let by_number = Browser::by_link(&scene.run(&["web", "--person", &number]).await.out).await;
+    for browser in [by_name, by_number] {
+        let me = browser.get("/me").await;
+        assert_eq!((&me["name"], &me["role"]), (&"ben".into(), &"user".into()), "{listed}");
+    }
+    for stranger in ["p999", "p", "@p1"] {
+        let ended = scene.run(&["web", "--person", stranger]).await;
+        assert!(ended.err.contains("no person"), "{}", ended.err);
+    }
     let stranger = scene.run(&["web", "--person", "eve"]).await;
     assert!(stranger.err.contains("no person `eve`"), "{}", stranger.err);
 }

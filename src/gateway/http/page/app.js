@@ -14,11 +14,15 @@ let cursor = "";
 let before = null;
 let source = null;
 let hiddenTimer = 0;
+let listTimer = 0;
 let busy = false;
 let stopping = false; // a stopped turn does not report its end
 let steps = []; // of the last turn here: { tools, usage }
+let shownTurn = null; // its id
 let files = []; // { id, name } of finished uploads
 let uploads = 0;
+let newest = null; // the times of the last messages, by session
+const unread = new Set(); // sessions with messages that were not looked at
 const shown = new Map(); // the bot's messages by id
 const asked = new Map(); // my messages that were sent and not yet seen, by text
 
@@ -157,6 +161,13 @@ function nameInAddress() {
 
 async function listSessions() {
   const { sessions } = await ask("/sessions");
+  for (const { name, at } of sessions) {
+    // What was there before this page is not new.
+    if (newest && name !== session && (newest.get(name) ?? "") < at) unread.add(name);
+  }
+  newest = new Map(sessions.map(({ name, at }) => [name, at]));
+  unread.delete(session);
+  showTitle();
   const names = sessions.map((it) => it.name);
   if (!names.includes("main")) names.push("main");
   if (session && !names.includes(session)) names.unshift(session);
@@ -166,7 +177,8 @@ async function listSessions() {
       .filter((name) => name.toLowerCase().includes(wanted))
       .map((name) => {
         const button = document.createElement("button");
-        button.textContent = name;
+        button.textContent = unread.has(name) ? `${name} ●` : name;
+        if (unread.has(name)) button.setAttribute("aria-label", `${name}, new messages`);
         if (name === session) button.setAttribute("aria-current", "true");
         button.onclick = () => openSession(name);
         const item = document.createElement("li");
@@ -200,7 +212,8 @@ async function openSession(name) {
   session = name;
   history.replaceState(null, "", `#/${encodeURIComponent(name)}`);
   $("title").textContent = name;
-  document.title = `${name} · Peacrab`;
+  unread.delete(name);
+  showTitle();
   $("messages").replaceChildren();
   shown.clear();
   asked.clear();
@@ -226,6 +239,11 @@ async function openSession(name) {
   if (session === name && !$("panel").open) $("text").focus();
 }
 
+function showTitle() {
+  const count = unread.size ? `(${unread.size}) ` : "";
+  document.title = `${count}${session} · Peacrab`;
+}
+
 $("earlier").onclick = async () => {
   const name = session;
   const path = `/sessions/${encodeURIComponent(name)}?before=${before}`;
@@ -246,7 +264,11 @@ function openStream() {
   const name = encodeURIComponent(session);
   source = new EventSource(`/sessions/${name}/stream?after=${cursor}`);
   const stream = source;
-  source.onopen = () => showLink("");
+  source.onopen = () => {
+    showLink("");
+    // A turn that still runs is shown anew, with its steps.
+    setBusy(false);
+  };
   source.onerror = () => {
     showLink(NO_CONNECTION);
     // A browser gives up after a refusal, as when a proxy restarts.
@@ -272,6 +294,14 @@ function openStream() {
     setBusy(true);
     toEnd(wasAtEnd);
   });
+  source.addEventListener("elsewhere", () => {
+    // Several come with each answer.
+    clearTimeout(listTimer);
+    listTimer = setTimeout(() => {
+      listSessions().catch(() => {});
+      countWaiting();
+    }, 500);
+  });
   source.addEventListener("typing", () => setBusy(true));
   source.addEventListener("activity", (event) => showActivity(JSON.parse(event.data)));
 }
@@ -293,23 +323,31 @@ function closeStream() {
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hiddenTimer);
   if (document.hidden) hiddenTimer = setTimeout(closeStream, HIDDEN_MS);
-  else if (me && !source && session) openStream();
+  else if (me && session) {
+    if (!source) openStream();
+    listSessions().catch(() => {});
+    countWaiting();
+  }
 });
 
 /// What a turn does: its steps with their tool calls, what was read, tokens and costs.
-function showActivity({ turn, step, tool, state, action, args, ms, sources, usage }) {
+function showActivity({ turn, id, step, tool, state, action, args, ms, sources, usage }) {
   if (turn === "start") {
-    steps = [];
+    // After a question, a turn goes on where it was.
+    if (id !== shownTurn) steps = [];
+    shownTurn = id;
     setBusy(true);
   }
   if (turn === "end") setBusy(false);
   if (step !== undefined) steps[step] ??= { tools: [] };
   const last = steps.findLast(Boolean) ?? (steps[0] = { tools: [] });
-  if (tool && state === "start") last.tools.push({ tool, action, args, state });
-  const call = steps.flatMap((it) => it?.tools ?? []).find((it) => it.action === action);
+  const find = () => steps.flatMap((it) => it?.tools ?? []).find((it) => it.action === action);
+  // A page that came in the middle may get one twice.
+  if (tool && state === "start" && !find()) last.tools.push({ tool, action, args, state });
+  const call = find();
   if (call && tool) Object.assign(call, { state, ms });
   if (call && sources) call.sources = sources;
-  if (usage) last.usage = usage;
+  if (usage) (steps[step] ?? last).usage = usage;
   const wasAtEnd = isAtEnd();
   showSteps();
   toEnd(wasAtEnd);

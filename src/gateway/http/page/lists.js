@@ -57,7 +57,7 @@ $("panel").onclose = () => {
   if (document.activeElement === document.body) $("open-side").focus();
 };
 
-/// A button that has the server do something, and then shows the list anew.
+/// A button that has the server do something, and then shows the list anew. `body` may be made when it is pressed.
 function action(words, about, path, body) {
   const button = made("button", words);
   button.type = "button";
@@ -65,7 +65,7 @@ function action(words, about, path, body) {
   button.onclick = async () => {
     button.parentElement.querySelectorAll("button").forEach((it) => (it.disabled = true));
     try {
-      panelSays((await post(path, body))?.said ?? "Done.");
+      panelSays((await post(path, typeof body === "function" ? body() : body))?.said ?? "Done.");
     } catch (error) {
       panelSays(error.heard ? error.message : "No connection. Look at the list before you try again.");
     }
@@ -128,16 +128,32 @@ async function showWaiting() {
     args.tabIndex = 0;
     return [made("strong", `${call.id}: ${call.tool}`), whose, args, row(buttons)];
   });
-  const asked = questions.map(({ session, message }) => {
-    const buttons = (message.choices ?? []).map((label, choice) =>
-      action(label, message.text, "/press", { session, id: newId(), message: message.id, choice }),
-    );
+  const asked = questions.map(({ id, channel, session, message }) => {
     const text = made("div");
     // The server escapes everything but its own markup.
     text.innerHTML = message.html;
-    return [made("strong", session), text, row(buttons)];
+    const path = id === null ? "/press" : `/questions/${id}`;
+    const request = newId();
+    const press = (choice) => (id === null ? { session, id: request, message: message.id, choice } : { id: request, choice });
+    const buttons = (message.choices ?? []).map((label, choice) => action(label, message.text, path, press(choice)));
+    const answer = buttons.length ? [row(buttons)] : answerField(id, message.text);
+    return [made("strong", session ?? `asked on ${channel}`), text, ...answer];
   });
   return cards([...calls, ...asked], "Nothing is waiting for you.");
+}
+
+/// A field for an answer in one's own words.
+function answerField(id, about) {
+  const field = made("input");
+  field.setAttribute("aria-label", `Your answer: ${about}`);
+  field.autocomplete = "off";
+  const request = newId();
+  const button = action("Answer", about, `/questions/${id}`, () => ({ id: request, text: field.value }));
+  field.onkeydown = (event) => {
+    if (event.key === "Enter" && !event.isComposing) button.click();
+  };
+  const line = row([field, button]);
+  return [line];
 }
 
 // ---- jobs ----
