@@ -37,6 +37,13 @@ pub struct ReadFileArgs {
     limit: u64,
 }
 
+impl ReadFileArgs {
+    /// The beginning of a file.
+    pub(super) fn first_page(path: WorkspacePath) -> Self {
+        Self { path, offset: 0, limit: PAGE_BYTES_MAX }
+    }
+}
+
 #[async_trait]
 impl Tool for ReadFile {
     type Args = ReadFileArgs;
@@ -235,7 +242,7 @@ impl From<FileError> for ToolError {
     }
 }
 
-fn sentence(error: &impl ToString) -> String {
+pub(super) fn sentence(error: &impl ToString) -> String {
     let text = error.to_string();
     let mut rest = text.chars();
     let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -243,7 +250,7 @@ fn sentence(error: &impl ToString) -> String {
 }
 
 /// Returns the result of a call that makes `change`. Without a difference, no change is made.
-fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
+pub(super) fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
     let (path, length) = (&change.path, change.contents.len() as u64);
     if length > READ_BYTES_MAX {
         return Err(ToolError::TellModel(format!(
@@ -259,7 +266,7 @@ fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
 }
 
 /// Returns the reach of a change. Instructions and memory are more than files.
-fn reach_of(path: &WorkspacePath) -> Reach {
+pub(super) fn reach_of(path: &WorkspacePath) -> Reach {
     match path {
         path if path.is_shown_changed() => Reach::Rules,
         path if is_memory(path) => Reach::Memory,
@@ -267,7 +274,7 @@ fn reach_of(path: &WorkspacePath) -> Reach {
     }
 }
 
-fn read(
+pub(super) fn read(
     workspace: &Workspace,
     args: &ReadFileArgs,
     reader: &ToolReader,
@@ -349,7 +356,7 @@ fn page_text(bytes: &[u8], limit: u64, is_inside: bool) -> Option<(usize, &str)>
     }
 }
 
-fn size_words(bytes: u64) -> String {
+pub(super) fn size_words(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} bytes"),
         10_000..10_000_000 => format!("{} kB", bytes / 1_000),

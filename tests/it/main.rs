@@ -56,6 +56,7 @@ mod interleavings;
 mod left_out;
 mod logging;
 mod loops;
+mod markdown;
 mod markup;
 #[cfg(feature = "mcp")]
 mod mcp;
