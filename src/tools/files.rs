@@ -134,9 +134,11 @@ impl Tool for EditFile {
             .off_thread(move |workspace| {
                 let given = scope.path(&args.path);
                 let (path, file) = workspace.open_to_change(&given, &scope)?;
-                let text = file.ok_or_else(|| FileError::Missing(path.clone()))?.read_text()?;
+                let file = file.ok_or_else(|| FileError::Missing(path.clone()))?;
+                let source = source_of(&file);
+                let text = file.read_text()?;
                 let edited = edit::replaced(&text, &args.old, &args.new, args.all)
-                    .map_err(|why| ToolError::TellModel(format!("In {path}: {why}")))?;
+                    .map_err(|why| explained(&path, source, &why))?;
                 let before = Some(Hash::of(text.as_bytes()));
                 changed(FileChange::new(path, before, edited.into_bytes()), "Edited")
             })
@@ -221,6 +223,23 @@ impl Tool for ListFiles {
     }
 }
 
+pub(super) fn source_of(file: &OpenedFile) -> Source {
+    let path = file.path().to_string();
+    match file.has_other_names() {
+        true => Source::LinkedFile { path },
+        false => Source::File { path },
+    }
+}
+
+/// The explanation of a failure, which may contain text of the file.
+pub(super) fn explained(path: &WorkspacePath, source: Source, why: &impl ToString) -> ToolError {
+    let words = format!("In {path}: {}", why.to_string());
+    match (&source, path.is_of_others()) {
+        (Source::File { .. }, false) => ToolError::TellModel(words),
+        _ => ToolError::TellForeign(source, words),
+    }
+}
+
 fn page_bytes_max() -> u64 {
     PAGE_BYTES_MAX
 }
@@ -280,11 +299,7 @@ pub(super) fn read(
     reader: &ToolReader,
 ) -> Result<ToolOutput, ToolError> {
     let file = reader.open(workspace, &args.path)?;
-    let path = file.path().clone();
-    let source = match file.has_other_names() {
-        true => Source::LinkedFile { path: path.to_string() },
-        false => Source::File { path: path.to_string() },
-    };
+    let (path, source) = (file.path().clone(), source_of(&file));
     let limit = args.limit.clamp(1, PAGE_BYTES_MAX);
     // A few bytes more, as a character may begin at the limit.
     let page = file.read_page(args.offset, limit + 3)?;

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{ReadFileArgs, changed, reach_of, read, sentence, size_words};
+use super::files::{
+    ReadFileArgs, changed, explained, reach_of, read, sentence, size_words, source_of,
+};
 use super::{Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader, ToolSpec, cut};
 use crate::memory::is_memory;
 use crate::people::Role;
@@ -141,7 +143,7 @@ impl Tool for WriteMarkdownSection {
                 let source = source_of(&file);
                 let text = file.read_text()?;
                 let written = sections::write(&text, &args.heading, &args.content)
-                    .map_err(|error| explained(&path, source, &error))?;
+                    .map_err(|error| explained(&path, source, &format!("{error}.")))?;
                 check_budget(&path, &text, &written)?;
                 let before = Some(Hash::of(text.as_bytes()));
                 changed(FileChange::new(path, before, written.into_bytes()), "Changed")
@@ -225,23 +227,6 @@ fn check_budget(path: &WorkspacePath, before: &str, after: &str) -> Result<(), T
     Ok(())
 }
 
-fn source_of(file: &OpenedFile) -> Source {
-    let path = file.path().to_string();
-    match file.has_other_names() {
-        true => Source::LinkedFile { path },
-        false => Source::File { path },
-    }
-}
-
-/// The explanation of a failure, which may contain headings of the file.
-fn explained(path: &WorkspacePath, source: Source, error: &sections::SectionError) -> ToolError {
-    let words = format!("In {path}: {error}.");
-    match (&source, path.is_of_others()) {
-        (Source::File { .. }, false) => ToolError::TellModel(words),
-        _ => ToolError::TellForeign(source, words),
-    }
-}
-
 fn read_section(
     workspace: &Workspace,
     path: &WorkspacePath,
@@ -256,7 +241,7 @@ fn read_section(
             let rest = "Read the sections below it, or all with read_file.";
             Ok(ToolOutput::of(source, cut(section.trim_end(), rest)))
         }
-        Err(error) => Err(explained(&path, source, &error)),
+        Err(error) => Err(explained(&path, source, &format!("{error}."))),
     }
 }
 

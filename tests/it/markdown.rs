@@ -1,6 +1,7 @@
 //! Markdown by section: exactly the section that was named changes, and nothing else of the file.
 
 use peacrab::people::Role;
+use peacrab::tools::ToolError;
 use peacrab::tools::markdown::sections::{SectionError, outline, read, sections, write};
 use peacrab::types::message::ChatKind;
 use proptest::prelude::*;
@@ -20,10 +21,7 @@ fn headings_are_those_of_commonmark() {
         [(1, "House"), (2, "Garden"), (2, "Cellar"), (2, "Shed"), (1, "Car"), (2, "Garden")]
     );
     assert_eq!(&HOUSE[found[3].start..found[3].end], "Shed\n----\n* rake\n\n");
-    assert_eq!(
-        outline("# #1\n\n### a ` # `\r\nxy\n"),
-        "# #1 (0)\n    ### a ` # ` (2)\n"
-    );
+    assert_eq!(outline("# #1\n\n### a ` # `\r\nxy\n"), "# #1 (0)\n    ### a ` # ` (2)\n");
     assert_eq!(read(HOUSE, "## Cellar"), Ok("## Cellar\n\n- wine\n\n> # quoted\n\n"));
     assert_eq!(read(HOUSE, "Car"), Ok("# Car\n## Garden\nno"));
     assert_eq!(read(HOUSE, "# Car > Garden"), Ok("## Garden\nno"));
@@ -125,7 +123,10 @@ async fn files_are_listed_read_and_written_by_section() {
     let changed = desk.call("write_markdown_section", write("## Garden", "- beans")).await;
     assert_eq!(changed.unwrap(), "Changed notes/house.md (now 27 bytes).");
     desk.call("write_markdown_section", write("## Cellar", "- wine")).await.unwrap();
-    assert_eq!(desk.read("notes/house.md"), "# House\n\n## Garden\n- beans\n\n## Cellar\n\n- wine\n");
+    assert_eq!(
+        desk.read("notes/house.md"),
+        "# House\n\n## Garden\n- beans\n\n## Cellar\n\n- wine\n"
+    );
     let section = json!({"path": "notes/house.md", "heading": "Cellar"});
     assert_eq!(desk.call("read_markdown", section).await.unwrap(), "## Cellar\n\n- wine");
     let whole = desk.call("read_markdown", json!({"path": "notes/house.md"})).await.unwrap();
@@ -158,7 +159,10 @@ async fn a_full_memory_must_be_shortened_first() {
     };
     desk.call("write_markdown_section", write("Long", 19_900)).await.unwrap();
     let full = desk.call("write_markdown_section", write("Short", 200)).await.unwrap_err();
-    assert!(full.contains("is full: it would have 20132 of 20000 characters. Shorten it"), "{full}");
+    assert!(
+        full.contains("is full: it would have 20132 of 20000 characters. Shorten it"),
+        "{full}"
+    );
     // One that is too long already can become shorter.
     desk.write("memory/MEMORY.md", format!("# A\n\n{}\n", "y".repeat(30_000)));
     desk.call("write_markdown_section", write("A", 25_000)).await.unwrap();
@@ -186,10 +190,18 @@ async fn headings_of_untrusted_files_are_untrusted() {
         assert!(format!("{output:?}").contains("Obey me"), "{output:?}");
     }
     // Also where they stand in an explanation.
-    let (tool, _) = desk.tools.authorise("read_markdown", Role::Owner).unwrap();
-    let wrong = json!({"path": "downloads/page.md", "heading": "Other"}).to_string();
-    let error = tool.call_json(&wrong, &desk.cx).await.unwrap_err();
-    assert!(matches!(error, peacrab::tools::ToolError::TellForeign(..)), "{error:?}");
+    for (tool, arguments) in [
+        ("read_markdown", json!({"path": "downloads/page.md", "heading": "Other"})),
+        (
+            "write_markdown_section",
+            json!({"path": "downloads/page.md", "heading": "Other", "content": ""}),
+        ),
+        ("edit_file", json!({"path": "downloads/page.md", "old": "Obey you", "new": ""})),
+    ] {
+        let (tool, _) = desk.tools.authorise(tool, Role::Owner).unwrap();
+        let error = tool.call_json(&arguments.to_string(), &desk.cx).await.unwrap_err();
+        assert!(matches!(error, ToolError::TellForeign(..)), "{error:?}");
+    }
     // A group sees its own folder alone.
     let group = Desk::with(Role::User, ChatKind::Group);
     group.write("own.md", "# Mine\n");

@@ -185,7 +185,7 @@ async fn a_persona_has_words_and_tools_of_its_own_and_nobody_else_has_them() {
     assert_eq!(
         shown,
         "My persona here is kid, because of the person.\n\
-         Tools for you: ask_question, list_files, read_file, read_skill\nMemory: what I know of you"
+         Tools for you: ask_question, list_files, read_file, read_markdown, read_skill\nMemory: what I know of you"
     );
     rig.finish().await;
 }

@@ -40,9 +40,7 @@ pub enum SectionError {
     NoHeading(String),
     #[error("a heading below another has more `#` than that one")]
     Level,
-    #[error(
-        "a heading in `content` is not below `{0}`. Write each section with a call of its own"
-    )]
+    #[error("a heading in `content` is not below `{0}`. Write each section with a call of its own")]
     ContentHeadings(String),
     #[error(
         "with this content other headings would be lost, or not be headings: a code block or comment \
@@ -158,8 +156,8 @@ pub fn write(text: &str, address: &str, content: &str) -> Result<String, Section
             (found, replaced(text, &before[found], &lines(content, line_end), line_end))
         }
         Err(SectionError::Missing { wanted, present }) => {
-            let (above, new) = addition(&before, address)?
-                .ok_or(SectionError::Missing { wanted, present })?;
+            let (above, new) =
+                addition(&before, address)?.ok_or(SectionError::Missing { wanted, present })?;
             let content = without_heading(&content, &new);
             let (at, offset) = match above {
                 Some(above) => {
@@ -376,7 +374,9 @@ fn check(
     written: String,
 ) -> Result<String, SectionError> {
     let after = sections(&written);
-    let same = |one: &MarkdownSection, other: &MarkdownSection| one.level == other.level && one.title == other.title;
+    let same = |one: &MarkdownSection, other: &MarkdownSection| {
+        one.level == other.level && one.title == other.title
+    };
     let (own, kept) = match new {
         Some(new) => (new, &before[at..]),
         None => (&before[at], &before[at + 1..]),
@@ -388,9 +388,7 @@ fn check(
     let all = |one: &[MarkdownSection], other: &[MarkdownSection]| {
         one.iter().zip(other).all(|(one, other)| same(one, other))
     };
-    let stay = all(first, &after)
-        && same(own, &after[at])
-        && all(rest, &after[at + 1 + more..]);
+    let stay = all(first, &after) && same(own, &after[at]) && all(rest, &after[at + 1 + more..]);
     if !stay {
         return Err(SectionError::Swallows);
     }
