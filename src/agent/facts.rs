@@ -8,7 +8,7 @@ use crate::memory::facts::{
     self, FACT_CHARS_MAX, Fact, FactId, FactKind, FactOrigin, FactStatus, Kept, NewFact,
 };
 use crate::memory::{self, audience, recall};
-use crate::replies::{self, FactStanding};
+use crate::replies::{self, FactShown, FactStanding};
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::turn::commits;
@@ -199,7 +199,17 @@ async fn shown(
 fn listed(services: &Services, mut known: Vec<Fact>, control: &WaitingMessage) -> String {
     known.sort_by(|one, other| (one.kind, other.id).cmp(&(other.kind, one.id)));
     let more = known.len().saturating_sub(SHOWN_MAX);
-    let shown = known.iter().take(SHOWN_MAX).map(|fact| replies::FactShown {
+    let shown = known.iter().take(SHOWN_MAX).map(|fact| fact_shown(services, fact, control));
+    replies::facts(&shown.collect::<Vec<_>>(), more)
+}
+
+/// A fact as its person is shown it.
+pub(super) fn fact_shown<'a>(
+    services: &Services,
+    fact: &'a Fact,
+    control: &WaitingMessage,
+) -> FactShown<'a> {
+    FactShown {
         number: fact.id.0,
         kind: fact.kind.as_str(),
         text: &fact.text,
@@ -207,14 +217,14 @@ fn listed(services: &Services, mut known: Vec<Fact>, control: &WaitingMessage) -
         day: day_of(services, fact.made),
         standing: match (fact.status, fact.ended) {
             (FactStatus::Active, _) => FactStanding::InPrompt,
+            (FactStatus::Offered, _) => FactStanding::Offered,
             (_, Some(ended)) => FactStanding::Until(day_of(services, ended)),
             (_, None) => FactStanding::Found,
         },
-    });
-    replies::facts(&shown.collect::<Vec<_>>(), more)
+    }
 }
 
-fn day_of(services: &Services, at: DateTime<Utc>) -> String {
+pub(super) fn day_of(services: &Services, at: DateTime<Utc>) -> String {
     at.with_timezone(&services.zone).format("%Y-%m-%d").to_string()
 }
 

@@ -45,6 +45,8 @@ pub enum FactStanding {
     Found,
     /// True until a day.
     Until(String),
+    /// It waits for its person.
+    Offered,
 }
 
 /// Where a fact comes from.
@@ -74,6 +76,7 @@ pub fn facts(facts: &[FactShown<'_>], more: usize) -> String {
             FactStanding::InPrompt => String::new(),
             FactStanding::Found => "; found when it matters".to_owned(),
             FactStanding::Until(day) => format!("; until {day}"),
+            FactStanding::Offered => "; not kept yet".to_owned(),
         };
         let _ = writeln!(text, "#{number} {} ({source}, {day}{rested})", as_is(fact.text));
     }
