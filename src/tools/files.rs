@@ -12,6 +12,7 @@ use super::{
     RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader,
     ToolSpec,
 };
+use crate::memory::facts_file::is_facts_file;
 use crate::memory::is_memory;
 use crate::people::Role;
 use crate::types::message::Address;
@@ -271,6 +272,12 @@ pub(super) fn sentence(error: &impl ToString) -> String {
 /// Returns the result of a call that makes `change`. Without a difference, no change is made.
 pub(super) fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
     let (path, length) = (&change.path, change.contents.len() as u64);
+    if is_facts_file(path) {
+        return Err(ToolError::TellModel(format!(
+            "{path} is made by the program from the facts that it keeps. Use remember, or tell the person of /remember \
+             and /forget."
+        )));
+    }
     if length > READ_BYTES_MAX {
         return Err(ToolError::TellModel(format!(
             "{path} would have {length} bytes; at most {READ_BYTES_MAX} can be written. Use several \

@@ -35,6 +35,7 @@ mod doctor;
 mod events;
 mod extraction;
 mod facts;
+mod facts_file;
 mod fairness;
 mod finish;
 mod folders;

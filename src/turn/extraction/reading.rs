@@ -23,6 +23,7 @@ use crate::store::{StoreError, Sync};
 use crate::tasks::schedule;
 use crate::tools::Caller;
 use crate::trust::taint;
+use crate::turn::facts as turn_facts;
 use crate::turn::instructions::{self, Speaker};
 use crate::turn::personas::persona_for;
 use crate::turn::services::TurnServices;
@@ -343,6 +344,10 @@ impl Reading<'_> {
         let Some(changed) = changed else { return Ok(Outcome::Read) };
         let extraction::ChangedFacts { new, updated, removed, offered } = changed;
         tracing::info!(session = %range.session, new, updated, removed, offered, "Read a conversation for facts");
+        if changed.any() && self.said.place == ChatKind::Private {
+            let (services, at) = (&self.turns.services, &self.said.at);
+            turn_facts::refresh_file_of(services, at, &self.sender, self.role).await?;
+        }
         if changed.any() {
             self.turns.services.events.emit(|| Event {
                 session: Some(range.session),
