@@ -4,6 +4,7 @@
 pub mod blanking;
 pub mod extraction;
 pub mod facts;
+pub mod facts_file;
 pub mod forgotten;
 pub mod recall;
 

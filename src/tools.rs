@@ -11,6 +11,7 @@ mod for_role;
 #[cfg(feature = "hardware")]
 pub mod hardware;
 mod malformed;
+pub mod markdown;
 pub mod mcp;
 pub mod memory;
 pub mod message;

@@ -7,7 +7,7 @@ pub mod draft;
 pub mod draft_rate;
 pub mod end;
 pub mod error;
-mod facts;
+pub(crate) mod facts;
 pub mod tools_shown;
 pub mod spending;
 pub mod personas;

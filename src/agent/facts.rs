@@ -8,11 +8,11 @@ use crate::memory::facts::{
     self, FACT_CHARS_MAX, Fact, FactId, FactKind, FactOrigin, FactStatus, Kept, NewFact,
 };
 use crate::memory::{self, audience, recall};
-use crate::replies::{self, FactStanding};
+use crate::replies::{self, FactShown, FactStanding};
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
-use crate::turn::commits;
 use crate::turn::services::TurnServices;
+use crate::turn::{self, commits};
 use crate::types::commands::CommandId;
 use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
 use crate::types::source::Source;
@@ -94,7 +94,7 @@ pub(super) async fn remember(
         spans => spans.iter().map(|span| span.0.clone()).collect(),
     };
     let active_max = turns.config.memory.facts_max;
-    commits::handled_with(&services.bus.store, control, move |store| {
+    let kept = commits::handled_with(&services.bus.store, control, move |store| {
         let keys = recall::keys_of_talks(store, &at, place, &who)?;
         let new = NewFact { kind, text, origin: FactOrigin::Told, sources };
         Ok(match facts::keep(store, &keys, &new, active_max, Utc::now())? {
@@ -102,8 +102,19 @@ pub(super) async fn remember(
             Kept::Known(id) => replies::fact_known(id.0),
             Kept::Full => replies::FACTS_FULL.to_owned(),
         })
-    })
-    .await
+    });
+    kept.await?;
+    refresh_file(services, control).await
+}
+
+/// Writes the FACTS.md of the person in private.
+async fn refresh_file(services: &Services, control: &WaitingMessage) -> Result<(), StoreError> {
+    let inbound = &control.inbound;
+    if inbound.place == ChatKind::Group {
+        return Ok(());
+    }
+    let role = role_of(services, &inbound.from, control.sender()).await?;
+    turn::facts::refresh_file_of(services, &inbound.from, control.sender(), role).await
 }
 
 /// Keeps a fact that was noticed in untrusted content, on its person's own word.
@@ -116,7 +127,7 @@ async fn keep_offered(
     let (at, place, who) = (inbound.from.clone(), inbound.place, control.sender().id.clone());
     let is_own_word = inbound.body.sources.is_empty();
     let active_max = turns.config.memory.facts_max;
-    commits::handled_with(&turns.services.bus.store, control, move |store| {
+    let kept = commits::handled_with(&turns.services.bus.store, control, move |store| {
         let keys = recall::keys_of_talks(store, &at, place, &who)?;
         let known = facts::of(store, &keys)?;
         let found = known.into_iter().find(|it| it.id == fact);
@@ -129,8 +140,9 @@ async fn keep_offered(
         facts::accept(store, fact, Utc::now())?;
         facts::expire(store, &keys, active_max, Utc::now())?;
         Ok(replies::fact_kept(fact.0, &found.text))
-    })
-    .await
+    });
+    kept.await?;
+    refresh_file(&turns.services, control).await
 }
 
 /// Answers `/memory`.
@@ -199,7 +211,17 @@ async fn shown(
 fn listed(services: &Services, mut known: Vec<Fact>, control: &WaitingMessage) -> String {
     known.sort_by(|one, other| (one.kind, other.id).cmp(&(other.kind, one.id)));
     let more = known.len().saturating_sub(SHOWN_MAX);
-    let shown = known.iter().take(SHOWN_MAX).map(|fact| replies::FactShown {
+    let shown = known.iter().take(SHOWN_MAX).map(|fact| fact_shown(services, fact, control));
+    replies::facts(&shown.collect::<Vec<_>>(), more)
+}
+
+/// A fact as its person is shown it.
+pub(super) fn fact_shown<'a>(
+    services: &Services,
+    fact: &'a Fact,
+    control: &WaitingMessage,
+) -> FactShown<'a> {
+    FactShown {
         number: fact.id.0,
         kind: fact.kind.as_str(),
         text: &fact.text,
@@ -207,14 +229,14 @@ fn listed(services: &Services, mut known: Vec<Fact>, control: &WaitingMessage) -
         day: day_of(services, fact.made),
         standing: match (fact.status, fact.ended) {
             (FactStatus::Active, _) => FactStanding::InPrompt,
+            (FactStatus::Offered, _) => FactStanding::Offered,
             (_, Some(ended)) => FactStanding::Until(day_of(services, ended)),
             (_, None) => FactStanding::Found,
         },
-    });
-    replies::facts(&shown.collect::<Vec<_>>(), more)
+    }
 }
 
-fn day_of(services: &Services, at: DateTime<Utc>) -> String {
+pub(super) fn day_of(services: &Services, at: DateTime<Utc>) -> String {
     at.with_timezone(&services.zone).format("%Y-%m-%d").to_string()
 }
 

@@ -30,8 +30,8 @@ use crate::store::{
     blank_slice,
 };
 use crate::tasks::blanking::all_texts;
-use crate::turn::commits;
 use crate::turn::services::TurnServices;
+use crate::turn::{self, commits};
 use crate::types::commands::CommandId;
 use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
 use crate::workspace::FileScope;
@@ -338,6 +338,7 @@ impl ForgetWork {
         // Those that were noticed meanwhile.
         forget_facts(store, &scope, &words).await?;
         if let Some(files) = &scope.files {
+            turn::facts::refresh_file(services, files, &scope.keys).await?;
             while !files::refresh(store, &services.workspace, files).await? {}
         }
         blanked.cancel();

@@ -1,14 +1,16 @@
-//! `/why`: who and what led to an answer, an action or the present state of a file.
+//! `/why`: who and what led to an answer, an action, the present state of a file, or a fact.
 
 use rusqlite::Connection;
 
+use crate::agent::facts::{day_of, fact_shown};
 use crate::bus::journal::WaitingMessage;
 use crate::conversation::actions::{self, ActionQuery, ActionScope, UndoWay};
 use crate::conversation::reasons::{self, ReasonQuery, Reasons};
-use crate::memory;
+use crate::memory::facts::{self, FactId};
+use crate::memory::{self, recall};
 use crate::people::Role;
 use crate::people::persons::PersonAccount;
-use crate::replies::{self, ExplainedSources, Explanation};
+use crate::replies::{self, ExplainedSources, Explanation, FactExplanation};
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::trust::taint;
@@ -18,19 +20,29 @@ use crate::types::message::{Body, ChatKind, Choice, Entitled, Question, Sender};
 use crate::types::session::CallId;
 use crate::types::source::Source;
 
+/// The word before the number of a fact.
+const FACT: &str = "fact";
+
 /// The subject of a `/why`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WhyAsked {
     LastAnswer,
     Action(ActionQuery),
+    Fact(FactId),
 }
 
 impl WhyAsked {
-    /// Parses nothing, a number, or a path in the workspace. None if it is none of them.
+    /// Parses nothing, a number, `fact` with a number, or a path in the workspace. None if it is none of them.
     pub(super) fn parse(said: &str) -> Option<Self> {
         let said = said.trim();
         if said.is_empty() {
             return Some(Self::LastAnswer);
+        }
+        if let Some((kind, number)) = said.split_once(char::is_whitespace)
+            && kind.eq_ignore_ascii_case(FACT)
+            && let Ok(id) = number.trim().trim_start_matches('#').parse()
+        {
+            return Some(Self::Fact(FactId(id)));
         }
         if let Ok(id) = said.trim_start_matches('#').parse() {
             return Some(Self::Action(ActionQuery::Id(CallId(id))));
@@ -44,6 +56,7 @@ impl WhyAsked {
             Self::LastAnswer => replies::NOTHING_TO_EXPLAIN.to_owned(),
             Self::Action(ActionQuery::Id(id)) => replies::no_such_action(id),
             Self::Action(ActionQuery::File(path)) => replies::no_change_known(path),
+            Self::Fact(id) => replies::no_such_fact(id.0),
         }
     }
 }
@@ -60,15 +73,17 @@ pub(super) async fn handle(
     };
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let (at, place) = (control.inbound.from.clone(), control.inbound.place);
-    let (who, wanted) = (control.sender().clone(), asked.clone());
+    let query = match asked.clone() {
+        WhyAsked::Fact(id) => return explain_fact(services, control, role, id).await,
+        WhyAsked::LastAnswer => None,
+        WhyAsked::Action(query) => Some(query),
+    };
+    let who = control.sender().clone();
     let look = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
         let role = if place == ChatKind::Group { role.min(Role::Admin) } else { role };
         let scope = ActionScope::of(&who, role, place, session);
-        let query = match wanted {
-            WhyAsked::LastAnswer => ReasonQuery::LastAnswer(session),
-            WhyAsked::Action(query) => ReasonQuery::Action(query),
-        };
+        let query = query.map_or(ReasonQuery::LastAnswer(session), ReasonQuery::Action);
         reasons::find(store, &scope, &query)
     };
     let Some(reasons) = store.read(look).await? else {
@@ -88,6 +103,41 @@ pub(super) async fn handle(
             commits::handled_with_bodies(store, control, vec![Body::Choice(question)]).await
         }
     }
+}
+
+/// Explains where a fact of the person or group comes from, and what it was before.
+async fn explain_fact(
+    services: &Services,
+    control: &WaitingMessage,
+    role: Role,
+    id: FactId,
+) -> Result<(), StoreError> {
+    let store = &services.bus.store;
+    let (at, place) = (control.inbound.from.clone(), control.inbound.place);
+    let who = control.sender().id.clone();
+    let look = move |store: &Connection| {
+        let keys = recall::keys_of_talks(store, &at, place, &who)?;
+        let known = facts::of(store, &keys)?;
+        let Some(fact) = known.iter().find(|fact| fact.id == id).cloned() else { return Ok(None) };
+        let former = facts::former_of(store, id)?;
+        let former = known.into_iter().filter(|it| former.contains(&it.id)).collect::<Vec<_>>();
+        Ok(Some((fact, former)))
+    };
+    let Some((fact, former)) = store.read(look).await? else {
+        return commits::handled(store, control, replies::no_such_fact(id.0)).await;
+    };
+    let asker = Asker { who: control.sender(), role, place, is_own: true };
+    let former = former.iter().map(|it| {
+        let until = it.ended.map(|ended| day_of(services, ended));
+        (it.text.as_str(), until.unwrap_or_default())
+    });
+    let text = replies::fact_explained(&FactExplanation {
+        fact: fact_shown(services, &fact, control),
+        uses: fact.accesses,
+        sources: fact.sources.iter().filter_map(|source| asker.line(source)).collect(),
+        former: former.collect(),
+    });
+    commits::handled(store, control, text).await
 }
 
 /// Returns true if the turn worked for the person who asks. An owner has several accounts.

@@ -280,6 +280,12 @@ pub fn found(store: &Connection, ids: &[FactId]) -> rusqlite::Result<BTreeMap<Fa
     Ok(facts)
 }
 
+/// Returns the former facts that a fact has replaced.
+pub fn former_of(store: &Connection, fact: FactId) -> rusqlite::Result<Vec<FactId>> {
+    let mut rows = store.prepare_cached("SELECT id FROM facts WHERE replaced_by = ?")?;
+    rows.query_map([fact], |row| row.get(0))?.collect()
+}
+
 /// Removes a fact, also from the index.
 pub fn remove(store: &Connection, fact: FactId) -> rusqlite::Result<()> {
     recall::remove(store, RecallKind::Fact, fact.0)?;

@@ -45,6 +45,8 @@ pub enum FactStanding {
     Found,
     /// True until a day.
     Until(String),
+    /// It waits for its person.
+    Offered,
 }
 
 /// Where a fact comes from.
@@ -60,20 +62,14 @@ pub fn facts(facts: &[FactShown<'_>], more: usize) -> String {
     for fact in facts {
         if fact.kind != kind {
             kind = fact.kind;
-            let heading = match kind {
-                "you" => "About you",
-                "people" => "People",
-                "wish" => "Wishes",
-                "event" => "Events",
-                _ => "Other facts",
-            };
-            let _ = writeln!(text, "{heading}:");
+            let _ = writeln!(text, "{}:", heading(kind));
         }
         let FactShown { number, source, day, .. } = fact;
         let rested = match &fact.standing {
             FactStanding::InPrompt => String::new(),
             FactStanding::Found => "; found when it matters".to_owned(),
             FactStanding::Until(day) => format!("; until {day}"),
+            FactStanding::Offered => "; not kept yet".to_owned(),
         };
         let _ = writeln!(text, "#{number} {} ({source}, {day}{rested})", as_is(fact.text));
     }
@@ -81,6 +77,40 @@ pub fn facts(facts: &[FactShown<'_>], more: usize) -> String {
         let _ = writeln!(text, "{more} more: /memory WORD shows those with a word in them.");
     }
     text.trim_end().to_owned()
+}
+
+fn heading(kind: &str) -> &'static str {
+    match kind {
+        "you" => "About you",
+        "people" => "People",
+        "wish" => "Wishes",
+        "event" => "Events",
+        _ => "Other facts",
+    }
+}
+
+/// A fact in FACTS.md.
+pub struct FactInFile<'a> {
+    pub number: i64,
+    pub kind: &'a str,
+    pub text: &'a str,
+    pub day: String,
+}
+
+/// The text of FACTS.md: facts by kind.
+pub fn facts_file(facts: &[FactInFile<'_>]) -> String {
+    let mut text = "# Facts\n\nI make this file from the facts that I keep about you, and overwrite what is changed here. To \
+         change a fact, write to me: `/remember TEXT`, `/forget #3`, `/why fact 3`.\n"
+        .to_owned();
+    let mut kind = "";
+    for fact in facts {
+        if fact.kind != kind {
+            kind = fact.kind;
+            let _ = writeln!(text, "\n## {}\n", heading(kind));
+        }
+        let _ = writeln!(text, "- {} (#{}, {})", fact.text, fact.number, fact.day);
+    }
+    text
 }
 
 /// Facts that were noticed in untrusted content, with their numbers; `more` are left out.

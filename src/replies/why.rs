@@ -1,9 +1,10 @@
 //! Explanations of `/why`: who asked, and what the model had read.
 
 use super::as_is;
+use super::memory::{FactShown, FactStanding};
 use crate::types::source::Source;
 
-pub const WHY_USAGE: &str = "Use /why for my last answer here, /why NUMBER for an action, or /why PATH for a file. /actions shows the numbers.";
+pub const WHY_USAGE: &str = "Use /why for my last answer here, /why NUMBER for an action, /why PATH for a file, or /why fact NUMBER. /actions and /memory show the numbers.";
 pub const NOTHING_TO_EXPLAIN: &str = "I haven't answered anything in this conversation yet.";
 pub const SOMEONE_ELSE: &str = "someone else";
 pub const YOU: &str = "you";
@@ -67,6 +68,49 @@ fn listed(sources: &[String]) -> Vec<String> {
         lines.push(format!("- and {} more", sources.len() - SOURCES_MAX));
     }
     lines
+}
+
+/// A fact of `/why`, ready to be written.
+pub struct FactExplanation<'a> {
+    pub fact: FactShown<'a>,
+    /// Messages that it was of use for.
+    pub uses: u32,
+    pub sources: Vec<String>,
+    /// What it was before, and until which day.
+    pub former: Vec<(&'a str, String)>,
+}
+
+pub fn fact_explained(explanation: &FactExplanation<'_>) -> String {
+    let FactExplanation { fact, uses, sources, former } = explanation;
+    let FactShown { number, text, source, day, .. } = fact;
+    let mut lines = vec![format!("Fact #{number}: {}", as_is(text))];
+    lines.push(format!("Kept since {day}: {source}."));
+    lines.push(match &fact.standing {
+        FactStanding::InPrompt => "It stands in my prompts.".to_owned(),
+        FactStanding::Found => "It is found when it matters.".to_owned(),
+        FactStanding::Until(day) => format!("It was true until {day}, and is history now."),
+        FactStanding::Offered => {
+            "It stands in no prompt until you keep it: see /memory.".to_owned()
+        }
+    });
+    lines.push(match uses {
+        0 => "It has not been of use yet.".to_owned(),
+        1 => "It has been of use once.".to_owned(),
+        uses => format!("It has been of use {uses} times."),
+    });
+    match sources.is_empty() {
+        true => lines.push("It was made from nothing that I know of.".to_owned()),
+        false => lines.push("It was made from:".to_owned()),
+    }
+    lines.extend(listed(sources));
+    if !former.is_empty() {
+        lines.push("Before it was:".to_owned());
+        let former: Vec<_> =
+            former.iter().map(|(text, day)| format!("{} (until {day})", as_is(text))).collect();
+        lines.extend(listed(&former));
+    }
+    lines.push(format!("To have it forgotten: /forget #{number}"));
+    lines.join("\n")
 }
 
 /// A source on a line; none for the program's own lines, which explain nothing. `is_own` is true if the person who

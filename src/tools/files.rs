@@ -12,6 +12,7 @@ use super::{
     RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader,
     ToolSpec,
 };
+use crate::memory::facts_file::is_facts_file;
 use crate::memory::is_memory;
 use crate::people::Role;
 use crate::types::message::Address;
@@ -35,6 +36,13 @@ pub struct ReadFileArgs {
     offset: u64,
     #[serde(default = "page_bytes_max")]
     limit: u64,
+}
+
+impl ReadFileArgs {
+    /// The beginning of a file.
+    pub(super) fn first_page(path: WorkspacePath) -> Self {
+        Self { path, offset: 0, limit: PAGE_BYTES_MAX }
+    }
 }
 
 #[async_trait]
@@ -127,9 +135,11 @@ impl Tool for EditFile {
             .off_thread(move |workspace| {
                 let given = scope.path(&args.path);
                 let (path, file) = workspace.open_to_change(&given, &scope)?;
-                let text = file.ok_or_else(|| FileError::Missing(path.clone()))?.read_text()?;
+                let file = file.ok_or_else(|| FileError::Missing(path.clone()))?;
+                let source = source_of(&file);
+                let text = file.read_text()?;
                 let edited = edit::replaced(&text, &args.old, &args.new, args.all)
-                    .map_err(|why| ToolError::TellModel(format!("In {path}: {why}")))?;
+                    .map_err(|why| explained(&path, source, &why))?;
                 let before = Some(Hash::of(text.as_bytes()));
                 changed(FileChange::new(path, before, edited.into_bytes()), "Edited")
             })
@@ -214,6 +224,23 @@ impl Tool for ListFiles {
     }
 }
 
+pub(super) fn source_of(file: &OpenedFile) -> Source {
+    let path = file.path().to_string();
+    match file.has_other_names() {
+        true => Source::LinkedFile { path },
+        false => Source::File { path },
+    }
+}
+
+/// The explanation of a failure, which may contain text of the file.
+pub(super) fn explained(path: &WorkspacePath, source: Source, why: &impl ToString) -> ToolError {
+    let words = format!("In {path}: {}", why.to_string());
+    match (&source, path.is_of_others()) {
+        (Source::File { .. }, false) => ToolError::TellModel(words),
+        _ => ToolError::TellForeign(source, words),
+    }
+}
+
 fn page_bytes_max() -> u64 {
     PAGE_BYTES_MAX
 }
@@ -235,7 +262,7 @@ impl From<FileError> for ToolError {
     }
 }
 
-fn sentence(error: &impl ToString) -> String {
+pub(super) fn sentence(error: &impl ToString) -> String {
     let text = error.to_string();
     let mut rest = text.chars();
     let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -243,8 +270,14 @@ fn sentence(error: &impl ToString) -> String {
 }
 
 /// Returns the result of a call that makes `change`. Without a difference, no change is made.
-fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
+pub(super) fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
     let (path, length) = (&change.path, change.contents.len() as u64);
+    if is_facts_file(path) {
+        return Err(ToolError::TellModel(format!(
+            "{path} is made by the program from the facts that it keeps. Use remember, or tell the person of /remember \
+             and /forget."
+        )));
+    }
     if length > READ_BYTES_MAX {
         return Err(ToolError::TellModel(format!(
             "{path} would have {length} bytes; at most {READ_BYTES_MAX} can be written. Use several \
@@ -259,7 +292,7 @@ fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
 }
 
 /// Returns the reach of a change. Instructions and memory are more than files.
-fn reach_of(path: &WorkspacePath) -> Reach {
+pub(super) fn reach_of(path: &WorkspacePath) -> Reach {
     match path {
         path if path.is_shown_changed() => Reach::Rules,
         path if is_memory(path) => Reach::Memory,
@@ -267,17 +300,13 @@ fn reach_of(path: &WorkspacePath) -> Reach {
     }
 }
 
-fn read(
+pub(super) fn read(
     workspace: &Workspace,
     args: &ReadFileArgs,
     reader: &ToolReader,
 ) -> Result<ToolOutput, ToolError> {
     let file = reader.open(workspace, &args.path)?;
-    let path = file.path().clone();
-    let source = match file.has_other_names() {
-        true => Source::LinkedFile { path: path.to_string() },
-        false => Source::File { path: path.to_string() },
-    };
+    let (path, source) = (file.path().clone(), source_of(&file));
     let limit = args.limit.clamp(1, PAGE_BYTES_MAX);
     // A few bytes more, as a character may begin at the limit.
     let page = file.read_page(args.offset, limit + 3)?;
@@ -349,7 +378,7 @@ fn page_text(bytes: &[u8], limit: u64, is_inside: bool) -> Option<(usize, &str)>
     }
 }
 
-fn size_words(bytes: u64) -> String {
+pub(super) fn size_words(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} bytes"),
         10_000..10_000_000 => format!("{} kB", bytes / 1_000),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{
-    AnyTool, Caller, ToolTerms, ask, delegate, files, finish, malformed, memory, message, more,
-    plan, propose, recall, schedule, shell, skill, undo,
+    AnyTool, Caller, ToolTerms, ask, delegate, files, finish, malformed, markdown, memory, message,
+    more, plan, propose, recall, schedule, shell, skill, undo,
 };
 use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
@@ -55,6 +55,17 @@ const FIRST: [&str; 14] = [
     "list_files",
     "ask_question",
     "read_skill",
+];
+
+/// Tools that are seldom needed. A prompt names them in `more_tools`, with room for all too: each schema costs its
+/// tokens in every request.
+const SELDOM: [&str; 6] = [
+    "create_markdown_file",
+    "list_markdown",
+    "list_proposals",
+    "read_markdown",
+    "update_proposal",
+    "write_markdown_section",
 ];
 
 /// The tools of a daemon, by name: its own, and those of MCP servers, which come and go while it runs.
@@ -109,6 +120,21 @@ fn entry(tool: Arc<dyn AnyTool>, shown: bool) -> (String, ToolEntry) {
     (schema.name.clone(), ToolEntry { tool, schema, tokens, shown })
 }
 
+/// The tools with one in the place of those that are seldom needed, and their tokens.
+fn without_seldom(all: &[ToolSchema]) -> (Vec<ToolSchema>, u64) {
+    let is_seldom = |tool: &&ToolSchema| SELDOM.contains(&tool.name.as_str());
+    let (seldom, usual): (Vec<_>, Vec<_>) = all.iter().partition(is_seldom);
+    let mut shown: Vec<_> = usual.into_iter().cloned().collect();
+    if !seldom.is_empty() {
+        let names: Vec<_> = seldom.iter().map(|tool| tool.name.as_str()).collect();
+        // Tools of MCP servers stay last, because they come and go.
+        let at = shown.iter().position(|tool| tool.name.as_str() > more::MORE_TOOLS);
+        shown.insert(at.unwrap_or(shown.len()), more::schema(&names));
+    }
+    let tokens = shown.iter().map(ToolSchema::tokens).sum();
+    (shown, tokens)
+}
+
 impl ToolSet {
     /// The tools that every daemon has.
     pub fn standard() -> Self {
@@ -128,6 +154,10 @@ impl ToolSet {
             Arc::new(files::EditFile),
             Arc::new(files::AppendFile),
             Arc::new(files::ListFiles),
+            Arc::new(markdown::ListMarkdown),
+            Arc::new(markdown::ReadMarkdown),
+            Arc::new(markdown::WriteMarkdownSection),
+            Arc::new(markdown::CreateMarkdownFile),
             Arc::new(memory::Remember),
             Arc::new(memory::NoteTool),
             Arc::new(message::SendMessage),
@@ -198,17 +228,23 @@ impl ToolSet {
         })
     }
 
-    /// The same, if they have at most so many tokens; else the most useful ones that have, and one that describes
-    /// the others and calls them.
+    /// The same but for those that are seldom needed, if they have at most so many tokens; else the most useful ones
+    /// that have. One tool describes the others and calls them.
     pub fn offered_within<'a>(
         &self,
         caller: Caller,
         user: impl Into<ToolUser<'a>>,
         tokens_max: u64,
     ) -> (Vec<ToolSchema>, u64) {
+        let user = user.into();
         let (mut all, tokens) = self.offered_counted(caller, user);
+        // A persona that names its tools needs each of them.
+        let (usual, tokens) = match user.allowed.names() {
+            None => without_seldom(&all),
+            Some(_) => (all.clone(), tokens),
+        };
         if tokens <= tokens_max {
-            return (all, tokens);
+            return (usual, tokens);
         }
         let rank = |tool: &ToolSchema| {
             FIRST.iter().position(|name| *name == tool.name).unwrap_or(FIRST.len())

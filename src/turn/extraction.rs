@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::conversation::ended_turns;
-use crate::memory::extraction::due::{self, ReadingPlan};
+use crate::memory::extraction::due::{self, ReadingPatience, ReadingPlan};
 use crate::memory::extraction::{self, ReadMarks};
 use crate::store::{StoreError, Sync};
 use crate::turn::services::TurnServices;
@@ -32,6 +32,9 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 const REST_MIN: TimeDelta = TimeDelta::minutes(1);
 const REST_MAX: TimeDelta = TimeDelta::hours(1);
 
+/// Pause between readings that do not make way for people, so that a backlog does not slow everybody down.
+const FORCED_PAUSE: TimeDelta = TimeDelta::minutes(2);
+
 /// Turns by which the floor rises before that is stored. Until then each start reads their rows again.
 const FLOOR_STEP: i64 = 200;
 
@@ -39,7 +42,7 @@ const FLOOR_STEP: i64 = 200;
 pub async fn run(turns: Arc<TurnServices>, stop: CancellationToken) {
     // It changes whenever a turn begins or has ended.
     let mut in_use = turns.models.all.in_use.watch();
-    let mut worker = Worker { turns, rests: BTreeMap::new() };
+    let mut worker = Worker { turns, rests: BTreeMap::new(), forces_at: DateTime::UNIX_EPOCH };
     while !stop.is_cancelled() {
         in_use.mark_unchanged();
         let Some(looked) = stop.run_until_cancelled(Box::pin(worker.pass())).await else { return };
@@ -60,6 +63,8 @@ struct Worker {
     turns: Arc<TurnServices>,
     /// Conversations that are left alone for a while.
     rests: BTreeMap<SessionId, Rest>,
+    /// When the next reading may begin that does not make way for people.
+    forces_at: DateTime<Utc>,
 }
 
 #[derive(Clone, Copy)]
@@ -82,14 +87,25 @@ impl Worker {
                     next = Some(next.map_or(rest.until, |next| next.min(rest.until)));
                     continue;
                 }
-                match Box::pin(reading::read(&self.turns, talk, marks.forgets)).await? {
+                let patience = match self.forces_at > now {
+                    true => ReadingPatience::MakesWay,
+                    false => talk.patience(now),
+                };
+                match Box::pin(reading::read(&self.turns, talk, marks.forgets, patience)).await? {
                     Outcome::Read => {
                         self.rests.remove(&talk.session);
+                        if patience > ReadingPatience::MakesWay {
+                            self.forces_at = Utc::now() + FORCED_PAUSE;
+                        }
                         has_read = true;
                         break;
                     }
                     // Whoever waits for the provider wakes us when they are done.
-                    Outcome::InUse => {}
+                    Outcome::InUse => {
+                        let until = talk.next_patience(now).unwrap_or(self.forces_at);
+                        let until = until.max(self.forces_at);
+                        next = Some(next.map_or(until, |next| next.min(until)));
+                    }
                     Outcome::Later => {
                         let until = self.rest(talk.session, now);
                         next = Some(next.map_or(until, |next| next.min(until)));

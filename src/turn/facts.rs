@@ -1,5 +1,5 @@
 //! Facts in a prompt: those of the person or group of a conversation, frozen with the rest of its memory, and what
-//! changed in them since.
+//! changed in them since; and FACTS.md, which shows them as a file.
 
 use std::fmt::Write as _;
 
@@ -7,19 +7,24 @@ use rusqlite::Connection;
 
 use crate::conversation::tokens;
 use crate::memory::facts::{self, Fact, FactStatus};
-use crate::memory::recall;
-use crate::memory::{self, audience};
+use crate::memory::recall::{self, RecallKey};
+use crate::memory::{self, audience, facts_file, file_scope};
 use crate::people::Role;
+use crate::people::folders::folder_owner;
+use crate::replies::{self, FactInFile};
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::trust::taint;
-use crate::types::message::Sender;
+use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::persona::PersonaMemory;
 use crate::types::session::{FrozenContext, FrozenFacts, Session};
-use crate::workspace::Audience;
+use crate::workspace::{Audience, FileError, FileScope, Workspace};
 
 /// The part of the memory's share of a context window that facts may take.
 const SHARE_PARTS: u64 = 4;
+
+/// Attempts to write FACTS.md while facts change.
+const WRITES_MAX: usize = 4;
 
 /// Returns the active facts for a session, one a line: of the person in private, of the group elsewhere. Those that are
 /// not trusted for their reader are left out.
@@ -53,9 +58,83 @@ pub(crate) async fn active(
 }
 
 fn is_shown(fact: &Fact, audience: Audience) -> bool {
+    fact.status == FactStatus::Active && is_trusted(fact, audience)
+}
+
+fn is_trusted(fact: &Fact, audience: Audience) -> bool {
     let sources = fact.deciding_sources();
-    let is_untrusted = sources.iter().any(|source| taint::is_untrusted(source, audience));
-    fact.status == FactStatus::Active && !is_untrusted
+    !sources.iter().any(|source| taint::is_untrusted(source, audience))
+}
+
+/// Writes the FACTS.md of somebody who speaks in private, if their facts have changed.
+pub(crate) async fn refresh_file_of(
+    services: &Services,
+    at: &Address,
+    sender: &Sender,
+    role: Role,
+) -> Result<(), StoreError> {
+    if role == Role::Guest {
+        return Ok(());
+    }
+    let (place, from, who) = (ChatKind::Private, at.clone(), sender.id.clone());
+    let look = move |store: &Connection| {
+        let owner = folder_owner(store, &from.channel, &who)?;
+        Ok((recall::keys_of_talks(store, &from, place, &who)?, owner))
+    };
+    let (keys, owner) = services.bus.store.read(look).await?;
+    refresh_file(services, &file_scope(role, place, at, &owner), &keys).await
+}
+
+/// Writes the FACTS.md of a person, if their facts have changed. Untrusted facts stay out: the file lies in the
+/// workspace, and is trusted. A file that cannot be written is logged.
+pub(crate) async fn refresh_file(
+    services: &Services,
+    scope: &FileScope,
+    keys: &[RecallKey],
+) -> Result<(), StoreError> {
+    // Facts may change while the file is written, so it is compared with them once more.
+    for _ in 0..WRITES_MAX {
+        let (of, keys) = (scope.clone(), keys.to_vec());
+        let before = services.workspace.off_thread(move |it| facts_file::read(it, &of)).await;
+        let known = services.bus.store.read(move |store| facts::of(store, &keys)).await?;
+        let text = file_text(services, known, scope.audience());
+        let written = match before {
+            Ok(None) if text.is_none() => return Ok(()),
+            Ok(before) => {
+                let text = text.unwrap_or_else(|| replies::facts_file(&[]));
+                if before.as_ref() == Some(&text) {
+                    return Ok(());
+                }
+                let of = scope.clone();
+                let replace =
+                    move |it: &Workspace| facts_file::replace(it, &of, before.as_deref(), text);
+                services.workspace.off_thread(replace).await
+            }
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(()) | Err(FileError::Changed(_)) => {}
+            Err(error) => {
+                tracing::warn!(%error, "Cannot write FACTS.md");
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The text of FACTS.md; none without facts that hold and are trusted.
+fn file_text(services: &Services, mut known: Vec<Fact>, audience: Audience) -> Option<String> {
+    known.retain(|fact| fact.holds() && is_trusted(fact, audience));
+    known.sort_by_key(|fact| (fact.kind, fact.id));
+    let shown = known.iter().map(|fact| FactInFile {
+        number: fact.id.0,
+        kind: fact.kind.as_str(),
+        text: &fact.text,
+        day: fact.made.with_timezone(&services.zone).format("%Y-%m-%d").to_string(),
+    });
+    let shown: Vec<_> = shown.collect();
+    (!shown.is_empty()).then(|| replies::facts_file(&shown))
 }
 
 /// Freezes the facts in a prompt that is made anew, or returns what changed in them since the model was last told.

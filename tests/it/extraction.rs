@@ -148,6 +148,54 @@ async fn it_makes_way_for_whoever_waits_for_the_model() {
     rig.finish().await;
 }
 
+/// A conversation that has been due for so many minutes. A turn elsewhere lets the worker look.
+async fn due_for(rig: &mut Rig, minutes: u32) {
+    rig.change(&format!("UPDATE turns SET ended = ended - {minutes} * 60000"));
+    rig.ask("7", "hello").await;
+}
+
+#[tokio::test]
+async fn on_a_bot_that_is_never_idle_it_waits_for_a_bounded_time() {
+    let mut rig = extracting().await;
+    let (gate, slow) = (Gate::shut(), Gate::shut());
+    rig.model.on(ASKED, [held(&gate, says(NOTICED))]);
+    rig.model.on("slow", [held(&slow, says("Done."))]);
+    rig.say("5", "slow");
+    rig.hangs_at(&slow).await;
+    six_turns(&mut rig, OWNER, "1", ADA).await;
+    // It still waits for a moment in which nobody does.
+    due_for(&mut rig, 11).await;
+    assert_eq!(asked(&rig, ASKED).len(), 0);
+    slow.open();
+    assert_eq!(rig.hear("5").await, "Done.");
+    rig.hangs_at(&gate).await;
+    // It is not cancelled any more when somebody comes, and delays nobody.
+    assert_eq!(rig.ask("5", "quick").await, "re: quick");
+    gate.open();
+    rig.counts("SELECT count(*) FROM facts", 1).await;
+    let read = asked(&rig, ASKED);
+    assert_eq!(read.len(), 1, "{read:#?}");
+    // It asked about what is new alone.
+    assert!(read[0].transcript().contains(ADA) && read[0].tools.is_empty(), "{read:#?}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn in_the_end_it_begins_beside_others() {
+    let mut rig = extracting().await;
+    let slow = Gate::shut();
+    rig.model.on(ASKED, [says(NOTICED)]);
+    rig.model.on("slow", [held(&slow, says("Done."))]);
+    rig.say("5", "slow");
+    rig.hangs_at(&slow).await;
+    six_turns(&mut rig, OWNER, "1", ADA).await;
+    due_for(&mut rig, 21).await;
+    rig.counts("SELECT count(*) FROM facts", 1).await;
+    slow.open();
+    assert_eq!(rig.hear("5").await, "Done.");
+    rig.finish().await;
+}
+
 #[tokio::test]
 async fn a_use_that_is_over_before_its_watcher_runs_is_noticed() {
     let in_use = ProvidersInUse::default();

@@ -35,6 +35,7 @@ mod doctor;
 mod events;
 mod extraction;
 mod facts;
+mod facts_file;
 mod fairness;
 mod finish;
 mod folders;
@@ -56,6 +57,7 @@ mod interleavings;
 mod left_out;
 mod logging;
 mod loops;
+mod markdown;
 mod markup;
 #[cfg(feature = "mcp")]
 mod mcp;

@@ -148,7 +148,7 @@ async fn a_persona_has_words_and_tools_of_its_own_and_nobody_else_has_them() {
     let asked = rig.model.last();
     assert!(asked.whole().contains("Speak like a pirate."), "{}", asked.whole());
     let tools: Vec<_> = asked.tools.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(tools, ["ask_question", "list_files", "read_file", "read_skill"]);
+    assert_eq!(tools, ["ask_question", "list_files", "read_file", "read_markdown", "read_skill"]);
     // A tool that is not among them cannot be called, also if a model knows its name, or by a detour.
     let write = serde_json::json!({"path": "a.md", "content": "x"});
     let detour = serde_json::json!({"tool": "write_file", "arguments": write});
@@ -185,7 +185,7 @@ async fn a_persona_has_words_and_tools_of_its_own_and_nobody_else_has_them() {
     assert_eq!(
         shown,
         "My persona here is kid, because of the person.\n\
-         Tools for you: ask_question, list_files, read_file, read_skill\nMemory: what I know of you"
+         Tools for you: ask_question, list_files, read_file, read_markdown, read_skill\nMemory: what I know of you"
     );
     rig.finish().await;
 }

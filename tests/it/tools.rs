@@ -13,25 +13,25 @@ use tempfile::TempDir;
 use crate::support::somebody::{somebody, text_of};
 
 /// A workspace and somebody who calls tools in it.
-struct Desk {
-    tools: ToolSet,
-    cx: ToolContext,
+pub(crate) struct Desk {
+    pub(crate) tools: ToolSet,
+    pub(crate) cx: ToolContext,
     _folder: TempDir,
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (cx, folder) = somebody(Role::Owner, ChatKind::Private);
         Self { tools: ToolSet::standard(), cx, _folder: folder }
     }
 
-    fn with(role: Role, place: ChatKind) -> Self {
+    pub(crate) fn with(role: Role, place: ChatKind) -> Self {
         let mut desk = Self::new();
         (desk.cx.role, desk.cx.place) = (role, place);
         desk
     }
 
-    async fn output(&self, tool: &str, arguments: &Value) -> Result<ToolOutput, String> {
+    pub(crate) async fn output(&self, tool: &str, arguments: &Value) -> Result<ToolOutput, String> {
         let (tool, _) = self.tools.authorise(tool, self.cx.role)?;
         match tool.call_json(&arguments.to_string(), &self.cx).await {
             Ok(output) => Ok(output),
@@ -45,7 +45,7 @@ impl Desk {
     }
 
     /// Calls `tool`, makes its change as a turn would, and gives what the model reads.
-    async fn call(&self, tool: &str, arguments: Value) -> Result<String, String> {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<String, String> {
         let output = self.output(tool, &arguments).await?;
         if let ToolOutput::Change(change) = &output {
             self.cx.workspace.apply(&change.file).unwrap();
@@ -53,13 +53,13 @@ impl Desk {
         Ok(text_of(output))
     }
 
-    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         let path = self.cx.workspace.root().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.cx.workspace.root().join(name)).unwrap()
     }
 }
@@ -348,9 +348,11 @@ async fn makes_no_files_whose_names_mean_something_else() {
 async fn what_a_small_prompt_has_no_room_for_is_described_and_called_by_one_tool() {
     let desk = Desk::new();
     let caller = Caller::Conversation(Finish::Answer);
-    let (all, tokens) = desk.tools.offered_counted(caller, Role::Owner);
-    assert_eq!(desk.tools.offered_within(caller, Role::Owner, tokens), (all.clone(), tokens));
-    for most in [250, 420, 800] {
+    let (all, _) = desk.tools.offered_counted(caller, Role::Owner);
+    let (usual, tokens) = desk.tools.offered_within(caller, Role::Owner, u64::MAX);
+    assert_eq!(desk.tools.offered_within(caller, Role::Owner, tokens), (usual, tokens));
+    // With room for all, those that are seldom needed are there too.
+    for most in [250, 420, 800, tokens] {
         let (shown, tokens) = desk.tools.offered_within(caller, Role::Owner, most);
         let names: Vec<_> = shown.iter().map(|tool| tool.name.as_str()).collect();
         assert!(tokens <= most && names.contains(&"more_tools"), "{tokens} of {most}: {names:?}");
@@ -450,9 +452,11 @@ fn guests_are_offered_questions_and_users_a_memory() {
         [
             "append_file",
             "ask_question",
+            "create_markdown_file",
             "edit_file",
             "list_actions",
             "list_files",
+            "list_markdown",
             "list_proposals",
             "memory_search",
             "message",
@@ -460,6 +464,7 @@ fn guests_are_offered_questions_and_users_a_memory() {
             "plan",
             "propose",
             "read_file",
+            "read_markdown",
             "read_skill",
             "remember",
             "schedule",
@@ -467,15 +472,17 @@ fn guests_are_offered_questions_and_users_a_memory() {
             "subagent",
             "undo",
             "update_proposal",
-            "write_file"
+            "write_file",
+            "write_markdown_section"
         ]
     );
-    assert_eq!(names(Role::Owner).len(), 20);
+    assert_eq!(names(Role::Owner).len(), 24);
 }
 
 #[test]
 fn models_are_shown_these_tools() {
-    let offered = ToolSet::standard().offered(Caller::Conversation(Finish::Answer), Role::Owner);
+    let caller = Caller::Conversation(Finish::Answer);
+    let (offered, _) = ToolSet::standard().offered_within(caller, Role::Owner, u64::MAX);
     let shown: Vec<Value> = offered
         .iter()
         .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
@@ -494,11 +501,11 @@ fn models_are_shown_these_tools() {
 
     {"name":"list_files","description":"List files and folders.","parameters":{"type":"object","properties":{"path":{"type":"string"},"depth":{"type":"integer"}}}}
 
-    {"name":"list_proposals","description":"List your proposals here.","parameters":{"type":"object","properties":{}}}
-
     {"name":"memory_search","description":"Search memory, files and all that was said before.","parameters":{"type":"object","properties":{"query":{"type":"string"},"scope":{"type":"string","enum":["memory","files","past","untrusted"]},"since":{"type":"string","description":"2026-11-30 or 7d"}},"required":["query"]}}
 
     {"name":"message","description":"Send a message besides your answer: elsewhere, here while you go on, or with files or buttons. Your answer itself needs no tool.","parameters":{"type":"object","properties":{"text":{"type":"string"},"to":{"type":"string","description":"CHANNEL:CHAT or CHANNEL:CHAT:THREAD; else here."},"files":{"type":"array","items":{"type":"string"}},"choices":{"type":"array","items":{"type":"string"},"description":"Buttons."}}}}
+
+    {"name":"more_tools","description":"Further tools: create_markdown_file, list_markdown, list_proposals, read_markdown, update_proposal, write_markdown_section. With query: how to call them. With tool and arguments: calls one.","parameters":{"type":"object","properties":{"query":{"type":"string"},"tool":{"type":"string"},"arguments":{"type":"object"}}}}
 
     {"name":"note","description":"Add what happened to today's notes; you see those of the last days.","parameters":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}
 
@@ -519,8 +526,6 @@ fn models_are_shown_these_tools() {
     {"name":"subagent","description":"Hand a task, told whole, to a subagent, and wait for its result.","parameters":{"type":"object","properties":{"task":{"type":"string"}},"required":["task"]}}
 
     {"name":"undo","description":"Undo a change of a file that a tool has made.","parameters":{"type":"object","properties":{"id":{"type":"integer","description":"From list_actions; 0: the last change."}}}}
-
-    {"name":"update_proposal","description":"Change a proposal, or note what became of it.","parameters":{"type":"object","properties":{"id":{"type":"integer"},"title":{"type":"string"},"body":{"type":"string"},"state":{"type":"string","enum":["open","accepted","declined","withdrawn"]}},"required":["id"]}}
 
     {"name":"write_file","description":"Make a file, or replace all of it; edit_file changes a part.","parameters":{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"}},"required":["path","content"]}}
     "#);

@@ -81,6 +81,35 @@ async fn what_others_did_in_private_is_explained_to_them_alone() {
 }
 
 #[tokio::test]
+async fn a_fact_names_its_sources_and_what_it_was_before_to_its_person_alone() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "/remember Ada lives in Paris").await;
+    let told = rig.ask("1", "/why fact 1").await;
+    let words = ["Fact #1: Ada lives in Paris\nKept since ", replies::SOURCE_YOU];
+    assert!(words.iter().all(|it| told.contains(it)), "{told}");
+    assert!(told.contains("It stands in my prompts.\nIt has not been of use yet."), "{told}");
+    assert!(told.contains("It was made from:\n- your messages\n"), "{told}");
+    assert!(told.ends_with("/forget #1"), "{told}");
+    // A page had said something else before.
+    rig.change(
+        r#"INSERT INTO facts (who, kind, text, status, origin, sources, made, used, ended, replaced_by)
+           SELECT who, kind, 'Ada lives in Rome', 'expired', 'kept',
+                  '[{"page":{"url":"http://crabs.example/"}}]', made, used, made, id FROM facts"#,
+    );
+    let told = rig.ask("1", "/why FACT #1").await;
+    assert!(told.contains("Before it was:\n- Ada lives in Rome (until 20"), "{told}");
+    let told = rig.ask("1", "/why fact 2").await;
+    assert!(told.contains("and is history now.") && told.contains("(untrusted)"), "{told}");
+    // Others' facts are not there, for the owner either.
+    for (who, chat) in [(USER, "2"), (OTHER_USER, "3"), (OWNER, "-3")] {
+        rig.say_as(who, chat, "/why fact 1");
+        assert_eq!(rig.hear(chat).await, replies::no_such_fact(1));
+    }
+    assert_eq!(rig.ask("1", "/why fact 9").await, replies::no_such_fact(9));
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn what_cannot_be_explained_is_answered_with_what_would_be_right() {
     let mut rig = Rig::new().await;
     assert_eq!(rig.ask("1", "/why 99").await, replies::no_such_action(99));

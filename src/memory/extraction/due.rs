@@ -1,5 +1,5 @@
 //! Which conversation is read for facts next: one that has been quiet for two minutes, that is over, or that has six
-//! turns which were not read. Pure.
+//! turns which were not read; and how long it makes way for people. Pure.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +20,10 @@ const TURNS_MAX: usize = 20;
 
 /// Turns that ended earlier are left unread: the daemon was off, or the budget was used up.
 const AGE_MAX: TimeDelta = TimeDelta::days(1);
+
+/// Time for which a conversation that is due makes way for everybody. On a bot that is never idle it would else never
+/// be read.
+pub const WAIT_MAX: TimeDelta = TimeDelta::minutes(10);
 
 /// A turn, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +49,39 @@ pub struct DueTalk {
     pub turns: usize,
     /// An attempt has failed.
     pub is_retry: bool,
+    /// When it became due.
+    pub since: DateTime<Utc>,
+}
+
+/// How far the reading of a conversation makes way for people who wait for the same provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReadingPatience {
+    /// It begins while nobody waits, and is cancelled when somebody comes.
+    MakesWay,
+    /// It begins while nobody waits.
+    Finishes,
+    /// It begins beside others.
+    Begins,
+}
+
+impl DueTalk {
+    /// Returns how far it makes way by now.
+    pub fn patience(&self, now: DateTime<Utc>) -> ReadingPatience {
+        match now - self.since {
+            waited if waited < WAIT_MAX => ReadingPatience::MakesWay,
+            waited if waited < WAIT_MAX * 2 => ReadingPatience::Finishes,
+            _ => ReadingPatience::Begins,
+        }
+    }
+
+    /// Returns when it makes less way than now, if ever.
+    pub fn next_patience(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        match self.patience(now) {
+            ReadingPatience::MakesWay => Some(self.since + WAIT_MAX),
+            ReadingPatience::Finishes => Some(self.since + WAIT_MAX * 2),
+            ReadingPatience::Begins => None,
+        }
+    }
 }
 
 /// The conversations to be read, and the time of the next one.
@@ -75,17 +112,31 @@ pub fn plan(turns: &[SeenTurn], marks: &ReadMarks, now: DateTime<Utc>) -> Readin
         let is_new = |turn: &&&SeenTurn| {
             turn.is_said && turn.ended.is_some_and(|ended| ended > now - AGE_MAX)
         };
-        let said: Vec<_> = turns.iter().filter(is_new).collect();
+        let mut said: Vec<_> = turns.iter().filter(is_new).collect();
         let held = runs.into_iter().chain(said.first().copied()).map(|turn| turn.turn).min();
         if let Some(held) = held {
             floor = floor.min(TurnId(held.0 - 1));
         }
-        let (Some(last), None) = (said.last(), runs) else { continue };
         let mark = marks.sessions.get(&session);
         // A clock that was set back would keep it waiting.
-        let ended = last.ended.map_or(now, |ended| ended.min(now));
-        let is_due = last.is_closed || said.len() >= TURNS_DUE;
-        let due_at = if is_due { ended } else { ended + QUIET };
+        let end_of = |turn: &SeenTurn| turn.ended.map_or(now, |ended| ended.min(now));
+        let sixth = said.get(TURNS_DUE - 1).map(|turn| end_of(turn));
+        let has_waited = sixth.is_some_and(|sixth| sixth + WAIT_MAX <= now);
+        if let Some(runs) = runs {
+            if !has_waited {
+                continue;
+            }
+            // A conversation that is never idle is read up to the turn that runs.
+            said.retain(|turn| turn.turn < runs.turn);
+        }
+        let Some(last) = said.last() else { continue };
+        let ended = end_of(last);
+        let is_due = last.is_closed || sixth.is_some();
+        let due_at = match sixth {
+            Some(sixth) if !last.is_closed => sixth,
+            _ if is_due => ended,
+            _ => ended + QUIET,
+        };
         let due_at = mark.and_then(|mark| mark.next).map_or(due_at, |next| next.max(due_at));
         if due_at > now {
             next = Some(next.map_or(due_at, |next| next.min(due_at)));
@@ -95,7 +146,7 @@ pub fn plan(turns: &[SeenTurn], marks: &ReadMarks, now: DateTime<Utc>) -> Readin
         let after = mark.map_or(marks.floor, |mark| mark.taken.max(marks.floor));
         let is_retry = mark.is_some_and(|mark| mark.failures > 0);
         let turns = said.len().min(TURNS_MAX);
-        due.push((ended, DueTalk { session, after, up_to, turns, is_retry }));
+        due.push((ended, DueTalk { session, after, up_to, turns, is_retry, since: due_at }));
     }
     due.sort_by_key(|(ended, talk)| (*ended, talk.session));
     ReadingPlan { due: due.into_iter().map(|(_, talk)| talk).collect(), next, floor }

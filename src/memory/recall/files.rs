@@ -8,6 +8,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{RecallKey, RecallKind, RecallText, put, remove};
+use crate::memory::facts_file::is_facts_file;
 use crate::memory::is_memory;
 use crate::store::{Store, StoreError, Sync};
 use crate::workspace::{EntryKind, FileScope, OpenedFolder, Workspace, WorkspacePath};
@@ -142,7 +143,9 @@ fn indexed(store: &Connection, keys: &FileKeys) -> rusqlite::Result<Survey> {
 
 /// Compares the folders with the index, and reads some of the changed files.
 fn batch(workspace: &Workspace, scope: &FileScope, indexed: &Survey) -> Batch {
-    let found = survey(workspace, scope);
+    let mut found = survey(workspace, scope);
+    // Facts are in the index themselves.
+    found.retain(|path, _| !is_facts_file(path));
     let gone = indexed.keys().filter(|path| !found.contains_key(path)).cloned().collect();
     let mut batch = Batch { changed: Vec::new(), gone, is_cut: false };
     let mut left = BATCH_BYTES;

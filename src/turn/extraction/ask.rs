@@ -1,4 +1,5 @@
-//! Asks a model for facts, unless somebody waits for its provider or the budget is used up.
+//! Asks a model for facts, unless somebody waits for its provider or the budget is used up. A conversation that has
+//! been due for long is read all the same.
 
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use tokio::time::timeout;
 use crate::conversation::ledger::{Charge, Payer};
 use crate::conversation::tokens;
 use crate::memory::extraction::answer::{self, ExtractedFacts};
+use crate::memory::extraction::due::ReadingPatience;
 use crate::provider::{
     self, Attempts, Completion, Effort, Pictures, Provider, ProviderError, Request, ToolSchema,
 };
@@ -60,6 +62,7 @@ pub(super) async fn ask(
     provider: &dyn Provider,
     payer: Payer,
     prompt: &FactsPrompt,
+    patience: ReadingPatience,
 ) -> Result<FactsAnswer, StoreError> {
     let (bus, name) = (&turns.services.bus, provider.name());
     let planned = Planned {
@@ -92,7 +95,7 @@ pub(super) async fn ask(
     );
     let completed = tokio::select! {
         biased;
-        () = entered => None,
+        () = entered, if patience == ReadingPatience::MakesWay => None,
         completed = asking => Some(completed.unwrap_or_else(|_| {
             Err(ProviderError::Stalled("the answer took too long".to_owned()))
         })),

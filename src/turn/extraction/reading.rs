@@ -12,7 +12,7 @@ use super::record::{self, RecordReader, SeparatedRecord};
 use crate::conversation::ended_turns::{self, SaidPart, SaidTurn};
 use crate::conversation::ledger::{self, CallCause, Charge, LedgerPart, Payer};
 use crate::conversation::{named_sessions, shares, sources, tokens};
-use crate::memory::extraction::due::DueTalk;
+use crate::memory::extraction::due::{DueTalk, ReadingPatience};
 use crate::memory::extraction::{self, Findings, FoundFacts, ReadTurns};
 use crate::memory::facts::{self, Fact, FactStatus};
 use crate::memory::{audience, recall};
@@ -23,6 +23,7 @@ use crate::store::{StoreError, Sync};
 use crate::tasks::schedule;
 use crate::tools::Caller;
 use crate::trust::taint;
+use crate::turn::facts as turn_facts;
 use crate::turn::instructions::{self, Speaker};
 use crate::turn::personas::persona_for;
 use crate::turn::services::TurnServices;
@@ -74,6 +75,7 @@ struct Reading<'a> {
     /// The sources of all that the model was shown there, with the turns in which they occur first.
     shown: Vec<(TurnId, Source)>,
     talk: DueTalk,
+    patience: ReadingPatience,
 }
 
 /// Reads a conversation.
@@ -81,6 +83,7 @@ pub(super) async fn read(
     turns: &TurnServices,
     talk: &DueTalk,
     forgets: i64,
+    patience: ReadingPatience,
 ) -> Result<Outcome, StoreError> {
     let range = ReadTurns { session: talk.session, after: talk.after, up_to: talk.up_to, forgets };
     let store = &turns.services.bus.store;
@@ -91,12 +94,13 @@ pub(super) async fn read(
         Some(said) => open(turns, range, said, *talk).await?,
         None => None,
     };
-    let Some(reading) = reading else {
+    let Some(mut reading) = reading else {
         let leave = move |store: &Connection| extraction::take(store, &range).map(drop);
         store.write("not read for facts", Sync::Later, leave).await?;
         return Ok(Outcome::Read);
     };
-    if turns.models.all.in_use.has(reading.provider.name()) {
+    reading.patience = patience;
+    if patience < ReadingPatience::Begins && turns.models.all.in_use.has(reading.provider.name()) {
         return Ok(Outcome::InUse);
     }
     if is_used_up(turns).await? {
@@ -185,6 +189,7 @@ async fn open(
         known,
         shown,
         talk,
+        patience: ReadingPatience::MakesWay,
     }))
 }
 
@@ -234,7 +239,7 @@ impl Reading<'_> {
     }
 
     async fn ask(&self, payer: Payer, prompt: &FactsPrompt) -> Result<FactsAnswer, StoreError> {
-        ask::ask(self.turns, &*self.provider, payer, prompt).await
+        ask::ask(self.turns, &*self.provider, payer, prompt, self.patience).await
     }
 
     fn separate(&self) -> SeparatedRecord {
@@ -275,8 +280,9 @@ impl Reading<'_> {
         let has_own_provider = self.turns.config.memory.provider.is_some();
         let is_tainted = self.first_tainted().is_some();
         let is_private = self.said.place == ChatKind::Private;
-        // A model that has failed is asked for less.
-        if has_own_provider || is_tainted || !is_private || self.talk.is_retry {
+        // A model that has failed is asked for less, and one that people wait for too.
+        let is_short = self.talk.is_retry || self.patience > ReadingPatience::MakesWay;
+        if has_own_provider || is_tainted || !is_private || is_short {
             return None;
         }
         let mut session = self.session.take()?;
@@ -338,6 +344,10 @@ impl Reading<'_> {
         let Some(changed) = changed else { return Ok(Outcome::Read) };
         let extraction::ChangedFacts { new, updated, removed, offered } = changed;
         tracing::info!(session = %range.session, new, updated, removed, offered, "Read a conversation for facts");
+        if changed.any() && self.said.place == ChatKind::Private {
+            let (services, at) = (&self.turns.services, &self.said.at);
+            turn_facts::refresh_file_of(services, at, &self.sender, self.role).await?;
+        }
         if changed.any() {
             self.turns.services.events.emit(|| Event {
                 session: Some(range.session),

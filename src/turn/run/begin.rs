@@ -279,6 +279,10 @@ async fn frozen_memory(
     if recalls == Some(FileScope::Owner) {
         tell_if_cut(turns, session, &frozen, &shares).await?;
     }
+    let is_new = frozen.facts.is_none();
+    if let (true, Some(_), Some(at)) = (is_new, &recalls, session.origin.chat()) {
+        facts::refresh_file_of(services, at, sender, role).await?;
+    }
     let now = facts::active(services, session, sender, role, shares.memory).await?;
     let changes = changes.into_iter().chain(facts::freeze(&mut frozen, now));
     Ok((frozen, changes.map(|it| Parts::of(Source::Memory, it)).collect()))

@@ -176,13 +176,13 @@ pub const COMMANDS: &[CommandSpec] = &[
         id: CommandId::Why,
         name: "why",
         aliases: &[],
-        arguments: "[number or path]",
+        arguments: "[number, path or fact]",
         menu: Some("Explain who and what led to my last answer, an action or a file"),
         help: Some(
-            "/why [number or path] – who and what led to my last answer, an action or a file",
+            "/why [number, path or fact 3] – who and what led to my last answer, an action, a file or a fact",
         ),
         details: "Explains who asked for my last answer, for the action with that number, or for the last change of that file, \
-                  and what I had read by then. Untrusted sources are marked.",
+                  and what I had read by then. `fact 3` explains where that fact comes from. Untrusted sources are marked.",
         allowed: CommandRoles::EVERYBODY,
         runs: CommandTiming::AtOnce,
     },

@@ -1,7 +1,7 @@
 //! Which conversation is read next: pure.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use peacrab::memory::extraction::due::{DueTalk, ReadingPlan, SeenTurn, plan};
+use peacrab::memory::extraction::due::{DueTalk, ReadingPatience, ReadingPlan, SeenTurn, plan};
 use peacrab::memory::extraction::{ReadMark, ReadMarks};
 use peacrab::types::session::{SessionId, TurnId};
 
@@ -28,7 +28,12 @@ fn marks(floor: i64, taken: &[(i64, i64)]) -> ReadMarks {
 
 fn due(session: i64, after: i64, up_to: i64, turns: usize) -> DueTalk {
     let (session, after, up_to) = (SessionId(session), TurnId(after), TurnId(up_to));
-    DueTalk { session, after, up_to, turns, is_retry: false }
+    DueTalk { session, after, up_to, turns, is_retry: false, since: now() }
+}
+
+/// The same, due for so many seconds.
+fn due_for(seconds: i64, talk: DueTalk) -> DueTalk {
+    DueTalk { since: now() - TimeDelta::seconds(seconds), ..talk }
 }
 
 fn check(turns: &[SeenTurn], marks: &ReadMarks, talks: &[DueTalk], next: Option<i64>, floor: i64) {
@@ -53,7 +58,7 @@ fn two_quiet_minutes_or_six_turns_or_the_end_of_a_conversation() {
 #[test]
 fn a_conversation_in_which_a_turn_runs_waits_and_holds_the_floor() {
     let turns = [turn(1, 1, Some(500)), turn(2, 1, None), turn(3, 2, Some(500))];
-    check(&turns, &marks(0, &[]), &[due(2, 0, 3, 1)], None, 0);
+    check(&turns, &marks(0, &[]), &[due_for(380, due(2, 0, 3, 1))], None, 0);
     check(&turns, &marks(0, &[(1, 1), (2, 3)]), &[], None, 1);
 }
 
@@ -79,5 +84,32 @@ fn a_long_conversation_is_read_in_parts_and_the_oldest_words_first() {
     let long: Vec<_> = (1..=25).map(|id| turn(id, 1, Some(200))).collect();
     let other = [turn(26, 2, Some(300))];
     let turns = [long, other.to_vec()].concat();
-    check(&turns, &marks(0, &[]), &[due(2, 0, 26, 1), due(1, 0, 20, 20)], None, 0);
+    let expected = [due_for(180, due(2, 0, 26, 1)), due_for(200, due(1, 0, 20, 20))];
+    check(&turns, &marks(0, &[]), &expected, None, 0);
+}
+
+#[test]
+fn a_conversation_that_is_never_idle_is_read_after_a_bounded_wait() {
+    // A turn runs, and six are unread: they wait for ten minutes.
+    let busy = |ago: i64| {
+        let ended = (1..=8).map(move |id| turn(id, 1, Some(ago - id)));
+        ended.chain([turn(9, 1, None)]).collect::<Vec<_>>()
+    };
+    check(&busy(605), &marks(0, &[]), &[], None, 0);
+    check(&busy(606), &marks(0, &[]), &[due_for(600, due(1, 0, 8, 8))], None, 0);
+    // New turns do not begin the wait anew.
+    let mut quick = busy(606);
+    quick.extend((10..=12).map(|id| turn(id, 1, Some(0))));
+    check(&quick, &marks(0, &[]), &[due_for(600, due(1, 0, 8, 8))], None, 0);
+    for (waited, expected, next) in [
+        (599, ReadingPatience::MakesWay, Some(1)),
+        (600, ReadingPatience::Finishes, Some(600)),
+        (1_199, ReadingPatience::Finishes, Some(1)),
+        (1_200, ReadingPatience::Begins, None),
+    ] {
+        let talk = due_for(waited, due(1, 0, 8, 8));
+        assert_eq!(talk.patience(now()), expected, "{waited}");
+        let next = next.map(|seconds| now() + TimeDelta::seconds(seconds));
+        assert_eq!(talk.next_patience(now()), next, "{waited}");
+    }
 }

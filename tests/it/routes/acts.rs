@@ -56,6 +56,16 @@ fn of_act(act: Act) -> Vec<Attempt> {
                 "evil six",
                 json!({"path": "list.md", "old": "milk", "new": "evil six"}),
             ),
+            attempt(
+                "write_markdown_section",
+                "evil part",
+                json!({"path": "list.md", "heading": "# Evil", "content": "evil part"}),
+            ),
+            attempt(
+                "create_markdown_file",
+                "evil new",
+                json!({"path": "new.md", "content": "evil new"}),
+            ),
         ],
         Act::Write(Folder::Shared) => vec![attempt(
             "write_file",
@@ -73,10 +83,20 @@ fn of_act(act: Act) -> Vec<Attempt> {
                 "evil skill",
                 json!({"path": "skills/x/SKILL.md", "content": "evil skill"}),
             ),
+            attempt(
+                "write_markdown_section",
+                "evil soul",
+                json!({"path": "SOUL.md", "heading": "# Evil", "content": "evil soul"}),
+            ),
         ],
         Act::WriteMemory => vec![
             attempt("remember", "evil fact", json!({"text": "evil fact"})),
             attempt("note", "evil note", json!({"text": "evil note"})),
+            attempt(
+                "create_markdown_file",
+                "evil day",
+                json!({"path": "memory/202601/20260101.md", "content": "evil day"}),
+            ),
         ],
         Act::Run(access) => {
             let (tool, mark) = match access {

@@ -1,0 +1,354 @@
+//! Markdown files by section: list, read, write a section, make a file. The same folders and rules as for the other
+//! file tools; MEMORY.md and the notes are files among them.
+
+pub mod sections;
+
+use std::fmt::Write as _;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::files::{
+    ReadFileArgs, changed, explained, reach_of, read, sentence, size_words, source_of,
+};
+use super::{Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader, ToolSpec, cut};
+use crate::memory::is_memory;
+use crate::people::Role;
+use crate::types::message::Address;
+use crate::types::source::{self, Source};
+use crate::workspace::snapshot::FILE_CHARS_MAX;
+use crate::workspace::{
+    EntryKind, FileChange, FileError, Hash, OpenedFile, OpenedFolder, Workspace, WorkspacePath,
+};
+
+/// Maximum number of files in a listing. More would be cut anyway.
+const LIST_FILES_MAX: usize = 60;
+
+/// Maximum number of folders that a listing looks into, and how deep.
+const LIST_FOLDERS_MAX: usize = 100;
+const LIST_DEPTH_MAX: usize = 6;
+
+/// Maximum size of a file whose headings are listed, in bytes, as of one that is indexed.
+const LIST_BYTES_MAX: u64 = 256 * 1024;
+
+pub struct ListMarkdown;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListMarkdownArgs {
+    #[serde(default)]
+    path: String,
+}
+
+#[async_trait]
+impl Tool for ListMarkdown {
+    type Args = ListMarkdownArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "list_markdown",
+        description: "List Markdown files with their headings.",
+        role: Role::User,
+        kind: ToolKind::Reads,
+        retries: true,
+    };
+
+    async fn call(
+        &self,
+        args: ListMarkdownArgs,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let reader = cx.reader();
+        let path = match args.path.trim() {
+            "" | "." | "./" => None,
+            path => Some(path.parse().map_err(|error| ToolError::TellModel(sentence(&error)))?),
+        };
+        cx.workspace.off_thread(move |workspace| list(workspace, path.as_ref(), &reader)).await
+    }
+}
+
+pub struct ReadMarkdown;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadMarkdownArgs {
+    path: WorkspacePath,
+    #[serde(default)]
+    heading: String,
+}
+
+#[async_trait]
+impl Tool for ReadMarkdown {
+    type Args = ReadMarkdownArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "read_markdown",
+        description: "Read a Markdown file, or one section.",
+        role: Role::User,
+        kind: ToolKind::Reads,
+        retries: true,
+    };
+
+    async fn call(
+        &self,
+        args: ReadMarkdownArgs,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let reader = cx.reader();
+        cx.workspace
+            .off_thread(move |workspace| match args.heading.trim() {
+                "" => read(workspace, &ReadFileArgs::first_page(args.path), &reader),
+                heading => read_section(workspace, &args.path, heading, &reader),
+            })
+            .await
+    }
+}
+
+pub struct WriteMarkdownSection;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WriteMarkdownSectionArgs {
+    path: WorkspacePath,
+    /// Such as `## Garden`.
+    heading: String,
+    content: String,
+}
+
+#[async_trait]
+impl Tool for WriteMarkdownSection {
+    type Args = WriteMarkdownSectionArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "write_markdown_section",
+        description: "Replace the text below a heading, or add a section.",
+        role: Role::User,
+        kind: ToolKind::Writes,
+        retries: false,
+    };
+
+    fn reach(args: &WriteMarkdownSectionArgs, _: &Address) -> Reach {
+        reach_of(&args.path)
+    }
+
+    async fn call(
+        &self,
+        args: WriteMarkdownSectionArgs,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        check_name(&args.path)?;
+        let scope = cx.scope();
+        cx.workspace
+            .off_thread(move |workspace| {
+                let given = scope.path(&args.path);
+                let (path, file) = workspace.open_to_change(&given, &scope)?;
+                let file = file.ok_or_else(|| FileError::Missing(path.clone()))?;
+                let source = source_of(&file);
+                let text = file.read_text()?;
+                let written = sections::write(&text, &args.heading, &args.content)
+                    .map_err(|error| explained(&path, source, &format!("{error}.")))?;
+                check_budget(&path, &text, &written)?;
+                let before = Some(Hash::of(text.as_bytes()));
+                changed(FileChange::new(path, before, written.into_bytes()), "Changed")
+            })
+            .await
+    }
+}
+
+pub struct CreateMarkdownFile;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateMarkdownFileArgs {
+    path: WorkspacePath,
+    content: String,
+}
+
+#[async_trait]
+impl Tool for CreateMarkdownFile {
+    type Args = CreateMarkdownFileArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "create_markdown_file",
+        description: "Make a Markdown file that is not there yet.",
+        role: Role::User,
+        kind: ToolKind::Writes,
+        retries: false,
+    };
+
+    fn reach(args: &CreateMarkdownFileArgs, _: &Address) -> Reach {
+        reach_of(&args.path)
+    }
+
+    async fn call(
+        &self,
+        args: CreateMarkdownFileArgs,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        check_name(&args.path)?;
+        args.path.check_new().map_err(|error| ToolError::TellModel(sentence(&error)))?;
+        let scope = cx.scope();
+        cx.workspace
+            .off_thread(move |workspace| {
+                let given = scope.path(&args.path);
+                let (path, file) = workspace.open_to_change(&given, &scope)?;
+                if file.is_some() {
+                    return Err(ToolError::TellModel(format!(
+                        "{path} is there already. Change it with write_markdown_section."
+                    )));
+                }
+                check_budget(&path, "", &args.content)?;
+                changed(FileChange::new(path, None, args.content.into_bytes()), "Made")
+            })
+            .await
+    }
+}
+
+fn is_markdown(name: &str) -> bool {
+    let end = name.rsplit_once('.').map_or("", |(_, end)| end);
+    ["md", "markdown"].iter().any(|markdown| end.eq_ignore_ascii_case(markdown))
+}
+
+fn check_name(path: &WorkspacePath) -> Result<(), ToolError> {
+    match is_markdown(path.name()) {
+        true => Ok(()),
+        false => Err(ToolError::TellModel(format!(
+            "{path} is no Markdown file: its name does not end in .md. Use the other file tools."
+        ))),
+    }
+}
+
+/// Refuses to let a file that goes into prompts grow beyond what a prompt shows of it.
+fn check_budget(path: &WorkspacePath, before: &str, after: &str) -> Result<(), ToolError> {
+    let is_in_prompts = is_memory(path) || path.is_shown_changed();
+    let (before, length) = (before.chars().count(), after.chars().count());
+    if is_in_prompts && length > FILE_CHARS_MAX && length > before {
+        return Err(ToolError::TellModel(format!(
+            "{path} is full: it would have {length} of {FILE_CHARS_MAX} characters. Shorten it first: join what \
+             belongs together and remove what is no longer true."
+        )));
+    }
+    Ok(())
+}
+
+fn read_section(
+    workspace: &Workspace,
+    path: &WorkspacePath,
+    heading: &str,
+    reader: &ToolReader,
+) -> Result<ToolOutput, ToolError> {
+    let file = reader.open(workspace, path)?;
+    let (path, source) = (file.path().clone(), source_of(&file));
+    let text = file.read_text()?;
+    match sections::read(&text, heading) {
+        Ok(section) => {
+            let rest = "Read the sections below it, or all with read_file.";
+            Ok(ToolOutput::of(source, cut(section.trim_end(), rest)))
+        }
+        Err(error) => Err(explained(&path, source, &format!("{error}."))),
+    }
+}
+
+/// Lists a file, or the files in a folder. Without a path it is the root of the tree, without the untrusted folders.
+fn list(
+    workspace: &Workspace,
+    path: Option<&WorkspacePath>,
+    reader: &ToolReader,
+) -> Result<ToolOutput, ToolError> {
+    let mut found = MarkdownListing::new(workspace, reader);
+    match path {
+        Some(path) if is_markdown(path.name()) => {
+            let file = reader.open(workspace, path)?;
+            found.file(file);
+        }
+        _ => {
+            let scope = &reader.scope;
+            let at = match path {
+                Some(path) => Some(scope.path(path)),
+                None => scope.root(),
+            };
+            let folder = match &at {
+                Some(at) if path.is_none() => workspace.open_folder_for(at, scope).ok(),
+                Some(at) => Some(workspace.open_folder_for(at, scope)?),
+                None => Some(workspace.open_folder(None)?),
+            };
+            if let Some(folder) = folder {
+                found.folder(&folder, LIST_DEPTH_MAX);
+            }
+        }
+    }
+    if found.text.is_empty() {
+        found.text.push_str("There are no Markdown files.");
+    }
+    if found.is_cut {
+        found.text.push_str("[There are more. List one folder.]");
+    }
+    let for_model = cut(found.text.trim_end(), "List one folder, or one file.");
+    Ok(ToolOutput::Text { for_model, sources: found.sources })
+}
+
+/// A listing under construction.
+struct MarkdownListing<'a> {
+    workspace: &'a Workspace,
+    reader: &'a ToolReader,
+    text: String,
+    sources: Vec<Source>,
+    files: usize,
+    folders: usize,
+    is_cut: bool,
+}
+
+impl<'a> MarkdownListing<'a> {
+    fn new(workspace: &'a Workspace, reader: &'a ToolReader) -> Self {
+        let (text, sources) = (String::new(), Vec::new());
+        Self { workspace, reader, text, sources, files: 0, folders: 0, is_cut: false }
+    }
+
+    fn folder(&mut self, folder: &OpenedFolder, depth: usize) {
+        self.folders += 1;
+        if depth == 0 || self.folders > LIST_FOLDERS_MAX {
+            self.is_cut = true;
+            return;
+        }
+        let is_untrusted = folder.path().is_some_and(WorkspacePath::is_of_others);
+        let listing = folder.list();
+        self.is_cut |= listing.cut;
+        for entry in listing.entries.iter().filter(|entry| !entry.name.starts_with('.')) {
+            let path = match folder.path() {
+                None => entry.name.parse(),
+                Some(path) => format!("{path}/{}", entry.name).parse::<WorkspacePath>(),
+            };
+            let Ok(path) = path else { continue };
+            // Untrusted folders stay closed until one of them is asked for.
+            if !is_untrusted && path.is_of_others() || folder.path().is_none() && path.is_beside() {
+                continue;
+            }
+            match entry.kind {
+                EntryKind::Folder => {
+                    // One that vanished or cannot be read is left out.
+                    if let Ok(below) = folder.folder(&entry.name) {
+                        self.folder(&below, depth - 1);
+                    }
+                }
+                EntryKind::File(_) if is_markdown(&entry.name) => {
+                    if self.files == LIST_FILES_MAX {
+                        self.is_cut = true;
+                        return;
+                    }
+                    if let Ok(file) = self.workspace.open_for(&path, &self.reader.scope) {
+                        self.file(file);
+                    }
+                }
+                EntryKind::File(_) | EntryKind::Link | EntryKind::Special => {}
+            }
+        }
+    }
+
+    fn file(&mut self, file: OpenedFile) {
+        self.files += 1;
+        source::add(&mut self.sources, &source_of(&file));
+        let _ = writeln!(self.text, "{} ({})", file.path(), size_words(file.size()));
+        // One that is too large or not text is listed without headings.
+        if file.size() <= LIST_BYTES_MAX
+            && let Ok(text) = file.read_text()
+        {
+            self.text.push_str(&sections::outline(&text));
+        }
+    }
+}
