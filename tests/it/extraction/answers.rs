@@ -110,8 +110,8 @@ async fn a_model_that_gives_no_json_is_asked_three_times_and_then_no_more() {
     for attempt in 1..=3 {
         reads(&mut rig, ASKED, attempt).await;
         let failed = match attempt {
-            1 | 2 => "failures > 0 AND next IS NOT NULL",
-            _ => "failures = 0 AND taken >= 6",
+            1 | 2 => format!("failures = {attempt} AND next IS NOT NULL"),
+            _ => "failures = 0 AND taken >= 6".to_owned(),
         };
         rig.counts(&format!("SELECT count(*) FROM extractions WHERE {failed}"), 1).await;
         rig.change("UPDATE extractions SET next = 1 WHERE next IS NOT NULL");
