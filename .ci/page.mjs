@@ -227,6 +227,33 @@ try {
   assert.equal((await texts("you")).filter((text) => text === "from the other tab").length, 1);
   await second.close();
 
+  // A file is dropped on the page, code is copied, and Escape stops a turn.
+  await page.evaluate(() => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File(["dropped"], "dropped.txt"));
+    const drop = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+    document.getElementById("chat").dispatchEvent(drop);
+  });
+  await page.waitForFunction(() => document.getElementById("attached").innerText.includes("dropped.txt"), PATIENCE);
+  await page.focus("#text");
+  for (const line of ["it was dropped", "```", "let crab = 1;"]) {
+    await page.keyboard.type(line);
+    await page.keyboard.down("Shift");
+    await page.keyboard.press("Enter");
+    await page.keyboard.up("Shift");
+  }
+  await say("```");
+  await answered();
+  assert.match((await texts("you")).at(-1), /it was dropped/);
+  await page.click("#messages article.bot:last-of-type .copy");
+  await page.waitForFunction(() => document.querySelector("#messages article.bot:last-of-type .copy").textContent === "Copied", PATIENCE);
+  await say("wait 60");
+  await page.waitForSelector("#stop", { visible: true, ...PATIENCE });
+  await page.keyboard.press("Escape");
+  await answered();
+  await page.waitForSelector("#stop", { hidden: true, ...PATIENCE });
+  assert.match((await texts("bot")).at(-1), /Stopped/);
+
   // A call waits, and is decided from the list; its turn is seen at work.
   await say("remember that the crab is <b>small</b>");
   await answered();

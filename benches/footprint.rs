@@ -2,11 +2,12 @@
 //! daemon with the rehearsal provider in a home of its own, and drives it as a person would, with
 //! the command line. It asserts nothing; what cannot be measured here says why.
 //!
-//! `cargo bench --bench footprint`, or with `--profile dist` for what ships.
+//! `cargo bench --bench footprint`, or with `--profile dist` for what ships. `-- daemon` or `-- gateway` is a part of it.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -21,6 +22,8 @@ use peacrab::sandbox::{
 };
 use tempfile::TempDir;
 
+#[path = "footprint/gateway.rs"]
+mod gateway;
 mod measure;
 #[path = "../tests/it/support/mod.rs"]
 #[expect(
@@ -50,8 +53,18 @@ const AT_ONCE: usize = 16;
 
 fn main() {
     row("binary", fs::metadata(BINARY).map(|file| mb(file.len())).map_err(Into::into));
-    if let Err(error) = measure() {
+    // A word chooses a part.
+    let words: Vec<_> = env::args().skip(1).filter(|word| word != "--bench").collect();
+    let is_wanted = |part: &str| words.is_empty() || words.iter().any(|word| word == part);
+    if is_wanted("daemon")
+        && let Err(error) = measure()
+    {
         row("the rest", Err(error));
+    }
+    if is_wanted("gateway")
+        && let Err(error) = gateway::measure()
+    {
+        row("the rest of the gateway", Err(error));
     }
 }
 
@@ -255,11 +268,15 @@ impl Daemon {
     }
 
     fn idle_switches(&self) -> Result<String> {
+        self.switches_within(IDLE)
+    }
+
+    fn switches_within(&self, time: Duration) -> Result<String> {
         let before = self.switches()?;
-        sleep(IDLE);
+        sleep(time);
         // Threads that ended meanwhile take their count with them.
         let during = self.switches()?.saturating_sub(before);
-        Ok(format!("{:.1} /s", during as f64 / IDLE.as_secs_f64()))
+        Ok(format!("{:.1} /s", during as f64 / time.as_secs_f64()))
     }
 
     fn prompt_tokens(&self) -> Result<String> {

@@ -338,6 +338,9 @@ pub fn spent_since(
     }
 }
 
+/// A provider, its tokens and their cost.
+pub type ProviderUsage = (String, Usage, u64);
+
 /// The newest row of the ledger before which all calls have ended.
 pub fn last_entry(store: &Connection) -> rusqlite::Result<i64> {
     store.query_row(
@@ -348,12 +351,12 @@ pub fn last_entry(store: &Connection) -> rusqlite::Result<i64> {
     )
 }
 
-/// Tokens by provider in the rows after one, up to the newest, and that row.
-pub fn used_after(store: &Connection, entry: i64) -> rusqlite::Result<(i64, Vec<(String, Usage)>)> {
+/// The newest row, and by provider the tokens and the known cost of the rows after one, in billionths of a dollar.
+pub fn used_after(store: &Connection, entry: i64) -> rusqlite::Result<(i64, Vec<ProviderUsage>)> {
     let last = last_entry(store)?.max(entry);
     let mut rows = store.prepare_cached(
-        "SELECT provider, sum(input), sum(cached), sum(cache_written), sum(output) FROM ledger
-         WHERE id > ? AND id <= ? GROUP BY provider",
+        "SELECT provider, sum(input), sum(cached), sum(cache_written), sum(output), ifnull(sum(cost), 0)
+         FROM ledger WHERE id > ? AND id <= ? GROUP BY provider",
     )?;
     let used = rows.query_map([entry, last], |row| {
         let usage = Usage {
@@ -362,7 +365,7 @@ pub fn used_after(store: &Connection, entry: i64) -> rusqlite::Result<(i64, Vec<
             cache_written: row.get(3)?,
             output: row.get(4)?,
         };
-        Ok((row.get(0)?, usage))
+        Ok((row.get(0)?, usage, row.get(5)?))
     })?;
     Ok((last, used.collect::<rusqlite::Result<_>>()?))
 }

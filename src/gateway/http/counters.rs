@@ -41,6 +41,8 @@ pub(super) struct Counted {
     pub(super) deliveries: BTreeMap<&'static str, u64>,
     pub(super) errors: u64,
     pub(super) tokens: BTreeMap<String, Usage>,
+    /// By provider, in billionths of a dollar.
+    pub(super) costs: BTreeMap<String, u64>,
     /// The last row of the ledger that was counted. None before the first look.
     ledger: Option<i64>,
 }
@@ -120,13 +122,14 @@ impl Counted {
         self.turn_seconds += took;
     }
 
-    fn add_tokens(&mut self, from: i64, newest: i64, used: Vec<(String, Usage)>) {
+    fn add_tokens(&mut self, from: i64, newest: i64, used: Vec<ledger::ProviderUsage>) {
         // Another request may have counted them.
         if self.ledger != Some(from) {
             return;
         }
         self.ledger = Some(newest);
-        for (provider, usage) in used {
+        for (provider, usage, cost) in used {
+            *self.costs.entry(provider.clone()).or_default() += cost;
             let sum = self.tokens.entry(provider).or_default();
             sum.input += usage.input;
             sum.cached += usage.cached;

@@ -22,7 +22,7 @@ use super::access::WebPerson;
 use super::limits::HeldConnection;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
-use super::stream::{Beginning, COMMENT_EVERY, frame, sent_events};
+use super::stream::{Beginning, frame, sent_events};
 use crate::people::Role;
 use crate::secret::Redactor;
 use crate::services::Services;
@@ -209,7 +209,7 @@ pub(super) async fn open(
     };
     let sees_all = person.role == Role::Owner;
     let news = gateway.events.news.subscribe();
-    let next_comment = Instant::now() + COMMENT_EVERY;
+    let next_comment = gateway.next_comment();
     let reader = EventReader {
         gateway,
         guard,
@@ -243,7 +243,7 @@ struct EventReader {
 async fn next(mut reader: EventReader) -> Option<(Result<Bytes, Infallible>, EventReader)> {
     loop {
         if let Some(ready) = reader.ready.pop_front() {
-            reader.next_comment = Instant::now() + COMMENT_EVERY;
+            reader.next_comment = reader.gateway.next_comment();
             return Some((Ok(ready), reader));
         }
         reader.news.mark_unchanged();

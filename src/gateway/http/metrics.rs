@@ -14,6 +14,7 @@ use super::counters::{Counted, TURN_SECONDS};
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::control::{Status, status};
+use crate::provider::prices::Cost;
 use crate::sandbox::SandboxState;
 use crate::store::FILE;
 
@@ -98,6 +99,11 @@ impl Page {
             for (kind, tokens) in kinds {
                 self.sample("tokens_total", &[("provider", provider), ("kind", kind)], tokens);
             }
+        }
+        let help = "Cost of the tokens whose price is known, by provider.";
+        self.head("cost_dollars_total", "counter", help);
+        for (provider, cost) in &counted.costs {
+            self.sample("cost_dollars_total", &[("provider", provider)], Cost(*cost).dollars());
         }
     }
 

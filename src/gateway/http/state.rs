@@ -2,13 +2,16 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
 use super::events::EventLog;
 use super::limits::{HeldConnections, RequestLimits};
+use super::stream::COMMENT_EVERY;
 use super::webhooks::RefusedCalls;
 use crate::channels::web::{Web, WebEntrance};
 use crate::control::ControlServer;
@@ -27,6 +30,8 @@ pub struct HttpGateway {
     pub(super) limits: RequestLimits,
     pub(super) held: Arc<HeldConnections>,
     pub(super) refused_calls: RefusedCalls,
+    /// From then on, quiet streams get their comments together.
+    started: Instant,
     /// Ends streams when the daemon stops.
     pub(super) closing: CancellationToken,
 }
@@ -42,7 +47,29 @@ impl HttpGateway {
         let held = Arc::new(HeldConnections::new(config.connections_max));
         let WebEntrance { web, url } = entrance;
         let (events, refused_calls) = (Arc::default(), RefusedCalls::default());
-        Self { config, control, web, url, counters, events, limits, held, refused_calls, closing }
+        let started = Instant::now();
+        Self {
+            config,
+            control,
+            web,
+            url,
+            counters,
+            events,
+            limits,
+            held,
+            refused_calls,
+            started,
+            closing,
+        }
+    }
+
+    /// Returns the next time at which streams get a comment: the same for all of them, so that many quiet pages do not
+    /// wake the machine one after another.
+    pub(super) fn next_comment(&self) -> Instant {
+        let since = self.started.elapsed();
+        let rest = since.as_nanos() % COMMENT_EVERY.as_nanos();
+        let rest = Duration::from_nanos(u64::try_from(rest).unwrap_or_default());
+        Instant::now() + COMMENT_EVERY.saturating_sub(rest)
     }
 
     pub(super) fn services(&self) -> &Services {

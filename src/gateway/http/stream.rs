@@ -38,7 +38,8 @@ use crate::types::message::{Address, ChatKind};
 use crate::types::origin::Origin;
 use crate::workspace::Audience;
 
-/// A comment that keeps proxies from closing a quiet stream, and finds out that a reader is gone.
+/// A comment that keeps proxies from closing a quiet stream, and finds out that a reader is gone. All streams get theirs at
+/// the same time.
 pub(super) const COMMENT_EVERY: Duration = Duration::from_secs(25);
 
 /// Messages that are read at a time.
@@ -79,7 +80,7 @@ pub(super) async fn open(
     };
     let signs = gateway.web.attach(&address.chat);
     let events = gateway.services().events.subscribe();
-    let next_comment = Instant::now() + COMMENT_EVERY;
+    let next_comment = gateway.next_comment();
     let (ready, is_behind) = (VecDeque::new(), true);
     let audience = memory::audience(person.role, ChatKind::Private);
     let reader = StreamReader {
@@ -131,7 +132,7 @@ struct StreamReader {
 async fn next(mut reader: StreamReader) -> Option<(Result<Bytes, Infallible>, StreamReader)> {
     loop {
         if let Some(ready) = reader.ready.pop_front() {
-            reader.next_comment = Instant::now() + COMMENT_EVERY;
+            reader.next_comment = reader.gateway.next_comment();
             return Some((Ok(ready), reader));
         }
         if reader.shows_turn {

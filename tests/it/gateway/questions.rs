@@ -85,7 +85,7 @@ async fn a_question_without_buttons_is_answered_in_words_also_after_a_restart() 
     assert_eq!(question["message"].get("choices"), None);
     rig.stop_and_start_again().await;
     let page = Browser { url: url(&rig).await, ..page };
-    assert_eq!(questions(&page).await, [question.clone()]);
+    assert_eq!(questions(&page).await, std::slice::from_ref(&question));
     let words = json!({ "id": "answer-0001", "text": "a light green" });
     assert_eq!(answer(&page, &question, &words).await, StatusCode::ACCEPTED);
     assert_eq!(rig.hear("2").await, "I paint it.");

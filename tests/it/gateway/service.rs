@@ -25,6 +25,27 @@ async fn is_healthy_while_the_loop_and_the_store_work() {
 }
 
 #[tokio::test]
+async fn a_platform_that_is_away_makes_it_unready_and_not_unhealthy() {
+    let scene = Scene::new(
+        "[providers.main]\ntype = \"rehearsal\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n\
+         [channels.away]\ntype = \"telegram\"\ntoken = \"12345678:ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghi\"\n\
+         api_url = \"http://127.0.0.1:1\"\n",
+    );
+    let _daemon = scene.daemon().await;
+    let link = scene.run(&["web"]).await.out;
+    let url = link.lines().find_map(|line| Some(line.split_once("/#")?.0)).unwrap();
+    let get = async |path: &str| client().get(format!("{url}{path}")).send().await.unwrap();
+    let ready = get("/ready").await;
+    assert_eq!(ready.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(ready.json::<Value>().await.unwrap()["ready"], false);
+    let health = get("/health").await;
+    assert_eq!(health.status(), StatusCode::OK);
+    let health: Value = health.json().await.unwrap();
+    assert_eq!(health["channels"]["away"]["up"], false);
+    assert!(health["channels"]["away"]["last_byte_s"].is_null(), "{health}");
+}
+
+#[tokio::test]
 async fn is_unhealthy_while_the_store_cannot_write() {
     let rig = rig().await;
     let url = url(&rig).await;
@@ -44,6 +65,7 @@ async fn counts_turns_and_tokens() {
     let browser = Browser::owner(&rig).await;
     assert_eq!(rig.ask("1", "hello").await, "re: hello");
     rig.settled().await;
+    rig.change("UPDATE ledger SET cost = 1500000000");
     let page = browser.client.get(format!("{}/metrics", browser.url)).send().await.unwrap();
     assert_eq!(page.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
     let page = page.text().await.unwrap();
@@ -51,6 +73,8 @@ async fn counts_turns_and_tokens() {
     assert!(page.contains("\npeacrab_turn_seconds_bucket{le=\"+Inf\"} 1\n"), "{page}");
     assert!(page.contains("\npeacrab_channel_up{channel=\"home\"} "), "{page}");
     assert!(page.contains("\npeacrab_deliveries_total{outcome=\"sent\"} 1\n"), "{page}");
+    let cost = page.lines().find(|line| line.starts_with("peacrab_cost_dollars_total{provider="));
+    assert!(cost.is_some_and(|line| line.ends_with("} 1.5")), "{page}");
     // Each sample has a name that was declared, and a number.
     let declared: BTreeSet<_> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
