@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::bus::journal::WaitingMessage;
 use crate::bus::outbox;
 use crate::conversation::named_sessions::{self, FoundSession, NamedSession, SessionOwner};
-use crate::conversation::{actions, sessions};
+use crate::conversation::{actions, incognito, sessions};
 use crate::people::persons::{self, PersonAccount};
 use crate::replies::{self, SessionShown};
 use crate::services::{Services, role_of};
@@ -108,6 +108,7 @@ fn go_on(
             return Ok(replies::RESUME_BUSY.to_owned());
         }
     }
+    incognito::end(store, at, None)?;
     sessions::close(store, at)?;
     if session.at == *at {
         named_sessions::reopen(store, session.id)?;

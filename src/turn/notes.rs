@@ -92,7 +92,8 @@ async fn work(
     let said = move |store: &_| transcript::said_since_notes(store, id);
     let said = turns.services.bus.store.read(said).await? / BYTES_A_TOKEN;
     let context_window = session.estimate.context_window(provider.context_window());
-    if said < tokens::percent(context_window, NOTES_PERCENT) {
+    let may_note = TOOLS.iter().any(|tool| session.persona.tools.allow(tool));
+    if !may_note || said < tokens::percent(context_window, NOTES_PERCENT) {
         return Ok(Some(session));
     }
     let input = Parts::of(Source::Program, prompt::TAKE_NOTES);
