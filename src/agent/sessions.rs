@@ -76,8 +76,9 @@ pub(super) async fn resume(
         return commits::handled(store, control, refused.unwrap_or_default().to_owned()).await;
     };
     let (at, account) = place_of(control);
+    let closed = services.bus.closed.clone();
     let services = services.clone();
-    commits::handled_with(store, control, move |store| {
+    let moved = commits::handled_with(store, control, move |store| {
         let owner = owner_of(store, &at, place, &account)?;
         let session = match named_sessions::find(store, &owner, &asked)? {
             FoundSession::One(session) => session,
@@ -87,8 +88,10 @@ pub(super) async fn resume(
             }
         };
         go_on(store, &services, &session, &at, &account)
-    })
-    .await
+    });
+    moved.await?;
+    closed.up();
+    Ok(())
 }
 
 /// Moves a conversation here, and tells the place where it was open.
