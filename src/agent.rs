@@ -20,6 +20,7 @@ mod compaction;
 mod config;
 mod heartbeat;
 mod idle;
+pub mod incognito_sessions;
 mod jobs;
 #[cfg(feature = "gateway")]
 mod page_link;
@@ -266,6 +267,7 @@ impl Agent {
         match command::parse(&control.inbound.body.text) {
             command::Command::Stop => self.stop(&control, StopKind::Stop).await?,
             command::Command::New => self.stop(&control, StopKind::New).await?,
+            command::Command::Incognito => self.stop(&control, StopKind::Incognito).await?,
             command::Command::Clean => self.stop(&control, StopKind::Clean).await?,
             command::Command::Judge(verdict) => {
                 approvals::handle(&self.services, &control, verdict).await?;
@@ -317,6 +319,7 @@ impl Agent {
         }
         self.cancel(&stopped.tasks);
         self.services.bus.jobs.up();
+        self.services.bus.closed.up();
         Ok(())
     }
 

@@ -91,6 +91,8 @@ pub struct Bus {
     pub jobs: Wake,
     /// Wakes when something is to be done with the folders of persons.
     pub folders: Wake,
+    /// Wakes when conversations were closed.
+    pub closed: Wake,
     /// Wakes after each pass of the agent loop that went well.
     pub passes: Wake,
     /// Wakes after each pass of the agent loop, also one that failed.
@@ -113,6 +115,7 @@ impl Bus {
             outbox,
             jobs,
             folders: Wake::default(),
+            closed: Wake::default(),
             passes: Wake::default(),
             rounds: Wake::default(),
             waiting_max,

@@ -21,6 +21,7 @@ pub mod budgets;
 pub mod ledger;
 pub mod actions;
 pub mod history;
+pub mod incognito;
 pub mod said;
 pub mod ended_turns;
 pub mod named_sessions;

@@ -345,6 +345,10 @@ impl Daemon {
             control::run(Arc::clone(&server), Arc::clone(&listener), stop)
         }));
         self.gateway.start(&self.server, &mut listening, &sources);
+        let bus = self.services.bus.clone();
+        listening.spawn(forever("incognito conversations", sources.clone(), move |stop| {
+            agent::incognito_sessions::run(bus.clone(), stop)
+        }));
         let services = self.services.clone();
         listening.spawn(forever("the folders of persons", sources.clone(), move |stop| {
             agent::folders::run(services.clone(), stop)

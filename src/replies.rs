@@ -361,6 +361,9 @@ pub const NOTHING_TO_CLEAN: &str =
     "I see nothing here that others wrote, so there is nothing to leave out.";
 pub const NEW_SESSION: &str =
     "This is a new conversation. The old one is saved, but I no longer have it in mind.";
+pub const INCOGNITO: &str = "This is a new conversation that I won't keep: I note nothing, and erase all of it when you end it with /new. Files that I write or that you send stay.";
+pub const INCOGNITO_OVER: &str = "I erase the conversation. This is a new one, which is saved.";
+pub const INCOGNITO_IN_PRIVATE: &str = "/incognito works in a private chat only.";
 pub const NOT_YOURS_TO_STOP: &str =
     "I'm working for someone else here. Only they or an admin can stop that.";
 pub const NOT_YOURS_TO_CLOSE: &str = "In a group, only an admin can start a new conversation.";

@@ -41,6 +41,7 @@ pub(super) enum Command {
     Status,
     Stop,
     New,
+    Incognito,
     Clean,
     /// None if no path was given.
     Trust(Option<Trusting>),
@@ -129,6 +130,7 @@ pub(super) fn parse(text: &str) -> Command {
         CommandId::Status => Command::Status,
         CommandId::Stop => Command::Stop,
         CommandId::New => Command::New,
+        CommandId::Incognito => Command::Incognito,
         CommandId::Clean => Command::Clean,
         CommandId::Trust => {
             let said = text.trim_start().split_once(char::is_whitespace);
@@ -212,6 +214,7 @@ pub(super) async fn handle(
         Command::Help
         | Command::Stop
         | Command::New
+        | Command::Incognito
         | Command::Clean
         | Command::Btw(_)
         | Command::Compact(_)

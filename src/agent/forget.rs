@@ -375,7 +375,7 @@ impl ForgetWork {
 
 /// Former versions of rows stay in free space until the database is written anew. Changes wait meanwhile, seconds in a
 /// large one, so this waits until no turn runs, if that comes soon.
-async fn rewrite(store: &Store) -> Result<(), StoreError> {
+pub(super) async fn rewrite(store: &Store) -> Result<(), StoreError> {
     let deadline = Instant::now() + QUIET_WAIT_MAX;
     while store.read(count_running).await? > 0 && Instant::now() < deadline {
         sleep(QUIET_LOOK_EVERY).await;

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::bus::journal::WaitingMessage;
 use crate::bus::outbox;
 use crate::conversation::named_sessions::{self, FoundSession, NamedSession, SessionOwner};
-use crate::conversation::{actions, sessions};
+use crate::conversation::{actions, incognito, sessions};
 use crate::people::persons::{self, PersonAccount};
 use crate::replies::{self, SessionShown};
 use crate::services::{Services, role_of};
@@ -76,8 +76,9 @@ pub(super) async fn resume(
         return commits::handled(store, control, refused.unwrap_or_default().to_owned()).await;
     };
     let (at, account) = place_of(control);
+    let closed = services.bus.closed.clone();
     let services = services.clone();
-    commits::handled_with(store, control, move |store| {
+    let moved = commits::handled_with(store, control, move |store| {
         let owner = owner_of(store, &at, place, &account)?;
         let session = match named_sessions::find(store, &owner, &asked)? {
             FoundSession::One(session) => session,
@@ -87,8 +88,10 @@ pub(super) async fn resume(
             }
         };
         go_on(store, &services, &session, &at, &account)
-    })
-    .await
+    });
+    moved.await?;
+    closed.up();
+    Ok(())
 }
 
 /// Moves a conversation here, and tells the place where it was open.
@@ -108,6 +111,7 @@ fn go_on(
             return Ok(replies::RESUME_BUSY.to_owned());
         }
     }
+    incognito::end(store, at, None)?;
     sessions::close(store, at)?;
     if session.at == *at {
         named_sessions::reopen(store, session.id)?;

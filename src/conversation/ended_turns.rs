@@ -20,7 +20,7 @@ pub const LOOKED_AT_MAX: usize = 5_000;
 pub fn above(store: &Connection, floor: TurnId) -> rusqlite::Result<Vec<SeenTurn>> {
     let mut rows = store.prepare_cached(
         "SELECT t.id, t.session, iif(t.ending IS NULL, NULL, ifnull(t.ended, t.started)), s.closed IS NOT NULL,
-             s.kind = 'chat' AND NOT t.silent AND NOT t.noted
+             s.kind = 'chat' AND s.incognito IS NULL AND NOT t.silent AND NOT t.noted
          FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id > ? ORDER BY t.id LIMIT ?",
     )?;
     let most = i64::try_from(LOOKED_AT_MAX).expect("a small number");

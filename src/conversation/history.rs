@@ -54,7 +54,8 @@ fn find(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<IndexedTurn
         .prepare_cached(
             "SELECT s.channel, s.chat, s.thread, s.place, t.sender, t.started
              FROM turns t JOIN sessions s ON s.id = t.session
-             WHERE t.id = ? AND t.ending IS NOT NULL AND NOT t.silent AND s.kind IN ('chat', 'aside')",
+             WHERE t.id = ? AND t.ending IS NOT NULL AND NOT t.silent AND s.kind IN ('chat', 'aside')
+             AND s.incognito IS NULL",
         )?
         .query_row([turn], |row| {
             // Whose it is must be known.

@@ -92,7 +92,8 @@ pub fn list(
     };
     let mut rows = store.prepare_cached(
         "SELECT channel, chat, thread, id, opened, closed IS NULL, name, moved FROM sessions
-         WHERE kind = 'chat' AND channel = ? AND place = ? ORDER BY id DESC LIMIT ?",
+         WHERE kind = 'chat' AND incognito IS NULL AND channel = ? AND place = ?
+         ORDER BY id DESC LIMIT ?",
     )?;
     for channel in channels {
         let mut rows = rows.query(params![channel, Json(place), LOOKED_AT_MAX])?;

@@ -75,6 +75,11 @@ pub(crate) async fn take(
     }
 }
 
+/// Returns false where nothing is kept.
+fn may_note(session: &Session) -> bool {
+    TOOLS.iter().any(|tool| session.persona.tools.allow(tool))
+}
+
 async fn work(
     turns: &TurnServices,
     mut session: Session,
@@ -92,7 +97,7 @@ async fn work(
     let said = move |store: &_| transcript::said_since_notes(store, id);
     let said = turns.services.bus.store.read(said).await? / BYTES_A_TOKEN;
     let context_window = session.estimate.context_window(provider.context_window());
-    if said < tokens::percent(context_window, NOTES_PERCENT) {
+    if !may_note(&session) || said < tokens::percent(context_window, NOTES_PERCENT) {
         return Ok(Some(session));
     }
     let input = Parts::of(Source::Program, prompt::TAKE_NOTES);

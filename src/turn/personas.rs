@@ -8,6 +8,7 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::bus::journal;
+use crate::conversation::incognito::{self, HIDDEN_TOOLS};
 use crate::people::folders::folder_owner;
 use crate::people::{People, Role};
 use crate::replies;
@@ -259,8 +260,14 @@ pub(crate) async fn persona_for(
     };
     let look = move |store: &Connection| {
         let owner = subject.look_up(store, have_servers)?;
-        Ok((subject, owner))
+        let is_incognito = incognito::is_on(store, &subject.at)?;
+        Ok((subject, owner, is_incognito))
     };
-    let (subject, owner) = services.bus.store.read(look).await?;
-    Ok(ChosenPersona { owner: Some(owner), ..personas.choose(&subject) })
+    let (subject, owner, is_incognito) = services.bus.store.read(look).await?;
+    let mut chosen = ChosenPersona { owner: Some(owner), ..personas.choose(&subject) };
+    if is_incognito {
+        let persona = Arc::make_mut(&mut chosen.persona);
+        persona.tools = persona.tools.hiding(&HIDDEN_TOOLS);
+    }
+    Ok(chosen)
 }

@@ -15,6 +15,7 @@ use super::role::Role;
 pub enum CommandId {
     Stop,
     New,
+    Incognito,
     Clean,
     Trust,
     Compact,

@@ -87,16 +87,18 @@ pub struct AllowedTools {
     /// None: all. `web_*` stands for all names that begin with `web_`.
     names: Option<Arc<[String]>>,
     without: &'static [&'static str],
+    /// Those that a conversation does not have that leaves nothing behind.
+    hidden: &'static [&'static str],
 }
 
 impl AllowedTools {
     /// All tools.
-    pub const ALL: Self = Self { names: None, without: &[] };
+    pub const ALL: Self = Self { names: None, without: &[], hidden: &[] };
 
     /// The tools of these names, less those of a memory that the persona does not have.
     pub fn new(names: Option<Vec<String>>, memory: PersonaMemory) -> Self {
         let names = names.filter(|names| !names.iter().any(|name| name == "*"));
-        Self { names: names.map(Into::into), without: memory.without() }
+        Self { names: names.map(Into::into), without: memory.without(), hidden: &[] }
     }
 
     pub fn allow(&self, tool: &str) -> bool {
@@ -105,7 +107,12 @@ impl AllowedTools {
             None => tool == name,
         };
         let are_named = self.names.as_ref().is_none_or(|names| names.iter().any(is_named));
-        are_named && !self.without.contains(&tool)
+        are_named && !self.without.contains(&tool) && !self.hidden.contains(&tool)
+    }
+
+    /// The same tools, less these.
+    pub fn hiding(&self, names: &'static [&'static str]) -> Self {
+        Self { names: self.names.clone(), without: self.without, hidden: names }
     }
 
     /// The names as the config has them; none if all are allowed.

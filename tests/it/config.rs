@@ -280,6 +280,7 @@ Config {
                 tools: AllowedTools {
                     names: None,
                     without: [],
+                    hidden: [],
                 },
                 providers: [],
                 tokens_max: None,
@@ -297,6 +298,7 @@ Config {
                         ],
                     ),
                     without: [],
+                    hidden: [],
                 },
                 providers: [],
                 tokens_max: None,

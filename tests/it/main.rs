@@ -51,6 +51,7 @@ mod hear;
 mod heartbeat;
 mod import;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+mod incognito;
 mod init;
 mod interleavings;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]

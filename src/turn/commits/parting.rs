@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use crate::bus::journal::{self, InboundOutcome};
 use crate::conversation::transcript::{self, Unfinished};
-use crate::conversation::{asks, sessions};
+use crate::conversation::{asks, incognito, sessions};
 use crate::people::persons::{self, PersonAccount};
 use crate::tasks::schedule;
 use crate::turn::commits::{delegated, jobs};
@@ -23,6 +23,7 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
         jobs::interrupted(store, turn.turn)?;
     }
     for at in sessions::private_of(store, account)? {
+        incognito::end(store, &at, None)?;
         sessions::close(store, &at)?;
     }
     schedule::remove_all_of(store, account)?;

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::bus::journal::{self, InboundOutcome, RowId, RowRange, WaitingMessage};
 use crate::bus::{outbox, side_questions};
 use crate::conversation::transcript::{self, Unfinished};
-use crate::conversation::{asks, sessions};
+use crate::conversation::{asks, incognito, sessions};
 use crate::memory::audience;
 use crate::people::Role;
 use crate::replies;
@@ -24,6 +24,8 @@ pub(crate) enum StopKind {
     Stop,
     /// Also closes the session.
     New,
+    /// Also closes the session, and opens one that leaves nothing behind.
+    Incognito,
     /// Also goes on in a session without the untrusted content of this one.
     Clean,
 }
@@ -67,6 +69,10 @@ pub(crate) async fn stopped(
             say(&words)?;
             return Ok(StoppedTasks::default());
         }
+        if kind == StopKind::Incognito && control.inbound.place == ChatKind::Group {
+            say(replies::INCOGNITO_IN_PRIVATE)?;
+            return Ok(StoppedTasks::default());
+        }
         if kind == StopKind::New && !commands_all {
             say(replies::NOT_YOURS_TO_CLOSE)?;
             return Ok(StoppedTasks::default());
@@ -82,9 +88,23 @@ pub(crate) async fn stopped(
         if kind != StopKind::Stop {
             let words = match kind {
                 StopKind::Clean => begin_clean(store, &control, role)?,
-                StopKind::New | StopKind::Stop => {
+                StopKind::New | StopKind::Stop => match incognito::is_on(store, at)? {
+                    true => {
+                        incognito::end(store, at, Some(control.id))?;
+                        sessions::close(store, at)?;
+                        replies::INCOGNITO_OVER.to_owned()
+                    }
+                    false => {
+                        sessions::close(store, at)?;
+                        replies::NEW_SESSION.to_owned()
+                    }
+                },
+                StopKind::Incognito => {
+                    incognito::end(store, at, Some(control.id))?;
                     sessions::close(store, at)?;
-                    replies::NEW_SESSION.to_owned()
+                    let next = sessions::open_or_begin(store, at, control.inbound.place)?;
+                    incognito::begin(store, next, control.id)?;
+                    replies::INCOGNITO.to_owned()
                 }
             };
             say(&words)?;
@@ -134,8 +154,13 @@ fn begin_clean(
     let Some(kept) = kept_of(store, control, role)? else {
         return Ok(replies::NOTHING_TO_CLEAN.to_owned());
     };
+    let was_incognito = incognito::is_on(store, &control.inbound.from)?;
+    incognito::end(store, &control.inbound.from, Some(control.id))?;
     sessions::close(store, &control.inbound.from)?;
     let next = sessions::open_or_begin(store, &control.inbound.from, control.inbound.place)?;
+    if was_incognito {
+        incognito::begin(store, next, control.id)?;
+    }
     if !kept.record.is_empty() {
         sessions::set_summary(store, next, &kept.record)?;
     }

@@ -28,6 +28,17 @@ pub const COMMANDS: &[CommandSpec] = &[
         runs: CommandTiming::AtOnce,
     },
     CommandSpec {
+        id: CommandId::Incognito,
+        name: "incognito",
+        aliases: &[],
+        arguments: "",
+        menu: Some("Start a conversation that I erase when it ends"),
+        help: Some("/incognito – start a conversation that I erase when it ends"),
+        details: "Closes this conversation and starts one that is [erased when it ends](sessions.md#incognito). In private chats.",
+        allowed: CommandRoles::PRIVATE,
+        runs: CommandTiming::AtOnce,
+    },
+    CommandSpec {
         id: CommandId::Clean,
         name: "clean",
         aliases: &[],
@@ -44,9 +55,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         aliases: &[],
         arguments: "PATH",
         menu: Some("Show an untrusted file, and copy it into the workspace (owner)"),
-        help: Some(
-            "/trust PATH – copy an untrusted file into the workspace, after you saw it (owner)",
-        ),
+        help: Some("/trust PATH – copy an untrusted file you saw into the workspace (owner)"),
         details: "Shows a text file of `downloads/`, `shared/` or a group whole, with a button that copies exactly these bytes into `notes/`. The file itself stays untrusted.",
         allowed: CommandRoles::OWNER_IN_PRIVATE,
         runs: CommandTiming::AtOnce,
@@ -178,11 +187,8 @@ pub const COMMANDS: &[CommandSpec] = &[
         aliases: &[],
         arguments: "[number, path or fact]",
         menu: Some("Explain who and what led to my last answer, an action or a file"),
-        help: Some(
-            "/why [number, path or fact 3] – who and what led to my last answer, an action, a file or a fact",
-        ),
-        details: "Explains who asked for my last answer, for the action with that number, or for the last change of that file, \
-                  and what I had read by then. `fact 3` explains where that fact comes from. Untrusted sources are marked.",
+        help: Some("/why [number, path or fact 3] – who and what led to it, or to my last answer"),
+        details: "Explains who asked for my last answer, for the action with that number, or for the last change of that file, and what I had read by then. `fact 3` explains where that fact comes from. Untrusted sources are marked.",
         allowed: CommandRoles::EVERYBODY,
         runs: CommandTiming::AtOnce,
     },

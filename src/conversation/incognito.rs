@@ -1,0 +1,146 @@
+//! Conversations that leave nothing behind (`/incognito`): no index, no name, no facts, and once they are over, no
+//! texts. The record of actions stays, without arguments and results.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use crate::bus::forgetting::{self, MessageRange};
+use crate::bus::journal::{RowId, read_address};
+use crate::conversation::actions;
+use crate::store::{FORGOTTEN, Json, LenientJson};
+use crate::types::message::Address;
+use crate::types::session::SessionId;
+use crate::types::source::{Parts, Source};
+
+/// Conversations that are erased in one transaction.
+const ERASED_MAX: usize = 4;
+
+/// The tools that keep something elsewhere than in files, or give the conversation to another one.
+pub const HIDDEN_TOOLS: [&str; 8] = [
+    "remember",
+    "note",
+    "spawn",
+    "subagent",
+    "schedule",
+    "propose",
+    "update_proposal",
+    "list_proposals",
+];
+
+/// The messages of a conversation: rows after one and up to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct IncognitoRange {
+    after: MessageRange,
+    /// None while it is open.
+    up_to: Option<MessageRange>,
+    /// Its texts are gone.
+    #[serde(default)]
+    is_erased: bool,
+}
+
+/// Has a conversation that has just begun leave nothing behind: the messages after `row`, and what answers them.
+pub fn begin(store: &Connection, session: SessionId, row: RowId) -> rusqlite::Result<()> {
+    let after = forgetting::newest(store)?.at(row);
+    set(store, session, &IncognitoRange { after, up_to: None, is_erased: false })
+}
+
+/// Returns true if the open conversation at an address leaves nothing behind.
+pub fn is_on(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    let Some(session) = actions::session_at(store, at)? else { return Ok(false) };
+    Ok(range(store, session)?.is_some())
+}
+
+/// Notes which messages belong to the conversation at an address, which is about to be closed: those up to the command
+/// that closes it, if it is one.
+pub fn end(store: &Connection, at: &Address, row: Option<RowId>) -> rusqlite::Result<()> {
+    let Some(session) = actions::session_at(store, at)? else { return Ok(()) };
+    let Some(range) = range(store, session)? else { return Ok(()) };
+    let newest = forgetting::newest(store)?;
+    let up_to = row.map_or(newest, |row| newest.at(row));
+    set(store, session, &IncognitoRange { up_to: Some(up_to), ..range })
+}
+
+/// Returns the conversations that are over and have texts.
+pub fn due(store: &Connection) -> rusqlite::Result<Vec<SessionId>> {
+    let mut rows = store.prepare_cached(
+        "SELECT id FROM sessions WHERE incognito IS NOT NULL AND closed IS NOT NULL
+         AND NOT ifnull(json_extract(incognito, '$.is_erased'), 0)
+         AND NOT EXISTS (SELECT 1 FROM turns WHERE session = sessions.id AND ending IS NULL) LIMIT ?",
+    )?;
+    let most = i64::try_from(ERASED_MAX).expect("a small number");
+    rows.query_map([most], |row| row.get(0))?.collect()
+}
+
+/// Erases the texts of conversations that are over, and returns which. One with a message that is still on its way waits.
+/// It can be repeated until [`note_erased`].
+pub fn erase(store: &Connection, sessions: &[SessionId]) -> rusqlite::Result<Vec<SessionId>> {
+    let mut erased = Vec::new();
+    for session in sessions {
+        let Some(range) = range(store, *session)? else { continue };
+        let at = store
+            .prepare_cached("SELECT channel, chat, thread FROM sessions WHERE id = ?")?
+            .query_row([session], read_address)?;
+        let up_to = match range.up_to {
+            Some(up_to) => up_to,
+            None => forgetting::newest(store)?,
+        };
+        if forgetting::erase(store, &at, range.after, up_to)? {
+            erase_session(store, *session)?;
+            set(store, *session, &IncognitoRange { up_to: Some(up_to), ..range })?;
+            erased.push(*session);
+        }
+    }
+    Ok(erased)
+}
+
+/// Notes that nothing is left of conversations, in free pages of the database neither.
+pub fn note_erased(store: &Connection, sessions: &[SessionId]) -> rusqlite::Result<()> {
+    for session in sessions {
+        if let Some(range) = range(store, *session)? {
+            set(store, *session, &IncognitoRange { is_erased: true, ..range })?;
+        }
+    }
+    Ok(())
+}
+
+fn erase_session(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
+    let nothing = Parts::of(Source::Program, FORGOTTEN);
+    store
+        .prepare_cached(
+            "UPDATE steps SET heard = iif(heard IS NULL, NULL, ?2), sources = iif(heard IS NULL, NULL, ?3),
+             text = '', thinking = '[]', images = NULL
+             WHERE turn IN (SELECT id FROM turns WHERE session = ?1)",
+        )?
+        .execute(params![session, FORGOTTEN, Json(nothing.spans())])?;
+    store
+        .prepare_cached(
+            "UPDATE calls SET arguments = '{}', output = iif(output IS NULL, NULL, ?2), images = NULL, sources = '[]'
+             WHERE turn IN (SELECT id FROM turns WHERE session = ?1)",
+        )?
+        .execute(params![session, FORGOTTEN])?;
+    store
+        .prepare_cached("UPDATE turns SET sources = '[]' WHERE session = ?")?
+        .execute([session])?;
+    store
+        .prepare_cached(
+            "UPDATE sessions SET summary = NULL, untrusted_summary = NULL, frozen = NULL, plan = NULL, name = NULL
+             WHERE id = ?",
+        )?
+        .execute([session])
+        .map(drop)
+}
+
+fn range(store: &Connection, session: SessionId) -> rusqlite::Result<Option<IncognitoRange>> {
+    let range: Option<Option<LenientJson<IncognitoRange>>> = store
+        .prepare_cached("SELECT incognito FROM sessions WHERE id = ?")?
+        .query_row([session], |row| row.get(0))
+        .optional()?;
+    Ok(range.flatten().and_then(|range| range.0))
+}
+
+fn set(store: &Connection, session: SessionId, range: &IncognitoRange) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE sessions SET incognito = ? WHERE id = ?")?
+        .execute(params![Json(range), session])
+        .map(drop)
+}

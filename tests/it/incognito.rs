@@ -1,0 +1,89 @@
+//! `/incognito`: a conversation of which nothing is left once it is over, but that it was.
+
+use peacrab::replies;
+use serde_json::json;
+
+use crate::forget::places;
+use crate::support::rig::{OWNER, Parts, Rig, USER};
+use crate::support::script::{calls, says};
+
+const WORD: &str = "Quetzalcoatl";
+
+/// Waits until no table has the word any more.
+async fn is_gone(rig: &mut Rig) {
+    let home = rig.path();
+    rig.becomes(|_| places(&home, WORD).is_empty()).await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_it_but_that_something_was_done() {
+    let mut rig = Rig::of(Parts { extracts: true, ..Parts::default() }).await;
+    rig.ask("1", "before: an ordinary word").await;
+    assert_eq!(rig.ask("1", "/incognito").await, replies::INCOGNITO);
+    let read = calls(&[("list_files", json!({"path": WORD})), ("plan", json!({"steps": []}))]);
+    rig.model.on("look for", [read, says(&format!("{WORD} is a god."))]);
+    rig.ask("1", &format!("look for {WORD}")).await;
+    for text in ["one", "two", "three", "four", "five"] {
+        rig.ask("1", &format!("{text} {WORD}")).await;
+    }
+    // The model sees the conversation, and has no tools that keep something.
+    let asked = rig.model.last();
+    assert!(asked.whole().contains(WORD) && asked.has_tool("read_file"));
+    assert!(!asked.has_tool("remember") && !asked.has_tool("spawn") && !asked.has_tool("schedule"));
+    let kept = "SELECT count(*) FROM recall_entries WHERE text LIKE '%quetzal%'";
+    rig.counts(kept, 0).await;
+    assert!(!rig.ask("1", "/sessions").await.contains(WORD));
+    assert_eq!(rig.ask("1", "/new").await, replies::INCOGNITO_OVER);
+    is_gone(&mut rig).await;
+    let actions = rig.ask("1", "/actions").await;
+    assert!(actions.contains("list_files") && !actions.contains(WORD), "{actions}");
+    // What was before and what comes after stays.
+    rig.ask("1", "after: an ordinary word").await;
+    rig.counts("SELECT count(*) FROM recall_entries WHERE text LIKE '%ordinary%'", 2).await;
+    assert!(!rig.model.last().whole().contains(WORD));
+    assert!(
+        !rig.model
+            .asked()
+            .iter()
+            .any(|it| it.messages.iter().any(|it| it.contains("Which lasting facts")))
+    );
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_over_is_erased_after_a_restart_too() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "/incognito").await;
+    rig.ask("1", &format!("tell me of {WORD}")).await;
+    rig.stop_and_start_again().await;
+    rig.ask("1", "and more").await;
+    assert!(rig.model.last().whole().contains(WORD));
+    // As if it had been killed before it was erased.
+    rig.ask("1", "/new").await;
+    is_gone(&mut rig).await;
+    rig.ask("1", "/incognito").await;
+    rig.ask("1", &format!("again {WORD}")).await;
+    rig.change(
+        "UPDATE sessions SET closed = opened WHERE closed IS NULL AND incognito IS NOT NULL",
+    );
+    rig.stop_and_start_again().await;
+    is_gone(&mut rig).await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn others_and_groups_have_it_for_themselves_or_not_at_all() {
+    let mut rig = Rig::new().await;
+    rig.say_as(OWNER, "-3", "/incognito");
+    assert_eq!(rig.hear("-3").await, replies::INCOGNITO_IN_PRIVATE);
+    rig.say_as(USER, "2", "/incognito");
+    assert_eq!(rig.hear("2").await, replies::INCOGNITO);
+    rig.say_as(USER, "2", &format!("I like {WORD}"));
+    rig.hear("2").await;
+    rig.ask("1", "an ordinary word").await;
+    rig.say_as(USER, "2", "/incognito");
+    assert_eq!(rig.hear("2").await, replies::INCOGNITO);
+    is_gone(&mut rig).await;
+    rig.counts("SELECT count(*) FROM recall_entries WHERE text LIKE '%ordinary%'", 1).await;
+    rig.finish().await;
+}
