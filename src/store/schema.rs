@@ -30,7 +30,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-23.sql"),
     include_str!("schema-24.sql"),
     include_str!("schema-25.sql"),
-    include_str!("schema-28.sql"),
+    include_str!("schema-26.sql"),
 ];
 
 /// Returns the version of a database that is up to date.
