@@ -1147,14 +1147,15 @@ fn the_home_is_what_was_asked_for_first() {
 
 #[test]
 fn hooks_name_their_events_and_their_command() {
-    let text =
-        "[hooks.log]\non = ['turn_end', 'error']\ncommand = ['/bin/cat', '-n']\ntimeout_s = 3\n";
+    let text = "[hooks.log]\non = ['turn_end', 'error']\ncommand = ['/bin/cat', '-n']\ntimeout_s = 3\n\
+        private_texts = true\n";
     let env = Environment::from_iter([("PATH", "/bin"), ("SECRET", "s")]);
     let config = load(text, &env).unwrap();
     let hook = &config.hooks["log"];
     assert_eq!(hook.on, ["turn_end", "error"]);
     assert_eq!(hook.command, ["/bin/cat", "-n"]);
     assert_eq!(hook.time_max.as_secs(), 3);
+    assert!(hook.private_texts);
     assert_eq!(hook.environment, [("PATH", "/bin".into())]);
     for (wrong, words) in [
         ("command = ['x']", "missing key `on`"),
