@@ -74,7 +74,7 @@ impl FromRequestParts<Arc<HttpGateway>> for WebPerson {
         let role = move |store: &Connection| people.role_of(store, &channel, &who);
         let role = gateway.services().bus.store.read(role).await?;
         let role = role.ok_or_else(|| {
-            HttpRefusal::new(StatusCode::FORBIDDEN, "this person has no access any more")
+            HttpRefusal::new(StatusCode::FORBIDDEN, "this person no longer has access")
         })?;
         Ok(Self { id, role, csrf })
     }
