@@ -167,7 +167,7 @@ async fn a_release_that_is_not_signed_whole_or_able_to_run_is_refused() {
     refused("is not signed").await;
     server.publish("99.0.0", &good);
     server.put("release.json.sig", b"?");
-    refused("no Base64").await;
+    refused("is not Base64").await;
     server.publish("99.0.0", &good);
     server.put("program", b"#!/bin/sh\necho evil\n");
     refused("differs from the signed one").await;
