@@ -375,7 +375,10 @@ impl Agent {
     async fn wind_down(mut self) {
         let all_ended = async { while self.turn_tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all_ended).await.is_err() {
-            tracing::info!(turns = self.turn_tasks.len(), "Turns are left for the next start");
+            tracing::info!(
+                turns = self.turn_tasks.len(),
+                "Some turns will continue at the next start"
+            );
         }
         self.turn_tasks.shutdown().await;
         self.side_questions.wind_down(&self.services, ASIDE_GRACE).await;

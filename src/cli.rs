@@ -188,14 +188,18 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
         CliCommand::People { .. } => {
             let asked = on.ask(&ControlRequest::Listing { what: Listing::People }).await?;
             let Response::Listing(listed) = asked else {
-                anyhow::bail!("the daemon gave an answer of another kind");
+                anyhow::bail!(
+                    "the daemon's answer is unexpected: if it runs another version, restart it"
+                );
             };
             serde_json::to_string_pretty(&listed)?
         }
         CliCommand::Memory { json } => {
             let asked = on.ask(&ControlRequest::Listing { what: Listing::Facts }).await?;
             let Response::Listing(listed) = asked else {
-                anyhow::bail!("the daemon gave an answer of another kind");
+                anyhow::bail!(
+                    "the daemon's answer is unexpected: if it runs another version, restart it"
+                );
             };
             if json { serde_json::to_string_pretty(&listed)? } else { print::facts(&listed) }
         }
@@ -216,7 +220,9 @@ fn done(response: Response) -> anyhow::Result<String> {
     match response {
         Response::Done(words) => Ok(words),
         Response::Failed(words) => anyhow::bail!(words),
-        _ => anyhow::bail!("the daemon gave an answer of another kind"),
+        _ => anyhow::bail!(
+            "the daemon's answer is unexpected: if it runs another version, restart it"
+        ),
     }
 }
 

@@ -291,7 +291,7 @@ impl Config {
         let queue = queue.as_str();
         format!(
             "channels\n{channels}providers\n{providers}{mcp}limits\n  {steps_max} steps a turn, \
-             {turns_max} turns at a time, {waiting_max} messages waiting in a chat; what is said meanwhile: {queue}\n\
+             {turns_max} turns at a time, {waiting_max} messages waiting in a chat; new messages during a turn: {queue}\n\
              {heartbeat}files\n  {} MB a file, {} MB in all; voice messages: {}\n{web}{shell}{gateway}",
             self.media.file_max / MB,
             self.media.inbox_max / MB,

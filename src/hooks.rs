@@ -33,6 +33,8 @@ pub struct Hook {
     pub on: Vec<&'static str>,
     /// The program and its arguments. Never empty.
     pub command: Vec<String>,
+    /// True if it gets the words of other persons' private turns, too.
+    pub private_texts: bool,
     /// Time limit. After it the hook is killed with all processes that it started.
     pub time_max: Duration,
     /// Its whole environment.
@@ -83,20 +85,29 @@ pub async fn run(
 fn enqueue(hooks: &BTreeMap<String, Hook>, event: &Event, queue: &mut VecDeque<DueHook>) -> u64 {
     let wanted = |hook: &Hook| hook.on.contains(&event.what.name());
     let mut dropped = 0;
-    let mut line: Option<Arc<[u8]>> = None;
+    let (mut whole, mut wordless) = (None, None);
     for (name, hook) in hooks.iter().filter(|(_, hook)| wanted(hook)) {
         if queue.len() >= QUEUE_MAX {
             dropped += 1;
             continue;
         }
-        let line = line.get_or_insert_with(|| {
-            let mut line = serde_json::to_vec(event).expect("our own types have string keys");
-            line.push(b'\n');
-            line.into()
-        });
+        let line = match event.is_others_private && !hook.private_texts {
+            false => whole.get_or_insert_with(|| line_of(event)),
+            true => wordless.get_or_insert_with(|| {
+                let what = event.what.clone().without_words();
+                line_of(&Event { what, ..event.clone() })
+            }),
+        };
         queue.push_back(DueHook { name: name.clone(), hook: hook.clone(), line: Arc::clone(line) });
     }
     dropped
+}
+
+/// The event as a line of JSON.
+fn line_of(event: &Event) -> Arc<[u8]> {
+    let mut line = serde_json::to_vec(event).expect("our own types have string keys");
+    line.push(b'\n');
+    line.into()
 }
 
 async fn run_one(DueHook { name, hook, line }: DueHook) {

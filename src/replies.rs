@@ -116,6 +116,8 @@ pub const TURN_AWAY: &str = "Decline";
 
 pub const WELCOME_OWNER: &str =
     "You are my owner now. Send me a message, or /help to see what I can do.";
+/// The first message in the chat of an owner who has run `peacrab init`.
+pub const SETUP_COMPLETE: &str = "Setup is complete. I'm your assistant now. Ask me anything, or send /help to see what I can do.";
 pub const WELCOME_USER: &str =
     "You now have access. Send me a message, or /help to see what I can do.";
 pub const TURNED_AWAY: &str = "Sorry, my owner has declined your request.";

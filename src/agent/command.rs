@@ -368,7 +368,11 @@ pub fn pair(
         },
         Pairing::Revoke { channel, sender } => match access::revoke(store, channel, sender)? {
             true => {
-                tracing::info!(channel, id = sender, "Shut somebody out, who is a stranger now");
+                tracing::info!(
+                    channel,
+                    id = sender,
+                    "Removed the access of somebody, who is a stranger now"
+                );
                 Ok(replies::revoked(sender))
             }
             false => Err(replies::not_paired(sender)),

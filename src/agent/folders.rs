@@ -49,7 +49,7 @@ async fn follow(services: &Services) -> Result<bool, StoreError> {
                 all_done &= recall::files::refresh(store, &services.workspace, &scope).await?;
                 let forget = move |store: &Connection| folders::forget(store, order);
                 store.write("folders followed", Sync::Later, forget).await?;
-                tracing::info!(person = %order.person, act = ?order.act, "The folders of a person have followed");
+                tracing::info!(person = %order.person, act = ?order.act, "Moved the folders of a person");
             }
             Err(error) => {
                 all_done = false;

@@ -368,7 +368,7 @@ impl ForgetWork {
         store.write_securely("command", end).await?;
         store.checkpoint().await;
         services.bus.outbox.up();
-        tracing::info!("Somebody had words forgotten");
+        tracing::info!("Deleted words that somebody asked to forget");
         Ok(())
     }
 }

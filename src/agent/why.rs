@@ -154,8 +154,8 @@ async fn is_own(
         channel: control.inbound.from.channel.clone(),
         sender: control.sender().id.clone(),
     };
-    let people = services.bus.people.clone();
-    services.bus.store.read(move |store| people.are_same(store, &own, &theirs)).await
+    let (people, begun) = (services.bus.people.clone(), reasons.begun);
+    services.bus.store.read(move |store| people.owns_past(store, &own, &theirs, begun)).await
 }
 
 /// The person who asks, and where.

@@ -292,7 +292,7 @@ fn about(bot: &TelegramIdentity) -> String {
     if bot.can_read_all_group_messages {
         format!("@{name}")
     } else {
-        format!("@{name}, sees only what speaks to it in groups (privacy mode)")
+        format!("@{name}, sees only messages to the bot in groups (privacy mode)")
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) enum CliCommand {
         /// The number of the action, as `actions` shows it
         id: u64,
     },
-    /// Explain who and what led to an action or a file
+    /// Explain an action or a file: who asked for it, and what had been read
     Why {
         /// The number of the action, as `actions` shows it, or a path in the workspace
         what: String,

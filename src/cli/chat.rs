@@ -99,7 +99,7 @@ pub(super) async fn actions(home: &Path, limit: usize) -> anyhow::Result<Vec<Act
     }
     match ask(home, &ControlRequest::Actions { limit }).await? {
         Response::Actions(actions) => Ok(actions),
-        _ => bail!("the daemon gave an answer of another kind"),
+        _ => bail!("the daemon's answer is unexpected: if it runs another version, restart it"),
     }
 }
 
@@ -156,7 +156,7 @@ pub(super) async fn usage(home: &Path, zone: Tz) -> anyhow::Result<String> {
     }
     match ask(home, &ControlRequest::Usage).await? {
         Response::Done(words) => Ok(words),
-        _ => bail!("the daemon gave an answer of another kind"),
+        _ => bail!("the daemon's answer is unexpected: if it runs another version, restart it"),
     }
 }
 
@@ -169,7 +169,7 @@ pub(super) async fn listing(home: &Path, what: Listing, zone: Tz) -> anyhow::Res
     }
     match ask(home, &ControlRequest::Listing { what }).await? {
         Response::Listing(listed) => Ok(listed),
-        _ => bail!("the daemon gave an answer of another kind"),
+        _ => bail!("the daemon's answer is unexpected: if it runs another version, restart it"),
     }
 }
 
@@ -177,7 +177,7 @@ pub(super) async fn listing(home: &Path, what: Listing, zone: Tz) -> anyhow::Res
 pub(super) async fn status(home: &Path) -> anyhow::Result<Status> {
     match ask(home, &ControlRequest::Status).await? {
         Response::Status(status) => Ok(*status),
-        _ => bail!("the daemon gave an answer of another kind"),
+        _ => bail!("the daemon's answer is unexpected: if it runs another version, restart it"),
     }
 }
 
@@ -226,8 +226,10 @@ pub(super) async fn own_terminal(server: Arc<ControlServer>, on: &Invocation) {
 
 /// Returns true if somebody may sit at the terminal in which this process runs.
 pub(super) fn has_own_terminal() -> bool {
-    // In the background of a shell, reading from its terminal would stop the whole daemon.
-    let foreground = rustix::termios::tcgetpgrp(stdin()) == Ok(rustix::process::getpgrp());
+    // In the background of a shell, reading from its terminal would stop the whole daemon. A terminal whose group is
+    // outside of this PID namespace is an error here; this process's group may be outside as well, and is not asked for.
+    let foreground =
+        rustix::termios::tcgetpgrp(stdin()).is_ok_and(|group| group == rustix::process::getpgrp());
     foreground && stdin().is_terminal() && stdout().is_terminal()
 }
 

@@ -69,7 +69,7 @@ struct Report {
 
 /// Imports from the folder of another bot, and prints a report.
 pub(super) fn import(on: &Invocation, bot: OtherBot, path: &Path) -> anyhow::Result<()> {
-    ensure!(path.is_dir(), "{} is no folder", path.display());
+    ensure!(path.is_dir(), "{} is not a folder", path.display());
     let inner = path.join("workspace");
     let workspace = if inner.is_dir() { inner } else { path.to_owned() };
     ensure!(
@@ -90,7 +90,7 @@ pub(super) fn import(on: &Invocation, bot: OtherBot, path: &Path) -> anyhow::Res
         }
     }
     if !into.exists() && import.report.jobs.is_empty() {
-        bail!("there is nothing of {} in {}", bot.name(), path.display());
+        bail!("found no data of {} in {}", bot.name(), path.display());
     }
     whole_file::give_to_owner(&on.home, &on.home.join("downloads"))
         .context("cannot give the files to the account of the home")?;
@@ -192,7 +192,7 @@ impl Import {
     /// Writes a file below the folder of this import.
     fn put(&self, path: &Path, content: &[u8]) -> anyhow::Result<()> {
         let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
-        ensure!(is_inside, "the path {} leads elsewhere", path.display());
+        ensure!(is_inside, "the path {} points outside of the folder", path.display());
         let file = self.into.join(path);
         let write = || -> io::Result<()> {
             let folder = file.parent().unwrap_or(&self.into);

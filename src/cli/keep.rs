@@ -26,7 +26,7 @@ pub(super) fn restore(home: &Path, file: &Path, replace: bool) -> anyhow::Result
     let restored = backup::restore::restore(home, file, existing, Utc::now())?;
     print::line(&format!("Restored into {}.", home.display()));
     if let Some(before) = restored.before {
-        print::line(&format!("What was there before is in {}.", before.display()));
+        print::line(&format!("The earlier data is in {}.", before.display()));
     }
     print::line(&restored.pending);
     Ok(())

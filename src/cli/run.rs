@@ -183,7 +183,7 @@ async fn read_again(on: &Invocation, server: &ControlServer) -> Result<NextDaemo
         }
         Err(error) => format!("{error:#}"),
     };
-    tracing::error!(error, "Cannot use the config, will go on with the former one");
+    tracing::error!(error, "Cannot use the changed config, will keep the earlier one");
     let words = replies::reload_failed(&error, last_good::kept(&on.home).as_deref());
     let bus = &server.turns.services.bus;
     let tell = move |store: &rusqlite::Connection| match people::owner_place(store)? {

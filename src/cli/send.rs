@@ -51,7 +51,7 @@ pub(super) async fn through_socket(
     }
     match chat::ask(home, &ControlRequest::Send(request.clone())).await? {
         Response::Sent(sent) => Ok(Some(sent)),
-        _ => bail!("the daemon gave an answer of another kind"),
+        _ => bail!("the daemon's answer is unexpected: if it runs another version, restart it"),
     }
 }
 

@@ -100,7 +100,7 @@ pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::
         ServiceCommand::Status(whose) => {
             let manager = whose.manager();
             let Some(state) = systemd::service_state().await else {
-                bail!("the service is not installed; `peacrab service install` does it");
+                bail!("the service is not installed; `peacrab service install` installs it");
             };
             let status = systemd::systemctl(manager, &["status", "--no-pager", "--lines=5", UNIT]);
             // It fails where the service does not run, and says so below.
@@ -242,7 +242,7 @@ pub fn user_unit(program: &Path, home: &Path) -> anyhow::Result<String> {
 fn unit_word(path: &Path) -> anyhow::Result<String> {
     let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
     if text.contains(char::is_control) {
-        bail!("{} cannot stand in a unit", path.display());
+        bail!("a systemd unit cannot contain {}", path.display());
     }
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     Ok(if text.contains(char::is_whitespace) { format!("\"{escaped}\"") } else { escaped })

@@ -53,7 +53,7 @@ pub(super) async fn handle(
         SessionsCommand::List { json } => list(&ask(on, SessionsRequest::List).await?, json)?,
         SessionsCommand::Search { words, json } => {
             let words = words.join(" ");
-            anyhow::ensure!(!words.trim().is_empty(), "say which words to look for");
+            anyhow::ensure!(!words.trim().is_empty(), "give the words to look for");
             list(&ask(on, SessionsRequest::Search { words }).await?, json)?
         }
         SessionsCommand::Show { session } => one(on, session).await?.markdown(on.owners_zone()),
@@ -73,7 +73,9 @@ async fn ask(on: &Invocation, request: SessionsRequest) -> anyhow::Result<Value>
     match on.ask(&ControlRequest::Sessions { request }).await? {
         Response::Listing(listed) => Ok(listed),
         Response::Failed(words) => anyhow::bail!(words),
-        _ => anyhow::bail!("the daemon gave an answer of another kind"),
+        _ => anyhow::bail!(
+            "the daemon's answer is unexpected: if it runs another version, restart it"
+        ),
     }
 }
 

@@ -57,8 +57,9 @@ async fn call(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let line = format!("{program} {}", arguments.join(" "));
     let running = command(program, arguments).output();
     let output = timeout(CALL_TIME_MAX, running).await;
-    let output = output.with_context(|| format!("`{line}` does not end"))?;
-    let output = output.with_context(|| format!("cannot run `{line}`"))?;
+    let output = output.with_context(|| format!("`{line}` did not end in time"))?;
+    let output =
+        output.with_context(|| format!("cannot run `{line}`; is this system without systemd?"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("`{line}` failed: {}", said.trim());

@@ -112,7 +112,7 @@ async fn fetch_release(source: &UpdateSource) -> anyhow::Result<Release> {
     let text = fetch(source, RELEASE, RELEASE_BYTES_MAX).await?;
     let signature = fetch(source, SIGNATURE, RELEASE_BYTES_MAX).await?;
     let signature =
-        STANDARD.decode(signature.trim_ascii()).context("the signature is no Base64")?;
+        STANDARD.decode(signature.trim_ascii()).context("the signature is not Base64")?;
     UnparsedPublicKey::new(&ED25519, source.public_key)
         .verify(&text, &signature)
         .ok()
@@ -131,14 +131,15 @@ async fn fetch_program(
     let sum = hex(&Sha256::digest(&bytes));
     ensure!(
         sum == program.sha256.to_ascii_lowercase(),
-        "{} does not have the sum that was signed: nothing was changed",
+        "the checksum of {} differs from the signed one: nothing was changed",
         program.file
     );
     Ok(bytes)
 }
 
 async fn fetch(source: &UpdateSource, name: &str, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
-    let url = Url::parse(&format!("{}/{name}", source.url)).context("`url` is no address")?;
+    let url =
+        Url::parse(&format!("{}/{name}", source.url)).context("`url` is not a valid address")?;
     let client = http::client(&url, CONNECT_TIME_MAX).build()?;
     let sent = timeout(PIECE_TIME_MAX, client.get(url).send()).await;
     let sent = sent.with_context(|| format!("{name}: the server does not answer"))?;
@@ -150,7 +151,7 @@ async fn fetch(source: &UpdateSource, name: &str, bytes_max: usize) -> anyhow::R
     match body.end {
         BodyEnd::Whole => Ok(body.bytes),
         BodyEnd::TooLong => bail!("{name} is longer than {bytes_max} bytes"),
-        BodyEnd::Late => bail!("{name} does not arrive"),
+        BodyEnd::Late => bail!("the download of {name} failed"),
         BodyEnd::Lost(error) => Err(error.without_url()).context(format!("{name} broke off")),
     }
 }
@@ -163,7 +164,7 @@ fn parse_version(text: &str) -> anyhow::Result<(Vec<u64>, bool)> {
     };
     let parsed: Result<Vec<u64>, _> = numbers.split('.').map(str::parse).collect();
     let parsed = parsed.ok().filter(|numbers| numbers.len() == 3);
-    Ok((parsed.with_context(|| format!("`{text}` is no version"))?, is_final))
+    Ok((parsed.with_context(|| format!("`{text}` is not a version"))?, is_final))
 }
 
 fn with_ending(file: &Path, ending: &str) -> PathBuf {
@@ -201,7 +202,9 @@ async fn run(program: &Path, arguments: &[&OsStr]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     let output = timeout(TRY_TIME_MAX, command.output()).await;
-    let output = output.context("the new program does not end")?.context("it does not run here")?;
+    let output = output
+        .context("the new program did not end in time")?
+        .context("it cannot run on this machine")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the new program failed: {}", said.trim());
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -220,7 +223,7 @@ async fn replace(on: &Invocation, exe: &Path, new: &Path, version: &str) -> anyh
     let Some(manager) = running_service(on).await else {
         print::line(&format!("Installed version {version}. The old program is {kept}."));
         if chat::is_running(&on.home).await? {
-            print::line("A daemon runs that is no service of systemd: restart it.");
+            print::line("The running daemon is not a systemd service. Restart it yourself.");
         }
         return Ok(());
     };
@@ -231,8 +234,8 @@ async fn replace(on: &Invocation, exe: &Path, new: &Path, version: &str) -> anyh
         return Ok(());
     };
     fs::rename(&old, exe).with_context(|| format!("cannot put {} back", exe.display()))?;
-    restart(on, manager, Utc::now()).await.context("the old version does not come up again")?;
-    bail!("version {version} did not come up ({error:#}); the old version runs again")
+    restart(on, manager, Utc::now()).await.context("the old version does not start again")?;
+    bail!("version {version} did not start ({error:#}). The old version runs again")
 }
 
 /// The manager whose service is the daemon of this home.

@@ -147,7 +147,7 @@ impl ChannelSection {
         let known = PLATFORMS.iter().find(|(_, known, _)| *known == platform);
         let (word, _, is_built) = known.copied()?;
         if platform == PlatformSection::Web {
-            place.fault("the page in the browser is no channel section: write [gateway]");
+            place.fault("the page in the browser is not a channel: write [gateway]");
             return None;
         }
         if !is_built {

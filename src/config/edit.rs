@@ -76,7 +76,7 @@ impl ConfigEdit {
         });
         let kind = section.kind;
         let parent = parent.as_table_like_mut();
-        let parent = parent.with_context(|| format!("`{kind}` in the config is no table"))?;
+        let parent = parent.with_context(|| format!("`{kind}` in the config is not a table"))?;
         anyhow::ensure!(
             !parent.contains_key(&section.name),
             "[{kind}.{}] is there already",

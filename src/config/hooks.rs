@@ -31,6 +31,9 @@ pub(super) struct HookSection {
     on: Option<At<Vec<Text<EventName>>>>,
     /// The program and its arguments. It gets PATH, HOME, LANG and TZ. Its output is discarded.
     command: Option<At<Vec<String>>>,
+    /// If true, the hook also gets what other persons than the owner say in private, with the
+    /// answers, the calls and the sources. If false, these events come without texts.
+    private_texts: bool,
     /// The maximum duration in seconds. Then the command is killed, with all processes that it has
     /// started.
     timeout_s: Within<1, SECONDS_MOST, 10>,
@@ -71,6 +74,7 @@ impl HookSection {
         Some(Hook {
             on: on.value.into_iter().map(|name| name.0.0).collect(),
             command: command.value,
+            private_texts: self.private_texts,
             time_max: self.timeout_s.seconds(),
             environment: source.env.inherited(VARIABLES),
         })

@@ -247,9 +247,10 @@ impl McpEntry {
             }
             (None, Some(url)) => {
                 if self.kind.as_deref() == Some("sse") {
-                    return Err("the old transport `sse` is not spoken here; most servers \
-                                have `http` too"
-                        .to_owned());
+                    return Err(
+                        "the old transport `sse` is not supported; most servers offer `http` too"
+                            .to_owned(),
+                    );
                 }
                 let header = |(name, text): (String, String)| match is_header(&name) {
                     true => Ok((name, Secret::new(fill(&text)?))),

@@ -106,7 +106,7 @@ pub(super) fn budgets(
         let Some(scope) = Scope::OF_CONFIG.into_iter().find(|scope| scope.key() == name) else {
             let names: Vec<_> = Scope::OF_CONFIG.iter().map(|scope| scope.key()).collect();
             let meant = hint(&name, names.iter().map(String::as_str));
-            place.fault(format!("{} is no budget{meant}", place.title()));
+            place.fault(format!("{} is not a budget{meant}", place.title()));
             continue;
         };
         let budget = match scope {

@@ -41,9 +41,9 @@ impl<R: AsyncRead + Unpin> BoundedLines<R> {
             if is_end {
                 let line = std::mem::take(&mut self.line);
                 let line = String::from_utf8(line);
-                return line
-                    .map(Some)
-                    .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a line is no UTF-8"));
+                return line.map(Some).map_err(|_| {
+                    io::Error::new(io::ErrorKind::InvalidData, "a line is not UTF-8")
+                });
             }
         }
     }

@@ -160,7 +160,7 @@ pub(super) async fn examine(server: &ControlServer) -> Result<Response, StoreErr
         }
         let failing = channel.failing;
         let failing = (failing.count > 0).then(|| {
-            (failing.count, failing.reason.unwrap_or_else(|| "there is no reason".to_owned()))
+            (failing.count, failing.reason.unwrap_or_else(|| "no reason is known".to_owned()))
         });
         findings.push(links::link_finding(
             &name,

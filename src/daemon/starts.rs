@@ -65,7 +65,7 @@ pub(super) fn begin(home: &Path) -> Option<SafeMode> {
     let boot = fs::read_to_string(BOOT_ID).unwrap_or_default();
     let record = read(home).started(boot.trim(), since_boot().as_secs());
     if let Err(error) = write(home, &record) {
-        tracing::warn!(%error, "Cannot note the start, so that it does not count for the safe mode");
+        tracing::warn!(%error, "Cannot record this start, so it does not count for the safe mode");
     }
     record.safe_mode().map(|starts| SafeMode { starts, is_reported: record.is_reported })
 }
@@ -74,14 +74,14 @@ pub(super) fn begin(home: &Path) -> Option<SafeMode> {
 pub(super) fn note_reported(home: &Path) {
     let record = StartRecord { is_reported: true, ..read(home) };
     if let Err(error) = write(home, &record) {
-        tracing::warn!(%error, "Cannot note that the owner knows of the safe mode");
+        tracing::warn!(%error, "Cannot record that the owner knows about the safe mode");
     }
 }
 
 /// Notes an orderly end.
 pub(super) fn end(home: &Path) {
     if let Err(error) = write(home, &StartRecord::default()) {
-        tracing::warn!(%error, "Cannot note the orderly end, so that the next start counts for the safe mode");
+        tracing::warn!(%error, "Cannot record the orderly end, so the next start counts for the safe mode");
     }
 }
 

@@ -148,7 +148,11 @@ pub async fn forget_old(
             return Ok(());
         }
         kept = CONVERSATIONS_KEPT_LEAST.max(kept * 3 / 4);
-        tracing::info!(bytes, days = kept.num_days(), "The database is too large, forgets earlier");
+        tracing::info!(
+            bytes,
+            days = kept.num_days(),
+            "The database is too large, old data will be deleted earlier"
+        );
     }
 }
 

@@ -24,7 +24,8 @@ const RESTARTS_MAX: u32 = 5;
 /// Judges the service. None if there is no systemd on this machine.
 pub fn service_finding(state: Option<&ServiceState>) -> Finding {
     let Some(state) = state else {
-        return Finding::ok("service", "not installed").advise("`peacrab service install` does it");
+        return Finding::ok("service", "not installed")
+            .advise("`peacrab service install` installs it");
     };
     let user = if state.is_users { " --user" } else { "" };
     if state.active == "failed" {

@@ -61,7 +61,8 @@ impl FromStr for TemplatePart {
             None if place.split('.').all(is_name) => {
                 Ok(Self::Value(place.split('.').map(str::to_owned).collect()))
             }
-            _ => Err("has a place that is none of {body}, {header:NAME} and {key.key}".to_owned()),
+            _ => Err("has an unknown placeholder; there are {body}, {header:NAME} and {key.key}"
+                .to_owned()),
         }
     }
 }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::listing::is_blocked;
-use super::persons::{PersonAccount, meet, person_of};
+use super::persons::{PersonAccount, last_removal, meet, person_of};
 use super::{Groups, Paired, People, Role, paired};
 use crate::store::LenientJson;
 use crate::types::message::{ChannelName, ChatKind, Inbound, Sender, SenderId};
@@ -134,6 +134,19 @@ impl People {
         let (ones, others) = (person(one)?, person(other)?);
         Ok((ones.is_some() && ones == others)
             || (role(one)? == Some(Role::Owner) && role(other)? == Some(Role::Owner)))
+    }
+
+    /// Returns true if what an author did at some time belongs to a reader: they are one person, which was not removed
+    /// since. What a removed person did belongs to nobody, whoever has the account now.
+    pub fn owns_past(
+        &self,
+        store: &Connection,
+        reader: &PersonAccount,
+        author: &PersonAccount,
+        at: DateTime<Utc>,
+    ) -> rusqlite::Result<bool> {
+        let removed = last_removal(store, author)?;
+        Ok(removed.is_none_or(|removed| at > removed) && self.are_same(store, reader, author)?)
     }
 }
 

@@ -24,7 +24,7 @@ pub enum ListingError {
     /// The server requires a key, or another one.
     #[error("it does not accept the key")]
     Unauthorized,
-    #[error("it answers with {0}, which is no list of models. Does the address end in /v1?")]
+    #[error("it answers with {0}, which is not a list of models. Does the address end in /v1?")]
     NotAList(String),
 }
 

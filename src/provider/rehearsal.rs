@@ -21,7 +21,7 @@ const REHEARSAL: &str =
     "(This is a rehearsal: no model is connected. Say help to see what I understand.)";
 
 /// Every tool once; ` then ` between two makes them steps of one turn.
-const UNDERSTOOD: &str = "I follow rules, and understand:
+const UNDERSTOOD: &str = "I follow fixed rules. I understand:
 write WORDS to FILE
 append WORDS to FILE
 replace WORDS with WORDS in FILE
@@ -35,7 +35,7 @@ ask WORDS, or ask WORDS: WORDS, WORDS
 actions
 undo, or undo NUMBER
 wait SECONDS
-and several of these with then between them. Everything else I repeat.";
+To do several, put then between them. I repeat everything else.";
 
 /// The name that is shown for the provider without a model.
 pub const NAME: &str = "rehearsal (no model)";

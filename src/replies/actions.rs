@@ -43,7 +43,7 @@ pub fn no_such_action(id: impl Display) -> String {
 }
 
 pub fn no_change_known(path: impl Display) -> String {
-    format!("I know of no action of mine that changed {} here.", as_is(path))
+    format!("None of my actions here changed {}.", as_is(path))
 }
 
 /// Actions as people are shown them in a chat: what a tool was given is not Markdown there.

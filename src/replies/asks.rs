@@ -179,7 +179,7 @@ pub const EACH: &str = "One by one";
 pub const NOT_DONE_FILE: &str = "calls.txt";
 
 pub const NOT_OPEN_ANY_MORE: &str =
-    "That call cannot be made any more: it was decided, or it is older than 24 hours.";
+    "That call is no longer open: it was already decided, or it is older than 24 hours.";
 
 /// Reports the calls (tool, arguments) that a task did not make because nobody could be asked; and, if they are too long
 /// for a message, all of them whole.
@@ -245,7 +245,7 @@ pub fn making_later(tools: &[&str]) -> String {
 }
 
 pub fn too_many_later(most: usize) -> String {
-    format!("I already work on {most} tasks. Try again once one of them has ended.")
+    format!("I'm already working on {most} tasks. Please try again when one of them has ended.")
 }
 
 pub fn approved_once(tool: &str) -> String {
@@ -282,7 +282,7 @@ pub fn cleaned(left_out: usize) -> String {
 pub const COPY_IT: &str = "Copy it";
 pub const TRUST_USAGE: &str = "/trust PATH shows a file of downloads/, shared/ or a group, and then copies it into the workspace. For example: /trust downloads/recipe.md";
 pub const TRUSTED_ALREADY: &str = "it lies in the workspace, whose files I trust";
-pub const TRUST_NO_LINKS: &str = "it is a link; name the file that it leads to";
+pub const TRUST_NO_LINKS: &str = "it is a link. Name the file that it points to";
 
 /// A whole text with its invisible characters named.
 pub fn shown_whole(text: &str) -> String {
@@ -313,7 +313,7 @@ pub fn not_trusted(path: &str, why: &impl Display) -> String {
 }
 
 pub fn is_there(path: impl Display) -> String {
-    format!("there is another {path} already")
+    format!("{path} already exists")
 }
 
 // Proposals.

@@ -7,7 +7,7 @@ use super::as_is;
 pub const REMEMBER_USAGE: &str = "Use /remember with one or two sentences, such as: /remember My daughter Ada is seven. /memory shows what I know.";
 pub const REMEMBER_IN_GROUPS: &str =
     "In a group, only an admin can tell me what to remember for the group.";
-pub const FACTS_FULL: &str = "I keep too many facts already. /memory shows them.";
+pub const FACTS_FULL: &str = "I can't keep more facts. /forget some first; /memory shows them.";
 pub const NO_FACTS: &str =
     "I keep no facts about you yet. /remember TEXT keeps one. I also find what we said before.";
 pub const NO_GROUP_FACTS: &str =
@@ -67,7 +67,7 @@ pub fn facts(facts: &[FactShown<'_>], more: usize) -> String {
         let FactShown { number, source, day, .. } = fact;
         let rested = match &fact.standing {
             FactStanding::InPrompt => String::new(),
-            FactStanding::Found => "; found when it matters".to_owned(),
+            FactStanding::Found => "; recalled when relevant".to_owned(),
             FactStanding::Until(day) => format!("; until {day}"),
             FactStanding::Offered => "; not kept yet".to_owned(),
         };
@@ -121,7 +121,7 @@ pub fn facts_offered(facts: &[(i64, &str)], more: usize) -> String {
         let _ = write!(text, "\n#{number} {}", as_is(fact));
     }
     if more > 0 {
-        let _ = write!(text, "\n{more} more wait. Keep or /forget these first.");
+        let _ = write!(text, "\n{more} more are waiting. Keep or /forget these first.");
     }
     text
 }
@@ -131,7 +131,7 @@ pub fn keep_fact(number: i64) -> String {
 }
 
 pub fn no_facts_with(word: &str) -> String {
-    format!("I keep no facts with {} in them. /memory shows all.", as_is(word))
+    format!("No fact that I keep contains {}. /memory shows all.", as_is(word))
 }
 
 /// The files beside the facts, for the owner.
@@ -141,15 +141,15 @@ pub fn memory_files(lines: usize) -> String {
 
 // Forgetting.
 
-pub const FORGET_USAGE: &str = "Use /forget with the words that I should forget, or with a fact's number: /forget #3. I'll show you what goes first.";
-pub const FORGET_IN_GROUPS: &str = "In a group, only an admin can have me forget something.";
+pub const FORGET_USAGE: &str = "Use /forget with the words that I should forget, or with a fact's number: /forget #3. I'll first show you what I would delete.";
+pub const FORGET_IN_GROUPS: &str = "In a group, only an admin can make me forget something.";
 pub const FORGET_LENGTH: &str =
-    "I can forget 3 to 500 characters at a time. Shorter words are everywhere.";
+    "Give me 3 to 500 characters to forget. Shorter texts occur in too many places.";
 pub const FORGET_BUSY: &str =
     "I'm still working for you. Try again when I'm done, or use /stop first.";
-pub const FORGET_IT: &str = "Forget it for good";
-pub const FORGOTTEN_NOW: &str = "Forgotten: the words are gone from everything that I listed. What I did stays on record without them.";
-pub const FORGOTTEN_BUT_FOR_FREE_SPACE: &str = "Forgotten, but the database could not be rewritten, so traces stay in its free space. Free some disk space and forget the words again.";
+pub const FORGET_IT: &str = "Forget it permanently";
+pub const FORGOTTEN_NOW: &str = "Forgotten. I deleted the words from everything that I listed. My record of actions stays, without them.";
+pub const FORGOTTEN_BUT_FOR_FREE_SPACE: &str = "Forgotten, but I couldn't rewrite the database, so traces may remain in its unused pages. Free some disk space, then forget the words again.";
 
 pub fn no_such_fact(number: i64) -> String {
     format!("I keep no fact #{number} about you. /memory shows them.")
@@ -157,7 +157,7 @@ pub fn no_such_fact(number: i64) -> String {
 
 pub fn not_all_forgotten(path: &str) -> String {
     format!(
-        "I could not remove the words from {}; all else is forgotten. Remove them there, and say it again.",
+        "I couldn't remove the words from {}. Everything else is forgotten. Please remove them there, then use /forget again.",
         as_is(path)
     )
 }
@@ -178,8 +178,10 @@ pub struct ForgetShown<'a> {
 
 pub fn may_forget(shown: &ForgetShown<'_>) -> String {
     let ForgetShown { what, facts, memory, steps, others, files } = shown;
-    let mut text =
-        format!("Forget “{}”? Each line with these words goes for good, from:\n", as_is(what));
+    let mut text = format!(
+        "Forget “{}”? I'll permanently delete each line with these words from:\n",
+        as_is(what)
+    );
     for (number, fact) in facts {
         let _ = writeln!(text, "fact #{number}: {}", as_is(fact));
     }
@@ -190,9 +192,12 @@ pub fn may_forget(shown: &ForgetShown<'_>) -> String {
         writeln!(text, "{steps} of our messages and answers, and {others} other records of them");
     if !files.is_empty() {
         let files: Vec<_> = files.iter().map(as_is).collect();
-        let _ =
-            writeln!(text, "These files have them too, and stay as they are: {}", files.join(", "));
+        let _ = writeln!(
+            text,
+            "These files contain them too, and I won't change them: {}",
+            files.join(", ")
+        );
     }
-    text.push_str("This cannot be undone. Backups keep what they have.");
+    text.push_str("This can't be undone. Existing backups stay as they are.");
     text
 }

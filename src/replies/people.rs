@@ -135,7 +135,7 @@ pub const LINK_WAITS: &str =
 
 pub const LINK_DECLINED: &str = "The accounts stay separate.";
 
-pub const LINK_TOO_OFTEN: &str = "Those were too many codes. Please try again in a minute.";
+pub const LINK_TOO_OFTEN: &str = "You have tried too many codes. Please try again in a minute.";
 
 pub const LINK_YES: &str = "Yes, both are mine";
 pub const LINK_NO: &str = "No";
@@ -149,8 +149,7 @@ pub fn link_code(code: &str) -> String {
 /// The question on the account with the higher role.
 pub fn link_asks(this: impl Display, other: impl Display, role: impl Display) -> String {
     format!(
-        "Is {} yours, too? Then it becomes one person with {}: it gets the role {role} and shares your budget. Say no if \
-         you did not send the code there yourself.",
+        "Is {} yours, too? If so, it and {} become one person: it gets the role {role} and shares your budget. Answer no if you didn't send the code there yourself.",
         as_is(other),
         as_is(this),
     )
@@ -168,7 +167,7 @@ pub const UNLINKED: &str = "This account is now a person of its own.";
 
 pub const NOT_LINKED: &str = "This account is not linked to another one.";
 
-pub const ACTIVATION_IN_GROUPS: &str = "That is for groups. In private I always answer.";
+pub const ACTIVATION_IN_GROUPS: &str = "This works in groups only. In private I always answer.";
 
 pub const ACTIVATION_USAGE: &str =
     "Use /activation mention, /activation always or /activation default.";

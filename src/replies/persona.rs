@@ -27,7 +27,7 @@ pub fn persona(shown: &PersonaShown) -> String {
         (None, "guest") => {
             "I have no persona here. You are a guest, so my tools are few.".to_owned()
         }
-        (None, _) => "I have no persona here: the usual settings count.".to_owned(),
+        (None, _) => "I have no persona here. The usual settings apply.".to_owned(),
     };
     let tools = match shown.tools.is_empty() {
         true => "none".to_owned(),

@@ -23,16 +23,17 @@ pub struct RestoredWork {
 
 /// Tells the owner what was not done.
 pub fn restored(made: &str, work: &RestoredWork) -> String {
-    let mut text =
-        format!("I was restored from a backup of {made}. What came after it is not in my memory.");
+    let mut text = format!(
+        "I was restored from a backup of {made}. I don't remember anything that came after it."
+    );
     if work.forgotten > 0 {
-        text += " What you had me forget since then is forgotten in it, too.";
+        text += " I have again deleted everything that you had me forget since then.";
     }
     let RestoredWork { incoming, outgoing, jobs, turns, tasks, .. } = work;
     if incoming.is_empty() && outgoing.is_empty() && jobs.is_empty() && *turns == 0 && *tasks == 0 {
-        return text + " Nothing was pending in it.";
+        return text + " It had no pending work.";
     }
-    text += " I left its pending work undone, because it may have been done since:";
+    text += " I didn't do its pending work, because it may have been done since:";
     list(&mut text, "Messages that were not answered yet", incoming);
     list(&mut text, "Messages of mine that were not sent yet", outgoing);
     list(&mut text, "Jobs that were due since", jobs);

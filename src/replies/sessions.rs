@@ -7,7 +7,7 @@ use super::as_is;
 pub const RESUME_USAGE: &str =
     "Use /resume with a conversation's name or number: /resume #12. /sessions shows them.";
 pub const RESUME_IN_GROUPS: &str =
-    "In a group, only an admin can have me go on with another conversation.";
+    "In a group, only an admin can make me continue another conversation.";
 pub const RESUME_BUSY: &str =
     "I'm still working on one of these conversations. Try again when I'm done, or use /stop first.";
 pub const NO_SESSIONS: &str = "There are no earlier conversations here.";
@@ -32,7 +32,7 @@ pub fn sessions(shown: &[SessionShown<'_>], has_more: bool) -> String {
     if has_more {
         text.push_str("There are more: /sessions WORD shows those with a word in their names.\n");
     }
-    text.push_str("/resume #NUMBER goes on with one here.");
+    text.push_str("/resume #NUMBER continues one here.");
     text
 }
 
@@ -54,22 +54,22 @@ fn lines(shown: &[SessionShown<'_>]) -> String {
 
 pub fn which_session(shown: &[SessionShown<'_>]) -> String {
     format!(
-        "Several conversations have such a name. Which one? /resume #NUMBER\n{}",
+        "Several conversations match this name. Which one? /resume #NUMBER\n{}",
         lines(shown).trim_end()
     )
 }
 
 pub fn no_such_session(asked: &str) -> String {
-    format!("I know no conversation “{}”. /sessions shows yours.", as_is(asked))
+    format!("There is no conversation “{}”. /sessions lists yours.", as_is(asked))
 }
 
 pub fn already_here(name: &str) -> String {
-    format!("“{}” is the conversation that is open here.", as_is(name))
+    format!("“{}” is already open here.", as_is(name))
 }
 
 pub fn resumed(name: &str, when: &str) -> String {
     format!(
-        "We go on with “{}”, in which you last wrote {when}. /new begins a new conversation.",
+        "We're back in “{}”, where you last wrote {when}. /new starts a new conversation.",
         as_is(name)
     )
 }
@@ -77,7 +77,7 @@ pub fn resumed(name: &str, when: &str) -> String {
 /// Tells the place where a conversation was.
 pub fn session_moved(name: &str, channel: &str) -> String {
     format!(
-        "“{}” goes on at {}. Your next message here begins a new conversation.",
+        "“{}” continues at {}. Your next message here starts a new conversation.",
         as_is(name),
         as_is(channel)
     )

@@ -94,8 +94,7 @@ pub fn seconds(time: Duration) -> String {
 pub fn no_landlock(found: Result<i64, i32>) -> String {
     match found {
         Ok(version) => format!(
-            "this kernel's Landlock is version {version}, which does not keep all files away alone (Linux 6.2 has \
-             version 3), and user namespaces are not available beside it"
+            "this kernel's Landlock is version {version}, which cannot protect all files by itself (version 3 of Linux 6.2 can), and user namespaces are not available either"
         ),
         Err(libc::ENOSYS) => "this kernel has no Landlock (ENOSYS): it needs Linux 5.13 or newer, built with it".to_owned(),
         Err(libc::EOPNOTSUPP) => {
@@ -103,7 +102,7 @@ pub fn no_landlock(found: Result<i64, i32>) -> String {
                 .to_owned()
         }
         Err(libc::EPERM) => {
-            "a filter of system calls refuses Landlock (EPERM): that is a systemd unit or a container, not an old kernel. \
+            "a system call filter blocks Landlock (EPERM). The kernel supports it; a systemd unit or a container sets the filter. \
              Allow landlock_create_ruleset, landlock_add_rule and landlock_restrict_self there, as packaging/peacrab.service does"
                 .to_owned()
         }

@@ -139,21 +139,20 @@ pub fn over_budget(budget: &BudgetShown, may_raise: bool) -> String {
     let (name, most, until) = (budget.name(), budget.most(), &budget.until);
     if budget.is_in_use {
         return format!(
-            "{name} of {most} has too little left while I'm working on another answer. Try again once that has arrived. It \
-             is full again {until}.{raise}"
+            "{name} of {most} has too little left while I'm working on another answer. Try again once that has arrived. It resets {until}.{raise}"
         );
     }
     let is_partly = match budget.percent < 100 {
         true => ": the rest is too little for an answer",
         false => "",
     };
-    format!("{name} of {most} is used up{is_partly}. It is full again {until}.{raise}")
+    format!("{name} of {most} is used up{is_partly}. It resets {until}.{raise}")
 }
 
 /// The warning that a budget is nearly used.
 pub fn budget_nearly_used(budget: &BudgetShown) -> String {
     format!(
-        "{} is {} % used ({}). It is full again {}.",
+        "{} is {} % used ({}). It resets {}.",
         budget.name(),
         budget.percent,
         budget.used(),
@@ -180,7 +179,7 @@ pub fn all_budgets(shown: &[BudgetShown], each: &[String]) -> String {
 }
 
 fn budget_lines(shown: &[BudgetShown]) -> String {
-    let line = |it: &BudgetShown| format!("{}: {}, full again {}", it.name(), it.used(), it.until);
+    let line = |it: &BudgetShown| format!("{}: {}, resets {}", it.name(), it.used(), it.until);
     shown.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -200,14 +199,14 @@ pub const BUDGET_FOR_OWNER: &str = "Only my owner can change budgets, in private
 
 pub fn budget_is_set(whose: &str, amount: &str, period: &str) -> String {
     match amount {
-        "0" => format!("The budget of {whose} has no such limit for a {period} any more."),
+        "0" => format!("The budget of {whose} no longer has this limit for a {period}."),
         amount => format!("The budget of {whose} is now {amount} for a {period}."),
     }
 }
 
 pub fn budget_is_reset(whose: &str, was_set: bool) -> String {
     match was_set {
-        true => format!("The budget of {whose} is as in the config again."),
-        false => format!("The budget of {whose} is as in the config already."),
+        true => format!("The budget of {whose} follows the config again."),
+        false => format!("The budget of {whose} already follows the config."),
     }
 }

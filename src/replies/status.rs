@@ -158,15 +158,14 @@ pub const RELOADED: &str = "I've read the config again. It takes effect in a mom
 
 /// Tells the owner that a new version has other texts for the workspace. `folder` has those of the files that stay.
 pub fn template_updated(updated: &[String], left: &[String], folder: &Path) -> String {
-    let mut words = "My new version has new texts for the workspace.".to_owned();
+    let mut words = "My new version comes with new workspace files.".to_owned();
     if !updated.is_empty() {
         words +=
             &format!(" I updated these files, which nobody had changed: {}.", updated.join(", "));
     }
     if !left.is_empty() {
         words += &format!(
-            " I left these as they are, because they were changed: {}. Their new texts are in {}; take from them what \
-             you like.",
+            " I didn't update these, because they were changed: {}. The new versions are in {}. Copy anything you like from them.",
             left.join(", "),
             folder.display()
         );
@@ -200,7 +199,7 @@ pub fn safe_mode(safe_mode: SafeMode, restarts: bool) -> String {
         false => "run `peacrab reload`",
     };
     format!(
-        "I'm in safe mode, because I ended unexpectedly and was started again {} times within 5 minutes. I answer \
+        "I'm in safe mode, because I crashed or was killed {} times within 5 minutes. I answer \
          messages, but jobs, the heartbeat, hooks, MCP servers and backups wait. My log and `peacrab doctor` may show \
          the reason. To leave safe mode, {way_out}.",
         safe_mode.starts
@@ -209,7 +208,7 @@ pub fn safe_mode(safe_mode: SafeMode, restarts: bool) -> String {
 
 /// `peacrab status` of a daemon whose store does not answer.
 pub const STORE_DOES_NOT_READ: &str =
-    "unhealthy: the store does not read. See the log; a restart may help";
+    "unhealthy: the store cannot be read. See the log. A restart may help";
 
 pub const LOOP_IS_STUCK: &str = "the agent loop is stuck";
 

@@ -9,21 +9,21 @@ pub const WEB_IS_OFF: &str = "The page in the browser is off. Add this to config
 pub const WEB_IS_OFF_HERE: &str =
     "The page in the browser is off. The owner of this bot can switch it on.";
 pub const WEB_PRIVATELY: &str =
-    "A link to sign in is for you alone: send /web to me in a private chat.";
+    "A sign-in link is for you alone. Please send me /web in a private chat.";
 pub const WEB_FROM_ELSEWHERE: &str = "You are signed in here already. For another browser, send /web to me in \
     another chat, or run `peacrab web`.";
 pub const WEB_WITHOUT_ACCOUNT: &str = "The page is for people whom the owner has let in by name. Ask the owner to make \
     you a user: /people lists everybody.";
 pub const WEB_TOO_OFTEN: &str =
-    "You have got several links already. Use the last one, or try again in a minute.";
+    "You already have several links. Use the last one, or try again in a minute.";
 pub const WEB_DOES_NOT_LISTEN: &str =
-    "The gateway does not listen, perhaps because another program uses its port. See the log.";
+    "The gateway isn't listening, perhaps because another program uses its port. See the log.";
 pub const WEB_NOT_BUILT: &str =
     "This program was built without the gateway. Build it with the Cargo feature gateway.";
 pub const NO_SUCH_LOGIN: &str = "There is no such sign-in. `peacrab web --sessions` lists them.";
 pub const NO_LOGINS: &str = "No browser is signed in.";
 
-pub const API_NO_ANSWER: &str = "There is no answer. The log of the bot may say why.";
+pub const API_NO_ANSWER: &str = "I have no answer. My log may show why.";
 
 /// For a program that has no buttons: the texts that they stand for.
 pub fn api_choices<'c>(session: &str, says: impl Iterator<Item = &'c str>) -> String {
@@ -33,7 +33,7 @@ pub fn api_choices<'c>(session: &str, says: impl Iterator<Item = &'c str>) -> St
 
 pub fn api_waits_for_others(session: &str) -> String {
     format!(
-        "This waits for somebody who may approve it. What comes of it will be in the session `{session}`."
+        "This is waiting for somebody's approval. The result will be in the session `{session}`."
     )
 }
 

@@ -44,7 +44,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
     let task = task.as_ref().map(|task| format!(" in {task}")).unwrap_or_default();
     let mut lines = vec![what, format!("Begun {at} for {}{task}.", as_is(person))];
     match sources {
-        None => lines.push("What I had read is between me and them.".to_owned()),
+        None => lines.push("I show its sources only to that person.".to_owned()),
         Some(ExplainedSources { of_turn, earlier }) => {
             match of_turn.is_empty() {
                 true => lines.push("I had read nothing new for it.".to_owned()),
@@ -135,9 +135,11 @@ pub fn source_line(source: &Source, is_own: bool, is_untrusted: bool) -> Option<
         Source::McpServer { name, .. } => format!("the MCP server {}", short(name)),
         Source::Command { .. } => "the output of a command".to_owned(),
         Source::File { path } => format!("the file {}", short(path)),
-        Source::LinkedFile { path } => format!("the file {}, which has a second name", short(path)),
+        Source::LinkedFile { path } => {
+            format!("the file {}, which has a second name (hard link)", short(path))
+        }
         Source::Past { .. } => "earlier conversations".to_owned(),
-        Source::Unknown => "something of which I don't know the source".to_owned(),
+        Source::Unknown => "something from an unknown source".to_owned(),
     };
     Some(if is_untrusted { format!("{words} (untrusted)") } else { words })
 }

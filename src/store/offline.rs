@@ -70,7 +70,7 @@ pub fn examine_file(path: &Path) -> Result<u32, OpenError> {
         return Err(failed(StoreError::Corrupt(found)));
     }
     if version == 0 {
-        return Err(failed(StoreError::Corrupt("it is no store of Peacrab".to_owned())));
+        return Err(failed(StoreError::Corrupt("it is not a store of Peacrab".to_owned())));
     }
     schema::check_version(path, version)?;
     Ok(version)

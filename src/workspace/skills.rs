@@ -313,7 +313,7 @@ fn whole(workspace: &Workspace, place: &SkillPlace, max: u64) -> Result<String, 
 fn read_home(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let file = fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(max).read_to_end(&mut bytes)?;

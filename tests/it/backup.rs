@@ -78,7 +78,7 @@ async fn a_backup_of_a_running_daemon_is_restored_with_all_that_was_said_and_wri
     let ended = scene.run(&["restore", path, "--replace"]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert!(ended.out.contains("I was restored from a backup of"), "{ended:?}");
-    assert!(ended.out.contains("Nothing was pending in it"), "{ended:?}");
+    assert!(ended.out.contains("It had no pending work"), "{ended:?}");
     assert_eq!(count(&scene, "turns"), turns);
     let workspace = scene.home().join("workspace");
     assert!(fs::read_to_string(workspace.join("notes/likes.md")).unwrap().contains("tea"));

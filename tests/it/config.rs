@@ -500,7 +500,7 @@ providers
   main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), context window 200000 tokens, sees pictures, answers
   spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), context window 8192 tokens, tools in text, sees pictures, fallback
 limits
-  11 steps a turn, 17 turns at a time, 50 messages waiting in a chat; what is said meanwhile: collect
+  11 steps a turn, 17 turns at a time, 50 messages waiting in a chat; new messages during a turn: collect
 heartbeat
   every 30 min, quiet 22:00–07:00, results to owner
 files
@@ -727,7 +727,7 @@ config.toml:11:12: `base_url` in [providers.main] must not contain a user name o
 config.toml:13:1: `providers.plain` must be a section, written [providers.plain]
 config.toml:17:11: `pairing` in [channels.a] must be true or false, not a string
 config.toml:18:11: [channels.b] has the token of [channels.a]; Telegram allows only one listener for each token
-config.toml:21:11: the page in the browser is no channel section: write [gateway]
+config.toml:21:11: the page in the browser is not a channel: write [gateway]
 config.toml:24:11: missing key `type` in [channels.d]: one of telegram, discord, slack, terminal
 config.toml:27:8: `type` in [channels.e] must be one of telegram, discord, slack, terminal
 config.toml:30:1: `owners` in [channels.terminal] has no effect for a channel of type terminal: remove it
@@ -858,7 +858,7 @@ providers
   openai: gpt-5-mini (openai, https://api.openai.com/v1), context window 288384 tokens, sees pictures, fallback
   openrouter: openrouter/auto (openai, https://openrouter.ai/api/v1), context window 128000 tokens, fallback
 limits
-  10 steps a turn, 16 turns at a time, 100 messages waiting in a chat; what is said meanwhile: steer
+  10 steps a turn, 16 turns at a time, 100 messages waiting in a chat; new messages during a turn: steer
 heartbeat
   every 30 min, quiet 22:00–07:00, results to owner
 files
@@ -1149,14 +1149,15 @@ fn the_home_is_what_was_asked_for_first() {
 
 #[test]
 fn hooks_name_their_events_and_their_command() {
-    let text =
-        "[hooks.log]\non = ['turn_end', 'error']\ncommand = ['/bin/cat', '-n']\ntimeout_s = 3\n";
+    let text = "[hooks.log]\non = ['turn_end', 'error']\ncommand = ['/bin/cat', '-n']\ntimeout_s = 3\n\
+        private_texts = true\n";
     let env = Environment::from_iter([("PATH", "/bin"), ("SECRET", "s")]);
     let config = load(text, &env).unwrap();
     let hook = &config.hooks["log"];
     assert_eq!(hook.on, ["turn_end", "error"]);
     assert_eq!(hook.command, ["/bin/cat", "-n"]);
     assert_eq!(hook.time_max.as_secs(), 3);
+    assert!(hook.private_texts);
     assert_eq!(hook.environment, [("PATH", "/bin".into())]);
     for (wrong, words) in [
         ("command = ['x']", "missing key `on`"),

@@ -147,6 +147,19 @@ async fn what_a_bot_lacks_at_its_platform_is_wrong() {
 }
 
 #[tokio::test]
+async fn a_slack_workspace_without_the_assistant_pane_is_all_right() {
+    let slack = slack_api::SlackApi::start().await;
+    slack.take_scope("assistant:write");
+    let scene = Scene::new(&format!(
+        "[channels.crew]\ntype = \"slack\"\ntoken = \"{}\"\napp_token = \"{}\"\napi_url = \"{}\"\n",
+        slack_api::BOT_TOKEN,
+        slack_api::APP_TOKEN,
+        slack.url(),
+    ));
+    found(&scene.run(&["doctor"]).await, 0, &["ok    channel crew: the token is valid"]);
+}
+
+#[tokio::test]
 async fn the_running_daemon_tells_what_is_wrong_with_it() {
     let api = BotApi::start().await;
     let server = "[mcp.gone]\ncommand = \"/nowhere/at-all\"\n";

@@ -11,7 +11,7 @@ use peacrab::types::event::{Event, EventKind, Events, NAMES};
 use peacrab::types::message::Address;
 use serde_json::{Value, json};
 
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Parts, Rig, USER};
 use crate::support::script::{Reply, calls, says};
 
 fn event(what: EventKind) -> Event {
@@ -100,6 +100,7 @@ fn hook(on: &'static str, script: &str, file: &Path, time_max: Duration) -> Hook
     Hook {
         on: vec![on],
         command: command.map(str::to_owned).to_vec(),
+        private_texts: false,
         time_max,
         environment: vec![("PATH", "/usr/bin:/bin".into()), ("TZ", "UTC".into())],
     }
@@ -107,6 +108,30 @@ fn hook(on: &'static str, script: &str, file: &Path, time_max: Duration) -> Hook
 
 async fn rig_with(hook: Hook) -> Rig {
     Rig::of(Parts { hooks: BTreeMap::from([("one".to_owned(), hook)]), ..Parts::default() }).await
+}
+
+#[tokio::test]
+async fn a_hook_gets_no_words_of_others_private_turns_unless_its_section_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["usual", "all"].map(|name| folder.path().join(name));
+    let script = "cat >> \"$1\"";
+    let [usual, all] =
+        files.each_ref().map(|file| hook("text", script, file, Duration::from_secs(20)));
+    let all = Hook { private_texts: true, ..all };
+    let hooks = BTreeMap::from([("usual".to_owned(), usual), ("all".to_owned(), all)]);
+    let mut rig = Rig::of(Parts { hooks, ..Parts::default() }).await;
+    rig.model.on("my plums", [says("The user's plums.")]);
+    rig.say_as(USER, "2", "my plums");
+    assert_eq!(rig.hear("2").await, "The user's plums.");
+    rig.model.on("my pears", [says("The owner's pears.")]);
+    assert_eq!(rig.ask("1", "my pears").await, "The owner's pears.");
+    let told = || files.each_ref().map(|file| fs::read_to_string(file).unwrap_or_default());
+    rig.becomes(|_| told().iter().all(|told| told.contains("pears"))).await;
+    let [usual, all] = told();
+    assert!(all.contains("plums"), "{all}");
+    // The event itself is there.
+    assert!(usual.contains("\"chat\":\"2\"") && !usual.contains("plums"), "{usual}");
+    rig.finish().await;
 }
 
 #[tokio::test]

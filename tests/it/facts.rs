@@ -145,7 +145,7 @@ async fn the_least_used_facts_make_way_and_come_back_when_they_matter() {
     rig.ask("1", "/remember The plumber is Ms Bauer").await;
     let expired = "SELECT text FROM facts WHERE status = 'expired'";
     assert_eq!(rig.look(expired), ["Zoe likes figs"]);
-    assert!(rig.ask("1", "/memory zoe").await.contains("found when it matters"));
+    assert!(rig.ask("1", "/memory zoe").await.contains("recalled when relevant"));
     rig.ask("1", "/new").await;
     let (system, message) = shown(&mut rig, OWNER, "1", "hello").await;
     assert!(!system.contains("figs") && !message.contains("figs"), "{system}\n{message}");

@@ -99,7 +99,7 @@ async fn forgotten_words_are_nowhere_and_all_else_stays() {
     talk(&mut rig).await;
     fs::write(rig.workspace().join("snakes.md"), format!("{WORD} is a file of mine\n")).unwrap();
     let question = rig.ask("1", "/forget quetzalcoatl").await;
-    for shown in ["fact #1: a statue", "memory/MEMORY.md", "snakes.md", "cannot be undone"] {
+    for shown in ["fact #1: a statue", "memory/MEMORY.md", "snakes.md", "can't be undone"] {
         assert!(question.contains(shown), "{shown}: {question}");
     }
     let calls = rig.look("SELECT count(*) || '' FROM calls");
@@ -186,7 +186,7 @@ async fn a_restored_backup_has_nothing_of_what_was_forgotten_since() {
     rig.ask("5", "and a crab").await;
     rig.stop().await;
     let restored = restore(&rig.path(), &file, Existing::Replace, Utc::now()).unwrap();
-    assert!(restored.pending.contains("What you had me forget since then"), "{restored:?}");
+    assert!(restored.pending.contains("deleted everything that you had me forget"), "{restored:?}");
     assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
     // All else is as it was in the backup.
     let heard = rig.look("SELECT heard FROM steps WHERE heard LIKE '%weather%'").remove(0);

@@ -145,12 +145,9 @@ async fn nanobot_and_openclaw_are_known_too() {
 async fn what_is_no_bot_is_refused() {
     let (scene, other) = scene().await;
     let ended = import(&scene, "nanobot", &other.join("nowhere")).await;
-    assert!(ended.code == Some(1) && ended.err.contains("is no folder"), "{ended:?}");
+    assert!(ended.code == Some(1) && ended.err.contains("is not a folder"), "{ended:?}");
     let ended = import(&scene, "nanobot", &other).await;
-    assert!(
-        ended.code == Some(1) && ended.err.contains("there is nothing of nanobot"),
-        "{ended:?}"
-    );
+    assert!(ended.code == Some(1) && ended.err.contains("found no data of nanobot"), "{ended:?}");
     let ended = import(&scene, "clippy", &other).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     put(&other, "sessions/x.json", "not json");

@@ -351,7 +351,7 @@ async fn discord_and_slack_are_set_up_with_what_they_lack() {
             screen.type_keys(&tokens);
             screen.wait_for_words("Code [later]:").await;
             screen.type_keys("\r");
-            screen.wait_for_words("Nobody is the owner yet").await;
+            screen.wait_for_words("There is no owner yet").await;
             screen
         };
         screen.wait_for_words("All is set up.").await;

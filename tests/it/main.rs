@@ -13,6 +13,7 @@ mod asks;
 mod budgets;
 #[cfg(feature = "telegram")]
 mod backup;
+mod catalogue;
 mod sandbox;
 mod commands;
 mod commands_page;

@@ -38,7 +38,7 @@ async fn three_kills_in_five_minutes_lead_to_a_mode_in_which_nothing_acts_by_its
     drop(store);
     let daemon = scene.daemon().await;
     let told = api.wait_for_words(ADA.id, "I'm in safe mode").await;
-    assert!(told.text.contains("started again 3 times"), "{told:?}");
+    assert!(told.text.contains("was killed 3 times"), "{told:?}");
     assert!(told.text.contains("peacrab reload"), "{told:?}");
     let status = scene.run(&["status"]).await;
     assert_eq!(status.code, Some(0), "{status:?}");

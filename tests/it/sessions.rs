@@ -88,7 +88,7 @@ async fn a_conversation_goes_on_where_its_person_wants_and_its_former_place_is_t
     rig.ask("1", "the word is crab").await;
     on_laptop(&mut rig, &laptop, "something else").await;
     let answer = on_laptop(&mut rig, &laptop, "/resume the word").await;
-    assert!(answer.starts_with("We go on with “the word is crab”"), "{answer}");
+    assert!(answer.starts_with("We're back in “the word is crab”"), "{answer}");
     assert_eq!(rig.hear("1").await, replies::session_moved("the word is crab", "laptop"));
     on_laptop(&mut rig, &laptop, "what is the word?").await;
     let seen = rig.model.last().transcript();

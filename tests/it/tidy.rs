@@ -20,18 +20,18 @@ const LEFT_OPEN: [&str; 6] = [
 ];
 
 /// A text file, named as seen from the project's root.
-struct File {
+pub(crate) struct File {
     path: PathBuf,
     text: String,
 }
 
 impl File {
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.path.display().to_string()
     }
 
     /// The lines that are not comments, with their numbers.
-    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.text.lines().enumerate();
         lines.map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim().starts_with("//"))
     }
@@ -260,7 +260,7 @@ fn sql_names_a_table_only_in_the_module_that_owns_it() {
 }
 
 #[test]
-fn literals_are_found_however_they_are_written() {
+pub(crate) fn literals_are_found_however_they_are_written() {
     let code = r##"a("one", '"', b"two"); r#"th"ree"#; 'c'; "fo\"ur"; let x: &'a str = "five";"##;
     assert_eq!(literals(code), ["one", "two", "th\"ree", "fo\\\"ur", "five"]);
 }
@@ -342,7 +342,7 @@ fn documents_name_only_files_that_exist() {
 }
 
 /// Fails with `found`, one a line, and what to do about it.
-fn none(found: impl IntoIterator<Item = String>, what_to_do: &str) {
+pub(crate) fn none(found: impl IntoIterator<Item = String>, what_to_do: &str) {
     let found: Vec<String> = found.into_iter().collect();
     assert!(found.is_empty(), "{what_to_do}:\n  {}\n", found.join("\n  "));
 }
@@ -356,7 +356,7 @@ fn read(path: &str) -> String {
 }
 
 /// All Rust files under these folders, sorted.
-fn rust_files(folders: &[&str]) -> Vec<File> {
+pub(crate) fn rust_files(folders: &[&str]) -> Vec<File> {
     let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
@@ -386,7 +386,7 @@ fn modules() -> Vec<String> {
 }
 
 /// The texts in quotation marks, as they are written.
-fn literals(code: &str) -> Vec<&str> {
+pub(crate) fn literals(code: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = code;
     while let Some(at) = rest.find('"') {
@@ -462,7 +462,7 @@ fn first_name(text: &str) -> String {
     text.trim_start().chars().take_while(|c| is_name(*c)).collect()
 }
 
-fn is_name(c: char) -> bool {
+pub(crate) fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 

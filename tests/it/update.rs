@@ -167,10 +167,10 @@ async fn a_release_that_is_not_signed_whole_or_able_to_run_is_refused() {
     refused("is not signed").await;
     server.publish("99.0.0", &good);
     server.put("release.json.sig", b"?");
-    refused("no Base64").await;
+    refused("is not Base64").await;
     server.publish("99.0.0", &good);
     server.put("program", b"#!/bin/sh\necho evil\n");
-    refused("does not have the sum").await;
+    refused("differs from the signed one").await;
     server.sign("{\"version\": \"99.0.0\", \"programs\": {}}");
     refused("has no program for this machine").await;
     server.sign("{\"version\": \"99\"}");
@@ -259,7 +259,7 @@ async fn a_version_that_does_not_come_up_makes_way_for_the_old_one() {
     server.publish("99.0.0", &another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1"));
     let ended = update(&scene, &exe).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.err.contains("the old version runs again"), "{ended:?}");
+    assert!(ended.err.contains("The old version runs again"), "{ended:?}");
     assert!(is_unchanged(&exe));
     let after = scene.status().await["pid"].as_i64().unwrap();
     assert_ne!(before, after);

@@ -5,7 +5,7 @@ use serenity::model::id;
 /// Parses an id for serenity, which panics at 0.
 pub(super) fn number(text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| format!("`{text}` is no id on Discord"))
+    number.ok_or_else(|| format!("`{text}` is not a Discord id"))
 }
 
 pub(super) fn channel_id(text: &str) -> Result<id::ChannelId, String> {

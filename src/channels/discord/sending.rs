@@ -56,7 +56,7 @@ pub(super) struct DiscordTarget {
 impl DiscordTarget {
     pub(super) fn of(address: &Address) -> Result<Self, ChannelError> {
         let stray = |_| {
-            ChannelError::Refused(format!("`{address}` is not a place on Discord: ids are numbers"))
+            ChannelError::Refused(format!("`{address}` is not a Discord address: ids are numbers"))
         };
         let chat = channel_id(address.chat.as_str()).map_err(stray)?;
         let thread = address.thread.as_ref().map(|thread| channel_id(thread.as_str()));

@@ -18,3 +18,6 @@ pub const BOT_SCOPES: [&str; 12] = [
     "reactions:write",
     "users:read",
 ];
+
+/// The scope of the assistant pane, which workspaces on the free plan do not have. Without it no status is shown.
+pub const OPTIONAL_SCOPE: &str = "assistant:write";

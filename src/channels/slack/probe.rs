@@ -13,7 +13,13 @@ impl Slack {
         self.socket_address().await?;
         let missing = |has: Vec<String>| {
             let lacks = |scope: &&str| !has.iter().any(|it| it == scope);
-            manifest::BOT_SCOPES.iter().copied().filter(lacks).collect::<Vec<_>>().join(", ")
+            manifest::BOT_SCOPES
+                .iter()
+                .copied()
+                .filter(lacks)
+                .filter(|it| *it != manifest::OPTIONAL_SCOPE)
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         // A server that does not name the scopes has none that could be compared.
         let missing = scopes.map(missing).filter(|missing| !missing.is_empty());

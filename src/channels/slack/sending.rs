@@ -111,7 +111,7 @@ impl SlackAddress {
         let thread = address.thread.as_ref().map(|thread| thread.as_str());
         if !is_id || !thread.is_none_or(is_ts) {
             return Err(ChannelError::Refused(format!(
-                "`{address}` is not a place on Slack: a channel's id begins with C, D or G"
+                "`{address}` is not a Slack address: a channel's id begins with C, D or G"
             )));
         }
         Ok(Self {

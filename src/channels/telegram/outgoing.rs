@@ -61,7 +61,7 @@ pub(super) struct TelegramAddress {
 impl TelegramAddress {
     pub(super) fn of(address: &Address) -> Result<Self, ChannelError> {
         let no_such_place = || {
-            let reason = format!("`{address}` is not a place on Telegram: ids are numbers");
+            let reason = format!("`{address}` is not a Telegram address: ids are numbers");
             ChannelError::Refused(reason)
         };
         let chat = address.chat.as_str().parse().map_err(|_| no_such_place())?;

@@ -305,7 +305,7 @@ async fn try_tokens(
     let Some(channel) = config.channels.get(&name.as_str().into()) else {
         bail!("the channel is missing")
     };
-    let Some(connected) = channels::connect(&channel.kind)? else { bail!("it is no platform") };
+    let Some(connected) = channels::connect(&channel.kind)? else { bail!("it is not a platform") };
     let probe = match probe(&connected).await {
         Ok(probe) => probe,
         Err(why) => return Ok(Err(why)),

@@ -17,10 +17,8 @@ use crate::control::send::{SendOutcome, SendRequest};
 use crate::control::{ControlRequest, ControlServer, Response};
 use crate::daemon::Daemon;
 use crate::people::{self, Role};
+use crate::replies;
 use crate::store;
-
-/// The first message in the owner's chat.
-const WELCOME: &str = "Setup is complete. I am your assistant now: ask me anything, or send /help to see what I can do.";
 
 /// Pairs the owner, if there is none. The daemon of this home runs meanwhile, in this process.
 pub(super) async fn pair(setup: &mut Setup<'_>, bot: &TestedBot) -> anyhow::Result<()> {
@@ -59,7 +57,7 @@ pub(super) async fn pair(setup: &mut Setup<'_>, bot: &TestedBot) -> anyhow::Resu
 
 fn nobody_yet(program: &str) -> String {
     format!(
-        "Nobody is the owner yet. While the daemon runs, write to the bot and run `{program} pair approve CODE` with the code \
+        "There is no owner yet. While the daemon runs, write to the bot and run `{program} pair approve CODE` with the code \
          that it answers.\n"
     )
 }
@@ -138,7 +136,7 @@ async fn ask_code(setup: &Setup<'_>, daemon: &PairingDaemon, program: &str) -> a
 async fn welcome(setup: &Setup<'_>, daemon: &PairingDaemon) -> anyhow::Result<()> {
     let request = SendRequest {
         to: Role::Owner.to_string(),
-        text: WELCOME.to_owned(),
+        text: replies::SETUP_COMPLETE.to_owned(),
         files: Vec::new(),
         markdown: false,
     };

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::Action;
 use crate::people::persons::PersonAccount;
 use crate::people::{LOCAL, People};
-use crate::store::LenientJson;
+use crate::store::{LenientJson, Time};
 use crate::types::message::{ChannelName, ChatKind, Sender};
 use crate::types::session::CallId;
 
@@ -22,17 +22,19 @@ impl ActionReader {
         let author = store
             .prepare_cached(
                 // Of a task, `thread` is the channel on which its person is known.
-                "SELECT s.place, iif(s.kind IN ('chat', 'command'), s.channel, s.thread), t.sender
+                "SELECT s.place, iif(s.kind IN ('chat', 'command'), s.channel, s.thread), t.sender,
+                        t.started
                  FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
                  WHERE c.id = ?",
             )?
             .query_row([call.0], |row| {
                 let place = row.get::<_, LenientJson<ChatKind>>(0)?.0;
                 let channel: Option<ChannelName> = row.get(1)?;
-                Ok((place, channel, row.get::<_, LenientJson<Sender>>(2)?.0))
+                let sender = row.get::<_, LenientJson<Sender>>(2)?.0;
+                Ok((place, channel, sender, row.get::<_, Time>(3)?.0))
             })
             .optional()?;
-        let Some((place, channel, sender)) = author else { return Ok(true) };
+        let Some((place, channel, sender, begun)) = author else { return Ok(true) };
         if place == Some(ChatKind::Group) {
             return Ok(false);
         }
@@ -40,7 +42,7 @@ impl ActionReader {
         let author = PersonAccount { channel, sender: sender.id };
         for reader in &self.accounts {
             let is_local = author.sender.as_str() == LOCAL && reader.sender.as_str() == LOCAL;
-            if is_local || self.people.are_same(store, reader, &author)? {
+            if is_local || self.people.owns_past(store, reader, &author, begun)? {
                 return Ok(false);
             }
         }

@@ -79,7 +79,7 @@ impl FromRequestParts<Arc<HttpGateway>> for WebPerson {
         };
         let (role, name) = gateway.services().bus.store.read(find).await?;
         let role = role.ok_or_else(|| {
-            HttpRefusal::new(StatusCode::FORBIDDEN, "this person has no access any more")
+            HttpRefusal::new(StatusCode::FORBIDDEN, "this person no longer has access")
         })?;
         Ok(Self { id, name, role, csrf })
     }

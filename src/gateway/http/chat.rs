@@ -180,7 +180,9 @@ pub(super) async fn messages(
 ) -> Result<Json<Value>, HttpRefusal> {
     let address = gateway.address(&person, &session)?;
     let before: Option<Cursor> = match before {
-        Some(text) => Some(text.parse().map_err(|()| HttpRefusal::bad("`before` is no place"))?),
+        Some(text) => {
+            Some(text.parse().map_err(|()| HttpRefusal::bad("`before` is not a valid position"))?)
+        }
         None => None,
     };
     let read = move |store: &Connection| {
@@ -272,7 +274,7 @@ pub(super) async fn press(
     Fields(pressed): Fields<PressedButton>,
 ) -> Result<Response, HttpRefusal> {
     let PressedButton { session, id, message, choice } = pressed;
-    let delivery = message.parse().map_err(|_| HttpRefusal::bad("`message` is no id"))?;
+    let delivery = message.parse().map_err(|_| HttpRefusal::bad("`message` is not an id"))?;
     let press = Press { delivery: DeliveryId(delivery), choice };
     let from = gateway.address(&person, &session)?;
     let body = InboundContent { press: Some(press), ..InboundContent::default() };
@@ -298,7 +300,7 @@ pub(super) async fn upload(
     let copied = timeout_at(until, async {
         let mut length = 0_u64;
         while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(|_| HttpRefusal::bad("the upload broke off"))?;
+            let piece = piece.map_err(|_| HttpRefusal::bad("the upload ended early"))?;
             length += u64::try_from(piece.len()).unwrap_or(u64::MAX);
             if length > FILE_BYTES_MAX {
                 let words = format!("a file has at most {} MB", FILE_BYTES_MAX / 1_000_000);

@@ -109,7 +109,7 @@ pub(super) async fn read_body(
     let reading = async {
         let mut whole = Vec::new();
         while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(|_| HttpRefusal::bad("the body broke off"))?;
+            let piece = piece.map_err(|_| HttpRefusal::bad("the body ended early"))?;
             if whole.len() + piece.len() > bytes_max {
                 let words = format!("the body is longer than {bytes_max} bytes");
                 return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, words));
@@ -149,5 +149,5 @@ pub(super) async fn not_found() -> HttpRefusal {
 }
 
 pub(super) async fn not_allowed() -> HttpRefusal {
-    HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not take this method")
+    HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not support this method")
 }

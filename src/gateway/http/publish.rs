@@ -91,9 +91,9 @@ impl HttpGateway {
                 refused(StatusCode::TOO_MANY_REQUESTS, "too many messages wait in this session")
             }
             Some(Published::TurnedAway | Published::NotYours) => {
-                refused(StatusCode::FORBIDDEN, "this is for others")
+                refused(StatusCode::FORBIDDEN, "somebody else must decide this")
             }
-            Some(Published::Decided) => refused(StatusCode::CONFLICT, "this was decided before"),
+            Some(Published::Decided) => refused(StatusCode::CONFLICT, "this was already decided"),
             Some(Published::Gone) => refused(StatusCode::GONE, "this question is gone"),
         }
     }

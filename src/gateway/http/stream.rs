@@ -70,7 +70,7 @@ pub(super) async fn open(
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let cursor = match last.or(after) {
         Some(text) => {
-            text.parse().map_err(|()| HttpRefusal::bad("the place to begin is unknown"))?
+            text.parse().map_err(|()| HttpRefusal::bad("the position to start from is unknown"))?
         }
         None => {
             let chat = address.chat.clone();

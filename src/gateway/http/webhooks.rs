@@ -195,7 +195,7 @@ async fn publish(
     };
     let refused = |status, words: String| Err(HttpRefusal::new(status, words));
     match bus.store.write("webhook", Sync::Now, take).await? {
-        None => refused(StatusCode::FORBIDDEN, "its person has no access any more".to_owned()),
+        None => refused(StatusCode::FORBIDDEN, "its person no longer has access".to_owned()),
         Some(HookedOutcome::Accepted) => {
             bus.jobs.up();
             Ok(StatusCode::ACCEPTED)

@@ -155,7 +155,7 @@ impl CommandView {
             )));
         }
         if !found.is_dir() {
-            return Err(ToolError::TellModel(format!("`{given}` is no folder.")));
+            return Err(ToolError::TellModel(format!("`{given}` is not a folder.")));
         }
         Ok(found)
     }

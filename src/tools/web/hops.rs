@@ -240,7 +240,7 @@ fn is_redirect(status: StatusCode) -> bool {
 /// address before it is requested.
 pub fn further(url: &Url, place: &[u8]) -> Result<Url, ToolError> {
     let place = std::str::from_utf8(place).ok().and_then(|place| url.join(place).ok());
-    let mut next = place.ok_or_else(|| refused(url, "it is redirected to what is no address"))?;
+    let mut next = place.ok_or_else(|| refused(url, "it redirects to an invalid address"))?;
     next.set_fragment(None);
     if url.scheme() == "https" && next.scheme() == "http" {
         let words =

@@ -57,8 +57,8 @@ fn sort(content_type: Option<&str>) -> Result<Type, String> {
         ) => Ok(Type::Text),
         _ if is_text => Ok(Type::Text),
         ("application", "pdf") => Err("it is a PDF, whose text cannot be read here".to_owned()),
-        ("image" | "audio" | "video", _) => Err(format!("it is no text but {family} ({kind})")),
-        _ => Err(format!("it is no text that can be read here ({kind})")),
+        ("image" | "audio" | "video", _) => Err(format!("it is not text but {family} ({kind})")),
+        _ => Err(format!("it is not readable text ({kind})")),
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn read(fetched: FetchedBody) -> Result<WebPage, String> {
     let decoded = decode(&bytes, content_type.as_deref(), kind);
     drop(bytes);
     if kind == Type::Text && decoded.contains('\0') {
-        return Err("it is no text, though its server says so".to_owned());
+        return Err("it is not text, though its server says so".to_owned());
     }
     let (title, mut text) = match kind {
         Type::Html => {
@@ -104,7 +104,7 @@ fn sniff(bytes: &[u8]) -> Result<Type, String> {
     }
     let is_wide = head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]);
     if head.contains(&0) && !is_wide {
-        return Err("it is no text".to_owned());
+        return Err("it is not text".to_owned());
     }
     let head = String::from_utf8_lossy(head).to_lowercase();
     let is_html =

@@ -92,7 +92,7 @@ async fn five_thousand_tokens_carry_eight_short_exchanges_of_a_guest() {
     assert!(answered >= 8, "{answered} {calls:?}");
     assert!(used <= 5_000, "{used}");
     assert!(refusal.starts_with("Your monthly budget of 5,000 tokens is used up"), "{refusal}");
-    assert!(refusal.contains("It is full again ") && !refusal.contains("/budget"), "{refusal}");
+    assert!(refusal.contains("It resets ") && !refusal.contains("/budget"), "{refusal}");
     // The refused call was not made.
     assert_eq!(calls.len(), answered);
     assert!(calls.iter().all(|(_, most)| most.is_some()), "{calls:?}");
@@ -245,11 +245,11 @@ async fn only_the_owner_changes_budgets_and_in_private() {
         "The budget of total is now $2.50 for a day."
     );
     let shown = rig.ask("1", "/budget").await;
-    let begins = "My daily budget: $0.00 of $2.50, full again tomorrow at 00:00\nEach guest: 5,000 tokens a month\n";
+    let begins = "My daily budget: $0.00 of $2.50, resets tomorrow at 00:00\nEach guest: 5,000 tokens a month\n";
     assert!(shown.starts_with(begins), "{shown}");
     assert_eq!(
         rig.ask("1", "/budget reset total").await,
-        "The budget of total is as in the config again."
+        "The budget of total follows the config again."
     );
     rig.finish().await;
 }

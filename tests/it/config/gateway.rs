@@ -88,7 +88,7 @@ fn tells_what_is_wrong() {
         ),
         (
             "[webhooks.a]\ntoken = '0123456789abcdef'\nmessage = '{a b}'",
-            "has a place that is none of {body}, {header:NAME} and {key.key}",
+            "has an unknown placeholder; there are {body}, {header:NAME} and {key.key}",
         ),
         (
             "[webhooks.a]\ntoken = '0123456789abcdef'\nmessage = 'x'\nto = 'nowhere:1'",

@@ -113,7 +113,7 @@ command = "a"
     mcp.json: cannot use `a b`: its name must be 1 to 32 of a-z, A-Z, 0-9, - and _
     mcp.json: cannot use `idle`: it needs a `command` or a `url`
     mcp.json: cannot use `lost`: it needs the environment variable NOWHERE
-    mcp.json: cannot use `old`: the old transport `sse` is not spoken here; most servers have `http` too
+    mcp.json: cannot use `old`: the old transport `sse` is not supported; most servers offer `http` too
     config.toml:3:12: `mcp_file` in [agent] has a server `files`, which this file defines too: [mcp.files]
     config.toml:4:6: [mcp.none] needs a `command` or a `url`
     config.toml:5:8: `role` in [mcp.none] must be one of guest, user, admin, owner

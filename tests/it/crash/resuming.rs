@@ -19,7 +19,7 @@ fn a_conversation_that_moves_is_at_one_place_after_a_kill_at_any_commit() {
             let got = scene.platform().got();
             let count = |words: &str| got.iter().filter(|got| got.text.contains(words)).count();
             assert_eq!(
-                (count("We go on with"), count("goes on at home")),
+                (count("We're back in"), count("continues at home")),
                 (1, 1),
                 "{what}: {got:?}"
             );

@@ -374,7 +374,7 @@ async fn conversations_are_listed_searched_shown_and_exported() {
     assert_eq!(exported["turns"][0]["tools"], serde_json::json!(["append_file"]));
     for (args, words) in [
         (&["sessions", "show", "zebra"] as &[&str], "you have no conversation `zebra`"),
-        (&["sessions", "search", " "], "say which words to look for"),
+        (&["sessions", "search", " "], "give the words to look for"),
     ] {
         let refused = scene.run(args).await;
         assert_eq!(refused.code, Some(1), "{refused:?}");
@@ -507,7 +507,7 @@ async fn people_budgets_and_usage_are_shown_and_changed_from_the_command_line() 
         let set = done(&["budget", "set", "guest", "20000", "month"]).await;
         assert!(set.contains("20,000 tokens for a month"), "{set}");
         assert!(done(&["budget"]).await.contains("Each guest: 20,000 tokens a month"));
-        assert!(done(&["budget", "reset", "guest"]).await.contains("as in the config again"));
+        assert!(done(&["budget", "reset", "guest"]).await.contains("follows the config again"));
         failed(&["budget", "set", "guest", "lots", "month"], 1, "budget").await;
         for by in ["person", "persona", "model", "provider", "day", "cause"] {
             let csv = done(&["usage", "--by", by, "--csv"]).await;

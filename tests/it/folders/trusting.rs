@@ -38,7 +38,7 @@ async fn exactly_what_was_shown_is_copied_and_the_file_stays_untrusted() {
     // A second press finds it done, and another file of that name is not replaced.
     assert!(rig.ask("1", &press).await.starts_with("Copied downloads/recipe.md to "));
     fs::write(&copy, "mine").unwrap();
-    assert!(rig.ask("1", &press).await.contains("there is another notes/recipe.md"));
+    assert!(rig.ask("1", &press).await.contains("notes/recipe.md already exists"));
     assert_eq!(fs::read_to_string(&copy).unwrap(), "mine");
     rig.finish().await;
 }

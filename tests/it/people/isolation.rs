@@ -9,10 +9,11 @@ use peacrab::config::Environment;
 use peacrab::daemon::logging;
 use peacrab::people::Access;
 use peacrab::secret::Redactor;
+use peacrab::types::message::{MediaKind, MediaRef};
 use serde_json::json;
 
 use super::number;
-use crate::support::double::Double;
+use crate::support::double::{Double, Gives};
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
 use crate::support::script::{Reply, calls, says};
 
@@ -32,9 +33,9 @@ const TELLERS: [Teller; 4] = [
 ];
 
 /// The stores of text, each with what is put there. `job` and `reminder` are shown to the owner, who pays for them.
-const STORES: [&str; 16] = [
+const STORES: [&str; 18] = [
     "former", "said", "answer", "memory", "note", "file", "filename", "about", "fact", "download",
-    "plan", "proposal", "job", "reminder", "aside", "waiting",
+    "plan", "proposal", "job", "reminder", "aside", "waiting", "sent", "sentname",
 ];
 
 /// The stores of text that a guest has.
@@ -107,6 +108,31 @@ fn waits(text: &str) -> [Reply; 2] {
     [calls(&[page]), calls(&[("write_file", json!({"path": "waits.md", "content": text}))])]
 }
 
+/// A document that a person sends.
+fn document(rig: &Rig, teller: &Teller, name: &str, text: &str) -> MediaRef {
+    let handle = format!("{}-{name}", teller.role);
+    rig.home.has_file(&handle, [Gives::Bytes(text.as_bytes().to_vec())]);
+    let (kind, name) = (MediaKind::Document, Some(name.to_owned()));
+    MediaRef { kind, name, mime: None, size: None, handle, fetched: None, quoted: false }
+}
+
+/// The paths of the letters that people have sent, as each of them would name their own.
+fn letters(rig: &Rig) -> Vec<String> {
+    let mut found = Vec::new();
+    for teller in TELLERS.iter().filter(|teller| teller.role != "guest") {
+        let downloads = folder_of(rig, teller).parent().unwrap().join("downloads");
+        for month in fs::read_dir(&downloads).unwrap().map(|entry| entry.unwrap().path()) {
+            let files = fs::read_dir(&month).into_iter().flatten();
+            let paths = files.map(|entry| entry.unwrap().path());
+            let letters = paths.filter(|path| path.to_str().unwrap().ends_with("letter.txt"));
+            let named = letters.map(|path| path.strip_prefix(&downloads).unwrap().to_owned());
+            found.extend(named.map(|path| format!("downloads/{}", path.display())));
+        }
+    }
+    assert_eq!(found.len(), 3, "one letter of each: {found:?}");
+    found
+}
+
 async fn tell_everything(rig: &mut Rig, teller: &Teller) {
     let (id, chat) = (teller.id, teller.chat);
     let is_guest = teller.role == "guest";
@@ -141,6 +167,13 @@ async fn tell_everything(rig: &mut Rig, teller: &Teller) {
     let downloads = own.parent().unwrap().join("downloads");
     fs::create_dir_all(&downloads).unwrap();
     fs::write(downloads.join("page.txt"), secret(teller, "download")).unwrap();
+    let letter = document(rig, teller, "letter.txt", &secret(teller, "sent"));
+    let named = document(rig, teller, &format!("{}.txt", secret(teller, "sentname")), "x");
+    rig.model.on("two files", [says("Thanks.")]);
+    // Names of files are untrusted: the conversation in which all else is told stays clean.
+    let media = vec![letter, named];
+    rig.say_changed(id, teller.waits_in, "two files", |message| message.body.media = media);
+    assert_eq!(rig.hear(teller.waits_in).await, "Thanks.", "{}", teller.role);
     for (command, begins) in [
         (format!("/jobs add every 2h | {}", secret(teller, "job")), "Created"),
         (format!("/jobs message 3h | {}", secret(teller, "reminder")), "Created"),
@@ -184,9 +217,10 @@ async fn see_everything(rig: &mut Rig, id: &str, chat: &str, folders: &[String])
     seen.push_str(&rig.model.last().whole());
     let mut looks = vec![
         ("list_files", json!({"depth": 8})),
-        ("list_files", json!({"path": "downloads"})),
+        ("list_files", json!({"path": "downloads", "depth": 8})),
         ("list_files", json!({"path": "shared"})),
         ("memory_search", json!({"query": "marmalade"})),
+        ("memory_search", json!({"query": "marmalade sent", "scope": "untrusted"})),
         ("list_actions", json!({"limit": 50})),
         ("list_proposals", json!({})),
         ("schedule", json!({"action": "list"})),
@@ -203,7 +237,12 @@ async fn see_everything(rig: &mut Rig, id: &str, chat: &str, folders: &[String])
     });
     let climbs = ["../workspace/list.md", "downloads/../../list.md", "workspace/list.md"];
     let paths = paths.into_iter().chain(below).chain(climbs.map(str::to_owned));
-    looks.extend(paths.map(|path| ("read_file", json!({"path": path}))));
+    let letters = letters(rig);
+    let of_others = letters
+        .iter()
+        .flat_map(|letter| folders.iter().map(move |folder| format!("people/{folder}/{letter}")));
+    let paths: Vec<_> = paths.chain(letters.iter().cloned()).chain(of_others).collect();
+    looks.extend(paths.into_iter().map(|path| ("read_file", json!({"path": path}))));
     looks.push(("list_files", json!({"path": "people"})));
     let search = |store: &&str| ("memory_search", json!({"query": format!("marmalade {store}")}));
     looks.extend(STORES.iter().map(search));

@@ -115,6 +115,14 @@ fn nobody_comes_to_see_what_another_person_said_in_private() {
     }
 }
 
+#[tokio::test]
+async fn a_removed_account_that_is_linked_again_brings_nothing_of_its_past() {
+    let story = [Step::Tell(1, Telling::Remember), Step::Remove(1, false), Step::Link(0, 1)];
+    Box::pin(tell(&story)).await.unwrap();
+    let purged = [Step::Tell(1, Telling::Write), Step::Remove(1, true), Step::Link(0, 1)];
+    Box::pin(tell(&purged)).await.unwrap();
+}
+
 /// Tells a story, and lets everybody look around at its end.
 async fn tell(steps: &[Step]) -> Result<(), String> {
     let mut world = World::new().await;

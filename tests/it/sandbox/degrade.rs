@@ -80,7 +80,7 @@ fn the_reason_tells_an_old_kernel_from_a_filter() {
     for (error, words) in [
         (libc::ENOSYS, "this kernel has no Landlock (ENOSYS)"),
         (libc::EOPNOTSUPP, "switched off (EOPNOTSUPP)"),
-        (libc::EPERM, "a filter of system calls refuses Landlock (EPERM)"),
+        (libc::EPERM, "a system call filter blocks Landlock (EPERM)"),
     ] {
         let found =
             no_landlock(error, || sandbox::trial(&level(SandboxLevel::Required).sandbox).words());

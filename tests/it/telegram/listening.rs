@@ -37,7 +37,7 @@ async fn keeps_what_it_hears_and_then_confirms_it() {
     .await;
     assert_eq!(desk.texts().await, ["one", "two", "three"]);
     let state = desk.link.state();
-    let about = "@peacrab_bot, sees only what speaks to it in groups (privacy mode)";
+    let about = "@peacrab_bot, sees only messages to the bot in groups (privacy mode)";
     assert_eq!((state.up, state.about.as_str()), (true, about));
 }
 

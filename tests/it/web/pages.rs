@@ -132,15 +132,15 @@ async fn what_is_no_text_is_named() {
     let reader = Reader::of(&site);
     for (kind, body, reason) in [
         ("application/pdf", b"%PDF-1.7" as &[u8], "it is a PDF, whose text cannot be read here"),
-        ("image/png", b"\x89PNG", "it is no text but image (image/png)"),
-        ("video/mp4", b"x", "it is no text but video (video/mp4)"),
-        ("application/zip", b"PK", "it is no text that can be read here (application/zip)"),
+        ("image/png", b"\x89PNG", "it is not text but image (image/png)"),
+        ("video/mp4", b"x", "it is not text but video (video/mp4)"),
+        ("application/zip", b"PK", "it is not readable text (application/zip)"),
         ("application/x-evil\x07", b"x", "could not be fetched"),
-        ("nonsense", b"x", "it is no text that can be read here (nonsense)"),
+        ("nonsense", b"x", "it is not readable text (nonsense)"),
         ("application/octet-stream", b"%PDF-1.7", "it is a PDF"),
-        ("application/octet-stream", b"\x7fELF\0\0", "it is no text"),
-        ("", b"PK\x03\x04\0", "it is no text"),
-        ("text/plain", b"a\0b", "it is no text, though its server says so"),
+        ("application/octet-stream", b"\x7fELF\0\0", "it is not text"),
+        ("", b"PK\x03\x04\0", "it is not text"),
+        ("text/plain", b"a\0b", "it is not text, though its server says so"),
     ] {
         site.has("/", Answer::page(kind, body));
         let words = match reader.fetch(&site.url("/")).await {

@@ -210,8 +210,8 @@ async fn redirects_lead_to_no_other_scheme_and_no_bad_port() {
         ("ws://1.1.1.1/", "not spoken here"),
         ("http://1.1.1.1:25/", "port 25 is not one of the web's"),
         ("http://user:geheim@1.1.1.1/", "it holds a name or password"),
-        ("http://", "what is no address"),
-        ("http://[::1", "what is no address"),
+        ("http://", "an invalid address"),
+        ("http://[::1", "an invalid address"),
     ] {
         site.has("/", Answer::redirect(302, place));
         let words = reader.fetch(&site.url("/")).await.refused();

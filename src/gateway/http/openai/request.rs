@@ -120,7 +120,7 @@ impl CompletionRequest {
         }
         if self.response_format.as_ref().is_some_and(|format| format.r#type != "text") {
             return Err(HttpRefusal::bad(
-                "the answer is text; leave `response_format` out, and ask for JSON in words",
+                "the answer is text; leave `response_format` out, and ask for JSON in the message",
             ));
         }
         let is_other = |kind: &String| kind != "text";
