@@ -187,9 +187,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         aliases: &[],
         arguments: "[number, path or fact]",
         menu: Some("Explain my last answer, an action, a file or a fact"),
-        help: Some(
-            "/why [number, path or fact 3] – explain my last answer, an action, a file or a fact",
-        ),
+        help: Some("/why [number, path or fact 3] – explain that, or my last answer"),
         details: "Explains who asked for my last answer, for the action with that number, or for the last change of that file, \
                   and what I had read by then. `fact 3` explains where that fact comes from. Untrusted sources are marked.",
         allowed: CommandRoles::EVERYBODY,
@@ -277,9 +275,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         name: "queue",
         aliases: &[],
         arguments: "[steer, followup, collect, interrupt or default]",
-        menu: Some(
-            "Set how I handle new messages while I work: steer, followup, collect, interrupt",
-        ),
+        menu: Some("Set how I handle new messages while I work: steer, collect, interrupt…"),
         help: Some("/queue – set how I handle new messages while I work"),
         details: "Sets how the bot handles messages that you send while it works for you in this conversation. [People and groups](people-and-groups.md) explains the modes. Everybody can see the setting.",
         allowed: CommandRoles::SETTINGS,

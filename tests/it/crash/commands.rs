@@ -94,7 +94,10 @@ fn a_command_is_begun_after_a_kill_before_it_and_never_after_one_in_its_middle()
 fn random_kills_run_no_command_twice() {
     let kills = effort::kills();
     let scene = Scene::new(KNOWING);
-    for n in 0..kills {
+    let wanted = kills as usize / 8;
+    // On a busy machine, most starts are killed before they begin a command: more follow then.
+    let has_few = |n| n < kills * 4 && verdict::runs(&scene.home()).len() <= wanted;
+    for n in (0..).take_while(|n| *n < kills || has_few(*n)) {
         if n % 4 == 0 {
             scene.platform().say(&format!("c{n}"), child::COMMAND);
         }
@@ -113,7 +116,7 @@ fn random_kills_run_no_command_twice() {
     let ran = ran.lines().count();
     assert!((done..=ended.len()).contains(&ran), "{ran} times, of {ended:?}");
     // One command for every four kills, and most of them in the middle of one.
-    assert!(done > 0 && done + interrupted > kills as usize / 8, "{ended:?}");
+    assert!(done > 0 && done + interrupted > wanted, "{ended:?}");
     let jobs = verdict::look(&scene.home(), "SELECT CAST(count(*) AS TEXT) FROM jobs");
     assert_eq!(jobs, [ended.len().to_string()]);
 }
