@@ -252,6 +252,7 @@ impl Store {
         }
         schema::migrate(&mut connection, found).map_err(|error| failed(error.into()))?;
         limit(&connection).map_err(|error| failed(error.into()))?;
+        write_probe(&connection).map_err(|error| failed(error.into()))?;
         let mut reader = connect(&path).map_err(|error| failed(error.into()))?;
         if let Some(steps) = options.read_steps.clone() {
             let count = move || {
@@ -382,6 +383,11 @@ impl Store {
     pub fn close_idle(&self) {
         self.searches.close_idle();
     }
+}
+
+/// Writes a page, so that a full disk shows when the store is opened, and not with the first message.
+fn write_probe(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "user_version", schema::version(connection)?)
 }
 
 fn gone() -> StoreError {

@@ -174,7 +174,7 @@ async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
     let calls = log(&scene);
     // Refuses its config, or runs until it is asked to end.
     let program = format!(
-        "echo run >> {calls}\n[ -e $PEACRAB_HOME/config.toml ] || exit 2\n\
+        "echo run >> {calls}\n[ -e $PEACRAB_HOME/config.toml ] || {{ echo refused >> {calls}; exit 2; }}\n\
          trap 'echo reload >> {calls}' HUP\ntrap 'echo end >> {calls}; exit 0' TERM\n\
          echo up >> {calls}\nwhile :; do sleep 0.05; done",
         calls = calls.display()
@@ -192,7 +192,7 @@ async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
         let calls = fs::read_to_string(&calls).unwrap_or_default();
         calls.lines().filter(|line| *line == words).count()
     };
-    until("the first run", async || (said("run") == 1).then_some(())).await;
+    until("the first run", async || (said("refused") == 1).then_some(())).await;
     fs::write(scene.home().join("config.toml"), "# corrected").unwrap();
     until("the second run", async || (said("up") == 1).then_some(())).await;
     assert_eq!(said("run"), 2, "it was not run in between");

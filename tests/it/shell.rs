@@ -120,7 +120,7 @@ async fn a_command_that_cannot_be_is_refused_in_words() {
         (json!({"command": "x".repeat(100_001)}), "at most 100000 bytes"),
         (json!({"command": "true", "cwd": "nowhere"}), "There is no `nowhere`"),
         (json!({"command": "true", "cwd": "../.."}), "climbs"),
-        (json!({"command": "true", "cwd": "AGENTS.md"}), "is no folder"),
+        (json!({"command": "true", "cwd": "AGENTS.md"}), "is not a folder"),
         (json!({"command": "true", "timeout": 61}), "at most 60 seconds; longer ones go in"),
         (json!({"command": "true", "timeout": 999, "background": true}), "at most 120 seconds."),
         (json!({"cmd": "true"}), "there is no `cmd`"),

@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 
 use super::PASSAGE_CHARS_MAX;
 
-/// Maximum number of terms that are looked up of a query.
-pub const TERMS_MAX: usize = 12;
+/// Maximum number of words that are looked up of a query.
+const WORDS_MAX: usize = 12;
+
+/// Parts of a text without spaces that are looked up in the place of one word: most words have so many.
+const PARTS_OF_WORD: usize = 3;
 
 /// Characters that a hit shows of its passage, around the first term.
 const SNIPPET_CHARS: usize = 300;
@@ -20,7 +23,10 @@ const COMMON: &str = "a about after all also am an and any are as at be been but
     ich im in ist ja kann mein mir mit nach nicht noch nur ob oder sich sie sind so und uns von war was wann wer wie \
     wir wo zu zum au aux avec ce ces dans de des du elle en est et il je la le les ma mais me mes mon ne nous on ou \
     par pas pour qu que qui sa se ses si son sont sur ta te tu un une vous al como con cuando de del el es esta este \
-    la las lo los mi no para pero por que se si su un una y yo che ci da di gli ho il io le ma mi non per sono una";
+    la las lo los mi no para pero por que se si su un una y yo che ci da di gli ho il io le ma mi non per sono una \
+    今天 明天 昨天 现在 什么 怎么 多少 哪天 哪里 是哪 是什 为什 么时 时候 我们 你们 他们 我的 你的 一个 这个 那个 可以 没有 知道 \
+    不是 是不 请问 谢谢 你好 帮我 告诉 诉我 一下 今日 明日 昨日 いつ どこ です すか ます した して いる ない この その これ それ から \
+    まで には では って くだ ださ さい";
 
 /// A passage of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,35 +150,47 @@ impl Term {
 
 /// Returns the terms of a query, each once, in their order.
 pub fn terms(query: &str) -> Vec<Term> {
-    let mut known = BTreeSet::new();
-    let mut terms = Vec::new();
-    for word in query.split(|sign: char| !sign.is_alphanumeric() && !is_mark(sign)) {
-        for run in runs(word) {
-            let word = run.to_lowercase();
-            if !word.is_empty() && known.insert(word.clone()) && terms.len() < TERMS_MAX {
-                terms.push(Term { word });
-            }
-        }
-    }
-    terms
+    distinct(query, |_| true)
 }
 
 /// Returns the terms of a message that say something about its subject.
 pub fn telling_terms(message: &str) -> Vec<Term> {
     let common: BTreeSet<&str> = COMMON.split_whitespace().collect();
-    let mut known = BTreeSet::new();
-    let mut terms = terms_without_bound(message);
-    terms.retain(|term| {
-        let is_long = term.word.chars().count() > 2 || term.word.chars().any(is_unspaced);
-        is_long && !common.contains(term.word.as_str()) && known.insert(term.word.clone())
-    });
-    terms.truncate(TERMS_MAX);
-    terms
+    distinct(message, |word| {
+        let is_long = word.chars().count() > 2 || word.chars().any(is_unspaced);
+        is_long && !common.contains(word)
+    })
 }
 
-fn terms_without_bound(message: &str) -> Vec<Term> {
-    let words = message.split(|sign: char| !sign.is_alphanumeric() && !is_mark(sign));
-    words.flat_map(runs).map(|run| Term { word: run.to_lowercase() }).collect()
+/// The terms of a text that are wanted, each once, in their order, as far as a search looks them up.
+fn distinct(text: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Term> {
+    let words = text.split(|sign: char| !sign.is_alphanumeric() && !is_mark(sign));
+    let parts = words.flat_map(runs).flat_map(parts).map(|part| part.to_lowercase());
+    let mut known = BTreeSet::new();
+    let parts = parts.filter(|part| is_wanted(part) && known.insert(part.clone()));
+    let mut left = WORDS_MAX * PARTS_OF_WORD;
+    let fits = |part: &String| {
+        let cost = if part.chars().any(is_unspaced) { 1 } else { PARTS_OF_WORD };
+        let rest = left.checked_sub(cost);
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    parts.take_while(fits).map(|word| Term { word }).collect()
+}
+
+/// A run of signs as it is looked up: as it is, or in scripts without spaces as overlapping parts, since it cannot be
+/// seen where a word ends. Two signs are mostly a word in Chinese and Japanese; the signs of the others are letters.
+fn parts(run: &str) -> Vec<String> {
+    let signs: Vec<char> = run.chars().collect();
+    let length = match signs.first() {
+        Some('\u{3040}'..) if signs.iter().all(|sign| is_unspaced(*sign)) => 2,
+        Some(first) if is_unspaced(*first) => 4,
+        _ => signs.len(),
+    };
+    match signs.len() > length {
+        true => signs.windows(length).map(String::from_iter).collect(),
+        false => vec![run.to_owned()],
+    }
 }
 
 /// Vowels and tones that are written as marks, within words of scripts without spaces.

@@ -108,6 +108,37 @@ fn words_are_found_in_other_forms_and_in_scripts_without_spaces() {
 }
 
 #[test]
+fn whole_questions_in_scripts_without_spaces_find_their_answers() {
+    let store = empty();
+    let texts = [
+        "我女儿艾达的生日是十一月二十七号",
+        "锅炉的保修期到明年三月",
+        "娘の誕生日は来週の金曜日です",
+        "歯医者の予約は木曜日の三時です",
+        "หมอฟันนัดวันศุกร์หน้า",
+        "ร้านขนมปังปิดวันจันทร์",
+    ];
+    for (n, text) in (1..).zip(texts) {
+        put(&store, &entry(n, text)).unwrap();
+    }
+    for (asked, at) in [
+        ("我女儿的生日是哪天？", 0),
+        ("请告诉我锅炉保修到什么时候", 1),
+        ("娘の誕生日はいつですか？", 2),
+        ("歯医者に行くのはいつ？", 3),
+        ("ฉันต้องไปหาหมอฟันวันไหน", 4),
+        ("ร้านขนมปังเปิดไหม", 5),
+    ] {
+        let hits = search(&store, &query(telling_terms(asked))).unwrap();
+        assert_eq!(hits.first().map(|hit| hit.text.as_str()), Some(texts[at]), "{asked}");
+    }
+    // What everybody says all the time is not looked up.
+    assert_eq!(telling_terms("你好，谢谢！"), []);
+    assert_eq!(telling_terms(&"生日快乐万事如意".repeat(20)).len(), 8);
+    assert_eq!(terms(&"one two three four five six seven eight ".repeat(3)).len(), 8);
+}
+
+#[test]
 fn the_best_passage_comes_first() {
     let store = empty();
     put(&store, &entry(1, "The lease of the flat ends in May. The landlord is Ms Bauer.")).unwrap();
