@@ -153,7 +153,14 @@ async fn deletions(store: &Store, sessions: &[KnownSession], answers: &[i64]) ->
 
 async fn ask(store: &Store, question: &str) -> Result<Vec<RecallHit>, Box<dyn std::error::Error>> {
     let terms = telling_terms(question);
-    let wanted = RecallQuery { keys: vec![key()], terms, since: None, now: now(), limit: SHOWN };
+    let wanted = RecallQuery {
+        keys: vec![key()],
+        terms,
+        since: None,
+        now: now(),
+        limit: SHOWN,
+        needs_rare: true,
+    };
     Ok(store.read(move |store| query::search(store, &wanted)).await?)
 }
 

@@ -88,8 +88,14 @@ fn row(size: usize, name: &str, mut times: Vec<Duration>) {
 
 /// Searches as one person, and returns how long it took.
 async fn search(store: &Store, words: &str) -> Result<Duration, Box<dyn std::error::Error>> {
-    let wanted =
-        RecallQuery { keys: vec![key(0)], terms: terms(words), since: None, now: now(), limit: 5 };
+    let wanted = RecallQuery {
+        keys: vec![key(0)],
+        terms: terms(words),
+        since: None,
+        now: now(),
+        limit: 5,
+        needs_rare: false,
+    };
     let look = move |store: &Connection| {
         let begun = Instant::now();
         query::search(store, &wanted)?;
