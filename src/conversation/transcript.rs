@@ -3,6 +3,7 @@
 
 mod calls;
 mod compaction;
+#[cfg(feature = "gateway")]
 mod running;
 mod unreadable;
 
@@ -22,6 +23,7 @@ pub(crate) use compaction::{
     Summaries, TranscriptStart, WholeSummary, compact, is_open, mark_summarized, said_since_notes,
     set_frozen, set_shortened, set_silent, whole_summary,
 };
+#[cfg(feature = "gateway")]
 pub(crate) use running::running_turn;
 use unreadable::turn_of;
 pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, keep_turn};

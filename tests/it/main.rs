@@ -51,8 +51,8 @@ mod hardware;
 mod hear;
 mod heartbeat;
 mod import;
-#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod incognito;
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod init;
 mod interleavings;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
