@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use peacrab::cli::service::{SYSTEM_UNIT, system_unit, user_unit};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use crate::support::binary::{Ended, PATIENCE, Scene, until};
@@ -186,6 +187,9 @@ async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
     let path = format!("{}:/usr/bin:/bin", scene.folder().join("bin").display());
     command.arg("run").env_clear().env("PATH", path).env("PEACRAB_HOME", scene.home());
     command.env("PEACRAB_CONFIG_PAUSE", "0.05").kill_on_drop(true);
+    // A shell cannot trap a signal that was ignored when it was started, as it is where the tests run under `nohup`. One
+    // with a handler is back to its default in a child.
+    let _hangups = signal(SignalKind::hangup()).unwrap();
     let mut child = command.spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
     let said = |words: &str| {
