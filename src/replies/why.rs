@@ -76,7 +76,7 @@ pub struct FactExplanation<'a> {
     /// Messages that it was of use for.
     pub uses: u32,
     pub sources: Vec<String>,
-    /// What it was before, and until which day.
+    /// Its former words, each with the day until which they held.
     pub former: Vec<(&'a str, String)>,
 }
 

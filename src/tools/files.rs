@@ -18,7 +18,8 @@ use crate::people::Role;
 use crate::types::message::Address;
 use crate::types::source::Source;
 use crate::workspace::{
-    FileChange, FileError, Hash, OpenedFile, READ_BYTES_MAX, Workspace, WorkspacePath, picture_type,
+    FileChange, FileError, FileScope, Hash, OpenedFile, READ_BYTES_MAX, Workspace, WorkspacePath,
+    picture_type,
 };
 
 /// Page size of `read_file`, in bytes: with the line on how to read on it is below the cut.
@@ -133,15 +134,10 @@ impl Tool for EditFile {
         let scope = cx.scope();
         cx.workspace
             .off_thread(move |workspace| {
-                let given = scope.path(&args.path);
-                let (path, file) = workspace.open_to_change(&given, &scope)?;
-                let file = file.ok_or_else(|| FileError::Missing(path.clone()))?;
-                let source = source_of(&file);
-                let text = file.read_text()?;
-                let edited = edit::replaced(&text, &args.old, &args.new, args.all)
-                    .map_err(|why| explained(&path, source, &why))?;
-                let before = Some(Hash::of(text.as_bytes()));
-                changed(FileChange::new(path, before, edited.into_bytes()), "Edited")
+                let opened = TextToChange::open(workspace, &args.path, &scope)?;
+                let edited = edit::replaced(&opened.text, &args.old, &args.new, args.all)
+                    .map_err(|why| opened.explained(&why))?;
+                opened.changed(edited, "Edited")
             })
             .await
     }
@@ -213,14 +209,47 @@ impl Tool for ListFiles {
     async fn call(&self, args: ListFilesArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let scope = cx.scope();
         let depth = args.depth.clamp(1, LIST_DEPTH_MAX);
-        let path = match args.path.trim() {
-            "" | "." | "./" => None,
-            path => {
-                let path = path.parse::<WorkspacePath>();
-                Some(path.map_err(|error| ToolError::TellModel(sentence(&error)))?)
-            }
-        };
+        let path = listed_path(&args.path)?;
         cx.workspace.off_thread(move |workspace| list::list(workspace, path, depth, &scope)).await
+    }
+}
+
+/// A file of text that is there and is to be changed.
+pub(super) struct TextToChange {
+    pub(super) path: WorkspacePath,
+    pub(super) text: String,
+    source: Source,
+}
+
+impl TextToChange {
+    pub(super) fn open(
+        workspace: &Workspace,
+        path: &WorkspacePath,
+        scope: &FileScope,
+    ) -> Result<Self, ToolError> {
+        let (path, file) = workspace.open_to_change(&scope.path(path), scope)?;
+        let file = file.ok_or_else(|| FileError::Missing(path.clone()))?;
+        let source = source_of(&file);
+        Ok(Self { path, text: file.read_text()?, source })
+    }
+
+    /// The explanation of a failure, which may contain text of the file.
+    pub(super) fn explained(&self, why: &impl ToString) -> ToolError {
+        explained(&self.path, self.source.clone(), why)
+    }
+
+    /// Returns the result of a call that gives it another text.
+    pub(super) fn changed(self, text: String, done: &str) -> Result<ToolOutput, ToolError> {
+        let before = Some(Hash::of(self.text.as_bytes()));
+        changed(FileChange::new(self.path, before, text.into_bytes()), done)
+    }
+}
+
+/// The path of a listing; none for the root of the tree.
+pub(super) fn listed_path(path: &str) -> Result<Option<WorkspacePath>, ToolError> {
+    match path.trim() {
+        "" | "." | "./" => Ok(None),
+        path => path.parse().map(Some).map_err(|error| ToolError::TellModel(sentence(&error))),
     }
 }
 

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::{
-    ReadFileArgs, changed, explained, reach_of, read, sentence, size_words, source_of,
+    ReadFileArgs, TextToChange, changed, explained, listed_path, reach_of, read, sentence,
+    size_words, source_of,
 };
 use super::{Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader, ToolSpec, cut};
 use crate::memory::is_memory;
@@ -18,9 +19,7 @@ use crate::people::Role;
 use crate::types::message::Address;
 use crate::types::source::{self, Source};
 use crate::workspace::snapshot::FILE_CHARS_MAX;
-use crate::workspace::{
-    EntryKind, FileChange, FileError, Hash, OpenedFile, OpenedFolder, Workspace, WorkspacePath,
-};
+use crate::workspace::{EntryKind, FileChange, OpenedFile, OpenedFolder, Workspace, WorkspacePath};
 
 /// Maximum number of files in a listing. More would be cut anyway.
 const LIST_FILES_MAX: usize = 60;
@@ -58,10 +57,7 @@ impl Tool for ListMarkdown {
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         let reader = cx.reader();
-        let path = match args.path.trim() {
-            "" | "." | "./" => None,
-            path => Some(path.parse().map_err(|error| ToolError::TellModel(sentence(&error)))?),
-        };
+        let path = listed_path(&args.path)?;
         cx.workspace.off_thread(move |workspace| list(workspace, path.as_ref(), &reader)).await
     }
 }
@@ -137,16 +133,11 @@ impl Tool for WriteMarkdownSection {
         let scope = cx.scope();
         cx.workspace
             .off_thread(move |workspace| {
-                let given = scope.path(&args.path);
-                let (path, file) = workspace.open_to_change(&given, &scope)?;
-                let file = file.ok_or_else(|| FileError::Missing(path.clone()))?;
-                let source = source_of(&file);
-                let text = file.read_text()?;
-                let written = sections::write(&text, &args.heading, &args.content)
-                    .map_err(|error| explained(&path, source, &format!("{error}.")))?;
-                check_budget(&path, &text, &written)?;
-                let before = Some(Hash::of(text.as_bytes()));
-                changed(FileChange::new(path, before, written.into_bytes()), "Changed")
+                let opened = TextToChange::open(workspace, &args.path, &scope)?;
+                let written = sections::write(&opened.text, &args.heading, &args.content)
+                    .map_err(|error| opened.explained(&format!("{error}.")))?;
+                check_budget(&opened.path, &opened.text, &written)?;
+                opened.changed(written, "Changed")
             })
             .await
     }

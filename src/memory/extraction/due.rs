@@ -53,7 +53,7 @@ pub struct DueTalk {
     pub since: DateTime<Utc>,
 }
 
-/// How far the reading of a conversation makes way for people who wait for the same provider.
+/// The degree to which the reading of a conversation makes way for people who wait for the same provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReadingPatience {
     /// It begins while nobody waits, and is cancelled when somebody comes.

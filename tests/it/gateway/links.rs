@@ -16,7 +16,7 @@ async fn signed_in_by(answer: &str) -> (String, String) {
     (me["name"].as_str().unwrap().to_owned(), me["role"].as_str().unwrap().to_owned())
 }
 
-/// What the page answers to a path.
+/// The answer of the page to a path.
 async fn status(browser: &Browser, path: &str) -> StatusCode {
     browser.request(Method::GET, path).send().await.unwrap().status()
 }
