@@ -4,9 +4,10 @@ use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 use crate::bus::journal::WaitingMessage;
+use crate::conversation::budgets::Scope;
 use crate::conversation::budgets::reserve::{BudgetState, overview, states};
 use crate::conversation::budgets::stored::{self, Amount};
-use crate::conversation::budgets::{Period, Scope};
+use crate::conversation::ledger::sums::Period;
 use crate::conversation::ledger::{CallCause, Payer};
 use crate::people::Role;
 use crate::provider::prices::Cost;

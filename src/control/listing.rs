@@ -6,8 +6,9 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::conversation::ledger::LOOKS_BACK;
 use crate::conversation::ledger::breakdown::{UsageBy, UsageSum, usage_by, usage_since};
-use crate::conversation::ledger::{LOOKS_BACK, LedgerPart, spent_since};
+use crate::conversation::ledger::sums::{LedgerPart, spent_since};
 use crate::memory::facts::{self, Fact};
 use crate::memory::recall::RecallKey;
 use crate::people::listing::{self, ListedPerson};

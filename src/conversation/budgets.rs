@@ -10,12 +10,12 @@ use chrono::{DateTime, Datelike as _, Duration, NaiveDate, NaiveTime, TimeZone a
 use chrono_tz::Tz;
 use serde::Serialize;
 
-use crate::conversation::ledger::{CallCause, LedgerPart, Payer};
+use crate::conversation::ledger::sums::{LedgerPart, Period, SumSince};
+use crate::conversation::ledger::{CallCause, Payer};
 use crate::people::Role;
 use crate::provider::prices::Cost;
 use crate::types::person::PersonId;
 use crate::types::persona::PersonaName;
-use crate::types::words::words;
 
 /// The default budget of a guest in a month, in tokens: at least eight short exchanges.
 pub const GUEST_TOKENS: u64 = 5_000;
@@ -200,15 +200,6 @@ impl Scope {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Period {
-    Day,
-    Month,
-}
-
-words!(Period { Day = "day", Month = "month" });
-
 /// The source of a period's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PeriodStart {
@@ -261,6 +252,13 @@ pub(super) struct Bound {
     pub(super) period: Period,
     pub(super) allowance: Allowance,
     pub(super) begins: PeriodStart,
+}
+
+impl Bound {
+    /// The part of the ledger that counts in its present period.
+    fn sum(&self, window: BudgetWindow) -> SumSince {
+        SumSince { part: self.part, period: self.period, since: window.since }
+    }
 }
 
 /// The budgets that count for a call.

@@ -1,6 +1,7 @@
 //! The costs of models: every call, with its person, cause, tokens and cost.
 
 pub mod breakdown;
+pub mod sums;
 
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -265,16 +266,6 @@ pub fn book_all_estimated(store: &Connection) -> rusqlite::Result<usize> {
     store.execute("UPDATE ledger SET state = 'estimated' WHERE state = 'reserved'", [])
 }
 
-/// Tokens and money.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Spent {
-    /// Read and written.
-    pub tokens: u64,
-    pub cost: Cost,
-    /// Of the tokens, those of calls that are under way.
-    pub reserved: u64,
-}
-
 /// The cost of a job's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobSpent {
@@ -297,45 +288,6 @@ pub fn spent_on_job(
         .query_row(params![Time(since), job], |row| {
             Ok(JobSpent { runs: row.get(0)?, cost: row.get(1)? })
         })
-}
-
-/// The part of the ledger that a budget is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LedgerPart {
-    All,
-    Cause(CallCause),
-    Job(i64),
-    Person(PersonId),
-    Persona(PersonaName),
-}
-
-/// Returns the amount spent since a time, reservations included.
-pub fn spent_since(
-    store: &Connection,
-    part: LedgerPart,
-    since: DateTime<Utc>,
-) -> rusqlite::Result<Spent> {
-    const SUM: &str = "SELECT ifnull(sum(input + output), 0), ifnull(sum(cost), 0),
-        ifnull(sum(input + output) FILTER (WHERE state = 'reserved'), 0) FROM ledger WHERE at >= ?";
-    let read = |row: &rusqlite::Row<'_>| {
-        Ok(Spent { tokens: row.get(0)?, cost: row.get(1)?, reserved: row.get(2)? })
-    };
-    let since = Time(since);
-    match part {
-        LedgerPart::All => store.prepare_cached(SUM)?.query_row(params![since], read),
-        LedgerPart::Cause(cause) => store
-            .prepare_cached(&format!("{SUM} AND cause = ?"))?
-            .query_row(params![since, cause], read),
-        LedgerPart::Job(job) => store
-            .prepare_cached(&format!("{SUM} AND cause = 'job' AND job = ?"))?
-            .query_row(params![since, job], read),
-        LedgerPart::Person(person) => store
-            .prepare_cached(&format!("{SUM} AND person = ?"))?
-            .query_row(params![since, person], read),
-        LedgerPart::Persona(name) => store
-            .prepare_cached(&format!("{SUM} AND persona = ?"))?
-            .query_row(params![since, name.as_str()], read),
-    }
 }
 
 /// A provider, its tokens and their cost.
@@ -422,6 +374,7 @@ pub fn change_person(store: &Connection, from: PersonId, to: PersonId) -> rusqli
 
 /// Forgets what was used before a time, a slice at a time; returns how many rows.
 pub fn prune_usage(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    sums::prune(store, before)?;
     store
         .prepare_cached(
             "DELETE FROM ledger WHERE id IN (SELECT id FROM ledger WHERE at < ? ORDER BY at LIMIT ?)",

@@ -31,6 +31,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-24.sql"),
     include_str!("schema-25.sql"),
     include_str!("schema-26.sql"),
+    include_str!("schema-27.sql"),
 ];
 
 /// Returns the version of a database that is up to date.

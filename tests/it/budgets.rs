@@ -1,13 +1,15 @@
 //! Budgets: nobody uses more than they may, also at the same time, across crashes and resets, and people are told.
 
 mod crowd;
+mod sums;
 mod turns;
 
 use chrono::{DateTime, Duration, TimeZone as _, Utc};
 use chrono_tz::Tz;
 use peacrab::conversation::budgets::reserve::{Reservation, WantedCall, reserve, states};
 use peacrab::conversation::budgets::stored::{Amount, reset, set};
-use peacrab::conversation::budgets::{Allowance, Budget, Budgets, Period, Scope};
+use peacrab::conversation::budgets::{Allowance, Budget, Budgets, Scope};
+use peacrab::conversation::ledger::sums::Period;
 use peacrab::conversation::ledger::{CallCause, Payer, book_all_estimated};
 use peacrab::people::Role;
 use peacrab::provider::prices::{Cost, Price, TokenPrices};

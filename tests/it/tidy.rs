@@ -214,6 +214,7 @@ const OWNERS: [(&str, &[&str]); 7] = [
             "deferred_calls",
             "grants",
             "ledger",
+            "ledger_sums",
             "proposals",
             "sessions",
             "steps",

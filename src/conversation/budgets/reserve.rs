@@ -7,10 +7,9 @@ use chrono_tz::Tz;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::stored::StoredBudgets;
-use super::{
-    Allowance, Bound, BudgetWindow, Budgets, Period, PeriodStart, Scope, WARNED_AT, bounds,
-};
-use crate::conversation::ledger::{self, LedgerId, Payer, Reserved, Spent, spent_since};
+use super::{Allowance, Bound, BudgetWindow, Budgets, PeriodStart, Scope, WARNED_AT, bounds};
+use crate::conversation::ledger::sums::{Period, Spent};
+use crate::conversation::ledger::{self, LedgerId, Payer, Reserved};
 use crate::provider::Usage;
 use crate::provider::prices::Price;
 use crate::store::Time;
@@ -59,6 +58,12 @@ pub struct BudgetState {
 }
 
 impl BudgetState {
+    fn new(bound: &Bound, window: BudgetWindow, spent: Spent) -> Self {
+        let Bound { scope, period, allowance, .. } = *bound;
+        let BudgetWindow { since, until } = window;
+        Self { scope, period, allowance, spent, since, until }
+    }
+
     /// The used part, in percent.
     pub fn percent(&self) -> u64 {
         let tokens = self.allowance.tokens.map(|most| percent(self.spent.tokens, most));
@@ -86,8 +91,8 @@ fn percent(used: u64, most: u64) -> u64 {
 }
 
 /// Returns true if a budget counts for calls of this payer.
-pub fn is_budgeted(store: &Connection, budgets: &Budgets, payer: &Payer) -> rusqlite::Result<bool> {
-    Ok(!bounds(budgets, &StoredBudgets::read(store)?, payer).is_empty())
+pub fn is_budgeted(budgets: &Budgets, stored: &StoredBudgets, payer: &Payer) -> bool {
+    !bounds(budgets, stored, payer).is_empty()
 }
 
 /// Reserves what a call may use, lowered to what is left of each budget; or refuses it, with the budget that is full
@@ -105,7 +110,9 @@ pub fn reserve(
     }
     let (mut output, mut refused, mut nearly) = (wanted.output, None::<BudgetState>, Vec::new());
     for bound in &bounds {
-        let state = state_of(store, bound, zone, now)?;
+        let window = window_of(store, bound, zone, now)?;
+        let spent = bound.sum(window).keep(store)?;
+        let state = BudgetState::new(bound, window, spent);
         let left = state.output_left(wanted);
         if left < OUTPUT_MIN.min(wanted.output) {
             refused = refused.filter(|other| other.until >= state.until).or(Some(state));
@@ -200,13 +207,21 @@ fn state_of(
     zone: Tz,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<BudgetState> {
-    let Bound { scope, part, period, allowance, begins } = *bound;
-    let BudgetWindow { since, until } = match begins {
+    let window = window_of(store, bound, zone, now)?;
+    Ok(BudgetState::new(bound, window, bound.sum(window).spent(store)?))
+}
+
+fn window_of(
+    store: &Connection,
+    bound: &Bound,
+    zone: Tz,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<BudgetWindow> {
+    let Bound { scope, period, begins, .. } = *bound;
+    Ok(match begins {
         PeriodStart::ByCalendar => BudgetWindow::of_calendar(period, now, zone),
         PeriodStart::WithFirstUse => BudgetWindow::of_guest(began(store, scope, period)?, now),
-    };
-    let spent = spent_since(store, part, since)?;
-    Ok(BudgetState { scope, period, allowance, spent, since, until })
+    })
 }
 
 fn began(

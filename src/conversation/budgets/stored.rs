@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, params};
 
-use super::{Allowance, Budget, Budgets, Period, Scope};
+use super::{Allowance, Budget, Budgets, Scope};
+use crate::conversation::ledger::sums::Period;
 use crate::provider::prices::Cost;
 use crate::types::person::PersonId;
 

@@ -6,7 +6,8 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::conversation::ledger::{LOOKS_BACK, LedgerPart, spent_since};
+use crate::conversation::ledger::LOOKS_BACK;
+use crate::conversation::ledger::sums::{LedgerPart, spent_since};
 use crate::replies::{self, JobShown, RunWords, time_relative_to};
 use crate::tasks::schedule::cost::expected_cost;
 use crate::tasks::schedule::job::{

@@ -10,7 +10,8 @@ use rusqlite::Connection;
 use super::ask::{self, FactsAnswer, FactsPrompt};
 use super::record::{self, RecordReader, SeparatedRecord};
 use crate::conversation::ended_turns::{self, SaidPart, SaidTurn};
-use crate::conversation::ledger::{self, CallCause, Charge, LedgerPart, Payer};
+use crate::conversation::ledger::sums::{LedgerPart, spent_since};
+use crate::conversation::ledger::{self, CallCause, Charge, Payer};
 use crate::conversation::{named_sessions, shares, sources, tokens};
 use crate::memory::extraction::due::{DueTalk, ReadingPatience};
 use crate::memory::extraction::{self, Findings, FoundFacts, ReadTurns};
@@ -114,7 +115,7 @@ pub(super) async fn read(
 async fn is_used_up(turns: &TurnServices) -> Result<bool, StoreError> {
     let midnight = schedule::midnight(Utc::now(), turns.services.zone);
     let look = move |store: &Connection| {
-        ledger::spent_since(store, LedgerPart::Cause(CallCause::Memory), midnight)
+        spent_since(store, LedgerPart::Cause(CallCause::Memory), midnight)
     };
     let spent = turns.services.bus.store.read(look).await?;
     Ok(spent.tokens >= turns.config.memory.tokens_per_day)
