@@ -262,6 +262,7 @@ impl Daemon {
             tools_shown: Default::default(),
             heartbeat,
             spending,
+            common_terms: Default::default(),
         });
         let agent = Arc::new(agent::Config {
             turns_max: plan.agent.turns_max,

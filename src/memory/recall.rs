@@ -2,6 +2,7 @@
 //! passage, and SQLite's full-text index their words. Who may find a passage is a word of the index, too, so that a
 //! search never reads what belongs to others. Whether a hit may be trusted is decided at use, from its sources.
 
+pub mod common;
 pub mod files;
 pub mod query;
 pub mod words;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
 use crate::conversation::transcript::{self, WholeSummary};
+use crate::memory::recall::common::CommonTerms;
 use crate::memory::recall::words;
 use crate::people::Role;
 use crate::types::message::ChatKind;
@@ -83,8 +84,9 @@ impl Tool for MemorySearch {
             limit: FOUND_MAX,
             needs_rare: false,
             seen: None,
+            common: CommonTerms::default(),
         };
-        let found = find::find(&cx.actions.store, &cx.workspace, &reader, wish).await?;
+        let found = find::find(&cx.actions.store, &cx.workspace, &reader, &wish).await?;
         let shown: Vec<_> =
             found.passages.iter().map(|it| passage_words(it, &terms, cx.now.timezone())).collect();
         let mut text = cut(&shown.join("\n\n"), "Search for something rarer.");

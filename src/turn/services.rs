@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::conversation::actions::Actions;
 use crate::conversation::asks::ApprovalSettings;
 use crate::memory;
+use crate::memory::recall::common::CommonTerms;
 use crate::provider::{Models, Provider};
 use crate::services::Services;
 use crate::tasks::heartbeat::HeartbeatControl;
@@ -34,6 +35,8 @@ pub struct TurnServices {
     pub tools_shown: ToolsShown,
     pub heartbeat: HeartbeatControl,
     pub spending: Spending,
+    /// Words that messages need not be searched for.
+    pub common_terms: CommonTerms,
 }
 
 impl TurnServices {

@@ -76,7 +76,9 @@ struct SurveyedFile {
     size: u64,
 }
 
-type Survey = BTreeMap<WorkspacePath, SurveyedFile>;
+/// The files of text that a person can reach, or those that were indexed.
+#[derive(Default)]
+pub struct Survey(BTreeMap<WorkspacePath, SurveyedFile>);
 
 /// A file to index. Without a text it is only noted, so that it is not read again.
 struct ChangedText {
@@ -116,6 +118,17 @@ pub async fn refresh(
     Ok(false)
 }
 
+/// Looks at the folders of a scope.
+pub async fn survey(workspace: &Workspace, scope: &FileScope) -> Survey {
+    let scope = scope.clone();
+    workspace.off_thread(move |workspace| surveyed(workspace, &scope)).await
+}
+
+/// Returns true if the index knows the files as they are.
+pub fn is_indexed(store: &Connection, keys: &FileKeys, survey: &Survey) -> rusqlite::Result<bool> {
+    Ok(indexed(store, keys)?.0 == survey.0)
+}
+
 /// Returns the path of an indexed file.
 pub fn path_of(store: &Connection, file: i64) -> rusqlite::Result<Option<String>> {
     store
@@ -128,14 +141,14 @@ pub fn path_of(store: &Connection, file: i64) -> rusqlite::Result<Option<String>
 fn indexed(store: &Connection, keys: &FileKeys) -> rusqlite::Result<Survey> {
     let mut files =
         store.prepare_cached("SELECT path, modified, size FROM recall_files WHERE who = ?")?;
-    let mut found = Survey::new();
+    let mut found = Survey::default();
     for key in keys.all() {
         let mut rows = files.query([key])?;
         while let Some(row) = rows.next()? {
             // One that is no path was never written.
             let Ok(path) = row.get_ref(0)?.as_str()?.parse() else { continue };
             let file = SurveyedFile { key: key.clone(), modified: row.get(1)?, size: row.get(2)? };
-            found.insert(path, file);
+            found.0.insert(path, file);
         }
     }
     Ok(found)
@@ -143,14 +156,12 @@ fn indexed(store: &Connection, keys: &FileKeys) -> rusqlite::Result<Survey> {
 
 /// Compares the folders with the index, and reads some of the changed files.
 fn batch(workspace: &Workspace, scope: &FileScope, indexed: &Survey) -> Batch {
-    let mut found = survey(workspace, scope);
-    // Facts are in the index themselves.
-    found.retain(|path, _| !is_facts_file(path));
-    let gone = indexed.keys().filter(|path| !found.contains_key(path)).cloned().collect();
+    let Survey(found) = surveyed(workspace, scope);
+    let gone = indexed.0.keys().filter(|path| !found.contains_key(path)).cloned().collect();
     let mut batch = Batch { changed: Vec::new(), gone, is_cut: false };
     let mut left = BATCH_BYTES;
     for (path, file) in found {
-        if indexed.get(&path) == Some(&file) {
+        if indexed.0.get(&path) == Some(&file) {
             continue;
         }
         if left == 0 {
@@ -167,12 +178,20 @@ fn batch(workspace: &Workspace, scope: &FileScope, indexed: &Survey) -> Batch {
 
 /// Returns the paths of the files of text that a person can reach, in trusted and untrusted folders.
 pub(in crate::memory) fn paths(workspace: &Workspace, scope: &FileScope) -> Vec<WorkspacePath> {
-    survey(workspace, scope).into_keys().collect()
+    all(workspace, scope).0.into_keys().collect()
+}
+
+/// The files of a scope that are to be indexed.
+fn surveyed(workspace: &Workspace, scope: &FileScope) -> Survey {
+    let mut found = all(workspace, scope);
+    // Facts are in the index themselves.
+    found.0.retain(|path, _| !is_facts_file(path));
+    found
 }
 
 /// The files of text in the folders of a scope. The memory comes first, so that the bound never leaves it out.
-fn survey(workspace: &Workspace, scope: &FileScope) -> Survey {
-    let mut files = Survey::new();
+fn all(workspace: &Workspace, scope: &FileScope) -> Survey {
+    let mut files = Survey::default();
     let keys = FileKeys::of(scope);
     if let Some(memory) = &keys.memory {
         let path: WorkspacePath = MEMORY.parse().expect("it is a name");
@@ -186,13 +205,13 @@ fn survey(workspace: &Workspace, scope: &FileScope) -> Survey {
             None => workspace.open_folder(None),
         };
         if let Ok(root) = root {
-            let most = files.len() + FILES_MAX;
+            let most = files.0.len() + FILES_MAX;
             walk(&root, own, DEPTH_MAX, most, &mut files);
         }
     }
     for (path, key) in untrusted_folders(scope).iter().zip(&keys.untrusted) {
         if let Ok(folder) = workspace.open_folder_for(path, scope) {
-            let most = files.len() + FILES_MAX;
+            let most = files.0.len() + FILES_MAX;
             walk(&folder, key, DEPTH_MAX, most, &mut files);
         }
     }
@@ -201,7 +220,7 @@ fn survey(workspace: &Workspace, scope: &FileScope) -> Survey {
 
 fn walk(folder: &OpenedFolder, key: &RecallKey, depth: usize, most: usize, files: &mut Survey) {
     for entry in folder.dated(FILES_MAX) {
-        if entry.name.starts_with('.') || files.len() >= most {
+        if entry.name.starts_with('.') || files.0.len() >= most {
             continue;
         }
         let path = match folder.path() {
@@ -221,12 +240,12 @@ fn walk(folder: &OpenedFolder, key: &RecallKey, depth: usize, most: usize, files
                 }
             }
             EntryKind::File(size @ 1..=FILE_BYTES_MAX) => {
-                let is_new = !files.contains_key(&path);
+                let is_new = !files.0.contains_key(&path);
                 let is_of_memory = is_memory(&path);
                 let key = if is_of_memory { RecallKey::of_folder(MEMORY) } else { key.clone() };
                 let file = SurveyedFile { key, modified: entry.modified, size };
                 if is_new {
-                    files.insert(path, file);
+                    files.0.insert(path, file);
                 }
             }
             EntryKind::File(_) | EntryKind::Folder | EntryKind::Link | EntryKind::Special => {}

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::common::{CommonTerms, KnownTerm};
 use super::words::{self, Term};
 use super::{RecallId, RecallKey, RecallKind};
 use crate::store::Time;
@@ -82,6 +83,13 @@ struct CountedTerm {
 }
 
 impl CountedTerm {
+    fn of(term: &Term, KnownTerm { wanted, passages }: KnownTerm, all: f64) -> Self {
+        let count = f64::from(passages);
+        let others = (all.max(PASSAGES_MIN) - count).max(0.0);
+        let weight = (1.0 + (others + 0.5) / (count + 0.5)).ln();
+        Self { term: term.clone(), wanted, passages, weight }
+    }
+
     fn is_rare(&self, all: f64) -> bool {
         self.passages <= RARE_MAX || f64::from(self.passages) * RARE_PART <= all
     }
@@ -97,10 +105,27 @@ struct Candidate {
 
 /// Finds passages with some of the terms, the best first; one of each turn.
 pub fn search(store: &Connection, query: &RecallQuery) -> rusqlite::Result<Vec<RecallHit>> {
+    search_knowing(store, query, &CommonTerms::default())
+}
+
+/// The same, without counting terms again that are known to be common.
+pub fn search_knowing(
+    store: &Connection,
+    query: &RecallQuery,
+    common: &CommonTerms,
+) -> rusqlite::Result<Vec<RecallHit>> {
     let all = newest(store)?;
     let mut counted = Vec::new();
     for term in &query.terms {
-        counted.extend(count(store, term, all)?);
+        let known = match common.get(term, all) {
+            Some(known) => Some(known),
+            None => count(store, term, all)?.inspect(|known| {
+                if known.passages >= COMMON_FROM {
+                    common.note(term, known.clone(), all);
+                }
+            }),
+        };
+        counted.extend(known.map(|known| CountedTerm::of(term, known, all)));
     }
     let total: f64 = counted.iter().map(|it| it.weight).sum();
     counted.sort_by_key(|it| it.passages);
@@ -142,7 +167,7 @@ fn newest(store: &Connection) -> rusqlite::Result<f64> {
 
 /// Counts the passages with a term, or with other forms of it. None if there are none. Those of a common term are
 /// estimated from where in the index the first ones are.
-fn count(store: &Connection, term: &Term, all: f64) -> rusqlite::Result<Option<CountedTerm>> {
+fn count(store: &Connection, term: &Term, all: f64) -> rusqlite::Result<Option<KnownTerm>> {
     let mut counting = store.prepare_cached(
         "SELECT count(*), max(rowid) FROM
          (SELECT rowid FROM recall_index WHERE recall_index MATCH ? ORDER BY rowid LIMIT ?)",
@@ -156,10 +181,7 @@ fn count(store: &Connection, term: &Term, all: f64) -> rusqlite::Result<Option<C
             (COMMON_FROM, Some(last)) => estimate(all, last),
             (counted, _) => counted,
         };
-        let count = f64::from(passages);
-        let others = (all.max(PASSAGES_MIN) - count).max(0.0);
-        let weight = (1.0 + (others + 0.5) / (count + 0.5)).ln();
-        return Ok(Some(CountedTerm { term: term.clone(), wanted, passages, weight }));
+        return Ok(Some(KnownTerm { wanted, passages }));
     }
     Ok(None)
 }

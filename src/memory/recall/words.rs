@@ -1,7 +1,8 @@
 //! Texts as words: passages of a text, the words that are indexed of it, the terms of a query, and the part of a
 //! passage that a hit shows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::LazyLock;
 
 use super::PASSAGE_CHARS_MAX;
 
@@ -155,10 +156,10 @@ pub fn terms(query: &str) -> Vec<Term> {
 
 /// Returns the terms of a message that say something about its subject.
 pub fn telling_terms(message: &str) -> Vec<Term> {
-    let common: BTreeSet<&str> = COMMON.split_whitespace().collect();
+    static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| COMMON.split_whitespace().collect());
     distinct(message, |word| {
         let is_long = word.chars().count() > 2 || word.chars().any(is_unspaced);
-        is_long && !common.contains(word)
+        is_long && !WORDS.contains(word)
     })
 }
 

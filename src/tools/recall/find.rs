@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use crate::conversation::history::{self, SeenTurns};
 use crate::memory::facts::{self, FactId, FactStatus};
-use crate::memory::recall::files::{self, FileKeys};
+use crate::memory::recall::common::CommonTerms;
+use crate::memory::recall::files::{self, FileKeys, Survey};
 use crate::memory::recall::query::{self, RecallHit, RecallQuery};
 use crate::memory::recall::words::Term;
 use crate::memory::recall::{self, RecallKind};
@@ -39,6 +40,7 @@ pub(crate) enum SearchScope {
 }
 
 /// The person for whom passages are looked up, and where.
+#[derive(Clone)]
 pub(crate) struct RecallReader {
     pub(crate) at: Address,
     pub(crate) place: ChatKind,
@@ -47,6 +49,7 @@ pub(crate) struct RecallReader {
 }
 
 /// A search of the index.
+#[derive(Clone)]
 pub(crate) struct RecallWish {
     pub(crate) terms: Vec<Term>,
     /// None: everything trusted.
@@ -57,6 +60,8 @@ pub(crate) struct RecallWish {
     pub(crate) needs_rare: bool,
     /// Turns that are not looked for.
     pub(crate) seen: Option<SeenTurns>,
+    /// Those of former searches.
+    pub(crate) common: CommonTerms,
 }
 
 /// The results of a search.
@@ -91,107 +96,121 @@ pub(crate) async fn find(
     store: &Store,
     workspace: &Workspace,
     reader: &RecallReader,
-    wish: RecallWish,
+    wish: &RecallWish,
 ) -> Result<FoundPassages, StoreError> {
-    let RecallWish { scope, limit, .. } = wish;
-    if scope != Some(SearchScope::Past) {
-        files::refresh(store, workspace, &reader.files.scope).await?;
-    }
-    let hits = look_up(store, reader, wish).await?;
-    let (file_reader, audience) = (reader.files.clone(), reader.files.audience);
-    let found = workspace.off_thread(move |workspace| {
-        let checked = hits.into_iter().filter_map(|LookedUp { hit, source }| match source {
-            LookedUpSource::Stored(place, sources) => Some((hit, place, sources)),
-            LookedUpSource::File(path) => {
-                let (place, source) = check_file(workspace, &file_reader, &path)?;
-                Some((hit, place, vec![source]))
-            }
-        });
-        checked.collect::<Vec<_>>()
-    });
+    let scope = &reader.files.scope;
+    let survey = match wish.scope {
+        Some(SearchScope::Past) => None,
+        _ => Some(files::survey(workspace, scope).await),
+    };
+    let hits = match look_up(store, workspace, reader, wish, survey).await? {
+        Some(hits) => hits,
+        None => {
+            files::refresh(store, workspace, scope).await?;
+            look_up(store, workspace, reader, wish, None).await?.unwrap_or_default()
+        }
+    };
     let mut passages = Vec::new();
     let mut untrusted = 0;
-    for (hit, place, sources) in found.await {
+    for LookedUp { hit, place, sources } in hits {
         // A group's conversations are read together with all that their members wrote.
         let is_talk_of_group =
             reader.place == ChatKind::Group && matches!(place, FoundPlace::Talk { .. });
+        let audience = reader.files.audience;
         let is_untrusted = sources.iter().any(|source| taint::is_untrusted(source, audience));
-        let is_wanted = match scope {
+        let is_wanted = match wish.scope {
             Some(SearchScope::Untrusted) => is_untrusted,
             _ => !is_untrusted || is_talk_of_group,
         };
         if !is_wanted {
             untrusted += usize::from(is_untrusted);
-        } else if passages.len() < limit {
+        } else if passages.len() < wish.limit {
             passages.push(FoundPassage { hit, place, sources, is_untrusted });
         }
     }
     Ok(FoundPassages { passages, untrusted })
 }
 
-/// A hit with what the store knows of its source.
+/// A hit with its place and its sources.
 struct LookedUp {
     hit: RecallHit,
-    source: LookedUpSource,
+    place: FoundPlace,
+    sources: Vec<Source>,
 }
 
-enum LookedUpSource {
-    File(String),
-    Stored(FoundPlace, Vec<Source>),
-}
-
+/// Returns what the index has, or none if files differ from it.
 async fn look_up(
     store: &Store,
+    workspace: &Workspace,
     reader: &RecallReader,
-    wish: RecallWish,
-) -> Result<Vec<LookedUp>, StoreError> {
-    let (at, place, who) = (reader.at.clone(), reader.place, reader.who.id.clone());
-    let keys = FileKeys::of(&reader.files.scope);
+    wish: &RecallWish,
+    survey: Option<Survey>,
+) -> Result<Option<Vec<LookedUp>>, StoreError> {
+    let (workspace, reader, wish) = (workspace.clone(), reader.clone(), wish.clone());
     let look = move |store: &rusqlite::Connection| {
-        let talks = recall::keys_of_talks(store, &at, place, &who)?;
-        let FileKeys { memory, own, untrusted } = keys;
-        let facts = talks.iter().map(facts::index_key);
-        let memory: Vec<_> = memory.into_iter().chain(facts).collect();
-        let keys = match wish.scope {
-            Some(SearchScope::Memory) => memory,
-            Some(SearchScope::Files) => own.into_iter().collect(),
-            Some(SearchScope::Past) => talks,
-            // It is no search.
-            Some(SearchScope::Summary) => Vec::new(),
-            None | Some(SearchScope::Untrusted) => {
-                [talks, memory, own.into_iter().collect(), untrusted].concat()
-            }
-        };
-        let RecallWish { terms, since, limit, needs_rare, seen, .. } = wish;
-        let limit = limit * SPARE;
-        let query = RecallQuery { keys, terms, since, now: Utc::now(), limit, needs_rare };
-        let hits = query::search(store, &query)?;
+        let keys = FileKeys::of(&reader.files.scope);
+        if let Some(survey) = survey
+            && !files::is_indexed(store, &keys, &survey)?
+        {
+            return Ok(None);
+        }
+        let hits = hits(store, keys, &reader, &wish)?;
         let of = |kind| hits.iter().filter(move |hit| hit.kind == kind).map(|hit| hit.source);
         let turns: Vec<_> = of(RecallKind::Turn).map(TurnId).collect();
-        let turns = history::found_turns(store, &turns, seen)?;
+        let turns = history::found_turns(store, &turns, wish.seen)?;
         let facts: Vec<_> = of(RecallKind::Fact).map(FactId).collect();
         let facts = facts::found(store, &facts)?;
         let mut found = Vec::new();
         for hit in hits {
-            found.extend(match hit.kind {
-                RecallKind::File => files::path_of(store, hit.source)?
-                    .map(|path| LookedUp { hit, source: LookedUpSource::File(path) }),
+            let looked_up = match hit.kind {
+                RecallKind::File => {
+                    let path = files::path_of(store, hit.source)?;
+                    path.and_then(|path| check_file(&workspace, &reader.files, &path))
+                }
                 RecallKind::Turn => turns.get(&TurnId(hit.source)).map(|turn| {
-                    let place =
-                        FoundPlace::Talk { session: turn.session, turn: TurnId(hit.source) };
-                    let source = LookedUpSource::Stored(place, turn.sources.clone());
-                    LookedUp { hit, source }
+                    let (session, turn_id) = (turn.session, TurnId(hit.source));
+                    (FoundPlace::Talk { session, turn: turn_id }, turn.sources.clone())
                 }),
-                RecallKind::Fact => facts.get(&FactId(hit.source)).map(|fact| {
-                    let place = FoundPlace::Fact(fact.id, fact.status);
-                    let source = LookedUpSource::Stored(place, fact.deciding_sources());
-                    LookedUp { hit, source }
-                }),
-            });
+                RecallKind::Fact => facts
+                    .get(&FactId(hit.source))
+                    .map(|fact| (FoundPlace::Fact(fact.id, fact.status), fact.deciding_sources())),
+            };
+            found.extend(looked_up.map(|(place, sources)| LookedUp { hit, place, sources }));
         }
-        Ok(found)
+        Ok(Some(found))
     };
     store.search(look).await
+}
+
+fn hits(
+    store: &rusqlite::Connection,
+    keys: FileKeys,
+    reader: &RecallReader,
+    wish: &RecallWish,
+) -> rusqlite::Result<Vec<RecallHit>> {
+    let talks = recall::keys_of_talks(store, &reader.at, reader.place, &reader.who.id)?;
+    let FileKeys { memory, own, untrusted } = keys;
+    let facts = talks.iter().map(facts::index_key);
+    let memory: Vec<_> = memory.into_iter().chain(facts).collect();
+    let keys = match wish.scope {
+        Some(SearchScope::Memory) => memory,
+        Some(SearchScope::Files) => own.into_iter().collect(),
+        Some(SearchScope::Past) => talks,
+        // It is no search.
+        Some(SearchScope::Summary) => Vec::new(),
+        None | Some(SearchScope::Untrusted) => {
+            [talks, memory, own.into_iter().collect(), untrusted].concat()
+        }
+    };
+    let query = RecallQuery {
+        keys,
+        terms: wish.terms.clone(),
+        since: wish.since,
+        now: Utc::now(),
+        limit: wish.limit * SPARE,
+        needs_rare: wish.needs_rare,
+    };
+    query::search_knowing(store, &query, &wish.common)
 }
 
 /// The place and the source of a file, if the person can still read it.
@@ -199,7 +218,7 @@ fn check_file(
     workspace: &Workspace,
     reader: &ToolReader,
     path: &str,
-) -> Option<(FoundPlace, Source)> {
+) -> Option<(FoundPlace, Vec<Source>)> {
     let path: WorkspacePath = path.parse().ok()?;
     let file = workspace.open_for(&path, &reader.scope).ok()?;
     let path = file.path().to_string();
@@ -208,7 +227,7 @@ fn check_file(
         true => Source::LinkedFile { path },
         false => Source::File { path },
     };
-    Some((FoundPlace::File(shown), source))
+    Some((FoundPlace::File(shown), vec![source]))
 }
 
 /// A path as the person's tools name it: of one's own folder without the folder.

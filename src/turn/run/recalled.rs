@@ -90,8 +90,9 @@ async fn recalled_for(
         limit,
         needs_rare: true,
         seen,
+        common: turns.common_terms.clone(),
     };
-    let found = find::find(&services.bus.store, &services.workspace, &reader, wish).await;
+    let found = find::find(&services.bus.store, &services.workspace, &reader, &wish).await;
     let found = found.inspect_err(|error| tracing::debug!(%error, "Recalled nothing")).ok()?;
     let told = |found: &&FoundPassage| found.hit.is_rare && found.hit.share >= SHARE_MIN;
     let told: Vec<_> = found.passages.iter().filter(told).collect();

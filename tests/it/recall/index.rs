@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::Utc;
-use peacrab::memory::recall::query::{RecallQuery, search};
+use peacrab::memory::recall::common::CommonTerms;
+use peacrab::memory::recall::query::{RecallQuery, search, search_knowing};
 use peacrab::memory::recall::words::{indexed, passages, snippet, telling_terms, terms};
 use peacrab::memory::recall::{PASSAGE_CHARS_MAX, RecallKey, RecallKind, RecallText, put, remove};
 use peacrab::store::{Store, StoreOptions};
@@ -215,6 +216,45 @@ fn a_message_of_common_words_reminds_of_nothing() {
     // Words that nearly each passage has weigh nothing, though not all of them were counted.
     assert!(hits[0].is_rare && hits[0].share > 0.9, "{hits:?}");
     assert!(hits[1..].iter().all(|hit| !hit.is_rare), "{hits:?}");
+}
+
+#[test]
+fn a_common_word_is_counted_once_until_the_index_has_grown() {
+    let mut store = empty();
+    let fill = |store: &mut Connection, from: i64, to: i64| {
+        let transaction = store.transaction().unwrap();
+        for n in from..=to {
+            put(&transaction, &entry(n, &format!("word {n} of horses"))).unwrap();
+        }
+        transaction.commit().unwrap();
+    };
+    fill(&mut store, 1, 1_000);
+    let common = CommonTerms::default();
+    let instructions = |store: &mut Connection, asked: &str| {
+        static COUNTED: AtomicU64 = AtomicU64::new(0);
+        COUNTED.store(0, Ordering::Relaxed);
+        let count = || {
+            COUNTED.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        store.progress_handler(1, Some(count)).unwrap();
+        let query = RecallQuery { needs_rare: true, ..query(telling_terms(asked)) };
+        let hits = search_knowing(store, &query, &common).unwrap();
+        store.progress_handler(0, None::<fn() -> bool>).unwrap();
+        let without = search(store, &query).unwrap();
+        assert_eq!(
+            hits.iter().map(|hit| hit.source).collect::<Vec<_>>(),
+            without.iter().map(|hit| hit.source).collect::<Vec<_>>()
+        );
+        COUNTED.load(Ordering::Relaxed)
+    };
+    let counted = instructions(&mut store, "horses");
+    let known = instructions(&mut store, "horses");
+    assert!(known * 10 < counted, "{counted} instructions, then {known}");
+    // It takes nothing from the rare word beside it, and is counted anew in an index of another size.
+    instructions(&mut store, "horses 700");
+    fill(&mut store, 1_001, 1_600);
+    assert!(instructions(&mut store, "horses") * 2 > counted);
 }
 
 #[tokio::test]
