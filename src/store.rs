@@ -6,7 +6,10 @@ mod ballast;
 mod blanking;
 mod changes;
 mod columns;
+mod connection;
+mod error;
 mod lock;
+mod observer;
 mod offline;
 mod pages;
 mod progress;
@@ -20,13 +23,11 @@ mod words_digest;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use ballast::{Ballast, is_full};
@@ -38,13 +39,16 @@ pub use changes::ChangedRow;
 use changes::Changes;
 pub use columns::{Json, LenientJson, Time};
 pub(crate) use columns::{integer_columns, text_columns};
+use connection::connect;
+pub use error::{OpenError, StoreError};
 pub use lock::HomeLock;
+pub use observer::{Moment, Observer, Phase, Sync};
 pub use offline::{change_offline, examine, examine_file, look, peek, rewrite_offline, snapshot};
 pub use pages::DatabasePages;
 pub use progress::LongWork;
 use progress::{LongWorks, WrittenBytes};
 pub use savepoint::apart;
-use searches::{SEARCH_TIME_MAX, Searches};
+use searches::Searches;
 pub use slices::{SLICE, slice};
 pub use threads::AboutToWrite;
 pub use words_digest::WordsDigest;
@@ -52,47 +56,8 @@ pub use words_digest::WordsDigest;
 /// The database's name within the home.
 pub const FILE: &str = "state.db";
 
-/// Page size of a new home, in bytes. Each change writes all pages that it touches, and a turn mostly
-/// touches a short row in each of many tables and indices: a quarter of SQLite's usual size means a
-/// quarter of the bytes.
-const PAGE_BYTES: u32 = 1_024;
-
-/// Length of the write-ahead log, in bytes, at which SQLite moves it into the database. A page that
-/// changes repeatedly is written there once each time.
-const LOG_BYTES: u32 = 4 << 20;
-
-/// Statements that each connection keeps prepared: more than the processing of a message needs.
-const STATEMENTS_KEPT: usize = 128;
-
 /// Maximum number of changes that wait for the writer. Further callers wait until there is room.
 const QUEUE_MAX: usize = 256;
-
-/// Durability of a change: on the disk when `write` returns, or with a later change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sync {
-    Now,
-    Later,
-}
-
-/// Called for every commit, on the writer thread, just before and just after it.
-pub type Observer = Arc<dyn Fn(Moment<'_>) + Send + std::marker::Sync>;
-
-#[derive(Clone, Copy, Debug)]
-pub struct Moment<'a> {
-    /// Counted from one since the store was opened.
-    pub commit: u64,
-    pub phase: Phase,
-    /// `Now` if the commit, and all before it, is on the disk once it is made.
-    pub sync: Sync,
-    /// The labels of its changes.
-    pub labels: &'a [&'static str],
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    Before,
-    After,
-}
 
 #[derive(Clone, Default)]
 pub struct StoreOptions {
@@ -115,70 +80,6 @@ pub enum OnFull {
 
 /// Steps of SQLite's virtual machine per counted unit.
 const STEPS_COUNTED: i32 = 10;
-
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum StoreError {
-    #[error("the disk is full")]
-    Full,
-    #[error("the database is damaged ({0})")]
-    Corrupt(String),
-    #[error("the database failed ({0})")]
-    Broken(String),
-    /// A search that has reached its deadline.
-    #[error("the search took longer than {SEARCH_TIME_MAX:?}")]
-    TooSlow,
-    /// This one change or read failed, for a reason of its own: a constraint, or an unreadable row.
-    /// Others go on.
-    #[error("the database failed ({0})")]
-    Change(String),
-}
-
-impl From<rusqlite::Error> for StoreError {
-    fn from(error: rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Self::Full,
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                Self::Corrupt(error.to_string())
-            }
-            Some(ErrorCode::OperationInterrupted) => Self::TooSlow,
-            // SQLite's general error: a text that is not JSON, or a trigger that rejects a change.
-            None
-            | Some(
-                ErrorCode::ConstraintViolation
-                | ErrorCode::TypeMismatch
-                | ErrorCode::TooBig
-                | ErrorCode::Unknown,
-            ) => Self::Change(error.to_string()),
-            Some(_) => Self::Broken(error.to_string()),
-        }
-    }
-}
-
-/// Reason why a home cannot be used. Each message explains what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("cannot use the home {}: {source}", path.display())]
-    Home { path: PathBuf, source: std::io::Error },
-    #[error("another peacrab is running on {} (process {pid}): stop it first, or give this one its own --home", home.display())]
-    Locked { home: PathBuf, pid: String },
-    #[error(
-        "{} was written by a newer peacrab (schema {found}, this one knows {known}); install that version again",
-        path.display()
-    )]
-    Newer { path: PathBuf, found: u32, known: u32 },
-    #[error(
-        "{} was written by a preview of peacrab (schema {found}) that this one cannot read: move it away to start with a new one. Your workspace is not affected",
-        path.display()
-    )]
-    Older { path: PathBuf, found: u32 },
-    #[error(
-        "cannot open {}: the disk is full. Free some space. Nothing is lost, and work continues then",
-        path.display()
-    )]
-    Full { path: PathBuf },
-    #[error("cannot open {}: {source}. Restore it from a backup, or move it away to start with a new one", path.display())]
-    Database { path: PathBuf, source: StoreError },
-}
 
 /// The database, cheap to clone; its threads end when the last clone is dropped.
 #[derive(Clone)]
@@ -392,26 +293,4 @@ fn write_probe(connection: &Connection) -> rusqlite::Result<()> {
 
 fn gone() -> StoreError {
     StoreError::Broken("its thread has ended".to_owned())
-}
-
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open(path)?;
-    // Query plans do not depend on bound values. Otherwise each binding would prepare cached statements
-    // again.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    let pages: u32 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
-    // An existing database keeps its values. Setting them again would write to it, and sync.
-    if pages == 0 {
-        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
-        connection.pragma_update(None, "auto_vacuum", "incremental")?;
-    }
-    connection.pragma_update(None, "journal_mode", "wal")?;
-    let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    connection.pragma_update(None, "wal_autocheckpoint", LOG_BYTES / page.max(1))?;
-    connection.pragma_update(None, "synchronous", "normal")?;
-    connection.pragma_update(None, "foreign_keys", true)?;
-    connection.pragma_update(None, "cache_size", -512)?;
-    connection.busy_timeout(Duration::from_secs(5))?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-    Ok(connection)
 }

@@ -10,7 +10,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{StoreError, connect};
+use super::StoreError;
+use super::connection::connect;
 
 /// Deadline of a search. A model waits for it, and can search for something narrower.
 pub(super) const SEARCH_TIME_MAX: Duration = Duration::from_secs(1);

@@ -1,0 +1,71 @@
+//! Failures of the store, sorted by who acts next, and the reasons why a home cannot be opened.
+
+use std::path::PathBuf;
+
+use rusqlite::ErrorCode;
+
+use super::searches::SEARCH_TIME_MAX;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("the disk is full")]
+    Full,
+    #[error("the database is damaged ({0})")]
+    Corrupt(String),
+    #[error("the database failed ({0})")]
+    Broken(String),
+    /// A search that has reached its deadline.
+    #[error("the search took longer than {SEARCH_TIME_MAX:?}")]
+    TooSlow,
+    /// This one change or read failed, for a reason of its own: a constraint, or an unreadable row.
+    /// Others go on.
+    #[error("the database failed ({0})")]
+    Change(String),
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::Full,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Self::Corrupt(error.to_string())
+            }
+            Some(ErrorCode::OperationInterrupted) => Self::TooSlow,
+            // SQLite's general error: a text that is not JSON, or a trigger that rejects a change.
+            None
+            | Some(
+                ErrorCode::ConstraintViolation
+                | ErrorCode::TypeMismatch
+                | ErrorCode::TooBig
+                | ErrorCode::Unknown,
+            ) => Self::Change(error.to_string()),
+            Some(_) => Self::Broken(error.to_string()),
+        }
+    }
+}
+
+/// Reason why a home cannot be used. Each message explains what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot use the home {}: {source}", path.display())]
+    Home { path: PathBuf, source: std::io::Error },
+    #[error("another peacrab is running on {} (process {pid}): stop it first, or give this one its own --home", home.display())]
+    Locked { home: PathBuf, pid: String },
+    #[error(
+        "{} was written by a newer peacrab (schema {found}, this one knows {known}); install that version again",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: u32, known: u32 },
+    #[error(
+        "{} was written by a preview of peacrab (schema {found}) that this one cannot read: move it away to start with a new one. Your workspace is not affected",
+        path.display()
+    )]
+    Older { path: PathBuf, found: u32 },
+    #[error(
+        "cannot open {}: the disk is full. Free some space. Nothing is lost, and work continues then",
+        path.display()
+    )]
+    Full { path: PathBuf },
+    #[error("cannot open {}: {source}. Restore it from a backup, or move it away to start with a new one", path.display())]
+    Database { path: PathBuf, source: StoreError },
+}
