@@ -4,6 +4,7 @@ pub(crate) mod words;
 pub mod hex;
 pub mod role;
 pub mod untrusted;
+pub mod address;
 pub mod message;
 pub mod origin;
 pub mod person;

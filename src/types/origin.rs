@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::message::{Address, ChannelName};
+use crate::types::address::{Address, ChannelName};
 use crate::types::words::words;
 
 /// The kinds of background tasks.

@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::message::{ChannelName, SenderId};
+use crate::types::address::{ChannelName, SenderId};
 use crate::types::origin::TaskKind;
 
 /// The author of a part, and where it was.

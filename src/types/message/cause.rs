@@ -3,7 +3,8 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::types::message::{Sender, SenderId};
+use crate::types::address::SenderId;
+use crate::types::message::Sender;
 
 /// The cause of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
