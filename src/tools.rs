@@ -121,11 +121,6 @@ impl ToolContext {
         ToolReader { audience, scope, came_here: Arc::clone(&self.came_here) }
     }
 
-    /// Returns who calls.
-    pub fn user(&self) -> ToolUser<'_> {
-        ToolUser { role: self.role, allowed: &self.allowed }
-    }
-
     /// Returns who calls, as somebody who asks for actions.
     pub fn action_reader(&self) -> ActionReader {
         let account =

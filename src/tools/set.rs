@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{
-    AnyTool, Caller, ToolTerms, ask, delegate, files, finish, malformed, markdown, memory, message,
-    more, plan, propose, recall, schedule, shell, skill, undo,
+    AnyTool, Caller, ToolContext, ToolTerms, ask, delegate, files, finish, malformed, markdown,
+    memory, message, more, plan, propose, recall, schedule, shell, skill, undo,
 };
 use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
@@ -28,6 +28,13 @@ impl ToolUser<'_> {
 
     fn may_use(&self, name: &str, terms: &ToolTerms) -> bool {
         self.role >= terms.role && self.is_allowed(name)
+    }
+}
+
+impl ToolContext {
+    /// Returns who calls.
+    pub fn user(&self) -> ToolUser<'_> {
+        ToolUser { role: self.role, allowed: &self.allowed }
     }
 }
 
