@@ -17,8 +17,12 @@ pub mod snapshot;
 pub mod template;
 
 mod change;
+mod hash;
 mod incoming;
+mod instruction_files;
 mod picture;
+mod stamp;
+mod writes;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,10 +32,11 @@ use anyhow::Context;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-pub use self::change::{FileChange, Hash};
+pub use self::change::FileChange;
 pub use self::files::{
     Audience, EntryKind, FileError, FilePage, FolderListing, ListingEntry, READ_BYTES_MAX,
 };
+pub use self::hash::Hash;
 pub use self::incoming::Incoming;
 pub use self::opened::{DatedEntry, OpenedFile, OpenedFolder};
 pub use self::picture::picture_type;
@@ -39,10 +44,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::folders::{DOWNLOADS, SHARED};
 pub use self::folders::{FileScope, Folder};
+use self::instruction_files::InstructionCache;
 use self::instructions::Instructions;
 pub use self::path::{PathError, WorkspacePath};
 use self::skills::{SkillCache, SkillEnvironment};
-use self::snapshot::{InstructionCache, InstructionFiles};
 
 /// The folder, cheap to clone.
 #[derive(Clone)]
@@ -79,13 +84,13 @@ impl Workspace {
         let dir = Dir::open_ambient_dir(root, ambient_authority())
             .with_context(|| format!("cannot open the workspace {}", root.display()))?;
         template::fill(&dir).context("cannot write the template of the workspace")?;
-        change::sweep(&dir);
+        writes::sweep(&dir);
         let workspace = Self::of(root, dir, surroundings)?;
         for name in [DOWNLOADS, SHARED] {
             let folder = WorkspacePath::own(name);
             workspace.make_folder(&folder).with_context(|| format!("cannot make {name}/"))?;
             if let Ok(folder) = workspace.0.home.open_dir(name) {
-                change::sweep(&folder);
+                writes::sweep(&folder);
             }
         }
         Ok(workspace)
@@ -182,13 +187,6 @@ impl Workspace {
                 Err(_) => std::future::pending().await,
             },
         }
-    }
-
-    /// The instructions as they are now; files are read only if they changed.
-    pub fn instruction_files(&self) -> InstructionFiles {
-        let mut cache =
-            self.0.instruction_files.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        cache.instruction_files(self)
     }
 
     /// Where `path` leads when the links on its way are followed. The file need not exist.

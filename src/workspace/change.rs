@@ -2,29 +2,15 @@
 //! whoever looks at it afterwards can tell which.
 
 use std::fmt;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io;
 use std::sync::PoisonError;
 
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
-use rustix::fs::{Mode, OFlags, openat};
-use sha2::{Digest, Sha256};
-use tracing::warn;
+use cap_std::fs::Dir;
 
 use super::opened::open_in;
-use super::path::TEMPORARY_PREFIX;
-use super::{FileError, OpenedFile, Workspace, WorkspacePath};
-use crate::types::hex::hex;
+use super::writes::{open_own, replace, sync};
+use super::{FileError, Hash, OpenedFile, Workspace, WorkspacePath};
 use crate::types::session::{CallId, FileUndo, Intent};
-
-/// The biggest file that may be replaced, in bytes: it is read whole to tell whether it is still
-/// the one that was meant, which takes a small board about a second.
-pub(super) const HASH_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// Bounds of the search for leftovers when the workspace is opened: depth and number of entries. Leftovers beyond them
-/// stay, hidden.
-const SWEEP_DEPTH_MAX: usize = 12;
-const SWEEP_ENTRIES_MAX: usize = 50_000;
 
 /// A change of one file, worked out but not made. Links are resolved in its path.
 #[derive(Clone, PartialEq, Eq)]
@@ -35,43 +21,6 @@ pub struct FileChange {
     /// None: there is to be none.
     pub after: Option<Hash>,
     pub contents: Vec<u8>,
-}
-
-/// The SHA-256 of a file's contents, in lower-case hex.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Hash(String);
-
-impl Hash {
-    pub fn of(contents: &[u8]) -> Self {
-        Self(hex(&Sha256::digest(contents)))
-    }
-
-    pub(super) fn finish(hasher: Sha256) -> Self {
-        Self(hex(&hasher.finalize()))
-    }
-
-    /// One that was stored; none if it cannot be one.
-    pub fn stored(text: &str) -> Option<Self> {
-        let fits = |sign: u8| sign.is_ascii_digit() || (b'a'..=b'f').contains(&sign);
-        (text.len() == 64 && text.bytes().all(fits)).then(|| Self(text.to_owned()))
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Hash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// To compare with what an [`Intent`] has stored.
-impl PartialEq<str> for Hash {
-    fn eq(&self, other: &str) -> bool {
-        self.0 == other
-    }
 }
 
 impl FileChange {
@@ -171,72 +120,4 @@ impl Workspace {
         }
         Ok(folder)
     }
-}
-
-/// A folder in `folder`, which is no link: somebody may have put one there since it was looked at.
-pub(super) fn open_own(folder: &Dir, name: &str) -> io::Result<Dir> {
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let own = openat(folder, name, flags, Mode::empty())?;
-    Ok(Dir::from_std_file(own.into()))
-}
-
-/// Puts a new file in the place of `name`, all at once.
-fn replace(folder: &Dir, name: &str, contents: &[u8], mode: Option<Permissions>) -> io::Result<()> {
-    let temporary = format!("{TEMPORARY_PREFIX}{:016x}", fastrand::u64(..));
-    let written = write_new(folder, &temporary, contents, mode)
-        .and_then(|()| folder.rename(&temporary, folder, name))
-        .and_then(|()| sync(folder));
-    if written.is_err() {
-        // After the rename there is nothing to remove.
-        let _ = folder.remove_file(&temporary);
-    }
-    written
-}
-
-/// Writes a file that must not exist yet, for this account alone if no `mode` is given.
-pub(super) fn write_new(
-    folder: &Dir,
-    name: &str,
-    contents: &[u8],
-    mode: Option<Permissions>,
-) -> io::Result<()> {
-    let mut file =
-        folder.open_with(name, OpenOptions::new().write(true).create_new(true).mode(0o600))?;
-    if let Some(mode) = mode {
-        file.set_permissions(Permissions::from_mode(mode.mode() & 0o777))?;
-    }
-    file.write_all(contents)?;
-    file.sync_all()
-}
-
-/// Writes a folder's names to disk.
-pub(super) fn sync(folder: &Dir) -> io::Result<()> {
-    // A `Dir` itself may be opened as a mere place, which cannot be synced.
-    folder.open(".")?.sync_all()
-}
-
-/// Removes what writes that were cut short have left.
-pub(super) fn sweep(root: &Dir) {
-    let mut left = SWEEP_ENTRIES_MAX;
-    if let Err(error) = sweep_folder(root, SWEEP_DEPTH_MAX, &mut left) {
-        warn!(%error, "Cannot look for leftover temporary files in the workspace");
-    }
-}
-
-fn sweep_folder(folder: &Dir, depth: usize, left: &mut usize) -> io::Result<()> {
-    for entry in folder.entries()? {
-        let Some(less) = left.checked_sub(1) else { return Ok(()) };
-        *left = less;
-        let entry = entry?;
-        let (name, kind) = (entry.file_name(), entry.file_type()?);
-        if kind.is_dir() && depth > 0 {
-            // What cannot be opened was not written by us.
-            if let Ok(inner) = folder.open_dir(Path::new(&name)) {
-                sweep_folder(&inner, depth - 1, left)?;
-            }
-        } else if kind.is_file() && name.to_string_lossy().starts_with(TEMPORARY_PREFIX) {
-            folder.remove_file(Path::new(&name))?;
-        }
-    }
-    Ok(())
 }

@@ -6,9 +6,9 @@ use std::time::SystemTime;
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 
-use super::change::{open_own, sync};
 use super::folders::{DOWNLOADS, GROUPS, OUTPUTS, PEOPLE, SHARED, WORKSPACE};
 use super::path::{INBOX, TEMPORARY_PREFIX};
+use super::writes::{open_own, sync};
 use super::{FileError, Workspace, WorkspacePath};
 
 /// Of a file's name, its last bytes, which hold its ending; the rest of a name is for what makes it unique.

@@ -11,8 +11,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::change::HASH_BYTES_MAX;
 use super::files::{entry_kind, shown};
+use super::hash::HASH_BYTES_MAX;
 use super::path::TEMPORARY_PREFIX;
 use super::{
     Audience, EntryKind, FileError, FilePage, FileScope, FolderListing, Hash, ListingEntry,

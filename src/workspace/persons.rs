@@ -7,8 +7,8 @@ use cap_std::fs::Dir;
 use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::change::sync;
 use super::folders::{DOWNLOADS, PEOPLE, account_folder, is_of_account, person_folder};
+use super::writes::sync;
 use super::{Workspace, WorkspacePath};
 use crate::types::message::{ChannelName, SenderId};
 use crate::types::person::PersonId;

@@ -6,18 +6,22 @@
 
 pub mod format;
 pub mod needs;
+mod skill;
 
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::snapshot::{Stamp, cut_middle};
+use super::snapshot::cut_middle;
+use super::stamp::Stamp;
 use super::template::TEMPLATE;
 use super::{EntryKind, FileError, ListingEntry, Workspace, WorkspacePath};
 use format::ParsedSkill;
 pub use needs::SkillEnvironment;
+pub use skill::{BrokenSkill, Catalogue, Skill, SkillPlace};
+pub(super) use skill::{IN_WORKSPACE, SkillCache};
+use skill::{ListedSkill, SHIPPED};
 
 /// So that a folder full of skills cannot fill the prompt.
 const SKILLS_MAX: usize = 100;
@@ -32,71 +36,6 @@ const BODY_CHARS_MAX: usize = 20_000;
 /// Of a body that is in every prompt, in characters; and how many can be.
 const ALWAYS_CHARS_MAX: usize = 4_000;
 const ALWAYS_MAX: usize = 3;
-
-/// The folder of skills that come with the program.
-const SHIPPED: &str = "skills";
-
-pub(super) const IN_WORKSPACE: [&str; 2] = ["skills", ".agents/skills"];
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skill {
-    pub name: String,
-    /// On one line.
-    pub description: String,
-    pub place: SkillPlace,
-    /// True if people may begin a turn with it.
-    pub for_people: bool,
-    /// True if the model is told of it.
-    pub for_model: bool,
-    /// The body, if it is to be in every prompt.
-    pub always: Option<Arc<str>>,
-    /// Faults that do not prevent its use.
-    pub warnings: Vec<String>,
-    /// Why it cannot be used here; none if it can.
-    pub missing: Option<String>,
-    needs: needs::SkillNeeds,
-}
-
-/// Where its SKILL.md is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SkillPlace {
-    Workspace(WorkspacePath),
-    /// Outside of the workspace, where no tool for files leads.
-    Home(PathBuf),
-    /// Inside the program.
-    Shipped(String),
-}
-
-/// All skills by name, and those that could not be read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Catalogue {
-    pub skills: Vec<Skill>,
-    pub broken: Vec<BrokenSkill>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BrokenSkill {
-    pub path: String,
-    /// For the operator.
-    pub reason: String,
-}
-
-/// The catalogue as it was read last, and of which files.
-#[derive(Default)]
-pub(super) struct SkillCache {
-    /// The skills of the workspace's folders, while these are unchanged.
-    listed: Option<ListedSkill>,
-    stamps: Option<Vec<(SkillPlace, Option<Stamp>)>>,
-    catalogue: Catalogue,
-}
-
-/// Folders of skills in the workspace, and what they hold.
-struct ListedSkill {
-    stamps: [Option<Stamp>; IN_WORKSPACE.len()],
-    places: Vec<SkillPlace>,
-    /// The workspace has skills of its own, or none on purpose.
-    have_own: bool,
-}
 
 /// The skills of the workspace as they are now; files are read only if they changed.
 pub fn catalogue(workspace: &Workspace) -> Catalogue {
@@ -128,38 +67,6 @@ pub fn body(workspace: &Workspace, skill: &Skill) -> Result<String, String> {
     let text = whole(workspace, &skill.place, SKILL_BYTES_MAX)?;
     let body = format::body(&text).trim().replace("{baseDir}", &skill.place.base_dir());
     Ok(cut_middle(&body, BODY_CHARS_MAX, &skill.name))
-}
-
-impl Catalogue {
-    /// The skills that a model is told of, but for those that are in every prompt anyway.
-    pub fn for_model(&self) -> impl Iterator<Item = &Skill> {
-        self.skills.iter().filter(|skill| skill.for_model && skill.missing.is_none())
-    }
-
-    pub fn find(&self, name: &str) -> Option<&Skill> {
-        self.skills.iter().find(|skill| skill.name.eq_ignore_ascii_case(name))
-    }
-}
-
-impl SkillPlace {
-    /// Returns the replacement for its folder in its body.
-    pub fn base_dir(&self) -> String {
-        match self {
-            Self::Workspace(path) => path.parent().map_or_else(String::new, |it| it.to_string()),
-            Self::Home(path) => path.parent().unwrap_or(path).display().to_string(),
-            Self::Shipped(name) => format!("{SHIPPED}/{name}"),
-        }
-    }
-}
-
-impl std::fmt::Display for SkillPlace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Workspace(path) => path.fmt(f),
-            Self::Home(path) => path.display().fmt(f),
-            Self::Shipped(name) => write!(f, "{name} (shipped)"),
-        }
-    }
 }
 
 /// The workspace's folders of skills, listed again only if they have changed.

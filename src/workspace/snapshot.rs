@@ -1,11 +1,12 @@
 //! The instructions: what the operator wrote about how the bot is to be. Read again only when
 //! a file changed. Says what the files hold; the prompt decides where they stand.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use cap_std::fs::MetadataExt;
 
-use super::{Audience, EntryKind, Workspace, WorkspacePath};
+use super::instruction_files::{BOOTSTRAP, InstructionCache};
+pub use super::instruction_files::{InstructionFile, InstructionFiles};
+use super::stamp::Stamp;
+use super::{EntryKind, Workspace, WorkspacePath};
 
 /// In characters, as in this kind of workspace elsewhere, so that one can be moved here.
 pub const FILE_CHARS_MAX: usize = 20_000;
@@ -14,65 +15,20 @@ pub const INSTRUCTIONS_CHARS_MAX: usize = 60_000;
 /// In the order in which they are told.
 const FILES: [&str; 6] = ["AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", BOOTSTRAP];
 
-/// Instructions for the beginning: read only in a brand-new workspace, in which nothing was remembered or noted yet.
-const BOOTSTRAP: &str = "BOOTSTRAP.md";
-
 /// The files that show that a workspace is not new.
 const MEMORIES: [&str; 2] = ["memory", "MEMORY.md"];
 
-/// The instructions, in order; missing and empty files are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct InstructionFiles {
-    pub files: Vec<InstructionFile>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InstructionFile {
-    pub name: &'static str,
-    /// At most [`FILE_CHARS_MAX`] characters and a mark that says what is missing.
-    pub text: String,
-}
-
-/// The rules as they were read last, and of which files.
-#[derive(Default)]
-pub(super) struct InstructionCache {
-    stamps: Option<Vec<Option<Stamp>>>,
-    instruction_files: InstructionFiles,
-}
-
-/// The clock of a file system ticks in steps of some milliseconds, on some in seconds: what was changed so
-/// shortly before it was read may be changed again without another time. (git calls such files racy.)
-const SETTLED_AFTER: Duration = Duration::from_secs(2);
-
-/// Changes whenever a file or folder does. Who writes to a file can set when it was modified, but not when
-/// that was set.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
-    pub(super) modified: (i64, i64),
-    pub(super) changed: (i64, i64),
-    pub(super) size: u64,
-    pub(super) inode: u64,
-}
-
-impl Stamp {
-    /// Returns true if any later change makes it another one.
-    pub(super) fn is_settled(&self) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let settled = i64::try_from(now.saturating_sub(SETTLED_AFTER).as_secs());
-        settled.is_ok_and(|settled| self.changed.0 < settled)
-    }
-}
-
-impl InstructionFiles {
-    /// The files that `audience` may see; USER.md and BOOTSTRAP.md are for the owner alone.
-    pub fn files_for(&self, audience: Audience) -> impl Iterator<Item = &InstructionFile> {
-        let is_private = |file: &&InstructionFile| ["USER.md", BOOTSTRAP].contains(&file.name);
-        self.files.iter().filter(move |file| audience == Audience::Owner || !is_private(file))
+impl Workspace {
+    /// The instructions as they are now; files are read only if they changed.
+    pub fn instruction_files(&self) -> InstructionFiles {
+        let mut cache =
+            self.0.instruction_files.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        cache.instruction_files(self)
     }
 }
 
 impl InstructionCache {
-    pub(super) fn instruction_files(&mut self, workspace: &Workspace) -> InstructionFiles {
+    fn instruction_files(&mut self, workspace: &Workspace) -> InstructionFiles {
         let mut stamps: Vec<_> = FILES.iter().map(|name| stamp(workspace, name)).collect();
         // Whether it is read hangs on these.
         if stamps.last().is_some_and(Option::is_some) {

@@ -10,8 +10,8 @@ use anyhow::Context;
 use cap_std::fs::Dir;
 use include_dir::include_dir;
 
-use super::change::write_new;
 use super::path::TEMPORARY_PREFIX;
+use super::writes::write_new;
 
 pub(super) static TEMPLATE: include_dir::Dir<'_> =
     include_dir!("$CARGO_MANIFEST_DIR/workspace-template");
