@@ -11,8 +11,8 @@ mod waits;
 use rusqlite::{Connection, OptionalExtension, params};
 
 pub use self::origins::{
-    address_params, origin_params, read_address, read_address_at, read_origin, read_origin_at,
-    task_channel, task_key,
+    address_key_params, address_params, origin_params, read_address, read_address_at, read_origin,
+    read_origin_at, task_channel, task_key,
 };
 pub use self::past::{
     MessageStanding, bots_in_a_row, containers_of, count_files, files_at, knows, last_heard,

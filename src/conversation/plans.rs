@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::conversation::transcript;
+use crate::bus::journal;
 use crate::store::{Json, LenientJson};
 use crate::types::message::Address;
 use crate::types::session::{Plan, SessionId, TurnId};
@@ -25,7 +25,7 @@ pub fn at(store: &Connection, at: &Address) -> rusqlite::Result<Option<Plan>> {
             "SELECT plan FROM sessions WHERE closed IS NULL AND kind = 'chat' AND channel = ?
              AND chat = ? AND ifnull(thread, '') = ?",
         )?
-        .query_row(transcript::place_params(at), |row| row.get::<_, LenientJson<Plan>>(0))
+        .query_row(journal::address_key_params(at), |row| row.get::<_, LenientJson<Plan>>(0))
         .optional()?;
     Ok(plan.and_then(|plan| plan.0))
 }

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::conversation::transcript;
+use crate::bus::journal;
 use crate::store::{Json, LenientJson};
 use crate::types::message::Address;
 use crate::types::origin::Origin;
@@ -23,7 +23,7 @@ pub fn settings_at(store: &Connection, at: &Address) -> rusqlite::Result<Setting
             "SELECT settings FROM sessions
              WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
         )?
-        .query_row(transcript::place_params(at), |row| read(row, 0))
+        .query_row(journal::address_key_params(at), |row| read(row, 0))
         .optional()?;
     Ok(settings.unwrap_or_default())
 }

@@ -37,7 +37,7 @@ use crate::conversation::sources::{self, KeptSources};
 use crate::conversation::{asks, model_waits::ModelWait};
 use crate::replies;
 use crate::store::{Json, LenientJson, Time};
-use crate::types::message::{Address, ChatKind, MessageId, Sender, SenderId};
+use crate::types::message::{ChatKind, MessageId, Sender, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{Session, SessionId, Step, TokenEstimate, Turn, TurnId, TurnOutcome};
 
@@ -404,9 +404,4 @@ pub(crate) fn used_in(store: &Connection, turn: TurnId) -> rusqlite::Result<u64>
     store
         .prepare_cached("SELECT ifnull(sum(input + output), 0) FROM ledger WHERE turn = ?")?
         .query_row([turn], |row| row.get(0))
-}
-
-pub(crate) fn place_params(at: &Address) -> (&str, &str, &str) {
-    let thread = at.thread.as_ref().map_or("", |thread| thread.as_str());
-    (at.channel.as_str(), at.chat.as_str(), thread)
 }

@@ -55,6 +55,12 @@ fn task_kind(channel: &str) -> Option<TaskKind> {
     TaskKind::parse(channel.strip_prefix('(')?.strip_suffix(')')?)
 }
 
+/// Returns the same as [`address_params`] for a comparison with `ifnull(thread, '')`.
+pub fn address_key_params(at: &Address) -> (&str, &str, &str) {
+    let (channel, chat, thread) = address_params(at);
+    (channel, chat, thread.unwrap_or_default())
+}
+
 /// Returns the values of the columns `channel`, `chat` and `thread` of an address.
 pub fn address_params(at: &Address) -> (&str, &str, Option<&str>) {
     (at.channel.as_str(), at.chat.as_str(), at.thread.as_ref().map(|thread| thread.as_str()))
