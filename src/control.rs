@@ -7,58 +7,49 @@ pub mod health;
 mod lines;
 pub mod listing;
 mod orders;
+mod protocol;
 pub mod send;
+mod server;
 mod sessions;
 mod socket;
 #[cfg(feature = "gateway")]
 mod web;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
+use chrono::Utc;
+use tokio::io::{AsyncRead, AsyncWrite, BufWriter};
 use tokio::net::UnixListener;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use lines::LINE_BYTES_MAX;
-pub use sessions::SessionsRequest;
+#[cfg(feature = "gateway")]
+pub use protocol::WebRequest;
+pub use protocol::{
+    ACTIONS_MAX, ChannelStatus, ChatLine, ControlRequest, MESSAGE_BYTES_MAX, McpServerStatus,
+    Response, SessionsRequest, Status,
+};
+pub(crate) use server::channel_statuses;
+pub use server::{ControlServer, ReloadRequest};
 use socket::is_ours;
 pub use socket::{SOCKET, bind, connect};
-#[cfg(feature = "gateway")]
-pub use web::WebRequest;
 
-use crate::agent;
-use crate::bus::outbox::{self, FailingDeliveries};
-use crate::bus::{Link, LinkState, journal};
-use crate::channels::terminal::Terminal;
+use crate::bus::journal;
 use crate::control::chat::ChatClient;
 use crate::control::disk_usage::DiskUsage;
 use crate::control::health::Health;
-use crate::control::lines::BoundedLines;
-use crate::control::listing::Listing;
-use crate::control::send::{SendOutcome, SendRequest};
-use crate::conversation::actions::Action;
+use crate::control::lines::{BoundedLines, write_line};
 use crate::conversation::ledger::breakdown::{usage_since, usage_words};
 use crate::conversation::{model_waits, transcript};
-use crate::doctor::Finding;
 use crate::replies;
-use crate::sandbox::SandboxState;
 use crate::store::StoreError;
-use crate::tasks::heartbeat::HeartbeatRequest;
-use crate::tasks::schedule::{self, JobRequest};
+use crate::tasks::schedule;
 use crate::tools::McpServerEntry;
 use crate::turn::instructions::prompt_tokens;
-use crate::turn::services::TurnServices;
-use crate::types::event::Event;
-use crate::types::message::{Address, ChannelName};
-use crate::types::safe_mode::SafeMode;
 
 /// Connections at once; more wait.
 const CONNECTIONS_MAX: usize = 32;
@@ -66,190 +57,11 @@ const CONNECTIONS_MAX: usize = 32;
 /// Connections of them that chat, so that `status` and `pair` always get through.
 const CHATS_MAX: usize = 16;
 
-/// A client that takes nothing for so long is gone.
-const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
-
-/// Actions listed at once.
-pub const ACTIONS_MAX: usize = 1_000;
-
-/// Of one message of a terminal; more is a file that the model reads in parts. About 25,000 tokens.
-pub const MESSAGE_BYTES_MAX: usize = 100_000;
-
 /// Time for the state of the daemon: that of its health, and as much again and more.
 const STATUS_TIME_MAX: Duration = Duration::from_secs(14);
 
 /// Maximum time until a client has sent its request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
-
-/// The first line of a client.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "verb", rename_all = "snake_case", deny_unknown_fields)]
-pub enum ControlRequest {
-    Status,
-    Usage,
-    /// `list`, `approve CODE`, `deny CODE` or `revoke CHANNEL ID`.
-    Pair {
-        words: Vec<String>,
-    },
-    /// The last actions, newest first.
-    Actions {
-        limit: usize,
-    },
-    Listing {
-        what: Listing,
-    },
-    /// The owner's conversations.
-    Sessions {
-        request: SessionsRequest,
-    },
-    /// Reads the config again.
-    Reload,
-    /// Asks each model for a word, and describes the links.
-    Doctor,
-    /// Jobs; what comes of a new one goes to the owner if nothing else is said.
-    Cron {
-        wanted: Box<JobRequest>,
-        #[serde(default)]
-        to: Option<Address>,
-    },
-    Heartbeat {
-        wish: HeartbeatRequest,
-    },
-    /// `list`, `p5`, or `admin p5` and the like.
-    People {
-        words: Vec<String>,
-    },
-    /// `show`, `set WHOSE AMOUNT PER` or `reset WHOSE`.
-    Budget {
-        words: Vec<String>,
-    },
-    /// About the page in the browser.
-    #[cfg(feature = "gateway")]
-    Web {
-        request: WebRequest,
-    },
-    /// A message of a script's, say.
-    Send(SendRequest),
-    Chat {
-        session: String,
-        /// Also show what happens inside the turns.
-        #[serde(default)]
-        events: bool,
-    },
-}
-
-/// A further line of a client that chats.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChatLine {
-    pub say: String,
-}
-
-/// A line of ours.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Response {
-    Status(Box<Status>),
-    Done(String),
-    Failed(String),
-    /// The outcome of a send request.
-    Sent(SendOutcome),
-    /// Text that continues the draft.
-    Text(String),
-    /// The draft begins anew.
-    Again,
-    /// A whole message.
-    Message(String),
-    /// The message before is a question: the turn waits for what is typed now.
-    Asks,
-    /// All that was said here has had its outcome, and it was shown: `well`, or in words that say
-    /// why there is no answer.
-    Settled {
-        well: bool,
-    },
-    Event(Box<Event>),
-    Actions(Vec<Action>),
-    Listing(Value),
-    Findings(Vec<Finding>),
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Status {
-    pub version: String,
-    pub home: String,
-    pub pid: u32,
-    pub since: DateTime<Utc>,
-    #[serde(default)]
-    pub health: Health,
-    #[serde(default)]
-    pub safe_mode: Option<SafeMode>,
-    #[serde(default)]
-    pub disk: DiskUsage,
-    pub provider: String,
-    pub tools: usize,
-    pub skills: usize,
-    pub prompt_tokens: usize,
-    pub turns_running: usize,
-    pub waiting: usize,
-    /// Turns that wait for a model.
-    #[serde(default)]
-    pub awaiting_model: Option<model_waits::WaitingTurns>,
-    pub tokens_30_days: u64,
-    pub channels: BTreeMap<String, ChannelStatus>,
-    /// MCP servers.
-    #[serde(default)]
-    pub mcp: BTreeMap<String, McpServerStatus>,
-    #[serde(default)]
-    pub shell: SandboxState,
-    /// In words.
-    #[serde(default)]
-    pub heartbeat: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct McpServerStatus {
-    pub up: bool,
-    pub tools: usize,
-    pub trouble: Option<String>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ChannelStatus {
-    pub up: bool,
-    pub about: String,
-    /// Seconds since the platform's server was last heard.
-    pub last_byte_s: Option<i64>,
-    pub last_event_s: Option<i64>,
-    pub trouble: Option<String>,
-    /// Messages on their way out.
-    pub pending: i64,
-    /// Those of them that fail.
-    #[serde(default)]
-    pub failing: FailingDeliveries,
-}
-
-/// The server of the control socket.
-pub struct ControlServer {
-    pub turns: Arc<TurnServices>,
-    pub agent: Arc<agent::Config>,
-    pub terminal: Arc<Terminal>,
-    pub links: BTreeMap<ChannelName, Arc<Link>>,
-    pub home: String,
-    pub since: DateTime<Utc>,
-    /// Takes the requests to read the config again. Empty where nobody does.
-    pub reloads: OnceLock<mpsc::Sender<ReloadRequest>>,
-    /// The page in the browser; none without the gateway.
-    #[cfg(feature = "gateway")]
-    pub web: Option<crate::channels::web::WebEntrance>,
-}
-
-/// A request to read the config again.
-pub struct ReloadRequest {
-    /// The result, or the reason why the former config stays.
-    pub answer: oneshot::Sender<Result<String, String>>,
-    /// Comes when the answer is on its way to the client: the daemon may end then.
-    pub written: oneshot::Receiver<()>,
-}
 
 /// Serves clients until `stop`.
 pub async fn run(server: Arc<ControlServer>, listener: Arc<UnixListener>, stop: CancellationToken) {
@@ -394,47 +206,4 @@ async fn reload(
     let written = write_line(out, &result.map_or_else(Response::Failed, Response::Done)).await;
     tell_written.send(()).ok();
     written
-}
-
-/// The state of each channel, by name.
-pub(crate) async fn channel_statuses(
-    server: &ControlServer,
-) -> Result<BTreeMap<String, ChannelStatus>, StoreError> {
-    let names: Vec<_> = server.links.keys().cloned().collect();
-    let counted = server.turns.services.bus.store.read(move |store| {
-        let pending =
-            |name| Ok((outbox::count_pending(store, name)?, outbox::failing(store, name)?));
-        names.iter().map(pending).collect::<rusqlite::Result<Vec<_>>>()
-    });
-    let statuses = server.links.iter().zip(counted.await?);
-    let statuses = statuses.map(|((name, link), (pending, failing))| {
-        (name.to_string(), channel_status(link.state(), pending, failing))
-    });
-    Ok(statuses.collect())
-}
-
-fn channel_status(link: LinkState, pending: i64, failing: FailingDeliveries) -> ChannelStatus {
-    let age = |at: Option<DateTime<Utc>>| at.map(|at| (Utc::now() - at).num_seconds().max(0));
-    ChannelStatus {
-        up: link.up,
-        about: link.about,
-        last_byte_s: age(link.last_byte),
-        last_event_s: age(link.last_event),
-        trouble: link.trouble,
-        pending,
-        failing,
-    }
-}
-
-async fn write_line(
-    out: &mut (impl AsyncWrite + Unpin),
-    line: &impl Serialize,
-) -> std::io::Result<()> {
-    let mut line = serde_json::to_vec(line).expect("our own types have string keys");
-    line.push(b'\n');
-    let written = async {
-        out.write_all(&line).await?;
-        out.flush().await
-    };
-    timeout(WRITE_TIME_MAX, written).await.map_err(|_| std::io::ErrorKind::TimedOut)?
 }

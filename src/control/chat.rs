@@ -6,8 +6,8 @@ use rusqlite::Connection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until};
 
-use super::lines::BoundedLines;
-use super::{ChatLine, ControlServer, MESSAGE_BYTES_MAX, Response, write_line};
+use super::lines::{BoundedLines, write_line};
+use super::{ChatLine, ControlServer, MESSAGE_BYTES_MAX, Response};
 use crate::bus::{journal, outbox};
 use crate::channels::terminal::{TerminalMessage, TerminalOutput};
 use crate::replies;

@@ -1,8 +1,11 @@
-//! Lines of a client of the control socket, bounded in length.
+//! Lines of the control socket: those of a client are bounded in length, ours in time.
 
 use std::io;
+use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use serde::Serialize;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::time::timeout;
 
 /// The longest line of a client, in bytes: a text of `peacrab send` with each byte escaped.
 pub const LINE_BYTES_MAX: usize = 1024 * 1024;
@@ -47,4 +50,21 @@ impl<R: AsyncRead + Unpin> BoundedLines<R> {
             }
         }
     }
+}
+
+/// A client that takes nothing for so long is gone.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Writes a line of JSON.
+pub(super) async fn write_line(
+    out: &mut (impl AsyncWrite + Unpin),
+    line: &impl Serialize,
+) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(line).expect("our own types have string keys");
+    line.push(b'\n');
+    let written = async {
+        out.write_all(&line).await?;
+        out.flush().await
+    };
+    timeout(WRITE_TIME_MAX, written).await.map_err(|_| std::io::ErrorKind::TimedOut)?
 }

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use chrono::Utc;
 use chrono_tz::Tz;
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ControlServer, Response};
+use super::{ControlServer, Response, SessionsRequest};
 use crate::conversation::history;
 use crate::conversation::named_sessions::{self, FoundSession, NamedSession, SessionOwner};
 use crate::conversation::session_export;
@@ -24,21 +23,6 @@ const LISTED_MAX: usize = 200;
 
 /// Passages that are looked at in a search.
 const PASSAGES_MAX: usize = 100;
-
-/// A request about conversations.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SessionsRequest {
-    List,
-    /// Those with words in their names, or in what was said.
-    Search {
-        words: String,
-    },
-    /// One, by its number or name, with all that was said.
-    Show {
-        asked: String,
-    },
-}
 
 pub(super) async fn answer(
     server: &ControlServer,

@@ -2,31 +2,15 @@
 
 use chrono::Utc;
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{ControlServer, Response};
+use super::{ControlServer, Response, WebRequest};
 use crate::channels::web::logins;
 use crate::people::{LOCAL, People, page_accounts, persons};
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::types::message::{ChannelName, SenderId};
 use crate::types::person::PersonId;
-
-/// A request about the page.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WebRequest {
-    /// A link for the owner, for a person of the config, or for one with a number such as `p5`.
-    Link {
-        person: Option<String>,
-    },
-    Logins,
-    /// The id of a sign-in, or `all`.
-    Revoke {
-        id: String,
-    },
-}
 
 pub(super) async fn answer(
     server: &ControlServer,

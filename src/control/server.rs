@@ -1,0 +1,69 @@
+//! What answers need of the daemon, and the state of its channels. The socket itself is `control`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use chrono::{DateTime, Utc};
+use tokio::sync::{mpsc, oneshot};
+
+use super::protocol::ChannelStatus;
+use crate::agent;
+use crate::bus::outbox::{self, FailingDeliveries};
+use crate::bus::{Link, LinkState};
+use crate::channels::terminal::Terminal;
+use crate::store::StoreError;
+use crate::turn::services::TurnServices;
+use crate::types::message::ChannelName;
+
+/// The server of the control socket.
+pub struct ControlServer {
+    pub turns: Arc<TurnServices>,
+    pub agent: Arc<agent::Config>,
+    pub terminal: Arc<Terminal>,
+    pub links: BTreeMap<ChannelName, Arc<Link>>,
+    pub home: String,
+    pub since: DateTime<Utc>,
+    /// Takes the requests to read the config again. Empty where nobody does.
+    pub reloads: OnceLock<mpsc::Sender<ReloadRequest>>,
+    /// The page in the browser; none without the gateway.
+    #[cfg(feature = "gateway")]
+    pub web: Option<crate::channels::web::WebEntrance>,
+}
+
+/// A request to read the config again.
+pub struct ReloadRequest {
+    /// The result, or the reason why the former config stays.
+    pub answer: oneshot::Sender<Result<String, String>>,
+    /// Comes when the answer is on its way to the client: the daemon may end then.
+    pub written: oneshot::Receiver<()>,
+}
+
+/// The state of each channel, by name.
+pub(crate) async fn channel_statuses(
+    server: &ControlServer,
+) -> Result<BTreeMap<String, ChannelStatus>, StoreError> {
+    let names: Vec<_> = server.links.keys().cloned().collect();
+    let counted = server.turns.services.bus.store.read(move |store| {
+        let pending =
+            |name| Ok((outbox::count_pending(store, name)?, outbox::failing(store, name)?));
+        names.iter().map(pending).collect::<rusqlite::Result<Vec<_>>>()
+    });
+    let statuses = server.links.iter().zip(counted.await?);
+    let statuses = statuses.map(|((name, link), (pending, failing))| {
+        (name.to_string(), channel_status(link.state(), pending, failing))
+    });
+    Ok(statuses.collect())
+}
+
+fn channel_status(link: LinkState, pending: i64, failing: FailingDeliveries) -> ChannelStatus {
+    let age = |at: Option<DateTime<Utc>>| at.map(|at| (Utc::now() - at).num_seconds().max(0));
+    ChannelStatus {
+        up: link.up,
+        about: link.about,
+        last_byte_s: age(link.last_byte),
+        last_event_s: age(link.last_event),
+        trouble: link.trouble,
+        pending,
+        failing,
+    }
+}
