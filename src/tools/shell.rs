@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::for_role::ForRole;
 use super::{AnyTool, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, tell};
@@ -22,12 +22,12 @@ use crate::sandbox::{self, CommandEnding, Enforced, Sandbox, SandboxState};
 use crate::tasks::schedule::Commands;
 use crate::trust::acts::CommandAccess;
 use crate::types::message::Address;
-use crate::types::source::Source;
-use crate::types::words::words;
 use crate::workspace::FileScope;
 use crate::workspace::file_reads::FileReads;
 use crate::workspace::path::names_inbox;
 use network::ByNetworkRule;
+pub use network::NetworkRule;
+pub use places::ExecArgs;
 use places::order;
 use sessions::{BackgroundCommand, SessionRequest, Sessions};
 
@@ -50,19 +50,6 @@ pub struct Config {
     /// Time limit of a background command.
     pub background_max: Duration,
 }
-
-/// Decides if a command can have the network, which a call has to ask for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum NetworkRule {
-    #[default]
-    Off,
-    /// Somebody is asked about each such call.
-    Ask,
-    On,
-}
-
-words!(NetworkRule { Off = "off", Ask = "ask", On = "on" });
 
 /// Tests the sandbox once. Off if the shell is disabled.
 pub fn standing(config: &Config) -> SandboxState {
@@ -113,31 +100,6 @@ struct Shell {
 
 struct Exec(Arc<Shell>);
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ExecArgs {
-    command: String,
-    #[serde(default)]
-    cwd: String,
-    /// Seconds.
-    #[serde(default)]
-    timeout: u32,
-    #[serde(default)]
-    background: bool,
-    #[serde(default)]
-    stdin: String,
-    #[serde(default)]
-    pty: bool,
-    /// In downloads/, and paths.
-    #[serde(default)]
-    untrusted: bool,
-    /// As untrusted, with the network.
-    #[serde(default)]
-    network: bool,
-    #[serde(default)]
-    paths: Vec<String>,
-}
-
 #[async_trait]
 impl Tool for Exec {
     type Args = ExecArgs;
@@ -180,7 +142,7 @@ impl Tool for Exec {
                 if args.background { "" } else { "; longer ones go in the background" }
             ));
         }
-        let mut order = order(shell, cx, &args).await?;
+        let mut order = order(shell.files_sandboxed, cx, &args).await?;
         order.time_max = time_max;
         let others = shell.others(&args, &order, cx).await;
         let sandbox = shell.sandbox(args.network);
@@ -199,7 +161,7 @@ impl Tool for Exec {
         let whole = places::save(cx, &ran.kept, foreign).await;
         let head = format!("[{} after {}]", ran.ending.words(time_max), replies::seconds(ran.took));
         let words = format!("{head}\n{}", shown::all(&ran.kept, whole.as_deref()));
-        Ok(output(foreign, words))
+        Ok(shown::output(foreign, words))
     }
 }
 
@@ -234,11 +196,6 @@ impl Shell {
             FileScope::Owner => FileReads::watch(&cx.workspace).await,
         }
     }
-}
-
-/// Returns a command's output for the model.
-fn output(read_others: bool, words: String) -> ToolOutput {
-    ToolOutput::of(Source::Command { read_others }, words)
 }
 
 struct ProcessTool(Arc<Shell>);

@@ -1,13 +1,28 @@
 //! `exec` with the network as the config has it: calls for it are refused, asked about, or made.
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::NetworkRule;
 use crate::provider::ToolSchema;
 use crate::tools::{AnyTool, Reach, ToolContext, ToolError, ToolOutput, ToolTerms};
 use crate::trust::acts::CommandAccess;
 use crate::types::message::Address;
+use crate::types::words::words;
+
+/// Decides if a command can have the network, which a call has to ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkRule {
+    #[default]
+    Off,
+    /// Somebody is asked about each such call.
+    Ask,
+    On,
+}
+
+words!(NetworkRule { Off = "off", Ask = "ask", On = "on" });
 
 /// The argument that asks for the network.
 const ARGUMENT: &str = "network";

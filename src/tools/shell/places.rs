@@ -4,7 +4,10 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{ExecArgs, Shell, shown};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::shown;
 use crate::sandbox::{CommandInput, KeptOutput, SandboxCommand};
 use crate::tools::{ToolContext, ToolError};
 use crate::trust::acts::CommandAccess;
@@ -19,6 +22,32 @@ const CAME_HERE_MAX: usize = 32;
 
 /// Maximum number of paths that a call can name.
 const PATHS_MAX: usize = 16;
+
+/// The arguments of `exec`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecArgs {
+    pub(super) command: String,
+    #[serde(default)]
+    pub(super) cwd: String,
+    /// Seconds.
+    #[serde(default)]
+    pub(super) timeout: u32,
+    #[serde(default)]
+    pub(super) background: bool,
+    #[serde(default)]
+    pub(super) stdin: String,
+    #[serde(default)]
+    pub(super) pty: bool,
+    /// In downloads/, and paths.
+    #[serde(default)]
+    pub(super) untrusted: bool,
+    /// As untrusted, with the network.
+    #[serde(default)]
+    pub(super) network: bool,
+    #[serde(default)]
+    pub(super) paths: Vec<String>,
+}
 
 /// Returns what a command with these arguments sees. Where the arguments name paths that are none, the call itself
 /// explains that.
@@ -39,12 +68,12 @@ pub(super) fn access(args: &ExecArgs) -> CommandAccess {
 
 /// Returns the command to run, without its time limit.
 pub(super) async fn order(
-    shell: &Shell,
+    files_sandboxed: bool,
     cx: &ToolContext,
     args: &ExecArgs,
 ) -> Result<SandboxCommand, ToolError> {
     let scope = cx.scope();
-    if scope.audience() == Audience::Others && !shell.files_sandboxed {
+    if scope.audience() == Audience::Others && !files_sandboxed {
         return Err(ToolError::TellModel(
             "Denied: as files are not caged on this machine, commands are for the owner in private."
                 .to_owned(),

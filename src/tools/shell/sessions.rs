@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{output, places, shown};
+use super::{places, shown};
 use crate::replies;
 use crate::sandbox::{
     CommandEnding, ExceededLimit, KeptOutput, OUTPUT_BYTES_MAX, RunningSandbox, Sandbox,
@@ -252,7 +252,7 @@ impl ShellSession {
     async fn told(&self, name: &str, cx: &ToolContext) -> ToolOutput {
         // Output that is written after this check is not included yet.
         let news = self.news(cx).await;
-        output(self.others.has_read().await, format!("[{name}] {news}"))
+        shown::output(self.others.has_read().await, format!("[{name}] {news}"))
     }
 
     async fn news(&self, cx: &ToolContext) -> String {

@@ -1,7 +1,8 @@
 //! The part of a command's output that a model sees: its beginning and its end, as text.
 
 use crate::sandbox::{KeptOutput, readable};
-use crate::tools::RESULT_CHARS_MAX;
+use crate::tools::{RESULT_CHARS_MAX, ToolOutput};
+use crate::types::source::Source;
 
 /// Characters of a result that are reserved for the end, where programs report errors.
 const TAIL_CHARS: usize = 3_000;
@@ -64,4 +65,9 @@ pub(super) fn since(kept: &KeptOutput, from: u64, whole: Option<&str>) -> String
     let ends: String = ends.chars().skip(skipped).collect();
     let bytes = kept.total() - from;
     format!("{begins}\n[… cut: {bytes} bytes in all; {where_it_is} …]\n{}", ends.trim_end())
+}
+
+/// Returns a command's output for the model.
+pub(super) fn output(read_others: bool, words: String) -> ToolOutput {
+    ToolOutput::of(Source::Command { read_others }, words)
 }
