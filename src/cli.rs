@@ -40,7 +40,8 @@ use crate::replies;
 use crate::workspace::Workspace;
 use arguments::{Cli, CliCommand, Pair};
 use chat::ChatOptions;
-use invocation::{Invocation, warnings};
+use invocation::{Invocation, done, warnings};
+use run::run_until_end;
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
 /// many that lookups which hang without a network keep no file waiting.
@@ -215,17 +216,6 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the words of a request that was carried out.
-fn done(response: Response) -> anyhow::Result<String> {
-    match response {
-        Response::Done(words) => Ok(words),
-        Response::Failed(words) => anyhow::bail!(words),
-        _ => anyhow::bail!(
-            "the daemon's answer is unexpected: if it runs another version, restart it"
-        ),
-    }
-}
-
 /// Gives one chat command, and shows the answer.
 async fn ask_command(on: &Invocation, command: String, failed: &'static str) -> anyhow::Result<()> {
     let (message, session) = (Some(command), COMMAND_SESSION.to_owned());
@@ -255,17 +245,6 @@ async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<()> 
     let (ran, talked) = tokio::join!(run_until_end(daemon, &stop, || {}), talk);
     ran?;
     talked
-}
-
-/// Runs the daemon; when it ends by itself, `stop` tells those beside it.
-async fn run_until_end(
-    daemon: Daemon,
-    stop: &CancellationToken,
-    ready: impl FnOnce(),
-) -> anyhow::Result<()> {
-    let ran = Box::pin(daemon.run(stop.clone(), ready)).await;
-    stop.cancel();
-    ran
 }
 
 /// Describes what would start; `status` is of the daemon that runs in this home.

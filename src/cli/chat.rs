@@ -7,7 +7,7 @@ mod screen;
 mod talking;
 
 use std::io::{IsTerminal, Read as _, stdin, stdout};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -15,12 +15,12 @@ use chrono::Utc;
 use chrono_tz::Tz;
 use rusqlite::Connection;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::UnixStream;
 
 use super::invocation::Invocation;
 use super::print;
-use crate::config::{self, Environment, TERMINAL};
+use crate::config::{self, TERMINAL};
 use crate::control::listing::{self, Listing};
 use crate::control::{self, ControlRequest, ControlServer, MESSAGE_BYTES_MAX, Response, Status};
 use crate::conversation::actions::{self, Action, ActionReader, ActionScope};
@@ -30,11 +30,11 @@ use crate::people::{self, LOCAL, People};
 use crate::provider::rehearsal;
 use crate::store;
 use crate::tasks::schedule;
+use talking::send;
+pub(super) use talking::{ChatEnd, ChatOptions};
 
 /// Bytes that may be under way in the pipe.
 const PIPE_BYTES: usize = 64 * 1024;
-
-const PROMPT: &str = "> ";
 
 /// Why there is nothing to list or to change.
 pub(super) const NOTHING_RAN: &str =
@@ -54,26 +54,6 @@ fn nothing_set_up(program: &str) -> String {
         "Nothing is set up yet, so rehearsal answers by fixed rules. To set up a model and a chat platform, end this and run:\n\
          {program} init"
     )
-}
-
-pub(super) struct ChatOptions<'a> {
-    /// Say this and leave, else talk.
-    pub(super) message: Option<String>,
-    pub(super) session: String,
-    pub(super) events: bool,
-    /// The error message if it did not go well.
-    pub(super) failed: &'static str,
-    pub(super) home: PathBuf,
-    pub(super) environment: &'a Environment,
-}
-
-/// The end of a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ChatEnd {
-    /// All is answered, or the person left the conversation.
-    Conversation,
-    /// The person interrupted while nothing was being worked on.
-    Interrupted,
 }
 
 /// Returns what is to be said at once: what the option says, or what is piped in, whole. None: somebody talks.
@@ -246,22 +226,5 @@ async fn connect(home: &Path) -> anyhow::Result<Option<UnixStream>> {
         Err(error) => {
             Err(error).with_context(|| format!("cannot reach the daemon on {}", home.display()))
         }
-    }
-}
-
-/// Sends a line. A daemon that has closed the connection has said why: that is read next.
-async fn send(
-    write: &mut (impl AsyncWrite + Unpin),
-    line: &impl serde::Serialize,
-) -> std::io::Result<()> {
-    let mut line = serde_json::to_vec(line)?;
-    line.push(b'\n');
-    let sent = async {
-        write.write_all(&line).await?;
-        write.flush().await
-    };
-    match sent.await {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        sent => sent,
     }
 }

@@ -6,8 +6,8 @@ use chrono::Utc;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
 
-use super::invocation::Invocation;
-use super::{chat, done, print};
+use super::invocation::{Invocation, done};
+use super::{chat, print};
 use crate::control::ControlRequest;
 use crate::control::listing::Listing;
 use crate::people;

@@ -94,3 +94,14 @@ pub(super) fn warnings(config: &Config, home: &Path) -> Vec<String> {
     let paired = store::look(home, people::paired).unwrap_or_default();
     config.warnings(&paired).into_iter().chain(config.cautions(home)).collect()
 }
+
+/// Returns the words of a request that was carried out.
+pub(super) fn done(response: Response) -> anyhow::Result<String> {
+    match response {
+        Response::Done(words) => Ok(words),
+        Response::Failed(words) => anyhow::bail!(words),
+        _ => anyhow::bail!(
+            "the daemon's answer is unexpected: if it runs another version, restart it"
+        ),
+    }
+}

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::invocation::Invocation;
-use super::{chat, print, run_until_end};
+use super::{chat, print};
 use crate::bus::outbox;
 use crate::config::{Config, last_good};
 use crate::control::{ControlServer, ReloadRequest};
@@ -195,4 +195,15 @@ async fn read_again(on: &Invocation, server: &ControlServer) -> Result<NextDaemo
         Err(error) => tracing::warn!(%error, "Cannot tell the owner about the config"),
     }
     Err(error)
+}
+
+/// Runs the daemon; when it ends by itself, `stop` tells those beside it.
+pub(super) async fn run_until_end(
+    daemon: Daemon,
+    stop: &CancellationToken,
+    ready: impl FnOnce(),
+) -> anyhow::Result<()> {
+    let ran = Box::pin(daemon.run(stop.clone(), ready)).await;
+    stop.cancel();
+    ran
 }

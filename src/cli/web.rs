@@ -1,6 +1,6 @@
 //! `peacrab web`: a link to sign in on the page in the browser, and the sign-ins.
 
-use super::Invocation;
+use super::invocation::Invocation;
 use crate::replies;
 
 /// Arguments of `peacrab web`.
@@ -20,7 +20,8 @@ pub(super) struct WebArguments {
 #[cfg(feature = "gateway")]
 impl WebArguments {
     pub(super) async fn handle(self, on: &Invocation) -> anyhow::Result<String> {
-        use super::{chat, done};
+        use super::chat;
+        use super::invocation::done;
         use crate::channels::web::logins::Login;
         use crate::control::{ControlRequest, Response, WebRequest};
 

@@ -22,11 +22,13 @@ use rustyline::{
 };
 use tokio::sync::mpsc;
 
-use super::PROMPT;
 use super::history::{self, History};
 use crate::config::Environment;
 use crate::daemon::logging::{self, LogDiversion};
 use crate::types::commands;
+
+/// The prompt of the terminal.
+pub(super) const PROMPT: &str = "> ";
 
 /// Terminals without what the editor needs, as `TERM` names them.
 const PLAIN_TERMS: [&str; 3] = ["dumb", "cons25", "emacs"];

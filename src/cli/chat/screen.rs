@@ -4,8 +4,8 @@
 use std::io::{IsTerminal as _, stdin, stdout};
 use std::time::{Duration, Instant};
 
-use super::editor::{Editor, EditorOrder};
-use super::{PROMPT, print};
+use super::editor::{Editor, EditorOrder, PROMPT};
+use super::print;
 
 /// The interval between two turns of the spinner.
 pub(super) const SPIN_EVERY: Duration = Duration::from_millis(120);

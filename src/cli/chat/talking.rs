@@ -1,15 +1,19 @@
 //! A conversation at a terminal: says what is typed, shows answers as they come.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader, Lines, Stdin, WriteHalf};
+use tokio::io::{
+    AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines, Stdin, WriteHalf,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::editor::{Editor, EditorEvents, Typed};
+use super::print;
 use super::screen::{SPIN_EVERY, Screen};
-use super::{ChatEnd, ChatOptions, print, send};
+use crate::config::Environment;
 use crate::control::{ChatLine, ControlRequest, MESSAGE_BYTES_MAX, Response};
 use crate::replies;
 
@@ -19,6 +23,26 @@ const PRESS_AGAIN_WITHIN: Duration = Duration::from_secs(3);
 /// The hint after a first Ctrl-C where nothing can be stopped.
 const PRESS_AGAIN: &str =
     "Nothing to stop. Press Ctrl-C again to exit; Ctrl-D ends the conversation.";
+
+pub(in crate::cli) struct ChatOptions<'a> {
+    /// Say this and leave, else talk.
+    pub(in crate::cli) message: Option<String>,
+    pub(in crate::cli) session: String,
+    pub(in crate::cli) events: bool,
+    /// The error message if it did not go well.
+    pub(in crate::cli) failed: &'static str,
+    pub(in crate::cli) home: PathBuf,
+    pub(in crate::cli) environment: &'a Environment,
+}
+
+/// The end of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum ChatEnd {
+    /// All is answered, or the person left the conversation.
+    Conversation,
+    /// The person interrupted while nothing was being worked on.
+    Interrupted,
+}
 
 /// Talks over a connection to the daemon until somebody leaves.
 pub(super) async fn talk(
@@ -250,5 +274,22 @@ impl<S: AsyncWrite> TerminalChat<S> {
             }
         }
         Ok(false)
+    }
+}
+
+/// Sends a line. A daemon that has closed the connection has said why: that is read next.
+pub(super) async fn send(
+    write: &mut (impl AsyncWrite + Unpin),
+    line: &impl serde::Serialize,
+) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(line)?;
+    line.push(b'\n');
+    let sent = async {
+        write.write_all(&line).await?;
+        write.flush().await
+    };
+    match sent.await {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        sent => sent,
     }
 }

@@ -6,7 +6,7 @@ use anyhow::bail;
 use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
-use super::{Setup, secret_of};
+use super::setup::{Setup, secret_of};
 use crate::channels::{self, Channel, ChannelProbe};
 use crate::config::Config;
 use crate::config::edit::{NewSection, SecretPlace};

@@ -6,7 +6,7 @@ use anyhow::bail;
 use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
-use super::{Setup, secret_of};
+use super::setup::{Setup, secret_of};
 use crate::config::Config;
 use crate::config::edit::{NewSection, SecretPlace};
 use crate::provider::listing::{ListingError, LocalServer, find_local_servers, list_models};

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::chat;
 use super::super::dialog::TRIES_MAX;
-use super::Setup;
 use super::channel::TestedBot;
+use super::setup::Setup;
 use crate::config::{self, Config};
 use crate::control::send::{SendOutcome, SendRequest};
 use crate::control::{ControlRequest, ControlServer, Response};

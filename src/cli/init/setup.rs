@@ -1,0 +1,98 @@
+//! The state that the steps of `peacrab init` share: its options, the dialog, and the config that it edits.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use zeroize::Zeroizing;
+
+use super::super::dialog::Dialog;
+use super::super::invocation::Invocation;
+use super::super::service::ServiceChoice;
+use crate::config::edit::ConfigEdit;
+use crate::config::{Config, Environment};
+
+/// The questions: the model, its key or name, the platform, its token, the pairing code, the service.
+pub(super) const QUESTIONS_MAX: usize = 6;
+
+/// Longer ones are no keys or tokens.
+const SECRET_BYTES_MAX: u64 = 16 * 1024;
+
+#[derive(Args, Default)]
+pub(in crate::cli) struct InitOptions {
+    /// The model's provider: anthropic, openai, openrouter, ollama, llama.cpp, none, or the address of a server
+    #[arg(long, value_name = "NAME|URL")]
+    pub(super) provider: Option<String>,
+    /// The model's name, as the provider writes it
+    #[arg(long, value_name = "NAME")]
+    pub(super) model: Option<String>,
+    /// A file with the provider's key
+    #[arg(long, value_name = "FILE")]
+    pub(super) key_file: Option<PathBuf>,
+    /// The chat platform: telegram, discord, slack or none
+    #[arg(long, value_name = "NAME")]
+    pub(super) channel: Option<String>,
+    /// A file with the bot's token
+    #[arg(long, value_name = "FILE")]
+    pub(super) token_file: Option<PathBuf>,
+    /// A file with the app's token; Slack has two
+    #[arg(long, value_name = "FILE")]
+    pub(super) app_token_file: Option<PathBuf>,
+    /// Another address of the platform, such as a Bot API server of your own
+    #[arg(long, value_name = "URL")]
+    pub(super) api_url: Option<String>,
+    /// Your id on the platform: you are then the owner without a pairing code
+    #[arg(long, value_name = "ID")]
+    pub(super) owner: Option<String>,
+    /// The service to install
+    #[arg(long, value_enum)]
+    pub(super) service: Option<ServiceChoice>,
+    /// Ask nothing: take what the options and the environment say, and leave the rest out
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+/// The state that all steps of the setup share.
+pub(super) struct Setup<'a> {
+    pub(super) on: &'a Invocation,
+    pub(super) options: &'a InitOptions,
+    pub(super) dialog: Dialog,
+    pub(super) edit: ConfigEdit,
+    /// Questions so far.
+    pub(super) asked: usize,
+}
+
+impl Setup<'_> {
+    /// Returns the heading of the next question.
+    pub(super) fn question(&mut self) -> String {
+        self.asked += 1;
+        format!("Question {} of {QUESTIONS_MAX}.", self.asked)
+    }
+
+    pub(super) fn environment(&self) -> &Environment {
+        &self.on.environment
+    }
+
+    /// Saves the config that was tested.
+    pub(super) fn save(&mut self, edit: ConfigEdit) -> anyhow::Result<Config> {
+        let config = edit.load(&self.on.environment)?;
+        edit.save().context("cannot write the config")?;
+        self.edit = edit;
+        Ok(config)
+    }
+}
+
+/// Reads a secret from a file that an option names.
+pub(super) fn secret_of(file: Option<&Path>) -> anyhow::Result<Option<Zeroizing<String>>> {
+    use std::io::Read as _;
+    let Some(file) = file else { return Ok(None) };
+    let mut text = Zeroizing::new(String::new());
+    let opened = fs::File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    opened.take(SECRET_BYTES_MAX).read_to_string(&mut text)?;
+    let secret = Zeroizing::new(text.trim().to_owned());
+    if secret.is_empty() {
+        bail!("{} is empty", file.display());
+    }
+    Ok(Some(secret))
+}
