@@ -6,14 +6,17 @@ mod approvals;
 mod scope;
 mod side_question;
 mod asks;
+mod model_waits;
 mod suspended;
 mod work_queue;
 mod budget;
 mod command;
 mod facts;
 mod forget;
+mod forget_command;
 mod forgettings;
 mod failing_items;
+mod failures;
 pub mod fairness;
 pub mod folders;
 mod compaction;
@@ -28,11 +31,13 @@ mod pass;
 mod people;
 mod persona;
 mod queue;
+mod running;
 mod sessions;
 mod settings;
 mod skills;
 mod status;
 mod trusting;
+mod turn_task;
 mod undo;
 mod why;
 
@@ -40,7 +45,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -52,34 +56,24 @@ pub use jobs::{may_command, place_of_command};
 pub use people::{Ordered, PeopleOrder, order_people};
 pub use skills::{skills_json, skills_words};
 
-use crate::bus::journal::{RowId, WaitingMessage};
+use crate::bus::journal::WaitingMessage;
 use crate::conversation::transcript;
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
+use crate::turn::STORE_PAUSE;
 use crate::turn::commits::{self, StopKind};
-use crate::turn::draft::Draft;
 use crate::turn::error::{CommitError, TurnError};
-use crate::turn::run::{self as turn, TurnHandles, TurnStart};
 use crate::turn::services::TurnServices;
-use crate::turn::{STORE_PAUSE, progress};
-use crate::types::message::Sender;
-use crate::types::origin::{Origin, TaskKind};
+use crate::types::origin::Origin;
 use crate::types::session::Session;
-use asks::AskProgress;
 pub use config::Config;
-use failing_items::{Failing, Item};
-use fairness::Claim;
+use failing_items::Failing;
 use forgettings::Forgettings;
 use idle::Idle;
+use running::{CompactionResult, Running};
 use side_question::SideQuestions;
 use suspended::SuspendedTurns;
-use work_queue::{Person, WorkQueue};
-
-/// Maximum number of steering batches that a turn has not read. Further messages stay in the journal.
-const STEER_MAX: usize = 16;
-
-/// Maximum number of reactions that wait to be shown. Further ones are dropped.
-const SIGNS_MAX: usize = 16;
+use work_queue::WorkQueue;
 
 /// Grace period of running turns at a shutdown.
 const GRACE: Duration = Duration::from_secs(3);
@@ -147,8 +141,8 @@ struct Agent {
     running: HashMap<Origin, Running>,
     idle: Idle,
     /// Running compactions, and the results of those whose conversation is in a turn.
-    compactions: JoinSet<compaction::CompactionResult>,
-    compacting: HashMap<Origin, Option<compaction::CompactionResult>>,
+    compactions: JoinSet<CompactionResult>,
+    compacting: HashMap<Origin, Option<CompactionResult>>,
     backlog: WorkQueue,
     /// The store tracks changes in the tables of the backlog.
     follows: bool,
@@ -160,108 +154,7 @@ struct Agent {
     away: SuspendedTurns,
 }
 
-/// The loop's state of a running turn.
-struct Running {
-    steer: mpsc::Sender<Vec<WaitingMessage>>,
-    stop: CancellationToken,
-    sender: Sender,
-    /// The person whose slot it uses.
-    claim: Claim<Person>,
-    /// The rows with which it began.
-    rows: Vec<RowId>,
-    /// The last row that was handed to it.
-    given: RowId,
-    /// Its visible draft. It has no turn before the turn was begun.
-    shown: watch::Receiver<Draft>,
-    /// Set if it is no turn, but saves notes before a requested compaction.
-    compactions: Option<compaction::CompactionRequest>,
-}
-
 impl Agent {
-    /// Makes one pass: handles everything that waits and can be handled now. Returns the time until the
-    /// next pass, if something is due by then.
-    async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
-        if let Err(error) = self.side_questions.tell_cut_off(&self.services).await {
-            tracing::error!(%error, "Cannot notify askers of side questions about the restart, will try again");
-        }
-        self.forgettings.try_deferred();
-        // Commands come first: a stopped turn is not resumed. Messages are read together with commands,
-        // so that none that was sent after a command begins a turn before it.
-        let next_expiry = loop {
-            let look = self.look().await?;
-            let (commands, turns) = (look.unreadable, look.unreadable_turns);
-            let all_closed = self.close_all_unreadable(commands, turns).await;
-            let mut controls = look.controls;
-            controls.retain(|it| {
-                let rests = self.failing.rests(Item::Row(it.id)).is_some();
-                let waits = self.must_wait(it) || self.forgettings.delay(it);
-                self.serves(&it.origin) && !waits && !rests
-            });
-            if controls.is_empty() {
-                match self.look_after_asks(look.overdue).await {
-                    AskProgress::Settled => continue,
-                    AskProgress::Same if all_closed => break look.next_expiry,
-                    AskProgress::Same | AskProgress::Failed => break Some(STORE_PAUSE),
-                }
-            }
-            for control in controls {
-                // An earlier one may have begun to forget there.
-                if self.forgettings.delay(&control) {
-                    continue;
-                }
-                // The command may have changed the queue mode there.
-                self.backlog.touch(&control.origin);
-                self.try_to_handle(control).await;
-            }
-        };
-        self.hear_changed().await;
-        self.look_after_waits().await;
-        self.begin_turns().await;
-        let again = [next_expiry, self.backlog.next_look(), self.failing.next(), self.away.next()];
-        Ok(again.into_iter().flatten().min())
-    }
-
-    /// Returns true if the origin's channel exists, and a task may act. Others wait until it does.
-    fn serves(&self, origin: &Origin) -> bool {
-        let acts_by_itself = matches!(
-            origin.task().map(|task| task.kind),
-            Some(TaskKind::Job | TaskKind::Heartbeat)
-        );
-        let may_act = self.config.safe_mode.is_none() || !acts_by_itself;
-        may_act && self.services.channels.contains_key(origin.channel())
-    }
-
-    /// Moves a session into a turn.
-    fn start(&mut self, origin: Origin, sender: Sender, claim: Claim<Person>, begin: TurnStart) {
-        let (steer, steered) = mpsc::channel(STEER_MAX);
-        let stop = CancellationToken::new();
-        let rows: Vec<_> = match &begin {
-            TurnStart::New(rows) => rows.iter().map(|row| row.id).collect(),
-            TurnStart::Resume(..) => Vec::new(),
-        };
-        let mut given = rows.last().copied().unwrap_or(RowId(0));
-        if let TurnStart::Resume(_, joins) = &begin
-            && let Some(last) = joins.last().map(|row| row.id)
-            && steer.try_send(joins.clone()).is_ok()
-        {
-            given = last;
-        }
-        let session = self.idle.take(&origin);
-        let (draft, shown) = watch::channel(Draft::default());
-        let ends = TaskEnds { steer: steered, stop: stop.clone(), draft };
-        let task = work(Arc::clone(&self.turns), origin.clone(), session, begin, ends);
-        let id = self.turn_tasks.spawn(task).id();
-        let running = Running { steer, stop, sender, claim, rows, given, shown, compactions: None };
-        self.occupy(id, origin, running);
-    }
-
-    /// Registers a task that works for an origin.
-    fn occupy(&mut self, task: Id, origin: Origin, running: Running) {
-        self.backlog.began(&origin);
-        self.tasks.insert(task, origin.clone());
-        self.running.insert(origin, running);
-    }
-
     /// Carries a command out at once.
     async fn handle(&mut self, control: WaitingMessage) -> Result<(), StoreError> {
         match command::parse(&control.inbound.body.text) {
@@ -398,46 +291,4 @@ impl Agent {
     ) -> Result<T, StoreError> {
         self.services.bus.store.read(work).await
     }
-}
-
-/// A task's ends of the channels to the loop.
-struct TaskEnds {
-    steer: mpsc::Receiver<Vec<WaitingMessage>>,
-    stop: CancellationToken,
-    draft: watch::Sender<Draft>,
-}
-
-/// Runs one turn and shows its progress until it is done or stopped.
-async fn work(
-    turns: Arc<TurnServices>,
-    origin: Origin,
-    session: Option<Session>,
-    begin: TurnStart,
-    TaskEnds { steer, stop, draft }: TaskEnds,
-) -> Result<Option<Session>, TurnError> {
-    let drafted = draft.subscribe();
-    let shown_last = drafted.clone();
-    let quiet = Arc::new(Mutex::new(()));
-    let (signs, shown_signs) = mpsc::channel(SIGNS_MAX);
-    let feed = progress::TurnProgress { draft: drafted, signs: shown_signs };
-    let handles = TurnHandles { steer, draft, signs, quiet: Arc::clone(&quiet) };
-    let turn = async {
-        let ended = Box::pin(turn::run(&turns, session, begin, handles)).await;
-        if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {
-            // Waits here, not in the loop, which others need.
-            sleep(STORE_PAUSE).await;
-        }
-        ended
-    };
-    let ended = tokio::select! {
-        biased;
-        () = stop.cancelled() => Ok(None),
-        ended = Box::pin(progress::show(&turns, origin.chat(), feed, &quiet, turn)) => ended,
-    };
-    let turn = shown_last.borrow().turn;
-    if let (true, Some(turn), Some(at)) = (stop.is_cancelled(), turn, origin.chat()) {
-        progress::erase_of(&turns, at, turn).await;
-    }
-    turns.services.bus.outbox.up();
-    ended
 }

@@ -11,11 +11,12 @@ use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
 use super::fairness::Claim;
+use crate::agent::Agent;
 use crate::agent::command::{self, Command};
-use crate::agent::{Agent, Running, STEER_MAX};
+use crate::agent::running::{CompactionRequest, CompactionResult, Running};
+use crate::agent::turn_task::STEER_MAX;
 use crate::bus::journal::{RowId, WaitingMessage};
-use crate::conversation::ledger::{CallCause, Charge, Payer};
-use crate::conversation::transcript::Summaries;
+use crate::conversation::ledger::{CallCause, Payer};
 use crate::conversation::{shares, tokens};
 use crate::people::Role;
 use crate::provider::{ProviderError, Usage};
@@ -41,22 +42,6 @@ const COMPACTIONS_MAX: usize = 2;
 /// Growth of a conversation after a failed compaction until the next attempt, in percent of its context
 /// window.
 const AGAIN_PERCENT: u64 = 5;
-
-/// A request for a compaction: automatic, because the conversation has become long, or by a command.
-#[derive(Clone, Default)]
-pub(super) struct CompactionRequest {
-    control: Option<WaitingMessage>,
-    focus: Option<String>,
-}
-
-/// The result of a compaction.
-pub(super) struct CompactionResult {
-    origin: Origin,
-    job: CompactionJob,
-    wish: CompactionRequest,
-    summaries: Result<Summaries, ProviderError>,
-    spent: Charge,
-}
 
 impl Agent {
     /// Keeps an idle session. If it has become long, it is compacted in the background.

@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::agent::{Agent, Running, STORE_PAUSE};
-use crate::bus::journal::{RowId, UnreadableRow, WaitingMessage, unreadable_at};
-use crate::conversation::asks::{Ask, AskId};
-use crate::conversation::transcript::UnreadableTurn;
-use crate::replies;
+use super::running::Running;
+use crate::bus::journal::RowId;
+use crate::conversation::asks::AskId;
 use crate::store::StoreError;
-use crate::turn::commits;
+use crate::turn::STORE_PAUSE;
 use crate::turn::error::{CommitError, TurnError};
 use crate::types::origin::Origin;
 
@@ -45,7 +43,7 @@ struct Failure {
 
 impl Failing {
     /// Counts a failure, and lets the item pause. Returns true at the last allowed failure.
-    fn count(&mut self, item: Item, at: &Origin, error: &StoreError) -> bool {
+    pub(super) fn count(&mut self, item: Item, at: &Origin, error: &StoreError) -> bool {
         let next = Instant::now() + STORE_PAUSE;
         let failure =
             self.failures.entry(item).or_insert_with(|| Failure { at: at.clone(), times: 0, next });
@@ -68,7 +66,7 @@ impl Failing {
 
     /// Lets the messages that wait at an address be tried each in a turn of its own, up to the last one
     /// of `rows`. Returns false if that was so before, or there is only one.
-    fn take_apart(&mut self, at: &Origin, rows: &[RowId]) -> bool {
+    pub(super) fn take_apart(&mut self, at: &Origin, rows: &[RowId]) -> bool {
         let [first, .., last] = rows else { return false };
         if self.is_apart(at, *first) {
             return false;
@@ -117,124 +115,5 @@ impl Failing {
             .filter(|next| *next > now)
             .min()
             .map(|at| at - now)
-    }
-}
-
-impl Agent {
-    /// Carries a command out. A failing one pauses, and is closed after some failures.
-    pub(super) async fn try_to_handle(&mut self, control: WaitingMessage) {
-        let (row, at) = (control.id, control.origin.clone());
-        match self.handle(control).await {
-            Ok(()) => self.failing.forget(Item::Row(row)),
-            Err(error) => {
-                tracing::error!(row = row.0, %error, "A command failed");
-                self.has_failed(vec![row], &at, &error, replies::COMMAND_FAILED).await;
-            }
-        }
-    }
-
-    /// Handles rows with which a turn could not begin.
-    pub(super) async fn not_begun(&mut self, rows: Vec<RowId>, at: &Origin, error: &TurnError) {
-        if let TurnError::Commit(CommitError::Store(error)) = error {
-            self.has_failed(rows, at, error, replies::MESSAGE_FAILED).await;
-        }
-    }
-
-    pub(super) async fn has_failed(
-        &mut self,
-        rows: Vec<RowId>,
-        at: &Origin,
-        error: &StoreError,
-        words: &'static str,
-    ) {
-        let Some(first) = rows.first().copied() else { return };
-        let is_change = matches!(error, StoreError::Change(_));
-        if is_change && self.failing.take_apart(at, &rows) {
-            tracing::warn!(
-                rows = rows.len(),
-                "A turn could not start, will try its messages one by one"
-            );
-            return;
-        }
-        if !self.failing.count(Item::Row(first), at, error) {
-            return;
-        }
-        match commits::failed(&self.services.bus.store, rows, error.to_string(), words).await {
-            Ok(()) => self.failing.forget(Item::Row(first)),
-            Err(error) => tracing::error!(row = first.0, %error, "Cannot close a failing message"),
-        }
-        self.services.bus.outbox.up();
-    }
-
-    /// Handles a panicked turn that may not have begun with these rows. Several rows are tried again one
-    /// by one; a single one is closed.
-    pub(super) async fn has_panicked(&mut self, rows: Vec<RowId>, at: &Origin, begun: bool) {
-        if !begun && self.failing.take_apart(at, &rows) {
-            return;
-        }
-        let broke = commits::broke(&self.services.bus.store, rows, at.clone());
-        if let Err(error) = broke.await {
-            tracing::error!(%error, "Cannot report that a turn failed");
-        }
-    }
-
-    /// Handles an ask that could not be settled: it pauses, and after some failures it is closed with its
-    /// turn.
-    pub(super) async fn ask_failed(&mut self, ask: Ask, error: &StoreError) {
-        let item = Item::Ask(ask.id);
-        tracing::error!(ask = ask.id.0, %error, "Cannot settle a question of a suspended turn, will try again");
-        if !self.failing.count(item, &Origin::from(&ask.at), error) {
-            return;
-        }
-        let id = ask.id.0;
-        match commits::failed_ask(&self.services.bus.store, ask, error.to_string()).await {
-            Ok(at) => {
-                self.failing.forget(item);
-                at.into_iter().for_each(|at| drop(self.idle.take(&at)));
-            }
-            Err(error) => tracing::error!(ask = id, %error, "Cannot close a failing question"),
-        }
-    }
-
-    /// Closes unreadable rows. Returns true if there were any.
-    async fn close_unreadable(&self, rows: Vec<UnreadableRow>) -> Result<bool, StoreError> {
-        if rows.is_empty() {
-            return Ok(false);
-        }
-        commits::unreadable_rows(&self.services.bus.store, rows).await?;
-        self.services.bus.outbox.up();
-        Ok(true)
-    }
-
-    /// Closes unreadable commands and ends unreadable turns. Returns false if some of them are left, to
-    /// be tried again.
-    pub(super) async fn close_all_unreadable(
-        &mut self,
-        commands: Vec<UnreadableRow>,
-        turns: Vec<UnreadableTurn>,
-    ) -> bool {
-        let mut failed = self.close_unreadable(commands).await.err();
-        for turn in turns {
-            match commits::unreadable_turn(&self.services.bus.store, turn).await {
-                Ok(()) | Err(CommitError::Ended) => self.services.bus.outbox.up(),
-                Err(CommitError::Store(error)) => {
-                    // Only a complete read finds it again.
-                    self.is_up_to_date = false;
-                    failed = Some(error);
-                }
-            }
-        }
-        if let Some(error) = &failed {
-            tracing::error!(%error, "Cannot set unreadable rows aside, will try again");
-        }
-        failed.is_none()
-    }
-
-    /// Closes unreadable messages of an origin where some wait and a turn can begin with none. Returns
-    /// true if there were any.
-    pub(super) async fn close_unreadable_at(&self, at: &Origin) -> Result<bool, StoreError> {
-        let at = at.clone();
-        let rows = self.read(move |store| unreadable_at(store, &at)).await?;
-        self.close_unreadable(rows).await
     }
 }

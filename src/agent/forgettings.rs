@@ -7,12 +7,9 @@ use std::sync::Arc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::Agent;
 use crate::agent::command::{self, Command};
-use crate::agent::failing_items::Item;
-use crate::agent::forget::{self, ForgetOrder, ForgetWork};
+use crate::agent::forget::ForgetWork;
 use crate::bus::journal::{RowId, WaitingMessage};
-use crate::replies;
 use crate::store::{ChatPlace, StoreError};
 use crate::turn::services::TurnServices;
 use crate::types::message::Address;
@@ -37,13 +34,19 @@ struct Forgetting {
 
 /// The end of one.
 pub(super) struct EndedForgetting {
-    row: RowId,
-    origin: Origin,
-    result: Result<Result<(), StoreError>, JoinError>,
+    pub(super) row: RowId,
+    pub(super) origin: Origin,
+    pub(super) result: Result<Result<(), StoreError>, JoinError>,
 }
 
 impl Forgettings {
-    fn begin(&mut self, turns: Arc<TurnServices>, control: WaitingMessage, work: ForgetWork) {
+    /// Begins a command's work.
+    pub(super) fn begin(
+        &mut self,
+        turns: Arc<TurnServices>,
+        control: WaitingMessage,
+        work: ForgetWork,
+    ) {
         let blanked = CancellationToken::new();
         if !work.is_final() {
             // Nothing is changed before the person has said yes.
@@ -76,6 +79,15 @@ impl Forgettings {
         }
     }
 
+    pub(super) fn is_any(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Lets a command wait until other work in its chats has ended.
+    pub(super) fn defer(&mut self, row: RowId) {
+        self.deferred.insert(row);
+    }
+
     /// Lets deferred commands be tried again.
     pub(super) fn try_deferred(&mut self) {
         self.deferred.clear();
@@ -97,51 +109,7 @@ impl Forgettings {
     }
 }
 
-impl Agent {
-    /// Begins to show what would be forgotten, or to forget it once nothing else works in the chats in question.
-    pub(super) async fn forget(
-        &mut self,
-        control: WaitingMessage,
-        order: Option<ForgetOrder>,
-    ) -> Result<(), StoreError> {
-        let Some(work) = forget::prepare(&self.services, &control, order).await? else {
-            return Ok(());
-        };
-        if !work.is_final() {
-            self.forgettings.begin(Arc::clone(&self.turns), control, work);
-            return Ok(());
-        }
-        let is_there = |origin: &Origin| origin.chat().is_some_and(|at| are_of(work.chats(), at));
-        let is_asked = |at: &Address| are_of(work.chats(), at);
-        // The store has no turn there: these are notes, summaries and side questions, or a turn that has just ended.
-        let is_busy = self.running.keys().chain(self.compacting.keys()).any(is_there)
-            || self.side_questions.places().any(is_asked);
-        if is_busy || !self.forgettings.running.is_empty() {
-            self.forgettings.deferred.insert(control.id);
-            return Ok(());
-        }
-        self.idle.clear();
-        self.forgettings.begin(Arc::clone(&self.turns), control, work);
-        Ok(())
-    }
-
-    pub(super) async fn has_forgotten(&mut self, ended: EndedForgetting) {
-        let EndedForgetting { row, origin, result } = ended;
-        self.backlog.touch(&origin);
-        match result {
-            Ok(Ok(())) => self.failing.forget(Item::Row(row)),
-            Ok(Err(error)) => {
-                tracing::error!(row = row.0, %error, "Cannot forget words");
-                self.has_failed(vec![row], &origin, &error, replies::COMMAND_FAILED).await;
-            }
-            Err(error) => {
-                tracing::error!(row = row.0, %error, "The task that forgets words panicked");
-                self.has_panicked(vec![row], &origin, false).await;
-            }
-        }
-    }
-}
-
-fn are_of(chats: &[ChatPlace], at: &Address) -> bool {
+/// Returns true if an address is in one of the chats.
+pub(super) fn are_of(chats: &[ChatPlace], at: &Address) -> bool {
     chats.iter().any(|it| it.channel == *at.channel.to_string() && it.chat == *at.chat.to_string())
 }

@@ -1,4 +1,4 @@
-//! The parts of a pass of the loop: it reads the changes in the store, passes them to running turns, and
+//! A pass of the loop: it reads the changes in the store, carries out commands, passes messages to running turns, and
 //! begins others.
 
 use std::collections::{BTreeSet, HashMap};
@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use chrono::Utc;
 
+use crate::agent::asks::AskProgress;
+use crate::agent::failing_items::Item;
 use crate::agent::fairness::{self, Claim};
 use crate::agent::work_queue::{self, Person, WaitingRows, WorkQueue};
 use crate::agent::{Agent, STORE_PAUSE};
@@ -15,7 +17,7 @@ use crate::conversation::transcript::UnreadableTurn;
 use crate::store::StoreError;
 use crate::turn::run::TurnStart;
 use crate::turn::suspension;
-use crate::types::origin::Origin;
+use crate::types::origin::{Origin, TaskKind};
 
 /// Commands and asks that were read from the store.
 pub(super) struct CommandsAndAsks {
@@ -30,6 +32,59 @@ pub(super) struct CommandsAndAsks {
 }
 
 impl Agent {
+    /// Makes one pass: handles everything that waits and can be handled now. Returns the time until the
+    /// next pass, if something is due by then.
+    pub(super) async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
+        if let Err(error) = self.side_questions.tell_cut_off(&self.services).await {
+            tracing::error!(%error, "Cannot notify askers of side questions about the restart, will try again");
+        }
+        self.forgettings.try_deferred();
+        // Commands come first: a stopped turn is not resumed. Messages are read together with commands,
+        // so that none that was sent after a command begins a turn before it.
+        let next_expiry = loop {
+            let look = self.look().await?;
+            let (commands, turns) = (look.unreadable, look.unreadable_turns);
+            let all_closed = self.close_all_unreadable(commands, turns).await;
+            let mut controls = look.controls;
+            controls.retain(|it| {
+                let rests = self.failing.rests(Item::Row(it.id)).is_some();
+                let waits = self.must_wait(it) || self.forgettings.delay(it);
+                self.serves(&it.origin) && !waits && !rests
+            });
+            if controls.is_empty() {
+                match self.look_after_asks(look.overdue).await {
+                    AskProgress::Settled => continue,
+                    AskProgress::Same if all_closed => break look.next_expiry,
+                    AskProgress::Same | AskProgress::Failed => break Some(STORE_PAUSE),
+                }
+            }
+            for control in controls {
+                // An earlier one may have begun to forget there.
+                if self.forgettings.delay(&control) {
+                    continue;
+                }
+                // The command may have changed the queue mode there.
+                self.backlog.touch(&control.origin);
+                self.try_to_handle(control).await;
+            }
+        };
+        self.hear_changed().await;
+        self.look_after_waits().await;
+        self.begin_turns().await;
+        let again = [next_expiry, self.backlog.next_look(), self.failing.next(), self.away.next()];
+        Ok(again.into_iter().flatten().min())
+    }
+
+    /// Returns true if the origin's channel exists, and a task may act. Others wait until it does.
+    fn serves(&self, origin: &Origin) -> bool {
+        let acts_by_itself = matches!(
+            origin.task().map(|task| task.kind),
+            Some(TaskKind::Job | TaskKind::Heartbeat)
+        );
+        let may_act = self.config.safe_mode.is_none() || !acts_by_itself;
+        may_act && self.services.channels.contains_key(origin.channel())
+    }
+
     /// Updates the backlog from the store.
     pub(super) async fn look(&mut self) -> Result<CommandsAndAsks, StoreError> {
         if !self.follows {

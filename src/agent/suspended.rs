@@ -7,16 +7,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::time::Instant;
 
-use crate::agent::{Agent, work_queue};
+use crate::agent::work_queue;
 use crate::conversation::model_waits::ModelWait;
 use crate::conversation::transcript::Unfinished;
-use crate::replies;
-use crate::store::{ChangedRow, StoreError};
-use crate::turn::commits;
-use crate::turn::end::TurnEnd;
-use crate::turn::error::CommitError;
+use crate::store::ChangedRow;
 use crate::turn::suspension;
-use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
 /// The pause before the first attempt; each further one is twice as long. A model that restarts is back soon.
@@ -31,35 +26,35 @@ const TRIED_WITHIN: chrono::Duration = chrono::Duration::minutes(2);
 /// The turns that wait for a model, by chain of providers.
 #[derive(Default)]
 pub(super) struct SuspendedTurns {
-    chains: HashMap<String, Chain>,
+    pub(super) chains: HashMap<String, Chain>,
     /// The chain of each turn that waits or tries again.
-    chain_of: HashMap<TurnId, String>,
+    pub(super) chain_of: HashMap<TurnId, String>,
 }
 
-struct Chain {
+pub(super) struct Chain {
     /// Suspended turns, the oldest first.
-    waiting: BTreeMap<TurnId, Suspended>,
+    pub(super) waiting: BTreeMap<TurnId, Suspended>,
     /// Turns that have begun to ask the model again.
-    trying: BTreeSet<TurnId>,
+    pub(super) trying: BTreeSet<TurnId>,
     /// The suspended turn that goes first.
-    first: Option<TurnId>,
+    pub(super) first: Option<TurnId>,
     /// Attempts that failed, in a row.
-    failures: u32,
+    pub(super) failures: u32,
     /// When the next turn may try.
-    next: Instant,
+    pub(super) next: Instant,
     /// When the model was found to be away last.
-    failed: Option<DateTime<Utc>>,
+    pub(super) failed: Option<DateTime<Utc>>,
     /// The model has answered since, and all turns may go on.
-    is_back: bool,
+    pub(super) is_back: bool,
     /// That has changed since the loop last let them go on.
-    is_news: bool,
+    pub(super) is_news: bool,
 }
 
 /// A suspended turn.
 #[derive(Clone)]
-struct Suspended {
-    turn: Unfinished,
-    wait: ModelWait,
+pub(super) struct Suspended {
+    pub(super) turn: Unfinished,
+    pub(super) wait: ModelWait,
 }
 
 impl Chain {
@@ -78,7 +73,7 @@ impl Chain {
         }
     }
 
-    fn has_failed(&mut self) {
+    pub(super) fn has_failed(&mut self) {
         self.failures += 1;
         self.next = Instant::now() + pause(self.failures);
         (self.first, self.failed) = (None, Some(Utc::now()));
@@ -101,7 +96,11 @@ impl Chain {
     }
 
     /// Chooses the turn that goes first, if it is time, and takes the turns out whose time is over.
-    fn choose(&mut self, now: Instant, clock: DateTime<Utc>) -> (Option<TurnId>, Vec<Suspended>) {
+    pub(super) fn choose(
+        &mut self,
+        now: Instant,
+        clock: DateTime<Utc>,
+    ) -> (Option<TurnId>, Vec<Suspended>) {
         if !self.rests() {
             return (None, Vec::new());
         }
@@ -211,62 +210,5 @@ impl SuspendedTurns {
             end.map_or(pause, |end| end.min(pause)).max(suspension::MOMENT)
         };
         self.chains.values().filter(|chain| chain.rests()).map(until).min()
-    }
-}
-
-impl Agent {
-    /// Lets turns go on that wait for a model, as far as it is time, and gives up those whose time is over.
-    pub(super) async fn look_after_waits(&mut self) {
-        let (now, clock) = (Instant::now(), Utc::now());
-        let mut over = Vec::new();
-        for chain in self.away.chains.values_mut() {
-            if let Some(it) = chain.first.and_then(|first| chain.waiting.get(&first))
-                && !self.backlog.is_released(&it.turn.origin)
-                && !self.running.contains_key(&it.turn.origin)
-            {
-                // It could not begin.
-                chain.has_failed();
-            }
-            let is_news = std::mem::take(&mut chain.is_news);
-            for it in chain.waiting.values().filter(|_| is_news) {
-                let go = chain.is_back.then_some(it.turn.turn);
-                self.backlog.release(&it.turn.origin, go);
-            }
-            let (first, ended) = chain.choose(now, clock);
-            over.extend(ended);
-            if let Some(it) = first.and_then(|first| chain.waiting.get(&first)) {
-                self.backlog.release(&it.turn.origin, first);
-            }
-        }
-        for suspended in over {
-            if let Err(error) = self.give_up_waiting(&suspended).await {
-                tracing::error!(%error, "Cannot give up waiting for a model, will try again");
-            }
-        }
-    }
-
-    /// Ends a turn that has waited for as long as it may.
-    async fn give_up_waiting(&self, suspended: &Suspended) -> Result<(), StoreError> {
-        let Suspended { turn, wait } = suspended;
-        tracing::warn!(turn = turn.turn.0, reason = wait.reason, "Gave up waiting for the model");
-        let since = wait.since.with_timezone(&self.services.zone).format("%Y-%m-%d %H:%M");
-        let words = replies::model_stayed_away(&since.to_string(), &wait.reason);
-        let end = TurnEnd::failed(turn, words, self.services.zone);
-        let ended = commits::answer(&self.services.bus.store, turn.turn, None, end).await;
-        self.services.bus.outbox.up();
-        self.services.bus.jobs.up();
-        match ended {
-            Ok(_) | Err(CommitError::Ended) => Ok(()),
-            Err(CommitError::Store(error)) => Err(error),
-        }
-    }
-
-    /// People may have changed who answers in a conversation: a turn that waits there tries again at once.
-    pub(super) fn try_again_at(&mut self, origin: &Origin) {
-        let waiting = self.away.chains.values().flat_map(|chain| chain.waiting.values());
-        let there = waiting.map(|it| &it.turn).find(|turn| turn.origin == *origin);
-        if let Some(turn) = there.map(|turn| turn.turn) {
-            self.backlog.release(origin, Some(turn));
-        }
     }
 }

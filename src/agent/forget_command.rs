@@ -1,0 +1,59 @@
+//! `/forget` in the loop: begins it when nothing else works in its chats, and handles its end. `forgettings` has the
+//! running tasks, `forget` the work itself.
+
+use std::sync::Arc;
+
+use super::Agent;
+use super::failing_items::Item;
+use super::forget::{self, ForgetOrder};
+use super::forgettings::{EndedForgetting, are_of};
+use crate::bus::journal::WaitingMessage;
+use crate::replies;
+use crate::store::StoreError;
+use crate::types::message::Address;
+use crate::types::origin::Origin;
+
+impl Agent {
+    /// Begins to show what would be forgotten, or to forget it once nothing else works in the chats in question.
+    pub(super) async fn forget(
+        &mut self,
+        control: WaitingMessage,
+        order: Option<ForgetOrder>,
+    ) -> Result<(), StoreError> {
+        let Some(work) = forget::prepare(&self.services, &control, order).await? else {
+            return Ok(());
+        };
+        if !work.is_final() {
+            self.forgettings.begin(Arc::clone(&self.turns), control, work);
+            return Ok(());
+        }
+        let is_there = |origin: &Origin| origin.chat().is_some_and(|at| are_of(work.chats(), at));
+        let is_asked = |at: &Address| are_of(work.chats(), at);
+        // The store has no turn there: these are notes, summaries and side questions, or a turn that has just ended.
+        let is_busy = self.running.keys().chain(self.compacting.keys()).any(is_there)
+            || self.side_questions.places().any(is_asked);
+        if is_busy || self.forgettings.is_any() {
+            self.forgettings.defer(control.id);
+            return Ok(());
+        }
+        self.idle.clear();
+        self.forgettings.begin(Arc::clone(&self.turns), control, work);
+        Ok(())
+    }
+
+    pub(super) async fn has_forgotten(&mut self, ended: EndedForgetting) {
+        let EndedForgetting { row, origin, result } = ended;
+        self.backlog.touch(&origin);
+        match result {
+            Ok(Ok(())) => self.failing.forget(Item::Row(row)),
+            Ok(Err(error)) => {
+                tracing::error!(row = row.0, %error, "Cannot forget words");
+                self.has_failed(vec![row], &origin, &error, replies::COMMAND_FAILED).await;
+            }
+            Err(error) => {
+                tracing::error!(row = row.0, %error, "The task that forgets words panicked");
+                self.has_panicked(vec![row], &origin, false).await;
+            }
+        }
+    }
+}
