@@ -23,7 +23,7 @@ const CAME_HERE_MAX: usize = 32;
 /// Maximum number of paths that a call can name.
 const PATHS_MAX: usize = 16;
 
-/// The arguments of `exec`.
+// No doc comment: models would read it in the schema.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecArgs {
