@@ -3,6 +3,7 @@
 mod access;
 mod chat;
 mod counters;
+mod event_log;
 mod events;
 mod folders;
 mod guard;
@@ -17,6 +18,7 @@ mod page;
 mod publish;
 mod questions;
 mod refusal;
+mod refused_calls;
 mod server;
 mod state;
 mod stream;

@@ -9,7 +9,6 @@ use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::publish::shown_name;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::channels::web::logins::{self, SignedIn, hashed};
@@ -174,4 +173,9 @@ pub(super) fn is_operator(gateway: &HttpGateway, headers: &HeaderMap) -> bool {
         (Some(own), Some(given)) => is_same(own, given),
         (Some(_), None) => false,
     }
+}
+
+/// The name by which people see a person.
+pub(super) fn shown_name(person: &SenderId) -> &str {
+    if person.as_str() == LOCAL { "owner" } else { person.as_str() }
 }

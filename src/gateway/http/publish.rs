@@ -7,10 +7,7 @@ use super::access::WebPerson;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::bus::Published;
-use crate::people::LOCAL;
-use crate::types::message::{
-    Address, Cause, ChatKind, DedupKey, Inbound, InboundContent, SenderId,
-};
+use crate::types::message::{Address, Cause, ChatKind, DedupKey, Inbound, InboundContent};
 
 /// Messages of a person in a minute, from all browsers and programs together.
 pub(super) const MESSAGES_PER_MINUTE: u32 = 60;
@@ -30,11 +27,6 @@ impl Accepted {
             Self::Before => StatusCode::OK,
         }
     }
-}
-
-/// The name by which people see a person.
-pub(super) fn shown_name(person: &SenderId) -> &str {
-    if person.as_str() == LOCAL { "owner" } else { person.as_str() }
 }
 
 impl HttpGateway {

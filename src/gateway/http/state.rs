@@ -9,14 +9,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
-use super::events::EventLog;
+use super::event_log::EventLog;
 use super::limits::{HeldConnections, RequestLimits};
-use super::stream::COMMENT_EVERY;
-use super::webhooks::RefusedCalls;
+use super::refused_calls::RefusedCalls;
 use crate::channels::web::{Web, WebEntrance};
 use crate::control::ControlServer;
 use crate::gateway::Config;
 use crate::services::Services;
+
+/// A comment that keeps proxies from closing a quiet stream, and finds out that a reader is gone. All streams get theirs at
+/// the same time.
+const COMMENT_EVERY: Duration = Duration::from_secs(25);
 
 /// The gateway of a daemon.
 pub struct HttpGateway {

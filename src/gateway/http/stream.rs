@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
@@ -37,10 +36,6 @@ use crate::types::event::{Event, EventKind, EventSubscriber};
 use crate::types::message::{Address, ChatKind};
 use crate::types::origin::Origin;
 use crate::workspace::Audience;
-
-/// A comment that keeps proxies from closing a quiet stream, and finds out that a reader is gone. All streams get theirs at
-/// the same time.
-pub(super) const COMMENT_EVERY: Duration = Duration::from_secs(25);
 
 /// Messages that are read at a time.
 const READ_MAX: usize = 50;

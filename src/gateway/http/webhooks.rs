@@ -1,8 +1,7 @@
 //! `POST /hooks/NAME`: another program wakes the bot. A call that proves itself becomes a job that is due at once. Its
 //! body is untrusted content, whoever has signed it: a code host signs what strangers write.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -12,9 +11,8 @@ use rusqlite::Connection;
 use serde_json::Value;
 use sha2::Sha256;
 
-use super::access::{bearer, is_same};
+use super::access::{bearer, is_same, shown_name};
 use super::guard::read_body;
-use super::publish::shown_name;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::channels::web::logins::{hashed, unique};
@@ -48,24 +46,6 @@ const PING: &str = "ping";
 
 /// Characters that mean something in Markdown.
 const MARKUP: &str = "\\`*_[]()<>#|~!&:";
-
-/// The webhooks whose last call was refused, each with the status: a refusal is logged once.
-#[derive(Default)]
-pub(super) struct RefusedCalls(
-    // Locked only briefly, at the end of a call.
-    Mutex<BTreeMap<String, StatusCode>>,
-);
-
-impl RefusedCalls {
-    /// Returns true if the last call of this webhook had another outcome.
-    fn is_news(&self, hook: &str, status: Option<StatusCode>) -> bool {
-        let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match status {
-            Some(status) => refused.insert(hook.to_owned(), status) != Some(status),
-            None => refused.remove(hook).is_some(),
-        }
-    }
-}
 
 /// `POST /hooks/NAME`
 pub(super) async fn call(
