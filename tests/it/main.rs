@@ -14,6 +14,7 @@ mod budgets;
 #[cfg(feature = "telegram")]
 mod backup;
 mod catalogue;
+mod circles;
 mod sandbox;
 mod commands;
 mod commands_page;

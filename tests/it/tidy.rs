@@ -30,6 +30,10 @@ impl File {
         self.path.display().to_string()
     }
 
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The lines that are not comments, with their numbers.
     pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.text.lines().enumerate();
