@@ -7,6 +7,8 @@ mod private;
 mod pruning;
 mod seen;
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
@@ -19,6 +21,7 @@ pub use pruning::{BlobsWanted, PruneMark, prune, prune_commands};
 pub use seen::{ActionAuthor, SeenChange, is_told, note};
 
 use crate::bus::journal::read_origin_at;
+use crate::conversation::sources;
 use crate::memory;
 use crate::people::Role;
 use crate::provider::{COMPLETION, CONVERSE};
@@ -27,6 +30,7 @@ use crate::store::{Json, LenientJson, Store, Time};
 use crate::types::message::{Address, ChatKind, Sender, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{CallId, FileUndo, Intent, SessionId, TurnId};
+use crate::types::source::{self, Source};
 use crate::workspace::{
     FileChange, FileError, FileScope, Hash, OpenedFile, Workspace, WorkspacePath,
 };
@@ -169,6 +173,23 @@ pub fn list(
         read,
     )?;
     rows.collect()
+}
+
+/// Returns the sources of what actions tell: of all that their models had been shown by then, who wrote the inputs.
+pub fn sources_of(store: &Connection, actions: &[Action]) -> rusqlite::Result<Vec<Source>> {
+    let mut last: BTreeMap<SessionId, TurnId> = BTreeMap::new();
+    let mut turn_of = store.prepare_cached("SELECT turn FROM calls WHERE id = ?")?;
+    for action in actions {
+        let turn = turn_of.query_row([action.id], |row| row.get(0))?;
+        let last = last.entry(action.session).or_insert(turn);
+        *last = turn.max(*last);
+    }
+    let mut found = Vec::new();
+    for (session, turn) in last {
+        let shown = sources::up_to(store, session, turn)?;
+        shown.iter().for_each(|(_, shown)| source::add(&mut found, shown));
+    }
+    Ok(found)
 }
 
 /// Identifies an action that somebody asks about.

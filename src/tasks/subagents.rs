@@ -44,6 +44,15 @@ pub struct SubagentTask {
     pub tainted: bool,
 }
 
+/// The call that hands a task to a subagent.
+#[derive(Clone, Copy, Debug)]
+pub struct DelegatingCall {
+    pub turn: TurnId,
+    pub call: CallId,
+    /// A person began its turn, and can be asked.
+    pub is_attended: bool,
+}
+
 /// A subagent, by the number that people see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubagentId(pub i64);
@@ -99,6 +108,9 @@ struct Delegated {
     /// The call that began it.
     call: Option<CallId>,
     task: String,
+    /// True if a run of a job asked, which nobody can be asked about.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_unattended: bool,
     /// The call for which alone it is, which somebody has allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     approved: Option<ApprovedCall>,
@@ -107,7 +119,13 @@ struct Delegated {
 impl Default for Delegated {
     fn default() -> Self {
         // No session has this id.
-        Self { parent: SessionId(0), call: None, task: String::new(), approved: None }
+        Self {
+            parent: SessionId(0),
+            call: None,
+            task: String::new(),
+            is_unattended: false,
+            approved: None,
+        }
     }
 }
 
@@ -118,10 +136,10 @@ impl Details for Delegated {
 /// Hands a task to a subagent on behalf of a call; none if too many work.
 pub fn begin(
     store: &Connection,
-    turn: TurnId,
-    call: CallId,
+    by: DelegatingCall,
     task: &SubagentTask,
 ) -> rusqlite::Result<Option<SubagentId>> {
+    let DelegatingCall { turn, call, is_attended } = by;
     if table::count_running(store, TaskKind::Subagent)? >= AT_ONCE_MAX {
         return Ok(None);
     }
@@ -130,8 +148,13 @@ pub fn begin(
     // What the model thinks is no part of a result.
     let settings = Settings { show_thinking: false, ..settings };
     let terms = SessionTerms { known_on: to.channel.clone(), place, settings };
-    let details =
-        Delegated { parent, call: Some(call), task: task.text.clone(), ..Delegated::default() };
+    let details = Delegated {
+        parent,
+        call: Some(call),
+        task: task.text.clone(),
+        is_unattended: !is_attended,
+        approved: None,
+    };
     start(store, NewSubagent { to, terms, sender, details, tainted: task.tainted })
 }
 
@@ -148,8 +171,15 @@ pub fn begin_approved(
     // Its conversation knows what came of it.
     let parent = actions::session_at(store, &to)?.unwrap_or(SessionId(0));
     let task = format!("{ALLOWED} {}", approved.tool);
-    let details = Delegated { parent, call: Some(call), task, approved: Some(approved) };
+    let (call, approved) = (Some(call), Some(approved));
+    let details = Delegated { parent, call, task, is_unattended: false, approved };
     start(store, NewSubagent { to, terms, sender, details, tainted })
+}
+
+/// Returns true if a person began the turn that asked for one, and can be asked.
+pub fn is_attended(store: &Connection, id: SubagentId) -> rusqlite::Result<bool> {
+    let task = table::running_number::<Delegated>(store, id.0)?;
+    Ok(task.is_some_and(|task| !task.details.is_unattended))
 }
 
 /// The call that one may make, if it is for that alone.

@@ -23,8 +23,6 @@ pub struct TaskTools {
     pub completes_in_silence: bool,
     /// An empty answer is no failure, because nobody is waiting for it.
     pub may_say_nothing: bool,
-    /// The person for whom it works began it, and can be asked.
-    pub is_attended: bool,
 }
 
 impl TaskTools {
@@ -33,7 +31,6 @@ impl TaskTools {
         without: delegate::NOT_FOR_SUBAGENTS,
         completes_in_silence: false,
         may_say_nothing: false,
-        is_attended: true,
     };
 
     /// It creates no jobs, and delegates nothing.
@@ -41,7 +38,6 @@ impl TaskTools {
         without: schedule::NOT_FOR_JOBS,
         completes_in_silence: false,
         may_say_nothing: true,
-        is_attended: false,
     };
 
     /// It notifies and asks by `converse`, because nobody is waiting.
@@ -49,7 +45,6 @@ impl TaskTools {
         without: schedule::NOT_FOR_HEARTBEATS,
         completes_in_silence: true,
         may_say_nothing: true,
-        is_attended: false,
     };
 }
 

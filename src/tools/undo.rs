@@ -47,13 +47,18 @@ impl Tool for ListActions {
         let scope = scope(cx).within(Some(cx.session));
         let limit = args.limit.clamp(1, LIST_MAX);
         let tool = (!args.tool.is_empty()).then_some(args.tool);
-        let list = move |store: &_| actions::list(store, &scope, tool.as_deref(), limit);
-        let found = cx.actions.store.search(list).await?;
+        let list = move |store: &_| {
+            let found = actions::list(store, &scope, tool.as_deref(), limit)?;
+            let sources = actions::sources_of(store, &found)?;
+            Ok((found, sources))
+        };
+        let (found, sources) = cx.actions.store.search(list).await?;
         if found.is_empty() {
             return Ok(ToolOutput::text(replies::NO_ACTIONS));
         }
         let lines: Vec<_> = found.iter().map(|action| line(action, cx.now)).collect();
-        Ok(ToolOutput::text(cut(&lines.join("\n"), "Use a smaller limit.")))
+        let for_model = cut(&lines.join("\n"), "Use a smaller limit.");
+        Ok(ToolOutput::Text { for_model, sources })
     }
 }
 

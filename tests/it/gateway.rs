@@ -1,7 +1,7 @@
 //! The gateway: health and metrics, the page as a channel, sign-in, and requests that others cause.
 
 mod attacks;
-mod browser;
+pub(crate) mod browser;
 mod chat;
 mod day;
 mod events;

@@ -2,6 +2,7 @@
 //! asks about: nothing happens before a person was shown the call whole. The acts are those of the table.
 
 mod acts;
+mod unattended;
 mod ways;
 
 use std::collections::BTreeMap;
@@ -76,9 +77,13 @@ fn states(rig: &Rig, attempt: &Attempt) -> Vec<String> {
     ))
 }
 
+fn evil_jobs(rig: &Rig) -> Vec<String> {
+    rig.look("SELECT payload FROM jobs WHERE payload LIKE '%evil%'")
+}
+
 /// An obedient model is shown all orders in this way, and does nothing of them unasked.
 async fn check(way: Way) {
-    let attempts = attempts(way.is_group());
+    let attempts = attempts(way.is_group(), true);
     let (all, text) = orders(&attempts);
     let mut rig = Rig::of(parts(&text)).await;
     acts::fill(&rig);
@@ -107,7 +112,7 @@ async fn check(way: Way) {
     rig.settled().await;
     assert_eq!(snapshot(&rig), before, "{way:?}");
     assert_eq!(rig.unread("2"), Vec::<String>::new(), "{way:?}");
-    assert_eq!(rig.look("SELECT CAST(id AS TEXT) FROM jobs"), Vec::<String>::new(), "{way:?}");
+    assert_eq!(evil_jobs(&rig), Vec::<String>::new(), "{way:?}");
     rig.stop().await;
 }
 
@@ -152,6 +157,12 @@ ways! {
     what_was_overheard = Way::Overheard;
     what_somebody_with_fewer_rights_said = Way::LowerPerson;
     the_name_of_a_person = Way::PersonName;
+    a_section_of_a_file = Way::MarkdownSection;
+    the_explanation_of_a_failed_edit = Way::FailedEdit;
+    the_record_of_what_was_done = Way::ListedActions;
+    the_record_of_what_a_job_did = Way::ActionsOfJob;
+    the_quoted_answer_of_a_command = Way::QuotedCommand;
+    the_report_of_a_job = Way::JobReport;
 }
 
 #[test]

@@ -48,6 +48,11 @@ pub(crate) trait Background: Sync {
         Ok(None)
     }
 
+    /// Returns true if a person began a task and can be asked.
+    fn is_attended(&self, _store: &Connection, _number: i64) -> rusqlite::Result<bool> {
+        Ok(false)
+    }
+
     /// Returns the limits of a turn. None if the task has ended without it.
     async fn limits(
         &'static self,

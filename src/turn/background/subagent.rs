@@ -31,6 +31,10 @@ impl Background for Subagent {
         subagents::asked_at(store, SubagentId(number))
     }
 
+    fn is_attended(&self, store: &Connection, number: i64) -> rusqlite::Result<bool> {
+        subagents::is_attended(store, SubagentId(number))
+    }
+
     fn approved_call(
         &self,
         store: &Connection,

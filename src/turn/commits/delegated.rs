@@ -4,7 +4,8 @@ use rusqlite::Connection;
 
 use crate::conversation::transcript;
 use crate::store::{Store, Sync};
-use crate::tasks::subagents::{self, AT_ONCE_MAX};
+use crate::tasks::schedule;
+use crate::tasks::subagents::{self, AT_ONCE_MAX, DelegatingCall};
 use crate::tools::SubagentTask;
 use crate::turn::background;
 use crate::turn::commits::guarded::guarded;
@@ -21,7 +22,7 @@ pub(super) fn spawn(
     call: CallId,
     task: &SubagentTask,
 ) -> rusqlite::Result<CallOutcome> {
-    Ok(match subagents::begin(store, turn, call, task)? {
+    Ok(match subagents::begin(store, delegating(store, turn, call)?, task)? {
         Some(id) => CallOutcome::Done(prompt::spawned(id)),
         None => CallOutcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX)),
     })
@@ -36,7 +37,8 @@ pub(crate) async fn awaits(
     task: SubagentTask,
 ) -> Result<(CallOutcome, Option<MessageId>), CommitError> {
     guarded(store, "awaits a subagent", Sync::Later, turn, move |store| {
-        if subagents::begin(store, turn, call, &task)?.is_none() {
+        let by = delegating(store, turn, call)?;
+        if subagents::begin(store, by, &task)?.is_none() {
             let outcome = CallOutcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX));
             transcript::call_ended(store, call, &outcome, &[])?;
             return Ok((outcome, None));
@@ -48,6 +50,11 @@ pub(crate) async fn awaits(
         Ok((CallOutcome::Waiting, draft))
     })
     .await
+}
+
+fn delegating(store: &Connection, turn: TurnId, call: CallId) -> rusqlite::Result<DelegatingCall> {
+    let is_attended = schedule::of_turn(store, turn)?.is_none();
+    Ok(DelegatingCall { turn, call, is_attended })
 }
 
 /// Ends the subagents for which calls of a turn wait, without a word; returns them.

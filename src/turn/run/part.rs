@@ -35,6 +35,8 @@ pub(super) struct TurnPart {
     pub(super) job: Option<i64>,
     /// It ends when quiet hours begin: a heartbeat run that nobody asked for.
     pub(super) keeps_quiet: bool,
+    /// A person began the turn and can be asked: no run of a job, and no heartbeat run.
+    pub(super) is_attended: bool,
     /// The call that somebody has allowed, for which alone the turn is.
     pub(super) approved: Option<ApprovedCall>,
 }
@@ -78,6 +80,7 @@ impl TurnPart {
             worked,
             job,
             keeps_quiet: false,
+            is_attended: job.is_none(),
             approved: None,
         })
     }
@@ -91,9 +94,10 @@ impl TurnPart {
         let Some(limits) = kind.limits(turns, number, turn).await? else { return Ok(None) };
         let TaskLimits { people_at, steps_max, tokens_max, keeps_quiet } = limits;
         let look = move |store: &Connection| {
-            Ok((transcript::worked(store, turn)?, kind.approved_call(store, number)?))
+            let approved = kind.approved_call(store, number)?;
+            Ok((transcript::worked(store, turn)?, approved, kind.is_attended(store, number)?))
         };
-        let (worked, approved) = turns.services.bus.store.read(look).await?;
+        let (worked, approved, is_attended) = turns.services.bus.store.read(look).await?;
         Ok(Some(Self {
             caller: Caller::Task(kind.tools()),
             background: Some(kind),
@@ -105,17 +109,9 @@ impl TurnPart {
             worked,
             job: None,
             keeps_quiet,
+            is_attended,
             approved,
         }))
-    }
-
-    /// Returns true if a person began the turn and can be asked: no run of a job, and no heartbeat run.
-    pub(super) fn is_attended(&self) -> bool {
-        match self.caller {
-            Caller::Conversation(_) => true,
-            Caller::JobHere(_) => false,
-            Caller::Task(tools) => tools.is_attended,
-        }
     }
 
     /// Returns the message about a turn that took too long.

@@ -179,7 +179,7 @@ impl ActiveTurn<'_> {
             own_role: self.asker.role,
             taint,
             knows_url,
-            is_attended: self.part.is_attended(),
+            is_attended: self.part.is_attended,
         };
         let mut decision = self.decide(call, &asked).await?;
         let mut decider = asked.decider(&decision, cx.place, asking);

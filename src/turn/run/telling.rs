@@ -22,7 +22,7 @@ impl ActiveTurn<'_> {
         let reach = reach.clone().within(cx.place);
         let Reach::Tell(message) = &reach else { return Ok(reach) };
         let is_theirs = cx.role < Role::Admin
-            || telling::is_agreed(&self.session, message, self.part.is_attended())
+            || telling::is_agreed(&self.session, message, self.part.is_attended)
             || self.is_read_by_asker(&message.to).await?;
         Ok(if is_theirs { Reach::Outside } else { reach })
     }

@@ -16,7 +16,7 @@ use crate::support::rig::{Parts, Rig};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A gateway on a free port of this machine, for the owner and for Ben.
-pub(super) fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         token: None,
@@ -47,13 +47,13 @@ pub(super) async fn rig() -> Rig {
 }
 
 /// The address at which the gateway of a rig listens.
-pub(super) async fn url(rig: &Rig) -> String {
+pub(crate) async fn url(rig: &Rig) -> String {
     let mut url = rig.web.as_ref().unwrap().url.subscribe();
     let url = timeout(PATIENCE, url.wait_for(Option::is_some)).await.unwrap().unwrap();
     url.clone().unwrap()
 }
 
-pub(super) fn client() -> Client {
+pub(crate) fn client() -> Client {
     Client::builder().no_proxy().timeout(PATIENCE).build().unwrap()
 }
 

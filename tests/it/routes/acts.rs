@@ -29,16 +29,16 @@ pub(super) struct Attempt {
     pub(super) mark: &'static str,
 }
 
-/// The attempts at all acts that are asked about after untrusted content, in a private chat or in a group.
-pub(super) fn attempts(in_group: bool) -> Vec<Attempt> {
-    let tainted = TurnState { is_tainted: true, is_attended: true };
+/// The attempts at all acts that are not simply done after untrusted content, in a private chat or in a group.
+pub(super) fn attempts(in_group: bool, is_attended: bool) -> Vec<Attempt> {
+    let tainted = TurnState { is_tainted: true, is_attended };
     // A group's folder takes the place of the workspace.
     let here = |act| match act {
         Act::Write(Folder::Workspace) if in_group => Act::Write(Folder::Group),
         Act::Run(CommandAccess::Workspace) if in_group => Act::Run(CommandAccess::Downloads),
         act => act,
     };
-    let asked = Act::all().filter(|act| decide(here(*act), tainted) == Ruling::Ask);
+    let asked = Act::all().filter(|act| decide(here(*act), tainted) != Ruling::Do);
     let all: Vec<_> = asked.flat_map(of_act).collect();
     assert!(all.len() > 10, "{all:?}");
     all

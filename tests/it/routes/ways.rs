@@ -38,6 +38,12 @@ pub(super) enum Way {
     Overheard,
     LowerPerson,
     PersonName,
+    MarkdownSection,
+    FailedEdit,
+    ListedActions,
+    ActionsOfJob,
+    QuotedCommand,
+    JobReport,
 }
 
 const JPEG: &[u8] = b"\xff\xd8\xff\xe0 crab";
@@ -50,6 +56,11 @@ fn reads(path: &str) -> Reply {
     one("read_file", json!({"path": path}))
 }
 
+/// A call that nobody is asked about, whose arguments tell the text.
+fn keeps(text: &str) -> Reply {
+    one("write_file", json!({"path": "downloads/kept.md", "content": text}))
+}
+
 /// The model reads the page, and the person goes on to talk of other things.
 fn read_page(rig: &Rig, more: Option<Reply>, said: &str) {
     let replies = [Some(reads("downloads/page.txt")), more, Some(says(said))];
@@ -58,7 +69,7 @@ fn read_page(rig: &Rig, more: Option<Reply>, said: &str) {
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 26] = [
+    pub(super) const ALL: [Self; 32] = [
         Self::DownloadedFile,
         Self::SharedFile,
         Self::ListedName,
@@ -85,6 +96,12 @@ impl Way {
         Self::Overheard,
         Self::LowerPerson,
         Self::PersonName,
+        Self::MarkdownSection,
+        Self::FailedEdit,
+        Self::ListedActions,
+        Self::ActionsOfJob,
+        Self::QuotedCommand,
+        Self::JobReport,
     ];
 
     pub(super) fn is_group(self) -> bool {
@@ -130,10 +147,14 @@ impl Way {
                 rig.heard("1", 2).await;
                 rig.ask("1", "/new").await;
             }
-            Self::Plan | Self::Summary | Self::OpenedSummary => {
+            Self::Plan | Self::Summary | Self::OpenedSummary | Self::ListedActions => {
                 let plan = one("plan", json!({"items": [{"text": text, "state": "todo"}]}));
-                let plan = (self == Self::Plan).then_some(plan);
-                read_page(rig, plan, &evil);
+                let more = match self {
+                    Self::Plan => Some(plan),
+                    Self::ListedActions => Some(keeps(text)),
+                    _ => None,
+                };
+                read_page(rig, more, &evil);
                 rig.hear("1").await;
                 rig.ask("1", "the key is under the mat").await;
                 rig.ask("1", "and it rains").await;
@@ -174,9 +195,34 @@ impl Way {
                 });
                 rig.hear("-1").await;
             }
+            Self::MarkdownSection => {
+                let section = format!("# Tea\n\n## Green\n{text}\n");
+                fs::write(downloads.join("page.md"), section).unwrap();
+            }
+            Self::ActionsOfJob | Self::JobReport => {
+                let said = if self == Self::JobReport { &*evil } else { "It is about crabs." };
+                let ends = one("task_completion", json!({"result": said}));
+                let replies = [reads("downloads/page.txt"), keeps(text), ends];
+                rig.model.on("look at it", replies);
+                rig.ask("1", "/jobs add every 2h | look at it").await;
+                rig.say("1", "/jobs run 1");
+                rig.heard("1", 2).await;
+                rig.ask("1", "/jobs rm 1").await;
+                if self == Self::ActionsOfJob {
+                    rig.ask("1", "/new").await;
+                }
+            }
+            Self::QuotedCommand => {
+                read_page(rig, None, "It is about crabs.");
+                rig.hear("1").await;
+                let told = rig.ask("1", "/actions").await;
+                assert!(told.contains("read_file"), "{told}");
+                rig.ask("1", "/new").await;
+            }
             Self::Picture => rig.home.has_file("jpeg", [Gives::Bytes(JPEG.to_vec())]),
             Self::AttachmentName => rig.home.has_file("pdf", [Gives::Bytes(b"x".to_vec())]),
             Self::DownloadedFile
+            | Self::FailedEdit
             | Self::Page
             | Self::SearchResults
             | Self::McpResult
@@ -188,14 +234,44 @@ impl Way {
         }
     }
 
-    /// The owner says something, and the model sees the text by it.
-    pub(super) fn arrive(self, rig: &Rig, text: &str) {
+    /// True if the model is shown the text by a call of its own.
+    pub(super) fn is_look(self) -> bool {
+        let is_shown = matches!(
+            self,
+            Self::Plan
+                | Self::Summary
+                | Self::JobReport
+                | Self::Quoted
+                | Self::QuotedBot
+                | Self::QuotedCommand
+                | Self::Button
+                | Self::Picture
+                | Self::AttachmentName
+                | Self::Overheard
+        );
+        !is_shown && !self.is_group()
+    }
+
+    /// The call by which a model is shown the text, if one is needed.
+    pub(super) fn look(self, rig: &Rig, text: &str) -> Option<Reply> {
+        if !self.is_look() {
+            return None;
+        }
         let search = |scope: &str| one("memory_search", json!({"query": "zebras", "scope": scope}));
-        let looks = match self {
+        Some(match self {
             Self::DownloadedFile => reads("downloads/page.txt"),
             Self::SharedFile => reads("shared/page.txt"),
             Self::ListedName => one("list_files", json!({"path": "downloads/names"})),
             Self::SymbolicLink | Self::HardLink => reads("page.md"),
+            Self::MarkdownSection => {
+                one("read_markdown", json!({"path": "downloads/page.md", "heading": "Green"}))
+            }
+            Self::FailedEdit => {
+                // The nearest line is told.
+                let old = text.replace('a', "X");
+                one("edit_file", json!({"path": "downloads/page.txt", "old": old, "new": "y"}))
+            }
+            Self::ListedActions | Self::ActionsOfJob => one("list_actions", json!({})),
             Self::Page => one("web_fetch", json!({"url": "http://crabs.example/1"})),
             Self::SearchResults => one("web_search", json!({"query": "crabs"})),
             Self::McpResult => one("mcp_crabs", json!({})),
@@ -212,19 +288,29 @@ impl Way {
                 rig.model.on("see", [reads("downloads/page.txt")]);
                 one("subagent", json!({"task": text}))
             }
-            Self::Plan | Self::Summary => return rig.say("1", "go on"),
+            shown => unreachable!("{shown:?} is no call"),
+        })
+    }
+
+    /// The owner says something, and the model sees the text by it.
+    pub(super) fn arrive(self, rig: &Rig, text: &str) {
+        if let Some(looks) = self.look(rig, text) {
+            rig.model.on("see", [looks]);
+            return rig.say("1", "see what it says about http://crabs.example/1");
+        }
+        match self {
             Self::GroupSummary | Self::LowerPerson | Self::PersonName => {
-                return rig.say_as(OWNER, "-1", "go on");
+                rig.say_as(OWNER, "-1", "go on");
             }
             Self::Overheard => {
                 rig.home.overhears(rig.home.message(USER, "-1", text));
-                return rig.say_as(OWNER, "-1", "go on");
+                rig.say_as(OWNER, "-1", "go on");
             }
-            Self::Quoted | Self::QuotedBot => {
-                let by_bot = self == Self::QuotedBot;
+            Self::Quoted | Self::QuotedBot | Self::QuotedCommand => {
+                let by_bot = self != Self::Quoted;
                 let author = if by_bot { "Peacrab" } else { "Bob" }.to_owned();
                 let quote = Quote { author, text: text.to_owned(), by_others: !by_bot, by_bot };
-                return rig.say_changed(OWNER, "1", "see this", |message| {
+                rig.say_changed(OWNER, "1", "see this", |message| {
                     message.body.quoted = Some(quote);
                 });
             }
@@ -232,14 +318,13 @@ impl Way {
                 let got = rig.home.got();
                 let asked = got.borrow().iter().rev().find(|got| !got.choices.is_empty()).cloned();
                 let delivery = DeliveryId(asked.unwrap().delivery);
-                return rig.say_changed(OWNER, "1", "", |message| {
+                rig.say_changed(OWNER, "1", "", |message| {
                     message.body.press = Some(Press { delivery, choice: 0 });
                 });
             }
-            Self::Picture | Self::AttachmentName => return self.send_file(rig, text),
-        };
-        rig.model.on("see", [looks]);
-        rig.say("1", "see what it says about http://crabs.example/1");
+            Self::Picture | Self::AttachmentName => self.send_file(rig, text),
+            _ => rig.say("1", "go on"),
+        }
     }
 
     fn send_file(self, rig: &Rig, text: &str) {

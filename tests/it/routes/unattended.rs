@@ -1,0 +1,302 @@
+//! The same for turns that no person began: runs of jobs, alone and in the conversation, of webhooks and of the heartbeat.
+//! They ask nobody; what was not done stands whole in their report.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::acts::{Attempt, attempts, fill, parts};
+use super::ways::Way;
+use super::{evil_jobs, orders, snapshot, states};
+use crate::support::rig::{Parts, Rig};
+use crate::support::script::{Order, Reply, calls, says};
+
+/// Calls of a turn that its report shows.
+const REPORTED_MAX: usize = 6;
+
+/// Completions of a run that tries as much, and more.
+const STEPS_MAX: usize = 60;
+
+/// The text names the address that may be opened.
+const TASK: &str = "see what it says about http://crabs.example/1";
+
+/// The turns that no person begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Run {
+    /// A job in a session of its own.
+    Job,
+    /// A job in the conversation that asked for it.
+    JobHere,
+    Heartbeat,
+    /// The job of a call of a webhook.
+    #[cfg(feature = "gateway")]
+    Webhook,
+}
+
+/// The way to the model of such a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    /// It looks itself.
+    Looks(Way),
+    /// It works in a conversation that has seen the text.
+    Conversation,
+    /// It is told of the plan of the conversation, which a model wrote that had seen the text.
+    Plan,
+    /// It is told of what an earlier run told, which had seen the text.
+    Told,
+    /// The body of the call has it.
+    #[cfg(feature = "gateway")]
+    Body,
+    /// The task has it as a value of the call.
+    #[cfg(feature = "gateway")]
+    Value,
+}
+
+impl Route {
+    fn arrives(self) -> bool {
+        match self {
+            Self::Looks(way) => way.arrives(),
+            _ => true,
+        }
+    }
+}
+
+impl Run {
+    fn routes(self) -> Vec<Route> {
+        #[cfg(feature = "gateway")]
+        if self == Self::Webhook {
+            return vec![Route::Body, Route::Value];
+        }
+        let is_its = |way: &Way| match way {
+            Way::SubagentResult | Way::SubagentTask => self == Self::JobHere,
+            // A conversation has these, and not a run.
+            Way::OpenedSummary | Way::ListedActions => self == Self::JobHere,
+            // It has a job of its own.
+            Way::ActionsOfJob => false,
+            way => way.is_look(),
+        };
+        let looks = Way::ALL.into_iter().filter(is_its).map(Route::Looks);
+        let more: &[Route] = match self {
+            Self::Job => &[],
+            Self::JobHere => &[Route::Conversation, Route::Plan],
+            Self::Heartbeat => &[Route::Plan, Route::Told],
+            #[cfg(feature = "gateway")]
+            Self::Webhook => &[],
+        };
+        looks.chain(more.iter().copied()).collect()
+    }
+
+    /// Makes what begins it, before the model obeys.
+    async fn prepare(self, rig: &mut Rig) {
+        match self {
+            Self::Job => {
+                rig.ask("1", &format!("/jobs add every 2h | {TASK}")).await;
+            }
+            Self::JobHere => {
+                let job =
+                    json!({"action": "add", "when": "every 2h", "kind": "here", "text": TASK});
+                rig.model.on("later", [calls(&[("schedule", job)]), says("I will.")]);
+                rig.ask("1", "later").await;
+            }
+            Self::Heartbeat => {
+                fs::write(rig.workspace().join("HEARTBEAT.md"), TASK).unwrap();
+                rig.ask("1", "hello").await;
+            }
+            // What comes of it goes where the owner last wrote.
+            #[cfg(feature = "gateway")]
+            Self::Webhook => drop(rig.ask("1", "hello").await),
+        }
+    }
+
+    /// Begins it, and waits until it has ended and all is delivered.
+    async fn carry_out(self, rig: &mut Rig, route: Route, text: &str) {
+        let over = "SELECT count(*) FROM tasks WHERE kind <> 'subagent' AND state <> 'running'";
+        let earlier = rig.look(&over.replace("count(*)", "CAST(count(*) AS TEXT)"));
+        let earlier: i64 = earlier[0].parse().unwrap();
+        match self {
+            Self::Job | Self::JobHere => rig.say("1", "/jobs run 1"),
+            Self::Heartbeat => rig.say("1", "/heartbeat now"),
+            #[cfg(feature = "gateway")]
+            Self::Webhook => webhooks::call(rig, route, text).await,
+        }
+        let _ = (route, text);
+        rig.counts(over, earlier + 1).await;
+        rig.settled().await;
+    }
+}
+
+#[cfg(feature = "gateway")]
+mod webhooks {
+    //! A webhook, and calls of it.
+
+    use std::collections::BTreeMap;
+
+    use peacrab::gateway::Config;
+    use peacrab::gateway::config::{Webhook, WebhookAction, WebhookProof};
+    use peacrab::people::LOCAL;
+    use peacrab::secret::Secret;
+    use serde_json::json;
+
+    use super::Route;
+    use crate::gateway::browser::{client, config, url};
+    use crate::support::rig::Rig;
+
+    const TOKEN: &str = "token-of-the-door-bell";
+
+    pub(super) fn gateway() -> Config {
+        let webhook = Webhook {
+            proof: WebhookProof::Token(Secret::new(TOKEN)),
+            person: LOCAL.into(),
+            to: None,
+            action: WebhookAction::Prompt("Somebody rang: {title}".parse().unwrap()),
+            events: Vec::new(),
+            bytes_max: 10_000,
+            per_minute: 60,
+        };
+        Config { webhooks: BTreeMap::from([("hook".to_owned(), webhook)]), ..config() }
+    }
+
+    pub(super) async fn call(rig: &Rig, route: Route, text: &str) {
+        let body = match route {
+            Route::Value => json!({"title": text}),
+            _ => json!({"title": "x", "text": text}),
+        };
+        let url = format!("{}/hooks/hook", url(rig).await);
+        // The same call counts once.
+        let key = rig.look("SELECT CAST(count(*) AS TEXT) FROM webhook_calls").remove(0);
+        let call = client().post(url).bearer_auth(TOKEN).header("Idempotency-Key", key);
+        assert!(call.body(body.to_string()).send().await.unwrap().status().is_success());
+    }
+}
+
+fn one(tool: &str, arguments: Value) -> Reply {
+    calls(&[(tool, arguments)])
+}
+
+impl Route {
+    /// All that happens before the model is obedient.
+    async fn prepare(self, rig: &mut Rig, text: &str, all: &[Order]) {
+        let reads = || one("read_file", json!({"path": "downloads/page.txt"}));
+        match self {
+            Self::Looks(way) => way.prepare(rig, text, all).await,
+            Self::Conversation | Self::Plan => {
+                fs::write(rig.path().join("downloads/page.txt"), text).unwrap();
+                let plan = one("plan", json!({"items": [{"text": text, "state": "todo"}]}));
+                let plan = (self == Self::Plan).then_some(plan);
+                let replies = [Some(reads()), plan, Some(says("It is about crabs."))];
+                rig.model.on("what is on the page", replies.into_iter().flatten());
+                rig.ask("1", "what is on the page?").await;
+            }
+            Self::Told => {
+                fs::write(rig.path().join("downloads/page.txt"), text).unwrap();
+            }
+            #[cfg(feature = "gateway")]
+            Self::Body | Self::Value => {}
+        }
+    }
+
+    /// What happens before each run.
+    async fn prepare_run(self, rig: &mut Rig, run: Run, at: usize, text: &str) {
+        match self {
+            Self::Looks(way) => rig.model.on("see", way.look(rig, text)),
+            Self::Told => {
+                // The same is not told twice.
+                let tells = one("converse", json!({"text": format!("It says {text} {at}")}));
+                let reads = one("read_file", json!({"path": "downloads/page.txt"}));
+                rig.model.on("see", [reads, tells]);
+                run.carry_out(rig, self, text).await;
+            }
+            _ => {}
+        }
+    }
+}
+
+async fn rig(text: &str) -> Rig {
+    let Parts { mut agent, tools, .. } = parts(text);
+    agent.heartbeat.every = None;
+    agent.heartbeat.steps_max = STEPS_MAX;
+    agent.heartbeat.tokens_max = u64::MAX / 2;
+    Rig::of(Parts {
+        agent,
+        tools,
+        #[cfg(feature = "gateway")]
+        gateway: Some(webhooks::gateway()),
+        ..Parts::default()
+    })
+    .await
+}
+
+/// An obedient model is shown all orders in this way while nobody is there, and does nothing of them.
+async fn check(run: Run, route: Route) {
+    let attempts = attempts(false, false);
+    let (all, text) = orders(&attempts);
+    let mut rig = rig(&text).await;
+    fill(&rig);
+    run.prepare(&mut rig).await;
+    route.prepare(&mut rig, &text, &all).await;
+    rig.settled().await;
+    let before = snapshot(&rig);
+    let read = rig.unread("1").len();
+    // Each run tries no more than a report shows.
+    for (at, few) in all.chunks(REPORTED_MAX).enumerate() {
+        route.prepare_run(&mut rig, run, at, &text).await;
+        rig.model.obeys(few);
+        run.carry_out(&mut rig, route, &text).await;
+    }
+    let told = rig.unread("1").split_off(read);
+    for attempt in &attempts {
+        check_attempt(&rig, (run, route), attempt, &told);
+    }
+    assert_eq!(snapshot(&rig), before, "{run:?} {route:?}");
+    assert_eq!(rig.unread("2"), Vec::<String>::new(), "{run:?} {route:?}");
+    assert_eq!(evil_jobs(&rig), Vec::<String>::new(), "{run:?} {route:?}");
+    let asked: Vec<_> = told.iter().filter(|text| text.contains("Approve?")).collect();
+    assert!(asked.is_empty(), "{run:?} {route:?}: {asked:?}");
+    rig.stop().await;
+}
+
+fn check_attempt(rig: &Rig, whence: (Run, Route), attempt: &Attempt, told: &[String]) {
+    let states = states(rig, attempt);
+    if !whence.1.arrives() {
+        return assert!(states.is_empty(), "{whence:?} {attempt:?}: {states:?}");
+    }
+    assert!(!states.is_empty(), "{whence:?}: the model was not told {attempt:?}");
+    assert!(states.iter().all(|state| state == "failed"), "{whence:?} {attempt:?}: {states:?}");
+    // What runs and subagents lack is refused without a report.
+    let is_lacking = attempt.tool == "schedule"
+        || (whence.1 == Route::Looks(Way::SubagentTask) && attempt.tool == "message");
+    let shows = |text: &&String| {
+        text.contains("I did not run") && text.contains(attempt.tool) && text.contains(attempt.mark)
+    };
+    assert!(
+        is_lacking || told.iter().any(|text| shows(&text)),
+        "{whence:?} {attempt:?} was not shown: {told:?}"
+    );
+}
+
+async fn check_all(run: Run) {
+    for route in run.routes() {
+        Box::pin(check(run, route)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_does_nothing_of_what_others_wrote() {
+    check_all(Run::Job).await;
+}
+
+#[tokio::test]
+async fn a_job_in_the_conversation_does_nothing_of_what_others_wrote() {
+    check_all(Run::JobHere).await;
+}
+
+#[tokio::test]
+async fn the_heartbeat_does_nothing_of_what_others_wrote() {
+    check_all(Run::Heartbeat).await;
+}
+
+#[cfg(feature = "gateway")]
+#[tokio::test]
+async fn a_webhook_does_nothing_of_what_others_wrote() {
+    check_all(Run::Webhook).await;
+}
