@@ -100,7 +100,7 @@ impl OpenAi {
         let told = window::server_window(&self.model, models, props, loaded);
         // One that did not answer now is asked again.
         if have_answered || told != ServerWindow::Unknown {
-            self.window.told(told);
+            self.window.note_answer(told);
         }
     }
 

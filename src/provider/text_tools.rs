@@ -110,7 +110,7 @@ impl Provider for TextTools {
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
         let (inner, reader) = match self.tools {
-            Tools::Text => (told(&*self.inner, request), CallStrictness::Strict),
+            Tools::Text => (stream_as_text(&*self.inner, request), CallStrictness::Strict),
             Tools::Native => (self.inner.stream(request).await?, CallStrictness::Lenient),
         };
         if reader == CallStrictness::Lenient && request.tools.is_empty() {
@@ -132,7 +132,7 @@ impl Provider for TextTools {
 }
 
 /// Returns the answer to the request in its text form. The task that sends it owns that request.
-fn told<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> DeltaStream<'a> {
+fn stream_as_text<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> DeltaStream<'a> {
     let (sender, mut receiver) = mpsc::channel(DELTAS_MAX);
     let asking = async move {
         let told = TextRequest::of(request);

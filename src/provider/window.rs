@@ -91,8 +91,8 @@ impl Window {
     }
 
     /// Records the server's answer about its window.
-    pub(super) fn told(&self, told: ServerWindow) {
-        match told {
+    pub(super) fn note_answer(&self, answer: ServerWindow) {
+        match answer {
             ServerWindow::Tokens(tokens) => self.learn(tokens, "its server says so"),
             ServerWindow::NotLoaded => {}
             ServerWindow::Unknown => self.asked.store(ASKED_MAX, Ordering::Relaxed),

@@ -264,7 +264,7 @@ impl HeartbeatControl {
         now: DateTime<Utc>,
         asked: bool,
     ) -> Result<Result<HeartbeatInputs, HeartbeatCheck>, StoreError> {
-        let Some(told) = self.told().await? else { return Ok(Err(HeartbeatCheck::Nobody)) };
+        let Some(told) = self.recipient().await? else { return Ok(Err(HeartbeatCheck::Nobody)) };
         let watched = match self.watched().await {
             Ok(Some(watched)) => watched,
             Ok(None) => return Ok(Err(HeartbeatCheck::Nothing)),
@@ -293,7 +293,7 @@ impl HeartbeatControl {
     }
 
     /// Returns the recipient of alerts. None if there is none, or if it is no owner any more.
-    async fn told(&self) -> Result<Option<Recipient>, StoreError> {
+    async fn recipient(&self) -> Result<Option<Recipient>, StoreError> {
         let (people, fixed) = (self.services.bus.people.clone(), self.config.to.clone());
         let (terminal, is_fixed) = (self.terminal.clone(), fixed.is_some());
         let look = move |store: &Connection| {
@@ -427,7 +427,7 @@ impl HeartbeatControl {
         let (state, last_day) = self.services.bus.store.read(look).await?;
         let left = self.tokens_left().await?;
         let asks = self.watched().await.ok().map(|watched| watched.is_some());
-        let has_somebody = self.told().await?.is_some();
+        let has_somebody = self.recipient().await?.is_some();
         let next = *self.next.borrow();
         let local_now = now.with_timezone(&self.services.zone);
         let clock = |at| replies::time_relative_to(local_now, at);

@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 pub use clock::{Clock, believed, is_sane, pruned_until, release};
 pub use command::{CommandResult, Commands};
 pub use cost::{JobCost, expected_cost, runs_a_month};
-pub use doing::{command_ends, told};
+pub use doing::{command_ends, message_for_people};
 pub use due::{Due, DueAction, LATE_AFTER, after_failures, due, reckoned};
 pub use hooked::{HookedAction, HookedCall, HookedOutcome, prune_hooked, take_call};
 pub use job::{

@@ -168,7 +168,7 @@ pub(crate) fn task_system(kind: TaskKind, instructions: &str) -> Vec<String> {
 }
 
 /// The note in a conversation to which the heartbeat has sent a message.
-pub(crate) fn heartbeat_told(tainted: bool) -> Parts {
+pub(crate) fn heartbeat_note(tainted: bool) -> Parts {
     let read = if tainted { format!(" It {}.", untrusted::HAS_READ) } else { String::new() };
     let source = Source::Task { kind: TaskKind::Heartbeat, number: None, read_others: tainted };
     Parts::of(

@@ -99,7 +99,7 @@ impl Addresses {
     }
 
     /// Returns the address of a channel that is part of an event.
-    pub(super) fn told(
+    pub(super) fn address_in_event(
         &self,
         channel: &str,
         told: &DiscordChannel,

@@ -38,7 +38,7 @@ pub(super) fn of(
 ) -> rusqlite::Result<HeartbeatContext> {
     let plan = plans::at(store, &new.to)?;
     let plan = plan.filter(Plan::is_open);
-    let told = told_since(store, &new.to, now - SAME_FOR, now)?;
+    let told = sent_since(store, &new.to, now - SAME_FOR, now)?;
     let told = &told[..told.len().min(LISTED_MAX)];
     Ok(HeartbeatContext {
         tainted: plan.as_ref().is_some_and(|plan| plan.tainted)
@@ -88,7 +88,7 @@ pub(super) fn line(text: &str) -> String {
 
 /// The alerts and messages at an address of heartbeat runs that began after a time and not after another, the
 /// newest first; and whether those had read what strangers wrote.
-pub(super) fn told_since(
+pub(super) fn sent_since(
     store: &Connection,
     at: &Address,
     after: DateTime<Utc>,

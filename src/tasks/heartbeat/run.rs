@@ -16,7 +16,7 @@ use crate::replies;
 use crate::store::Time;
 use crate::tasks::assignment::{self, Assignment};
 use crate::tasks::ended::{TaskOutcome, TaskState};
-use crate::tasks::heartbeat::context::{SAME_FOR, line, told_since};
+use crate::tasks::heartbeat::context::{SAME_FOR, line, sent_since};
 use crate::tasks::heartbeat::watched::alert;
 use crate::tasks::schedule::{FAILURES_MAX, FAILURES_TOLD};
 use crate::tasks::table::{self, Details, NewTask, RunningTask, TaskResult, TaskRow};
@@ -204,7 +204,7 @@ pub fn settle(
     let (ended, kept) = match (ended, alert) {
         (TaskOutcome::Done, Some(words))
             if !heartbeat_run.asked
-                && was_told(store, heartbeat_run, &heartbeat_run.to, words)? =>
+                && was_sent(store, heartbeat_run, &heartbeat_run.to, words)? =>
         {
             (TaskOutcome::Repeated, None)
         }
@@ -271,7 +271,7 @@ pub fn may_send(
     {
         return Ok(true);
     }
-    if !heartbeat_run.asked && was_told(store, &heartbeat_run, to, words)? {
+    if !heartbeat_run.asked && was_sent(store, &heartbeat_run, to, words)? {
         return Ok(false);
     }
     let (channel, chat, thread) = address_params(to);
@@ -315,14 +315,14 @@ fn tell_owner(
     outbox::put(store, &owner, None, words).map(drop)
 }
 
-fn was_told(
+fn was_sent(
     store: &Connection,
     heartbeat_run: &RunningHeartbeat,
     at: &Address,
     words: &str,
 ) -> rusqlite::Result<bool> {
     let same = |told: &str| told.split_whitespace().eq(words.split_whitespace());
-    let told = told_since(store, at, heartbeat_run.begun - SAME_FOR, heartbeat_run.begun)?;
+    let told = sent_since(store, at, heartbeat_run.begun - SAME_FOR, heartbeat_run.begun)?;
     Ok(told.iter().any(|(told, _)| same(told)))
 }
 

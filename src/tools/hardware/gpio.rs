@@ -142,13 +142,13 @@ impl HeldLines {
                 .request()
                 .and_then(|request| request.value(id.line)),
         };
-        read.map_err(|error| told(path, &error))
+        read.map_err(|error| explain(path, &error))
     }
 
     fn write(&self, path: &Path, id: LineId, value: Value) -> Result<(), String> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(request) = held.get(&id) {
-            return request.set_value(id.line, value).map_err(|error| told(path, &error));
+            return request.set_value(id.line, value).map_err(|error| explain(path, &error));
         }
         let request = Request::builder()
             .on_chip(path)
@@ -156,15 +156,15 @@ impl HeldLines {
             .with_line(id.line)
             .as_output(value)
             .request()
-            .map_err(|error| told(path, &error))?;
+            .map_err(|error| explain(path, &error))?;
         held.insert(id, request);
         Ok(())
     }
 }
 
 fn list(path: &Path) -> Result<String, String> {
-    let chip = Chip::from_path(path).map_err(|error| told(path, &error))?;
-    let infos = chip.line_info_iter().map_err(|error| told(path, &error))?;
+    let chip = Chip::from_path(path).map_err(|error| explain(path, &error))?;
+    let infos = chip.line_info_iter().map_err(|error| explain(path, &error))?;
     let lines = infos.flatten().map(|info| {
         let user = if info.used { format!(", used by {}", info.consumer) } else { String::new() };
         let direction = format!("{:?}", info.direction).to_lowercase();
@@ -184,7 +184,7 @@ fn level(value: Value) -> &'static str {
     }
 }
 
-fn told(path: &Path, error: &Error) -> String {
+fn explain(path: &Path, error: &Error) -> String {
     let errno = match error {
         Error::Os(errno) | Error::Uapi(_, gpiocdev_uapi::Error::Os(errno)) => errno.0,
         other => return format!("{} failed: {other}.", path.display()),

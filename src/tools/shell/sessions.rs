@@ -151,7 +151,7 @@ impl Sessions {
             id
         };
         session.wait(FIRST_WAIT).await;
-        Ok(session.told(&format!("{}-{id}", self.run), cx).await)
+        Ok(session.report(&format!("{}-{id}", self.run), cx).await)
     }
 
     fn running(&self) -> usize {
@@ -188,7 +188,7 @@ impl Sessions {
             SessionRequest::Kill => session.stop.cancel(),
         }
         session.wait(POLL_WAIT).await;
-        Ok(session.told(name, cx).await)
+        Ok(session.report(name, cx).await)
     }
 
     fn find(&self, name: &str, at: &Address) -> Result<ShellSession, String> {
@@ -249,7 +249,7 @@ impl ShellSession {
     }
 
     /// Returns its state, and its output since the last call, for the model.
-    async fn told(&self, name: &str, cx: &ToolContext) -> ToolOutput {
+    async fn report(&self, name: &str, cx: &ToolContext) -> ToolOutput {
         // Output that is written after this check is not included yet.
         let news = self.news(cx).await;
         shown::output(self.others.has_read().await, format!("[{name}] {news}"))

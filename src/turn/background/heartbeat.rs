@@ -81,7 +81,7 @@ impl Background for HeartbeatRun {
         let is_told = heartbeat::settle(store, &heartbeat_run, end.how, said, end.is_quiet)?;
         if let (true, Some(turn), Some(result)) = (is_told, end.turn, end.result) {
             let session = transcript::open_or_begin(store, &heartbeat_run.to, heartbeat_run.place)?;
-            let input = prompt::heartbeat_told(end.tainted);
+            let input = prompt::heartbeat_note(end.tainted);
             add_turn(store, session, turn, input, sessions::shortened(result))?;
         }
         Ok(())
@@ -114,7 +114,7 @@ impl Background for HeartbeatRun {
     }
 
     /// It tells what it has said by `converse`, also before it knew that it could not end with that.
-    fn told(&self, steps: &[Step], _: &str) -> Option<String> {
+    fn closing_message(&self, steps: &[Step], _: &str) -> Option<String> {
         let calls = steps.iter().flat_map(|step| &step.calls);
         let told = calls.filter_map(|call| match &call.outcome {
             CallOutcome::Done(said) if call.tool == finish::CONVERSE => heartbeat::alert(said),

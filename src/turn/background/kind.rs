@@ -123,7 +123,7 @@ pub(crate) trait Background: Sync {
     }
 
     /// Returns the message of a turn that has ended with a call, which said `last`. None if there is none.
-    fn told(&self, _steps: &[Step], last: &str) -> Option<String> {
+    fn closing_message(&self, _steps: &[Step], last: &str) -> Option<String> {
         Some(last).filter(|last| !self.is_silence(last)).map(str::to_owned)
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn conversation_ended(
     let Some(run) = schedule::of_turn(store, turn)? else { return Ok(words.map(str::to_owned)) };
     schedule::settle(store, &run, TaskOutcome::of(end.ending), words, Utc::now())?;
     let now = Utc::now().with_timezone(&end.zone);
-    Ok(words.map(|words| schedule::told(&run, words, now)))
+    Ok(words.map(|words| schedule::message_for_people(&run, words, now)))
 }
 
 /// A turn was interrupted by what somebody has said, which may have worked on a job.

@@ -31,7 +31,7 @@ pub(crate) async fn waits_for_model(
     guarded(store, "waits for a model", Sync::Later, turn, move |store| {
         model_waits::suspend(store, turn, &wait)?;
         if let Some(WaitNotice { to, reply_to, words }) = &line
-            && model_waits::note_told(store, turn, to)?
+            && model_waits::note_reported_wait(store, turn, to)?
         {
             outbox::put(store, to, reply_to.as_ref(), words)?;
         }

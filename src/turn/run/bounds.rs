@@ -65,10 +65,10 @@ impl ActiveTurn<'_> {
                 self.owes_words().then(|| replies::NOTHING_TO_SAY.to_owned())
             }
             None => Some(said.to_owned()),
-            Some(kind) => kind.told(self.steps(), said),
+            Some(kind) => kind.closing_message(self.steps(), said),
         };
         // It was said before the model knew what would come of these.
-        last.calls.iter().all(came_as_meant).then_some(FinishingText(told))
+        last.calls.iter().all(went_as_planned).then_some(FinishingText(told))
     }
 
     /// Ends with what a call has said; the model says nothing more.
@@ -161,7 +161,7 @@ fn is_lost_call(step: &Step) -> bool {
 }
 
 /// Returns true if a call went well, and told nothing that the model could not have known.
-fn came_as_meant(call: &Call) -> bool {
+fn went_as_planned(call: &Call) -> bool {
     let is_news = [ASK_QUESTION, delegate::SUBAGENT].contains(&call.tool.as_str());
     matches!(call.outcome, CallOutcome::Done(_)) && !is_news
 }

@@ -122,7 +122,7 @@ impl ActiveTurn<'_> {
         let mut asked: Vec<CallToAllow<'_>> = Vec::new();
         for open in [first].into_iter().chain(later.iter().flatten()) {
             let Some((why, decider)) = &open.asks else { continue };
-            let tells = told_chat(self.turns, &open.call, &cx);
+            let tells = other_chat_of(self.turns, &open.call, &cx);
             // After untrusted content, that is the reason which counts.
             let tells = tells.filter(|_| *why == PermissionReason::EachTime(Act::Tell));
             let is_alone = tells.is_some() || asked.iter().any(|it| it.tells.is_some());
@@ -355,7 +355,7 @@ pub(crate) async fn tool_context(
 }
 
 /// Returns the other chat to which a call sends a message.
-fn told_chat(turns: &TurnServices, call: &Call, cx: &ToolContext) -> Option<Address> {
+fn other_chat_of(turns: &TurnServices, call: &Call, cx: &ToolContext) -> Option<Address> {
     match calls::check(turns, call, cx).ok()?.reach {
         Reach::Tell(message) => Some(message.to),
         _ => None,
