@@ -226,7 +226,7 @@ impl Publisher {
         take: fn(&Connection, &Bus, Inbound) -> rusqlite::Result<Published>,
     ) -> Result<Published, PublishError> {
         // An edited message was sent earlier.
-        self.heard_event((label == PUBLISH).then_some(&inbound));
+        self.note_arrivals((label == PUBLISH).then_some(&inbound));
         let (from, bus) = (inbound.from.clone(), self.bus.clone());
         let taken = move |store: &Connection| take(store, &bus, inbound);
         match self.bus.store.write(label, Sync::Now, taken).await {
@@ -244,10 +244,10 @@ impl Publisher {
 
     /// Notes that messages arrived, and the difference of the clocks if they have certainly just been
     /// sent.
-    fn heard_event<'a>(&self, messages: impl IntoIterator<Item = &'a Inbound>) {
+    fn note_arrivals<'a>(&self, messages: impl IntoIterator<Item = &'a Inbound>) {
         let now = Utc::now();
         let mut is_steady = false;
-        self.link.heard(|state| {
+        self.link.update(|state| {
             state.last_event = Some(now);
             is_steady = state.heard.is_some_and(ReceivedPeriod::is_steady);
         });
@@ -274,7 +274,7 @@ impl Publisher {
 
     /// Remembers a line that does not address the bot. Kept in memory, as context for one that does.
     pub fn overheard(&self, at: &Address, id: MessageId, line: OverheardLine) {
-        self.link.heard(|state| state.last_event = Some(Utc::now()));
+        self.link.update(|state| state.last_event = Some(Utc::now()));
         self.bus.overheard.push(at, id, line);
     }
 
@@ -312,13 +312,13 @@ impl Publisher {
     }
 
     /// Notes that bytes of the platform's server arrived.
-    pub fn heard_byte(&self) {
-        self.link.heard(|_| {});
+    pub fn note_bytes(&self) {
+        self.link.update(|_| {});
     }
 
     /// Notes that the platform has accepted our token. `about` is shown by `status`.
     pub fn link_up(&self, about: String) {
-        self.link.heard(|state| {
+        self.link.update(|state| {
             state.ups += u64::from(!state.up);
             state.up = true;
             state.about = about;
@@ -401,7 +401,7 @@ impl Link {
         }
     }
 
-    fn heard(&self, change: impl FnOnce(&mut LinkState)) {
+    fn update(&self, change: impl FnOnce(&mut LinkState)) {
         self.0.send_if_modified(|state| {
             let was_up = state.up;
             state.last_byte = Some(Utc::now());

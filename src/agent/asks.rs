@@ -48,7 +48,7 @@ impl Agent {
             let expired = self.expire(ask.clone()).await.map(|()| true);
             asks = asks.max(self.settled(ask, expired).await);
         }
-        for (ask, newest) in self.backlog.heard_questions() {
+        for (ask, newest) in self.backlog.questions_with_messages() {
             let at = Origin::from(&ask.at);
             if let Some(pause) = self.failing.rests(Item::Ask(ask.id)) {
                 self.backlog.look_again(&at, pause);

@@ -68,7 +68,7 @@ impl Agent {
                 self.try_to_handle(control).await;
             }
         };
-        self.hear_changed().await;
+        self.hand_over_changed().await;
         self.look_after_waits().await;
         self.begin_turns().await;
         let again = [next_expiry, self.backlog.next_look(), self.failing.next(), self.away.next()];
@@ -144,10 +144,10 @@ impl Agent {
     }
 
     /// Handles the origins at which something has changed.
-    pub(super) async fn hear_changed(&mut self) {
+    pub(super) async fn hand_over_changed(&mut self) {
         for origin in self.backlog.take_changed() {
-            let heard = self.hear(&origin).await;
-            self.go_on(&origin, heard);
+            let done = self.hand_over(&origin).await;
+            self.go_on(&origin, done);
         }
     }
 
@@ -162,10 +162,10 @@ impl Agent {
 
     /// Handles the messages that wait at an origin by its queue mode, if a turn runs or is suspended
     /// there.
-    async fn hear(&mut self, origin: &Origin) -> Result<(), StoreError> {
+    async fn hand_over(&mut self, origin: &Origin) -> Result<(), StoreError> {
         let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
         let again = match self.running.get(origin) {
-            Some(running) if newest > running.given => self.hear_more(origin, newest).await?,
+            Some(running) if newest > running.given => self.hand_over_more(origin, newest).await?,
             Some(_) => None,
             None => {
                 let Some(sender) = self.backlog.suspended(origin) else { return Ok(()) };
@@ -202,7 +202,7 @@ impl Agent {
             let joins = self.joins(&turn).await?;
             self.start(origin.clone(), sender, claim, TurnStart::Resume(Box::new(turn), joins));
             // It first gets the messages that were sent since it was interrupted.
-            return self.hear(origin).await;
+            return self.hand_over(origin).await;
         }
         if let Some(pause) = self.failing.rests_at(origin) {
             self.backlog.hold_up(origin);

@@ -55,7 +55,7 @@ impl Agent {
 
     /// Handles messages newer than a running turn by its queue mode. Returns the time until the next
     /// look.
-    pub(super) async fn hear_more(
+    pub(super) async fn hand_over_more(
         &mut self,
         origin: &Origin,
         newest: RowId,

@@ -268,7 +268,7 @@ impl WorkQueue {
 
     /// Returns questions whose answer may be waiting where something has changed, with the newest message
     /// there.
-    pub(super) fn heard_questions(&self) -> Vec<(Ask, RowId)> {
+    pub(super) fn questions_with_messages(&self) -> Vec<(Ask, RowId)> {
         let asked = self.changed.iter().filter_map(|at| {
             let newest = self.newest(at)?;
             Some(self.places.get(at)?.questions.values().map(move |ask| (ask.clone(), newest)))

@@ -47,7 +47,7 @@ impl Publisher {
             marked.map_or(Ok(()), |mark| marks::set_of_channel(store, &channel, &mark))?;
             Ok(taken)
         };
-        self.heard_event(arrivals.iter().filter_map(|arrival| match arrival {
+        self.note_arrivals(arrivals.iter().filter_map(|arrival| match arrival {
             Arrival::New(inbound) => Some(inbound),
             Arrival::Changed(_)
             | Arrival::Amended(_)

@@ -241,7 +241,7 @@ async fn read<P: HistoryPages>(
     for _ in 0..PAGES_MAX {
         let Some(here) = next.take() else { break };
         let page = read_page(pages, at, &here, waits).await?;
-        pages.publisher().heard_byte();
+        pages.publisher().note_bytes();
         let places_max = P::CHANNELS_MAX + 2 * P::THREADS_MAX;
         pages.backlog().note_threads(page.threads, from, places_max);
         found.extend(page.events);

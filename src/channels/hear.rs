@@ -206,8 +206,8 @@ async fn decide(
     event: InboundEvent,
 ) -> Result<InboundDecision<Arrival>, PublishError> {
     Ok(match event {
-        InboundEvent::New(message) => hear(publisher, message, Redelivery::First).await?,
-        InboundEvent::Reread(message) => hear(publisher, message, Redelivery::Again).await?,
+        InboundEvent::New(message) => decide_message(publisher, message, Redelivery::First).await?,
+        InboundEvent::Reread(message) => decide_message(publisher, message, Redelivery::Again).await?,
         InboundEvent::Edited { message, said } => edit(publisher, message, said),
         InboundEvent::Deleted { at, id, key } => {
             let forget = ContextChange::Forget(at.clone(), id.clone());
@@ -229,7 +229,7 @@ async fn decide(
 }
 
 /// Decides about a new message.
-async fn hear(
+async fn decide_message(
     publisher: &Publisher,
     mut message: DecodedMessage,
     told: Redelivery,

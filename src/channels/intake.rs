@@ -234,7 +234,7 @@ impl Fetcher {
                 }
             };
             file.fetched = Some(match fetched {
-                Ok(path) => self.hear(path, file, no_words).await,
+                Ok(path) => self.transcribe(path, file, no_words).await,
                 Err(reason) => {
                     tracing::info!(row = row.id.0, reason, "A file could not be fetched");
                     Fetched::Failed(reason)
@@ -329,7 +329,7 @@ impl Fetcher {
     }
 
     /// Transcribes a voice message, or an audio file that came without text.
-    async fn hear(&self, path: WorkspacePath, file: &MediaRef, no_words: bool) -> Fetched {
+    async fn transcribe(&self, path: WorkspacePath, file: &MediaRef, no_words: bool) -> Fetched {
         let speaks = match file.kind {
             MediaKind::Voice => true,
             MediaKind::Audio => no_words && self.intake.transcriber.is_some(),

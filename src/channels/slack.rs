@@ -197,7 +197,7 @@ impl Channel for Slack {
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         let bot = self.identity().await?;
-        publisher.heard_byte();
+        publisher.note_bytes();
         let mut socket = self.connect().await?;
         let about = format!("@{} in {}", bot.name, bot.team_name);
         publisher.link_up(about);
@@ -208,7 +208,7 @@ impl Channel for Slack {
             }
             // The new link is open before the old one closes, so that no event is missed in between.
             socket = self.connect().await?;
-            publisher.heard_byte();
+            publisher.note_bytes();
         }
     }
 

@@ -331,7 +331,7 @@ impl Channel for Telegram {
         loop {
             let asked = Instant::now();
             let updates = beside(self.poll(offset.ask(Utc::now()), hold), &mut answers).await?;
-            publisher.heard_byte();
+            publisher.note_bytes();
             if hold.is_zero() {
                 publisher.link_up(about(&bot));
             }

@@ -138,7 +138,7 @@ impl TaintReader {
         let mut steps = session.turns.iter().rev().flat_map(|turn| turn.steps.iter().rev());
         let of_steps = steps.find_map(|step| self.of_step(step));
         of_steps.or_else(|| {
-            let is_untrusted = |source| self.of_heard(source).is_some();
+            let is_untrusted = |source| self.of_input_source(source).is_some();
             session.summary_sources.iter().any(is_untrusted).then_some(Taint::Summed)
         })
     }
@@ -149,13 +149,13 @@ impl TaintReader {
         let by_call = step.calls.iter().rev().find(untrusted);
         by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {
             let parts = step.input.iter().flat_map(Parts::iter);
-            let taints: Vec<_> = parts.filter_map(|part| self.of_heard(part.source)).collect();
+            let taints: Vec<_> = parts.filter_map(|part| self.of_input_source(part.source)).collect();
             let said = taints.iter().find(|taint| **taint == Taint::Said);
             said.or(taints.first()).cloned()
         })
     }
 
-    fn of_heard(&self, source: &Source) -> Option<Taint> {
+    fn of_input_source(&self, source: &Source) -> Option<Taint> {
         let is_untrusted = is_untrusted(source, self.audience);
         match source {
             Source::Person { channel, id } | Source::Button { channel, id } => {

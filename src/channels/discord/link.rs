@@ -149,7 +149,7 @@ impl Discord {
     pub(super) async fn keep_listening(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         let bot = self.get_me().await?;
         self.me.set(bot.clone()).ok();
-        publisher.heard_byte();
+        publisher.note_bytes();
         let from = self.last_point(&bot, publisher).await?;
         let url = self.gateway_url(from.is_some()).await?;
         let listener = DiscordListener { discord: self, publisher, bot: &bot };
@@ -212,7 +212,7 @@ impl Discord {
                     }
                 },
             };
-            publisher.heard_byte();
+            publisher.note_bytes();
             match told {
                 LinkMessage::Ready(point) => {
                     self.progress().unresumed = 0;
@@ -242,14 +242,14 @@ impl Discord {
                 LinkMessage::Resumed => {
                     self.progress().unresumed = 0;
                     publisher.link_up(about.clone());
-                    self.heard_all(publisher).await?;
+                    self.note_all_received(publisher).await?;
                 }
                 LinkMessage::Event { name, data, seq } => {
                     let receiving = Box::pin(listener.receive(&name, &data));
                     let kept = reader.during(listener, receiving).await?;
                     self.get_to(seq, kept, publisher).await?;
                 }
-                LinkMessage::Beat => self.heard_all(publisher).await?,
+                LinkMessage::Beat => self.note_all_received(publisher).await?,
                 LinkMessage::Invalid if !is_renewed => {
                     is_renewed = true;
                     publisher.link_lost("discord wants a new session");
@@ -350,7 +350,7 @@ impl Discord {
 
     /// Notes that all messages up to now were received. An event does not prove that: more missed events
     /// may follow.
-    async fn heard_all(&self, publisher: &Publisher) -> Result<(), ChannelError> {
+    async fn note_all_received(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         self.progress().until = Some(Utc::now());
         self.mark(false, publisher).await
     }

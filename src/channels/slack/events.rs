@@ -60,7 +60,7 @@ pub(super) struct SlackListener<'a> {
 impl SlackListener<'_> {
     /// Receives envelopes until Slack wants a new link.
     pub(super) async fn receive(&self, socket: &mut Socket) -> Result<(), ChannelError> {
-        let heard = || self.publisher.heard_byte();
+        let heard = || self.publisher.note_bytes();
         self.note_missed().await?;
         let deadlines = self.slack.deadlines;
         let mut reading = pin!(backlog::read_round(self, Duration::ZERO));
@@ -94,7 +94,7 @@ impl SlackListener<'_> {
                     };
                     socket.acknowledge(&envelope.id, words).await?;
                     if envelope.kind == "events_api" {
-                        self.heard_until(&envelope.payload["event"]).await?;
+                        self.note_received(&envelope.payload["event"]).await?;
                     }
                     if let Some(whisper) = whisper.filter(|_| whispers.len() < WHISPERS_MAX) {
                         whispers.push(self.whisper(whisper));
@@ -121,9 +121,9 @@ impl SlackListener<'_> {
     }
 
     /// Notes the time of an acknowledged event.
-    async fn heard_until(&self, event: &Value) -> Result<(), PublishError> {
+    async fn note_received(&self, event: &Value) -> Result<(), PublishError> {
         let ts = event["event_ts"].as_str().or(event["ts"].as_str()).unwrap_or_default();
-        if self.progress().hear(ts) { self.set_mark().await } else { Ok(()) }
+        if self.progress().note_event(ts) { self.set_mark().await } else { Ok(()) }
     }
 
     pub(super) async fn set_mark(&self) -> Result<(), PublishError> {

@@ -71,7 +71,7 @@ impl SlackProgress {
     }
 
     /// Notes an acknowledged event. Returns true if the mark must be stored.
-    pub(super) fn hear(&mut self, ts: &str) -> bool {
+    pub(super) fn note_event(&mut self, ts: &str) -> bool {
         // A time in the future would hide events that are still to come.
         let at = moment(ts).filter(|at| *at <= Utc::now() + LATE_MAX);
         let Some(at) = at else { return false };

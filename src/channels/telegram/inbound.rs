@@ -105,7 +105,7 @@ fn read_message(
         Ok(message) if message.text().is_some() || !has_words => message,
         _ => Message::deserialize(bare(legible)).ok()?,
     };
-    Some(heard(&message, raw, context).map_or(InboundEvent::Ignored, to_event))
+    Some(build_message(&message, raw, context).map_or(InboundEvent::Ignored, to_event))
 }
 
 /// Returns the message without the fields that we do not read, and as a text if somebody sent it.
@@ -176,7 +176,7 @@ fn bare(mut message: Value) -> Value {
 }
 
 /// Builds the message. None if it is irrelevant to the bot.
-fn heard(
+fn build_message(
     message: &Message,
     raw: &Value,
     context: &TelegramReadingContext<'_>,
