@@ -124,7 +124,7 @@ impl Store {
     }
 
     /// Returns the state of the disk when the store was opened: enough space, or only without the ballast file.
-    pub fn room(&self) -> FreeSpace {
+    pub fn free_space(&self) -> FreeSpace {
         self.room
     }
 

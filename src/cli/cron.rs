@@ -171,7 +171,7 @@ impl When {
 }
 
 impl Cron {
-    fn wanted(self) -> (JobRequest, Option<Address>) {
+    fn into_request(self) -> (JobRequest, Option<Address>) {
         match self {
             Self::List { .. } => (JobRequest::new(JobVerb::List), None),
             Self::OneJob(OneJob { verb, id }) => {
@@ -201,7 +201,7 @@ pub(super) async fn handle(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
         print::line(&serde_json::to_string_pretty(&jobs)?);
         return Ok(());
     }
-    let (wanted, to) = cron.wanted();
+    let (wanted, to) = cron.into_request();
     if wanted.action.only_reads() && !chat::is_running(home).await? {
         let asker = JobRequester {
             to: Address { channel: "".into(), chat: "".into(), thread: None },

@@ -74,7 +74,7 @@ pub(super) async fn prepare(bus: &Bus) -> Result<(), StoreError> {
 
 /// Notifies the owner if the store was opened on a full disk.
 async fn tell_if_full(bus: &Bus) {
-    if bus.store.room() == FreeSpace::Enough {
+    if bus.store.free_space() == FreeSpace::Enough {
         return;
     }
     let tell = |store: &Connection| match people::owner_place(store)? {

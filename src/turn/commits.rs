@@ -188,14 +188,14 @@ pub(crate) async fn drafted(
 
 /// Somebody is asked on behalf of calls of a step, and the turn waits. `told` hears that another is asked. Gives
 /// the draft that no answer takes the place of for now.
-pub(crate) async fn parks(
+pub(crate) async fn suspend_to_ask(
     store: &Store,
     turn: TurnId,
     asked: Vec<asks::NewAsk>,
     told: Option<Address>,
     bodies: impl FnOnce(&[AskId]) -> Vec<Body> + Send + 'static,
 ) -> Result<Option<MessageId>, CommitError> {
-    guarded(store, "parked", Sync::Now, turn, move |store| {
+    guarded(store, "suspended", Sync::Now, turn, move |store| {
         asked.iter().try_for_each(|ask| transcript::call_waits(store, ask.call))?;
         asks::put(store, &asked, bodies)?;
         if let Some(at) = told {

@@ -93,7 +93,7 @@ impl ActiveTurn<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
         let begun = Instant::now();
         self.plan_approved().await?;
-        if self.settle_calls().await? == SettledCalls::Parked {
+        if self.settle_calls().await? == SettledCalls::Suspended {
             return self.suspend(begun).await;
         }
         loop {
@@ -123,7 +123,7 @@ impl ActiveTurn<'_> {
                 },
                 Ok(completion) => {
                     self.plan(step, completion).await?;
-                    if self.settle_calls().await? == SettledCalls::Parked {
+                    if self.settle_calls().await? == SettledCalls::Suspended {
                         return self.suspend(begun).await;
                     }
                 }

@@ -205,7 +205,7 @@ async fn suspend(
     bodies: impl FnOnce(&[AskId]) -> Vec<Body> + Send + 'static,
 ) -> Result<(), TurnError> {
     let store = &turns.services.bus.store;
-    let draft = commits::parks(store, calling.turn, new, told, bodies).await?;
+    let draft = commits::suspend_to_ask(store, calling.turn, new, told, bodies).await?;
     turns.services.bus.outbox.up();
     // A job that waits for a person leaves its place to others.
     turns.services.bus.jobs.up();

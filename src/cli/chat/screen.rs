@@ -142,7 +142,7 @@ impl Screen {
     }
 
     /// Whole lines beside the conversation: what goes wrong, what happens inside, the log.
-    pub(super) async fn aside(&mut self, text: &str) {
+    pub(super) async fn print_beside(&mut self, text: &str) {
         self.fresh_line().await;
         if self.is_editing {
             self.above(text.trim_end().to_owned()).await;

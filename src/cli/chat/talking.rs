@@ -149,7 +149,7 @@ impl<S: AsyncWrite> TerminalChat<S> {
                     }
                 }
                 event = input.next(), if listens => match event? {
-                    TerminalEvent::Logged(line) => self.screen.aside(&line).await,
+                    TerminalEvent::Logged(line) => self.screen.print_beside(&line).await,
                     TerminalEvent::Typed(Typed::Begins) => self.screen.edit().await,
                     TerminalEvent::Typed(Typed::Message(text)) => {
                         self.screen.edited();
@@ -201,7 +201,7 @@ impl<S: AsyncWrite> TerminalChat<S> {
             if self.leaves {
                 bail!(words);
             }
-            self.screen.aside(&words).await;
+            self.screen.print_beside(&words).await;
         } else if !say.trim().is_empty() {
             self.busy = true;
             self.screen.said();
@@ -251,13 +251,13 @@ impl<S: AsyncWrite> TerminalChat<S> {
             Response::Done(text) => self.screen.line(&text).await,
             Response::Failed(words) if self.leaves => bail!(words),
             Response::Failed(words) => {
-                self.screen.aside(&words).await;
+                self.screen.print_beside(&words).await;
                 self.busy = false;
                 self.screen.prompt().await;
             }
             Response::Event(event) => {
                 if let Some(line) = print::event(&event.what) {
-                    self.screen.aside(&line).await;
+                    self.screen.print_beside(&line).await;
                 }
             }
             Response::Settled { well } => {

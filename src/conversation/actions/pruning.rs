@@ -69,7 +69,7 @@ pub fn prune_commands(store: &Connection, before: DateTime<Utc>) -> rusqlite::Re
 }
 
 /// The blobs that something can be undone with.
-fn wanted(store: &Connection) -> rusqlite::Result<HashSet<String>> {
+fn undo_blobs(store: &Connection) -> rusqlite::Result<HashSet<String>> {
     let mut rows = store.prepare(
         "SELECT json_extract(undo, '$.before') FROM calls WHERE undo IS NOT NULL
          AND iif(json_valid(undo), json_type(undo, '$.before'), NULL) = 'text'",
@@ -83,7 +83,7 @@ impl Actions {
     pub async fn sweep(&self, up: Duration, others: BlobsWanted) -> Result<(), StoreError> {
         let grace = up.min(GRACE);
         let wanted = self.store.read(move |store| {
-            let mut all = wanted(store)?;
+            let mut all = undo_blobs(store)?;
             all.extend(others(store)?);
             Ok(all)
         });

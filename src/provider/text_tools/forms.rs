@@ -294,7 +294,7 @@ pub(super) fn fault(body: &str) -> String {
 }
 
 /// Parses a block of another form. None if it is not a call.
-pub(super) fn foreign(
+pub(super) fn parse_other_form(
     form: CallForm,
     body: &str,
     tools: &[ToolSchema],

@@ -270,7 +270,7 @@ impl<'a> Scanner<'a> {
         }
         let may_be_text = matches!(open.form, CallForm::Whole | CallForm::Fence);
         let is_sure = self.reader == CallStrictness::Strict && !may_be_text;
-        match forms::foreign(open.form, body, self.tools) {
+        match forms::parse_other_form(open.form, body, self.tools) {
             Some(written) if is_sure || written.iter().all(|call| self.knows(call)) => {
                 Some(written.into_iter().map(call).collect())
             }

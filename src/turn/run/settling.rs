@@ -74,7 +74,7 @@ impl Refused {
 pub(super) enum SettledCalls {
     All,
     /// One of them waits for somebody, and the turn is suspended.
-    Parked,
+    Suspended,
 }
 
 impl ActiveTurn<'_> {
@@ -103,7 +103,7 @@ impl ActiveTurn<'_> {
                 _ => self.run_together(batch).await?,
             };
             if suspended {
-                return Ok(SettledCalls::Parked);
+                return Ok(SettledCalls::Suspended);
             }
         }
         Ok(SettledCalls::All)
