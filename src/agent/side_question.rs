@@ -166,9 +166,9 @@ async fn work(turns: Arc<TurnServices>, control: WaitingMessage, question: Strin
         }
         Err(_) => (replies::BTW_TOO_SLOW.to_owned(), None),
     };
-    let fate = if asked.is_some() { InboundOutcome::Obeyed } else { InboundOutcome::Refused };
+    let outcome = if asked.is_some() { InboundOutcome::Obeyed } else { InboundOutcome::Refused };
     let store = &turns.services.bus.store;
-    while let Err(error) = settle(store, control.clone(), fate, words.clone(), asked.clone()).await
+    while let Err(error) = settle(store, control.clone(), outcome, words.clone(), asked.clone()).await
     {
         tracing::error!(%error, "Cannot save the answer to a side question, will try again");
         sleep(STORE_PAUSE).await;
@@ -282,13 +282,13 @@ fn words(completion: &Completion) -> String {
 async fn settle(
     store: &crate::store::Store,
     control: WaitingMessage,
-    fate: InboundOutcome,
+    outcome: InboundOutcome,
     words: String,
     asked: Option<Arc<SideAnswer>>,
 ) -> Result<(), StoreError> {
     let settle = move |store: &Connection| {
         let inbound = &control.inbound;
-        if !side_questions::settle(store, control.id, fate)? {
+        if !side_questions::settle(store, control.id, outcome)? {
             return Ok(());
         }
         if let Some(asked) = asked.as_deref() {

@@ -185,11 +185,11 @@ async fn end(
     let (row, inbound) = (control.id, control.inbound.clone());
     let end = move |store: &Connection| {
         let well = matches!(settled, Some(SettledUndo { outcome: CallOutcome::Done(_), .. }));
-        let fate = if well { InboundOutcome::Obeyed } else { InboundOutcome::Refused };
+        let outcome = if well { InboundOutcome::Obeyed } else { InboundOutcome::Refused };
         if let Some(SettledUndo { call, outcome }) = &settled {
             transcript::call_ended(store, *call, outcome, &[])?;
         }
-        if journal::settle(store, row, fate)? {
+        if journal::settle(store, row, outcome)? {
             outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
         }
         Ok(())

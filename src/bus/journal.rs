@@ -323,22 +323,22 @@ pub fn take(store: &Connection, rows: &[WaitingMessage], turn: TurnId) -> rusqli
 }
 
 /// Settles the rows of a turn.
-pub fn settle_turn(store: &Connection, turn: TurnId, fate: InboundOutcome) -> rusqlite::Result<()> {
+pub fn settle_turn(store: &Connection, turn: TurnId, outcome: InboundOutcome) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = ? WHERE turn = ? AND state = 'in turn'",
         )?
-        .execute(params![fate, turn])?;
+        .execute(params![outcome, turn])?;
     Ok(())
 }
 
 /// Settles one waiting row. Returns false if it does not wait any more.
-pub fn settle(store: &Connection, row: RowId, fate: InboundOutcome) -> rusqlite::Result<bool> {
+pub fn settle(store: &Connection, row: RowId, outcome: InboundOutcome) -> rusqlite::Result<bool> {
     let settled = store
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = ? WHERE id = ? AND state = 'waiting'",
         )?
-        .execute(params![fate, row])?;
+        .execute(params![outcome, row])?;
     Ok(settled > 0)
 }
 

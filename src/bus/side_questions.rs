@@ -17,13 +17,13 @@ pub fn begin(store: &Connection, row: RowId) -> rusqlite::Result<bool> {
 }
 
 /// Settles a side question in progress. Returns false if it has an outcome already.
-pub fn settle(store: &Connection, row: RowId, fate: InboundOutcome) -> rusqlite::Result<bool> {
+pub fn settle(store: &Connection, row: RowId, outcome: InboundOutcome) -> rusqlite::Result<bool> {
     let settled = store
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = ?
              WHERE id = ? AND state = 'in turn' AND turn IS NULL",
         )?
-        .execute(params![fate, row])?;
+        .execute(params![outcome, row])?;
     Ok(settled > 0)
 }
 

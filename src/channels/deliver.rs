@@ -361,7 +361,7 @@ impl Deliverer<'_> {
     async fn fails(
         &self,
         chunk: &Chunk,
-        fate: ChunkFailure,
+        failed_as: ChunkFailure,
         pause: Duration,
         reason: String,
     ) -> Result<AfterChunk, StoreError> {
@@ -376,7 +376,7 @@ impl Deliverer<'_> {
         self.late(&reason);
         let (id, chunk) = (delivery.message.id, chunk.clone());
         let fails = move |store: &_| {
-            if fate == ChunkFailure::NotSent {
+            if failed_as == ChunkFailure::NotSent {
                 outbox::not_sent(store, id, &chunk)?;
             }
             outbox::fails(store, id, &failure)

@@ -244,7 +244,7 @@ pub(crate) async fn answer(
         }
         transcript::end_turn(store, turn, end.ending)?;
         let question = journal::question(store, turn)?;
-        journal::settle_turn(store, turn, end.fate)?;
+        journal::settle_turn(store, turn, end.outcome)?;
         let Origin::Chat(to) = &end.origin else {
             background::end(store, &end.origin, &TaskEnd::of_turn(turn, &end))?;
             return Ok(None);

@@ -17,7 +17,7 @@ pub(crate) const NO_REPLY: &str = "NO_REPLY";
 /// The end of a turn.
 pub(crate) struct TurnEnd {
     pub(crate) ending: TurnOutcome,
-    pub(crate) fate: InboundOutcome,
+    pub(crate) outcome: InboundOutcome,
     /// The message to the person.
     pub(crate) words: Option<String>,
     /// Files that come with the words.
@@ -39,7 +39,7 @@ impl TurnEnd {
     pub(crate) fn failed(turn: &Unfinished, words: String, zone: Tz) -> Self {
         Self {
             ending: TurnOutcome::Failed,
-            fate: InboundOutcome::Refused,
+            outcome: InboundOutcome::Refused,
             words: Some(words),
             reply_to: turn.reply_to.clone(),
             over_draft: true,
@@ -52,7 +52,7 @@ impl TurnEnd {
     pub(crate) fn silent(origin: &Origin) -> Self {
         Self {
             ending: TurnOutcome::Silent,
-            fate: InboundOutcome::Answered,
+            outcome: InboundOutcome::Answered,
             words: None,
             files: Vec::new(),
             origin: origin.clone(),

@@ -301,7 +301,7 @@ impl ActiveTurn<'_> {
         let made = self.made(step, completion);
         self.current().steps[step] = made.step();
         let mut end = self.end_with(String::new());
-        (end.ending, end.fate, end.words, end.files) =
+        (end.ending, end.outcome, end.words, end.files) =
             (ending, InboundOutcome::Answered, words, files);
         self.end(end, Some(made)).await
     }

@@ -187,7 +187,7 @@ impl ActiveTurn<'_> {
     pub(super) fn end_with(&self, words: String) -> TurnEnd {
         TurnEnd {
             ending: TurnOutcome::Failed,
-            fate: InboundOutcome::Refused,
+            outcome: InboundOutcome::Refused,
             words: Some(words),
             files: Vec::new(),
             origin: self.session.origin.clone(),

@@ -78,7 +78,7 @@ impl ActiveTurn<'_> {
     ) -> Result<Option<Session>, TurnError> {
         let FinishingText(told) = finished;
         let mut end = self.end_with(String::new());
-        end.fate = InboundOutcome::Answered;
+        end.outcome = InboundOutcome::Answered;
         end.ending = if told.is_some() { TurnOutcome::Answered } else { TurnOutcome::Silent };
         let told = told.map(|told| self.with_thoughts(&told));
         (end.words, end.files) = self.attach(told).await?;
