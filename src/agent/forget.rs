@@ -267,7 +267,7 @@ async fn ask(
     });
     let (row, at) = (control.id, control.inbound.from.clone());
     let ask = move |store: &Connection| {
-        if journal::settle(store, row, InboundOutcome::Obeyed)? {
+        if journal::settle(store, row, InboundOutcome::Handled)? {
             outbox::put_body(store, &at, &question)?;
         }
         Ok(())
@@ -358,7 +358,7 @@ impl ForgetWork {
         let record =
             ForgottenRecord::new(Utc::now(), ForgottenScope { keys, chats, files }, &words);
         let end = move |store: &Connection| {
-            if journal::settle(store, row, InboundOutcome::Obeyed)? {
+            if journal::settle(store, row, InboundOutcome::Handled)? {
                 forgotten::note(store, &record)?;
                 forgetting::blank_row(store, row, &words)?;
                 outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;

@@ -111,7 +111,7 @@ pub(super) async fn handle(
     let row = control.id;
     let inbound = control.inbound.clone();
     let handle = move |store: &Connection| {
-        if !journal::settle(store, row, InboundOutcome::Obeyed)? {
+        if !journal::settle(store, row, InboundOutcome::Handled)? {
             return Ok(());
         }
         let now = Utc::now().with_timezone(&zone);

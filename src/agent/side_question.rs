@@ -166,7 +166,7 @@ async fn work(turns: Arc<TurnServices>, control: WaitingMessage, question: Strin
         }
         Err(_) => (replies::BTW_TOO_SLOW.to_owned(), None),
     };
-    let outcome = if asked.is_some() { InboundOutcome::Obeyed } else { InboundOutcome::Refused };
+    let outcome = if asked.is_some() { InboundOutcome::Handled } else { InboundOutcome::Refused };
     let store = &turns.services.bus.store;
     while let Err(error) = settle(store, control.clone(), outcome, words.clone(), asked.clone()).await
     {

@@ -185,7 +185,7 @@ async fn end(
     let (row, inbound) = (control.id, control.inbound.clone());
     let end = move |store: &Connection| {
         let well = matches!(settled, Some(SettledUndo { outcome: CallOutcome::Done(_), .. }));
-        let outcome = if well { InboundOutcome::Obeyed } else { InboundOutcome::Refused };
+        let outcome = if well { InboundOutcome::Handled } else { InboundOutcome::Refused };
         if let Some(SettledUndo { call, outcome }) = &settled {
             transcript::call_ended(store, *call, outcome, &[])?;
         }

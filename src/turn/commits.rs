@@ -381,7 +381,7 @@ pub(crate) async fn handled_with_bodies(
 ) -> Result<(), StoreError> {
     let (row, at) = (control.id, control.inbound.from.clone());
     let handle = move |store: &Connection| {
-        if journal::settle(store, row, InboundOutcome::Obeyed)? {
+        if journal::settle(store, row, InboundOutcome::Handled)? {
             bodies.iter().try_for_each(|body| outbox::put_body(store, &at, body).map(drop))?;
         }
         Ok(())
@@ -397,7 +397,7 @@ pub(crate) async fn handled_with(
 ) -> Result<(), StoreError> {
     let (row, inbound) = (control.id, control.inbound.clone());
     let handle = move |store: &Connection| {
-        if journal::settle(store, row, InboundOutcome::Obeyed)? {
+        if journal::settle(store, row, InboundOutcome::Handled)? {
             let words = change(store)?;
             outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
         }

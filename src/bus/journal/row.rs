@@ -51,7 +51,7 @@ impl WaitingMessage {
 pub enum InboundOutcome {
     Answered,
     /// A command that was carried out.
-    Obeyed,
+    Handled,
     /// Refused, or failed, with an explanation.
     Refused,
     Stopped,
@@ -65,7 +65,7 @@ pub enum InboundOutcome {
 
 words!(InboundOutcome {
     Answered = "answered",
-    Obeyed = "obeyed",
+    Handled = "obeyed",
     Refused = "refused",
     Stopped = "stopped",
     Late = "late",

@@ -163,7 +163,7 @@ pub(super) fn stray(store: &Connection) -> rusqlite::Result<Vec<(Run, TaskOutcom
             Some(InboundOutcome::Answered) => TaskOutcome::Done,
             Some(InboundOutcome::Refused) => TaskOutcome::Failed,
             Some(
-                InboundOutcome::Obeyed
+                InboundOutcome::Handled
                 | InboundOutcome::Stopped
                 | InboundOutcome::Late
                 | InboundOutcome::Withdrawn

@@ -98,7 +98,7 @@ pub(crate) async fn compacted(
         let Some(WaitingMessage { id, inbound, .. }) = &control else {
             return compacted.write(store);
         };
-        if !journal::settle(store, *id, InboundOutcome::Obeyed)? {
+        if !journal::settle(store, *id, InboundOutcome::Handled)? {
             enter_spent(store, &compacted.spent)?;
             return Ok(false);
         }
@@ -120,7 +120,7 @@ pub(crate) async fn not_compacted(
     let settle = move |store: &Connection| {
         enter_spent(store, &spent)?;
         let Some(WaitingMessage { id, inbound, .. }) = &control else { return Ok(false) };
-        if journal::settle(store, *id, InboundOutcome::Obeyed)? {
+        if journal::settle(store, *id, InboundOutcome::Handled)? {
             outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
         }
         Ok(false)

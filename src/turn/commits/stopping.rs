@@ -54,7 +54,7 @@ pub(crate) async fn stopped(
     let control = control.clone();
     let stop = move |store: &Connection| {
         let (at, speaker) = (&control.inbound.from, control.sender());
-        if !journal::settle(store, control.id, InboundOutcome::Obeyed)? {
+        if !journal::settle(store, control.id, InboundOutcome::Handled)? {
             return Ok(StoppedTasks::default());
         }
         let commands_all = role >= Role::Admin || control.inbound.place == ChatKind::Private;

@@ -169,7 +169,7 @@ impl PendingAnswer {
             }
             Some(Some(
                 InboundOutcome::Answered
-                | InboundOutcome::Obeyed
+                | InboundOutcome::Handled
                 | InboundOutcome::Stopped
                 | InboundOutcome::Late
                 | InboundOutcome::Withdrawn
