@@ -11,7 +11,7 @@ use crate::memory;
 use crate::replies;
 use crate::services::Services;
 use crate::tools::{
-    AnyTool, Effect, Reach, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms,
+    AnyTool, Effect, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms,
 };
 use crate::trust::taint;
 use crate::turn::calling::CallContext;
@@ -41,33 +41,6 @@ pub(crate) struct CallResult {
     pub(crate) sources: Vec<Source>,
     /// The file that it has changed.
     pub(crate) changed: Option<WorkspacePath>,
-}
-
-/// A call that could begin.
-pub(crate) struct CheckedCall {
-    pub(crate) terms: ToolTerms,
-    pub(crate) reach: Reach,
-    /// As what other call it counts, too.
-    pub(crate) stands_for: Option<(&'static str, ToolTerms)>,
-}
-
-/// On what terms a call is made, and how far it reaches; or words for the model if it cannot begin.
-pub(crate) fn check(
-    turns: &TurnServices,
-    call: &Call,
-    cx: &ToolContext,
-) -> Result<CheckedCall, String> {
-    let (tool, terms) = turns.tools.authorise(&call.tool, cx.user())?;
-    tool.check(&call.arguments)?;
-    let stands_for = match tool.stands_for(&call.arguments) {
-        Some(other) => {
-            let may = turns.tools.authorise(other, cx.user());
-            let (_, terms) = may.map_err(|why| prompt::cannot_stand_for(other, &why))?;
-            Some((other, terms))
-        }
-        None => None,
-    };
-    Ok(CheckedCall { terms, reach: tool.reach(&call.arguments, &cx.address), stands_for })
 }
 
 /// Settles a call that cannot begin.

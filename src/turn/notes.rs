@@ -26,13 +26,12 @@ use crate::trust::permission::{self, Decision, PermissionRequest};
 use crate::trust::taint;
 use crate::turn::STORE_PAUSE;
 use crate::turn::calling::CallContext;
-use crate::turn::calls::CheckedCall;
 use crate::turn::commits;
 use crate::turn::end::TurnEnd;
 use crate::turn::error::{CommitError, TurnError};
 use crate::turn::instructions::{self, PromptBase, Speaker};
 use crate::turn::personas::persona_for;
-use crate::turn::run as turn;
+use crate::turn::run::{self as turn, CheckedCall, check_call};
 use crate::turn::services::TurnServices;
 use crate::turn::spending::{Planned, payer_on};
 use crate::turn::{calls, compaction, prompt};
@@ -192,7 +191,7 @@ fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> Res
     if !TOOLS.contains(&call.tool.as_str()) {
         return Err("Only `remember` and `note` can be called now.".to_owned());
     }
-    let CheckedCall { terms, reach, .. } = calls::check(turns, call, cx)?;
+    let CheckedCall { terms, reach, .. } = check_call(turns, call, cx)?;
     let asked = PermissionRequest {
         tool: &call.tool,
         terms,

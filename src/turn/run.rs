@@ -10,6 +10,7 @@ mod bounds;
 mod brief;
 pub mod late;
 mod part;
+mod permitting;
 mod recalled;
 mod refusing;
 mod context_window;
@@ -21,6 +22,7 @@ mod words;
 
 use active::ActiveTurn;
 pub(crate) use active::TurnHandles;
+pub(crate) use permitting::{CheckedCall, check_call};
 use bounds::ReachedLimit;
 use settling::SettledCalls;
 pub(crate) use settling::tool_context;

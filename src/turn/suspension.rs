@@ -64,7 +64,7 @@ pub(crate) struct CallToAllow<'a> {
 
 /// Asks those who may say so whether calls of a step may be made, in one question: here if the one who speaks may and is
 /// here, else where the owner last spoke in private.
-pub(crate) async fn ask_leave(
+pub(crate) async fn ask_permission(
     turns: &TurnServices,
     calling: &CallContext<'_>,
     decider: Decider,

@@ -13,7 +13,7 @@ use crate::tools::Effect;
 use crate::turn::calls;
 use crate::turn::error::TurnError;
 use crate::turn::run::active::ActiveTurn;
-use crate::turn::run::settling::RefusedCall;
+use crate::turn::run::permitting::RefusedCall;
 use crate::types::origin::TaskKind;
 use crate::types::session::Call;
 use crate::workspace::Audience;

@@ -1,30 +1,27 @@
-//! Runs the calls of a step: all are checked before any of them begins; those that only read run side by side, the
-//! others one after another.
+//! Runs the calls of a step once they are checked: those that only read side by side, the others one after another.
 
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use rusqlite::Connection;
 
 use crate::bus::journal;
-use crate::conversation::asks;
 use crate::memory;
 use crate::people::Role;
 use crate::people::folders::folder_owner;
 use crate::replies;
-use crate::tools::{Reach, ToolContext, ToolKind, message};
+use crate::tools::{Reach, ToolContext, message};
 use crate::trust::acts::tool_role;
-use crate::trust::links;
-use crate::trust::permission::{self, Decider, Decision, PermissionReason, PermissionRequest};
+use crate::trust::permission::PermissionReason;
 use crate::trust::table::Act;
-use crate::trust::taint::{self, Taint};
+use crate::trust::taint;
 use crate::turn::calling::CallContext;
-use crate::turn::calls::{self, CallResult, CheckedCall};
+use crate::turn::calls::{self, CallResult};
 use crate::turn::error::TurnError;
+use crate::turn::proposed;
 use crate::turn::run::active::{ActiveTurn, Requester};
+use crate::turn::run::permitting::{OpenCall, check_call};
 use crate::turn::services::TurnServices;
 use crate::turn::suspension::{self, CallToAllow};
-use crate::turn::{prompt, proposed};
 use crate::types::event::EventKind;
 use crate::types::message::{Address, Sender};
 use crate::types::session::{Call, CallOutcome, Session};
@@ -35,39 +32,6 @@ const SIDE_BY_SIDE_MAX: usize = 4;
 
 /// Calls that one question is about.
 const ASKED_MAX: usize = 6;
-
-/// A call that is to be run.
-struct OpenCall {
-    /// Its place in the step.
-    at: usize,
-    call: Call,
-    reads: bool,
-    /// Why somebody must allow it first, and who.
-    asks: Option<(PermissionReason, Decider)>,
-}
-
-/// A call that cannot begin.
-pub(super) struct RefusedCall {
-    /// Its place in the step.
-    pub(super) at: usize,
-    pub(super) call: Call,
-    pub(super) refused: Refused,
-}
-
-/// Why a call cannot begin.
-pub(super) struct Refused {
-    /// For the model.
-    pub(super) words: String,
-    /// Somebody would have been asked, had anybody been there.
-    pub(super) is_unattended: bool,
-}
-
-impl Refused {
-    fn of(why: &PermissionReason) -> Self {
-        let is_unattended = matches!(why, PermissionReason::Unattended(..));
-        Self { words: prompt::denied(why), is_unattended }
-    }
-}
 
 /// The progress of a step's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +105,8 @@ impl ActiveTurn<'_> {
             }
             asked.push(CallToAllow { call: &open.call, why, change, tells });
         }
-        suspension::ask_leave(self.turns, &self.calling(&first.call), *asked_first, &asked).await
+        suspension::ask_permission(self.turns, &self.calling(&first.call), *asked_first, &asked)
+            .await
     }
 
     fn calling<'a>(&'a self, call: &'a Call) -> CallContext<'a> {
@@ -155,104 +120,6 @@ impl ActiveTurn<'_> {
             is_there: *self.session.origin.channel() == self.part.people_at.channel,
             keeps_quiet: self.part.keeps_quiet,
         }
-    }
-
-    /// Decides if a call may be made now: as itself, and as the call that it stands for. Returns who is asked, too.
-    async fn permit(
-        &self,
-        call: &Call,
-        checked: &CheckedCall,
-        cx: &ToolContext,
-        taint: Option<&Taint>,
-    ) -> Result<(Decision, Decider), TurnError> {
-        if call.outcome != CallOutcome::Planned || self.is_approved(call) {
-            return Ok((Decision::Allow, Decider::Admins));
-        }
-        let asking = &self.turns.config.asking;
-        let knows_url =
-            matches!(&checked.reach, Reach::Url(url) if links::may_be_fetched(&self.session, url));
-        let asked = PermissionRequest {
-            tool: &call.tool,
-            terms: checked.terms,
-            reach: self.reach_here(&checked.reach, cx).await?,
-            role: cx.role,
-            own_role: self.asker.role,
-            taint,
-            knows_url,
-            is_attended: self.part.is_attended,
-        };
-        let mut decision = self.decide(call, &asked).await?;
-        let mut decider = asked.decider(&decision, cx.place, asking);
-        let Some((tool, terms)) = checked.stands_for else { return Ok((decision, decider)) };
-        // Whoever allows the one allows the other.
-        let other = PermissionRequest { tool, terms, ..asked };
-        decider = decider.max(other.decider(&decision, cx.place, asking));
-        if decision == Decision::Allow {
-            let of = |why| PermissionReason::StandsFor(tool, Box::new(why));
-            decision = self.decide(call, &other).await?;
-            decider = other.decider(&decision, cx.place, asking);
-            decision = match decision {
-                Decision::Allow => Decision::Allow,
-                Decision::Ask(why) => Decision::Ask(of(why)),
-                Decision::Deny(why) => Decision::Deny(of(why)),
-            };
-        }
-        Ok((decision, decider))
-    }
-
-    /// Returns the decision, and whether somebody has allowed it.
-    async fn decide(
-        &self,
-        call: &Call,
-        asked: &PermissionRequest<'_>,
-    ) -> Result<Decision, TurnError> {
-        let decision = permission::decide(asked, &self.turns.config.asking);
-        let why = match &decision {
-            Decision::Ask(why) => why,
-            // Where nobody can be asked, what was allowed for good is still allowed.
-            Decision::Deny(PermissionReason::Unattended(why, _)) => &**why,
-            Decision::Allow | Decision::Deny(_) => return Ok(decision),
-        };
-        let (id, tool, can_be_granted) = (call.id, asked.tool.to_owned(), why.can_be_granted());
-        let (channel, sender) = (self.part.people_at.channel.clone(), self.asker.sender.id.clone());
-        let is_allowed = move |store: &Connection| {
-            Ok(asks::is_approved(store, id)?
-                || (can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?))
-        };
-        let is_allowed = self.turns.services.bus.store.read(is_allowed).await?;
-        Ok(if is_allowed { Decision::Allow } else { decision })
-    }
-
-    /// Settles the calls that cannot begin; gives the others.
-    async fn check(&mut self, calls: Vec<(usize, Call)>) -> Result<Vec<OpenCall>, TurnError> {
-        self.turns.tools.arrived().await;
-        let cx = self.tool_context().await?;
-        let taint = taint::of(&self.turns.services.bus, &self.session, self.asker.role).await?;
-        let (mut open, mut refusals) = (Vec::new(), Vec::new());
-        for (at, call) in calls {
-            let checked = match self.part.caller.has(&call.tool) || self.is_approved(&call) {
-                true => calls::check(self.turns, &call, &cx),
-                false => Err(format!("There is no tool `{}`.", call.tool)),
-            };
-            let checked = match checked {
-                Ok(checked) => match self.permit(&call, &checked, &cx, taint.as_ref()).await? {
-                    (Decision::Allow, _) => Ok((checked.terms.kind == ToolKind::Reads, None)),
-                    (Decision::Ask(why), decider) => Ok((false, Some((why, decider)))),
-                    (Decision::Deny(why), _) => Err(Refused::of(&why)),
-                },
-                Err(words) => Err(Refused { words, is_unattended: false }),
-            };
-            match checked {
-                Ok((reads, asks)) => open.push(OpenCall { at, call, reads, asks }),
-                // What was begun before a crash is looked at first.
-                Err(_) if call.outcome != CallOutcome::Planned => {
-                    open.push(OpenCall { at, call, reads: false, asks: None });
-                }
-                Err(refused) => refusals.push(RefusedCall { at, call, refused }),
-            }
-        }
-        self.refuse(refusals, taint.is_some()).await?;
-        Ok(open)
     }
 
     /// Runs calls side by side; there is more than one only of those that look.
@@ -356,7 +223,7 @@ pub(crate) async fn tool_context(
 
 /// Returns the other chat to which a call sends a message.
 fn other_chat_of(turns: &TurnServices, call: &Call, cx: &ToolContext) -> Option<Address> {
-    match calls::check(turns, call, cx).ok()?.reach {
+    match check_call(turns, call, cx).ok()?.reach {
         Reach::Tell(message) => Some(message.to),
         _ => None,
     }

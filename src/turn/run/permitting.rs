@@ -1,0 +1,178 @@
+//! Checks the calls of a step before any of them begins: which may run, about which somebody is asked, and which are
+//! refused. `trust::permission` decides; this gathers what it has to know.
+
+use rusqlite::Connection;
+
+use crate::conversation::asks;
+use crate::tools::{Reach, ToolContext, ToolKind, ToolTerms};
+use crate::trust::links;
+use crate::trust::permission::{self, Decider, Decision, PermissionReason, PermissionRequest};
+use crate::trust::taint::{self, Taint};
+use crate::turn::error::TurnError;
+use crate::turn::prompt;
+use crate::turn::run::active::ActiveTurn;
+use crate::turn::services::TurnServices;
+use crate::types::session::{Call, CallOutcome};
+
+/// A call that could begin.
+pub(crate) struct CheckedCall {
+    pub(crate) terms: ToolTerms,
+    pub(crate) reach: Reach,
+    /// As what other call it counts, too.
+    pub(crate) stands_for: Option<(&'static str, ToolTerms)>,
+}
+
+/// On what terms a call is made, and how far it reaches; or words for the model if it cannot begin.
+pub(crate) fn check_call(
+    turns: &TurnServices,
+    call: &Call,
+    cx: &ToolContext,
+) -> Result<CheckedCall, String> {
+    let (tool, terms) = turns.tools.authorise(&call.tool, cx.user())?;
+    tool.check(&call.arguments)?;
+    let stands_for = match tool.stands_for(&call.arguments) {
+        Some(other) => {
+            let may = turns.tools.authorise(other, cx.user());
+            let (_, terms) = may.map_err(|why| prompt::cannot_stand_for(other, &why))?;
+            Some((other, terms))
+        }
+        None => None,
+    };
+    Ok(CheckedCall { terms, reach: tool.reach(&call.arguments, &cx.address), stands_for })
+}
+
+/// A call that is to be run.
+pub(super) struct OpenCall {
+    /// Its place in the step.
+    pub(super) at: usize,
+    pub(super) call: Call,
+    pub(super) reads: bool,
+    /// Why somebody must allow it first, and who.
+    pub(super) asks: Option<(PermissionReason, Decider)>,
+}
+
+/// A call that cannot begin.
+pub(super) struct RefusedCall {
+    /// Its place in the step.
+    pub(super) at: usize,
+    pub(super) call: Call,
+    pub(super) refused: Refused,
+}
+
+/// Why a call cannot begin.
+pub(super) struct Refused {
+    /// For the model.
+    pub(super) words: String,
+    /// Somebody would have been asked, had anybody been there.
+    pub(super) is_unattended: bool,
+}
+
+impl Refused {
+    fn of(why: &PermissionReason) -> Self {
+        let is_unattended = matches!(why, PermissionReason::Unattended(..));
+        Self { words: prompt::denied(why), is_unattended }
+    }
+}
+
+impl ActiveTurn<'_> {
+    /// Decides if a call may be made now: as itself, and as the call that it stands for. Returns who is asked, too.
+    async fn permit(
+        &self,
+        call: &Call,
+        checked: &CheckedCall,
+        cx: &ToolContext,
+        taint: Option<&Taint>,
+    ) -> Result<(Decision, Decider), TurnError> {
+        if call.outcome != CallOutcome::Planned || self.is_approved(call) {
+            return Ok((Decision::Allow, Decider::Admins));
+        }
+        let asking = &self.turns.config.asking;
+        let knows_url =
+            matches!(&checked.reach, Reach::Url(url) if links::may_be_fetched(&self.session, url));
+        let asked = PermissionRequest {
+            tool: &call.tool,
+            terms: checked.terms,
+            reach: self.reach_here(&checked.reach, cx).await?,
+            role: cx.role,
+            own_role: self.asker.role,
+            taint,
+            knows_url,
+            is_attended: self.part.is_attended,
+        };
+        let mut decision = self.decide(call, &asked).await?;
+        let mut decider = asked.decider(&decision, cx.place, asking);
+        let Some((tool, terms)) = checked.stands_for else { return Ok((decision, decider)) };
+        // Whoever allows the one allows the other.
+        let other = PermissionRequest { tool, terms, ..asked };
+        decider = decider.max(other.decider(&decision, cx.place, asking));
+        if decision == Decision::Allow {
+            let of = |why| PermissionReason::StandsFor(tool, Box::new(why));
+            decision = self.decide(call, &other).await?;
+            decider = other.decider(&decision, cx.place, asking);
+            decision = match decision {
+                Decision::Allow => Decision::Allow,
+                Decision::Ask(why) => Decision::Ask(of(why)),
+                Decision::Deny(why) => Decision::Deny(of(why)),
+            };
+        }
+        Ok((decision, decider))
+    }
+
+    /// Returns the decision, and whether somebody has allowed it.
+    async fn decide(
+        &self,
+        call: &Call,
+        asked: &PermissionRequest<'_>,
+    ) -> Result<Decision, TurnError> {
+        let decision = permission::decide(asked, &self.turns.config.asking);
+        let why = match &decision {
+            Decision::Ask(why) => why,
+            // Where nobody can be asked, what was allowed for good is still allowed.
+            Decision::Deny(PermissionReason::Unattended(why, _)) => &**why,
+            Decision::Allow | Decision::Deny(_) => return Ok(decision),
+        };
+        let (id, tool, can_be_granted) = (call.id, asked.tool.to_owned(), why.can_be_granted());
+        let (channel, sender) = (self.part.people_at.channel.clone(), self.asker.sender.id.clone());
+        let is_allowed = move |store: &Connection| {
+            Ok(asks::is_approved(store, id)?
+                || (can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?))
+        };
+        let is_allowed = self.turns.services.bus.store.read(is_allowed).await?;
+        Ok(if is_allowed { Decision::Allow } else { decision })
+    }
+
+    /// Settles the calls that cannot begin; gives the others.
+    pub(super) async fn check(
+        &mut self,
+        calls: Vec<(usize, Call)>,
+    ) -> Result<Vec<OpenCall>, TurnError> {
+        self.turns.tools.arrived().await;
+        let cx = self.tool_context().await?;
+        let taint = taint::of(&self.turns.services.bus, &self.session, self.asker.role).await?;
+        let (mut open, mut refusals) = (Vec::new(), Vec::new());
+        for (at, call) in calls {
+            let checked = match self.part.caller.has(&call.tool) || self.is_approved(&call) {
+                true => check_call(self.turns, &call, &cx),
+                false => Err(format!("There is no tool `{}`.", call.tool)),
+            };
+            let checked = match checked {
+                Ok(checked) => match self.permit(&call, &checked, &cx, taint.as_ref()).await? {
+                    (Decision::Allow, _) => Ok((checked.terms.kind == ToolKind::Reads, None)),
+                    (Decision::Ask(why), decider) => Ok((false, Some((why, decider)))),
+                    (Decision::Deny(why), _) => Err(Refused::of(&why)),
+                },
+                Err(words) => Err(Refused { words, is_unattended: false }),
+            };
+            match checked {
+                Ok((reads, asks)) => open.push(OpenCall { at, call, reads, asks }),
+                // What was begun before a crash is looked at first.
+                Err(_) if call.outcome != CallOutcome::Planned => {
+                    open.push(OpenCall { at, call, reads: false, asks: None });
+                }
+                Err(refused) => refusals.push(RefusedCall { at, call, refused }),
+            }
+        }
+        self.refuse(refusals, taint.is_some()).await?;
+        Ok(open)
+    }
+}
