@@ -29,7 +29,7 @@ const OTHER_READERS: [(&str, &str); 16] = [
     ("src/turn/extraction/record.rs", "the model"),
     ("src/turn/notes.rs", "the model"),
     ("src/turn/prompt.rs", "the model"),
-    ("src/turn/run/settling.rs", "the model"),
+    ("src/turn/run/permitting.rs", "the model"),
     ("src/workspace/file_reads.rs", "the log"),
     // The descriptions of commands are the menus' and the page's, and `/help` takes them from there.
     ("src/types/", "menus, and calls that the model sees as not run"),
