@@ -105,5 +105,5 @@ pub(super) fn stamp(workspace: &Workspace, name: &str) -> Option<Stamp> {
 }
 
 fn path(name: &str) -> WorkspacePath {
-    name.parse().expect("the names of the house are paths")
+    name.parse().expect("the names of instructions are paths")
 }
