@@ -30,7 +30,7 @@ pub(super) fn sandbox(config: &tools::shell::Config, exposed: Option<Exposure>) 
     };
     match &standing {
         SandboxState::Off => {}
-        SandboxState::Caged { level: SandboxLevel::Required, .. } => {
+        SandboxState::Sandboxed { level: SandboxLevel::Required, .. } => {
             tracing::info!("{}", standing.words())
         }
         _ => tracing::warn!("{}", standing.words()),

@@ -7,7 +7,7 @@ use super::as_is;
 
 pub const SHELL_OFF: &str = "Shell: off in the config.";
 
-pub const SHELL_UNCAGED: &str = "Shell: NO SANDBOX, by config ([exec] sandbox = \"off\"). Commands can do everything that I can.";
+pub const SHELL_WITHOUT_SANDBOX: &str = "Shell: NO SANDBOX, by config ([exec] sandbox = \"off\"). Commands can do everything that I can.";
 
 pub fn shell_refused(why: &str) -> String {
     format!("Shell: not available, because commands can't be sandboxed here: {}", as_is(why))

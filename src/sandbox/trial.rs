@@ -31,20 +31,18 @@ pub enum SandboxState {
     #[default]
     Off,
     /// It is wanted, and not offered.
-    Refused {
-        why: String,
-    },
-    Caged {
-        level: SandboxLevel,
-        enforced: Enforced,
-    },
+    Refused { why: String },
+    /// Its word in the status is an older one, which scripts may read; likewise below.
+    #[serde(rename = "caged")]
+    Sandboxed { level: SandboxLevel, enforced: Enforced },
     /// Commands run as the daemon does, because the config says so.
-    Uncaged,
+    #[serde(rename = "uncaged")]
+    Unsandboxed,
 }
 
 impl SandboxState {
     pub fn is_offered(&self) -> bool {
-        matches!(self, Self::Caged { .. } | Self::Uncaged)
+        matches!(self, Self::Sandboxed { .. } | Self::Unsandboxed)
     }
 
     /// For people, in a line or a few.
@@ -52,8 +50,8 @@ impl SandboxState {
         match self {
             Self::Off => replies::SHELL_OFF.to_owned(),
             Self::Refused { why } => replies::shell_refused(why),
-            Self::Uncaged => replies::SHELL_UNCAGED.to_owned(),
-            Self::Caged { level, enforced } => {
+            Self::Unsandboxed => replies::SHELL_WITHOUT_SANDBOX.to_owned(),
+            Self::Sandboxed { level, enforced } => {
                 let (held, open) = enforced.parts();
                 replies::shell_sandboxed(level.as_str(), &held, &open)
             }
@@ -94,7 +92,7 @@ impl Enforced {
 /// Tries the sandbox, once. Blocks for some milliseconds.
 pub fn trial(sandbox: &Sandbox) -> SandboxState {
     if sandbox.level == SandboxLevel::Off {
-        return SandboxState::Uncaged;
+        return SandboxState::Unsandboxed;
     }
     match attempt(sandbox) {
         Err(error) => SandboxState::Refused { why: error.to_string() },
@@ -105,7 +103,7 @@ pub fn trial(sandbox: &Sandbox) -> SandboxState {
                 let (_, open) = enforced.parts();
                 return SandboxState::Refused { why: replies::not_enforced(&open) };
             }
-            SandboxState::Caged { level: sandbox.level, enforced }
+            SandboxState::Sandboxed { level: sandbox.level, enforced }
         }
     }
 }

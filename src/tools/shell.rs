@@ -73,8 +73,8 @@ pub fn tools(config: &Config, standing: &SandboxState) -> Vec<Arc<dyn AnyTool>> 
 /// Returns the sandbox with the restrictions that the test confirmed, which each command must have.
 fn held(config: &Config, standing: &SandboxState) -> Sandbox {
     let least = match standing {
-        SandboxState::Caged { enforced, .. } => *enforced,
-        SandboxState::Off | SandboxState::Refused { .. } | SandboxState::Uncaged => {
+        SandboxState::Sandboxed { enforced, .. } => *enforced,
+        SandboxState::Off | SandboxState::Refused { .. } | SandboxState::Unsandboxed => {
             Enforced::default()
         }
     };

@@ -200,7 +200,7 @@ async fn others_than_the_owner_in_private_have_a_folder_of_their_own() {
 }
 
 #[tokio::test]
-async fn what_is_uncaged_is_for_the_owner_in_private() {
+async fn what_is_not_sandboxed_is_for_the_owner_in_private() {
     let mut config = config();
     config.sandbox.level = SandboxLevel::Off;
     let desk = Desk::with(&config, Role::Admin, ChatKind::Private);

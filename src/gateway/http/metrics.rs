@@ -134,8 +134,8 @@ impl Page {
         for (name, server) in &status.mcp {
             self.sample("mcp_server_up", &[("server", name)], u8::from(server.up));
         }
-        let is_caged = matches!(status.shell, SandboxState::Caged { .. });
-        self.gauge("sandbox_active", "1 if shell commands run in the sandbox.", u8::from(is_caged));
+        let is_sandboxed = matches!(status.shell, SandboxState::Sandboxed { .. });
+        self.gauge("sandbox_active", "1 if shell commands run in the sandbox.", u8::from(is_sandboxed));
         self.gauge("pages_open", "Open pages of the gateway.", gateway.web.attached());
         self.sizes(gateway);
     }

@@ -75,7 +75,7 @@ pub(super) async fn order(
     let scope = cx.scope();
     if scope.audience() == Audience::Others && !files_sandboxed {
         return Err(ToolError::TellModel(
-            "Denied: as files are not caged on this machine, commands are for the owner in private."
+            "Denied: as the sandbox cannot protect files on this machine, commands are for the owner in private."
                 .to_owned(),
         ));
     }

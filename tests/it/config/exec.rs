@@ -61,7 +61,7 @@ fn the_shell_is_as_the_config_says() {
 }
 
 #[test]
-fn the_shell_is_caged_for_admins_and_without_a_network_by_default() {
+fn the_shell_is_sandboxed_for_admins_and_without_a_network_by_default() {
     let config = load("", &secrets()).unwrap();
     assert_eq!((config.exec.enabled, config.exec.role), (true, Role::Admin));
     assert_eq!(

@@ -47,7 +47,7 @@ fn level(level: SandboxLevel) -> Scene {
 #[test]
 fn all_is_enforced_on_this_kernel_or_it_is_said_what_is_not() {
     let state = sandbox::trial(&Scene::new().sandbox);
-    let SandboxState::Caged { level, enforced } = &state else { panic!("{state:?}") };
+    let SandboxState::Sandboxed { level, enforced } = &state else { panic!("{state:?}") };
     assert_eq!(*level, SandboxLevel::Required);
     assert!(enforced.files(), "{enforced:?}");
     let words = state.words();
@@ -106,7 +106,7 @@ fn without_landlock_best_effort_hides_what_it_can() {
     without(NO_LANDLOCK, async || {
         let scene = level(SandboxLevel::BestEffort);
         let state = sandbox::trial(&scene.sandbox);
-        let SandboxState::Caged { enforced, .. } = &state else { panic!("{state:?}") };
+        let SandboxState::Sandboxed { enforced, .. } = &state else { panic!("{state:?}") };
         assert!(!enforced.files() && enforced.landlock == 0);
         if enforced.own_root {
             let root = scene.root().display().to_string();
@@ -124,11 +124,11 @@ fn without_landlock_best_effort_hides_what_it_can() {
 }
 
 #[test]
-fn without_namespaces_files_network_and_leftovers_are_caged_all_the_same() {
+fn without_namespaces_files_network_and_leftovers_are_sandboxed_all_the_same() {
     without(NO_NAMESPACES, async || {
         let scene = level(SandboxLevel::Required);
         let state = sandbox::trial(&scene.sandbox);
-        let SandboxState::Caged { enforced, .. } = &state else { panic!("{state:?}") };
+        let SandboxState::Sandboxed { enforced, .. } = &state else { panic!("{state:?}") };
         assert!(enforced.files() && !enforced.own_root && !enforced.processes, "{enforced:?}");
         assert_eq!(enforced.network, NetworkAccess::Refused);
         assert!(
@@ -173,7 +173,7 @@ fn with_neither_commands_are_refused() {
         assert!(!sandbox::trial(&scene.sandbox).is_offered());
         let scene = level(SandboxLevel::BestEffort);
         let state = sandbox::trial(&scene.sandbox);
-        let SandboxState::Caged { enforced, .. } = state else { panic!("{state:?}") };
+        let SandboxState::Sandboxed { enforced, .. } = state else { panic!("{state:?}") };
         assert!(!enforced.files() && enforced.calls, "{enforced:?}");
         assert_eq!(scene.run("echo runs").await.well(), "runs\n");
     });
@@ -197,7 +197,7 @@ fn where_the_network_or_dangerous_calls_cannot_be_kept_away_commands_are_refused
             let mut scene = level(SandboxLevel::BestEffort);
             scene.sandbox.network = true;
             let state = sandbox::trial(&scene.sandbox);
-            let SandboxState::Caged { enforced, .. } = &state else { panic!("{state:?}") };
+            let SandboxState::Sandboxed { enforced, .. } = &state else { panic!("{state:?}") };
             assert!(!enforced.calls && enforced.network == NetworkAccess::On);
             let words = state.words();
             assert!(words.contains("NOT enforced on this kernel: ") && words.contains("calls"));
@@ -211,7 +211,7 @@ fn a_command_for_which_less_holds_than_was_found_is_refused() {
     let found = |level, calls| {
         without(calls, async move || {
             let scene = self::level(level);
-            let SandboxState::Caged { enforced, .. } = sandbox::trial(&scene.sandbox) else {
+            let SandboxState::Sandboxed { enforced, .. } = sandbox::trial(&scene.sandbox) else {
                 panic!()
             };
             enforced
@@ -249,19 +249,19 @@ async fn a_path_that_may_be_written_and_is_not_there_is_said() {
     let CommandEnding::Refused(why) = &done.ending else { panic!("{done:?}") };
     assert!(why.contains("/nowhere/photos") && done.out.is_empty(), "{why}");
     // Nothing else is lost by it where what there is is enough.
-    let SandboxState::Caged { enforced: usual, .. } =
+    let SandboxState::Sandboxed { enforced: usual, .. } =
         sandbox::trial(&level(SandboxLevel::BestEffort).sandbox)
     else {
         panic!()
     };
     scene.sandbox.level = SandboxLevel::BestEffort;
-    let SandboxState::Caged { enforced, .. } = sandbox::trial(&scene.sandbox) else { panic!() };
+    let SandboxState::Sandboxed { enforced, .. } = sandbox::trial(&scene.sandbox) else { panic!() };
     assert_eq!(enforced, usual);
     assert_eq!(scene.run("ls /nowhere 2>/dev/null; echo begun").await.well(), "begun\n");
     // One that may only be read is left out: nothing more is open by that.
     let mut scene = level(SandboxLevel::Required);
     scene.sandbox.read.push("/nowhere/books".into());
-    let SandboxState::Caged { enforced, .. } = sandbox::trial(&scene.sandbox) else { panic!() };
+    let SandboxState::Sandboxed { enforced, .. } = sandbox::trial(&scene.sandbox) else { panic!() };
     assert_eq!(enforced, usual);
 }
 
@@ -269,7 +269,7 @@ async fn a_path_that_may_be_written_and_is_not_there_is_said() {
 async fn off_is_off_and_says_so() {
     let scene = level(SandboxLevel::Off);
     let state = sandbox::trial(&scene.sandbox);
-    assert_eq!(state, SandboxState::Uncaged);
+    assert_eq!(state, SandboxState::Unsandboxed);
     assert!(state.words().contains("NO SANDBOX"), "{}", state.words());
     let root = scene.root().display().to_string();
     assert_eq!(scene.run(&format!("cat {root}/home/config.toml")).await.well(), SECRET);
