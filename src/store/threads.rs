@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::changes::Changes;
-use super::progress::WrittenBytes;
+use super::long_work::WrittenBytes;
 use super::{Ballast, LongWork, Moment, Observer, Phase, StoreError, Sync};
 
 /// Maximum number of changes in one commit, so that the first of them does not wait for long.

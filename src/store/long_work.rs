@@ -1,0 +1,70 @@
+//! Work on the whole database, which is announced while it goes on because everything else may wait for it, and the
+//! bytes that the writer has written.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::disk_writes::{DiskWriter, written_by};
+
+/// Work on the whole database that goes on.
+#[derive(Clone, Default)]
+pub(super) struct LongWorks(
+    // A mutex, because the writer is a thread of its own. It guards a count and an instant.
+    Arc<Mutex<Announced>>,
+);
+
+#[derive(Default)]
+struct Announced {
+    count: usize,
+    /// Since when there has been any.
+    since: Option<Instant>,
+}
+
+/// Announces work on the whole database until it is dropped.
+pub struct LongWork(LongWorks);
+
+impl LongWorks {
+    /// Announces work until the result is dropped.
+    pub(super) fn begin(&self) -> LongWork {
+        let mut announced = self.lock();
+        announced.count += 1;
+        announced.since.get_or_insert_with(Instant::now);
+        drop(announced);
+        LongWork(self.clone())
+    }
+
+    /// Returns for how long announced work has been going on. None if there is none.
+    pub(super) fn going_on_for(&self) -> Option<Duration> {
+        self.lock().since.map(|since| since.elapsed())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Announced> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for LongWork {
+    fn drop(&mut self) {
+        let mut announced = self.0.lock();
+        announced.count -= 1;
+        if announced.count == 0 {
+            announced.since = None;
+        }
+    }
+}
+
+/// Bytes that the writer has written since the start.
+#[derive(Clone, Default)]
+pub(super) struct WrittenBytes(Arc<AtomicU64>);
+
+impl WrittenBytes {
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Notes the count of the thread that asks.
+    pub(super) fn note(&self) {
+        self.0.store(written_by(DiskWriter::Thread), Ordering::Relaxed);
+    }
+}
