@@ -91,6 +91,8 @@ pub struct Bus {
     pub jobs: Wake,
     /// Wakes when something is to be done with the folders of persons.
     pub folders: Wake,
+    /// Wakes when changed texts of an MCP server were accepted.
+    pub mcp_texts: Wake,
     /// Wakes when conversations were closed.
     pub closed: Wake,
     /// Wakes after each pass of the agent loop that went well.
@@ -115,6 +117,7 @@ impl Bus {
             outbox,
             jobs,
             folders: Wake::default(),
+            mcp_texts: Wake::default(),
             closed: Wake::default(),
             passes: Wake::default(),
             rounds: Wake::default(),

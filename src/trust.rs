@@ -10,3 +10,4 @@ pub mod table;
 pub mod permission;
 pub mod instruction_watch;
 pub mod instruction_versions;
+pub mod mcp_pins;

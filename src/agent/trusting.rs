@@ -1,10 +1,12 @@
 //! `/trust PATH`: the owner sees an untrusted file whole, and has exactly these bytes copied into a new file of the
-//! workspace. The file itself stays where it is, and untrusted.
+//! workspace. The file itself stays where it is, and untrusted. `/trust mcp:NAME`: the owner sees the changed texts of an
+//! MCP server whole, and has exactly these used.
 
 use crate::bus::journal::WaitingMessage;
 use crate::replies;
 use crate::services::{Services, role_of};
-use crate::store::StoreError;
+use crate::store::{StoreError, Sync};
+use crate::trust::mcp_pins::{self, AcceptedTexts};
 use crate::turn::commits;
 use crate::types::commands::CommandId;
 use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
@@ -18,6 +20,9 @@ const SHOWN_CHARS_MAX: usize = 3_000;
 
 /// Hex digits of the hash that a button carries.
 const HASH_DIGITS: usize = 16;
+
+/// Before the name of an MCP server, whose changed texts are meant.
+const MCP: &str = "mcp:";
 
 /// Where copies lie.
 const FOLDER: &str = "notes";
@@ -137,6 +142,9 @@ pub(super) async fn handle(
     let Some(Trusting { path, shown }) = wanted else {
         return commits::handled(store, control, replies::TRUST_USAGE.to_owned()).await;
     };
+    if let Some(server) = path.strip_prefix(MCP) {
+        return handle_mcp(services, control, server, shown).await;
+    }
     let work = move |workspace: &Workspace| {
         let file = UntrustedFile::read(workspace, &path)?;
         match shown {
@@ -148,4 +156,32 @@ pub(super) async fn handle(
         Err(words) => commits::handled(store, control, words).await,
         Ok(bodies) => commits::handled_with_bodies(store, control, bodies).await,
     }
+}
+
+/// Shows the changed texts of an MCP server, or accepts those that were shown.
+async fn handle_mcp(
+    services: &Services,
+    control: &WaitingMessage,
+    server: &str,
+    shown: Option<String>,
+) -> Result<(), StoreError> {
+    let store = &services.bus.store;
+    let name = server.to_owned();
+    let Some(shown) = shown else {
+        let waiting = store.read(move |store| mcp_pins::waiting(store, &name)).await?;
+        return match waiting {
+            Some(changed) => {
+                commits::handled_with_bodies(store, control, changed.question(server)).await
+            }
+            None => commits::handled(store, control, replies::no_mcp_texts_wait(server)).await,
+        };
+    };
+    let accept = move |store: &_| mcp_pins::accept(store, &name, &shown);
+    let words = match store.write("accepts texts", Sync::Now, accept).await? {
+        AcceptedTexts::Accepted => replies::mcp_texts_accepted(server),
+        AcceptedTexts::Changed => replies::mcp_texts_changed_since(server),
+        AcceptedTexts::None => replies::no_mcp_texts_wait(server),
+    };
+    services.bus.mcp_texts.up();
+    commits::handled(store, control, words).await
 }

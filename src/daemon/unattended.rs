@@ -67,7 +67,11 @@ impl Daemon {
 
         let mut lending = JoinSet::new();
         if self.acts() && !self.plan.mcp.is_empty() {
-            let servers = mcp::Servers::new(&self.plan.mcp, self.turns.tools.clone());
+            let servers = mcp::Servers::new(
+                &self.plan.mcp,
+                self.turns.tools.clone(),
+                self.turns.services.bus.clone(),
+            );
             lending.spawn(forever("MCP servers", until.clone(), move |stop| {
                 Arc::clone(&servers).run(stop)
             }));

@@ -24,6 +24,7 @@ use std::time::Duration;
 use crate::people::Role;
 use crate::secret::Secret;
 pub use crate::secret::VariableValue;
+use crate::workspace::Hash;
 
 #[cfg(feature = "mcp")]
 pub use link::Servers;
@@ -64,6 +65,17 @@ pub struct Program {
 }
 
 impl Config {
+    /// Returns a hash that tells this server from another that the owner could configure in its place.
+    pub fn identity(&self) -> Hash {
+        let server = match &self.via {
+            Via::Http { url, .. } => url.clone(),
+            Via::Program(Program { command, args, cwd, .. }) => {
+                format!("{command:?} {args:?} {cwd:?}")
+            }
+        };
+        Hash::of(format!("{server} {:?}", self.allow).as_bytes())
+    }
+
     /// Returns the values that must not be logged.
     pub fn secrets(&self) -> Box<dyn Iterator<Item = &Secret> + '_> {
         match &self.via {

@@ -3,6 +3,7 @@
 mod catalogue;
 mod fake;
 mod http;
+mod pins;
 mod program;
 mod real;
 

@@ -226,7 +226,7 @@ const OWNERS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("channels", &["web_logins"]),
-    ("trust", &["instruction_versions", "rule_watch"]),
+    ("trust", &["instruction_versions", "mcp_pins", "rule_watch"]),
     ("tasks", &["heart", "jobs", "task_messages", "task_numbers", "tasks", "webhook_calls"]),
 ];
 

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use crate::trust::mcp_pins::PinnedTool;
+
 /// Maximum number of tools of a server: more than any needs. Further ones are dropped.
 pub const TOOLS_MAX: usize = 100;
 
@@ -63,6 +65,18 @@ impl OfferedTool {
         let description = clean.take(DESCRIPTION_CHARS_MAX).collect::<String>().trim().to_owned();
         let (server, tool) = (server.to_owned(), tool.to_owned());
         Ok(Self { server, tool, description, parameters, read_only })
+    }
+
+    /// Returns a tool of a server with the texts that are accepted.
+    pub fn pinned(server: &str, texts: PinnedTool) -> Self {
+        let PinnedTool { tool, description, parameters, read_only } = texts;
+        Self { server: server.to_owned(), tool, description, parameters, read_only }
+    }
+
+    /// Returns its texts, for a prompt.
+    pub fn into_texts(self) -> PinnedTool {
+        let Self { tool, description, parameters, read_only, .. } = self;
+        PinnedTool { tool, description, parameters, read_only }
     }
 }
 

@@ -28,8 +28,10 @@ use super::process::ServerProcess;
 use super::stdio::Stdio;
 use super::tools::{CallFoundTool, ManyTools, McpTool, SearchTools};
 use super::{Config, RESULT_BYTES_MAX, Via};
+use crate::bus::Bus;
 use crate::tools::mcp::catalogue::{self, OfferedTool, TOOLS_MAX};
 use crate::tools::{AnyTool, McpServerEntry, McpTools, ToolSet};
+use crate::trust::mcp_pins;
 
 /// A first start may download the program from a registry.
 const INITIALIZE_TIME_MAX: Duration = Duration::from_secs(60);
@@ -62,6 +64,7 @@ const TROUBLE_CHARS_MAX: usize = 300;
 pub struct Servers {
     all: Vec<Arc<Server>>,
     tools: ToolSet,
+    bus: Bus,
     /// Locked while a catalogue is made, so that an older one never replaces a newer one.
     publishing: Mutex<()>,
     waited: watch::Sender<bool>,
@@ -102,7 +105,7 @@ impl Server {
 
 impl Servers {
     /// Creates the servers of the config. [`run`](Self::run) connects them.
-    pub fn new(configs: &BTreeMap<String, Config>, tools: ToolSet) -> Arc<Self> {
+    pub fn new(configs: &BTreeMap<String, Config>, tools: ToolSet, bus: Bus) -> Arc<Self> {
         let server = |(name, config): (&String, &Config)| {
             Arc::new(Server {
                 name: name.clone(),
@@ -114,6 +117,7 @@ impl Servers {
         let servers = Arc::new(Self {
             all: configs.iter().map(server).collect(),
             tools,
+            bus,
             publishing: Mutex::new(()),
             waited: watch::Sender::new(false),
         });
@@ -223,12 +227,13 @@ impl Servers {
         let (peer, cancel) = (running.peer().clone(), running.cancellation_token());
         let ended = running.waiting();
         tokio::pin!(ended);
+        let mut accepted = self.bus.mcp_texts.watch();
         let said = loop {
             tokio::select! {
                 () = stop.cancelled() => break String::new(),
                 _ = &mut ended => return String::new(),
                 listed = list(server, &peer) => match listed {
-                    Ok(offers) => self.heard(server, &peer, offers),
+                    Ok(offers) => self.heard(server, &peer, offers).await,
                     Err(said) => break said,
                 },
             }
@@ -240,6 +245,7 @@ impl Servers {
                 () = stop.cancelled() => break String::new(),
                 _ = &mut ended => return String::new(),
                 () = asked => {}
+                _ = accepted.changed() => {}
             }
         };
         cancel.cancel();
@@ -247,7 +253,8 @@ impl Servers {
         said
     }
 
-    fn heard(&self, server: &Server, peer: &Peer<RoleClient>, offers: Vec<OfferedTool>) {
+    async fn heard(&self, server: &Server, peer: &Peer<RoleClient>, offers: Vec<OfferedTool>) {
+        let offers = self.accepted(server, offers).await;
         let (was_up, before) = {
             let state = server.state.borrow();
             (state.peer.is_some(), Arc::clone(&state.offers))
@@ -264,6 +271,21 @@ impl Servers {
             tried: true,
         });
         self.publish();
+    }
+
+    /// Returns the offers with the texts that the owner has accepted. Without the store, none is new.
+    async fn accepted(&self, server: &Server, offers: Vec<OfferedTool>) -> Vec<OfferedTool> {
+        let texts = offers.into_iter().map(OfferedTool::into_texts).collect();
+        let configured = server.config.identity();
+        match mcp_pins::in_force(&self.bus, &server.name, configured.as_str(), texts).await {
+            Ok(texts) => {
+                texts.into_iter().map(|texts| OfferedTool::pinned(&server.name, texts)).collect()
+            }
+            Err(error) => {
+                tracing::error!(server = server.name, %error, "Cannot check the texts of an MCP server");
+                server.state.borrow().offers.to_vec()
+            }
+        }
     }
 
     /// Makes the catalogue of all current offers, and adds it to the tools.

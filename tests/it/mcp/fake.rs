@@ -52,6 +52,11 @@ pub(super) fn tools(manner: &str) -> Vec<Value> {
             json!("tool"),
             tool("pid"),
         ],
+        "other" => {
+            let mut echo = tool("echo");
+            echo["description"] = "Says it again.".into();
+            vec![echo, tool("change")]
+        }
         _ => {
             let mut look = tool("look");
             look["annotations"] = json!({ "readOnlyHint": true });
@@ -148,7 +153,11 @@ fn serve() {
                 say(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }));
             }
             (_, _, "change") => {
-                tools.push(tool("brand-new"));
+                match request["params"]["arguments"]["text"].as_str() {
+                    None => tools.push(tool("brand-new")),
+                    // Of the tool `echo`.
+                    Some(text) => tools[0]["description"] = text.into(),
+                }
                 say(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));
                 say(&answer(&request, &manner));
             }

@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use peacrab::people::Role;
+use peacrab::replies;
 use peacrab::tools::mcp::{Config, Program, Via};
 use peacrab::types::untrusted;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
 
 use super::fake::program;
+use super::pins::{change, press};
 use super::{call, call_in, mcp_server, offered, rig, server, trouble};
 use crate::support::double::Double;
 use crate::support::rig::{Parts, Rig, USER};
@@ -174,7 +176,11 @@ async fn a_call_that_hangs_is_given_up_and_delays_nobody_else() {
 #[tokio::test]
 async fn a_list_that_changes_is_heard_of() {
     let mut rig = rig([("fake", server(program("good", &[])))]).await;
-    assert_eq!(call(&mut rig, "mcp_fake_change", json!({})).await, "change");
+    let question = change(&mut rig, json!({})).await;
+    assert!(question.contains("New tool brand-new:\nThe tool brand-new.\n{"), "{question}");
+    // Nothing that a server adds is used before the owner has seen it.
+    assert!(!offered(&mut rig).await.contains(&"mcp_fake_brand_new".to_owned()));
+    assert_eq!(press(&mut rig).await, replies::mcp_texts_accepted("fake"));
     rig.becomes(|rig| mcp_server(rig, "fake").tools == 11).await;
     assert!(offered(&mut rig).await.contains(&"mcp_fake_brand_new".to_owned()));
     rig.finish().await;

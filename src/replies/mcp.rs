@@ -1,0 +1,70 @@
+//! Changed texts of MCP servers.
+
+use super::{as_is, fenced, visible::visible};
+
+pub const ACCEPT_MCP_TEXTS: &str = "Accept";
+pub const MCP_TEXTS_FILE: &str = "tools.txt";
+
+/// A tool of a server as a model would be told of it: its description, and its schema as JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolText<'a> {
+    pub description: &'a str,
+    pub schema: &'a str,
+    /// The server says that the tool only reads.
+    pub reads: bool,
+}
+
+/// Shows what a server newly says of a tool, and what was accepted. None: the tool is new.
+pub fn mcp_tool(name: &str, before: Option<ToolText<'_>>, now: ToolText<'_>) -> String {
+    let shown = |text: ToolText<'_>| {
+        let ToolText { description, schema, reads } = text;
+        let reads = if reads { "\nIt says that it only reads." } else { "" };
+        format!("{description}\n{schema}{reads}")
+    };
+    match before {
+        None => format!("New tool {name}:\n{}", shown(now)),
+        Some(before) => {
+            format!(
+                "Tool {name}, until now:\n{}\n\nTool {name}, new:\n{}",
+                shown(before),
+                shown(now)
+            )
+        }
+    }
+}
+
+/// The same with its invisible characters named, for a file.
+pub fn mcp_tools_whole(changes: &str) -> String {
+    visible(changes)
+}
+
+/// Asks about changed texts. `changes` is None if a file above has them.
+pub fn mcp_texts_changed(server: &str, changes: Option<&str>) -> String {
+    let server = as_is(server);
+    let shown = match changes {
+        Some(changes) => fenced("", &visible(changes)),
+        None => "The file above has all of it.".to_owned(),
+    };
+    format!(
+        "The MCP server {server} now describes its tools in another way. My model keeps the texts that you accepted, \
+         until you accept these.\n{shown}\nShall I use exactly these texts? (/trust mcp:{server} shows them again.)"
+    )
+}
+
+pub fn mcp_texts_accepted(server: &str) -> String {
+    format!(
+        "Accepted. My model now sees the texts of the MCP server {} that you saw.",
+        as_is(server)
+    )
+}
+
+pub fn mcp_texts_changed_since(server: &str) -> String {
+    let server = as_is(server);
+    format!(
+        "The MCP server {server} has changed its texts since you saw them. Use /trust mcp:{server} to see them again."
+    )
+}
+
+pub fn no_mcp_texts_wait(server: &str) -> String {
+    format!("No changed texts of an MCP server {} are waiting.", as_is(server))
+}

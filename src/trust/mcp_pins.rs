@@ -1,0 +1,254 @@
+//! The texts of MCP servers that stand in prompts: names, descriptions and schemas of their tools. The first that a
+//! server offers are accepted, since the owner has just configured it. Changed ones wait for the owner's yes; until then
+//! the accepted ones stay in force. Which server it is, and what it may offer, is the owner's config.
+
+use chrono::{DateTime, Duration, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::bus::{Bus, outbox};
+use crate::people;
+use crate::replies::{self, ToolText};
+use crate::store::{Json, LenientJson, StoreError, Sync, Time};
+use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
+use crate::workspace::Hash;
+
+/// The owner is asked about a server once in this time, however often it changes its texts.
+const ASKED_EVERY: Duration = Duration::days(1);
+
+/// Longer changes come as a file before the question, in characters.
+const SHOWN_CHARS_MAX: usize = 1_500;
+
+/// Hex digits of the hash that a button carries.
+const HASH_DIGITS: usize = 16;
+
+/// The texts of a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PinnedTool {
+    pub tool: String,
+    pub description: String,
+    pub parameters: Value,
+    /// The server says that it changes nothing.
+    pub read_only: bool,
+}
+
+impl PinnedTool {
+    fn text<'a>(&'a self, schema: &'a str) -> ToolText<'a> {
+        ToolText { description: &self.description, schema, reads: self.read_only }
+    }
+}
+
+/// Changed texts of a server, about which the owner decides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangedTexts {
+    accepted: Vec<PinnedTool>,
+    offered: Vec<PinnedTool>,
+}
+
+/// The outcome of an owner's yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptedTexts {
+    Accepted,
+    /// The server offers other texts than those that were shown.
+    Changed,
+    /// It offers none that wait.
+    None,
+}
+
+/// A row of the table.
+struct Pin {
+    configured: String,
+    accepted: Vec<PinnedTool>,
+    offered: Option<Vec<PinnedTool>>,
+    is_asked: bool,
+    asked: Option<DateTime<Utc>>,
+}
+
+impl Pin {
+    /// Returns the texts that prompts have: the accepted ones of the tools that are still offered.
+    fn in_force(&self, offered: &[PinnedTool]) -> Vec<PinnedTool> {
+        let is_offered = |it: &&PinnedTool| offered.iter().any(|offer| offer.tool == it.tool);
+        self.accepted.iter().filter(is_offered).cloned().collect()
+    }
+
+    fn has_accepted(&self, offered: &[PinnedTool]) -> bool {
+        offered.iter().all(|offer| self.accepted.contains(offer))
+    }
+
+    /// Returns true if nothing is to be written or asked about these texts.
+    fn is_settled(&self, configured: &str, offered: &[PinnedTool], now: DateTime<Utc>) -> bool {
+        let waits = || self.offered.as_deref() == Some(offered) && !self.is_due(now);
+        self.configured == configured
+            && match self.has_accepted(offered) {
+                true => self.offered.is_none(),
+                false => waits(),
+            }
+    }
+
+    /// Returns true if the owner is to be asked.
+    fn is_due(&self, now: DateTime<Utc>) -> bool {
+        !self.is_asked && self.asked.is_none_or(|asked| asked + ASKED_EVERY <= now)
+    }
+}
+
+/// Returns the texts of a server's tools for prompts, and asks the owner about changed ones. `configured` is what the
+/// config says of the server: with another config, its texts are accepted anew.
+pub async fn in_force(
+    bus: &Bus,
+    server: &str,
+    configured: &str,
+    mut offered: Vec<PinnedTool>,
+) -> Result<Vec<PinnedTool>, StoreError> {
+    offered.sort_by(|one, other| one.tool.cmp(&other.tool));
+    let (server, configured, now) = (server.to_owned(), configured.to_owned(), Utc::now());
+    let (name, config, offers) = (server.clone(), configured.clone(), offered.clone());
+    let look = move |store: &Connection| {
+        let pin = read(store, &name)?.filter(|pin| pin.is_settled(&config, &offers, now));
+        Ok(pin.map(|pin| pin.in_force(&offers)))
+    };
+    if let Some(in_force) = bus.store.read(look).await? {
+        return Ok(in_force);
+    }
+    let settle = move |store: &Connection| settle(store, &server, &configured, &offered, now);
+    let in_force = bus.store.write("texts of an MCP server", Sync::Now, settle).await?;
+    bus.outbox.up();
+    Ok(in_force)
+}
+
+fn settle(
+    store: &Connection,
+    server: &str,
+    configured: &str,
+    offered: &[PinnedTool],
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Vec<PinnedTool>> {
+    let pin = read(store, server)?.filter(|pin| pin.configured == configured);
+    let Some(pin) = pin else {
+        store
+            .prepare_cached(
+                "INSERT OR REPLACE INTO mcp_pins (server, configured, accepted) VALUES (?, ?, ?)",
+            )?
+            .execute(params![server, configured, Json(offered)])?;
+        return Ok(offered.to_vec());
+    };
+    if pin.has_accepted(offered) {
+        // It has taken a change back.
+        set_offered(store, server, None, (false, pin.asked))?;
+        return Ok(pin.in_force(offered));
+    }
+    let is_known = pin.offered.as_deref() == Some(offered);
+    let in_force = pin.in_force(offered);
+    let pin = Pin { is_asked: pin.is_asked && is_known, ..pin };
+    let owner = if pin.is_due(now) { people::owner_place(store)? } else { None };
+    let mut state = (pin.is_asked, pin.asked);
+    if let Some(owner) = owner {
+        let changed = ChangedTexts { accepted: pin.accepted, offered: offered.to_vec() };
+        for body in changed.question(server) {
+            outbox::put_body(store, &owner, &body)?;
+        }
+        state = (true, Some(now));
+    }
+    set_offered(store, server, Some(offered), state)?;
+    Ok(in_force)
+}
+
+fn set_offered(
+    store: &Connection,
+    server: &str,
+    offered: Option<&[PinnedTool]>,
+    (is_asked, asked): (bool, Option<DateTime<Utc>>),
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE mcp_pins SET offered = ?2, is_asked = ?3, asked = ?4 WHERE server = ?1",
+        )?
+        .execute(params![server, offered.map(Json), is_asked, asked.map(Time)])
+        .map(drop)
+}
+
+/// Returns the changed texts of a server that wait for the owner.
+pub fn waiting(store: &Connection, server: &str) -> rusqlite::Result<Option<ChangedTexts>> {
+    let pin = read(store, server)?;
+    Ok(pin.and_then(|pin| {
+        let accepted = pin.accepted;
+        pin.offered.map(|offered| ChangedTexts { accepted, offered })
+    }))
+}
+
+/// Accepts the changed texts with this hash, which the owner has seen. Again, after a crash, it finds them accepted.
+pub fn accept(store: &Connection, server: &str, hash: &str) -> rusqlite::Result<AcceptedTexts> {
+    let Some(pin) = read(store, server)? else { return Ok(AcceptedTexts::None) };
+    match pin.offered {
+        Some(offered) if hash_of(&offered) == hash => {
+            store
+                .prepare_cached(
+                    "UPDATE mcp_pins SET accepted = ?2, offered = NULL, is_asked = 0 WHERE server = ?1",
+                )?
+                .execute(params![server, Json(&offered)])?;
+            Ok(AcceptedTexts::Accepted)
+        }
+        Some(_) => Ok(AcceptedTexts::Changed),
+        None if hash_of(&pin.accepted) == hash => Ok(AcceptedTexts::Accepted),
+        None => Ok(AcceptedTexts::None),
+    }
+}
+
+fn read(store: &Connection, server: &str) -> rusqlite::Result<Option<Pin>> {
+    let row = |row: &rusqlite::Row<'_>| {
+        let accepted = row.get::<_, LenientJson<Vec<PinnedTool>>>(1)?.0;
+        Ok(accepted.map(|accepted| Pin {
+            configured: row.get(0).unwrap_or_default(),
+            accepted,
+            offered: row.get::<_, Option<LenientJson<_>>>(2).ok().flatten().and_then(|it| it.0),
+            is_asked: row.get(3).unwrap_or_default(),
+            asked: row.get::<_, Option<Time>>(4).ok().flatten().map(|Time(asked)| asked),
+        }))
+    };
+    let pin = store
+        .prepare_cached(
+            "SELECT configured, accepted, offered, is_asked, asked FROM mcp_pins WHERE server = ?",
+        )?
+        .query_row([server], row)
+        .optional()?;
+    Ok(pin.flatten())
+}
+
+fn hash_of(tools: &[PinnedTool]) -> String {
+    let json = serde_json::to_vec(tools).unwrap_or_default();
+    Hash::of(&json).as_str()[..HASH_DIGITS].to_owned()
+}
+
+impl ChangedTexts {
+    /// The messages that show what changed whole, with a button that accepts exactly that.
+    pub fn question(&self, server: &str) -> Vec<Body> {
+        let changes = self.shown();
+        let is_long = changes.chars().count() > SHOWN_CHARS_MAX;
+        let file = is_long.then(|| {
+            Body::File(Attachment {
+                name: replies::MCP_TEXTS_FILE.to_owned(),
+                kind: MediaKind::Document,
+                caption: String::new(),
+                printed: true,
+                content: Content::Text(replies::mcp_tools_whole(&changes)),
+            })
+        });
+        let text = replies::mcp_texts_changed(server, (!is_long).then_some(&*changes));
+        let says = format!("/trust #{} mcp:{server}", hash_of(&self.offered));
+        let choices = vec![Choice { label: replies::ACCEPT_MCP_TEXTS.to_owned(), says }];
+        let question = Question { text, choices, who: Entitled::Owner, proposal: None };
+        file.into_iter().chain([Body::Choice(question)]).collect()
+    }
+
+    /// The tools whose texts are not accepted.
+    fn shown(&self) -> String {
+        let changed = self.offered.iter().filter(|offer| !self.accepted.contains(offer));
+        let shown = changed.map(|offer| {
+            let before = self.accepted.iter().find(|it| it.tool == offer.tool);
+            let before = before.map(|it| (it, it.parameters.to_string()));
+            let before = before.as_ref().map(|(it, schema)| it.text(schema));
+            replies::mcp_tool(&offer.tool, before, offer.text(&offer.parameters.to_string()))
+        });
+        shown.collect::<Vec<_>>().join("\n\n")
+    }
+}
