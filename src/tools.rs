@@ -311,6 +311,11 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// Returns the text that a call only keeps, to be taken back: a person's own words are kept unasked.
+    fn kept_text(_args: &Self::Args) -> Option<&str> {
+        None
+    }
+
     async fn call(&self, args: Self::Args, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
 }
 
@@ -331,6 +336,10 @@ pub trait AnyTool: Send + Sync + 'static {
     }
 
     fn stands_for(&self, _arguments: &str) -> Option<&'static str> {
+        None
+    }
+
+    fn kept_text(&self, _arguments: &str) -> Option<String> {
         None
     }
 
@@ -376,6 +385,10 @@ impl<T: Tool> AnyTool for T {
 
     fn stands_for(&self, arguments: &str) -> Option<&'static str> {
         parse::<T>(arguments).ok().and_then(|args| T::stands_for(&args))
+    }
+
+    fn kept_text(&self, arguments: &str) -> Option<String> {
+        T::kept_text(&parse::<T>(arguments).ok()?).map(str::to_owned)
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -6,6 +6,7 @@ pub mod clean;
 pub mod known_urls;
 pub mod links;
 pub mod telling;
+pub mod own_words;
 pub mod table;
 pub mod permission;
 pub mod instruction_watch;

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::{as_is, fenced};
+use super::{as_is, fenced, visible::visible};
 
 pub const ACTIONS_USAGE: &str = "Use /actions, or /actions 20 to see more.";
 pub const UNDO_USAGE: &str =
@@ -91,6 +91,12 @@ pub const NO_PLAN: &str = "There is no plan in this conversation.";
 /// The message about a change of an instruction file.
 pub fn rules_changed(path: impl Display, lines: &str, action: impl Display) -> String {
     format!("I changed {}:\n{}\nUse /undo {action} to undo it.", as_is(path), fenced("", lines))
+}
+
+/// Shows a person which of their own words were kept without a question.
+pub fn kept_own_words(path: impl Display, words: &str, action: impl Display) -> String {
+    let words = fenced("", &visible(words.trim()));
+    format!("I added your words to {}:\n{words}\nUse /undo {action} to undo it.", as_is(path))
 }
 
 pub const TOO_LARGE_TO_SHOW: &str = "- It is too large to show here.";

@@ -18,8 +18,8 @@ use crate::people::Role;
 use crate::types::message::Address;
 use crate::types::source::Source;
 use crate::workspace::{
-    FileChange, FileError, FileScope, Hash, OpenedFile, READ_BYTES_MAX, Workspace, WorkspacePath,
-    picture_type,
+    FileChange, FileError, FileScope, Folder, Hash, OpenedFile, READ_BYTES_MAX, Workspace,
+    WorkspacePath, picture_type,
 };
 
 /// Page size of `read_file`, in bytes: with the line on how to read on it is below the cut.
@@ -167,6 +167,13 @@ impl Tool for AppendFile {
         reach_of(&args.path)
     }
 
+    /// In a text of the workspace that is no instruction and no program.
+    fn kept_text(args: &AppendFileArgs) -> Option<&str> {
+        let is_text = is_plain_text(args.path.name());
+        let is_own = reach_of(&args.path) == Reach::File(Folder::Workspace);
+        (is_text && is_own).then_some(&*args.content)
+    }
+
     async fn call(&self, args: AppendFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         args.path.check_new().map_err(|error| ToolError::TellModel(sentence(&error)))?;
         let scope = cx.scope();
@@ -268,6 +275,12 @@ pub(super) fn explained(path: &WorkspacePath, source: Source, why: &impl ToStrin
         (Source::File { .. }, false) => ToolError::TellModel(words),
         _ => ToolError::TellForeign(source, words),
     }
+}
+
+/// Returns true if a name is that of a list or a note.
+fn is_plain_text(name: &str) -> bool {
+    let end = name.rsplit_once('.').map_or("", |(_, end)| end);
+    ["md", "markdown", "txt"].iter().any(|text| end.eq_ignore_ascii_case(text))
 }
 
 fn page_bytes_max() -> u64 {

@@ -45,6 +45,10 @@ impl Tool for Remember {
         Reach::Memory
     }
 
+    fn kept_text(args: &RememberArgs) -> Option<&str> {
+        Some(&args.text)
+    }
+
     async fn call(&self, args: RememberArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let text = one_line(&args.text)?;
         let scope = private_scope(cx)?;
@@ -73,6 +77,10 @@ impl Tool for NoteTool {
 
     fn reach(_: &NoteArgs, _: &Address) -> Reach {
         Reach::Memory
+    }
+
+    fn kept_text(args: &NoteArgs) -> Option<&str> {
+        Some(&args.text)
     }
 
     async fn call(&self, args: NoteArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

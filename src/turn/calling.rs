@@ -15,6 +15,8 @@ pub(crate) struct CallContext<'a> {
     pub(crate) place: ChatKind,
     /// The person is known there, and so can be asked.
     pub(crate) is_there: bool,
+    /// The person's own words that it keeps unasked after untrusted content. They are shown what was kept.
+    pub(crate) own_words: Option<String>,
     /// Nothing is to be sent in quiet hours.
     pub(crate) keeps_quiet: bool,
 }

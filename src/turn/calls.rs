@@ -21,7 +21,7 @@ use crate::turn::error::TurnError;
 use crate::turn::job_commands::refused_commands;
 use crate::turn::services::TurnServices;
 use crate::turn::{prompt, suspension};
-use crate::types::message::Body;
+use crate::types::message::{Body, Choice, Entitled, Question};
 use crate::types::session::{Call, CallOutcome, Intent, TurnId};
 use crate::types::source::Source;
 use crate::types::untrusted;
@@ -77,10 +77,13 @@ pub(crate) async fn run(
         match look(&turns.services, intent).await {
             Happened::Yes => {
                 let outcome = CallOutcome::Done(result.clone());
-                let effects = match shown_again(turns, intent).await {
+                let mut effects = match shown_again(turns, intent).await {
                     Some((path, lines)) => vec![tell_of_rules(calling, &path, &lines)],
                     None => Vec::new(),
                 };
+                if let Intent::File { path, .. } = intent {
+                    effects.extend(tell_of_own_words(calling, path));
+                }
                 let sources = call.sources.clone();
                 let ends = CallEnd { sources, effects, ..CallEnd::of(call, Utc::now(), outcome) };
                 return end(&turns.services, turn, ends).await;
@@ -303,7 +306,7 @@ async fn make_change(
             .await;
     }
     let effects = shown.map(|(rule, lines)| tell_of_rules(calling, &rule, &lines));
-    let effects = effects.into_iter().collect();
+    let effects = effects.into_iter().chain(tell_of_own_words(calling, path.as_str())).collect();
     let ends = CallEnd { effects, ..CallEnd::of(call, began, CallOutcome::Done(for_model)) };
     let ran = end(&turns.services, turn, ends).await?;
     Ok(CallResult { changed: Some(path), ..ran })
@@ -340,6 +343,17 @@ async fn shown_again(turns: &TurnServices, intent: &Intent) -> Option<(Workspace
 fn tell_of_rules(calling: &CallContext<'_>, path: &WorkspacePath, lines: &str) -> Effect {
     let words = replies::rules_changed(path, lines, calling.call.id);
     Effect::Say { to: calling.at.clone(), body: Body::Text(words) }
+}
+
+/// Shows a person that their own words were kept unasked, with the way back.
+fn tell_of_own_words(calling: &CallContext<'_>, path: &str) -> Option<Effect> {
+    let text = calling.own_words.as_ref()?;
+    let id = calling.call.id;
+    let undo = Choice { label: replies::UNDO_IT.to_owned(), says: format!("/undo {id}") };
+    let who = Entitled::Only(calling.person.id.clone());
+    let text = replies::kept_own_words(path, text, id);
+    let question = Question { text, choices: vec![undo], who, proposal: None };
+    Some(Effect::Say { to: calling.at.clone(), body: Body::Choice(question) })
 }
 
 pub(crate) async fn apply(services: &Services, change: FileChange) -> Result<(), String> {

@@ -162,6 +162,7 @@ async fn work(
                 calls::run(
                     turns,
                     &CallContext {
+                        own_words: None,
                         turn,
                         call,
                         person: &sender,

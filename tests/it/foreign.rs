@@ -3,6 +3,7 @@
 
 mod addresses;
 mod kept;
+mod own_words;
 mod people;
 mod sources;
 

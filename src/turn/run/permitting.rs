@@ -3,15 +3,16 @@
 
 use rusqlite::Connection;
 
-use crate::conversation::asks;
+use crate::conversation::asks::{self, OnUntrusted};
 use crate::tools::{Reach, ToolContext, ToolKind, ToolTerms};
-use crate::trust::links;
 use crate::trust::permission::{self, Decider, Decision, PermissionReason, PermissionRequest};
 use crate::trust::taint::{self, Taint};
+use crate::trust::{links, own_words};
 use crate::turn::error::TurnError;
 use crate::turn::prompt;
 use crate::turn::run::active::ActiveTurn;
 use crate::turn::services::TurnServices;
+use crate::types::message::ChatKind;
 use crate::types::session::{Call, CallOutcome};
 
 /// A call that could begin.
@@ -20,6 +21,8 @@ pub(crate) struct CheckedCall {
     pub(crate) reach: Reach,
     /// As what other call it counts, too.
     pub(crate) stands_for: Option<(&'static str, ToolTerms)>,
+    /// The text that it does nothing but keep.
+    pub(crate) kept_text: Option<String>,
 }
 
 /// On what terms a call is made, and how far it reaches; or words for the model if it cannot begin.
@@ -38,7 +41,8 @@ pub(crate) fn check_call(
         }
         None => None,
     };
-    Ok(CheckedCall { terms, reach: tool.reach(&call.arguments, &cx.address), stands_for })
+    let reach = tool.reach(&call.arguments, &cx.address);
+    Ok(CheckedCall { terms, reach, stands_for, kept_text: tool.kept_text(&call.arguments) })
 }
 
 /// A call that is to be run.
@@ -49,6 +53,8 @@ pub(super) struct OpenCall {
     pub(super) reads: bool,
     /// Why somebody must allow it first, and who.
     pub(super) asks: Option<(PermissionReason, Decider)>,
+    /// The person's own words that it keeps unasked.
+    pub(super) own_words: Option<String>,
 }
 
 /// A call that cannot begin.
@@ -75,6 +81,20 @@ impl Refused {
 }
 
 impl ActiveTurn<'_> {
+    /// Returns the person's own words of this turn, if that is all that a call keeps.
+    fn own_words(&self, checked: &CheckedCall, taint: Option<&Taint>) -> Option<String> {
+        let (is_attended, place) = (self.part.is_attended, self.session.place);
+        let text = checked.kept_text.as_ref().filter(|text| {
+            let by = &self.asker.sender.id;
+            is_attended
+                && place == ChatKind::Private
+                && own_words::are_said(&self.session, by, text)
+        });
+        // Else nothing would have been asked.
+        text.filter(|_| taint.is_some() && self.turns.config.asking.foreign == OnUntrusted::Ask)
+            .cloned()
+    }
+
     /// Decides if a call may be made now: as itself, and as the call that it stands for. Returns who is asked, too.
     async fn permit(
         &self,
@@ -155,19 +175,28 @@ impl ActiveTurn<'_> {
                 true => check_call(self.turns, &call, &cx),
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
+            let mut words = None;
             let checked = match checked {
-                Ok(checked) => match self.permit(&call, &checked, &cx, taint.as_ref()).await? {
-                    (Decision::Allow, _) => Ok((checked.terms.kind == ToolKind::Reads, None)),
-                    (Decision::Ask(why), decider) => Ok((false, Some((why, decider)))),
-                    (Decision::Deny(why), _) => Err(Refused::of(&why)),
-                },
+                Ok(checked) => {
+                    words = self.own_words(&checked, taint.as_ref());
+                    let taint = taint.as_ref().filter(|_| words.is_none());
+                    match self.permit(&call, &checked, &cx, taint).await? {
+                        (Decision::Allow, _) => Ok((checked.terms.kind == ToolKind::Reads, None)),
+                        (Decision::Ask(why), decider) => Ok((false, Some((why, decider)))),
+                        (Decision::Deny(why), _) => Err(Refused::of(&why)),
+                    }
+                }
                 Err(words) => Err(Refused { words, is_unattended: false }),
             };
             match checked {
-                Ok((reads, asks)) => open.push(OpenCall { at, call, reads, asks }),
+                Ok((reads, asks)) => {
+                    // Whoever is asked sees them.
+                    let own_words = words.filter(|_| asks.is_none());
+                    open.push(OpenCall { at, call, reads, asks, own_words });
+                }
                 // What was begun before a crash is looked at first.
                 Err(_) if call.outcome != CallOutcome::Planned => {
-                    open.push(OpenCall { at, call, reads: false, asks: None });
+                    open.push(OpenCall { at, call, reads: false, asks: None, own_words: None });
                 }
                 Err(refused) => refusals.push(RefusedCall { at, call, refused }),
             }

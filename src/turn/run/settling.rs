@@ -118,6 +118,7 @@ impl ActiveTurn<'_> {
             at: &self.part.people_at,
             place: self.session.place,
             is_there: *self.session.origin.channel() == self.part.people_at.channel,
+            own_words: None,
             keeps_quiet: self.part.keeps_quiet,
         }
     }
@@ -133,7 +134,9 @@ impl ActiveTurn<'_> {
         let runs = batch.iter().map(|open| async move {
             let begun = Instant::now();
             this.emit_start(&open.call);
-            let ran = calls::run(this.turns, &this.calling(&open.call), cx).await?;
+            let own_words = open.own_words.clone();
+            let calling = CallContext { own_words, ..this.calling(&open.call) };
+            let ran = calls::run(this.turns, &calling, cx).await?;
             this.emit_end(&open.call, &ran, begun);
             Ok::<_, TurnError>((open.at, ran))
         });
