@@ -136,6 +136,11 @@ pub(super) fn fill(rig: &Rig) {
 
 /// A rig with all tools; what those of others say is `text`.
 pub(super) fn parts(text: &str) -> Parts {
+    parts_with(text, Vec::new())
+}
+
+/// The same with more tools.
+pub(super) fn parts_with(text: &str, more: Vec<Arc<dyn AnyTool>>) -> Parts {
     let fake = |name, reach, source| {
         let text = text.to_owned();
         Arc::new(Fake { name, reach, source, text }) as Arc<dyn AnyTool>
@@ -156,7 +161,11 @@ pub(super) fn parts(text: &str) -> Parts {
         fake("mcp_crabs", Some(Reach::Here), server),
     ];
     let agent = AgentConfig { steps_max: 60, subagent_steps_max: 60, ..Parts::default().agent };
-    Parts { agent, tools: ToolSet::standard_with(tools), ..Parts::default() }
+    Parts {
+        agent,
+        tools: ToolSet::standard_with(tools.into_iter().chain(more).collect()),
+        ..Parts::default()
+    }
 }
 
 /// Writes down that it acted, and says what others wrote.
