@@ -340,6 +340,7 @@ impl Config {
             }
         }
         warnings.extend(exec::warning(&self.exec));
+        warnings.extend(exec::unseen(&self.exec));
         let tells = self.agent.heartbeat.to.as_ref().map(|to| &to.channel);
         if let Some(channel) = tells.filter(|channel| !self.channels.contains_key(*channel)) {
             warnings.push(format!(

@@ -10,6 +10,7 @@ use crate::people::Role;
 use crate::replies;
 use crate::sandbox::{self, CommandLimits, Enforced, Sandbox, SandboxLevel};
 use crate::secret::VariableValue;
+use crate::tools::shell::more_paths;
 use crate::tools::shell::{Config, NetworkRule};
 use crate::workspace::folders::BESIDE;
 
@@ -54,6 +55,10 @@ pub(super) struct ExecSection {
     /// Files and folders that commands can write besides the workspace. The same rules apply, and
     /// they must exist. Default: none.
     write: Vec<Text<AbsolutePath>>,
+    /// The paths of `read` and `write`, or paths below them, where only you write. Commands in the
+    /// workspace and those of jobs see these. The others count as untrusted, and are seen by commands
+    /// with `untrusted` or the network. Default: none.
+    trusted: Vec<Text<AbsolutePath>>,
     /// Environment variables of commands. From the daemon they get only PATH, LANG and TZ. A value
     /// can be a secret, which every command can then read.
     #[schemars(extend("title" = "table of strings or secrets"))]
@@ -119,6 +124,7 @@ impl ExecSection {
             },
             time_max: self.timeout_seconds.seconds(),
             background_max: self.background_minutes.minutes(),
+            trusted: paths(self.trusted),
         }
     }
 }
@@ -144,6 +150,15 @@ fn variable(
     }
     let setting = secrets::read_setting(source, &name, value)?;
     Some((name, setting))
+}
+
+/// Returns a warning for each trusted path that is none of the others.
+pub(super) fn unseen(config: &Config) -> Vec<String> {
+    let unseen = more_paths::unseen(&config.sandbox, &config.trusted);
+    let words = |path: &Path| {
+        format!("[exec] trusted: no command sees {}; name it in read or write, too", path.display())
+    };
+    unseen.map(words).collect()
 }
 
 pub(super) fn warning(config: &Config) -> Option<String> {

@@ -2,11 +2,13 @@
 //! data or an outlet, never both unasked: the workspace of its person without a network, or the untrusted downloads,
 //! and the network only with these.
 
+pub mod more_paths;
 mod network;
 mod places;
 mod sessions;
 mod shown;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +51,8 @@ pub struct Config {
     pub time_max: Duration,
     /// Time limit of a background command.
     pub background_max: Duration,
+    /// The paths of the sandbox's `read` and `write`, and paths below them, whose files count as trusted.
+    pub trusted: Vec<PathBuf>,
 }
 
 /// Tests the sandbox once. Off if the shell is disabled.
@@ -86,7 +90,7 @@ pub fn commands(config: &Config, standing: &SandboxState) -> Option<Commands> {
     let sandbox = held(config, standing);
     standing.is_offered().then(|| Commands {
         files_sandboxed: sandbox.least.files(),
-        sandbox,
+        sandbox: more_paths::trusted_only(sandbox, &config.trusted),
         role: config.role,
         time_max: config.time_max,
     })
@@ -142,10 +146,17 @@ impl Tool for Exec {
                 if args.background { "" } else { "; longer ones go in the background" }
             ));
         }
+        if let Some(path) = shell.hidden_path(&args) {
+            return tell(format!(
+                "Denied: others may write in {}, so a command that sees it needs `untrusted`, and then sees downloads/ in \
+                 place of the workspace.",
+                path.display()
+            ));
+        }
         let mut order = order(shell.files_sandboxed, cx, &args).await?;
         order.time_max = time_max;
         let others = shell.others(&args, &order, cx).await;
-        let sandbox = shell.sandbox(args.network);
+        let sandbox = shell.sandbox(&args);
         if args.background {
             let command = BackgroundCommand { order, others, stdin: &args.stdin };
             return shell.sessions.begin(&sandbox, command, cx).await;
@@ -166,14 +177,31 @@ impl Tool for Exec {
 }
 
 impl Shell {
-    /// The sandbox of a command with or without the network.
-    fn sandbox(&self, network: bool) -> Sandbox {
+    /// The sandbox of a command: with the network, or not, and with the paths that are as trusted as its folder.
+    fn sandbox(&self, args: &ExecArgs) -> Sandbox {
         let mut sandbox = self.config.sandbox.clone();
-        if network {
+        if args.network {
             sandbox.network = true;
             sandbox.least.network = sandbox::NetworkAccess::Open;
         }
-        sandbox
+        match self.sees_trusted(args) {
+            true => more_paths::trusted_only(sandbox, &self.config.trusted),
+            false => sandbox,
+        }
+    }
+
+    /// Returns true if a command sees trusted files, and so nothing else.
+    fn sees_trusted(&self, args: &ExecArgs) -> bool {
+        self.files_sandboxed && places::access(args) == CommandAccess::Workspace
+    }
+
+    /// Returns a path that a command names and does not see.
+    fn hidden_path(&self, args: &ExecArgs) -> Option<&Path> {
+        let hidden = more_paths::untrusted(&self.config.sandbox, &self.config.trusted);
+        hidden.filter(|_| self.sees_trusted(args)).find(|path| {
+            path.to_str()
+                .is_some_and(|path| args.command.contains(path) || args.stdin.contains(path))
+        })
     }
 
     /// Determines if a command's output may contain untrusted content. A command that sees the downloads has

@@ -478,6 +478,7 @@ Config {
         },
         time_max: 60s,
         background_max: 3600s,
+        trusted: [],
     },
     backup: None,
     gateway: None,
@@ -1218,8 +1219,10 @@ fn the_example_loads_and_shows_every_key() {
     // By default there is nothing besides, which would show nobody how it is written.
     assert_eq!(whole.exec.sandbox.read, [PathBuf::from("/opt/tools")]);
     assert_eq!(whole.exec.sandbox.write, [PathBuf::from("/srv/photos")]);
+    assert_eq!(whole.exec.trusted, [PathBuf::from("/opt/tools")]);
     let mut exec = whole.exec.clone();
     exec.sandbox = Sandbox { read: Vec::new(), write: Vec::new(), ..exec.sandbox };
+    exec.trusted.clear();
     assert!(exec.sandbox.env.remove("EDITOR").is_some());
     assert_eq!(exec, config.exec, "what is commented out shows the defaults");
     let main = whole.providers["main"].clone();

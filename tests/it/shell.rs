@@ -1,6 +1,7 @@
 //! The shell as a model uses it: `exec` and `process`, who may, what of the workspace, and how long.
 
 mod background;
+mod more_paths;
 mod others;
 mod rules;
 mod daemon;
@@ -35,6 +36,7 @@ pub(crate) fn config() -> Config {
         sandbox: sandbox::sandbox(),
         time_max: Duration::from_secs(60),
         background_max: Duration::from_secs(120),
+        trusted: Vec::new(),
     }
 }
 

@@ -13,6 +13,7 @@ enabled = true
 role = "owner"
 sandbox = "best-effort"
 network = "on"
+trusted = ["/srv/photos/ours", "/srv/other"]
 read = ["/opt/tools", "/etc/hosts"]
 write = ["/srv/photos"]
 env = { EDITOR = "true", KEY = { env = "THEIR_KEY" }, LANG = "de_DE.UTF-8" }
@@ -36,6 +37,10 @@ fn the_shell_is_as_the_config_says() {
     assert_eq!((sandbox.level, exec.network), (SandboxLevel::BestEffort, NetworkRule::On));
     assert_eq!(sandbox.read, [PathBuf::from("/opt/tools"), "/etc/hosts".into()]);
     assert_eq!(sandbox.write, [PathBuf::from("/srv/photos")]);
+    assert_eq!(exec.trusted, [PathBuf::from("/srv/photos/ours"), "/srv/other".into()]);
+    let warnings = config.warnings(&[]);
+    let unseen = "[exec] trusted: no command sees /srv/other; name it in read or write, too";
+    assert!(warnings.contains(&unseen.to_owned()), "{warnings:?}");
     let env: Vec<_> =
         sandbox.env.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
     let [_, _, _, path, ..] = env[..] else { panic!("{env:?}") };
