@@ -181,8 +181,7 @@ async fn work(
         let ran = ran?;
         (call.outcome, call.sources) = (ran.outcome, ran.sources);
     }
-    commits::answer(&turns.services.bus.store, turn, None, TurnEnd::silent(&session.origin))
-        .await?;
+    commits::answer(&bus.store, turn, None, TurnEnd::silent(&session.origin)).await?;
     session.turns.push(Turn { id: turn, by, steps: vec![step], ending: Some(TurnOutcome::Silent) });
     Ok(Some(session))
 }
