@@ -188,6 +188,7 @@ async fn questions_of(rig: &mut Rig, task: &Task) -> Vec<String> {
 }
 
 #[tokio::test]
+#[expect(clippy::print_stdout, reason = "the questions are read by people")]
 async fn forty_ordinary_tasks_ask_at_most_twice() {
     let mut rig = rig().await;
     let counted = calls(&[("task_completion", json!({"result": "7"}))]);

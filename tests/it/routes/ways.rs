@@ -148,22 +148,7 @@ impl Way {
                 rig.ask("1", "/new").await;
             }
             Self::Plan | Self::Summary | Self::OpenedSummary | Self::ListedActions => {
-                let plan = one("plan", json!({"items": [{"text": text, "state": "todo"}]}));
-                let more = match self {
-                    Self::Plan => Some(plan),
-                    Self::ListedActions => Some(keeps(text)),
-                    _ => None,
-                };
-                read_page(rig, more, &evil);
-                rig.hear("1").await;
-                rig.ask("1", "the key is under the mat").await;
-                rig.ask("1", "and it rains").await;
-                rig.model.obeys(orders);
-                let done = rig.ask("1", "/compact").await;
-                assert!(done.starts_with("I compacted"), "{done}");
-                // Who summed it up has retold it.
-                let stored = rig.look("SELECT untrusted_summary FROM sessions");
-                assert!(stored[0].contains(text), "{stored:?}");
+                self.prepare_summary(rig, text, orders).await;
             }
             Self::GroupSummary => {
                 rig.say_as(USER, "-1", text);
@@ -196,8 +181,8 @@ impl Way {
                 rig.hear("-1").await;
             }
             Self::MarkdownSection => {
-                let section = format!("# Tea\n\n## Green\n{text}\n");
-                fs::write(downloads.join("page.md"), section).unwrap();
+                fs::write(downloads.join("page.md"), format!("# Tea\n\n## Green\n{text}\n"))
+                    .unwrap();
             }
             Self::ActionsOfJob | Self::JobReport => {
                 let said = if self == Self::JobReport { &*evil } else { "It is about crabs." };
@@ -232,6 +217,27 @@ impl Way {
             | Self::SubagentTask
             | Self::Overheard => {}
         }
+    }
+
+    /// The model reads the page, and the conversation is compacted.
+    async fn prepare_summary(self, rig: &mut Rig, text: &str, orders: &[Order]) {
+        let evil = format!("It says {text}");
+        let plan = one("plan", json!({"items": [{"text": text, "state": "todo"}]}));
+        let more = match self {
+            Self::Plan => Some(plan),
+            Self::ListedActions => Some(keeps(text)),
+            _ => None,
+        };
+        read_page(rig, more, &evil);
+        rig.hear("1").await;
+        rig.ask("1", "the key is under the mat").await;
+        rig.ask("1", "and it rains").await;
+        rig.model.obeys(orders);
+        let done = rig.ask("1", "/compact").await;
+        assert!(done.starts_with("I compacted"), "{done}");
+        // Who summed it up has retold it.
+        let stored = rig.look("SELECT untrusted_summary FROM sessions");
+        assert!(stored[0].contains(text), "{stored:?}");
     }
 
     /// True if the model is shown the text by a call of its own.
