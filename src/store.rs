@@ -6,6 +6,7 @@ mod ballast;
 mod blanking;
 mod changes;
 mod columns;
+mod commit_times;
 mod connection;
 mod error;
 mod lock;
@@ -40,6 +41,8 @@ pub use changes::ChangedRow;
 use changes::Changes;
 pub use columns::{Json, LenientJson, Time};
 pub(crate) use columns::{integer_columns, text_columns};
+pub use commit_times::CommitDurations;
+use commit_times::CommitTimes;
 use connection::connect;
 pub use error::{OpenError, StoreError};
 pub use lock::HomeLock;
@@ -93,6 +96,7 @@ pub struct Store {
     writers: Arc<AtomicUsize>,
     long_works: LongWorks,
     written: WrittenBytes,
+    commit_times: CommitTimes,
     room: FreeSpace,
 }
 
@@ -179,13 +183,25 @@ impl Store {
         };
         let writers = Arc::<AtomicUsize>::default();
         let (observer, noted) = (options.observer.clone(), Arc::clone(&changes));
-        let writer = threads::Writer::new(connection, observer, noted, ballast);
+        let commit_times = CommitTimes::default();
+        let times = commit_times.clone();
+        let writer = threads::Writer::new(connection, observer, noted, ballast, times);
         let written = WrittenBytes::default();
         threads::spawn_writer(writer, queue, Arc::clone(&writers), written.clone())
             .map_err(broken)?;
         threads::spawn_reader(reader, questions).map_err(broken)?;
         let (searches, long_works) = (Searches::of(path.into()), LongWorks::default());
-        Ok(Self { writes, reads, searches, changes, writers, long_works, written, room })
+        Ok(Self {
+            writes,
+            reads,
+            searches,
+            changes,
+            writers,
+            long_works,
+            written,
+            commit_times,
+            room,
+        })
     }
 
     /// Makes one change, completely or not at all, in a transaction that it may share with others.

@@ -17,3 +17,4 @@ pub mod event;
 pub mod commands;
 pub mod job_verb;
 pub mod safe_mode;
+pub mod histogram;

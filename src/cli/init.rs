@@ -48,7 +48,7 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
 async fn take_steps(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<()> {
     model::set_up(setup, config).await?;
     if let Some(bot) = channel::set_up(setup, config).await? {
-        pairing::pair(setup, &bot).await?;
+        Box::pin(pairing::pair(setup, &bot)).await?;
     }
     offer_service(setup).await
 }

@@ -5,12 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::changes::Changes;
+use super::commit_times::CommitTimes;
 use super::long_work::WrittenBytes;
 use super::{Ballast, LongWork, Moment, Observer, Phase, StoreError, Sync};
 
@@ -164,6 +165,7 @@ pub(super) struct Writer {
     observer: Option<Observer>,
     changes: Arc<Changes>,
     ballast: Ballast,
+    times: CommitTimes,
     commits: u64,
     full_sync: bool,
 }
@@ -174,8 +176,9 @@ impl Writer {
         observer: Option<Observer>,
         changes: Arc<Changes>,
         ballast: Ballast,
+        times: CommitTimes,
     ) -> Self {
-        Self { connection, observer, changes, ballast, commits: 0, full_sync: false }
+        Self { connection, observer, changes, ballast, times, commits: 0, full_sync: false }
     }
 
     fn commit(&mut self, group: Vec<Write>) {
@@ -227,7 +230,9 @@ impl Writer {
     fn end(&mut self, labels: &[&'static str]) -> Result<(), StoreError> {
         self.commits += 1;
         self.observe(Phase::Before, labels);
+        let begun = Instant::now();
         self.execute("COMMIT")?;
+        self.times.note(self.sync(), begun.elapsed());
         self.changes.committed();
         self.observe(Phase::After, labels);
         Ok(())
@@ -249,10 +254,14 @@ impl Writer {
         self.connection.prepare_cached(sql)?.execute([]).map(drop)
     }
 
+    /// The durability of the transaction.
+    fn sync(&self) -> Sync {
+        if self.full_sync { Sync::Now } else { Sync::Later }
+    }
+
     fn observe(&self, phase: Phase, labels: &[&'static str]) {
         if let Some(observer) = &self.observer {
-            let sync = if self.full_sync { Sync::Now } else { Sync::Later };
-            observer(Moment { commit: self.commits, phase, sync, labels });
+            observer(Moment { commit: self.commits, phase, sync: self.sync(), labels });
         }
     }
 }

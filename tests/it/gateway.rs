@@ -12,6 +12,7 @@ mod isolation;
 mod links;
 mod lists;
 mod live;
+mod metrics;
 mod openai;
 mod questions;
 mod service;

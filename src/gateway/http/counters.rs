@@ -11,13 +11,20 @@ use crate::conversation::ledger;
 use crate::provider::Usage;
 use crate::services::Services;
 use crate::types::event::{Event, EventKind};
+use crate::types::histogram::Histogram;
 use crate::types::session::TurnId;
 
-/// Upper bounds of a histogram of turns, in seconds.
-pub(super) const TURN_SECONDS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
+/// Upper bounds of the durations of turns and of model calls, in seconds.
+const SECONDS: &[f64] = &[0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
 
 /// Turns whose start is remembered. A suspended one may last for days.
 const TURNS_MAX: usize = 1_000;
+
+/// Tools that are counted by name. An MCP server may give its tools new names again and again.
+const TOOLS_MAX: usize = 500;
+
+/// Stands for further tools.
+const OTHER_TOOLS: &str = "other";
 
 #[derive(Default)]
 pub(super) struct Counters(
@@ -26,17 +33,19 @@ pub(super) struct Counters(
 );
 
 /// The counts.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Counted {
     begun: BTreeMap<TurnId, Instant>,
+    /// The model calls that go on.
+    asked: BTreeMap<TurnId, Instant>,
     /// Ended turns by their last event: `answered`, `silent` or `failed`.
     pub(super) turns: BTreeMap<&'static str, u64>,
-    /// Turns by [`TURN_SECONDS`]; the last place has the longer ones.
-    pub(super) turn_buckets: [u64; TURN_SECONDS.len() + 1],
-    pub(super) turn_seconds: f64,
+    pub(super) turn_times: Histogram,
+    /// Turns that were begun again after a restart.
+    pub(super) resumed: u64,
     pub(super) steps: u64,
-    /// Tool calls by tool, and those that failed.
-    pub(super) calls: BTreeMap<String, (u64, u64)>,
+    pub(super) step_times: Histogram,
+    pub(super) calls: BTreeMap<String, CountedCalls>,
     /// Events of deliveries: `sent`, `retried` or `lost`.
     pub(super) deliveries: BTreeMap<&'static str, u64>,
     pub(super) errors: u64,
@@ -45,6 +54,34 @@ pub(super) struct Counted {
     pub(super) costs: BTreeMap<String, u64>,
     /// The last row of the ledger that was counted. None before the first look.
     ledger: Option<i64>,
+}
+
+/// The calls of a tool.
+#[derive(Clone, Default)]
+pub(super) struct CountedCalls {
+    pub(super) all: u64,
+    pub(super) failed: u64,
+    pub(super) took: Duration,
+}
+
+impl Default for Counted {
+    fn default() -> Self {
+        Self {
+            begun: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            turn_times: Histogram::new(SECONDS),
+            resumed: 0,
+            steps: 0,
+            step_times: Histogram::new(SECONDS),
+            calls: BTreeMap::new(),
+            deliveries: BTreeMap::new(),
+            errors: 0,
+            tokens: BTreeMap::new(),
+            costs: BTreeMap::new(),
+            ledger: None,
+        }
+    }
 }
 
 impl Counters {
@@ -85,27 +122,32 @@ impl Counters {
 impl Counted {
     fn note(&mut self, event: &Event) {
         match &event.what {
-            EventKind::TurnStart { .. } => {
-                if let Some(turn) = event.turn {
-                    self.begun.entry(turn).or_insert_with(Instant::now);
-                }
-                if self.begun.len() > TURNS_MAX {
-                    self.begun.pop_first();
-                }
+            EventKind::TurnStart { attempt } => {
+                self.resumed += u64::from(*attempt > 1);
+                begin(&mut self.begun, event.turn);
             }
-            EventKind::StepStart { .. } => self.steps += 1,
-            EventKind::ToolEnd { tool, failed, .. } => {
-                let (all, failures) = self.calls.entry(tool.clone()).or_default();
-                *all += 1;
-                *failures += u64::from(*failed);
+            EventKind::StepStart { .. } => {
+                self.steps += 1;
+                event.turn.and_then(|turn| self.asked.remove(&turn));
+                begin(&mut self.asked, event.turn);
+            }
+            EventKind::StepEnd { .. } => {
+                let begun = event.turn.and_then(|turn| self.asked.remove(&turn));
+                begun.into_iter().for_each(|it| self.step_times.note(it.elapsed()));
+            }
+            EventKind::ToolEnd { tool, failed, ms, .. } => {
+                let is_known = self.calls.contains_key(tool) || self.calls.len() < TOOLS_MAX;
+                let name = if is_known { tool } else { OTHER_TOOLS };
+                let calls = self.calls.entry(name.to_owned()).or_default();
+                calls.all += 1;
+                calls.failed += u64::from(*failed);
+                calls.took = calls.took.saturating_add(Duration::from_millis(*ms));
             }
             EventKind::TurnEnd { silent } => {
                 let how = if *silent { "silent" } else { "answered" };
                 *self.turns.entry(how).or_default() += 1;
                 let begun = event.turn.and_then(|turn| self.begun.remove(&turn));
-                if let Some(begun) = begun {
-                    self.note_duration(begun.elapsed());
-                }
+                begun.into_iter().for_each(|it| self.turn_times.note(it.elapsed()));
             }
             EventKind::Error { .. } => self.errors += 1,
             EventKind::Delivered { .. } => *self.deliveries.entry("sent").or_default() += 1,
@@ -113,13 +155,6 @@ impl Counted {
             EventKind::DeliveryFailed { .. } => *self.deliveries.entry("lost").or_default() += 1,
             _ => {}
         }
-    }
-
-    fn note_duration(&mut self, took: Duration) {
-        let took = took.as_secs_f64();
-        let bucket = TURN_SECONDS.iter().position(|most| took <= *most);
-        self.turn_buckets[bucket.unwrap_or(TURN_SECONDS.len())] += 1;
-        self.turn_seconds += took;
     }
 
     fn add_tokens(&mut self, from: i64, newest: i64, used: Vec<ledger::ProviderUsage>) {
@@ -135,5 +170,15 @@ impl Counted {
             sum.cached += usage.cached;
             sum.output += usage.output;
         }
+    }
+}
+
+/// Notes when a turn, or its model call, began. A turn that goes on after a question keeps its beginning.
+fn begin(begun: &mut BTreeMap<TurnId, Instant>, turn: Option<TurnId>) {
+    if let Some(turn) = turn {
+        begun.entry(turn).or_insert_with(Instant::now);
+    }
+    if begun.len() > TURNS_MAX {
+        begun.pop_first();
     }
 }

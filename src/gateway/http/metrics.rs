@@ -10,13 +10,14 @@ use axum::response::{IntoResponse, Response};
 use chrono::Utc;
 
 use super::access::is_operator;
-use super::counters::{Counted, TURN_SECONDS};
+use super::counters::Counted;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::control::{Status, status};
 use crate::provider::prices::Cost;
 use crate::sandbox::SandboxState;
 use crate::store::FILE;
+use crate::types::histogram::Histogram;
 
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -57,6 +58,17 @@ impl Page {
         self.sample(name, &[], value);
     }
 
+    /// The samples of a histogram.
+    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], times: &Histogram) {
+        for (bound, count) in times.cumulative() {
+            let bound = if bound.is_finite() { bound.to_string() } else { "+Inf".to_owned() };
+            let labels = [labels, &[("le", &*bound)]].concat();
+            self.sample(&format!("{name}_bucket"), &labels, count);
+        }
+        self.sample(&format!("{name}_sum"), labels, times.sum().as_secs_f64());
+        self.sample(&format!("{name}_count"), labels, times.count());
+    }
+
     /// The counters since the start.
     fn counts(&mut self, counted: &Counted) {
         self.head("turns_total", "counter", "Turns that have ended.");
@@ -65,23 +77,25 @@ impl Page {
             self.sample("turns_total", &[("ending", ending)], count);
         }
         self.head("turn_seconds", "histogram", "Duration of turns, with all waiting in them.");
-        let mut sum = 0;
-        for (bucket, count) in counted.turn_buckets.iter().enumerate() {
-            sum += count;
-            let most = TURN_SECONDS.get(bucket).map_or("+Inf".to_owned(), ToString::to_string);
-            self.sample("turn_seconds_bucket", &[("le", &most)], sum);
-        }
-        self.sample("turn_seconds_sum", &[], counted.turn_seconds);
-        self.sample("turn_seconds_count", &[], sum);
+        self.histogram("turn_seconds", &[], &counted.turn_times);
+        self.head("turns_resumed_total", "counter", "Turns that were begun again after a restart.");
+        self.sample("turns_resumed_total", &[], counted.resumed);
         self.head("steps_total", "counter", "Model calls of turns.");
         self.sample("steps_total", &[], counted.steps);
+        let help = "Duration of model calls that were answered, with their repetitions.";
+        self.head("step_seconds", "histogram", help);
+        self.histogram("step_seconds", &[], &counted.step_times);
         self.head("errors_total", "counter", "Turns that ended with an explanation.");
         self.sample("errors_total", &[], counted.errors);
         self.head("tool_calls_total", "counter", "Tool calls, by tool and outcome.");
-        for (tool, (all, failed)) in &counted.calls {
+        for (tool, made) in &counted.calls {
             let calls = |outcome| [("tool", tool.as_str()), ("outcome", outcome)];
-            self.sample("tool_calls_total", &calls("done"), all - failed);
-            self.sample("tool_calls_total", &calls("failed"), failed);
+            self.sample("tool_calls_total", &calls("done"), made.all - made.failed);
+            self.sample("tool_calls_total", &calls("failed"), made.failed);
+        }
+        self.head("tool_seconds_total", "counter", "Time in tool calls, by tool.");
+        for (tool, made) in &counted.calls {
+            self.sample("tool_seconds_total", &[("tool", tool)], made.took.as_secs_f64());
         }
         self.head("deliveries_total", "counter", "Parts of messages, by outcome of an attempt.");
         for outcome in ["sent", "retried", "lost"] {
@@ -99,6 +113,13 @@ impl Page {
             for (kind, tokens) in kinds {
                 self.sample("tokens_total", &[("provider", provider), ("kind", kind)], tokens);
             }
+        }
+        let help = "Share of the input that came from the provider's cache, since the start.";
+        self.head("cache_share", "gauge", help);
+        for (provider, usage) in counted.tokens.iter().filter(|(_, usage)| usage.input > 0) {
+            #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
+            let share = usage.cached as f64 / usage.input as f64;
+            self.sample("cache_share", &[("provider", provider)], share);
         }
         let help = "Cost of the tokens whose price is known, by provider.";
         self.head("cost_dollars_total", "counter", help);
@@ -136,8 +157,32 @@ impl Page {
         }
         let is_sandboxed = matches!(status.shell, SandboxState::Sandboxed { .. });
         self.gauge("sandbox_active", "1 if shell commands run in the sandbox.", u8::from(is_sandboxed));
+        let is_offered = status.shell.is_offered();
+        self.gauge("shell_offered", "1 if shell commands can be run.", u8::from(is_offered));
         self.gauge("pages_open", "Open pages of the gateway.", gateway.web.attached());
         self.sizes(gateway);
+        self.store(gateway);
+    }
+
+    /// The work of the store.
+    fn store(&mut self, gateway: &HttpGateway) {
+        let store = &gateway.services().bus.store;
+        let commits = store.commit_durations();
+        let help = "Duration of commits, with a sync of the disk and without.";
+        self.head("store_commit_seconds", "histogram", help);
+        let kinds = [("yes", &commits.synced), ("no", &commits.unsynced)];
+        for (synced, times) in kinds {
+            self.histogram("store_commit_seconds", &[("synced", synced)], times);
+        }
+        self.head("store_commit_longest_seconds", "gauge", "The longest commit since the start.");
+        for (synced, times) in kinds {
+            let longest = times.longest().as_secs_f64();
+            self.sample("store_commit_longest_seconds", &[("synced", synced)], longest);
+        }
+        let help = "Changes that wait for the store.";
+        self.gauge("store_changes_waiting", help, store.changes_waiting());
+        self.head("store_written_bytes_total", "counter", "Bytes that the store has written.");
+        self.sample("store_written_bytes_total", &[], store.written());
     }
 
     /// Memory of the process, and the files of the store.
