@@ -129,6 +129,7 @@ async function listsAreAccessible(name) {
     ["files", "AGENTS.md"],
     ["usage", "Today, in tokens"],
     ["channels", "Last heard"],
+    ["signins", "This browser"],
   ]) {
     await openList(list, words);
     await isAccessible(`${name}-${list}`);
@@ -263,6 +264,7 @@ try {
   await answers(expected);
   await page.waitForFunction(() => document.getElementById("activity-now").textContent.includes("remember"), PATIENCE);
   await openList("waiting", "remember");
+  await listShows("Asked because");
   await isAccessible("waiting");
   await pressInList("Approve: remember, request 2");
   await listShows("Nothing is waiting");
@@ -322,6 +324,23 @@ try {
   daemon = await start();
   await answers(expected);
   await page.waitForSelector("#text", { visible: true, ...PATIENCE });
+
+  // A browser signs another one out, by the keyboard alone.
+  const other = await fetch(`http://127.0.0.1:${port}/login`, {
+    method: "POST",
+    headers: { "User-Agent": "Other <b>browser</b>" },
+    body: JSON.stringify({ code: execFileSync(program, ["web"], { env }).toString().match(/#(\w+)/)[1] }),
+  });
+  const cookie = other.headers.get("set-cookie").split(";")[0];
+  const isSignedIn = async () => (await fetch(`http://127.0.0.1:${port}/me`, { headers: { Cookie: cookie } })).status;
+  assert.equal(await isSignedIn(), 200);
+  await openList("signins", "Other <b>browser</b>");
+  const label = await page.$$eval("#panel button", (all) => all.map((it) => it.getAttribute("aria-label")).find((it) => it?.includes("Other")));
+  await pressInList(label);
+  await pressInList(label.replace("Sign out", "Sign out for good"));
+  await listShows("1 browser is signed out.");
+  assert.equal(await isSignedIn(), 401);
+  await closeList();
 
   const client = new OpenAI({ baseURL: `http://127.0.0.1:${port}/v1`, apiKey: TOKEN });
   const messages = [{ role: "user", content: "hello" }];

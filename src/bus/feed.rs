@@ -54,14 +54,6 @@ impl Post {
             PostContent::Sent { .. } => Cursor { heard, sent: sent - 1 },
         }
     }
-
-    /// The proposal that its buttons decide.
-    pub fn proposal(&self) -> Option<i64> {
-        match &self.content {
-            PostContent::Sent { body: Body::Choice(question), .. } => question.proposal,
-            PostContent::Sent { .. } | PostContent::Heard { .. } => None,
-        }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -185,25 +177,6 @@ pub fn sent(
     )?;
     let mut found = row.query_map(params![chat, id], read_sent)?;
     Ok(found.next().transpose()?.and_then(|row| row.content))
-}
-
-/// Returns the proposals whose buttons nobody has pressed, in chats whose id begins with `prefix`, oldest first: each
-/// with its chat and its message.
-pub fn proposals(
-    store: &Connection,
-    prefix: &str,
-    max: usize,
-) -> rusqlite::Result<Vec<(ChatId, Post)>> {
-    let mut rows = store.prepare_cached(
-        "SELECT id, created, body, replaces, pressed, chat FROM outbox
-         WHERE channel = 'web' AND substr(chat, 1, length(?1)) = ?1 AND pressed IS NULL
-             AND CASE WHEN json_valid(body) THEN json_extract(body, '$.choice.proposal') END NOT NULL
-         ORDER BY id LIMIT ?2",
-    )?;
-    let limit = i64::try_from(max).unwrap_or(i64::MAX);
-    let rows = rows.query_map(params![prefix, limit], |row| Ok((row.get(5)?, read_sent(row)?)))?;
-    let rows: Vec<(ChatId, Row)> = rows.collect::<rusqlite::Result<_>>()?;
-    Ok(rows.into_iter().filter_map(|(chat, row)| Some((chat, row.post()?))).collect())
 }
 
 /// Returns a sent message of any chat, on any channel.

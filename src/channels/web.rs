@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::listeners::Listeners;
 use super::{
@@ -68,6 +68,8 @@ pub struct Web {
     /// Locked by `listen` for as long as it runs.
     posted: tokio::sync::Mutex<mpsc::Receiver<Submission>>,
     pages: Listeners<Sign>,
+    /// Changes when a sign-in has ended.
+    ended_logins: watch::Sender<()>,
     /// The links with which people sign in.
     pub codes: Codes,
     pub files: Files,
@@ -82,6 +84,7 @@ impl Web {
             posts,
             posted: tokio::sync::Mutex::new(posted),
             pages: Listeners::new(BEHIND_MAX),
+            ended_logins: watch::Sender::new(()),
             codes: Codes::default(),
             files: Files::new(folder),
         }
@@ -105,6 +108,16 @@ impl Web {
     /// Number of attached pages.
     pub fn attached(&self) -> usize {
         self.pages.count()
+    }
+
+    /// Tells open streams that a sign-in has ended, perhaps theirs.
+    pub fn note_ended_login(&self) {
+        self.ended_logins.send_replace(());
+    }
+
+    /// Returns a receiver that changes when a sign-in has ended.
+    pub fn ended_logins(&self) -> watch::Receiver<()> {
+        self.ended_logins.subscribe()
     }
 
     /// Stores a message. None if it could not be stored.

@@ -39,6 +39,7 @@ impl WebArguments {
                 let lines = logins.iter().map(|login| replies::LoginLine {
                     id: &login.id,
                     person: login.person.as_str(),
+                    since: login.since,
                     seen: login.seen,
                     agent: &login.agent,
                 });

@@ -43,6 +43,7 @@ pub(super) async fn answer(
         WebRequest::Revoke { id } => {
             let revoke = move |store: &Connection| logins::revoke(store, &id);
             let ended = store.write("sign-ins", Sync::Now, revoke).await?;
+            entrance.web.note_ended_login();
             Ok(match ended {
                 0 => Response::Failed(replies::NO_SUCH_LOGIN.to_owned()),
                 ended => Response::Done(replies::logins_ended(ended)),

@@ -2,23 +2,24 @@
 //! the model wants to know. Each is settled once: by an answer, its end of time, or the end of its
 //! turn, whichever comes first. What follows from that is decided in `agent::parking`.
 
+mod settings;
+
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rusqlite::types::{ToSql, ToSqlOutput};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{self, RowId, read_address_at, read_origin};
 use crate::bus::outbox;
-use crate::people::Role;
 use crate::people::persons::PersonAccount;
 use crate::store::{Json, LenientJson, Time, integer_columns, slice, text_columns};
 use crate::types::message::{Address, Body, ChannelName, ChatKind, DeliveryId, Sender, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{CallId, TurnId};
 use crate::types::words::words;
+pub use settings::{ApprovalSettings, Approvals, OnUntrusted};
 
 /// How many of them are listed.
 const LISTED_MAX: usize = 20;
@@ -52,6 +53,21 @@ pub struct NewAsk {
     pub time: Duration,
     /// An approval may be given for good.
     pub offers_always: bool,
+    /// What an approval shows of its call. None for a question.
+    pub shown: Option<ShownCall>,
+}
+
+/// What the question about a call shows beside its arguments. It is kept while the question is open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownCall {
+    /// Why it must be approved, as the rest of a sentence.
+    pub why: String,
+    /// The difference that it makes to a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
+    /// The reader of a message that tells what was said in private.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tells: Option<String>,
 }
 
 /// What was asked and is open.
@@ -85,65 +101,6 @@ impl ToSql for AskOutcome {
     }
 }
 
-/// What people are asked for, and for how long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApprovalSettings {
-    pub approvals: Approvals,
-    /// The time after which no answer is a no, in a private chat and in a group.
-    pub approval_time: Duration,
-    pub group_approval_time: Duration,
-    pub question_time: Duration,
-    /// What becomes of calls that reach outside where strangers' words were read.
-    pub foreign: OnUntrusted,
-}
-
-/// What becomes of a call that reaches outside, once the model has read what strangers wrote: they may have
-/// asked for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnUntrusted {
-    #[default]
-    Ask,
-    Deny,
-    Allow,
-}
-
-impl Default for ApprovalSettings {
-    fn default() -> Self {
-        Self {
-            approvals: Approvals::default(),
-            approval_time: Duration::from_secs(12 * 60 * 60),
-            // A group goes on without the turn that waits.
-            group_approval_time: Duration::from_secs(5 * 60),
-            // The conversation waits meanwhile.
-            question_time: Duration::from_secs(60 * 60),
-            foreign: OnUntrusted::default(),
-        }
-    }
-}
-
-/// Which calls must be approved. No config, no approvals.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Approvals {
-    /// Names of tools; one that ends in `*` stands for all that begin so.
-    pub tools: Vec<String>,
-    /// Whose calls must be approved that do more than look.
-    pub roles: Vec<Role>,
-}
-
-impl Approvals {
-    /// The least role that may approve.
-    pub const BY: Role = Role::Admin;
-
-    /// Whether the tool is named.
-    pub fn names(&self, tool: &str) -> bool {
-        self.tools.iter().any(|name| match name.strip_suffix('*') {
-            Some(beginning) => tool.starts_with(beginning),
-            None => tool == name,
-        })
-    }
-}
-
 /// Asks about calls at one place; the messages are made with their numbers, by which the last message can be answered.
 pub fn put(
     store: &Connection,
@@ -173,13 +130,13 @@ fn set_delivery(store: &Connection, id: AskId, delivery: DeliveryId) -> rusqlite
 }
 
 fn insert(store: &Connection, new: &NewAsk) -> rusqlite::Result<AskId> {
-    let NewAsk { turn, call, kind, at, who, time, offers_always } = new;
+    let NewAsk { turn, call, kind, at, who, time, offers_always, shown } = new;
     let expires = Utc::now() + *time;
     store
         .prepare_cached(
             "INSERT INTO asks (turn, call, kind, delivery, channel, chat, thread, who, after, expires,
-                 offers_always, state)
-             VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, 'open')",
+                 offers_always, shown, state)
+             VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, 'open')",
         )?
         .execute(params![
             turn,
@@ -191,7 +148,8 @@ fn insert(store: &Connection, new: &NewAsk) -> rusqlite::Result<AskId> {
             who,
             journal::last_row(store)?,
             Time(expires),
-            offers_always
+            offers_always,
+            shown.as_ref().map(Json)
         ])?;
     Ok(AskId(store.last_insert_rowid()))
 }
@@ -257,7 +215,7 @@ pub fn next_expiry(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>
 /// asked with them, unless one was pressed.
 pub fn end(store: &Connection, ask: &Ask, how: AskOutcome, words: &str) -> rusqlite::Result<bool> {
     let ended = store
-        .prepare_cached("UPDATE asks SET state = ? WHERE id = ? AND state = 'open'")?
+        .prepare_cached("UPDATE asks SET state = ?, shown = NULL WHERE id = ? AND state = 'open'")?
         .execute(params![how, ask.id])?;
     if ended == 0 {
         return Ok(false);
@@ -276,7 +234,7 @@ pub fn set_aside(store: &Connection, ask: &Ask, why: &str) -> rusqlite::Result<b
     let id = ask.id.0;
     let raw: Option<String> = store
         .prepare_cached(
-            "UPDATE asks SET state = 'cancelled' WHERE id = ? AND state = 'open'
+            "UPDATE asks SET state = 'cancelled', shown = NULL WHERE id = ? AND state = 'open'
              RETURNING json_object('turn', turn, 'call', call, 'kind', kind, 'delivery', delivery,
                  'channel', channel, 'chat', chat, 'thread', thread, 'who', who, 'after', after,
                  'expires', expires)",
@@ -370,11 +328,13 @@ pub struct AskedCall {
     /// The account whose person alone decides; none: anybody entitled.
     pub decider: Option<PersonAccount>,
     pub offers_always: bool,
+    /// None if a former version asked, or if it cannot be read.
+    pub shown: Option<ShownCall>,
 }
 
 const ASKED_CALLS: &str =
     "SELECT s.channel, s.chat, s.thread, t.sender, s.place, a.id, c.tool, c.arguments,
-        a.offers_always, a.channel, a.who
+        a.offers_always, a.channel, a.who, a.shown
     FROM asks a JOIN calls c ON c.id = a.call JOIN turns t ON t.id = a.turn
     JOIN sessions s ON s.id = t.session
     WHERE a.state = 'open' AND a.kind = 'approval'";
@@ -417,6 +377,7 @@ fn read_call(row: &Row<'_>) -> rusqlite::Result<AskedCall> {
         arguments: row.get(7)?,
         made_for,
         offers_always: row.get(8)?,
+        shown: row.get::<_, Option<LenientJson<_>>>(11)?.and_then(|shown| shown.0),
     })
 }
 

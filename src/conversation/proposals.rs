@@ -10,7 +10,7 @@ use crate::bus::outbox;
 use crate::conversation::sources::KeptSources;
 use crate::replies;
 use crate::store::{Json, Time, text_columns};
-use crate::types::message::{Address, Body, Choice, Entitled, Question};
+use crate::types::message::{Address, Body, Choice, DeliveryId, Entitled, Question};
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::Source;
 use crate::types::words::words;
@@ -86,7 +86,28 @@ pub fn propose(store: &Connection, turn: TurnId, proposal: &NewProposal) -> rusq
         who: Entitled::Anyone,
         proposal: Some(id),
     };
-    outbox::put_body(store, to, &Body::Choice(question)).map(drop)
+    let delivery = outbox::put_body(store, to, &Body::Choice(question))?;
+    store
+        .prepare_cached("UPDATE proposals SET delivery = ? WHERE id = ?")?
+        .execute(params![delivery, id])?;
+    Ok(())
+}
+
+/// Returns the messages of the proposals about which nobody has decided, oldest first.
+pub fn open_deliveries(store: &Connection) -> rusqlite::Result<Vec<(i64, DeliveryId)>> {
+    let mut rows = store.prepare_cached(
+        "SELECT id, delivery FROM proposals WHERE state = 'open' AND delivery IS NOT NULL ORDER BY id",
+    )?;
+    rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
+/// Returns the message of a proposal, if nobody has decided about it.
+pub fn open_delivery(store: &Connection, id: i64) -> rusqlite::Result<Option<DeliveryId>> {
+    let delivery = store
+        .prepare_cached("SELECT delivery FROM proposals WHERE id = ? AND state = 'open'")?
+        .query_row([id], |row| row.get(0))
+        .optional()?;
+    Ok(delivery.flatten())
 }
 
 /// Notes what people have decided by the buttons that they pressed, in the transaction that takes their messages into a
@@ -136,11 +157,6 @@ pub fn get(store: &Connection, session: SessionId, id: i64) -> rusqlite::Result<
         )?
         .query_row(params![session, id], read)
         .optional()
-}
-
-/// Returns true if nobody has decided about a proposal.
-pub fn is_open(store: &Connection, id: i64) -> rusqlite::Result<bool> {
-    store.prepare_cached("SELECT 1 FROM proposals WHERE id = ? AND state = 'open'")?.exists([id])
 }
 
 /// The sources of a proposal; unknown if it was forgotten.

@@ -12,6 +12,6 @@ pub fn end_turns(store: &Connection) -> rusqlite::Result<usize> {
     for turn in &open {
         transcript::end_turn(store, *turn, TurnOutcome::Stopped)?;
     }
-    store.execute("UPDATE asks SET state = 'cancelled' WHERE state = 'open'", [])?;
+    store.execute("UPDATE asks SET state = 'cancelled', shown = NULL WHERE state = 'open'", [])?;
     Ok(open.len())
 }

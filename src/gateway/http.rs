@@ -15,13 +15,16 @@ mod logins;
 mod metrics;
 mod openai;
 mod page;
+mod proposed;
 mod publish;
 mod questions;
 mod refusal;
 mod refused_calls;
 mod server;
+mod sign_ins;
 mod state;
 mod stream;
+mod stream_access;
 mod webhooks;
 
 pub use server::run;

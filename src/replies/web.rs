@@ -73,6 +73,7 @@ pub fn logins_ended(ended: usize) -> String {
 pub struct LoginLine<'a> {
     pub id: &'a str,
     pub person: &'a str,
+    pub since: DateTime<Utc>,
     pub seen: DateTime<Utc>,
     pub agent: &'a str,
 }
@@ -82,9 +83,10 @@ pub fn logins(lines: &[LoginLine<'_>]) -> String {
         return NO_LOGINS.to_owned();
     }
     let mut words = String::new();
-    for LoginLine { id, person, seen, agent } in lines {
-        let seen = seen.format("%Y-%m-%d %H:%M UTC");
-        writeln!(words, "{id}  {person}, last seen {seen}, {agent}").expect("a String takes all");
+    for LoginLine { id, person, since, seen, agent } in lines {
+        let (since, seen) = (since.format("%Y-%m-%d"), seen.format("%Y-%m-%d %H:%M UTC"));
+        writeln!(words, "{id}  {person}, last seen {seen}, signed in {since}, {agent}")
+            .expect("a String takes all");
     }
     words + "`peacrab web --revoke ID` ends one, and `--revoke all` ends all."
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::conversation::asks::{Approvals, Ask, AskId, AskKind, AskedCall, NewAsk};
+use crate::conversation::asks::{Approvals, Ask, AskId, AskKind, AskedCall, NewAsk, ShownCall};
 use crate::conversation::{sessions, transcript};
 use crate::people;
 use crate::replies::{self, ApprovalPrompt};
@@ -41,6 +41,7 @@ pub(crate) async fn ask(
         who: calling.is_there.then(|| calling.person.id.clone()),
         time: turns.config.asking.question_time,
         offers_always: false,
+        shown: None,
     };
     let is_there = calling.is_there;
     suspend(turns, calling, vec![new], None, move |_| match body {
@@ -94,6 +95,11 @@ pub(crate) async fn ask_permission(
         who: who.clone(),
         time,
         offers_always: asked.why.can_be_granted(),
+        shown: Some(ShownCall {
+            why: asked.why.to_string(),
+            change: asked.change.clone(),
+            tells: tells.clone(),
+        }),
     });
     let person = match who {
         Some(_) => replies::YOU_YOURSELF.to_owned(),

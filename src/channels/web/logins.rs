@@ -31,6 +31,9 @@ pub const IDLE_MAX: chrono::Duration = chrono::Duration::days(30);
 /// The time of the last use is stored this often.
 const SEEN_EVERY: chrono::Duration = chrono::Duration::hours(1);
 
+/// Sign-ins of one person at a time. A new one takes the place of the one that was not used for longest.
+const LOGINS_OF_PERSON_MAX: i64 = 50;
+
 /// Characters that are kept of what a browser calls itself.
 const AGENT_CHARS_MAX: usize = 120;
 
@@ -89,6 +92,12 @@ pub fn begin(store: &Connection, person: &SenderId, agent: &str) -> rusqlite::Re
             "INSERT INTO web_logins (hash, person, since, seen, agent) VALUES (?1, ?2, ?3, ?3, ?4)",
         )?
         .execute(params![hashed(cookie.reveal()), person, Time::now(), agent])?;
+    store
+        .prepare_cached(
+            "DELETE FROM web_logins WHERE person = ?1 AND hash NOT IN (SELECT hash FROM web_logins
+             WHERE person = ?1 ORDER BY seen DESC, since DESC LIMIT ?2)",
+        )?
+        .execute(params![person, LOGINS_OF_PERSON_MAX])?;
     Ok(cookie)
 }
 
@@ -111,6 +120,13 @@ pub fn person_of(store: &Connection, cookie: &str) -> rusqlite::Result<Option<Si
         (idle < IDLE_MAX).then_some(SignedIn { person, is_stale: idle > SEEN_EVERY })
     };
     Ok(found.and_then(signed_in))
+}
+
+/// Returns true if the sign-in with this hash was neither revoked nor unused for too long.
+pub fn is_valid(store: &Connection, hash: &str) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached("SELECT 1 FROM web_logins WHERE hash = ? AND seen >= ?")?
+        .exists(params![hash, Time(Utc::now() - IDLE_MAX)])
 }
 
 /// Stores that a sign-in is in use, and forgets those that are not.
@@ -140,7 +156,7 @@ pub fn list(store: &Connection) -> rusqlite::Result<Vec<Login>> {
     rows.query_map([Time(Utc::now() - IDLE_MAX)], |row| {
         let hash: String = row.get(0)?;
         Ok(Login {
-            id: hash.chars().take(ID_CHARS).collect(),
+            id: id_of(&hash),
             person: row.get(1)?,
             since: row.get::<_, Time>(2)?.0,
             seen: row.get::<_, Time>(3)?.0,
@@ -150,10 +166,18 @@ pub fn list(store: &Connection) -> rusqlite::Result<Vec<Login>> {
     .collect()
 }
 
+/// Returns the id by which people name the sign-in with this hash.
+pub fn id_of(hash: &str) -> String {
+    hash.chars().take(ID_CHARS).collect()
+}
+
+/// Stands for the ids of all sign-ins.
+pub const ALL: &str = "all";
+
 /// Ends the sign-in with this id, or all. Returns their number.
 pub fn revoke(store: &Connection, id: &str) -> rusqlite::Result<usize> {
     match id {
-        "all" => store.execute("DELETE FROM web_logins", []),
+        ALL => store.execute("DELETE FROM web_logins", []),
         id if id.len() != ID_CHARS => Ok(0),
         id => store.execute(
             "DELETE FROM web_logins WHERE substr(hash, 1, ?) = ?",

@@ -35,6 +35,8 @@ pub(super) struct WebPerson {
     pub(super) role: Role,
     /// The value that the page repeats with what it sends. None with a token.
     pub(super) csrf: Option<String>,
+    /// The hash of the cookie. None with a token.
+    pub(super) sign_in: Option<String>,
 }
 
 impl WebPerson {
@@ -59,15 +61,15 @@ impl FromRequestParts<Arc<HttpGateway>> for WebPerson {
         parts: &mut Parts,
         gateway: &Arc<HttpGateway>,
     ) -> Result<Self, HttpRefusal> {
-        let (id, csrf) = match bearer(&parts.headers) {
-            Some(token) => (by_token(gateway, token)?, None),
+        let (id, csrf, sign_in) = match bearer(&parts.headers) {
+            Some(token) => (by_token(gateway, token)?, None, None),
             None => {
                 let cookie = cookie(&parts.headers).ok_or_else(unknown)?;
                 let csrf = csrf_of(cookie);
                 if !matches!(parts.method, Method::GET | Method::HEAD) {
                     check_csrf(&parts.headers, &csrf)?;
                 }
-                (by_cookie(gateway, cookie).await?, Some(csrf))
+                (by_cookie(gateway, cookie).await?, Some(csrf), Some(hashed(cookie)))
             }
         };
         let (people, channel) = (gateway.services().bus.people.clone(), gateway.web.name().clone());
@@ -80,7 +82,7 @@ impl FromRequestParts<Arc<HttpGateway>> for WebPerson {
         let role = role.ok_or_else(|| {
             HttpRefusal::new(StatusCode::FORBIDDEN, "this person no longer has access")
         })?;
-        Ok(Self { id, name, role, csrf })
+        Ok(Self { id, name, role, csrf, sign_in })
     }
 }
 

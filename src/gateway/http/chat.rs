@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body as HttpBody;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
@@ -16,7 +16,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, timeout_at};
 
 use super::access::WebPerson;
-use super::guard::Fields;
+use super::guard::{Fields, PathParts, QueryFields};
 use super::html;
 use super::publish::MESSAGES_PER_MINUTE;
 use super::refusal::HttpRefusal;
@@ -175,8 +175,8 @@ pub(super) struct Paging {
 pub(super) async fn messages(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
-    Path(session): Path<String>,
-    Query(Paging { before }): Query<Paging>,
+    PathParts(session): PathParts<String>,
+    QueryFields(Paging { before }): QueryFields<Paging>,
 ) -> Result<Json<Value>, HttpRefusal> {
     let address = gateway.address(&person, &session)?;
     let before: Option<Cursor> = match before {
@@ -324,7 +324,7 @@ pub(super) async fn upload(
 pub(super) async fn file(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
-    Path((session, id)): Path<(String, i64)>,
+    PathParts((session, id)): PathParts<(String, i64)>,
 ) -> Result<Response, HttpRefusal> {
     let address = gateway.address(&person, &session)?;
     let id = DeliveryId(id);

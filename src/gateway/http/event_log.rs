@@ -11,10 +11,12 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::people::LOCAL;
 use crate::secret::Redactor;
 use crate::services::Services;
 use crate::types::event::Event;
-use crate::types::message::Address;
+use crate::types::message::{Address, ChannelName};
+use crate::types::origin::Origin;
 
 /// The version of the events' form. A change that old readers cannot take makes a new one.
 pub(super) const VERSION: u32 = 1;
@@ -63,7 +65,7 @@ pub(super) struct KeptEvent {
     pub(super) is_for_all: bool,
     pub(super) name: &'static str,
     pub(super) data: String,
-    /// The same without words, for the owner, if it is of somebody else's private turn.
+    /// The same for the owner, if it is another one.
     pub(super) wordless: Option<String>,
 }
 
@@ -94,12 +96,13 @@ impl EventLog {
     pub(super) fn follow(
         self: &Arc<Self>,
         services: &Services,
+        page: &ChannelName,
     ) -> impl Future<Output = ()> + use<> {
         let (log, mut events) = (Arc::clone(self), services.events.subscribe());
-        let redactor = services.redactor.clone();
+        let (redactor, page) = (services.redactor.clone(), page.clone());
         async move {
             while let Some(event) = events.next().await {
-                log.note(&event, &redactor);
+                log.note(&event, &redactor, &page);
             }
         }
     }
@@ -108,7 +111,7 @@ impl EventLog {
         work(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn note(&self, event: &Event, redactor: &Redactor) {
+    fn note(&self, event: &Event, redactor: &Redactor, page: &ChannelName) {
         self.with(|log| {
             log.last += 1;
             if log.readers == 0 && log.until.is_none_or(|until| until < Instant::now()) {
@@ -121,9 +124,7 @@ impl EventLog {
                 redactor.redact(&data).into_owned()
             };
             let data = shown(event);
-            let wordless = event.is_others_private.then(|| {
-                shown(&Event { what: event.what.clone().without_words(), ..event.clone() })
-            });
+            let wordless = for_owner(event, page).map(|event| shown(&event));
             let chat = event.origin.as_ref().and_then(|origin| origin.chat()).cloned();
             let (number, name) = (log.last, event.what.name());
             let is_for_all = event.origin.is_none() && event.turn.is_none() && name == "missed";
@@ -143,6 +144,23 @@ impl EventLog {
         let (start, number) = id.split_once('.')?;
         (start == self.start).then(|| number.parse().ok()).flatten()
     }
+}
+
+/// Returns an event as the owner gets it, if that is another one: without the words of others' private turns, and
+/// without the names that others have given to their sessions on the page.
+fn for_owner(event: &Event, page: &ChannelName) -> Option<Event> {
+    let mut shown = event.clone();
+    if event.is_others_private {
+        shown.what = shown.what.without_words();
+    }
+    if let Some(Origin::Chat(at)) = &mut shown.origin
+        && at.channel == *page
+        && let Some((person, _)) = at.chat.as_str().split_once('/')
+        && person != LOCAL
+    {
+        at.chat = format!("{person}/").into();
+    }
+    (shown != *event).then_some(shown)
 }
 
 /// Keeps the events while it lives, and some time after.

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use chrono::{SecondsFormat, Utc};
@@ -17,10 +17,12 @@ use tokio::time::{Instant, sleep_until};
 
 use super::access::WebPerson;
 use super::event_log::{KeptEvent, ReadingGuard, VERSION};
+use super::guard::QueryFields;
 use super::limits::HeldConnection;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use super::stream::{Beginning, frame, sent_events};
+use super::stream_access::StreamAccess;
 use crate::people::Role;
 use crate::types::message::SenderId;
 
@@ -31,7 +33,7 @@ const READ_MAX: usize = 50;
 pub(super) async fn open(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
-    Query(Beginning { after }): Query<Beginning>,
+    QueryFields(Beginning { after }): QueryFields<Beginning>,
     headers: HeaderMap,
 ) -> Result<Response, HttpRefusal> {
     let held = gateway.held.hold(&person.id)?;
@@ -50,14 +52,14 @@ pub(super) async fn open(
             }
         },
     };
-    let sees_all = person.role == Role::Owner;
+    let access = StreamAccess::of(&gateway, &person);
     let news = gateway.events.news.subscribe();
     let next_comment = gateway.next_comment();
     let reader = EventReader {
         gateway,
         guard,
         person: person.id,
-        sees_all,
+        access,
         after,
         news,
         ready,
@@ -74,7 +76,7 @@ struct EventReader {
     gateway: Arc<HttpGateway>,
     guard: ReadingGuard,
     person: SenderId,
-    sees_all: bool,
+    access: StreamAccess,
     /// The number of the last event that it has read.
     after: u64,
     news: watch::Receiver<()>,
@@ -90,6 +92,7 @@ async fn next(mut reader: EventReader) -> Option<(Result<Bytes, Infallible>, Eve
             return Some((Ok(ready), reader));
         }
         reader.news.mark_unchanged();
+        reader.access.check(&reader.gateway).await?;
         if reader.read() {
             continue;
         }
@@ -98,6 +101,7 @@ async fn next(mut reader: EventReader) -> Option<(Result<Bytes, Infallible>, Eve
             () = closing.cancelled() => return None,
             changed = reader.news.changed() => changed.ok()?,
             () = sleep_until(reader.next_comment) => reader.ready.push_back(Bytes::from_static(b":\n\n")),
+            () = reader.access.login_ended() => {}
         }
     }
 }
@@ -105,14 +109,16 @@ async fn next(mut reader: EventReader) -> Option<(Result<Bytes, Infallible>, Eve
 impl EventReader {
     /// Reads what is new. Returns true if there was something.
     fn read(&mut self) -> bool {
-        let Self { gateway, guard, person, sees_all, after, ready, .. } = self;
+        let Self { gateway, guard, person, access, after, ready, .. } = self;
+        // The owner sees all turns.
+        let sees_all = access.role() == Role::Owner;
         let log = &guard.0;
         let (prefix, channel) = (format!("{person}/"), gateway.web.name());
         let is_own = |event: &KeptEvent| {
             let mut chat = event.chat.iter().filter(|chat| chat.channel == *channel);
             event.is_for_all || chat.any(|it| it.chat.as_str().starts_with(&prefix))
         };
-        let data = |event: &KeptEvent| match (is_own(event), *sees_all) {
+        let data = |event: &KeptEvent| match (is_own(event), sees_all) {
             (true, _) => Some(event.data.clone()),
             (false, true) => Some(event.wordless.as_ref().unwrap_or(&event.data).clone()),
             (false, false) => None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use rusqlite::Connection;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::fs::File;
 
 use super::access::WebPerson;
+use super::guard::QueryFields;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use super::stream::pieces;
@@ -73,7 +74,7 @@ impl HttpGateway {
 pub(super) async fn list(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
-    Query(PathAsked { path }): Query<PathAsked>,
+    QueryFields(PathAsked { path }): QueryFields<PathAsked>,
 ) -> Result<Json<Value>, HttpRefusal> {
     let scope = gateway.files_of(&person).await?;
     let path = path.filter(|path| !path.is_empty()).map(|path| parse(&path)).transpose()?;
@@ -95,7 +96,7 @@ pub(super) async fn list(
 pub(super) async fn file(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
-    Query(PathAsked { path }): Query<PathAsked>,
+    QueryFields(PathAsked { path }): QueryFields<PathAsked>,
 ) -> Result<Response, HttpRefusal> {
     let scope = gateway.files_of(&person).await?;
     let path = parse(&path.unwrap_or_default())?;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -120,6 +121,34 @@ pub(super) async fn read_body(
     };
     let late = || HttpRefusal::new(StatusCode::REQUEST_TIMEOUT, "the body took too long");
     timeout(time_max, reading).await.map_err(|_| late())?
+}
+
+/// The variable parts of a path.
+pub(super) struct PathParts<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathParts<T> {
+    type Rejection = HttpRefusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, HttpRefusal> {
+        let found = Path::from_request_parts(parts, state).await;
+        let Path(found) =
+            found.map_err(|_| HttpRefusal::bad("a part of this path cannot be read"))?;
+        Ok(Self(found))
+    }
+}
+
+/// The query of an address.
+pub(super) struct QueryFields<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryFields<T> {
+    type Rejection = HttpRefusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, HttpRefusal> {
+        let found = Query::from_request_parts(parts, state).await;
+        let Query(found) = found
+            .map_err(|_| HttpRefusal::bad("the part of the address behind `?` cannot be read"))?;
+        Ok(Self(found))
+    }
 }
 
 /// A body of JSON, read within the bounds of every body.

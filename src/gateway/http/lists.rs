@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
@@ -15,16 +15,14 @@ use serde_json::{Value, json};
 
 use super::access::WebPerson;
 use super::chat::Message;
-use super::guard::Fields;
+use super::guard::{Fields, PathParts};
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::agent::{ApprovalJudge, ApprovalVerdict, RefusedVerdict};
-use crate::bus::feed::{self, Post};
 use crate::channels::markup::unescaped;
 use crate::control::channel_statuses;
-use crate::conversation::asks::AskId;
+use crate::conversation::asks::{AskId, AskedCall};
 use crate::conversation::ledger::breakdown::{self, UsageBy};
-use crate::conversation::proposals;
 use crate::people::Role;
 use crate::people::persons::{self, PersonAccount};
 use crate::replies;
@@ -33,16 +31,13 @@ use crate::tasks::schedule::{self, JobId, JobRequest, JobRequester, JobScope};
 use crate::turn::commits::handle_order;
 use crate::types::commands::CommandId;
 use crate::types::job_verb::JobVerb;
-use crate::types::message::ChatKind;
+use crate::types::message::{Address, ChatKind};
 
 /// The longer of the two times for which `/usage` sums up.
 const USAGE_TIME: chrono::Duration = chrono::Duration::days(30);
 
 /// Actions of a person in a minute.
 const ACTIONS_PER_MINUTE: u32 = 60;
-
-/// Proposals that are listed.
-const PROPOSALS_MAX: usize = 50;
 
 /// The session that gets what an action of the page sends.
 const SESSION: &str = "main";
@@ -55,7 +50,7 @@ pub(super) struct ActionAnswer {
 
 impl HttpGateway {
     /// Counts an action.
-    fn check_actions(&self, person: &WebPerson) -> Result<(), HttpRefusal> {
+    pub(super) fn check_actions(&self, person: &WebPerson) -> Result<(), HttpRefusal> {
         match self.limits.allows(&format!("actions {}", person.id), ACTIONS_PER_MINUTE) {
             true => Ok(()),
             false => Err(HttpRefusal::too_many()),
@@ -63,7 +58,10 @@ impl HttpGateway {
     }
 
     /// The outcome of an action, for a person to read.
-    fn said(&self, done: Result<String, String>) -> Result<Json<ActionAnswer>, HttpRefusal> {
+    pub(super) fn said(
+        &self,
+        done: Result<String, String>,
+    ) -> Result<Json<ActionAnswer>, HttpRefusal> {
         // It is shown as it is, not as markup.
         let shown = |words: String| unescaped(&self.services().redactor.redact(&words));
         match done {
@@ -72,18 +70,21 @@ impl HttpGateway {
         }
     }
 
+    /// The account with which a person signs in.
+    pub(super) fn account(&self, person: &WebPerson) -> PersonAccount {
+        PersonAccount { channel: self.web.name().clone(), sender: person.id.clone() }
+    }
+
     /// The person of a request, as their jobs are looked for.
     fn job_owner(&self, person: &WebPerson) -> JobOwner {
-        let account = PersonAccount { channel: self.web.name().clone(), sender: person.id.clone() };
-        JobOwner { role: person.role, account }
+        JobOwner { role: person.role, account: self.account(person) }
     }
 
     fn judge(&self, person: &WebPerson) -> ApprovalJudge {
-        let account = PersonAccount { channel: self.web.name().clone(), sender: person.id.clone() };
         ApprovalJudge {
             role: person.role,
             people: self.services().bus.people.clone(),
-            account,
+            account: self.account(person),
             name: person.sender().name,
             at: self.web.address(&person.id, SESSION),
             place: ChatKind::Private,
@@ -91,7 +92,7 @@ impl HttpGateway {
     }
 
     /// A list as a response, without secrets.
-    fn listed(&self, list: &Value) -> Response {
+    pub(super) fn listed(&self, list: &Value) -> Response {
         let text = self.services().redactor.redact(&list.to_string()).into_owned();
         ([(header::CONTENT_TYPE, "application/json")], text).into_response()
     }
@@ -162,7 +163,7 @@ pub(super) struct JobAction {
 pub(super) async fn change_job(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
-    Path(id): Path<i64>,
+    PathParts(id): PathParts<i64>,
     Fields(JobAction { action }): Fields<JobAction>,
 ) -> Result<Json<ActionAnswer>, HttpRefusal> {
     person.check_may(CommandId::Jobs)?;
@@ -192,53 +193,47 @@ pub(super) async fn change_job(
     gateway.said(done)
 }
 
-/// `GET /waiting`: the calls that the person may decide about, their questions on all platforms, and the proposals in
-/// their sessions.
+/// A call that waits, with all that its question shows.
+fn waiting_call(call: &AskedCall) -> Value {
+    let made_for = call.made_for.as_ref();
+    let shown = call.shown.as_ref();
+    let change = shown.and_then(|shown| shown.change.as_deref());
+    json!({
+        "id": call.id.0, "tool": call.tool, "offers_always": call.offers_always,
+        "arguments": replies::call_arguments(&call.arguments),
+        "for": made_for.map(|(channel, sender, _)| format!("{sender} on {channel}")),
+        "why": shown.map(|shown| replies::call_arguments(&shown.why)),
+        "change": change.map(replies::call_arguments),
+        "tells": shown.and_then(|shown| shown.tells.as_deref()).map(replies::call_arguments),
+    })
+}
+
+/// `GET /waiting`: the calls that the person may decide about, and their questions and proposals on all platforms.
 pub(super) async fn waiting(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
 ) -> Result<Response, HttpRefusal> {
     let judges = person.check_may(CommandId::Approve).is_ok();
     let (judge, asked) = (gateway.judge(&person), gateway.asked(&person));
-    let prefix = format!("{}/", person.id);
-    let own = prefix.clone();
     let look = move |store: &Connection| {
         let calls = if judges { judge.waiting(store)? } else { Vec::new() };
-        let mut proposed = feed::proposals(store, &own, PROPOSALS_MAX)?;
-        let is_open = |post: &Post| match post.proposal() {
-            Some(id) => proposals::is_open(store, id),
-            None => Ok(false),
-        };
-        for (chat, post) in std::mem::take(&mut proposed) {
-            if is_open(&post)? {
-                proposed.push((chat, post));
-            }
-        }
-        Ok((calls, asked.questions(store)?, proposed))
+        Ok((calls, asked.questions(store)?, asked.proposals(store)?))
     };
     let (calls, asked, proposed) = gateway.services().bus.store.read(look).await?;
-    let approvals = calls.iter().map(|call| {
-        let whose = call.made_for.as_ref();
-        json!({
-            "id": call.id.0, "tool": call.tool, "offers_always": call.offers_always,
-            "arguments": replies::call_arguments(&call.arguments),
-            "for": whose.map(|(channel, sender, _)| format!("{sender} on {channel}")),
-        })
-    });
-    let approvals: Vec<_> = approvals.collect();
+    let approvals: Vec<_> = calls.iter().map(waiting_call).collect();
     let redactor = &gateway.services().redactor;
-    let asked = asked.into_iter().map(|(ask, post)| {
-        let on_page = (ask.at.channel == *gateway.web.name()).then(|| ask.at.chat.as_str());
+    let prefix = format!("{}/", person.id);
+    let shown = |at: &Address, post, ask: Option<i64>, proposal: Option<i64>| {
+        let on_page = (at.channel == *gateway.web.name()).then(|| at.chat.as_str());
         let session = on_page.and_then(|chat| chat.strip_prefix(&prefix));
-        let (channel, message) = (ask.at.channel.as_str(), Message::of(post, redactor));
-        json!({ "id": ask.id.0, "channel": channel, "session": session, "message": message })
-    });
-    let page = gateway.web.name().as_str();
-    let proposed = proposed.into_iter().map(|(chat, post)| {
-        let session = chat.as_str().strip_prefix(&prefix).unwrap_or_default();
-        let message = Message::of(post, redactor);
-        json!({ "id": null, "channel": page, "session": session, "message": message })
-    });
+        let (channel, message) = (at.channel.as_str(), Message::of(post, redactor));
+        json!({
+            "id": ask, "proposal": proposal, "channel": channel, "session": session,
+            "message": message,
+        })
+    };
+    let asked = asked.into_iter().map(|(ask, post)| shown(&ask.at, post, Some(ask.id.0), None));
+    let proposed = proposed.into_iter().map(|it| shown(&it.at, it.post, None, Some(it.id)));
     let questions: Vec<_> = asked.chain(proposed).collect();
     Ok(gateway.listed(&json!({ "approvals": approvals, "questions": questions })))
 }
@@ -263,7 +258,7 @@ enum ApprovalChoice {
 pub(super) async fn decide(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
-    Path(id): Path<i64>,
+    PathParts(id): PathParts<i64>,
     Fields(ApprovalAction { action }): Fields<ApprovalAction>,
 ) -> Result<Json<ActionAnswer>, HttpRefusal> {
     person.check_may(CommandId::Approve)?;

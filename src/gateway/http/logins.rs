@@ -62,6 +62,7 @@ pub(super) async fn end(
         let value = value.to_owned();
         let end = move |store: &Connection| logins::end(store, &value);
         gateway.services().bus.store.write("sign out", Sync::Now, end).await?;
+        gateway.web.note_ended_login();
     }
     let cookie = format!("{COOKIE}=; Max-Age=0{}", rules(&gateway));
     Ok(([(header::SET_COOKIE, cookie)], StatusCode::NO_CONTENT).into_response())

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
@@ -25,7 +25,7 @@ use self::reply::CompletionHead;
 use self::request::{CompletionRequest, SessionChoice};
 use super::access::WebPerson;
 use super::chat::session_name;
-use super::guard::{parse, read_body};
+use super::guard::{PathParts, parse, read_body};
 use super::publish::Accepted;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
@@ -61,7 +61,7 @@ pub(super) async fn models(State(gateway): State<Arc<HttpGateway>>, _: WebPerson
 pub(super) async fn model(
     State(gateway): State<Arc<HttpGateway>>,
     _: WebPerson,
-    Path(id): Path<String>,
+    PathParts(id): PathParts<String>,
 ) -> Result<Json<Value>, HttpRefusal> {
     check_model(&id)?;
     Ok(Json(described(&gateway)))

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use serde::Deserialize;
 
 use super::access::WebPerson;
-use super::guard::Fields;
+use super::guard::{Fields, PathParts};
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::bus::feed::{self, Post};
@@ -22,7 +22,9 @@ use crate::conversation::asks::{self, Ask, AskId};
 use crate::people::persons::{self, PersonAccount};
 use crate::people::{People, Role};
 use crate::types::commands::is_control;
-use crate::types::message::{Cause, Inbound, InboundContent, Press, Sender, SenderId};
+use crate::types::message::{
+    Address, Cause, ChatKind, Inbound, InboundContent, Press, Sender, SenderId,
+};
 
 /// The person whose questions are looked for.
 pub(super) struct AskedPerson {
@@ -80,23 +82,35 @@ impl AskedPerson {
         if is_answered(store, &ask, &who)? {
             return Ok(Some(QuestionAnswered::Before));
         }
-        let account = PersonAccount { channel: ask.at.channel.clone(), sender: who.clone() };
-        let name = persons::name_of_account(store, &account)?;
-        let sender = Sender::person(who.clone(), name.unwrap_or_else(|| who.to_string()));
+        let account = PersonAccount { channel: ask.at.channel.clone(), sender: who };
         let press = choice.map(|choice| Press { delivery: ask.delivery, choice });
-        let shown = press.and_then(|press| outbox::shown_as(store, press.delivery).transpose());
-        Ok(Some(QuestionAnswered::By(Box::new(Inbound {
-            key: "".into(),
-            at: Utc::now(),
-            place: asks::place_of(store, &ask)?,
-            from: ask.at,
-            within: Vec::new(),
-            cause: Cause::Person(sender),
-            // A press names the message that shows the outcome.
-            id: shown.transpose()?,
-            body: InboundContent { press, ..InboundContent::default() },
-        }))))
+        let place = asks::place_of(store, &ask)?;
+        let answer = answer_of(store, &account, (ask.at, place), press)?;
+        Ok(Some(QuestionAnswered::By(Box::new(answer))))
     }
+}
+
+/// Returns a message of an account at a place, without its key and its words.
+pub(super) fn answer_of(
+    store: &Connection,
+    account: &PersonAccount,
+    (from, place): (Address, ChatKind),
+    press: Option<Press>,
+) -> rusqlite::Result<Inbound> {
+    let name = persons::name_of_account(store, account)?;
+    let name = name.unwrap_or_else(|| account.sender.to_string());
+    let shown = press.and_then(|press| outbox::shown_as(store, press.delivery).transpose());
+    Ok(Inbound {
+        key: "".into(),
+        at: Utc::now(),
+        place,
+        from,
+        within: Vec::new(),
+        cause: Cause::Person(Sender::person(account.sender.clone(), name)),
+        // A press names the message that shows the outcome.
+        id: shown.transpose()?,
+        body: InboundContent { press, ..InboundContent::default() },
+    })
 }
 
 enum QuestionAnswered {
@@ -114,7 +128,7 @@ impl HttpGateway {
     pub(super) fn asked(&self, person: &WebPerson) -> AskedPerson {
         AskedPerson {
             people: self.services().bus.people.clone(),
-            account: PersonAccount { channel: self.web.name().clone(), sender: person.id.clone() },
+            account: self.account(person),
             role: person.role,
         }
     }
@@ -135,7 +149,7 @@ pub(super) struct QuestionAnswer {
 pub(super) async fn answer(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
-    Path(question): Path<i64>,
+    PathParts(question): PathParts<i64>,
     Fields(QuestionAnswer { id, text, choice }): Fields<QuestionAnswer>,
 ) -> Result<Response, HttpRefusal> {
     let text = text.unwrap_or_default();

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::HttpGateway;
 use super::{
-    chat, events, folders, guard, health, lists, logins, metrics, openai, page, questions, stream,
-    webhooks,
+    chat, events, folders, guard, health, lists, logins, metrics, openai, page, proposed,
+    questions, sign_ins, stream, webhooks,
 };
 
 /// The largest header, in bytes, and the number of its lines.
@@ -34,7 +34,7 @@ const BIND_PAUSE: Duration = Duration::from_secs(10);
 pub async fn run(gateway: Arc<HttpGateway>, stop: CancellationToken) {
     let Some(listener) = bind(&gateway, &stop).await else { return };
     let counting = gateway.counters.follow(gateway.services());
-    let noting = gateway.events.follow(gateway.services());
+    let noting = gateway.events.follow(gateway.services(), gateway.web.name());
     let router = router(&gateway);
     let mut connections = JoinSet::new();
     let serving = async {
@@ -111,6 +111,7 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
         .route("/waiting", get(lists::waiting))
         .route("/approvals/{id}", post(lists::decide))
         .route("/questions/{id}", post(questions::answer))
+        .route("/proposals/{id}", post(proposed::decide))
         .route("/usage", get(lists::usage))
         .route("/channels", get(lists::channels))
         .route("/workspace", get(folders::list))
@@ -118,7 +119,9 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
     let logins = Router::new()
         .route("/login", post(logins::begin))
         .route("/logout", post(logins::end))
-        .route("/me", get(logins::me));
+        .route("/me", get(logins::me))
+        .route("/sign-ins", get(sign_ins::list))
+        .route("/sign-ins/{id}", post(sign_ins::change));
     let api = Router::new()
         .route("/v1/models", get(openai::models))
         .route("/v1/models/{id}", get(openai::model))

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
@@ -21,10 +21,12 @@ use tokio::time::{Instant, sleep_until};
 
 use super::access::WebPerson;
 use super::chat::Message;
+use super::guard::{PathParts, QueryFields};
 use super::html;
 use super::limits::HeldConnection;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
+use super::stream_access::StreamAccess;
 use crate::bus::feed::{self, Cursor};
 use crate::channels::markup::unescaped;
 use crate::channels::web::Sign;
@@ -35,7 +37,6 @@ use crate::trust::taint;
 use crate::types::event::{Event, EventKind, EventSubscriber};
 use crate::types::message::{Address, ChatKind};
 use crate::types::origin::Origin;
-use crate::workspace::Audience;
 
 /// Messages that are read at a time.
 const READ_MAX: usize = 50;
@@ -56,8 +57,8 @@ pub(super) struct Beginning {
 pub(super) async fn open(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
-    Path(session): Path<String>,
-    Query(Beginning { after }): Query<Beginning>,
+    PathParts(session): PathParts<String>,
+    QueryFields(Beginning { after }): QueryFields<Beginning>,
     headers: HeaderMap,
 ) -> Result<Response, HttpRefusal> {
     let address = gateway.address(&person, &session)?;
@@ -77,11 +78,11 @@ pub(super) async fn open(
     let events = gateway.services().events.subscribe();
     let next_comment = gateway.next_comment();
     let (ready, is_behind) = (VecDeque::new(), true);
-    let audience = memory::audience(person.role, ChatKind::Private);
+    let access = StreamAccess::of(&gateway, &person);
     let reader = StreamReader {
         gateway,
         address,
-        audience,
+        access,
         cursor,
         signs,
         events,
@@ -110,8 +111,7 @@ pub(super) fn sent_events(
 struct StreamReader {
     gateway: Arc<HttpGateway>,
     address: Address,
-    /// The reader, as the trust in sources depends on it.
-    audience: Audience,
+    access: StreamAccess,
     cursor: Cursor,
     signs: mpsc::Receiver<Sign>,
     events: EventSubscriber,
@@ -131,10 +131,13 @@ async fn next(mut reader: StreamReader) -> Option<(Result<Bytes, Infallible>, St
             return Some((Ok(ready), reader));
         }
         if reader.shows_turn {
+            reader.access.check(&reader.gateway).await?;
             reader.show_turn().await;
             continue;
         }
         if reader.is_behind {
+            reader.access.expire();
+            reader.access.check(&reader.gateway).await?;
             reader.catch_up().await?;
             continue;
         }
@@ -144,6 +147,10 @@ async fn next(mut reader: StreamReader) -> Option<(Result<Bytes, Infallible>, St
             sign = reader.signs.recv() => reader.note(sign?),
             event = reader.events.next() => reader.note_event(&event?),
             () = sleep_until(reader.next_comment) => reader.ready.push_back(Bytes::from_static(b":\n\n")),
+            () = reader.access.login_ended() => reader.access.check(&reader.gateway).await?,
+        }
+        if !reader.ready.is_empty() {
+            reader.access.check(&reader.gateway).await?;
         }
     }
 }
@@ -225,8 +232,10 @@ impl StreamReader {
                 self.push("activity", &call);
             }
             EventKind::Sources { action, sources } => {
+                // The trust in sources depends on who reads.
+                let audience = memory::audience(self.access.role(), ChatKind::Private);
                 let lines = sources.iter().filter_map(|source| {
-                    replies::source_line(source, true, taint::is_untrusted(source, self.audience))
+                    replies::source_line(source, true, taint::is_untrusted(source, audience))
                 });
                 // They are shown as they are, not as markup.
                 let lines: Vec<_> = lines.map(|line| unescaped(&line)).collect();

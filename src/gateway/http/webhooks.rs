@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use chrono::Utc;
 use hmac::{Hmac, Mac as _};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::Sha256;
 
 use super::access::{bearer, is_same, shown_name};
-use super::guard::read_body;
+use super::guard::{PathParts, read_body};
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::channels::web::logins::{hashed, unique};
@@ -50,7 +50,7 @@ const MARKUP: &str = "\\`*_[]()<>#|~!&:";
 /// `POST /hooks/NAME`
 pub(super) async fn call(
     State(gateway): State<Arc<HttpGateway>>,
-    Path(name): Path<String>,
+    PathParts(name): PathParts<String>,
     request: Request,
 ) -> Result<StatusCode, HttpRefusal> {
     let Some(hook) = gateway.config.webhooks.get(&name) else {

@@ -25,13 +25,15 @@ async fn raw(url: &str, bytes: &[u8]) -> String {
 }
 
 /// The paths at which a person changes something.
-const CHANGES: [&str; 8] = [
+const CHANGES: [&str; 10] = [
     "/messages",
     "/press",
     "/files",
     "/jobs/1",
     "/approvals/1",
     "/questions/1",
+    "/proposals/1",
+    "/sign-ins/all",
     "/v1/chat/completions",
     "/logout",
 ];
@@ -189,6 +191,7 @@ async fn strangers_get_nothing() {
         "/channels",
         "/jobs",
         "/waiting",
+        "/sign-ins",
         "/workspace",
         "/workspace/file?path=AGENTS.md",
         "/events",
@@ -301,6 +304,8 @@ async fn a_client_that_sends_a_byte_at_a_time_is_cut_off() {
         ("/jobs/1", own),
         ("/approvals/1", own),
         ("/questions/1", own),
+        ("/proposals/1", own),
+        ("/sign-ins/all", own),
         ("/v1/chat/completions", own),
         ("/login", own),
     ];

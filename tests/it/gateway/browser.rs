@@ -34,7 +34,7 @@ pub(crate) fn config() -> Config {
 }
 
 /// The token of a person's program.
-pub(super) fn token_of(person: &str) -> String {
+pub(crate) fn token_of(person: &str) -> String {
     format!("token-of-{person}-0123456789")
 }
 
@@ -42,7 +42,7 @@ fn token(person: &str) -> ApiToken {
     ApiToken { token: Secret::new(token_of(person)), person: person.into() }
 }
 
-pub(super) async fn rig() -> Rig {
+pub(crate) async fn rig() -> Rig {
     Rig::of(Parts { gateway: Some(config()), ..Parts::default() }).await
 }
 
@@ -57,23 +57,23 @@ pub(crate) fn client() -> Client {
     Client::builder().no_proxy().timeout(PATIENCE).build().unwrap()
 }
 
-pub(super) struct Browser {
-    pub(super) url: String,
-    pub(super) client: Client,
-    pub(super) cookie: String,
-    pub(super) csrf: String,
+pub(crate) struct Browser {
+    pub(crate) url: String,
+    pub(crate) client: Client,
+    pub(crate) cookie: String,
+    pub(crate) csrf: String,
 }
 
 impl Browser {
     /// One that has signed in by a link.
-    pub(super) async fn of(rig: &Rig, person: &str) -> Self {
+    pub(crate) async fn of(rig: &Rig, person: &str) -> Self {
         url(rig).await;
         let link = rig.web.as_ref().unwrap().link(&person.into()).await.unwrap();
         Self::by_link(&link).await
     }
 
     /// One that has signed in by the link in these words.
-    pub(super) async fn by_link(words: &str) -> Self {
+    pub(crate) async fn by_link(words: &str) -> Self {
         let link = words.lines().find(|line| line.starts_with("http://")).expect(words);
         let (url, code) = link.split_once("/#").unwrap();
         let (url, client) = (url.to_owned(), client());
@@ -89,31 +89,31 @@ impl Browser {
         browser
     }
 
-    pub(super) async fn owner(rig: &Rig) -> Self {
+    pub(crate) async fn owner(rig: &Rig) -> Self {
         Self::of(rig, LOCAL).await
     }
 
-    pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}{path}", self.url));
         request.header("Cookie", &self.cookie).header("X-CSRF-Token", &self.csrf)
     }
 
-    pub(super) async fn get(&self, path: &str) -> Value {
+    pub(crate) async fn get(&self, path: &str) -> Value {
         let response = self.request(Method::GET, path).send().await.unwrap();
         assert_eq!(response.status(), StatusCode::OK, "{path}");
         response.json().await.unwrap()
     }
 
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Response {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Response {
         self.request(Method::POST, path).json(body).send().await.unwrap()
     }
 
-    pub(super) async fn say(&self, session: &str, id: &str, text: &str) -> StatusCode {
+    pub(crate) async fn say(&self, session: &str, id: &str, text: &str) -> StatusCode {
         let message = json!({ "session": session, "id": id, "text": text });
         self.post("/messages", &message).await.status()
     }
 
-    pub(super) async fn stream(&self, session: &str, after: &str) -> Stream {
+    pub(crate) async fn stream(&self, session: &str, after: &str) -> Stream {
         let request = self.request(Method::GET, &format!("/sessions/{session}/stream"));
         let response = request.header("Last-Event-ID", after).send().await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
@@ -123,25 +123,25 @@ impl Browser {
 }
 
 /// A stream of server-sent events.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     response: Response,
     rest: String,
 }
 
 #[derive(Debug)]
-pub(super) struct Sent {
-    pub(super) event: String,
-    pub(super) id: Option<String>,
-    pub(super) data: Value,
+pub(crate) struct Sent {
+    pub(crate) event: String,
+    pub(crate) id: Option<String>,
+    pub(crate) data: Value,
 }
 
 impl Stream {
-    pub(super) fn of(response: Response) -> Self {
+    pub(crate) fn of(response: Response) -> Self {
         Self { response, rest: String::new() }
     }
 
     /// The next event of a name. None at the end of the stream.
-    pub(super) async fn next(&mut self, name: &str) -> Option<Sent> {
+    pub(crate) async fn next(&mut self, name: &str) -> Option<Sent> {
         loop {
             let sent = timeout(PATIENCE, self.any()).await.expect("no event came")?;
             if sent.event == name {
@@ -151,7 +151,7 @@ impl Stream {
     }
 
     /// The next event of any name. None at the end of the stream.
-    pub(super) async fn any(&mut self) -> Option<Sent> {
+    pub(crate) async fn any(&mut self) -> Option<Sent> {
         loop {
             if let Some((frame, rest)) = self.rest.split_once("\n\n") {
                 let (frame, rest) = (frame.to_owned(), rest.to_owned());
@@ -170,7 +170,7 @@ impl Stream {
     }
 
     /// The text of the bot's next message.
-    pub(super) async fn answer(&mut self) -> String {
+    pub(crate) async fn answer(&mut self) -> String {
         loop {
             let message = self.next("message").await.expect("the stream ended").data;
             if message["from"] == "bot" {

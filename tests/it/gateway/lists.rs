@@ -123,12 +123,26 @@ async fn a_call_that_waits_is_decided_from_the_list() {
     assert_eq!((&waiting[0]["id"], &waiting[0]["tool"]), (&json!(1), &json!("write_file")));
     let arguments = waiting[0]["arguments"].as_str().unwrap();
     assert!(arguments.contains("one.md") && arguments.contains("⟨U+200B⟩"), "{arguments}");
+    // With the reason, and the whole difference, as in the question.
+    let asked = rig.look(
+        "SELECT json_extract(body, '$.choice.text') FROM outbox WHERE body LIKE '%Approve?%'",
+    );
+    let (why, change) =
+        (waiting[0]["why"].as_str().unwrap(), waiting[0]["change"].as_str().unwrap());
+    assert!(asked[0].contains(&format!("because {why}.")), "{why}: {asked:?}");
+    assert!(
+        change.contains("+a⟨U+200B⟩b") && asked[0].contains(change.trim()),
+        "{change}: {asked:?}"
+    );
+    assert_eq!(waiting[0]["tells"], Value::Null);
     // A user neither sees it nor decides.
     assert_eq!(ben.get("/waiting").await["approvals"], json!([]));
     assert_eq!(act(&ben, "/approvals/1", "approve").await.0, StatusCode::FORBIDDEN);
     assert!(!rig.workspace().join("one.md").exists());
     assert_eq!(act(&owner, "/approvals/1", "approve").await.0, StatusCode::OK);
     assert_eq!(act(&owner, "/approvals/1", "deny").await.0, StatusCode::CONFLICT);
+    // Once it is decided, what it showed is kept in the conversation alone.
+    assert_eq!(rig.look("SELECT id FROM asks WHERE shown IS NOT NULL"), Vec::<String>::new());
     rig.settled().await;
     assert!(rig.workspace().join("one.md").exists());
     owner.say("main", "message-2", "write two").await;
@@ -175,6 +189,7 @@ async fn questions_and_proposals_wait_in_their_persons_list() {
     rig.counts("SELECT count(*) FROM asks WHERE state = 'open'", 1).await;
     assert_eq!(ben.get("/waiting").await["questions"], json!([]));
     let questions = owner.get("/waiting").await["questions"].clone();
+    assert_eq!((&questions[0]["proposal"], &questions[1]["proposal"]), (&Value::Null, &json!(1)));
     assert_eq!(
         (&questions[0]["session"], &questions[1]["session"]),
         (&json!("house"), &json!("plans"))

@@ -1,5 +1,8 @@
 //! What one person said, wrote or stored in private is nobody else's: a table of every store of text, for each pair
-//! of roles, in private, in a group, on the machine and in the log.
+//! of roles, in private, in a group, on the machine, in the log and on the page.
+
+#[cfg(feature = "gateway")]
+mod page;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,6 +10,7 @@ use std::path::PathBuf;
 
 use peacrab::config::Environment;
 use peacrab::daemon::logging;
+use peacrab::gateway::Config;
 use peacrab::people::Access;
 use peacrab::secret::Redactor;
 use peacrab::types::message::{MediaKind, MediaRef};
@@ -277,22 +281,35 @@ async fn on_the_machine(rig: &Rig, words: &str) -> String {
 /// Set in the process that logs.
 const LOGS: &str = "PEACRAB_TEST_LOGS";
 
-/// A household of all roles, which has told everything.
-async fn told() -> Rig {
+/// A household of all roles, whose members have said nothing yet.
+async fn household(gateway: Option<Config>) -> Rig {
     let access = Access {
         owners: vec![OWNER.to_owned()],
         admins: vec![OTHER_USER.to_owned()],
         allow: vec![USER.to_owned(), "*".to_owned()],
         ..Access::default()
     };
-    let mut parts = Parts { access, ..Parts::default() };
+    let mut parts = Parts { access, gateway, ..Parts::default() };
     // Prompts are whole then, also those of guests.
     parts.agent.budgets.guest = Default::default();
-    let mut rig = Rig::with(Double::with(true, 1_000_000), parts).await;
+    Rig::with(Double::with(true, 1_000_000), parts).await
+}
+
+/// One which has told everything.
+async fn told() -> Rig {
+    let mut rig = household(None).await;
     for teller in &TELLERS {
         tell_everything(&mut rig, teller).await;
     }
     rig
+}
+
+/// Ends the turns that wait for somebody.
+async fn stop_waiting(rig: &mut Rig) {
+    for teller in TELLERS.iter().filter(|teller| teller.role != "guest") {
+        rig.say_as(teller.id, teller.waits_in, "/stop");
+        rig.heard(teller.waits_in, 2).await;
+    }
 }
 
 /// The body of the process that logs, which has a log of its own; does nothing where it was not asked for.
@@ -348,10 +365,7 @@ async fn what_a_person_keeps_in_private_is_theirs_alone() {
             assert!(own.contains(&secret(teller, store)), "{} misses {store}: {own}", teller.role);
         }
     }
-    for teller in TELLERS.iter().filter(|teller| teller.role != "guest") {
-        rig.say_as(teller.id, teller.waits_in, "/stop");
-        rig.heard(teller.waits_in, 2).await;
-    }
+    stop_waiting(&mut rig).await;
     rig.finish().await;
 }
 
@@ -360,9 +374,9 @@ fn leaks(seen: &BTreeMap<(&str, &str), String>) -> Vec<String> {
     let mut leaks = Vec::new();
     for ((reader, place), all) in seen {
         for teller in &TELLERS {
-            let is_own = *reader == teller.role && (*place == teller.chat || *place == "machine");
+            let is_own = *reader == teller.role && [teller.chat, "machine", "page"].contains(place);
             // The owner pays for all jobs, and sees and ends them.
-            let pays = *reader == "owner" && ["1", "machine"].contains(place);
+            let pays = *reader == "owner" && ["1", "machine", "page"].contains(place);
             let is_shown = |store: &str| is_own || (pays && ["job", "reminder"].contains(&store));
             for store in STORES.iter().filter(|store| !is_shown(store)) {
                 if all.contains(&secret(teller, store)) {

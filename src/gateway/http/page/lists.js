@@ -1,4 +1,4 @@
-// The lists of the page: what waits, jobs, files, usage and channels, each with the actions that the chat commands
+// The lists of the page: what waits, jobs, files, usage, channels and sign-ins, each with the actions that the chat commands
 // have. The server decides who may see and do what.
 "use strict";
 
@@ -8,6 +8,7 @@ const LISTS = {
   files: { title: "Files", show: showFiles },
   usage: { title: "Usage", show: showUsage },
   channels: { title: "Channels", show: showChannels },
+  signins: { title: "Your sign-ins", show: showSignIns },
 };
 
 let shownList = null; // { name, path }
@@ -124,22 +125,31 @@ async function showWaiting() {
     const buttons = [decide("Approve", "approve"), decide("Deny", "deny")];
     if (call.offers_always) buttons.splice(1, 0, decide("Always allow", "always", finalAction));
     const whose = call.for ? ` for ${call.for}` : "";
-    const args = made("pre", call.arguments);
-    args.tabIndex = 0;
-    return [made("strong", `${call.id}: ${call.tool}`), whose, args, row(buttons)];
+    const parts = [made("strong", `${call.id}: ${call.tool}`), whose];
+    if (call.tells) parts.push(made("p", `It tells this to ${call.tells}. It comes from your private chat.`));
+    if (call.why) parts.push(made("p", `Asked because ${call.why}.`));
+    // Whoever allows a call sees all that it does.
+    if (call.change) parts.push(made("p", "It changes a file:", "soft"), block(call.change), made("p", "All its arguments:", "soft"));
+    return [...parts, block(call.arguments), row(buttons)];
   });
-  const asked = questions.map(({ id, channel, session, message }) => {
+  const asked = questions.map(({ id, proposal, channel, session, message }) => {
     const text = made("div");
     // The server escapes everything but its own markup.
     text.innerHTML = message.html;
-    const path = id === null ? "/press" : `/questions/${id}`;
+    const path = id === null ? `/proposals/${proposal}` : `/questions/${id}`;
     const request = newId();
-    const press = (choice) => (id === null ? { session, id: request, message: message.id, choice } : { id: request, choice });
-    const buttons = (message.choices ?? []).map((label, choice) => action(label, message.text, path, press(choice)));
+    const buttons = (message.choices ?? []).map((label, choice) => action(label, message.text, path, { id: request, choice }));
     const answer = buttons.length ? [row(buttons)] : answerField(id, message.text);
     return [made("strong", session ?? `asked on ${channel}`), text, ...answer];
   });
   return cards([...calls, ...asked], "Nothing is waiting for you.");
+}
+
+/// A long text that is scrolled, also by the keyboard.
+function block(text) {
+  const shown = made("pre", text);
+  shown.tabIndex = 0;
+  return shown;
 }
 
 /// A field for an answer in one's own words.
@@ -266,6 +276,24 @@ async function showChannels() {
     channel.trouble ?? channel.failing.reason ?? "",
   ]);
   return [tableOf("Their links", ["Channel", "State", "Last heard", "Messages to send", "Trouble"], rows)];
+}
+
+// ---- sign-ins ----
+
+async function showSignIns() {
+  const { sign_ins } = await ask("/sign-ins");
+  const day = (at) => new Date(at).toLocaleDateString([], { dateStyle: "medium" });
+  const items = sign_ins.map(({ id, browser, since, seen, current }) => {
+    const ago = Math.max(0, (Date.now() - new Date(seen)) / 1000);
+    const used = ago < 7200 ? "used lately" : `last used ${ageWords(ago)}`;
+    const name = current ? "This browser" : browser || "A browser without a name";
+    const about = current ? browser : "";
+    const facts = [about, `signed in ${day(since)}`, used].filter(Boolean).join(" · ");
+    const out = finalAction("Sign out", `${name}, ${id}`, `/sign-ins/${id}`, { action: "revoke" });
+    return [made("strong", name), made("p", facts, "soft"), row([out])];
+  });
+  const all = finalAction("Sign out everywhere", "all your browsers", "/sign-ins/all", { action: "revoke" });
+  return [...cards(items, "No browser is signed in as you."), ...(sign_ins.length > 1 ? [row([all])] : [])];
 }
 
 function ageWords(seconds) {
