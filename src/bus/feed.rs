@@ -21,6 +21,13 @@ pub struct Cursor {
     pub sent: i64,
 }
 
+impl Cursor {
+    /// The place, but none behind `end`.
+    pub fn up_to(self, end: Self) -> Self {
+        Self { heard: self.heard.min(end.heard), sent: self.sent.min(end.sent) }
+    }
+}
+
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.heard, self.sent)

@@ -44,6 +44,8 @@ pub struct RequestTimes {
     pub body: Duration,
     /// Of the body of an upload.
     pub upload: Duration,
+    /// A client that reads nothing of what it asked for is cut off after this time. A page comes back by itself.
+    pub unread: Duration,
 }
 
 impl Default for RequestTimes {
@@ -53,6 +55,7 @@ impl Default for RequestTimes {
             body: Duration::from_secs(20),
             // The largest file over a slow line.
             upload: Duration::from_secs(600),
+            unread: Duration::from_secs(60),
         }
     }
 }

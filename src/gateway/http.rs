@@ -2,6 +2,7 @@
 
 mod access;
 mod chat;
+mod connection;
 mod counters;
 mod event_log;
 mod events;

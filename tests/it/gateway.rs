@@ -3,6 +3,7 @@
 mod attacks;
 pub(crate) mod browser;
 mod chat;
+mod clients;
 mod day;
 mod events;
 mod files;

@@ -11,15 +11,22 @@ use tokio::fs::{self, File};
 use tokio::io::AsyncReadExt as _;
 
 use super::super::{ChannelError, FileContent, MediaSink};
+use super::logins::hashed;
 use crate::bus::KEPT;
 use crate::types::hex::random_hex;
-use crate::types::message::DeliveryId;
+use crate::types::message::{DeliveryId, SenderId};
 
 /// An upload whose message did not come within this time is deleted.
 const UPLOAD_AGE_MAX: Duration = Duration::from_secs(3600);
 
 /// Uploads at a time. One more is refused until old ones are deleted.
-const UPLOADS_MAX: usize = 40;
+const UPLOADS_MAX: usize = 80;
+
+/// Those of one person: the files of two messages, so that nobody uses up the room of others.
+const UPLOADS_OF_PERSON_MAX: usize = 20;
+
+/// Characters of an upload's name that stand for its person.
+const MARK_CHARS: usize = 16;
 
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -33,13 +40,17 @@ impl Files {
         Self { folder }
     }
 
-    /// Creates a file for an upload. Returns the name by which its message refers to it.
-    pub async fn begin_upload(&self) -> io::Result<(String, File)> {
+    /// Creates a file for an upload of a person. Returns the name by which its message refers to it. Too many are an
+    /// error of the kind `QuotaExceeded`.
+    pub async fn begin_upload(&self, person: &SenderId) -> io::Result<(String, File)> {
         self.make_folder()?;
-        if self.delete_old().await? >= UPLOADS_MAX {
-            return Err(io::Error::other("too many uploads wait for their messages"));
+        let beginning = format!("up-{}-", &hashed(person.as_str())[..MARK_CHARS]);
+        let uploads = self.delete_old().await?;
+        let own = uploads.iter().filter(|name| name.starts_with(&beginning)).count();
+        if own >= UPLOADS_OF_PERSON_MAX || uploads.len() >= UPLOADS_MAX {
+            return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        let handle = format!("up-{}", random_hex::<16>());
+        let handle = format!("{beginning}{}", random_hex::<16>());
         let file = File::create_new(self.folder.join(&handle)).await?;
         Ok((handle, file))
     }
@@ -101,20 +112,21 @@ impl Files {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)
     }
 
-    /// Deletes uploads that are no longer needed, and files whose messages are forgotten. Returns how many uploads are
-    /// left.
-    async fn delete_old(&self) -> io::Result<usize> {
-        let mut uploads = 0;
+    /// Deletes uploads that are no longer needed, and files whose messages are forgotten. Returns the names of the
+    /// uploads that are left.
+    async fn delete_old(&self) -> io::Result<Vec<String>> {
+        let mut uploads = Vec::new();
         let kept = KEPT.to_std().unwrap_or_default();
         let mut entries = fs::read_dir(&self.folder).await?;
         while let Some(entry) = entries.next_entry().await? {
-            let is_upload = entry.file_name().to_str().is_some_and(is_upload);
-            let age_max = if is_upload { UPLOAD_AGE_MAX } else { kept };
+            let upload = entry.file_name().into_string().ok().filter(|name| is_upload(name));
+            let age_max = if upload.is_some() { UPLOAD_AGE_MAX } else { kept };
             let changed = entry.metadata().await.and_then(|about| about.modified());
             let age = changed.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
             match age.is_some_and(|age| age > age_max) {
-                true => fs::remove_file(entry.path()).await?,
-                false => uploads += usize::from(is_upload),
+                // Another request may have deleted it.
+                true => drop(fs::remove_file(entry.path()).await),
+                false => uploads.extend(upload),
             }
         }
         Ok(uploads)
@@ -123,6 +135,13 @@ impl Files {
 
 /// Returns true for the name of an upload, which leads nowhere else.
 fn is_upload(handle: &str) -> bool {
-    let digits = handle.strip_prefix("up-");
-    digits.is_some_and(|it| it.len() == 32 && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    let Some(rest) = handle.strip_prefix("up-") else { return false };
+    let is_hex = |part: &str, chars: usize| {
+        part.len() == chars && part.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    match rest.split_once('-') {
+        Some((mark, random)) => is_hex(mark, MARK_CHARS) && is_hex(random, 32),
+        // As former versions named them.
+        None => is_hex(rest, 32),
+    }
 }

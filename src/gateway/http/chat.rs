@@ -25,6 +25,7 @@ use crate::bus::feed::{self, Cursor, Post, PostContent};
 use crate::channels::chunking::kind_of;
 use crate::channels::web::FILE_BYTES_MAX;
 use crate::control::MESSAGE_BYTES_MAX;
+use crate::replies;
 use crate::secret::Redactor;
 use crate::types::message::{
     Address, Body, DeliveryId, Fetched, InboundContent, MediaKind, MediaRef, Press,
@@ -133,10 +134,13 @@ impl FileShown {
 /// The name of a session, which stands in addresses and lists.
 pub(super) fn session_name(name: &str) -> Result<&str, HttpRefusal> {
     let name = name.trim();
-    let fits = |sign: char| !sign.is_control() && sign != '/';
+    // One that cannot be seen could make two names look alike.
+    let fits = |sign: char| !sign.is_control() && !replies::is_invisible(sign) && sign != '/';
     match !name.is_empty() && name.chars().count() <= SESSION_CHARS_MAX && name.chars().all(fits) {
         true => Ok(name),
-        false => Err(HttpRefusal::bad("a session's name has 1 to 40 characters, and no slash")),
+        false => Err(HttpRefusal::bad(
+            "a session's name has 1 to 40 characters that can be seen, and no slash",
+        )),
     }
 }
 
@@ -290,11 +294,9 @@ pub(super) async fn upload(
     if !gateway.limits.allows(&format!("files {}", person.id), MESSAGES_PER_MINUTE) {
         return Err(HttpRefusal::too_many());
     }
-    let failed = |error: std::io::Error| {
-        tracing::warn!(%error, "Cannot keep an upload");
-        HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "the file cannot be kept")
-    };
-    let (handle, mut file) = gateway.web.files.begin_upload().await.map_err(failed)?;
+    let failed = |error| HttpRefusal::not_kept(&error);
+    let begun = gateway.web.files.begin_upload(&person.id).await;
+    let (handle, mut file) = begun.map_err(failed)?;
     let mut pieces = request.into_body().into_data_stream();
     let until = Instant::now() + gateway.config.times.upload;
     let copied = timeout_at(until, async {

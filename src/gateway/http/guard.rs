@@ -9,7 +9,8 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
@@ -43,7 +44,7 @@ pub(super) async fn check(
     request: Request,
     next: Next,
 ) -> Response {
-    let allowed = allow(&gateway, request.headers(), request.method());
+    let allowed = allow(&gateway, &request);
     let mut response = match allowed {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
@@ -56,21 +57,35 @@ pub(super) async fn check(
     response
 }
 
-fn allow(gateway: &HttpGateway, headers: &HeaderMap, method: &Method) -> Result<(), HttpRefusal> {
+fn allow(gateway: &HttpGateway, request: &Request) -> Result<(), HttpRefusal> {
+    let (headers, method) = (request.headers(), request.method());
+    // With two of one, a proxy may have looked at the other.
+    for name in [header::HOST, header::ORIGIN] {
+        if headers.get_all(&name).iter().count() > 1 {
+            return Err(HttpRefusal::bad(format!("there is more than one header `{name}`")));
+        }
+    }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if !is_ours(gateway, host) {
+    // A request to a proxy names it a second time.
+    let is_named_ours = |name: &Authority| is_ours(gateway, name.as_str());
+    if !is_ours(gateway, host) || !request.uri().authority().is_none_or(is_named_ours) {
         return Err(HttpRefusal::new(
             StatusCode::MISDIRECTED_REQUEST,
             "this host name is unknown here; add it to `hosts` in [gateway]",
         ));
     }
-    let is_same = match headers.get(header::ORIGIN) {
+    let is_same = match headers.get(&header::ORIGIN) {
         Some(origin) => origin.to_str().is_ok_and(|origin| is_same_host(origin, host)),
-        // Browsers report it with what they send without an origin.
+        // Browsers report it with what they send without an origin: a link that is opened, and no other request.
         None => {
-            let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
-            let is_own = matches!(site, None | Some("same-origin" | "none"));
-            is_own || matches!(*method, Method::GET | Method::HEAD)
+            let fetch = |part: &str| {
+                let name = format!("sec-fetch-{part}");
+                headers.get(name).and_then(|value| value.to_str().ok())
+            };
+            let is_own = matches!(fetch("site"), None | Some("same-origin" | "none"));
+            let is_read = matches!(*method, Method::GET | Method::HEAD);
+            let is_opened = fetch("mode") == Some("navigate") && fetch("dest") == Some("document");
+            is_own || (is_read && is_opened)
         }
     };
     match is_same {

@@ -95,7 +95,7 @@ pub(super) async fn complete(
     let session = session_of(&headers, &request)?;
     let address = gateway.address(&person, session.name())?;
     let message = request.message(&session, &address.channel, &person.id)?;
-    let media = message.keep_files(&gateway.web.files).await?;
+    let media = message.keep_files(&gateway.web.files, &person.id).await?;
     let (text, sources) = message.into_text();
     let content = InboundContent { text, media, sources, ..InboundContent::default() };
     let id = message_id(&headers);

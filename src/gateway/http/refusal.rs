@@ -44,6 +44,17 @@ impl HttpRefusal {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, words)
     }
 
+    /// Refuses a file that cannot be stored.
+    pub(super) fn not_kept(error: &std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::QuotaExceeded {
+            let words =
+                "too many files wait for their messages; send them, or try again in an hour";
+            return Self::new(StatusCode::TOO_MANY_REQUESTS, words);
+        }
+        tracing::warn!(%error, "Cannot keep an upload");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the file cannot be kept")
+    }
+
     pub(super) fn words(&self) -> &str {
         &self.words
     }

@@ -14,11 +14,13 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::connection::ReadConnection;
 use super::state::HttpGateway;
 use super::{
     chat, events, folders, guard, health, lists, logins, metrics, openai, page, proposed,
     questions, sign_ins, stream, webhooks,
 };
+use crate::gateway::config::RequestTimes;
 
 /// The largest header, in bytes, and the number of its lines.
 const HEADER_BYTES_MAX: usize = 16 * 1024;
@@ -46,8 +48,8 @@ pub async fn run(gateway: Arc<HttpGateway>, stop: CancellationToken) {
             }
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let header_time = gateway.config.times.header;
-                    connections.spawn(serve(stream, router.clone(), header_time, stop.clone()));
+                    let times = gateway.config.times;
+                    connections.spawn(serve(stream, router.clone(), times, stop.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "Cannot accept a connection of the gateway");
@@ -145,14 +147,15 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
 }
 
 /// Serves one connection to its end.
-async fn serve(stream: TcpStream, router: Router, header_time: Duration, stop: CancellationToken) {
+async fn serve(stream: TcpStream, router: Router, times: RequestTimes, stop: CancellationToken) {
     stream.set_nodelay(true).ok();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(header_time)
+        .header_read_timeout(times.header)
         .max_buf_size(HEADER_BYTES_MAX)
         .max_headers(HEADERS_MAX);
     let service = TowerToHyperService::new(router);
+    let stream = ReadConnection::new(stream, times.unread);
     let connection = http.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     // A client that breaks a connection is no fault of ours.

@@ -64,16 +64,16 @@ pub(super) async fn open(
     let address = gateway.address(&person, &session)?;
     let held = gateway.held.hold(&person.id)?;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let cursor = match last.or(after) {
-        Some(text) => {
-            text.parse().map_err(|()| HttpRefusal::bad("the position to start from is unknown"))?
-        }
-        None => {
-            let chat = address.chat.clone();
-            let end = move |store: &Connection| feed::end(store, &chat);
-            gateway.services().bus.store.read(end).await?
-        }
-    };
+    let asked: Option<Cursor> = last
+        .or(after)
+        .map(|text| text.parse())
+        .transpose()
+        .map_err(|()| HttpRefusal::bad("the position to start from is unknown"))?;
+    let chat = address.chat.clone();
+    let end = move |store: &Connection| feed::end(store, &chat);
+    let end = gateway.services().bus.store.read(end).await?;
+    // A place behind all messages is of a database that a backup has replaced since.
+    let cursor = asked.map_or(end, |asked| asked.up_to(end));
     let signs = gateway.web.attach(&address.chat);
     let events = gateway.services().events.subscribe();
     let next_comment = gateway.next_comment();

@@ -16,7 +16,7 @@ use super::browser::{Browser, client, config, rig, token_of, url};
 use crate::support::rig::{Parts, Rig};
 
 /// What the gateway answers to raw bytes, until it closes the connection.
-async fn raw(url: &str, bytes: &[u8]) -> String {
+pub(super) async fn raw(url: &str, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     stream.write_all(bytes).await.ok();
     let mut answer = Vec::new();
@@ -226,7 +226,7 @@ async fn strangers_get_nothing() {
 }
 
 /// A gateway that waits as long as for others, but for what is named.
-async fn with_times(change: impl FnOnce(&mut RequestTimes)) -> Rig {
+pub(super) async fn with_times(change: impl FnOnce(&mut RequestTimes)) -> Rig {
     let mut config = config();
     change(&mut config.times);
     let proof = WebhookProof::Token(Secret::new("token-of-the-door-bell"));

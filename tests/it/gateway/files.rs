@@ -37,6 +37,33 @@ async fn a_file_goes_with_its_message() {
 }
 
 #[tokio::test]
+async fn uploads_without_messages_are_bounded_for_each_person() {
+    let rig = rig().await;
+    let (owner, ben) = (Browser::owner(&rig).await, Browser::of(&rig, "ben").await);
+    let upload = async |browser: &Browser| {
+        let response = browser.request(Method::POST, "/files").body("x").send().await.unwrap();
+        (response.status(), response.json::<serde_json::Value>().await.unwrap())
+    };
+    for n in 0..20 {
+        assert_eq!(upload(&ben).await.0, StatusCode::OK, "{n}");
+    }
+    let (status, refused) = upload(&ben).await;
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+    let words = refused["error"]["message"].as_str().unwrap();
+    assert!(words.starts_with("too many files wait for their messages"), "{words}");
+    assert_eq!(upload(&owner).await.0, StatusCode::OK);
+    // What is old makes room.
+    let week = std::time::SystemTime::now() - std::time::Duration::from_secs(7 * 24 * 3600);
+    for entry in fs::read_dir(rig.path().join("web")).unwrap() {
+        let file = fs::File::options().write(true).open(entry.unwrap().path()).unwrap();
+        file.set_modified(week).unwrap();
+    }
+    assert_eq!(upload(&ben).await.0, StatusCode::OK);
+    assert_eq!(fs::read_dir(rig.path().join("web")).unwrap().count(), 1);
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_file_of_the_bot_can_be_saved() {
     let mut rig = rig().await;
     fs::write(rig.workspace().join("report.html"), "<script>alert(1)</script>").unwrap();

@@ -198,14 +198,15 @@ impl CompletionRequest {
 
 impl RequestMessage {
     /// Stores the files, as uploads of the page.
-    pub(super) async fn keep_files(&self, files: &Files) -> Result<Vec<MediaRef>, HttpRefusal> {
-        let failed = |error: std::io::Error| {
-            tracing::warn!(%error, "Cannot keep a file of a request");
-            HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "the file cannot be kept")
-        };
+    pub(super) async fn keep_files(
+        &self,
+        files: &Files,
+        person: &SenderId,
+    ) -> Result<Vec<MediaRef>, HttpRefusal> {
+        let failed = |error| HttpRefusal::not_kept(&error);
         let mut kept = Vec::new();
         for EmbeddedFile { name, content } in &self.files {
-            let (handle, mut file) = files.begin_upload().await.map_err(failed)?;
+            let (handle, mut file) = files.begin_upload(person).await.map_err(failed)?;
             file.write_all(content).await.map_err(failed)?;
             file.sync_all().await.map_err(failed)?;
             kept.push(MediaRef {

@@ -3,6 +3,7 @@
 
 const $ = (id) => document.getElementById(id);
 const MESSAGES_MAX = 600; // of a long conversation, the older ones are loaded again on demand
+const FILE_BYTES_MAX = 50e6; // a browser would not show the refusal of a larger one
 const HIDDEN_MS = 30000; // a hidden page gives its connection back; nothing is lost
 const NO_CONNECTION = "No connection, trying again…";
 const SIGNED_OUT = "Signed out.";
@@ -274,7 +275,7 @@ function openStream() {
     // A browser gives up after a refusal, as when a proxy restarts.
     if (stream.readyState === EventSource.CLOSED && stream === source) {
       setTimeout(() => stream === source && openStream(), 3000);
-      ask("/me").catch(() => {});
+      ask("/me").catch((error) => error.final && showLink(error.message));
     }
   };
   source.addEventListener("message", (event) => {
@@ -613,6 +614,10 @@ function trouble(words) {
 async function attach(list) {
   for (const file of list) {
     if (files.length + uploads >= 10) return trouble("A message has at most 10 files.");
+    if (file.size > FILE_BYTES_MAX) {
+      trouble(`${file.name}: a file has at most 50 MB`);
+      continue;
+    }
     uploads += 1;
     listAttached();
     try {
