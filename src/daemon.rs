@@ -36,6 +36,7 @@ use crate::channels::{Channel, Channels, supervise};
 use crate::config::{self, AgentConfig, Config, Environment, TERMINAL};
 use crate::control::{self, ControlServer};
 use crate::conversation::actions::{Actions, BeforeImages};
+use crate::documents::DocumentReader;
 use crate::hooks::Hook;
 use crate::people::{Access, People};
 use crate::provider;
@@ -154,7 +155,11 @@ impl DaemonParts {
             tools: ToolSet::standard_with(shell::more_tools(&config.web, &config.exec, &shell)?),
             mcp: config.mcp,
             store: store::StoreOptions::default(),
-            intake: Intake { limits: config.media, transcriber },
+            intake: Intake {
+                limits: config.media,
+                transcriber,
+                documents: Some(DocumentReader::default()),
+            },
             surroundings: environment.surroundings(),
             // Only systemd sets it, and our unit has Restart=always.
             restarts: environment.raw("INVOCATION_ID").is_some(),
@@ -346,9 +351,9 @@ impl Daemon {
             control::run(Arc::clone(&server), Arc::clone(&listener), stop)
         }));
         self.gateway.start(&self.server, &mut listening, &sources);
-        let bus = self.services.bus.clone();
+        let services = self.services.clone();
         listening.spawn(forever("incognito conversations", sources.clone(), move |stop| {
-            agent::incognito_sessions::run(bus.clone(), stop)
+            agent::incognito_sessions::run(services.clone(), stop)
         }));
         let services = self.services.clone();
         listening.spawn(forever("the folders of persons", sources.clone(), move |stop| {

@@ -26,6 +26,7 @@ pub mod store;
 pub mod workspace;
 pub mod provider;
 pub mod sandbox;
+pub mod documents;
 pub mod people;
 pub mod memory;
 pub mod bus;

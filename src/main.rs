@@ -5,5 +5,6 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // Before there are threads, which a sandbox cannot have.
     peacrab::sandbox::entry(std::env::args_os())
+        .or_else(|| peacrab::documents::entry(std::env::args_os()))
         .unwrap_or_else(|| peacrab::cli::main(std::env::args_os()))
 }

@@ -1,6 +1,7 @@
 //! The bot's memory: MEMORY.md and the notes of the last days as they go into a prompt, changes of them, facts, and the
 //! index of what can be found again. The tools `remember` and `note` write it.
 
+pub mod attachments;
 pub mod blanking;
 pub mod extraction;
 pub mod facts;

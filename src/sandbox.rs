@@ -20,6 +20,7 @@ mod limits;
 mod paths;
 mod raw;
 mod readable;
+pub mod reader;
 pub mod root;
 pub mod scratch;
 mod start;

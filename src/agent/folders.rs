@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::memory::recall;
+use crate::memory::{attachments, recall};
 use crate::people::folders::{self, FolderAct, FolderOrder};
 use crate::people::{People, persons};
 use crate::services::Services;
@@ -44,6 +44,8 @@ async fn follow(services: &Services) -> Result<bool, StoreError> {
     for order in store.read(folders::orders).await? {
         match services.workspace.off_thread(move |workspace| carry_out(workspace, order)).await {
             Ok(()) => {
+                attachments::follow(store, &services.workspace, order.person, heir(order)).await?;
+                attachments::sweep(store, &services.workspace).await?;
                 // Nothing of the files stays in the index.
                 let scope = FileScope::of_person(&FolderOwner::Person(order.person));
                 all_done &= recall::files::refresh(store, &services.workspace, &scope).await?;
@@ -58,6 +60,15 @@ async fn follow(services: &Services) -> Result<bool, StoreError> {
         }
     }
     Ok(all_done)
+}
+
+/// Returns whose the files are now. None if they are put away or deleted.
+fn heir(order: FolderOrder) -> Option<FolderHeir> {
+    match order.act {
+        FolderAct::Join(None) => Some(FolderHeir::Owner),
+        FolderAct::Join(Some(heir)) => Some(FolderHeir::Person(heir)),
+        FolderAct::Archive | FolderAct::Purge => None,
+    }
 }
 
 fn carry_out(

@@ -1,6 +1,8 @@
 //! `/forget`: words are shown with all that holds them, and after one yes they are gone from facts, memory, notes,
 //! conversations, actions, former versions of files and the index. What was done stays on record, without the words.
 
+mod attachments;
+
 use std::time::Duration;
 
 use chrono::Utc;
@@ -34,7 +36,7 @@ use crate::turn::services::TurnServices;
 use crate::turn::{self, commits};
 use crate::types::commands::CommandId;
 use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
-use crate::workspace::FileScope;
+use crate::workspace::{FileScope, WorkspacePath};
 
 /// Length of the words, in characters: shorter ones stand everywhere.
 const WORDS_CHARS_MIN: usize = 3;
@@ -88,6 +90,8 @@ struct ForgetScope {
     keys: Vec<RecallKey>,
     chats: Vec<ChatPlace>,
     files: Option<FileScope>,
+    /// Where files lie that people sent.
+    attachments: WorkspacePath,
     is_busy: bool,
     fact: Option<String>,
 }
@@ -112,7 +116,6 @@ pub(super) async fn prepare(
     let (channel, who) = (inbound.from.channel.clone(), control.sender().id.clone());
     let owner = store.read(move |store| folder_owner(store, &channel, &who)).await?;
     let files = file_scope(role, inbound.place, &inbound.from, &owner);
-    let files = (inbound.place == ChatKind::Private).then_some(files);
     let scope = scope(services, control, &order, files).await?;
     let what = match (order.fact(), &scope.fact) {
         (Some(FactId(number)), None) => return refuse(replies::no_such_fact(number)).await,
@@ -134,8 +137,9 @@ async fn scope(
     services: &Services,
     control: &WaitingMessage,
     order: &ForgetOrder,
-    files: Option<FileScope>,
+    files: FileScope,
 ) -> Result<ForgetScope, StoreError> {
+    let attachments = files.downloads();
     let (at, place, who) =
         (control.inbound.from.clone(), control.inbound.place, control.sender().id.clone());
     let fact = order.fact();
@@ -162,7 +166,8 @@ async fn scope(
         let is_busy = has_unfinished_turn(store, &chats)?;
         let known = facts::of(store, &keys)?;
         let fact = known.into_iter().find(|it| Some(it.id) == fact).map(|it| it.text);
-        Ok(ForgetScope { keys, chats, files, is_busy, fact })
+        let files = (place == ChatKind::Private).then_some(files);
+        Ok(ForgetScope { keys, chats, files, attachments, is_busy, fact })
     };
     services.bus.store.read(look).await
 }
@@ -246,7 +251,9 @@ async fn ask(
     let store = &services.bus.store;
     let rows = Sweep { store, words, spared: None }.all(&scope.chats).await?;
     let known = known_facts(store, scope, words).await?;
-    let files = files_with(services, scope, words).await;
+    let mut files = files_with(services, scope, words).await;
+    let sent = attachments::with_words(store, &scope.attachments, words, &files).await?;
+    files.others.retain(|path| !sent.iter().any(|it| it.path == *path));
     let shown = replies::ForgetShown {
         what,
         facts: known.iter().map(|(id, text)| (id.0, text.as_str())).collect(),
@@ -254,6 +261,7 @@ async fn ask(
         steps: rows.steps,
         // The command that asks is one of them.
         others: rows.others.saturating_sub(1),
+        sent: sent.iter().take(FILES_SHOWN).map(|it| it.path.to_string()).collect(),
         files: files.others.iter().take(FILES_SHOWN).map(ToString::to_string).collect(),
     };
     let question = Body::Choice(Question {
@@ -408,6 +416,7 @@ async fn forget_files(
 ) -> Result<Option<String>, StoreError> {
     let services = &turns.services;
     let found = files_with(services, scope, words).await;
+    attachments::forget(services, &scope.attachments, words, &found).await?;
     let chats = scope.chats.clone();
     let look = move |store: &Connection| {
         let mut undo = Vec::new();

@@ -9,16 +9,17 @@ use rusqlite::Connection;
 use crate::bus::forgetting::JOURNAL_TEXTS;
 use crate::conversation::actions::BeforeImages;
 use crate::conversation::blanking::{before_images_of, blank_steps};
+use crate::memory::attachments;
 use crate::memory::blanking::{find, remove_lines};
 use crate::memory::facts;
-use crate::memory::forgotten::{self, ForgottenRecord};
+use crate::memory::forgotten::{self, ForgottenRecord, ForgottenScope};
 use crate::memory::recall::files;
 use crate::store::{
     BlankPass, BlankedSlice, ChatPlace, ForgottenWords, RowMark, blank_slice, look,
 };
 use crate::tasks::blanking::all_texts;
 use crate::workspace::skills::SkillEnvironment;
-use crate::workspace::{Workspace, WorkspacePath};
+use crate::workspace::{FileScope, Workspace, WorkspacePath};
 
 /// Removes the words from the memory, the notes and the former versions of files. Returns the files that were changed.
 /// `home` is the unpacked one; its store is not changed.
@@ -65,12 +66,29 @@ pub(super) fn in_store(
                 facts::remove(store, fact.id)?;
             }
         }
+        for folder in folders_of(&record.scope) {
+            attachments::remove(store, &attachments::with_words(store, &folder, &words)?)?;
+        }
         for chat in &record.scope.chats {
             blank_chat(store, chat, &words)?;
         }
         forgotten::note(store, record)?;
     }
     changed.iter().try_for_each(|path| files::forget(store, path))
+}
+
+/// The folders with the files that people sent. The daemon deletes the files of removed records.
+fn folders_of(scope: &ForgottenScope) -> Vec<WorkspacePath> {
+    match &scope.files {
+        Some(files) => vec![files.downloads()],
+        None => {
+            let of_group = |chat: &ChatPlace| {
+                let (channel, chat) = (chat.channel.as_str().into(), chat.chat.as_str().into());
+                FileScope::of_group(&channel, &chat).downloads()
+            };
+            scope.chats.iter().map(of_group).collect()
+        }
+    }
 }
 
 fn blank_chat(

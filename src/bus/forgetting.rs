@@ -4,6 +4,7 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::RowId;
+use crate::memory::attachments;
 use crate::store::{FORGOTTEN, ForgottenWords, Json, LenientJson, TextColumns, TextForm};
 use crate::types::message::{Address, Body, Inbound, InboundContent};
 
@@ -54,6 +55,7 @@ pub fn erase(
     if open > 0 {
         return Ok(false);
     }
+    attachments::remove_rows(store, at, (after.inbound, up_to.inbound))?;
     let mut rows = store.prepare_cached(
         "SELECT id, message FROM inbound WHERE channel = ?1 AND chat = ?2 AND ifnull(thread, '') = ?3
          AND id > ?4 AND id <= ?5",

@@ -1,6 +1,7 @@
 //! Downloads the files of messages into the downloads of their person, or into their group's folder, and transcribes speech, before a turn sees them.
 //! Shared by all adapters. A file is fetched again after a crash, under the same name.
 
+mod examine;
 pub mod names;
 pub mod spoken;
 
@@ -9,6 +10,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::Utc;
 use futures_util::FutureExt;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
@@ -19,6 +21,8 @@ use super::{Channel, ChannelError, MediaSink};
 use crate::bus::journal::{RowId, WaitingMessage};
 use crate::bus::{self, journal};
 use crate::bus::{Bus, Received};
+use crate::documents::DocumentReader;
+use crate::memory::attachments::{self, AttachmentLimits, NewAttachment};
 use crate::memory::file_scope;
 use crate::people::Role;
 use crate::people::folders::folder_owner;
@@ -63,6 +67,8 @@ pub struct Intake {
     pub limits: IntakeLimits,
     /// None if speech is not transcribed.
     pub transcriber: Option<Arc<Transcriber>>,
+    /// None if the text of documents is not read.
+    pub documents: Option<DocumentReader>,
 }
 
 /// Bounds for incoming files.
@@ -72,6 +78,10 @@ pub struct IntakeLimits {
     pub file_max: u64,
     /// Of all files together, in bytes. The oldest are deleted first.
     pub inbox_max: u64,
+    /// Of all files of a person or a group, in bytes.
+    pub person_max: u64,
+    /// Time after which a file is deleted.
+    pub kept: Duration,
     /// For one attempt to download a file.
     pub time_max: Duration,
     /// For a transcript, with its attempts.
@@ -88,6 +98,8 @@ impl Default for IntakeLimits {
         Self {
             file_max: 20_000_000,
             inbox_max: 500_000_000,
+            person_max: 500_000_000,
+            kept: Duration::from_secs(365 * 24 * 3600),
             time_max: Duration::from_secs(60),
             transcript_time_max: Duration::from_secs(180),
             pause: Duration::from_secs(1),
@@ -95,6 +107,14 @@ impl Default for IntakeLimits {
             // still be answered then.
             patience: Duration::from_secs(15 * 60),
         }
+    }
+}
+
+impl IntakeLimits {
+    /// The limits of what is kept.
+    pub fn kept(&self) -> AttachmentLimits {
+        let kept = chrono::Duration::from_std(self.kept).unwrap_or(chrono::Duration::MAX);
+        AttachmentLimits { kept, bytes_max: self.person_max }
     }
 }
 
@@ -167,7 +187,9 @@ impl Fetcher {
     async fn take_in(&self, row: WaitingMessage) -> RowId {
         let id = row.id;
         let mut files = row.inbound.body.media.clone();
-        let fetched = AssertUnwindSafe(self.fetch_all(&row, &mut files)).catch_unwind().await;
+        let mut records = Vec::new();
+        let fetch = self.fetch_all(&row, &mut files, &mut records);
+        let fetched = AssertUnwindSafe(fetch).catch_unwind().await;
         if fetched.is_err() {
             tracing::error!(row = id.0, "Fetching a file panicked");
             for file in files.iter_mut().filter(|file| file.fetched.is_none()) {
@@ -176,7 +198,7 @@ impl Fetcher {
         }
         let mut pause = STORE_PAUSE;
         let received = loop {
-            match self.commit(&row, files.clone()).await {
+            match self.commit(&row, files.clone(), records.clone()).await {
                 Ok(received) => break received,
                 Err(error) => {
                     tracing::error!(%error, "Cannot save that files have arrived");
@@ -186,7 +208,7 @@ impl Fetcher {
             }
         };
         match received {
-            Received::Ready | Received::Partly => {}
+            Received::Ready | Received::Partly => self.expire().await,
             Received::Withdrawn => self.drop_files(files).await,
         }
         self.bus.inbox.up();
@@ -197,10 +219,32 @@ impl Fetcher {
         &self,
         row: &WaitingMessage,
         files: Vec<MediaRef>,
+        records: Vec<NewAttachment>,
     ) -> Result<Received, StoreError> {
         let key = row.inbound.key.clone();
-        let receive = move |store: &_| bus::receive(store, &key, &files);
+        let receive = move |store: &_| {
+            let received = bus::receive(store, &key, &files)?;
+            if received != Received::Withdrawn {
+                records.iter().try_for_each(|record| attachments::put(store, record))?;
+            }
+            Ok(received)
+        };
         self.bus.store.write("files", Sync::Now, receive).await
+    }
+
+    /// Deletes files that are too old, or too many of a person.
+    async fn expire(&self) {
+        let limits = self.intake.limits.kept();
+        let expire = move |store: &_| attachments::expire(store, Utc::now(), limits);
+        let expired = self.bus.store.write("attachments expire", Sync::Later, expire).await;
+        let swept = match expired {
+            Ok(0) => return,
+            Ok(_) => attachments::sweep(&self.bus.store, &self.workspace).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = swept {
+            tracing::warn!(%error, "Cannot delete old attachments");
+        }
     }
 
     /// Deletes files that nobody will see.
@@ -214,7 +258,12 @@ impl Fetcher {
             .await;
     }
 
-    async fn fetch_all(&self, row: &WaitingMessage, files: &mut [MediaRef]) {
+    async fn fetch_all(
+        &self,
+        row: &WaitingMessage,
+        files: &mut [MediaRef],
+        records: &mut Vec<NewAttachment>,
+    ) {
         let no_words = row.inbound.body.text.trim().is_empty();
         let mut patience = self.intake.limits.patience;
         let folder = self.folder(row).await;
@@ -234,7 +283,12 @@ impl Fetcher {
                 }
             };
             file.fetched = Some(match fetched {
-                Ok(path) => self.transcribe(path, file, no_words).await,
+                Ok(path) => {
+                    let fetched = self.transcribe(path.clone(), file, no_words).await;
+                    let (fetched, record) = self.examine(row, (&folder, path), file, fetched).await;
+                    records.extend(record);
+                    fetched
+                }
                 Err(reason) => {
                     tracing::info!(row = row.id.0, reason, "A file could not be fetched");
                     Fetched::Failed(reason)

@@ -1,6 +1,7 @@
 //! `[media]` and `[transcription]`: the files that people send, and the texts of voice messages.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,6 +18,9 @@ use super::values::{At, MB, Text, Url, Within};
 const FILE_MB_MOST: u32 = 2_000;
 const INBOX_MB_MOST: u32 = 1_000_000;
 
+/// A hundred years.
+const KEEP_DAYS_MOST: u32 = 36_500;
+
 /// Files that people send. They are saved in downloads/ beside the workspace, or in the folder of
 /// the person or group, with a folder for each month.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -26,6 +30,10 @@ pub(super) struct MediaSection {
     file_max_mb: Within<1, FILE_MB_MOST, 20>,
     /// All files together, in MB. If there are more, the oldest are deleted.
     inbox_max_mb: Within<1, INBOX_MB_MOST, 500>,
+    /// The files of one person or group, in MB. If there are more, the oldest are deleted.
+    person_max_mb: Within<1, INBOX_MB_MOST, 500>,
+    /// Days after which a file is deleted.
+    keep_days: Within<1, KEEP_DAYS_MOST, 365>,
 }
 
 /// The service that transcribes voice messages: an endpoint like OpenAI's audio/transcriptions.
@@ -61,10 +69,15 @@ impl MediaSection {
     pub(super) fn limits(&self, place: &Section<'_, '_>) -> IntakeLimits {
         let bytes = |megabytes: u32| u64::from(megabytes) * MB;
         let (file_max, inbox_max) = (bytes(self.file_max_mb.0), bytes(self.inbox_max_mb.0));
+        let person_max = bytes(self.person_max_mb.0);
         if inbox_max < file_max {
             place.fault("`inbox_max_mb` in [media] must not be less than `file_max_mb`");
         }
-        IntakeLimits { file_max, inbox_max, ..IntakeLimits::default() }
+        if person_max < file_max {
+            place.fault("`person_max_mb` in [media] must not be less than `file_max_mb`");
+        }
+        let kept = Duration::from_secs(u64::from(self.keep_days.0) * 24 * 3600);
+        IntakeLimits { file_max, inbox_max, person_max, kept, ..IntakeLimits::default() }
     }
 }
 

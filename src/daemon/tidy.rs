@@ -19,7 +19,9 @@ use crate::conversation::deferred;
 use crate::conversation::ledger::prune_usage;
 use crate::conversation::sessions::{self, Retention};
 use crate::conversation::transcript::is_quiet;
+use crate::memory::attachments::{self, AttachmentLimits};
 use crate::memory::forgotten;
+use crate::services::Services;
 use crate::store::{DatabasePages, Store, StoreError, Sync};
 use crate::tasks::heartbeat::{self, HEARTBEAT_RUNS_KEPT};
 use crate::tasks::schedule::{self, Clock};
@@ -66,13 +68,15 @@ pub(super) struct Tidier {
     clock: Clock,
     opened: OpenedStore,
     retention: Retention,
+    attachments: AttachmentLimits,
 }
 
 impl Tidier {
     pub(super) fn of(daemon: &Daemon) -> Self {
         let (turns, clock) = (Arc::clone(&daemon.turns), daemon.plan.clock.clone());
         let (opened, retention) = (daemon.opened, daemon.plan.agent.retention);
-        Self { turns, clock, opened, retention }
+        let attachments = daemon.plan.intake.limits.kept();
+        Self { turns, clock, opened, retention, attachments }
     }
 
     /// Tidies until `stop`.
@@ -118,8 +122,25 @@ impl Tidier {
     async fn tidy(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let store = &self.turns.services.bus.store;
         forget_old(store, now, self.retention).await?;
+        self.tidy_attachments(now).await?;
         self.turns.actions.sweep(self.opened.at.elapsed(), blobs_wanted).await?;
         give_back(store).await
+    }
+
+    /// Deletes attachments that are too old or too many, what a crash has left of deleted ones, and the records of files
+    /// that are not there any more.
+    async fn tidy_attachments(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let Services { bus, workspace, .. } = &self.turns.services;
+        let limits = self.attachments;
+        attachments::compare(&bus.store, workspace).await?;
+        loop {
+            let expire = move |store: &Connection| attachments::expire(store, now, limits);
+            if bus.store.write("attachments expire", Sync::Later, expire).await? == 0 {
+                break;
+            }
+            sleep(SLICE_PAUSE).await;
+        }
+        attachments::sweep(&bus.store, workspace).await
     }
 }
 

@@ -172,12 +172,14 @@ pub struct ForgetShown<'a> {
     /// Messages and answers.
     pub steps: usize,
     pub others: usize,
+    /// Files that people sent, which are deleted.
+    pub sent: Vec<String>,
     /// Files that stay as they are.
     pub files: Vec<String>,
 }
 
 pub fn may_forget(shown: &ForgetShown<'_>) -> String {
-    let ForgetShown { what, facts, memory, steps, others, files } = shown;
+    let ForgetShown { what, facts, memory, steps, others, sent, files } = shown;
     let mut text = format!(
         "Forget “{}”? I'll permanently delete each line with these words from:\n",
         as_is(what)
@@ -190,6 +192,11 @@ pub fn may_forget(shown: &ForgetShown<'_>) -> String {
     }
     let _ =
         writeln!(text, "{steps} of our messages and answers, and {others} other records of them");
+    if !sent.is_empty() {
+        let sent: Vec<_> = sent.iter().map(as_is).collect();
+        let _ =
+            writeln!(text, "I'll delete these files that came with messages: {}", sent.join(", "));
+    }
     if !files.is_empty() {
         let files: Vec<_> = files.iter().map(as_is).collect();
         let _ = writeln!(

@@ -15,7 +15,7 @@ pub const FORGOTTEN: &str = "[forgotten]";
 const SLICE_ROWS: i64 = 200;
 
 /// The keys of values in our own JSON that hold words. Names of states and places are not among them.
-const WORDS_IN: [&str; 15] = [
+const WORDS_IN: [&str; 17] = [
     "text",
     "caption",
     "message",
@@ -31,6 +31,9 @@ const WORDS_IN: [&str; 15] = [
     "told_memory",
     "told_notes",
     "printed",
+    // Of a file that somebody sent: what is said in it, and the beginning of its text.
+    "words",
+    "begins",
 ];
 
 /// Words that somebody wants forgotten, in any case and spacing.

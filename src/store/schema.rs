@@ -34,6 +34,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-27.sql"),
     include_str!("schema-28.sql"),
     include_str!("schema-29.sql"),
+    include_str!("schema-30.sql"),
 ];
 
 /// Returns the version of a database that is up to date.

@@ -1,6 +1,7 @@
 //! Files for a model: read, write, edit, append, list. A call reaches the folders of its person or group, and
 //! `shared/`; nobody but the owner in a private chat reaches the workspace. The turn makes the changes of a call.
 
+mod document;
 mod edit;
 mod list;
 
@@ -12,13 +13,14 @@ use super::{
     RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader,
     ToolSpec,
 };
+use crate::documents::has_document_ending;
 use crate::memory::facts_file::is_facts_file;
 use crate::memory::is_memory;
 use crate::people::Role;
 use crate::types::message::Address;
 use crate::types::source::Source;
 use crate::workspace::{
-    FileChange, FileError, FileScope, Folder, Hash, OpenedFile, READ_BYTES_MAX, Workspace,
+    FileChange, FileError, FilePage, FileScope, Folder, Hash, OpenedFile, READ_BYTES_MAX, Workspace,
     WorkspacePath, picture_type,
 };
 
@@ -59,6 +61,11 @@ impl Tool for ReadFile {
 
     async fn call(&self, args: ReadFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let reader = cx.reader();
+        if has_document_ending(args.path.name())
+            && let Some(shown) = document::read(&args, cx).await?
+        {
+            return Ok(shown);
+        }
         cx.workspace.off_thread(move |workspace| read(workspace, &args, &reader)).await
     }
 }
@@ -352,6 +359,15 @@ pub(super) fn read(
     let limit = args.limit.clamp(1, PAGE_BYTES_MAX);
     // A few bytes more, as a character may begin at the limit.
     let page = file.read_page(args.offset, limit + 3)?;
+    show_page(args, (&path, source), &page)
+}
+
+fn show_page(
+    args: &ReadFileArgs,
+    (path, source): (&WorkspacePath, Source),
+    page: &FilePage,
+) -> Result<ToolOutput, ToolError> {
+    let limit = args.limit.clamp(1, PAGE_BYTES_MAX);
     let size = page.size;
     if size == 0 {
         return Ok(ToolOutput::text(format!("{path} is empty.")));

@@ -188,6 +188,10 @@ pub enum Fetched {
     Transcribed { path: String, words: String },
     /// It is in the workspace, and the reason why there is no transcript.
     Untranscribed { path: String, reason: String },
+    /// It is in the workspace, and its text begins so.
+    Read { path: String, begins: String },
+    /// It is a document in the workspace, and the reason why its text is unknown.
+    Unread { path: String, reason: String },
     /// An explanation why it is missing.
     Failed(String),
 }
@@ -197,7 +201,9 @@ impl Fetched {
         match self {
             Self::Workspace(path)
             | Self::Transcribed { path, .. }
-            | Self::Untranscribed { path, .. } => Some(path),
+            | Self::Untranscribed { path, .. }
+            | Self::Read { path, .. }
+            | Self::Unread { path, .. } => Some(path),
             Self::Failed(_) => None,
         }
     }

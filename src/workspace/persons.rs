@@ -45,6 +45,28 @@ impl Workspace {
         self.hand_over(&person_folder(person), heir).map(drop)
     }
 
+    /// Returns where a file of a person's downloads is now, after the folders became those of another person. None if it
+    /// is not there.
+    pub fn find_joined(
+        &self,
+        person: PersonId,
+        heir: FolderHeir,
+        path: &WorkspacePath,
+    ) -> Option<WorkspacePath> {
+        let own = person_folder(person);
+        let rest = path.as_str().strip_prefix(own.as_str())?.strip_prefix('/')?;
+        let (renamed, downloads) = match heir {
+            FolderHeir::Owner => (None, WorkspacePath::own(DOWNLOADS)),
+            FolderHeir::Person(heir) => {
+                let heirs = person_folder(heir);
+                (Some(heirs.join(rest)), heirs.join(DOWNLOADS))
+            }
+        };
+        let moved = downloads.join(&format!("from-{}", own.name())).join(rest);
+        let mut places = renamed.into_iter().chain([moved]);
+        places.find(|place| self.open_exactly(place).is_ok())
+    }
+
     /// Puts the folders of a person away.
     pub fn archive_folders(&self, person: PersonId) -> io::Result<()> {
         let folder = person_folder(person);

@@ -407,6 +407,8 @@ Config {
     media: IntakeLimits {
         file_max: 5000000,
         inbox_max: 500000000,
+        person_max: 500000000,
+        kept: 31536000s,
         time_max: 60s,
         transcript_time_max: 180s,
         pause: 1s,

@@ -1,12 +1,14 @@
 //! The daemon is killed before and after each of its commits, and at random, in a process of its
 //! own, and begun again. Whatever was accepted has its one outcome; nothing is said or done twice.
 
+mod attachments;
 mod budgets;
 mod child;
 mod commands;
 mod compaction;
 mod extraction;
 mod forgetting;
+
 mod suspended;
 mod restart;
 mod resuming;

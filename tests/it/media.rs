@@ -25,6 +25,8 @@ const TIME_MAX: Duration = Duration::from_millis(700);
 const LIMITS: IntakeLimits = IntakeLimits {
     file_max: 2_000,
     inbox_max: 10_000,
+    person_max: 10_000,
+    kept: Duration::from_secs(3600),
     time_max: Duration::from_secs(20),
     transcript_time_max: Duration::from_secs(20),
     pause: Duration::from_millis(5),
@@ -33,7 +35,7 @@ const LIMITS: IntakeLimits = IntakeLimits {
 };
 
 fn taking(limits: IntakeLimits) -> Parts {
-    Parts { intake: Intake { limits, transcriber: None }, ..Parts::default() }
+    Parts { intake: Intake { limits, transcriber: None, documents: None }, ..Parts::default() }
 }
 
 async fn rig() -> Rig {

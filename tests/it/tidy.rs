@@ -178,6 +178,7 @@ const OWNERS: [(&str, &[&str]); 7] = [
     (
         "memory",
         &[
+            "attachments",
             "extraction_state",
             "extractions",
             "facts",

@@ -16,7 +16,7 @@ pub const NAME_BYTES_MAX: usize = 150;
 const ENDING_CHARS_MAX: usize = 8;
 
 /// Media types and their common extensions.
-const ENDINGS: [(&str, &str); 18] = [
+const ENDINGS: [(&str, &str); 24] = [
     ("image/jpeg", "jpg"),
     ("image/png", "png"),
     ("image/webp", "webp"),
@@ -34,6 +34,12 @@ const ENDINGS: [(&str, &str); 18] = [
     ("video/quicktime", "mov"),
     ("application/pdf", "pdf"),
     ("application/zip", "zip"),
+    ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"),
+    ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
+    ("application/vnd.openxmlformats-officedocument.presentationml.presentation", "pptx"),
+    ("application/vnd.oasis.opendocument.text", "odt"),
+    ("application/vnd.oasis.opendocument.spreadsheet", "ods"),
+    ("application/vnd.oasis.opendocument.presentation", "odp"),
     ("text/plain", "txt"),
 ];
 

@@ -8,6 +8,8 @@ use chrono::{DateTime, NaiveDate, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{RecallKey, RecallKind, RecallText, put, remove};
+use crate::documents::has_document_ending;
+use crate::memory::attachments;
 use crate::memory::facts_file::is_facts_file;
 use crate::memory::is_memory;
 use crate::store::{Store, StoreError, Sync};
@@ -168,8 +170,9 @@ fn batch(workspace: &Workspace, scope: &FileScope, indexed: &Survey) -> Batch {
             batch.is_cut = true;
             break;
         }
-        left = left.saturating_sub(file.size.max(1));
-        let text = workspace.open_for(&path, scope).and_then(|opened| opened.read_text()).ok();
+        left = left.saturating_sub(file.size.clamp(1, FILE_BYTES_MAX));
+        let read = || workspace.open_for(&path, scope).and_then(|opened| opened.read_text()).ok();
+        let text = if has_document_ending(path.name()) { None } else { read() };
         let text = text.filter(|text| !text.contains('\0'));
         batch.changed.push(ChangedText { path, file, text });
     }
@@ -239,7 +242,7 @@ fn walk(folder: &OpenedFolder, key: &RecallKey, depth: usize, most: usize, files
                     walk(&below, key, depth - 1, most, files);
                 }
             }
-            EntryKind::File(size @ 1..=FILE_BYTES_MAX) => {
+            EntryKind::File(size) if may_have_text(&entry.name, size) => {
                 let is_new = !files.0.contains_key(&path);
                 let is_of_memory = is_memory(&path);
                 let key = if is_of_memory { RecallKey::of_folder(MEMORY) } else { key.clone() };
@@ -251,6 +254,11 @@ fn walk(folder: &OpenedFolder, key: &RecallKey, depth: usize, most: usize, files
             EntryKind::File(_) | EntryKind::Folder | EntryKind::Link | EntryKind::Special => {}
         }
     }
+}
+
+/// Returns true for sizes of files of text, and for documents, whose text their record has.
+fn may_have_text(name: &str, size: u64) -> bool {
+    size > 0 && (size <= FILE_BYTES_MAX || has_document_ending(name))
 }
 
 fn index(store: &Connection, batch: &Batch) -> rusqlite::Result<()> {
@@ -268,7 +276,11 @@ fn index(store: &Connection, batch: &Batch) -> rusqlite::Result<()> {
             .execute(params![path.as_str(), key, modified, size])?;
         let Some(id) = id_of(store, path)? else { continue };
         let at = day_of(path).unwrap_or_else(|| DateTime::from_timestamp_nanos(*modified));
-        let text = text.as_deref().unwrap_or_default();
+        let recorded = match text {
+            None => attachments::text_of(store, path, *size)?,
+            Some(_) => None,
+        };
+        let text = text.as_deref().or(recorded.as_deref()).unwrap_or_default();
         put(store, &RecallText { key, kind: RecallKind::File, source: id, at, text })?;
     }
     Ok(())

@@ -16,15 +16,21 @@ const REASON_CHARS_MAX: usize = 200;
 const SEEN: [&str; 4] = ["image/jpeg", "image/png", "image/webp", "image/gif"];
 
 /// `[photo: downloads/2026-11/12-0-cat.jpg, 640 kB]`. What is spoken in a file of the message that is
-/// quoted stands behind its line, as words of who said it. The line of a picture that a model sees, and of a file with a
-/// name, is as untrusted as the file: nobody knows who drew or named it.
+/// quoted stands behind its line, as words of who said it. The line of a picture that a model sees, of a document
+/// and of a file with a name is as untrusted as the file: nobody knows who drew, wrote or named it.
 pub(super) fn line(file: &MediaRef, sender: &Source, quote: Option<&Quote>) -> Parts {
     let what = what(file);
     let source = match (&file.name, &file.fetched) {
+        (_, Some(Fetched::Read { path, .. })) => Source::File { path: path.clone() },
         (None, _) if !is_shown(file) => sender.clone(),
-        (_, Some(Fetched::Workspace(path) | Fetched::Untranscribed { path, .. })) => {
-            Source::File { path: path.clone() }
-        }
+        (
+            _,
+            Some(
+                Fetched::Workspace(path)
+                | Fetched::Untranscribed { path, .. }
+                | Fetched::Unread { path, .. },
+            ),
+        ) => Source::File { path: path.clone() },
         (_, None | Some(Fetched::Transcribed { .. } | Fetched::Failed(_))) => {
             Source::Quoted { author: plain(""), by_others: true }
         }
@@ -66,6 +72,12 @@ fn plain_line(file: &MediaRef, what: &str) -> String {
         Some(Fetched::Transcribed { .. }) => format!("[{what}, transcribed]"),
         Some(Fetched::Untranscribed { path, reason }) => {
             format!("[{}; not transcribed: {}]", lies_at(path), words(reason))
+        }
+        Some(Fetched::Read { path, begins }) => {
+            format!("[{}; its text begins: {}]", lies_at(path), words(begins))
+        }
+        Some(Fetched::Unread { path, reason }) => {
+            format!("[{}; its text cannot be read: {}]", lies_at(path), words(reason))
         }
         Some(Fetched::Failed(reason)) => format!("[{what}: did not arrive: {}]", words(reason)),
     }

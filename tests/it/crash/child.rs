@@ -14,6 +14,7 @@ use peacrab::config::AgentConfig;
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::conversation::budgets::{Allowance, Budget, Budgets};
 use peacrab::daemon::{Daemon, DaemonParts};
+use peacrab::documents::DocumentReader;
 use peacrab::memory;
 use peacrab::people::{Access, Role};
 use peacrab::provider::rehearsal::Rehearsal;
@@ -185,7 +186,10 @@ fn plan(spec: Spec) -> DaemonParts {
         channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
         mcp: BTreeMap::default(),
         store: StoreOptions { observer, ..StoreOptions::default() },
-        intake: Intake::default(),
+        intake: Intake {
+            documents: Some(DocumentReader::new(env!("CARGO_BIN_EXE_peacrab"))),
+            ..Intake::default()
+        },
         surroundings: SkillEnvironment::default(),
         program: "peacrab".to_owned(),
         restarts: spec.restarts,

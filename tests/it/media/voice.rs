@@ -13,7 +13,7 @@ const VOICE: &[u8] = b"OggS words";
 
 async fn rig_with(ears: &Ears, language: Option<&str>) -> Rig {
     let transcriber = Some(ears.transcriber(language));
-    let intake = Intake { limits: LIMITS, transcriber };
+    let intake = Intake { limits: LIMITS, transcriber, documents: None };
     let rig = Rig::of(Parts { intake, ..Parts::default() }).await;
     rig.home.has_file("v", [Gives::Bytes(VOICE.to_vec())]);
     rig

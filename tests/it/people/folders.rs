@@ -93,6 +93,32 @@ async fn a_person_without_files_gets_the_folder_of_the_linked_account_as_it_is()
 }
 
 #[tokio::test]
+async fn records_of_files_follow_linked_accounts() {
+    let (mut rig, work) = with_work().await;
+    write(&mut rig, USER, "2", "Ann's").await;
+    say_at_work(&work, OTHER_USER, "9", "hello");
+    rig.heard_on(Arc::clone(&work), "9", 1).await;
+    let (stays, goes) = (number(&rig, USER), number(&rig, OTHER_USER));
+    put(&rig, &format!("{goes}/downloads/2026-11/1-0-lease.pdf"), "%PDF");
+    rig.change(&format!(
+        "INSERT INTO attachments (row, channel, chat, sender, forwarded, folder, path, size, hash, text, at)
+         VALUES (1, 'work', '9', '{OTHER_USER}', 0, 'people/{goes}/downloads',
+         'people/{goes}/downloads/2026-11/1-0-lease.pdf', 4, '', '800 crowns', {})",
+        chrono::Utc::now().timestamp_millis()
+    ));
+    link(&mut rig, &work).await;
+    let path = format!("people/{stays}/downloads/from-{goes}/downloads/2026-11/1-0-lease.pdf");
+    let records = rig.look("SELECT folder || ' ' || path FROM attachments");
+    assert_eq!(records, [format!("people/{stays}/downloads {path}")]);
+    let search = [("memory_search", serde_json::json!({"query": "crowns", "scope": "untrusted"}))];
+    rig.model.on("look for it", [calls(&search), says("done")]);
+    rig.say_as(USER, "2", "look for it");
+    rig.hear("2").await;
+    assert!(rig.model.last().messages.last().unwrap().contains("800 crowns"));
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn files_of_a_removed_person_are_put_away_or_deleted_and_never_somebody_elses() {
     let mut rig = Rig::of(open_to_all()).await;
     rig.ask("1", "hello").await;

@@ -13,6 +13,7 @@ pub(crate) mod desk;
 pub(crate) mod discord_api;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 pub(crate) mod disk;
+pub(crate) mod documents;
 pub(crate) mod double;
 pub(crate) mod effort;
 pub(crate) mod model_api;

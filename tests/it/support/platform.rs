@@ -19,10 +19,20 @@ use peacrab::types::message::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::support::documents::pdf;
+
 pub(crate) const OWNER: &str = "7";
 
 /// The file that comes with whatever speaks of a photo.
 pub(crate) const PHOTO: &[u8] = &[b'x'; 300];
+
+/// What a line says with which a PDF comes.
+pub(crate) const DOCUMENT: &str = "a document";
+
+/// That PDF.
+pub(crate) fn document() -> Vec<u8> {
+    pdf(&["Lease agreement", "The rent is 800 crowns."])
+}
 
 /// How the platform behaves.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -201,10 +211,12 @@ impl Channel for Platform {
             let after = Some(Duration::from_millis(5));
             return Err(ChannelError::Unavailable { after, reason: "busy".to_owned() });
         }
-        for piece in PHOTO.chunks(100) {
+        let document = document();
+        let content = if media.handle == DOCUMENT { &document } else { PHOTO };
+        for piece in content.chunks(100) {
             into.write(piece).await?;
         }
-        assert_eq!(media.handle, "photo");
+        assert!([DOCUMENT, "photo"].contains(&media.handle.as_str()));
         Ok(())
     }
 
@@ -239,7 +251,14 @@ fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
         fetched: None,
         quoted: false,
     };
-    let media = line.text.contains("photo").then_some(photo).into_iter().collect();
+    let document = MediaRef {
+        kind: MediaKind::Document,
+        name: Some("lease.pdf".to_owned()),
+        handle: DOCUMENT.to_owned(),
+        ..photo.clone()
+    };
+    let photo = line.text.contains("photo").then_some(photo);
+    let media = photo.into_iter().chain(line.text.contains(DOCUMENT).then_some(document)).collect();
     Inbound {
         key: format!("platform:{at}").into(),
         at: Utc::now(),

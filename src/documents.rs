@@ -1,0 +1,183 @@
+//! The text of documents that people send: PDFs and office documents. A process of our own binary reads each, without
+//! files, network or other processes (`sandbox::reader`), since documents are written by anybody. Not here: pictures,
+//! and files of plain text.
+
+mod helper;
+mod office;
+mod pdf;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncReadExt;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::sandbox::Sandbox;
+
+/// Maximum size of a document that is read, in bytes. Parsed, it takes several times as much memory.
+pub const DOCUMENT_BYTES_MAX: u64 = 50_000_000;
+
+/// Maximum length of a kept text, in bytes: a book of 200 pages.
+pub const TEXT_BYTES_MAX: usize = 512 * 1024;
+
+/// Time for one document, and for its place in the queue.
+const TIME_MAX: Duration = Duration::from_secs(20);
+const QUEUE_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Documents that are read at a time: a small board has memory for one.
+const AT_ONCE_MAX: usize = 1;
+
+/// Maximum length of a helper's result: a text in which each byte is escaped.
+const RESULT_BYTES_MAX: u64 = 6 * TEXT_BYTES_MAX as u64 + 1024;
+
+/// Extensions of office documents, which are archives.
+const OFFICE_ENDINGS: [&str; 6] = ["docx", "xlsx", "pptx", "odt", "ods", "odp"];
+
+/// The program's hidden first argument.
+const ENTRY: &str = "__document";
+
+/// The form of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DocumentForm {
+    Pdf,
+    /// Office Open XML or OpenDocument.
+    Office,
+}
+
+impl DocumentForm {
+    /// Detects a document from the first bytes of a file, and its name. None if its text is not read.
+    pub fn detect(head: &[u8], name: &str) -> Option<Self> {
+        match head {
+            [b'%', b'P', b'D', b'F', b'-', ..] => Some(Self::Pdf),
+            [b'P', b'K', 3, 4, ..] if has_office_ending(name) => Some(Self::Office),
+            _ => None,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Pdf => "pdf",
+            Self::Office => "office",
+        }
+    }
+}
+
+/// Returns true for names of files whose text only a record can have.
+pub fn has_document_ending(name: &str) -> bool {
+    has_ending(name, &["pdf"]) || has_office_ending(name)
+}
+
+fn has_office_ending(name: &str) -> bool {
+    has_ending(name, &OFFICE_ENDINGS)
+}
+
+fn has_ending(name: &str, endings: &[&str]) -> bool {
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    endings.iter().any(|known| known.eq_ignore_ascii_case(ending))
+}
+
+/// The text of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DocumentText {
+    pub text: String,
+    /// The document has more.
+    pub is_cut: bool,
+}
+
+/// The reason why a document has no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum UnreadDocument {
+    #[error("it is protected by a password")]
+    Locked,
+    #[error("it has no text, perhaps only pictures")]
+    Empty,
+    #[error("it is damaged, or of an unknown form")]
+    Broken,
+    #[error("it is too large")]
+    TooLarge,
+    #[error("reading it took too long")]
+    TooSlow,
+}
+
+/// Reads documents, each in a process of its own.
+#[derive(Clone, Debug)]
+pub struct DocumentReader {
+    program: PathBuf,
+    slots: Arc<Semaphore>,
+}
+
+impl Default for DocumentReader {
+    fn default() -> Self {
+        Self::new(Sandbox::THIS_PROGRAM)
+    }
+}
+
+impl DocumentReader {
+    /// Reads by a program, which is ours.
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), slots: Arc::new(Semaphore::new(AT_ONCE_MAX)) }
+    }
+
+    /// Returns the text of a document.
+    pub async fn read(
+        &self,
+        form: DocumentForm,
+        file: File,
+        size: u64,
+    ) -> Result<DocumentText, UnreadDocument> {
+        if size > DOCUMENT_BYTES_MAX {
+            return Err(UnreadDocument::TooLarge);
+        }
+        let slot = timeout(QUEUE_TIME_MAX, self.slots.acquire()).await;
+        let _slot = slot.map_err(|_| UnreadDocument::TooSlow)?.expect("the slots are never closed");
+        match timeout(TIME_MAX, self.run(form, file)).await {
+            Err(_) => Err(UnreadDocument::TooSlow),
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "Cannot run the process that reads documents");
+                Err(UnreadDocument::Broken)
+            }
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "our own program, which takes its rights away")]
+    async fn run(
+        &self,
+        form: DocumentForm,
+        file: File,
+    ) -> std::io::Result<Result<DocumentText, UnreadDocument>> {
+        let mut command = Command::new(&self.program);
+        command.arg0("peacrab").args([ENTRY, form.as_str()]).env_clear().current_dir("/");
+        command.stdin(file).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+        let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn()?;
+        let output = child.stdout.take().expect("it was asked for");
+        let mut result = Vec::new();
+        output.take(RESULT_BYTES_MAX).read_to_end(&mut result).await?;
+        let ended = child.wait().await?;
+        if !ended.success() {
+            // A document can make it end in each way.
+            tracing::info!(%ended, "The process that read a document failed");
+        }
+        Ok(serde_json::from_slice(&result).unwrap_or(Err(UnreadDocument::Broken)))
+    }
+}
+
+/// Runs the hidden entry, if these are its arguments; before anything else has been begun.
+pub fn entry(args: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
+    let args: Vec<_> = args.take(3).collect();
+    let [_, entry, form] = args.as_slice() else { return None };
+    if entry.as_ref() != ENTRY {
+        return None;
+    }
+    let forms = [DocumentForm::Pdf, DocumentForm::Office];
+    let form = forms.into_iter().find(|known| form.as_ref() == known.as_str());
+    Some(form.map_or(ExitCode::FAILURE, helper::run))
+}
