@@ -92,7 +92,8 @@ async fn a_document_is_described_found_as_untrusted_and_read() {
     rig.ask("1", "how many crowns is the lease?").await;
     assert!(!rig.model.last().whole().contains("800"), "{}", rig.model.last().whole());
     let counted = found(&mut rig, (OWNER, "1"), None).await;
-    assert!(counted.contains("[1 more in untrusted content"), "{counted}");
+    // The document, and the conversation in which it came.
+    assert!(counted.contains("[2 more in untrusted content"), "{counted}");
     assert!(!counted.contains("800"), "{counted}");
     let opened = found(&mut rig, (OWNER, "1"), Some("untrusted")).await;
     assert!(opened.contains(&format!("{path}:")) && opened.contains("800 crowns"), "{opened}");
@@ -214,7 +215,7 @@ async fn what_is_too_old_goes_with_its_text() {
     rig.stop_and_start_again().await;
     rig.counts("SELECT count(*) FROM attachments", 0).await;
     assert!(!file(&rig, &old).exists());
-    assert!(!found(&mut rig, (OWNER, "1"), Some("untrusted")).await.contains("old.pdf:"));
+    assert!(!found(&mut rig, (OWNER, "1"), Some("untrusted")).await.contains(&format!("{old}:")));
     send(&mut rig, (OWNER, "1"), "gone.pdf", lease()).await;
     let gone = newest(&rig);
     rig.change("UPDATE attachments SET gone = 1, text = NULL");
