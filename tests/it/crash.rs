@@ -8,7 +8,7 @@ mod commands;
 mod compaction;
 mod extraction;
 mod forgetting;
-
+mod incognito;
 mod suspended;
 mod restart;
 mod resuming;

@@ -72,6 +72,32 @@ async fn what_is_over_is_erased_after_a_restart_too() {
 }
 
 #[tokio::test]
+async fn it_ends_when_another_one_is_resumed() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "an ordinary word").await;
+    rig.ask("1", "/incognito").await;
+    rig.ask("1", &format!("tell me of {WORD}")).await;
+    let resumed = rig.ask("1", "/resume #1").await;
+    assert!(!resumed.contains(WORD), "{resumed}");
+    is_gone(&mut rig).await;
+    // The other one goes on, and is kept.
+    rig.ask("1", "go on").await;
+    let whole = rig.model.last().whole();
+    assert!(whole.contains("an ordinary word") && !whole.contains(WORD), "{whole}");
+    // It cannot be resumed itself, while it lasts neither.
+    rig.ask("1", "/incognito").await;
+    rig.ask("1", &format!("again {WORD}")).await;
+    rig.say("5", "/resume #3");
+    let refused = rig.hear("5").await;
+    assert!(!refused.contains(WORD), "{refused}");
+    rig.ask("5", "what now?").await;
+    assert!(!rig.model.last().whole().contains(WORD));
+    rig.ask("1", "/new").await;
+    is_gone(&mut rig).await;
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn others_and_groups_have_it_for_themselves_or_not_at_all() {
     let mut rig = Rig::new().await;
     rig.say_as(OWNER, "-3", "/incognito");
