@@ -5,6 +5,7 @@
 mod helper;
 mod office;
 mod pdf;
+pub mod text;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,18 +15,15 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::sandbox::Sandbox;
+use text::{DocumentText, TEXT_BYTES_MAX, UnreadDocument};
 
 /// Maximum size of a document that is read, in bytes. Parsed, it takes several times as much memory.
 pub const DOCUMENT_BYTES_MAX: u64 = 50_000_000;
-
-/// Maximum length of a kept text, in bytes: a book of 200 pages.
-pub const TEXT_BYTES_MAX: usize = 512 * 1024;
 
 /// Time for one document, and for its place in the queue.
 const TIME_MAX: Duration = Duration::from_secs(20);
@@ -81,30 +79,6 @@ fn has_office_ending(name: &str) -> bool {
 fn has_ending(name: &str, endings: &[&str]) -> bool {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     endings.iter().any(|known| known.eq_ignore_ascii_case(ending))
-}
-
-/// The text of a document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DocumentText {
-    pub text: String,
-    /// The document has more.
-    pub is_cut: bool,
-}
-
-/// The reason why a document has no text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[serde(rename_all = "snake_case")]
-pub enum UnreadDocument {
-    #[error("it is protected by a password")]
-    Locked,
-    #[error("it has no text, perhaps only pictures")]
-    Empty,
-    #[error("it is damaged, or of an unknown form")]
-    Broken,
-    #[error("it is too large")]
-    TooLarge,
-    #[error("reading it took too long")]
-    TooSlow,
 }
 
 /// Reads documents, each in a process of its own.

@@ -138,7 +138,10 @@ async fn run_one(DueHook { name, hook, line }: DueHook) {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a hook is the owner's own command, and not sandboxed")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a hook is the owner's own command, and not sandboxed"
+)]
 fn spawn(hook: &Hook) -> std::io::Result<Child> {
     let (program, arguments) = hook.command.split_first().expect("a command is never empty");
     Command::new(program)

@@ -168,7 +168,8 @@ async fn work(turns: Arc<TurnServices>, control: WaitingMessage, question: Strin
     };
     let outcome = if asked.is_some() { InboundOutcome::Handled } else { InboundOutcome::Refused };
     let store = &turns.services.bus.store;
-    while let Err(error) = settle(store, control.clone(), outcome, words.clone(), asked.clone()).await
+    while let Err(error) =
+        settle(store, control.clone(), outcome, words.clone(), asked.clone()).await
     {
         tracing::error!(%error, "Cannot save the answer to a side question, will try again");
         sleep(STORE_PAUSE).await;

@@ -323,7 +323,11 @@ pub fn take(store: &Connection, rows: &[WaitingMessage], turn: TurnId) -> rusqli
 }
 
 /// Settles the rows of a turn.
-pub fn settle_turn(store: &Connection, turn: TurnId, outcome: InboundOutcome) -> rusqlite::Result<()> {
+pub fn settle_turn(
+    store: &Connection,
+    turn: TurnId,
+    outcome: InboundOutcome,
+) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = ? WHERE turn = ? AND state = 'in turn'",

@@ -207,7 +207,9 @@ async fn decide(
 ) -> Result<InboundDecision<Arrival>, PublishError> {
     Ok(match event {
         InboundEvent::New(message) => decide_message(publisher, message, Redelivery::First).await?,
-        InboundEvent::Reread(message) => decide_message(publisher, message, Redelivery::Again).await?,
+        InboundEvent::Reread(message) => {
+            decide_message(publisher, message, Redelivery::Again).await?
+        }
         InboundEvent::Edited { message, said } => edit(publisher, message, said),
         InboundEvent::Deleted { at, id, key } => {
             let forget = ContextChange::Forget(at.clone(), id.clone());

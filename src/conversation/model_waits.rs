@@ -77,7 +77,11 @@ pub(crate) fn end(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
 
 /// Notes that people at an address are told that a turn waits. Returns false if they were told of this turn, or
 /// of another one that still waits.
-pub(crate) fn note_reported_wait(store: &Connection, turn: TurnId, at: &Address) -> rusqlite::Result<bool> {
+pub(crate) fn note_reported_wait(
+    store: &Connection,
+    turn: TurnId,
+    at: &Address,
+) -> rusqlite::Result<bool> {
     let told = store
         .prepare_cached(
             "SELECT 1 FROM turns WHERE id = ?1 AND wait_told = ?2

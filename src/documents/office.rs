@@ -8,8 +8,7 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-use super::UnreadDocument;
-use super::helper::BoundedText;
+use super::text::{BoundedText, UnreadDocument};
 
 /// Maximum size of one unpacked part, in bytes: a small archive can unpack to gigabytes.
 const PART_BYTES_MAX: u64 = 64 * 1024 * 1024;

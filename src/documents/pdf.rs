@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use lopdf::content::{Content, Operation};
 use lopdf::{Document, Encoding, Error, LoadOptions, Object, ObjectId};
 
-use super::UnreadDocument;
-use super::helper::BoundedText;
+use super::text::{BoundedText, UnreadDocument};
 
 /// Pages that are read.
 const PAGES_MAX: usize = 5_000;

@@ -20,8 +20,8 @@ use crate::people::Role;
 use crate::types::message::Address;
 use crate::types::source::Source;
 use crate::workspace::{
-    FileChange, FileError, FilePage, FileScope, Folder, Hash, OpenedFile, READ_BYTES_MAX, Workspace,
-    WorkspacePath, picture_type,
+    FileChange, FileError, FilePage, FileScope, Folder, Hash, OpenedFile, READ_BYTES_MAX,
+    Workspace, WorkspacePath, picture_type,
 };
 
 /// Page size of `read_file`, in bytes: with the line on how to read on it is below the cut.

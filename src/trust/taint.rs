@@ -149,7 +149,8 @@ impl TaintReader {
         let by_call = step.calls.iter().rev().find(untrusted);
         by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {
             let parts = step.input.iter().flat_map(Parts::iter);
-            let taints: Vec<_> = parts.filter_map(|part| self.of_input_source(part.source)).collect();
+            let taints: Vec<_> =
+                parts.filter_map(|part| self.of_input_source(part.source)).collect();
             let said = taints.iter().find(|taint| **taint == Taint::Said);
             said.or(taints.first()).cloned()
         })

@@ -22,8 +22,8 @@ mod words;
 
 use active::ActiveTurn;
 pub(crate) use active::TurnHandles;
-pub(crate) use permitting::{CheckedCall, check_call};
 use bounds::ReachedLimit;
+pub(crate) use permitting::{CheckedCall, check_call};
 use settling::SettledCalls;
 pub(crate) use settling::tool_context;
 

@@ -175,7 +175,8 @@ impl DiscordListener<'_> {
         let DiscordInteraction { channel_id, guild_id, channel, .. } = interaction;
         let Some(guild) = guild_id else { return Addresses::private(channel_id) };
         let Discord { addresses, api, .. } = self.discord;
-        let told = channel.as_ref().and_then(|told| addresses.address_in_event(channel_id, told, guild));
+        let told =
+            channel.as_ref().and_then(|told| addresses.address_in_event(channel_id, told, guild));
         if let Some(at) = told {
             return at;
         }

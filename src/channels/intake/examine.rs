@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::Fetcher;
 use crate::bus::journal::WaitingMessage;
-use crate::documents::{DocumentForm, DocumentText};
+use crate::documents::DocumentForm;
+use crate::documents::text::DocumentText;
 use crate::memory::attachments::NewAttachment;
 use crate::types::hex::hex;
 use crate::types::message::{Fetched, MediaRef};

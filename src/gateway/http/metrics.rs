@@ -156,7 +156,11 @@ impl Page {
             self.sample("mcp_server_up", &[("server", name)], u8::from(server.up));
         }
         let is_sandboxed = matches!(status.shell, SandboxState::Sandboxed { .. });
-        self.gauge("sandbox_active", "1 if shell commands run in the sandbox.", u8::from(is_sandboxed));
+        self.gauge(
+            "sandbox_active",
+            "1 if shell commands run in the sandbox.",
+            u8::from(is_sandboxed),
+        );
         let is_offered = status.shell.is_offered();
         self.gauge("shell_offered", "1 if shell commands can be run.", u8::from(is_offered));
         self.gauge("pages_open", "Open pages of the gateway.", gateway.web.attached());

@@ -30,7 +30,12 @@ pub(super) fn begin(
     match &run.job.brief.payload {
         Payload::Message(text) => {
             let brief = &run.job.brief;
-            outbox::put(store, &brief.to, None, &message_for_people(run, text, now.with_timezone(&zone)))?;
+            outbox::put(
+                store,
+                &brief.to,
+                None,
+                &message_for_people(run, text, now.with_timezone(&zone)),
+            )?;
             let (sender, tainted) = (&brief.sender, brief.tainted);
             note(store, run, &RunText { sender, provider: NO_MODEL, words: text, tainted })?;
             settle(store, run, TaskOutcome::Done, None, now)
@@ -116,7 +121,8 @@ pub fn command_ends(
         }
         Payload::Command(_) if !printed.text.trim().is_empty() => {
             let tainted = printed.foreign || run.job.brief.tainted;
-            let body = Body::Printed(message_for_people(run, &printed.text, now.with_timezone(&zone)));
+            let body =
+                Body::Printed(message_for_people(run, &printed.text, now.with_timezone(&zone)));
             outbox::put_body(store, &run.job.brief.to, &body)?;
             note_printed(store, run, &printed.text, tainted)?;
             settle(store, run, TaskOutcome::Done, Some(&printed.text), now)

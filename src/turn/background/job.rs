@@ -57,7 +57,8 @@ impl Background for JobRun {
     fn settle(&self, store: &Connection, number: i64, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
         let Some(run) = schedule::of_job(store, JobId(number))? else { return Ok(()) };
         if let (TaskOutcome::Done, Some(result)) = (end.how, end.result) {
-            let words = schedule::message_for_people(&run, result, Utc::now().with_timezone(&end.zone));
+            let words =
+                schedule::message_for_people(&run, result, Utc::now().with_timezone(&end.zone));
             let expected = schedule::expected_cost(store, &run.job, Utc::now())?;
             let first = expected
                 .filter(|expected| expected.runs == 1)

@@ -6,7 +6,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use lopdf::{Document, EncryptionState, EncryptionVersion, Object, Permissions};
-use peacrab::documents::{DocumentForm, DocumentReader, DocumentText, UnreadDocument};
+use peacrab::documents::text::{DocumentText, UnreadDocument};
+use peacrab::documents::{DocumentForm, DocumentReader};
 use proptest::prelude::*;
 
 use crate::support::documents::{archive, docx, pdf, pdf_of, pdf_with};
@@ -40,8 +41,7 @@ async fn the_text_of_a_pdf_is_read_line_by_line() {
         "BT /F1 12 Tf [(Te) 20 (a and)-300(cake)] TJ 1 0 0 1 72 700 Tm (below) Tj T* (last) Tj ET";
     check(Pdf, &pdf_of(content), "Tea and cake\nbelow\nlast").await;
     // Umlauts of the usual encoding.
-    let bytes =
-        pdf_with("<< /Length 40 >>".to_owned(), b"BT /F1 12 Tf 1 1 Td (Gr\\374n) Tj ET       ");
+    let bytes = pdf_with("<< /Length 40 >>", b"BT /F1 12 Tf 1 1 Td (Gr\\374n) Tj ET       ");
     check(Pdf, &bytes, "Grün").await;
 }
 
@@ -90,7 +90,7 @@ async fn a_hostile_document_gives_an_explanation_and_nothing_else() {
     // A small file that unpacks to 200 MB, as a page and as a part of an archive.
     let zeros = deflated(200_000_000);
     let packed = format!("<< /Length {} /Filter /FlateDecode >>", zeros.len());
-    assert!(read(Pdf, &pdf_with(packed, &zeros)).await.is_err());
+    assert!(read(Pdf, &pdf_with(&packed, &zeros)).await.is_err());
     let bomb = archive_with_bomb();
     let shown = read(Office, &bomb).await;
     assert!(shown.as_ref().is_err() || shown.unwrap().is_cut);
@@ -108,7 +108,7 @@ async fn a_hostile_document_gives_an_explanation_and_nothing_else() {
     // More text than is kept.
     let long = "lorem ipsum dolor sit amet ".repeat(40_000);
     let cut = read(Office, &docx(&[&long])).await.unwrap();
-    assert!(cut.is_cut && cut.text.len() <= peacrab::documents::TEXT_BYTES_MAX);
+    assert!(cut.is_cut && cut.text.len() <= peacrab::documents::text::TEXT_BYTES_MAX);
     check(Pdf, &pdf(&["Still here"]), "Still here").await;
 }
 

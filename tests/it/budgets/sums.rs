@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::support::effort;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Event {
     Call {
         person: Option<i64>,

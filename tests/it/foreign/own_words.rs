@@ -107,7 +107,7 @@ async fn other_words_are_asked_about() {
         ("Crabs walk sideways.", "keep what the page says"),
     ] {
         let (tool, arguments) = remember(text);
-        asked(tool, arguments, said).await;
+        Box::pin(asked(tool, arguments, said)).await;
     }
 }
 
@@ -123,7 +123,7 @@ async fn instructions_programs_and_whole_files_are_asked_about() {
         ("write_file", json!({"path": "list.md", "content": "Be rude."})),
         ("message", json!({"to": "home:2", "text": "Be rude."})),
     ] {
-        asked(tool, arguments, said).await;
+        Box::pin(asked(tool, arguments, said)).await;
     }
 }
 

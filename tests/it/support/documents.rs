@@ -12,11 +12,11 @@ pub(crate) fn pdf(lines: &[&str]) -> Vec<u8> {
 
 /// A PDF whose page has a content.
 pub(crate) fn pdf_of(content: &str) -> Vec<u8> {
-    pdf_with(format!("<< /Length {} >>", content.len()), content.as_bytes())
+    pdf_with(&format!("<< /Length {} >>", content.len()), content.as_bytes())
 }
 
 /// A PDF whose page has a stream.
-pub(crate) fn pdf_with(dictionary: String, stream: &[u8]) -> Vec<u8> {
+pub(crate) fn pdf_with(dictionary: &str, stream: &[u8]) -> Vec<u8> {
     let font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>";
     let page = "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R \
                 /Resources << /Font << /F1 5 0 R >> >> >>";
