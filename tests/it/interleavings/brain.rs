@@ -150,7 +150,8 @@ impl Brain {
             }
             End::Completes => Does::Ends(End::Says, text),
             End::NoWords if has_said => Does::Ends(End::Says, text),
-            End::Silent if turn.iter().any(is_reminder) => Does::Ends(End::Says, text),
+            // It was reminded of the silence before this.
+            End::Silent if !is_subagent && turn.iter().any(is_answer) => Does::Ends(End::Says, text),
             end => Does::Ends(end, text),
         };
         (does, pace)
@@ -211,9 +212,10 @@ fn texts(message: &PromptMessage<'_>) -> Vec<String> {
     }
 }
 
-/// The program says that a person waits for words.
+/// The program says that a person waits for words, or that the last step begins.
 fn is_reminder(message: &PromptMessage<'_>) -> bool {
-    texts(message).iter().any(|text| text.contains("[Nobody else is here"))
+    let reminders = ["[Nobody else is here", "[You have used up your"];
+    texts(message).iter().any(|text| reminders.iter().any(|it| text.contains(it)))
 }
 
 /// The steps of which only the program's record is left.
