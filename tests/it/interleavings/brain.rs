@@ -151,7 +151,9 @@ impl Brain {
             End::Completes => Does::Ends(End::Says, text),
             End::NoWords if has_said => Does::Ends(End::Says, text),
             // It was reminded of the silence before this.
-            End::Silent if !is_subagent && turn.iter().any(is_answer) => Does::Ends(End::Says, text),
+            End::Silent if !is_subagent && turn.iter().any(is_answer) => {
+                Does::Ends(End::Says, text)
+            }
             end => Does::Ends(end, text),
         };
         (does, pace)
