@@ -1,11 +1,11 @@
 //! Costs and permission of model calls: prices, budgets, reservations.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
-use tokio::sync::watch;
 
 use crate::bus::{Bus, notices};
 use crate::conversation::budgets::reserve::{
@@ -37,8 +37,8 @@ pub struct Spending {
     pub prices: Prices,
     /// The owner's.
     pub zone: Tz,
-    /// The budgets that the owner has set, as the store has them.
-    set: watch::Sender<Arc<StoredBudgets>>,
+    /// The monthly tokens of guests, with what the owner has set; 0: no limit. Read before each prompt.
+    guest_tokens: Arc<AtomicU64>,
 }
 
 /// Guests with a larger monthly budget get the prompts of others, in tokens.
@@ -74,24 +74,25 @@ impl Spending {
         prices: Prices,
         zone: Tz,
     ) -> Result<Self, StoreError> {
-        let set = watch::Sender::new(Arc::new(store.read(StoredBudgets::read).await?));
-        Ok(Self { budgets: Arc::new(budgets), prices, zone, set })
+        let guest_tokens = Arc::default();
+        let spending = Self { budgets: Arc::new(budgets), prices, zone, guest_tokens };
+        let set = spending.clone();
+        store.read(move |store| set.refresh(store)).await?;
+        Ok(spending)
     }
 
-    /// Reads what the owner has set.
+    /// Reads what the owner has set for guests.
     pub fn refresh(&self, store: &Connection) -> rusqlite::Result<()> {
-        self.set.send_replace(Arc::new(StoredBudgets::read(store)?));
+        let scope = Scope::Role(Role::Guest);
+        let budget = StoredBudgets::read(store)?.budget(&self.budgets, &[scope]);
+        self.guest_tokens.store(budget.month.tokens.unwrap_or_default(), Ordering::Relaxed);
         Ok(())
     }
 
     /// Returns true for a role whose budget is so small that its prompts are short.
     pub(crate) fn is_brief(&self, role: Role) -> bool {
-        if role != Role::Guest {
-            return false;
-        }
-        let set = self.set.borrow();
-        let month = set.budget(&self.budgets, &[Scope::Role(role)]).month;
-        month.tokens.is_some_and(|tokens| (1..=BRIEF_UP_TO).contains(&tokens))
+        let tokens = self.guest_tokens.load(Ordering::Relaxed);
+        role == Role::Guest && (1..=BRIEF_UP_TO).contains(&tokens)
     }
 
     /// Reserves what a call may use. The error has the words of the refusal.
@@ -100,9 +101,9 @@ impl Spending {
         bus: &Bus,
         planned: Planned<'_>,
     ) -> Result<Result<Granted, ProviderError>, StoreError> {
-        let payer = planned.payer;
-        let set = Arc::clone(&self.set.borrow());
-        if !is_budgeted(&self.budgets, &set, &payer) {
+        let (payer, budgets) = (planned.payer, Arc::clone(&self.budgets));
+        let look = move |store: &Connection| is_budgeted(store, &budgets, &payer);
+        if !bus.store.read(look).await? {
             return Ok(Ok(Granted::default()));
         }
         let most = if self.is_brief(payer.role) { BRIEF_OUTPUT_MAX } else { OUTPUT_MAX };

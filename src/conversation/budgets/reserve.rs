@@ -91,8 +91,8 @@ fn percent(used: u64, most: u64) -> u64 {
 }
 
 /// Returns true if a budget counts for calls of this payer.
-pub fn is_budgeted(budgets: &Budgets, stored: &StoredBudgets, payer: &Payer) -> bool {
-    !bounds(budgets, stored, payer).is_empty()
+pub fn is_budgeted(store: &Connection, budgets: &Budgets, payer: &Payer) -> rusqlite::Result<bool> {
+    Ok(!bounds(budgets, &StoredBudgets::read(store)?, payer).is_empty())
 }
 
 /// Reserves what a call may use, lowered to what is left of each budget; or refuses it, with the budget that is full
