@@ -256,6 +256,40 @@ async fn one_person_has_the_stricter_of_both_budgets_and_both_usages() {
 }
 
 #[tokio::test]
+async fn a_set_budget_holds_at_once_after_accounts_were_linked_and_unlinked() {
+    let (mut rig, work) = with_work().await;
+    rig.say_as(USER, "2", "hello");
+    rig.hear("2").await;
+    // Too little for any call.
+    let set = format!("/budget set {} 10 day", number(&rig, USER));
+    assert!(rig.ask("1", &set).await.starts_with("The budget of"));
+    say_at_work(&work, OTHER_USER, "9", "hello");
+    let answer = rig.heard_on(Arc::clone(&work), "9", 1).await.remove(0).text;
+    assert!(!answer.contains("budget"), "{answer}");
+    rig.say_as(USER, "2", "/link");
+    let code = code_in(&rig.hear("2").await);
+    say_at_work(&work, OTHER_USER, "9", &format!("/link {code}"));
+    rig.heard_on(Arc::clone(&work), "9", 1).await;
+    rig.heard("2", 1).await;
+    rig.say_as(USER, "2", &format!("/link yes {code}"));
+    rig.hear("2").await;
+    rig.heard_on(Arc::clone(&work), "9", 1).await;
+    assert!(rig.hear("1").await.contains("are now one person"));
+    let used_up = "Your daily budget of 10 tokens is used up";
+    say_at_work(&work, OTHER_USER, "9", "And now?");
+    let refused = rig.heard_on(Arc::clone(&work), "9", 1).await.remove(0).text;
+    assert!(refused.starts_with(used_up), "{refused}");
+    // Parting is no way around it.
+    say_at_work(&work, OTHER_USER, "9", "/unlink");
+    let parted = rig.heard_on(Arc::clone(&work), "9", 1).await.remove(0).text;
+    assert_eq!(parted, replies::UNLINKED);
+    say_at_work(&work, OTHER_USER, "9", "And alone?");
+    let refused = rig.heard_on(Arc::clone(&work), "9", 1).await.remove(0).text;
+    assert!(refused.starts_with(used_up), "{refused}");
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn admins_set_when_the_bot_answers_in_a_group() {
     let mut parts = open_to_all();
     parts.access.admins = vec![OTHER_USER.to_owned()];

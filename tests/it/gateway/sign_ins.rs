@@ -144,6 +144,29 @@ async fn a_stream_of_somebody_who_is_blocked_meanwhile_shows_no_more_messages() 
 }
 
 #[tokio::test]
+async fn a_completion_ends_with_the_access_of_its_person() {
+    let rig = rig().await;
+    let ben = Browser::of(&rig, "ben").await;
+    let asks = |text: &str| json!({ "model": "peacrab", "stream": true, "messages": [{ "role": "user", "content": text }] });
+    let block = "UPDATE persons SET blocked = 1 WHERE id = (SELECT person FROM accounts WHERE sender = 'ben')";
+    let sign_out = "DELETE FROM web_logins WHERE person = 'ben'";
+    for (question, end) in [("first", sign_out), ("second", block)] {
+        let gate = Gate::shut();
+        rig.model.on(question, [held(&gate, says("the secret answer"))]);
+        let ben = if question == "first" { &ben } else { &Browser::of(&rig, "ben").await };
+        let response = ben.post("/v1/chat/completions", &asks(question)).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        gate.reached(1).await;
+        rig.change(end);
+        gate.open();
+        let rest = response.text().await.unwrap();
+        assert!(!rest.contains("secret") && !rest.contains("[DONE]"), "{rest}");
+        assert!(rest.contains("authentication_error"), "{rest}");
+    }
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn more_sign_ins_than_a_person_needs_take_the_place_of_old_ones() {
     let rig = rig().await;
     let first = Browser::owner(&rig).await;

@@ -14,6 +14,7 @@ use super::super::access::WebPerson;
 use super::super::limits::HeldConnection;
 use super::super::refusal::HttpRefusal;
 use super::super::state::HttpGateway;
+use super::super::stream_access::StreamAccess;
 use crate::bus::feed::{self, Cursor, Post, PostContent};
 use crate::bus::journal::{self, InboundOutcome, MessageStanding};
 use crate::channels::web::Sign;
@@ -42,6 +43,7 @@ pub(super) enum AnswerProgress {
 /// An answer that is waited for.
 pub(super) struct PendingAnswer {
     gateway: Arc<HttpGateway>,
+    access: StreamAccess,
     pub(super) address: Address,
     key: DedupKey,
     cursor: Cursor,
@@ -80,6 +82,7 @@ impl PendingAnswer {
         let cursor = bus.store.read(move |store: &Connection| feed::end(store, &chat)).await?;
         Ok(Self {
             gateway: Arc::clone(gateway),
+            access: StreamAccess::of(gateway, person),
             address,
             key,
             cursor,
@@ -99,11 +102,12 @@ impl PendingAnswer {
         self.until = until;
     }
 
-    /// Waits for the next part. An error ends the answer.
+    /// Waits for the next part. An error ends the answer, also if the person may not read it any more.
     pub(super) async fn next(&mut self) -> Result<AnswerProgress, HttpRefusal> {
         let closing = self.gateway.closing.clone();
         loop {
             if let Some(ready) = self.ready.pop_front() {
+                self.check_access().await?;
                 return Ok(ready);
             }
             self.deliveries.mark_unchanged();
@@ -115,6 +119,7 @@ impl PendingAnswer {
             tokio::select! {
                 () = closing.cancelled() => return Err(self.later("the daemon stops")),
                 Some(sign) = self.signs.recv() => self.note(sign),
+                () = self.access.login_ended() => self.check_access().await?,
                 _ = self.deliveries.changed() => {}
                 _ = self.passes.changed() => {}
                 () = sleep_until(look_again) => if Instant::now() >= self.until {
@@ -122,6 +127,12 @@ impl PendingAnswer {
                 }
             }
         }
+    }
+
+    async fn check_access(&mut self) -> Result<(), HttpRefusal> {
+        self.access.check(&self.gateway).await.ok_or_else(|| {
+            HttpRefusal::last(StatusCode::UNAUTHORIZED, "your access has ended; sign in again")
+        })
     }
 
     /// The message stays accepted: its answer comes later.
@@ -157,6 +168,8 @@ impl PendingAnswer {
         };
         let state = self.gateway.services().bus.store.read(read).await?;
         let is_behind = state.posts.len() >= READ_MAX;
+        // For whole messages it is looked at each time.
+        self.access.expire();
         let explanation = self.hand_out(state.posts);
         if is_behind {
             return Ok(true);
