@@ -8,6 +8,7 @@ pub mod inbound;
 pub mod offset;
 mod outgoing;
 mod probe;
+pub mod rival;
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -36,6 +37,7 @@ use crate::types::message::{Address, ChannelName, Hint, MediaRef, Outbound};
 use call::{TelegramApi, TelegramCallError};
 use inbound::{Decoded, TelegramIdentity, TelegramReadingContext};
 use offset::Offset;
+use rival::Rivalry;
 
 /// Maximum length of a text, in UTF-16 units (Bot API, sendMessage).
 const TEXT_MAX: usize = 4096;
@@ -120,6 +122,8 @@ pub struct Telegram {
     has_commands: AtomicBool,
     /// The albums that addressed the bot. A mutex for the same reason.
     albums: Mutex<Albums>,
+    /// Polls and conflicts. A mutex for the same reason.
+    rivalry: Mutex<Rivalry>,
 }
 
 /// The albums that recently addressed the bot, over whichever link.
@@ -176,6 +180,7 @@ impl Telegram {
             me: Mutex::default(),
             has_commands: AtomicBool::new(false),
             albums: Mutex::default(),
+            rivalry: Mutex::default(),
         })
     }
 
@@ -217,7 +222,18 @@ impl Telegram {
             ]),
         };
         let deadline = hold + self.deadlines.poll_grace;
-        self.api.call(&ask, deadline).await.map_err(TelegramCallError::while_asking)
+        let answer = self.api.call(&ask, deadline).await;
+        let mut rivalry = self.rivalry.lock().unwrap_or_else(PoisonError::into_inner);
+        match answer {
+            Ok(updates) => {
+                rivalry.polled(Instant::now());
+                Ok(updates)
+            }
+            Err(error) if error.is_conflict() && rivalry.conflict() => {
+                Err(ChannelError::Closed(rival::MAKES_WAY.to_owned()))
+            }
+            Err(error) => Err(error.while_asking()),
+        }
     }
 
     /// Registers our commands, unless they are registered already. Nothing depends on it.

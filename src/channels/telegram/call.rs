@@ -161,6 +161,14 @@ fn judge<T: DeserializeOwned>(
 }
 
 impl TelegramCallError {
+    /// Returns true if another program polls with the same token.
+    pub(super) fn is_conflict(&self) -> bool {
+        match self {
+            Self::Denied(denial) => denial.status == 409 && !says(denial, &["webhook"]),
+            _ => false,
+        }
+    }
+
     pub(super) fn says(&self, words: &[&str]) -> bool {
         match self {
             Self::Denied(denial) => denial.status == 400 && says(denial, words),

@@ -1,9 +1,10 @@
 //! Polling: nothing is confirmed that is not kept, and nothing is kept twice.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use peacrab::bus::outbox;
+use peacrab::channels::telegram::rival::Rivalry;
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::replies;
 use peacrab::store::{Moment, Phase, StoreOptions, Sync};
@@ -185,6 +186,37 @@ async fn says_who_else_takes_its_messages() {
             "{error}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_newcomer_makes_way_for_a_program_that_polls_already() {
+    let (api, desk) = (BotApi::start().await, Desk::new());
+    let bot = telegram(&api, DEADLINES);
+    // So many may be its own former poll, or a restart of the other.
+    api.fail("getUpdates", 5, &Fault::CONFLICT);
+    for _ in 0..4 {
+        assert!(matches!(desk.listen(&bot).await, ChannelError::Unavailable { .. }));
+    }
+    let error = desk.listen(&bot).await;
+    assert!(
+        matches!(&error, ChannelError::Closed(reason) if reason.contains("makes way")),
+        "{error}"
+    );
+}
+
+#[test]
+fn who_polled_first_goes_on() {
+    let begun = Instant::now();
+    let after = |seconds| begun + Duration::from_secs(seconds);
+    let conflicts = |rivalry: &mut Rivalry, times| (0..times).any(|_| rivalry.conflict());
+    let mut rivalry = Rivalry::default();
+    rivalry.polled(begun);
+    rivalry.polled(after(299));
+    assert!(!conflicts(&mut rivalry, 4) && rivalry.conflict(), "five minutes are not over");
+    // The other one has gone.
+    rivalry.polled(after(600));
+    rivalry.polled(after(900));
+    assert!(!conflicts(&mut rivalry, 100), "it is the first now");
 }
 
 #[tokio::test]
