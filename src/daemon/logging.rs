@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Context;
 use tokio::sync::mpsc;
 use tracing::Subscriber;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -88,9 +88,8 @@ pub fn subscriber<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let filter = EnvFilter::builder()
-        .parse(filter)
-        .context("PEACRAB_LOG is not a filter such as `info,peacrab=debug`")?;
+    let filter: Targets =
+        filter.parse().context("PEACRAB_LOG is not a filter such as `info,peacrab=debug`")?;
     let lines = fmt::layer().with_writer(to).with_ansi(looks.colours);
     let lines: Box<dyn Layer<Registry> + Send + Sync> = match (format, looks.times) {
         (Format::Plain, true) => lines.boxed(),
