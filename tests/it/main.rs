@@ -67,6 +67,7 @@ mod markup;
 mod mcp;
 mod media;
 mod origins;
+mod packaging;
 mod passes;
 mod memory;
 mod model_waits;
