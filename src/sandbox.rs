@@ -9,6 +9,7 @@
 //!            ← reports  ends all if the socket closes
 //! ```
 
+mod allowed;
 mod calls;
 mod command;
 pub mod accounting;

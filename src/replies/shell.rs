@@ -94,7 +94,7 @@ pub fn seconds(time: Duration) -> String {
 pub fn no_landlock(found: Result<i64, i32>) -> String {
     match found {
         Ok(version) => format!(
-            "this kernel's Landlock is version {version}, which cannot protect all files by itself (version 3 of Linux 6.2 can), and user namespaces are not available either"
+            "this kernel's Landlock is version {version}, which cannot protect all files by itself (version 3 of Linux 6.2 can), and neither user namespaces nor seccomp are available"
         ),
         Err(libc::ENOSYS) => "this kernel has no Landlock (ENOSYS): it needs Linux 5.13 or newer, built with it".to_owned(),
         Err(libc::EOPNOTSUPP) => {

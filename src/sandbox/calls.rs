@@ -1,6 +1,6 @@
-//! Which calls to the kernel are refused inside: those by which a process looks into others, changes
-//! what it sees of the machine, or reaches parts of the kernel that ordinary programs have no use for.
-//! A list of what is denied, as one of what is allowed would break tomorrow's programs.
+//! Which calls to the kernel are refused inside. `allowed` lists the calls that programs need, and all others do not
+//! exist. Here stand the arguments of those that are refused, and the calls that are refused by name: a program that
+//! asks for them shall see that it may not, rather than look for another way.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,6 +10,8 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch, apply_filter,
 };
+
+use super::allowed::{ALLOWED, ALLOWED_HERE, ALLOWED_NEWER};
 
 /// Refused as by a kernel that does not allow it.
 const DENIED: &[libc::c_long] = &[
@@ -82,35 +84,6 @@ const DENIED_HERE: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const DENIED_HERE: &[libc::c_long] = &[];
 
-/// The same calls under numbers of their own, which x86-64 has for programs with short pointers.
-#[cfg(target_arch = "x86_64")]
-const ALSO: Option<i64> = Some(0x4000_0000);
-#[cfg(not(target_arch = "x86_64"))]
-const ALSO: Option<i64> = None;
-
-/// `memfd_secret` (Linux 5.14), the same everywhere; libc does not have it everywhere.
-const MEMFD_SECRET: libc::c_long = 447;
-
-/// Refused as by a kernel that does not have it, so that programs go another way.
-const UNKNOWN: &[libc::c_long] = &[
-    // Its arguments lie where a filter cannot look; `clone` does the same.
-    libc::SYS_clone3,
-    // Memory that is nobody's, and so counts nowhere; files in /dev/shm do the same.
-    libc::SYS_memfd_create,
-    MEMFD_SECRET,
-    libc::SYS_shmget,
-    libc::SYS_msgget,
-    libc::SYS_semget,
-    // It gives memory to a pipe, where it counts for no process.
-    libc::SYS_vmsplice,
-    // The mode lies where a filter cannot look; `openat` and `fchmodat` do the same.
-    libc::SYS_openat2,
-    FCHMODAT2,
-];
-
-/// `fchmodat2` (Linux 6.6), the same everywhere.
-const FCHMODAT2: libc::c_long = 452;
-
 /// Refused as by a disk that cannot do it, so that programs write instead: what it takes counts for no
 /// process.
 const UNSUPPORTED: &[libc::c_long] = &[libc::SYS_fallocate];
@@ -139,9 +112,6 @@ const ATTRIBUTES: &[libc::c_long] = &[
     libc::SYS_fremovexattr,
 ];
 
-/// `setxattrat` and `removexattrat` (Linux 6.13), the same everywhere.
-const ATTRIBUTES_AT: &[libc::c_long] = &[463, 466];
-
 /// Calls that set how a process is scheduled, by its number: the first argument. 0 is the caller.
 const SCHEDULE: &[libc::c_long] = &[
     libc::SYS_sched_setscheduler,
@@ -154,6 +124,9 @@ const SCHEDULE: &[libc::c_long] = &[
 /// the first one for a process.
 const PRIORITIES: [(libc::c_long, u64); 2] =
     [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
+
+/// By `prctl`, PR_SCHED_CORE (linux/prctl.h), which libc does not have: it sets which processes share a core.
+const DENIED_OPERATIONS: [u64; 1] = [62];
 
 /// By `clone`, the way to namespaces that has to stay open for threads.
 const NAMESPACES: [libc::c_int; 8] = [
@@ -191,6 +164,8 @@ pub(super) struct OwnNamespaces {
     pub(super) processes: bool,
     /// It sees no files but those that it may read.
     pub(super) root: bool,
+    /// A file that may only be read cannot be cut off.
+    pub(super) truncation: bool,
 }
 
 /// Refuses these calls from now on; errs where this processor is not known.
@@ -198,6 +173,15 @@ pub(super) fn refuse(own: OwnNamespaces) -> io::Result<()> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
     let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;
     let mut denied = denied(own.sockets).map_err(|error| failed(&error))?;
+    if !own.truncation {
+        denied.insert(libc::SYS_truncate, Vec::new());
+        for (call, flags) in OPEN_FILES {
+            denied
+                .entry(*call)
+                .or_default()
+                .extend(truncating(*flags).map_err(|error| failed(&error))?);
+        }
+    }
     if !own.processes {
         denied.extend(others().map_err(|error| failed(&error))?);
     }
@@ -208,32 +192,26 @@ pub(super) fn refuse(own: OwnNamespaces) -> io::Result<()> {
     let mut unsupported = whole(UNSUPPORTED);
     let reserving = requests(&RESERVING).map_err(|error| failed(&error))?;
     unsupported.insert(libc::SYS_ioctl, reserving);
-    let mut unknown = whole(UNKNOWN);
     if !own.root {
         unsupported.extend(whole(ATTRIBUTES));
-        unknown.extend(whole(ATTRIBUTES_AT));
     }
-    for (rules, error) in
-        [(denied, libc::EPERM), (unknown, libc::ENOSYS), (unsupported, libc::EOPNOTSUPP), (idle, 0)]
-    {
-        let error = SeccompAction::Errno(error.unsigned_abs());
-        let filter = SeccompFilter::new(numbered(rules), SeccompAction::Allow, error, arch);
+    let allowed = [ALLOWED, ALLOWED_HERE, ALLOWED_NEWER].concat();
+    let apply = |rules, matching, other| {
+        let filter = SeccompFilter::new(rules, other, matching, arch);
         let filter = filter.map_err(|error| failed(&error))?;
         let program: BpfProgram = filter.try_into().map_err(|error| failed(&error))?;
-        apply_filter(&program).map_err(|error| failed(&error))?;
+        apply_filter(&program).map_err(|error| failed(&error))
+    };
+    let errno = |error: libc::c_int| SeccompAction::Errno(error.unsigned_abs());
+    apply(whole(&allowed), SeccompAction::Allow, errno(libc::ENOSYS))?;
+    // Of two filters that refuse a call, the later one decides with which error (seccomp(2)).
+    for (rules, error) in [(denied, libc::EPERM), (unsupported, libc::EOPNOTSUPP), (idle, 0)] {
+        apply(rules, errno(error), SeccompAction::Allow)?;
     }
     Ok(())
 }
 
 type SeccompRules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
-
-/// With the second number of each call.
-fn numbered(rules: SeccompRules) -> BTreeMap<i64, Vec<SeccompRule>> {
-    let also = rules.clone().into_iter();
-    let also = also.filter_map(|(call, rules)| Some((call | ALSO?, rules)));
-    let also: Vec<_> = also.collect();
-    rules.into_iter().chain(also).collect()
-}
 
 /// Rules for calls that report success and do nothing.
 fn idle() -> Result<SeccompRules, seccompiler::BackendError> {
@@ -248,11 +226,15 @@ fn idle() -> Result<SeccompRules, seccompiler::BackendError> {
     Ok(SeccompRules::from([(libc::SYS_setsockopt, sizes.collect::<Result<_, _>>()?)]))
 }
 
-/// Of `ioctl`, these.
+/// Of `ioctl` and `fcntl`, these.
 fn requests(codes: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    let rules =
-        codes.iter().map(|code| one(SeccompCondition::new(1, Dword, SeccompCmpOp::Eq, *code)?));
-    rules.collect()
+    values(1, codes)
+}
+
+/// Rules for these values of an argument.
+fn values(argument: u8, codes: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let is = |code: &u64| one(SeccompCondition::new(argument, Dword, SeccompCmpOp::Eq, *code)?);
+    codes.iter().map(is).collect()
 }
 
 /// Setters that name another process, which may be the daemon.
@@ -279,6 +261,7 @@ fn denied(sockets: Sockets) -> Result<SeccompRules, seccompiler::BackendError> {
     rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
     rules.insert(libc::SYS_ioctl, requests(&TYPING)?);
     rules.insert(libc::SYS_fcntl, requests(&DENIED_CONTROLS)?);
+    rules.insert(libc::SYS_prctl, values(0, &DENIED_OPERATIONS)?);
     let families: &[libc::c_int] = match sockets {
         Sockets::Usual => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
         Sockets::NetworkOnly => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
@@ -328,6 +311,23 @@ const MAKE_FILES: &[(libc::c_long, Option<u8>, u8)] = &[
     (libc::SYS_openat, Some(2), 3),
     (libc::SYS_mknodat, None, 2),
 ];
+
+/// Calls that open files, and which of their arguments the flags are.
+const OPEN_FILES: &[(libc::c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1),
+    (libc::SYS_openat, 2),
+];
+
+/// Opening without writing cuts a file off all the same, also with the access mode 3, for which Landlock asks nothing
+/// (open(2)). No program needs that.
+fn truncating(flags: u8) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let mask = (libc::O_TRUNC | libc::O_ACCMODE).unsigned_abs();
+    let modes = [libc::O_RDONLY, libc::O_ACCMODE];
+    let rules = modes
+        .map(|mode| one(masked(flags, mask.into(), (libc::O_TRUNC | mode).unsigned_abs().into())?));
+    rules.into_iter().collect()
+}
 
 /// A mode by which whoever runs a file has the rights of its owner or group: the daemon's.
 fn with_rights(mode: u8, flags: Option<u8>) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {

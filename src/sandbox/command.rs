@@ -136,13 +136,11 @@ pub enum NetworkAccess {
     Refused,
 }
 
-/// Since this version, Landlock keeps files from being cut off, too (Linux 6.2).
-const LANDLOCK_ALONE: u32 = 3;
-
 impl Enforced {
-    /// Returns true if files are kept away, by Landlock and, where that is old, by not being there.
+    /// Returns true if files are kept away by Landlock. Before its version 3 (Linux 6.2) it lets files be cut off that
+    /// may only be read: they are mounted so, or the calls that do it are refused.
     pub fn files(&self) -> bool {
-        self.landlock >= LANDLOCK_ALONE || self.landlock > 0 && self.own_root
+        self.landlock >= 3 || self.landlock > 0 && (self.own_root || self.calls)
     }
 
     /// The first that held for `least`, and does not here.

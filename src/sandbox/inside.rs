@@ -117,7 +117,12 @@ fn shut(spec: &SandboxSpec, prepared: &Prepared, enforced: &mut Enforced) -> io:
         (true, false) => Sockets::NetworkOnly,
         (false, _) => Sockets::None,
     };
-    let own = OwnNamespaces { sockets, processes: enforced.processes, root: enforced.own_root };
+    let own = OwnNamespaces {
+        sockets,
+        processes: enforced.processes,
+        root: enforced.own_root,
+        truncation: enforced.own_root || enforced.landlock >= ABI::V3 as u32,
+    };
     let refused = calls::refuse(own);
     enforced.calls = refused.is_ok();
     enforced.network = match (spec.network, namespaces.network, enforced.calls) {

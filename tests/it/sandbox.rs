@@ -7,6 +7,7 @@ mod attempts;
 mod bare;
 mod bombs;
 mod accounting;
+mod corpus;
 mod degrade;
 mod files;
 mod network;
@@ -14,6 +15,7 @@ mod ordinary;
 mod processes;
 mod root;
 mod scratch;
+mod sweep;
 mod terminal;
 
 pub(crate) use degrade::{NO_LANDLOCK, NO_NAMESPACES, without};

@@ -55,6 +55,7 @@ fn attacks_when_it_is_told_to() {
         "forget" => forget(),
         "schedule" => schedule(place),
         "datagrams" => datagrams(place),
+        "attach" => attach(place),
         other => panic!("{other} is no attack"),
     };
     println!("{}", said.unwrap_or_else(|error| format!("HELD {error}")));
@@ -156,6 +157,20 @@ fn schedule(place: &str) -> io::Result<String> {
         ([-1, -1, -1, -1], 0) => Ok("ALL HELD".to_owned()),
         other => Ok(format!("WENT THROUGH {other:?}")),
     }
+}
+
+/// Reads shared memory that another process has made, and removes it.
+#[expect(unsafe_code, reason = "the kernel's own calls, with a number")]
+fn attach(place: &str) -> io::Result<String> {
+    let segment: i32 = place.parse().map_err(io::Error::other)?;
+    // SAFETY: the kernel chooses where; nothing is read from it.
+    let results = unsafe {
+        [
+            libc::shmat(segment, std::ptr::null(), libc::SHM_RDONLY) as isize,
+            libc::shmctl(segment, libc::IPC_RMID, std::ptr::null_mut()) as isize,
+        ]
+    };
+    Ok(if results == [-1, -1] { "ALL HELD".to_owned() } else { "WENT THROUGH".to_owned() })
 }
 
 /// Makes empty files without end.
@@ -276,6 +291,21 @@ fn no_process_of_others_is_scheduled_without_namespaces() {
         let schedule = scene.attack(&format!("schedule {}", std::process::id()));
         assert!(scene.run(&schedule).await.well().contains("ALL HELD"));
     });
+}
+
+#[test]
+#[expect(unsafe_code, reason = "only the kernel's own calls share such memory")]
+fn shared_memory_of_others_is_out_of_reach_without_namespaces() {
+    // SAFETY: numbers only.
+    let segment = unsafe { libc::shmget(libc::IPC_PRIVATE, 4096, 0o600) };
+    assert!(segment >= 0, "{}", io::Error::last_os_error());
+    without(NO_NAMESPACES, async move || {
+        let mut scene = Scene::new();
+        let attach = scene.attack(&format!("attach {segment}"));
+        assert!(scene.run(&attach).await.well().contains("ALL HELD"));
+    });
+    // It is still there.
+    assert_eq!(attach(&segment.to_string()).unwrap(), "WENT THROUGH");
 }
 
 #[tokio::test]

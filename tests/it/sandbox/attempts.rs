@@ -75,6 +75,12 @@ attempts! {
     memory_without_a_name: "syscall(SYS_memfd_create, \"x\", 0)", libc::syscall(libc::SYS_memfd_create, c"x".as_ptr(), 0);
     shared_memory: "syscall(SYS_shmget, 0, 4096, 01600)", libc::syscall(libc::SYS_shmget, 0, 4096, 0o1600);
     semaphores: "syscall(SYS_semget, 0, 1, 01600)", libc::syscall(libc::SYS_semget, 0, 1, 0o1600);
+    attach_shared_memory: "syscall(SYS_shmat, 0, 0, 0)", libc::syscall(libc::SYS_shmat, 0, 0, 0);
+    remove_shared_memory: "syscall(SYS_shmctl, 0, 0, 0)", libc::syscall(libc::SYS_shmctl, 0, 0, 0);
+    post_a_semaphore: "syscall(SYS_semop, 0, 0, 0)", libc::syscall(libc::SYS_semop, 0, 0, 0);
+    message_queue: "syscall(SYS_mq_open, \"/x\", 0, 0, 0)", libc::syscall(libc::SYS_mq_open, c"x".as_ptr(), 0, 0, 0);
+    flags_of_a_file: "syscall(469, -100, \"notes\", 0, 0, 0)", libc::syscall(469, libc::AT_FDCWD, c"notes".as_ptr(), 0, 0, 0);
+    share_a_core: "syscall(SYS_prctl, 62, 1, 0, 0, 0)", libc::prctl(62, 1, 0, 0, 0);
     memory_into_a_pipe: "syscall(SYS_vmsplice, 1, 0, 0, 0)", libc::syscall(libc::SYS_vmsplice, 1, 0, 0, 0);
     move_pages_of_others: "syscall(SYS_move_pages, 1, 0, 0, 0, 0, 0)", libc::syscall(libc::SYS_move_pages, 1, 0, 0, 0, 0, 0);
     lease: "syscall(SYS_fcntl, 1, 1024, 0)", libc::fcntl(1, 1024, libc::F_RDLCK);
@@ -113,6 +119,11 @@ fn all_held(out: &str, by: &str) {
             | "memory_without_a_name"
             | "shared_memory"
             | "semaphores"
+            | "attach_shared_memory"
+            | "remove_shared_memory"
+            | "post_a_semaphore"
+            | "message_queue"
+            | "flags_of_a_file"
             | "memory_into_a_pipe" => vec![libc::ENOSYS],
             "set_room_aside" => vec![libc::EOPNOTSUPP],
             "become_root_of_others" | "give_a_file_away" => vec![libc::EPERM, libc::EINVAL],
