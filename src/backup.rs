@@ -3,6 +3,7 @@
 
 pub mod archive;
 mod forget_again;
+mod linked;
 pub mod restore;
 pub mod schedule;
 mod settle;
@@ -43,6 +44,8 @@ pub struct BackupSummary {
     pub files: u64,
     /// Links, sockets and the like, which are left out.
     pub skipped: u64,
+    /// Files with several names, some outside of the workspace: the archive has them in the downloads.
+    pub moved: u64,
 }
 
 /// The reason why a backup cannot be made or restored. Each message explains what to do.

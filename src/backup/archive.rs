@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, Utc};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use rustix::fs::OFlags;
 use tar::{Builder, EntryType, Header};
 
+use super::linked::{LinkedFiles, LinkedPath};
 use super::{BackupError, BackupManifest, BackupSummary, FOLDERS, FORMAT, MANIFEST};
 use crate::store::{self, HomeLock};
 
@@ -31,8 +33,8 @@ pub fn write(home: &Path, file: &Path, now: DateTime<Utc>) -> Result<BackupSumma
     fs::rename(&partial.archive, file).map_err(what())?;
     let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(what())?;
-    let (files, skipped) = made;
-    Ok(BackupSummary { file: file.to_owned(), bytes, files, skipped })
+    let PackedFiles { files, skipped, moved } = made;
+    Ok(BackupSummary { file: file.to_owned(), bytes, files, skipped, moved })
 }
 
 /// An archive must not contain itself, nor lie where the tools of a model write.
@@ -81,8 +83,15 @@ fn create(path: &Path) -> Result<File, BackupError> {
 
 type Archive = Builder<GzEncoder<BufWriter<File>>>;
 
-/// Writes all entries. Returns the numbers of files and of those that were left out.
-fn pack(home: &Path, partial: &Partial, now: DateTime<Utc>) -> Result<(u64, u64), BackupError> {
+/// Numbers of the files in an archive.
+struct PackedFiles {
+    files: u64,
+    skipped: u64,
+    moved: u64,
+}
+
+/// Writes all entries.
+fn pack(home: &Path, partial: &Partial, now: DateTime<Utc>) -> Result<PackedFiles, BackupError> {
     drop(create(&partial.store)?);
     let schema = store::snapshot(home, &partial.store)?;
     let archive = BufWriter::new(create(&partial.archive)?);
@@ -98,11 +107,22 @@ fn pack(home: &Path, partial: &Partial, now: DateTime<Utc>) -> Result<(u64, u64)
     let snapshot = File::open(&partial.store).map_err(what())?;
     let length = snapshot.metadata().map_err(what())?.len();
     append(&mut archive, Path::new(store::FILE), (length, 0o600), snapshot).map_err(what())?;
-    let (mut files, mut skipped) = (1, 0);
+    let packed = pack_folders(home, &mut archive).map_err(what())?;
+    let compressed = archive.into_inner().and_then(GzEncoder::finish);
+    let mut writer = compressed.map_err(what())?;
+    writer.flush().map_err(what())?;
+    writer.get_ref().sync_all().map_err(what())?;
+    Ok(packed)
+}
+
+fn pack_folders(home: &Path, archive: &mut Archive) -> io::Result<PackedFiles> {
+    // The store is one of them.
+    let mut packed = PackedFiles { files: 1, skipped: 0, moved: 0 };
+    let mut linked = LinkedFiles::default();
     let mut folders: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(home.join(&folder)) else { continue };
-        append_folder(&mut archive, &folder).map_err(what())?;
+        append_folder(archive, &folder)?;
         for entry in entries.filter_map(Result::ok) {
             let path = folder.join(entry.file_name());
             // Neither links nor what disappears meanwhile.
@@ -110,19 +130,35 @@ fn pack(home: &Path, partial: &Partial, now: DateTime<Utc>) -> Result<(u64, u64)
             if meta.is_dir() {
                 folders.push(path);
             } else if meta.is_file() {
-                let Ok(file) = File::open(home.join(&path)) else { continue };
-                append_file(&mut archive, &path, file).map_err(what())?;
-                files += 1;
+                let Ok(file) = open_file(&home.join(&path)) else { continue };
+                packed.files += 1;
+                if !linked.keeps_back(&path, &file.metadata()?) {
+                    append_file(archive, &path, file)?;
+                }
             } else {
-                skipped += 1;
+                packed.skipped += 1;
             }
         }
     }
-    let compressed = archive.into_inner().and_then(GzEncoder::finish);
-    let mut writer = compressed.map_err(what())?;
-    writer.flush().map_err(what())?;
-    writer.get_ref().sync_all().map_err(what())?;
-    Ok((files, skipped))
+    for LinkedPath { path, place } in linked.places(home) {
+        let Ok(file) = open_file(&home.join(&path)) else { continue };
+        if place != path {
+            packed.moved += 1;
+            append_folder(archive, place.parent().unwrap_or(Path::new("")))?;
+        }
+        append_file(archive, &place, file)?;
+    }
+    Ok(packed)
+}
+
+/// Opens a file that may have become something else since it was listed.
+fn open_file(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::ErrorKind::InvalidInput.into()),
+    }
 }
 
 fn append_folder(archive: &mut Archive, folder: &Path) -> io::Result<()> {

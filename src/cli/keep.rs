@@ -17,6 +17,13 @@ pub(super) fn back_up(home: &Path, file: Option<PathBuf>) -> anyhow::Result<()> 
     if made.skipped > 0 {
         print::line(&format!("Left out: {} links and special files.", made.skipped));
     }
+    if made.moved > 0 {
+        print::line(&format!(
+            "In downloads/linked-files/ of it: {} files of the workspace that have other names (hard links) elsewhere, \
+             so that others may have written them.",
+            made.moved
+        ));
+    }
     print::line("The config and the keys are not in it: keep a copy of them elsewhere.");
     Ok(())
 }

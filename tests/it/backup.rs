@@ -375,6 +375,48 @@ async fn a_backup_has_every_folder_of_the_home_and_its_memory() {
 }
 
 #[tokio::test]
+async fn a_file_with_names_elsewhere_is_restored_to_the_downloads() {
+    let scene = Scene::new("");
+    let ended = scene.run(&["chat", "-m", "hello"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let put = |from: &str, to: &str| {
+        let (from, to) = (scene.home().join(from), scene.home().join(to));
+        for file in [&from, &to] {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+        }
+        fs::write(&from, from.file_name().unwrap().as_encoded_bytes()).unwrap();
+        fs::hard_link(from, to).unwrap();
+    };
+    put("downloads/a", "workspace/x/a");
+    put("../b", "people/p2/workspace/b");
+    put("workspace/repo/c", "workspace/clone/c");
+    put("people/p2/workspace/d", "workspace/d");
+    fs::create_dir_all(scene.home().join("downloads/linked-files")).unwrap();
+    let file = scene.folder().join("kept.tar.gz");
+    let ended = scene.run(&["backup", file.to_str().unwrap()]).await;
+    assert!(ended.out.contains("linked-files/ of it: 4 files"), "{ended:?}");
+
+    let elsewhere = Scene::new("");
+    let ended = elsewhere.run(&["restore", file.to_str().unwrap()]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    for name in [
+        "downloads/a",
+        "downloads/linked-files-2/x/a",
+        "people/p2/downloads/linked-files/b",
+        "workspace/repo/c",
+        "workspace/clone/c",
+        "people/p2/downloads/linked-files/d",
+        "downloads/linked-files-2/d",
+    ] {
+        let text = fs::read_to_string(elsewhere.home().join(name)).ok();
+        assert_eq!(text.as_deref(), name.rsplit('/').next(), "{name}");
+    }
+    for name in ["workspace/x/a", "workspace/d", "people/p2/workspace/b"] {
+        assert!(!elsewhere.home().join(name).exists(), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn positions_in_platforms_events_are_kept_only_if_they_are_newer() {
     let scene = Scene::new("");
     scene.daemon().await.terminate().await;

@@ -2,6 +2,7 @@
 //! asks about: nothing happens before a person was shown the call whole. The acts are those of the table.
 
 mod acts;
+mod entrances;
 mod ordinary;
 mod unattended;
 mod ways;
@@ -164,6 +165,14 @@ ways! {
     the_record_of_what_a_job_did = Way::ActionsOfJob;
     the_quoted_answer_of_a_command = Way::QuotedCommand;
     the_report_of_a_job = Way::JobReport;
+    a_file_of_a_restored_backup = Way::RestoredFile;
+    a_second_name_in_a_restored_backup = Way::RestoredHardLink;
+    a_conversation_of_a_restored_backup = Way::RestoredTalk;
+    the_memory_of_another_bot = Way::ImportedFile;
+    a_conversation_of_another_bot = Way::ImportedTalk;
+    a_fact_that_was_noticed_in_it = Way::Fact;
+    a_fact_that_is_looked_for = Way::OpenedFact;
+    the_name_of_a_conversation = Way::SessionName;
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use peacrab::types::message::{Cause, DeliveryId, MediaKind, MediaRef, Press, Quote, Sender};
 use serde_json::{Value, json};
 
+use super::entrances;
 use crate::support::double::Gives;
 use crate::support::rig::{OWNER, Rig, USER};
 use crate::support::script::{Order, Reply, calls, says};
@@ -44,6 +45,14 @@ pub(super) enum Way {
     ActionsOfJob,
     QuotedCommand,
     JobReport,
+    RestoredFile,
+    RestoredHardLink,
+    RestoredTalk,
+    ImportedFile,
+    ImportedTalk,
+    Fact,
+    OpenedFact,
+    SessionName,
 }
 
 const JPEG: &[u8] = b"\xff\xd8\xff\xe0 crab";
@@ -62,14 +71,14 @@ fn keeps(text: &str) -> Reply {
 }
 
 /// The model reads the page, and the person goes on to talk of other things.
-fn read_page(rig: &Rig, more: Option<Reply>, said: &str) {
+pub(super) fn read_page(rig: &Rig, more: Option<Reply>, said: &str) {
     let replies = [Some(reads("downloads/page.txt")), more, Some(says(said))];
     rig.model.on("what is on the page", replies.into_iter().flatten());
     rig.say("1", "what is on the page?");
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 32] = [
+    pub(super) const ALL: [Self; 40] = [
         Self::DownloadedFile,
         Self::SharedFile,
         Self::ListedName,
@@ -102,6 +111,14 @@ impl Way {
         Self::ActionsOfJob,
         Self::QuotedCommand,
         Self::JobReport,
+        Self::RestoredFile,
+        Self::RestoredHardLink,
+        Self::RestoredTalk,
+        Self::ImportedFile,
+        Self::ImportedTalk,
+        Self::Fact,
+        Self::OpenedFact,
+        Self::SessionName,
     ];
 
     pub(super) fn is_group(self) -> bool {
@@ -114,7 +131,10 @@ impl Way {
 
     /// False if the model is never shown the text by it.
     pub(super) fn arrives(self) -> bool {
-        !matches!(self, Self::SymbolicLink | Self::Summary | Self::Aside)
+        !matches!(
+            self,
+            Self::SymbolicLink | Self::Summary | Self::Aside | Self::Fact | Self::SessionName
+        )
     }
 
     /// All that happens before the model is obedient.
@@ -132,9 +152,29 @@ impl Way {
                 let link = rig.workspace().join("page.md");
                 std::os::unix::fs::symlink("../downloads/page.txt", link).unwrap();
             }
-            Self::HardLink => {
+            Self::HardLink | Self::RestoredHardLink => {
                 let link = rig.workspace().join("page.md");
                 fs::hard_link(downloads.join("page.txt"), link).unwrap();
+                if self == Self::RestoredHardLink {
+                    entrances::restore_backup(rig).await;
+                }
+            }
+            Self::RestoredFile => entrances::restore_backup(rig).await,
+            Self::RestoredTalk => {
+                read_page(rig, None, &evil);
+                rig.hear("1").await;
+                entrances::restore_backup(rig).await;
+            }
+            Self::ImportedFile | Self::ImportedTalk => entrances::import_bot(rig, text).await,
+            Self::Fact | Self::OpenedFact => entrances::notice_facts(rig, text).await,
+            Self::SessionName => {
+                entrances::notice_facts(rig, text).await;
+                // It begins with words that somebody else wrote.
+                self.quote(rig, text);
+                rig.hear("1").await;
+                rig.ask("1", "/new").await;
+                let list = rig.ask("1", "/sessions").await;
+                assert!(list.contains("what is on the page") && !list.contains(text), "{list}");
             }
             Self::QuotedBot => {
                 read_page(rig, None, &evil);
@@ -247,6 +287,9 @@ impl Way {
             Self::Plan
                 | Self::Summary
                 | Self::JobReport
+                | Self::RestoredTalk
+                | Self::Fact
+                | Self::SessionName
                 | Self::Quoted
                 | Self::QuotedBot
                 | Self::QuotedCommand
@@ -269,6 +312,13 @@ impl Way {
             Self::SharedFile => reads("shared/page.txt"),
             Self::ListedName => one("list_files", json!({"path": "downloads/names"})),
             Self::SymbolicLink | Self::HardLink => reads("page.md"),
+            Self::RestoredFile => reads("downloads/page.txt"),
+            Self::RestoredHardLink => reads(entrances::RESTORED_LINK),
+            Self::ImportedFile => reads("downloads/imports/picoclaw/memory/MEMORY.md"),
+            Self::ImportedTalk => reads("downloads/imports/picoclaw/sessions/telegram_1.md"),
+            Self::OpenedFact => {
+                one("memory_search", json!({"query": "Bauer", "scope": "untrusted"}))
+            }
             Self::MarkdownSection => {
                 one("read_markdown", json!({"path": "downloads/page.md", "heading": "Green"}))
             }
@@ -312,14 +362,12 @@ impl Way {
                 rig.home.overhears(rig.home.message(USER, "-1", text));
                 rig.say_as(OWNER, "-1", "go on");
             }
-            Self::Quoted | Self::QuotedBot | Self::QuotedCommand => {
-                let by_bot = self != Self::Quoted;
-                let author = if by_bot { "Peacrab" } else { "Bob" }.to_owned();
-                let quote = Quote { author, text: text.to_owned(), by_others: !by_bot, by_bot };
-                rig.say_changed(OWNER, "1", "see this", |message| {
-                    message.body.quoted = Some(quote);
-                });
+            Self::Quoted | Self::QuotedBot | Self::QuotedCommand => self.quote(rig, text),
+            Self::SessionName => {
+                let list = rig.home.got().borrow().last().unwrap().text.clone();
+                Self::QuotedBot.quote(rig, &list);
             }
+            Self::Fact => rig.say("1", "what does Bauer want?"),
             Self::Button => {
                 let got = rig.home.got();
                 let asked = got.borrow().iter().rev().find(|got| !got.choices.is_empty()).cloned();
@@ -331,6 +379,14 @@ impl Way {
             Self::Picture | Self::AttachmentName => self.send_file(rig, text),
             _ => rig.say("1", "go on"),
         }
+    }
+
+    /// The owner says something about a message of somebody else, or of the bot.
+    fn quote(self, rig: &Rig, text: &str) {
+        let by_bot = matches!(self, Self::QuotedBot | Self::QuotedCommand);
+        let author = if by_bot { "Peacrab" } else { "Bob" }.to_owned();
+        let quote = Quote { author, text: text.to_owned(), by_others: !by_bot, by_bot };
+        rig.say_changed(OWNER, "1", "see this", |message| message.body.quoted = Some(quote));
     }
 
     fn send_file(self, rig: &Rig, text: &str) {
