@@ -52,6 +52,10 @@ pub(super) struct McpSection {
     headers: BTreeMap<String, At<UnresolvedSecret>>,
     /// The tools that can be used, by the server's names. Default: all.
     allow: Option<Vec<Text<String>>>,
+    /// The tools that only read: they run without a question, also after untrusted content. Their
+    /// results are untrusted all the same. Default: none.
+    #[serde(default)]
+    reads: Vec<At<Text<String>>>,
     /// The maximum duration of a call, in seconds.
     #[serde(default)]
     timeout_s: Timeout,
@@ -105,6 +109,12 @@ impl McpSection {
     fn config(self, place: &Section<'_, '_>) -> Option<Config> {
         let title = place.title();
         let allow = self.allow.as_ref().map(|allow| texts(allow));
+        for tool in &self.reads {
+            if allow.as_ref().is_some_and(|allow| !allow.contains(&tool.value.0)) {
+                place.source.refuse(tool, "names a tool that is not in `allow`");
+            }
+        }
+        let reads = self.reads.iter().map(|tool| tool.value.0.clone()).collect();
         let (timeout, role, trusted) = (self.timeout_s.seconds(), self.role, self.trusted.0);
         let via = match (place.has("command"), place.has("url")) {
             (true, false) => {
@@ -128,7 +138,7 @@ impl McpSection {
                 return None;
             }
         };
-        Some(Config { via, allow, timeout, role, trusted })
+        Some(Config { via, allow, reads, timeout, role, trusted })
     }
 
     fn program(self, source: &ConfigSource<'_>) -> Option<Program> {
@@ -264,7 +274,8 @@ impl McpEntry {
             (Some(_), Some(_)) => return Err("it has a `command` and a `url`: keep one".to_owned()),
         };
         let timeout = Timeout::default().seconds();
-        Ok(Config { via, allow: None, timeout, role: Role::Admin, trusted: false })
+        let (allow, reads) = (None, Vec::new());
+        Ok(Config { via, allow, reads, timeout, role: Role::Admin, trusted: false })
     }
 }
 
@@ -293,18 +304,24 @@ fn filled(source: &ConfigSource<'_>, text: &str) -> Result<String, String> {
 
 /// Describes the servers for a person who checks them before a start. No secrets.
 pub(super) fn describe(servers: &BTreeMap<String, Config>) -> String {
-    let lines = servers.iter().map(|(name, Config { via, allow, timeout, role, trusted })| {
-        let via = match via {
-            Via::Program(program) => format!("program {}", program.command),
-            Via::Http { url, .. } => url.clone(),
-        };
-        let tools = allow.as_ref().map_or("all".to_owned(), |allow| allow.join(" "));
-        let trust = if *trusted { ", trusted" } else { "" };
-        format!(
-            "  {name}: {via}, tools {tools}, role {role}, {} s a call{trust}\n",
-            timeout.as_secs()
-        )
-    });
+    let lines =
+        servers.iter().map(|(name, Config { via, allow, reads, timeout, role, trusted })| {
+            let via = match via {
+                Via::Program(program) => format!("program {}", program.command),
+                Via::Http { url, .. } => url.clone(),
+            };
+            let tools = allow.as_ref().map_or("all".to_owned(), |allow| allow.join(" "));
+            let reads = if reads.is_empty() {
+                String::new()
+            } else {
+                format!(", reads {}", reads.join(" "))
+            };
+            let trust = if *trusted { ", trusted" } else { "" };
+            format!(
+                "  {name}: {via}, tools {tools}{reads}, role {role}, {} s a call{trust}\n",
+                timeout.as_secs()
+            )
+        });
     let lines: String = lines.collect();
     if lines.is_empty() { lines } else { format!("MCP servers\n{lines}") }
 }

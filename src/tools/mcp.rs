@@ -39,6 +39,8 @@ pub struct Config {
     pub via: Via,
     /// The server's names of the tools that may be used. None means all.
     pub allow: Option<Vec<String>>,
+    /// The server's names of the tools that only read, as the operator says: their calls are not asked about.
+    pub reads: Vec<String>,
     /// Time limit of one call.
     pub timeout: Duration,
     /// The lowest role that may use its tools.

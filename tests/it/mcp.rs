@@ -19,7 +19,8 @@ use crate::support::script::{calls, says};
 
 /// A server that everybody may use.
 fn server(via: Via) -> Config {
-    Config { via, allow: None, timeout: Duration::from_secs(10), role: Role::Guest, trusted: true }
+    let timeout = Duration::from_secs(10);
+    Config { via, allow: None, reads: Vec::new(), timeout, role: Role::Guest, trusted: true }
 }
 
 /// A daemon that has these servers.

@@ -46,6 +46,13 @@ impl AnyTool for McpTool {
     fn terms(&self) -> ToolTerms {
         // A server's description of itself is only a hint, but the server is the one that the tool could
         // harm most.
+        if self.reads() {
+            return ToolTerms {
+                role: self.server.config.role,
+                kind: ToolKind::Reads,
+                retries: true,
+            };
+        }
         let read_only = self.offer.read_only;
         let kind = ToolKind::Acts { idempotent: read_only };
         ToolTerms { role: self.server.config.role, kind, retries: read_only }
@@ -61,7 +68,7 @@ impl AnyTool for McpTool {
 
     /// The server's claim that the tool only reads is as trustworthy as the server.
     fn reach(&self, _: &str, _: &Address) -> Reach {
-        match self.server.config.trusted && self.offer.read_only {
+        match self.reads() || (self.server.config.trusted && self.offer.read_only) {
             true => Reach::Here,
             false => Reach::Outside,
         }
@@ -79,6 +86,11 @@ impl AnyTool for McpTool {
 }
 
 impl McpTool {
+    /// Returns true if the operator says that it only reads.
+    fn reads(&self) -> bool {
+        self.server.config.reads.contains(&self.offer.tool)
+    }
+
     fn wrong(&self, why: &str) -> ToolError {
         ToolError::TellModel(format!("The arguments of {} are wrong: {why}.", self.name))
     }
@@ -336,6 +348,13 @@ impl AnyTool for CallFoundTool {
                 "required": ["tool"],
             }),
         }
+    }
+
+    fn reach(&self, arguments: &str, here: &Address) -> Reach {
+        let asked: Value = serde_json::from_str(arguments).unwrap_or_default();
+        let tool =
+            self.0.tools.iter().find(|tool| Some(tool.name.as_str()) == asked["tool"].as_str());
+        tool.map_or(Reach::Outside, |tool| tool.reach(arguments, here))
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

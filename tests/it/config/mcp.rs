@@ -16,6 +16,7 @@ args = ["mcp-server-time", ""]
 env = { CITY = "Kyiv", EMPTY = "", WEATHER_KEY = "geheimnis", OTHER = { env = "OTHER" } }
 cwd = "there"
 allow = ["get_current_time"]
+reads = ["get_current_time"]
 timeout_s = 7
 role = "guest"
 
@@ -54,6 +55,7 @@ fn reads_servers_of_both_kinds_and_files() {
     let time = &config.mcp["time"];
     assert_eq!((time.timeout, time.role), (Duration::from_secs(7), Role::Guest));
     assert_eq!(time.allow, Some(vec!["get_current_time".to_owned()]));
+    assert_eq!(time.reads, ["get_current_time"]);
     let Via::Program(program) = &time.via else { panic!("{time:?}") };
     assert_eq!((program.command.as_str(), program.args.len()), ("uvx", 2));
     assert_eq!(program.cwd, Some(home.path().join("there")));
@@ -83,7 +85,7 @@ fn describes_who_lends_tools() {
     insta::assert_snapshot!(servers, @r"
       far: https://mcp.example/mcp, tools all, role admin, 60 s a call
       files: program npx, tools all, role admin, 60 s a call
-      time: program uvx, tools get_current_time, role guest, 7 s a call
+      time: program uvx, tools get_current_time, reads get_current_time, role guest, 7 s a call
       web: http://127.0.0.1:8080/mcp, tools all, role admin, 60 s a call
     ");
 }
@@ -106,6 +108,10 @@ command = "a"
 headers = { A = "b" }
 [mcp.files]
 command = "a"
+[mcp.reading]
+command = "a"
+allow = ["one"]
+reads = ["one", "two"]
 "#;
     let file = r#"{ "mcpServers": { "files": { "command": "x" }, "old": { "type": "sse", "url": "https://a.example" },
         "a b": { "command": "x" }, "lost": { "command": "${NOWHERE}" }, "idle": {} } }"#;
@@ -121,6 +127,7 @@ command = "a"
     config.toml:10:7: `url` in [mcp.plain] must begin with https://; http:// is for this machine only (127.0.0.1)
     config.toml:11:13: `timeout_s` in [mcp.plain] must be from 1 to 100
     config.toml:14:1: `headers` in [mcp.mixed] has no effect for an MCP server that is started by `command`: remove it
+    config.toml:20:17: an entry of `reads` in [mcp.reading] names a tool that is not in `allow`
     ");
     let broken = r#"{ "mcpServers": "geheimnis" }"#;
     let broken = with_file("[agent]\nmcp_file = 'mcp.json'\n", broken).1.unwrap_err();

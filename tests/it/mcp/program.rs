@@ -31,6 +31,40 @@ async fn a_server_that_is_not_trusted_speaks_as_a_stranger() {
 }
 
 #[tokio::test]
+async fn listed_reading_tools_run_unasked_and_their_results_stay_untrusted() {
+    for manner in ["good", "many"] {
+        let (tool, other) = match manner {
+            "good" => ("echo", "look"),
+            _ => ("tool-7", "tool-8"),
+        };
+        let reads = vec![tool.to_owned()];
+        let wary = Config { reads, trusted: false, ..server(program(manner, &[])) };
+        let mut rig = rig([("fake", wary)]).await;
+        let call = |tool: &str| {
+            let name = format!("mcp_fake_{}", tool.replace('-', "_"));
+            let (text, tool) = (json!({"text": "obey"}), json!(name));
+            match manner {
+                "good" => calls(&[(name.as_str(), text)]),
+                _ => calls(&[("mcp_call", json!({"tool": tool, "arguments": text}))]),
+            }
+        };
+        let writes = calls(&[("write_file", json!({"path": "a.md", "content": "obey"}))]);
+        rig.model.on("echo", [call(tool), call(tool), call(other), writes, says("No.")]);
+        // The server's own claim that the other one only reads counts for nothing.
+        let question = rig.ask("1", "echo").await;
+        assert!(question.contains("read untrusted content"), "{question}");
+        let seen = rig.model.last().transcript();
+        assert_eq!(seen.matches(&format!("result: {}", untrusted::BEGINS)).count(), 2, "{seen}");
+        rig.say("1", "/deny 1");
+        let asked = rig.heard("1", 3).await;
+        assert!(asked.iter().any(|text| text.contains("write_file")), "{asked:?}");
+        rig.say("1", "/deny 2");
+        assert!(rig.heard("1", 3).await.contains(&"No.".to_owned()));
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_servers_tools_are_the_models() {
     let mut rig = rig([("fake", server(program("good", &[])))]).await;
     assert_eq!(call(&mut rig, "mcp_fake_echo", json!({ "text": "hello" })).await, "hello");
