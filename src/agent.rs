@@ -52,7 +52,7 @@ use tokio_util::sync::CancellationToken;
 pub use approvals::{ApprovalJudge, ApprovalVerdict, RefusedVerdict};
 pub use budget::{BudgetOrder, order_budget};
 pub use command::{Pairing, pair};
-pub use jobs::{may_command, place_of_command};
+pub use jobs::{chat_kind_of_command, may_command};
 pub use people::{Ordered, PeopleOrder, order_people};
 pub use skills::{skills_json, skills_words};
 

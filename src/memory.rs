@@ -53,8 +53,8 @@ const MARK_CHARS: usize = 80;
 const MORE_CHARS: usize = 40;
 
 /// Returns the audience of a text for `role` in `place`: memories are for the owner alone.
-pub fn audience(role: Role, place: ChatKind) -> Audience {
-    match (role, place) {
+pub fn audience(role: Role, chat_kind: ChatKind) -> Audience {
+    match (role, chat_kind) {
         (Role::Owner, ChatKind::Private) => Audience::Owner,
         (
             Role::Guest | Role::User | Role::Admin | Role::Owner,
@@ -64,8 +64,8 @@ pub fn audience(role: Role, place: ChatKind) -> Audience {
 }
 
 /// Returns the files that a turn can reach for `role` in `place`, at an address, for the owner of a folder.
-pub fn file_scope(role: Role, place: ChatKind, at: &Address, owner: &FolderOwner) -> FileScope {
-    match (audience(role, place), place) {
+pub fn file_scope(role: Role, chat_kind: ChatKind, at: &Address, owner: &FolderOwner) -> FileScope {
+    match (audience(role, chat_kind), chat_kind) {
         (Audience::Owner, _) => FileScope::Owner,
         (Audience::Others, ChatKind::Private) => FileScope::of_person(owner),
         (Audience::Others, ChatKind::Group) => FileScope::of_group(&at.channel, &at.chat),

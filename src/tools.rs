@@ -95,7 +95,7 @@ pub struct ToolContext {
     /// Those of the persona.
     pub allowed: AllowedTools,
     pub address: Address,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
     /// Files that arrived at this address, which everybody here may see.
     pub came_here: Arc<[String]>,
     /// The existing channels.
@@ -130,7 +130,7 @@ impl ToolContext {
 
     /// Returns the files that the call can reach.
     pub fn scope(&self) -> FileScope {
-        file_scope(self.role, self.place, &self.address, &self.owner)
+        file_scope(self.role, self.chat_kind, &self.address, &self.owner)
     }
 
     /// Returns the author of a call's changes.
@@ -138,9 +138,9 @@ impl ToolContext {
         InstructionEditor {
             tool: tool.to_owned(),
             at: self.address.clone(),
-            place: self.place,
+            chat_kind: self.chat_kind,
             who: self.who.clone(),
-            is_owner: audience(self.role, self.place) == Audience::Owner,
+            is_owner: audience(self.role, self.chat_kind) == Audience::Owner,
         }
     }
 }

@@ -44,10 +44,10 @@ pub(super) async fn handle(
     let now = bus.people.activations.find(&channel, inbound.places()).unwrap_or(by_config);
     let role = role_of(services, &inbound.from, control.sender()).await?;
     let words = match order {
-        _ if inbound.place == ChatKind::Private => replies::ACTIVATION_IN_GROUPS.to_owned(),
+        _ if inbound.chat_kind == ChatKind::Private => replies::ACTIVATION_IN_GROUPS.to_owned(),
         None => replies::ACTIVATION_USAGE.to_owned(),
         Some(ActivationOrder::Show) => replies::activation_is(now.as_str()),
-        Some(_) if !CommandId::Activation.spec().allows(role, inbound.place) => {
+        Some(_) if !CommandId::Activation.spec().allows(role, inbound.chat_kind) => {
             replies::NOT_YOURS_TO_SET.to_owned()
         }
         Some(order) => {

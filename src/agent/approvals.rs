@@ -120,7 +120,7 @@ pub(crate) async fn handle(
         return commits::handled(&services.bus.store, control, replies::APPROVE_USAGE.to_owned())
             .await;
     };
-    if !CommandId::Approve.spec().allows(role, control.inbound.place) {
+    if !CommandId::Approve.spec().allows(role, control.inbound.chat_kind) {
         let words = replies::NOT_YOURS_TO_APPROVE.to_owned();
         return commits::handled(&services.bus.store, control, words).await;
     }
@@ -131,7 +131,7 @@ pub(crate) async fn handle(
         account: PersonAccount { channel: at.channel.clone(), sender: sender.id },
         name: sender.name,
         at,
-        place: control.inbound.place,
+        chat_kind: control.inbound.chat_kind,
     };
     let decide = move |store: &Connection| {
         Ok(judge.decide(store, verdict)?.unwrap_or_else(RefusedVerdict::words))
@@ -168,7 +168,7 @@ pub struct ApprovalJudge {
     /// As others are shown them.
     pub name: String,
     pub at: Address,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
 }
 
 impl ApprovalJudge {
@@ -234,7 +234,7 @@ impl ApprovalJudge {
     fn is_shown_here(&self, call: &AskedCall) -> bool {
         let chat = call.origin.as_ref().and_then(Origin::chat);
         let here = (&self.at.channel, &self.at.chat);
-        self.place == ChatKind::Private
+        self.chat_kind == ChatKind::Private
             || chat.is_some_and(|chat| (&chat.channel, &chat.chat) == here)
     }
 
@@ -290,7 +290,7 @@ impl ApprovalJudge {
     fn may_see_later(&self, call: &DeferredCall) -> bool {
         let PersonAccount { channel, sender } = &self.account;
         let is_own = call.known_on == *channel && call.sender.id == *sender;
-        self.role == Role::Owner || call.place == ChatKind::Group || is_own
+        self.role == Role::Owner || call.chat_kind == ChatKind::Group || is_own
     }
 
     /// Decides calls that nobody could be asked about. Those that were shown with them are offered again.

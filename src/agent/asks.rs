@@ -134,14 +134,14 @@ impl Agent {
             }
             FurtherParts::Fetching => return Ok(false),
         }
-        let (sender, place) = (first.sender().clone(), first.inbound.place);
+        let (sender, chat_kind) = (first.sender().clone(), first.inbound.chat_kind);
         let role = role_of(&self.services, &ask.at, &sender).await?;
         let shown = quoted::with_sources(&self.services, &rows, role).await?;
         let answer = prompt::tail(&PromptTail {
             now: self.services.now(),
             is_time_due: false,
             role,
-            place,
+            chat_kind,
             rows: &shown,
             invoked: &InvokedSkills::default(),
             background: &[],

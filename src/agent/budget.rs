@@ -74,7 +74,7 @@ pub(super) async fn handle(
     let services = &turns.services;
     let channel = &control.inbound.from.channel;
     let payer = payer_on(services, channel, control.sender(), CallCause::Chat).await?;
-    let may_change = payer.role == Role::Owner && control.inbound.place == ChatKind::Private;
+    let may_change = payer.role == Role::Owner && control.inbound.chat_kind == ChatKind::Private;
     let spending = turns.spending.clone();
     let words = match order {
         None if may_change => replies::BUDGET_USAGE.trim_start().to_owned(),

@@ -272,9 +272,9 @@ async fn handle_pair(
     pairing: Option<Pairing>,
 ) -> Result<(), StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
-    let place = control.inbound.place;
+    let chat_kind = control.inbound.chat_kind;
     let words = match pairing {
-        _ if !CommandId::Pair.spec().allows(role, place) => replies::OWNER_ONLY.to_owned(),
+        _ if !CommandId::Pair.spec().allows(role, chat_kind) => replies::OWNER_ONLY.to_owned(),
         None => replies::PAIR_USAGE.to_owned(),
         Some(pairing) => {
             let people = services.bus.people.clone();
@@ -300,7 +300,7 @@ async fn subagents(services: &Services, control: &WaitingMessage) -> Result<Stri
 
 async fn usage(services: &Services, control: &WaitingMessage) -> Result<String, StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
-    if !CommandId::Usage.spec().allows(role, control.inbound.place) {
+    if !CommandId::Usage.spec().allows(role, control.inbound.chat_kind) {
         return Ok(replies::USAGE_FOR_ADMINS.to_owned());
     }
     let zone = services.zone;
@@ -312,7 +312,7 @@ async fn usage(services: &Services, control: &WaitingMessage) -> Result<String, 
 async fn restart(scope: &CommandScope<'_>, control: &WaitingMessage) -> Result<(), StoreError> {
     let services = &scope.turns.services;
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
-    let is_allowed = CommandId::Restart.spec().allows(role, control.inbound.place);
+    let is_allowed = CommandId::Restart.spec().allows(role, control.inbound.chat_kind);
     let words = match &scope.config.restart {
         _ if !is_allowed => replies::OWNER_ONLY,
         None => replies::CANNOT_RESTART,

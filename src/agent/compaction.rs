@@ -227,7 +227,7 @@ impl Agent {
         let (origin, sender) = (control.origin.clone(), control.sender().clone());
         let role = role_on(&self.services, origin.channel(), &sender).await?;
         let store = &self.services.bus.store;
-        if !CommandId::Compact.spec().allows(role, control.inbound.place) {
+        if !CommandId::Compact.spec().allows(role, control.inbound.chat_kind) {
             return commits::handled(store, &control, replies::NOT_YOURS_TO_COMPACT.to_owned())
                 .await;
         }

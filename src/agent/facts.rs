@@ -69,7 +69,7 @@ pub(super) async fn remember(
     let role = role_of(services, &inbound.from, control.sender()).await?;
     let length = order.as_ref().map_or(0, FactOrder::length);
     let refused = match &order {
-        _ if !CommandId::Remember.spec().allows(role, inbound.place) => {
+        _ if !CommandId::Remember.spec().allows(role, inbound.chat_kind) => {
             Some(replies::REMEMBER_IN_GROUPS.to_owned())
         }
         None => Some(replies::REMEMBER_USAGE.to_owned()),
@@ -83,7 +83,8 @@ pub(super) async fn remember(
         FactOrder::New { kind, text } => (kind, text),
         FactOrder::Offered(fact) => return keep_offered(turns, control, fact).await,
     };
-    let (at, place, who) = (inbound.from.clone(), inbound.place, control.sender().id.clone());
+    let (at, chat_kind, who) =
+        (inbound.from.clone(), inbound.chat_kind, control.sender().id.clone());
     let source = match inbound.body.press {
         Some(_) => Source::Button { channel: at.channel.clone(), id: who.clone() },
         None => Source::Person { channel: at.channel.clone(), id: who.clone() },
@@ -95,7 +96,7 @@ pub(super) async fn remember(
     };
     let active_max = turns.config.memory.facts_max;
     let kept = commits::handled_with(&services.bus.store, control, move |store| {
-        let keys = recall::keys_of_talks(store, &at, place, &who)?;
+        let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
         let new = NewFact { kind, text, origin: FactOrigin::Told, sources };
         Ok(match facts::keep(store, &keys, &new, active_max, Utc::now())? {
             Kept::New(id) => replies::fact_kept(id.0, &new.text),
@@ -110,7 +111,7 @@ pub(super) async fn remember(
 /// Writes the FACTS.md of the person in private.
 async fn refresh_file(services: &Services, control: &WaitingMessage) -> Result<(), StoreError> {
     let inbound = &control.inbound;
-    if inbound.place == ChatKind::Group {
+    if inbound.chat_kind == ChatKind::Group {
         return Ok(());
     }
     let role = role_of(services, &inbound.from, control.sender()).await?;
@@ -124,11 +125,12 @@ async fn keep_offered(
     fact: FactId,
 ) -> Result<(), StoreError> {
     let inbound = &control.inbound;
-    let (at, place, who) = (inbound.from.clone(), inbound.place, control.sender().id.clone());
+    let (at, chat_kind, who) =
+        (inbound.from.clone(), inbound.chat_kind, control.sender().id.clone());
     let is_own_word = inbound.body.sources.is_empty();
     let active_max = turns.config.memory.facts_max;
     let kept = commits::handled_with(&turns.services.bus.store, control, move |store| {
-        let keys = recall::keys_of_talks(store, &at, place, &who)?;
+        let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
         let known = facts::of(store, &keys)?;
         let found = known.into_iter().find(|it| it.id == fact);
         let Some(found) = found.filter(|_| is_own_word) else {
@@ -155,7 +157,7 @@ pub(super) async fn show(
     let (words, offered) = shown(services, control, word).await?;
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     // Whoever may not keep facts is shown none that wait.
-    let may_keep = CommandId::Remember.spec().allows(role, control.inbound.place);
+    let may_keep = CommandId::Remember.spec().allows(role, control.inbound.chat_kind);
     if offered.is_empty() || !may_keep {
         return commits::handled(store, control, words).await;
     }
@@ -182,9 +184,10 @@ async fn shown(
     word: Option<String>,
 ) -> Result<(String, Vec<Fact>), StoreError> {
     let inbound = &control.inbound;
-    let (at, place, who) = (inbound.from.clone(), inbound.place, control.sender().id.clone());
+    let (at, chat_kind, who) =
+        (inbound.from.clone(), inbound.chat_kind, control.sender().id.clone());
     let look = move |store: &Connection| {
-        let keys = recall::keys_of_talks(store, &at, place, &who)?;
+        let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
         facts::of(store, &keys)
     };
     let known = services.bus.store.read(look).await?;
@@ -192,14 +195,14 @@ async fn shown(
         known.into_iter().partition(|fact| fact.status == FactStatus::Offered);
     let wanted = word.as_ref().map(|word| word.to_lowercase());
     known.retain(|fact| wanted.as_ref().is_none_or(|it| fact.text.to_lowercase().contains(it)));
-    let words = match (&word, place) {
+    let words = match (&word, chat_kind) {
         (Some(word), _) if known.is_empty() => replies::no_facts_with(word),
         (None, ChatKind::Private) if known.is_empty() => replies::NO_FACTS.to_owned(),
         (None, ChatKind::Group) if known.is_empty() => replies::NO_GROUP_FACTS.to_owned(),
         (Some(_) | None, _) => listed(services, known, control),
     };
     let role = role_of(services, &inbound.from, control.sender()).await?;
-    if word.is_some() || audience(role, place) != Audience::Owner {
+    if word.is_some() || audience(role, chat_kind) != Audience::Owner {
         return Ok((words, offered));
     }
     let memory = services.workspace.off_thread(|it| memory::memory(it, &FileScope::Owner)).await;
@@ -242,7 +245,7 @@ pub(super) fn day_of(services: &Services, at: DateTime<Utc>) -> String {
 
 /// Where a fact comes from, as the person who asks may know it.
 fn source_words(fact: &Fact, control: &WaitingMessage) -> String {
-    let is_private = control.inbound.place == ChatKind::Private;
+    let is_private = control.inbound.chat_kind == ChatKind::Private;
     let is_own = |source: &Source| match source {
         // In private all accounts are the person's own.
         Source::Person { id, .. } | Source::Button { id, .. } => {

@@ -109,13 +109,13 @@ pub(super) async fn prepare(
         commits::handled(store, control, words).await?;
         Ok(None)
     };
-    if !CommandId::Forget.spec().allows(role, inbound.place) {
+    if !CommandId::Forget.spec().allows(role, inbound.chat_kind) {
         return refuse(replies::FORGET_IN_GROUPS.to_owned()).await;
     }
     let Some(order) = order else { return refuse(replies::FORGET_USAGE.to_owned()).await };
     let (channel, who) = (inbound.from.channel.clone(), control.sender().id.clone());
     let owner = store.read(move |store| folder_owner(store, &channel, &who)).await?;
-    let files = file_scope(role, inbound.place, &inbound.from, &owner);
+    let files = file_scope(role, inbound.chat_kind, &inbound.from, &owner);
     let scope = scope(services, control, &order, files).await?;
     let what = match (order.fact(), &scope.fact) {
         (Some(FactId(number)), None) => return refuse(replies::no_such_fact(number)).await,
@@ -140,12 +140,12 @@ async fn scope(
     files: FileScope,
 ) -> Result<ForgetScope, StoreError> {
     let attachments = files.downloads();
-    let (at, place, who) =
-        (control.inbound.from.clone(), control.inbound.place, control.sender().id.clone());
+    let (at, chat_kind, who) =
+        (control.inbound.from.clone(), control.inbound.chat_kind, control.sender().id.clone());
     let fact = order.fact();
     let look = move |store: &Connection| {
-        let keys = recall::keys_of_talks(store, &at, place, &who)?;
-        let whose = match place {
+        let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
+        let whose = match chat_kind {
             ChatKind::Group => ForgottenChats::Group(ChatPlace {
                 channel: at.channel.to_string(),
                 chat: at.chat.to_string(),
@@ -166,7 +166,7 @@ async fn scope(
         let is_busy = has_unfinished_turn(store, &chats)?;
         let known = facts::of(store, &keys)?;
         let fact = known.into_iter().find(|it| Some(it.id) == fact).map(|it| it.text);
-        let files = (place == ChatKind::Private).then_some(files);
+        let files = (chat_kind == ChatKind::Private).then_some(files);
         Ok(ForgetScope { keys, chats, files, attachments, is_busy, fact })
     };
     services.bus.store.read(look).await

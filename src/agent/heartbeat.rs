@@ -28,7 +28,7 @@ pub(super) async fn handle(
 ) -> Result<(), StoreError> {
     let role = role_of(&turns.services, &control.inbound.from, control.sender()).await?;
     let words = match wish {
-        _ if !CommandId::Heartbeat.spec().allows(role, control.inbound.place) => {
+        _ if !CommandId::Heartbeat.spec().allows(role, control.inbound.chat_kind) => {
             replies::OWNER_ONLY
         }
         None => replies::HEARTBEAT_USAGE,

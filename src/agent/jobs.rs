@@ -61,12 +61,12 @@ pub fn may_command(
     config: &TurnConfig,
     shell: &SandboxState,
     role: Role,
-    place: ChatKind,
+    chat_kind: ChatKind,
 ) -> Result<(), String> {
     let Some(commands) = &config.commands else {
         return Err(replies::no_commands(&shell.words()));
     };
-    commands.may(role, place).map_err(|why| replies::no_command(&why))?;
+    commands.may(role, chat_kind).map_err(|why| replies::no_command(&why))?;
     let approvals = &config.asking.approvals;
     let is_asked_about = approvals.names(EXEC) || approvals.roles.contains(&role);
     match role {
@@ -79,14 +79,14 @@ pub fn may_command(
 
 /// Returns the kind of chat for a command that is requested at `here`: that of the edited job, because
 /// its results go there.
-pub fn place_of_command(
+pub fn chat_kind_of_command(
     store: &Connection,
     wanted: &JobRequest,
     here: ChatKind,
 ) -> rusqlite::Result<ChatKind> {
     let changed = wanted.id.filter(|_| wanted.action == JobVerb::Edit).map(JobId);
     let job = changed.map(|id| schedule::get(store, id, &JobScope::All)).transpose()?.flatten();
-    Ok(job.map_or(here, |job| job.brief.place))
+    Ok(job.map_or(here, |job| job.brief.chat_kind))
 }
 
 /// Carries it out: on all jobs for the owner in private, else on those of the sender.
@@ -101,14 +101,14 @@ pub(super) async fn handle(
     let asker = JobRequester {
         to: inbound.from.clone(),
         known_on: inbound.from.channel.clone(),
-        place: inbound.place,
+        chat_kind: inbound.chat_kind,
         sender: control.sender().clone(),
         tainted: false,
     };
     let who = (&inbound.from.channel, control.sender(), role);
     let persona = persona_for(services, &turns.config.personas, &inbound.from, who).await?.persona;
     let order = match wanted {
-        _ if !CommandId::Jobs.spec().allows(role, inbound.place) => {
+        _ if !CommandId::Jobs.spec().allows(role, inbound.chat_kind) => {
             Err(replies::NO_JOBS_FOR_GUESTS.to_owned())
         }
         None => Err(replies::JOBS_USAGE.to_owned()),
@@ -119,10 +119,10 @@ pub(super) async fn handle(
             Err(replies::no_command(replies::COMMANDS_NOT_OF_PERSONA))
         }
         Some(wanted) if wanted.has_command() => {
-            let (here, asked) = (inbound.place, wanted.clone());
-            let look = move |store: &Connection| place_of_command(store, &asked, here);
-            let place = services.bus.store.read(look).await?;
-            may_command(&turns.config, &scope.config.shell, role, place)
+            let (here, asked) = (inbound.chat_kind, wanted.clone());
+            let look = move |store: &Connection| chat_kind_of_command(store, &asked, here);
+            let chat_kind = services.bus.store.read(look).await?;
+            may_command(&turns.config, &scope.config.shell, role, chat_kind)
                 .and_then(|()| wanted.read(asker, now, zone))
         }
         Some(wanted) => wanted.read(asker, now, zone),
@@ -131,7 +131,7 @@ pub(super) async fn handle(
         Ok(order) => order,
         Err(words) => return commits::handled(&services.bus.store, control, words).await,
     };
-    let whose = match (role, inbound.place) {
+    let whose = match (role, inbound.chat_kind) {
         (Role::Owner, ChatKind::Private) => JobScope::All,
         (_, ChatKind::Private) => {
             JobScope::Of(inbound.from.channel.clone(), control.sender().id.clone())

@@ -22,7 +22,7 @@ pub(super) async fn words(
     let (services, inbound) = (&scope.turns.services, &control.inbound);
     let channel = &inbound.from.channel;
     let role = role_of(services, &inbound.from, control.sender()).await?;
-    if !CommandId::Web.spec().allows(role, inbound.place) {
+    if !CommandId::Web.spec().allows(role, inbound.chat_kind) {
         return Ok(replies::WEB_PRIVATELY.to_owned());
     }
     let Some(entrance) = &scope.config.web else {

@@ -101,7 +101,7 @@ pub(super) async fn handle(
 ) -> Result<(), StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let store = &services.bus.store;
-    if !CommandId::People.spec().allows(role, control.inbound.place) {
+    if !CommandId::People.spec().allows(role, control.inbound.chat_kind) {
         return commits::handled(store, control, replies::PEOPLE_FOR_OWNER.to_owned()).await;
     }
     let Some(order) = order else {
@@ -269,7 +269,7 @@ pub(super) async fn link(
     order: LinkOrder,
 ) -> Result<(), StoreError> {
     let store = &services.bus.store;
-    if control.inbound.place != ChatKind::Private {
+    if control.inbound.chat_kind != ChatKind::Private {
         return commits::handled(store, control, replies::LINK_PRIVATELY.to_owned()).await;
     }
     let account = account_of(control);

@@ -22,7 +22,7 @@ pub(super) async fn words(
     let role = role_of(services, at, control.sender()).await?;
     let who = (&at.channel, control.sender(), role);
     let chosen = persona_for(services, &turns.config.personas, at, who).await?;
-    let tools = offered(turns, &chosen.persona, role, inbound.place);
+    let tools = offered(turns, &chosen.persona, role, inbound.chat_kind);
     let ChosenPersona { persona, reason, quiet, .. } = chosen;
     Ok(replies::persona(&PersonaShown {
         name: persona.name.map(|name| name.to_string()),
@@ -45,12 +45,17 @@ pub(super) async fn tools(
     let who = (&inbound.from.channel, control.sender(), role);
     let (services, personas) = (&turns.services, &turns.config.personas);
     let chosen = persona_for(services, personas, &inbound.from, who).await?;
-    Ok(offered(turns, &chosen.persona, role, inbound.place))
+    Ok(offered(turns, &chosen.persona, role, inbound.chat_kind))
 }
 
-fn offered(turns: &TurnServices, persona: &Persona, role: Role, place: ChatKind) -> Vec<String> {
+fn offered(
+    turns: &TurnServices,
+    persona: &Persona,
+    role: Role,
+    chat_kind: ChatKind,
+) -> Vec<String> {
     let finish = persona.finish.unwrap_or(turns.config.finish);
-    let user = ToolUser { role: tool_role(role, place), allowed: &persona.tools };
+    let user = ToolUser { role: tool_role(role, chat_kind), allowed: &persona.tools };
     let offered = turns.tools.offered(Caller::Conversation(finish), user);
     offered.into_iter().map(|tool| tool.name).collect()
 }

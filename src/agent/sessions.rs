@@ -24,9 +24,9 @@ pub(super) async fn show(
     word: Option<String>,
 ) -> Result<String, StoreError> {
     let (at, account) = place_of(control);
-    let place = control.inbound.place;
+    let chat_kind = control.inbound.chat_kind;
     let look = move |store: &Connection| {
-        let owner = owner_of(store, &at, place, &account)?;
+        let owner = owner_of(store, &at, chat_kind, &account)?;
         // One more shows that there are more.
         let Some(word) = word else { return named_sessions::list(store, &owner, SHOWN_MAX + 1) };
         Ok(match named_sessions::find(store, &owner, &word)? {
@@ -65,9 +65,9 @@ pub(super) async fn resume(
 ) -> Result<(), StoreError> {
     let store = &services.bus.store;
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
-    let place = control.inbound.place;
+    let chat_kind = control.inbound.chat_kind;
     let refused = match &asked {
-        _ if !CommandId::Resume.spec().allows(role, place) => Some(replies::RESUME_IN_GROUPS),
+        _ if !CommandId::Resume.spec().allows(role, chat_kind) => Some(replies::RESUME_IN_GROUPS),
         None => Some(replies::RESUME_USAGE),
         Some(_) if is_busy => Some(replies::RESUME_BUSY),
         Some(_) => None,
@@ -79,7 +79,7 @@ pub(super) async fn resume(
     let closed = services.bus.closed.clone();
     let services = services.clone();
     let moved = commits::handled_with(store, control, move |store| {
-        let owner = owner_of(store, &at, place, &account)?;
+        let owner = owner_of(store, &at, chat_kind, &account)?;
         let session = match named_sessions::find(store, &owner, &asked)? {
             FoundSession::One(session) => session,
             FoundSession::None => return Ok(replies::no_such_session(&asked)),
@@ -138,10 +138,10 @@ fn place_of(control: &WaitingMessage) -> (Address, PersonAccount) {
 fn owner_of(
     store: &Connection,
     at: &Address,
-    place: ChatKind,
+    chat_kind: ChatKind,
     account: &PersonAccount,
 ) -> rusqlite::Result<SessionOwner> {
-    if place == ChatKind::Group {
+    if chat_kind == ChatKind::Group {
         return Ok(SessionOwner::Group(at.clone()));
     }
     let mut accounts = persons::accounts_of_same(store, &account.channel, &account.sender)?;

@@ -75,11 +75,11 @@ pub(super) async fn handle(
     let turns = scope.turns;
     let (store, inbound) = (&turns.services.bus.store, &control.inbound);
     let role = role_of(&turns.services, &inbound.from, control.sender()).await?;
-    let (at, place) = (inbound.from.clone(), inbound.place);
+    let (at, chat_kind) = (inbound.from.clone(), inbound.chat_kind);
     let asks =
         matches!(wish, SettingRequest::Models | SettingRequest::Think | SettingRequest::Queues);
-    if !asks && !wish.command().spec().allows(role, place) {
-        let words = match place {
+    if !asks && !wish.command().spec().allows(role, chat_kind) {
+        let words = match chat_kind {
             ChatKind::Private => replies::NOT_FOR_GUESTS,
             ChatKind::Group => replies::NOT_YOURS_TO_SET,
         };
@@ -142,7 +142,7 @@ pub(super) async fn handle(
     };
     commits::handled_with(store, control, move |store| {
         let (change, words) = change;
-        let session = transcript::open_or_begin(store, &at, place)?;
+        let session = transcript::open_or_begin(store, &at, chat_kind)?;
         let mut changed = settings_of(store, session)?;
         change(&mut changed);
         settings::set(store, session, &changed)?;

@@ -182,9 +182,10 @@ async fn ask(
     control: &WaitingMessage,
     question: String,
 ) -> Result<Result<SideAnswer, ProviderError>, StoreError> {
-    let (at, place) = (&control.inbound.from, control.inbound.place);
+    let (at, chat_kind) = (&control.inbound.from, control.inbound.chat_kind);
     let role = role_of(&turns.services, at, control.sender()).await?;
-    let mut session = load(&turns.services, at).await?.unwrap_or_else(|| Session::new(at, place));
+    let mut session =
+        load(&turns.services, at).await?.unwrap_or_else(|| Session::new(at, chat_kind));
     let who = (&at.channel, control.sender(), role);
     let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
     if let Some(words) = chosen.quiet_words(role, turns.services.now()) {
@@ -204,7 +205,7 @@ async fn ask(
         now,
         is_time_due: prompt::is_time_due(told, now.to_utc()),
         role,
-        place,
+        chat_kind,
         rows: &rows,
         invoked: &InvokedSkills::new(),
         background: &[],

@@ -32,7 +32,7 @@ pub(super) async fn status(
 ) -> Result<String, StoreError> {
     let CommandScope { turns, config, busy, running, .. } = *scope;
     let services = &turns.services;
-    let (at, place) = (control.inbound.from.clone(), control.inbound.place);
+    let (at, chat_kind) = (control.inbound.from.clone(), control.inbound.chat_kind);
     let role = role_of(services, &at, control.sender()).await?;
     // What a program has said in its distress is for those who can mend it.
     let mcp_tools = turns.tools.mcp_tools();
@@ -56,12 +56,12 @@ pub(super) async fn status(
     let chosen = persona_for(services, &turns.config.personas, &at, who).await?;
     let provider = turns.models.for_origin(&Origin::Chat(at.clone()), &settings, &chosen.persona);
     let speaker = Speaker { name: &control.sender().name, role };
-    let (size, described) = prompt_size(turns, &at, speaker, place, chosen.clone()).await?;
+    let (size, described) = prompt_size(turns, &at, speaker, chat_kind, chosen.clone()).await?;
     let caller = Caller::Conversation(chosen.persona.finish.unwrap_or(turns.config.finish));
-    let user = ToolUser { role: tool_role(role, place), allowed: &chosen.persona.tools };
+    let user = ToolUser { role: tool_role(role, chat_kind), allowed: &chosen.persona.tools };
     let offered = turns.tools.offered(caller, user).len();
     let shell = (config.shell != SandboxState::Off).then(|| config.shell.words());
-    let heart = match (role, place) {
+    let heart = match (role, chat_kind) {
         (Role::Owner, ChatKind::Private) => Some(turns.heartbeat.words().await?),
         _ => None,
     };

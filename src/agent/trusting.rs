@@ -136,7 +136,7 @@ pub(super) async fn handle(
 ) -> Result<(), StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let store = &services.bus.store;
-    if !CommandId::Trust.spec().allows(role, control.inbound.place) {
+    if !CommandId::Trust.spec().allows(role, control.inbound.chat_kind) {
         return commits::handled(store, control, replies::OWNER_ONLY.to_owned()).await;
     }
     let Some(Trusting { path, shown }) = wanted else {

@@ -29,8 +29,8 @@ pub(super) async fn handle(
     number: Option<&str>,
 ) -> Result<(), StoreError> {
     let role = role_of(&turns.services, &control.inbound.from, control.sender()).await?;
-    let place = control.inbound.place;
-    let role = if place == ChatKind::Group { role.min(Role::Admin) } else { role };
+    let chat_kind = control.inbound.chat_kind;
+    let role = if chat_kind == ChatKind::Group { role.min(Role::Admin) } else { role };
     let number = number.map(|number| number.trim_start_matches('#').parse().map(CallId));
     let id = match number {
         None => None,
@@ -39,7 +39,7 @@ pub(super) async fn handle(
             return refuse(&turns.services, control, replies::UNDO_USAGE.to_owned()).await;
         }
     };
-    if !CommandId::Undo.spec().allows(role, place) {
+    if !CommandId::Undo.spec().allows(role, chat_kind) {
         return refuse(&turns.services, control, replies::OWNER_ONLY.to_owned()).await;
     }
     let mark = format!("command {}", control.id.0);
@@ -47,7 +47,7 @@ pub(super) async fn handle(
     let reader = reader_of(&turns.services, control);
     let look = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
-        let scope = ActionScope::of(&who, role, place, session);
+        let scope = ActionScope::of(&who, role, chat_kind, session);
         let begun = actions::begun(store, &asked)?;
         let (scope, id) = match (&begun, id) {
             (Some((_, Intent::File { undoes, .. })), _) => (scope, *undoes),
@@ -80,7 +80,7 @@ pub(super) async fn handle(
             Happened::No => Some(call),
         },
     };
-    let scope = file_scope(role, place, &control.inbound.from, &owner);
+    let scope = file_scope(role, chat_kind, &control.inbound.from, &owner);
     let (images, asked) = (turns.actions.images.clone(), target);
     let worked_out = turns.services.workspace.off_thread(move |workspace| {
         let change = actions::undoing(workspace, &images, &asked, &scope);
@@ -125,7 +125,7 @@ async fn make(
         None => {
             let undoing = actions::Undoing {
                 at: control.inbound.from.clone(),
-                place: control.inbound.place,
+                chat_kind: control.inbound.chat_kind,
                 who: control.sender().clone(),
                 mark,
                 target: target.id,
@@ -213,13 +213,13 @@ pub(super) async fn list(
     limit: usize,
 ) -> Result<String, StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
-    let (at, place) = (control.inbound.from.clone(), control.inbound.place);
+    let (at, chat_kind) = (control.inbound.from.clone(), control.inbound.chat_kind);
     let who = control.sender().clone();
     let reader = reader_of(services, control);
     let look = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
-        let role = if place == ChatKind::Group { role.min(Role::Admin) } else { role };
-        let scope = ActionScope::of(&who, role, place, session);
+        let role = if chat_kind == ChatKind::Group { role.min(Role::Admin) } else { role };
+        let scope = ActionScope::of(&who, role, chat_kind, session);
         reader.hide_private(store, actions::list(store, &scope, None, limit)?)
     };
     let found = services.bus.store.read(look).await?;

@@ -72,7 +72,7 @@ pub(super) async fn handle(
         return commits::handled(store, control, replies::WHY_USAGE.to_owned()).await;
     };
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
-    let (at, place) = (control.inbound.from.clone(), control.inbound.place);
+    let (at, chat_kind) = (control.inbound.from.clone(), control.inbound.chat_kind);
     let query = match asked.clone() {
         WhyAsked::Fact(id) => return explain_fact(services, control, role, id).await,
         WhyAsked::LastAnswer => None,
@@ -81,8 +81,8 @@ pub(super) async fn handle(
     let who = control.sender().clone();
     let look = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
-        let role = if place == ChatKind::Group { role.min(Role::Admin) } else { role };
-        let scope = ActionScope::of(&who, role, place, session);
+        let role = if chat_kind == ChatKind::Group { role.min(Role::Admin) } else { role };
+        let scope = ActionScope::of(&who, role, chat_kind, session);
         let query = query.map_or(ReasonQuery::LastAnswer(session), ReasonQuery::Action);
         reasons::find(store, &scope, &query)
     };
@@ -91,8 +91,8 @@ pub(super) async fn handle(
     };
     let is_own = is_own(services, control, role, &reasons).await?;
     let open = reasons.action.as_ref().filter(|action| is_own && action.undo == UndoWay::Open);
-    let undo = open.filter(|_| CommandId::Undo.spec().allows(role, place)).map(|it| it.id);
-    let asker = Asker { who: control.sender(), role, place, is_own };
+    let undo = open.filter(|_| CommandId::Undo.spec().allows(role, chat_kind)).map(|it| it.id);
+    let asker = Asker { who: control.sender(), role, chat_kind, is_own };
     let text = asker.explain(services, &reasons, undo);
     match undo {
         None => commits::handled(store, control, text).await,
@@ -113,10 +113,10 @@ async fn explain_fact(
     id: FactId,
 ) -> Result<(), StoreError> {
     let store = &services.bus.store;
-    let (at, place) = (control.inbound.from.clone(), control.inbound.place);
+    let (at, chat_kind) = (control.inbound.from.clone(), control.inbound.chat_kind);
     let who = control.sender().id.clone();
     let look = move |store: &Connection| {
-        let keys = recall::keys_of_talks(store, &at, place, &who)?;
+        let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
         let known = facts::of(store, &keys)?;
         let Some(fact) = known.iter().find(|fact| fact.id == id).cloned() else { return Ok(None) };
         let former = facts::former_of(store, id)?;
@@ -126,7 +126,7 @@ async fn explain_fact(
     let Some((fact, former)) = store.read(look).await? else {
         return commits::handled(store, control, replies::no_such_fact(id.0)).await;
     };
-    let asker = Asker { who: control.sender(), role, place, is_own: true };
+    let asker = Asker { who: control.sender(), role, chat_kind, is_own: true };
     let former = former.iter().map(|it| {
         let until = it.ended.map(|ended| day_of(services, ended));
         (it.text.as_str(), until.unwrap_or_default())
@@ -162,7 +162,7 @@ async fn is_own(
 struct Asker<'a> {
     who: &'a Sender,
     role: Role,
-    place: ChatKind,
+    chat_kind: ChatKind,
     is_own: bool,
 }
 
@@ -171,11 +171,11 @@ impl Asker<'_> {
         let now = services.now();
         let person = match (self.is_own, &reasons.person) {
             (true, _) => replies::YOU,
-            (false, Some(person)) if reasons.place == ChatKind::Group => &person.name,
+            (false, Some(person)) if reasons.chat_kind == ChatKind::Group => &person.name,
             (false, _) => replies::SOMEONE_ELSE,
         };
         // A private conversation of another person stays theirs.
-        let sees = self.is_own || reasons.place == ChatKind::Group;
+        let sees = self.is_own || reasons.chat_kind == ChatKind::Group;
         let lines = |sources: &[Source]| sources.iter().filter_map(|it| self.line(it)).collect();
         replies::explanation(&Explanation {
             action: reasons.action.clone().map(|action| match sees {
@@ -196,11 +196,11 @@ impl Asker<'_> {
     fn line(&self, source: &Source) -> Option<String> {
         let is_own = match source {
             Source::Person { id, .. } | Source::Button { id, .. } => {
-                *id == self.who.id || (self.is_own && self.place == ChatKind::Private)
+                *id == self.who.id || (self.is_own && self.chat_kind == ChatKind::Private)
             }
             _ => false,
         };
-        let audience = memory::audience(self.role, self.place);
+        let audience = memory::audience(self.role, self.chat_kind);
         replies::source_line(source, is_own, taint::is_untrusted(source, audience))
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn admit(
         return Ok(Published::Repeated);
     }
     let sender = inbound.cause.sender();
-    let in_group = inbound.place == ChatKind::Group;
+    let in_group = inbound.chat_kind == ChatKind::Group;
     if in_group && journal::was_turned_away(store, &inbound.key)? {
         return Ok(Published::TurnedAway);
     }
@@ -70,7 +70,7 @@ fn accept(
     let from = &inbound.from;
     // A terminal may be closed when the owner must be notified.
     let stays = sender.id.as_str() != people::LOCAL || people::owner_place(store)?.is_none();
-    if role == Role::Owner && inbound.place == ChatKind::Private && stays {
+    if role == Role::Owner && inbound.chat_kind == ChatKind::Private && stays {
         people::set_owner_place(store, from, &sender.id)?;
     }
     let control = is_control(&inbound.body.text);
@@ -233,7 +233,7 @@ fn turn_away(
         return Ok(());
     }
     let pairs = people.access(&from.channel).is_some_and(|access| access.pairing);
-    if inbound.place == ChatKind::Group || sender.bot || !pairs {
+    if inbound.chat_kind == ChatKind::Group || sender.bot || !pairs {
         tracing::info!(channel = %from.channel, sender = %sender.id, "Refused a message of an unknown person");
         return Ok(());
     }

@@ -131,7 +131,7 @@ impl AddressingRules {
 
 /// Decides if a message addresses the bot.
 pub fn route(message: &DecodedMessage, rules: AddressingRules) -> Route {
-    match (message.inbound.place, rules.groups, message.addressee) {
+    match (message.inbound.chat_kind, rules.groups, message.addressee) {
         (_, _, Addressee::AnotherBot) | (ChatKind::Group, Groups::Off, _) => Route::Ignored,
         (ChatKind::Private, _, _)
         | (ChatKind::Group, Groups::Always, _)
@@ -216,7 +216,7 @@ async fn decide(
             InboundDecision::Take(Arrival::Withdrawn { at, id, key }, forget)
         }
         InboundEvent::Pressed(inbound) | InboundEvent::Command(inbound) => {
-            let is_group = inbound.place == ChatKind::Group;
+            let is_group = inbound.chat_kind == ChatKind::Group;
             if is_group && publisher.groups(inbound.places()) == Groups::Off {
                 InboundDecision::Done(EventOutcome::Published(Published::TurnedAway))
             } else {

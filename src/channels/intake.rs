@@ -318,7 +318,7 @@ impl Fetcher {
             tracing::error!(%error, "Cannot look up the role of a person who has sent files");
             (Role::Guest, FolderOwner::Account(from.channel.clone(), sender.id))
         });
-        file_scope(role, row.inbound.place, from, &owner).downloads()
+        file_scope(role, row.inbound.chat_kind, from, &owner).downloads()
     }
 
     /// Downloads one file, with the remaining patience. Returns an explanation if it fails.

@@ -127,7 +127,7 @@ impl Channel for Terminal {
                 key,
                 at: Utc::now(),
                 from,
-                place: ChatKind::Private,
+                chat_kind: ChatKind::Private,
                 within: Vec::new(),
                 cause: Cause::Person(sender),
                 id: None,

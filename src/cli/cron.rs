@@ -206,7 +206,7 @@ pub(super) async fn handle(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
         let asker = JobRequester {
             to: Address { channel: "".into(), chat: "".into(), thread: None },
             known_on: "".into(),
-            place: ChatKind::Private,
+            chat_kind: ChatKind::Private,
             sender: Sender::person(people::LOCAL, people::LOCAL),
             tainted: false,
         };

@@ -66,7 +66,7 @@ impl Explain {
                 "deny: {tool} is refused, because it works in a private chat only."
             ));
         }
-        let place = if self.group { ChatKind::Group } else { ChatKind::Private };
+        let chat_kind = if self.group { ChatKind::Group } else { ChatKind::Private };
         let reach = tool_behind.reach(arguments, &self.at);
         if matches!(reach, Reach::Tell(_)) && self.role < Role::Admin {
             let tool = &self.tool;
@@ -74,7 +74,7 @@ impl Explain {
                 "deny: {tool} is refused, because only an admin or the owner may have messages sent elsewhere."
             ));
         }
-        let reach = reach.within(place);
+        let reach = reach.within(chat_kind);
         let act = Act::of(&reach, false);
         let asked = PermissionRequest {
             tool: &self.tool,

@@ -55,16 +55,21 @@ pub(super) async fn cron(
         let is_owners = owner.is_some_and(|owner| {
             (owner.channel, owner.chat) == (to.channel.clone(), to.chat.clone())
         });
-        let place = if is_owners { ChatKind::Private } else { presence::place_of(store, &to)? };
+        let chat_kind =
+            if is_owners { ChatKind::Private } else { presence::chat_kind_of(store, &to)? };
         if wanted.has_command() {
-            let place = agent::place_of_command(store, &wanted, place)?;
-            let may = agent::may_command(&turns.config, &config.shell, Role::Owner, place);
+            let chat_kind = agent::chat_kind_of_command(store, &wanted, chat_kind)?;
+            let may = agent::may_command(&turns.config, &config.shell, Role::Owner, chat_kind);
             if let Err(words) = may {
                 return Ok(Err(words));
             }
         }
         let sender = Sender::person(people::LOCAL, people::LOCAL);
-        match wanted.read(JobRequester { to, known_on, place, sender, tainted: false }, now, zone) {
+        match wanted.read(
+            JobRequester { to, known_on, chat_kind, sender, tainted: false },
+            now,
+            zone,
+        ) {
             Ok(order) => handle_order(store, &JobScope::All, order, now, zone),
             Err(words) => Ok(Err(words)),
         }

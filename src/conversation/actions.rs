@@ -113,10 +113,10 @@ impl ActionScope {
     pub const ALL: Self = Self { session: None, whose: None };
 
     /// The owner in private sees all; else it is the conversation's, and in a group one's own.
-    pub fn of(who: &Sender, role: Role, place: ChatKind, session: Option<SessionId>) -> Self {
+    pub fn of(who: &Sender, role: Role, chat_kind: ChatKind, session: Option<SessionId>) -> Self {
         // No session has this id.
         let here = session.unwrap_or(SessionId(0));
-        match (place, role) {
+        match (chat_kind, role) {
             (ChatKind::Private, Role::Owner) => Self::ALL,
             (ChatKind::Private, _) | (ChatKind::Group, Role::Admin | Role::Owner) => {
                 Self { session: Some(here), whose: None }
@@ -349,7 +349,7 @@ fn differs(
 /// What a command is about to undo, to be written down as an action of its own.
 pub struct Undoing {
     pub at: Address,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
     pub who: Sender,
     /// By which it is found after a crash.
     pub mark: String,
@@ -362,8 +362,8 @@ pub struct Undoing {
 /// model sees.
 pub fn begin(store: &Connection, undoing: &Undoing) -> rusqlite::Result<CallId> {
     let now = Time::now();
-    let Undoing { at, place, who, mark, target, change, undo } = undoing;
-    let turn = closed_turn(store, at, *place, who)?;
+    let Undoing { at, chat_kind, who, mark, target, change, undo } = undoing;
+    let turn = closed_turn(store, at, *chat_kind, who)?;
     let arguments = serde_json::json!({ "id": target }).to_string();
     store.execute(
         "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, intent, undo, started)
@@ -377,14 +377,14 @@ pub fn begin(store: &Connection, undoing: &Undoing) -> rusqlite::Result<CallId> 
 fn closed_turn(
     store: &Connection,
     at: &Address,
-    place: ChatKind,
+    chat_kind: ChatKind,
     who: &Sender,
 ) -> rusqlite::Result<i64> {
     let now = Time::now();
     store.execute(
-        "INSERT INTO sessions (channel, chat, thread, place, opened, closed, kind)
+        "INSERT INTO sessions (channel, chat, thread, chat_kind, opened, closed, kind)
          VALUES (?, ?, ?, ?, ?, ?, 'command')",
-        params![at.channel, at.chat, at.thread, Json(place), now, now],
+        params![at.channel, at.chat, at.thread, Json(chat_kind), now, now],
     )?;
     let session = store.last_insert_rowid();
     store.execute(

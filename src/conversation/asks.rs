@@ -182,13 +182,13 @@ pub fn questions(store: &Connection) -> rusqlite::Result<Vec<Ask>> {
 }
 
 /// The kind of conversation in which something was asked; a group if that cannot be read.
-pub fn place_of(store: &Connection, ask: &Ask) -> rusqlite::Result<ChatKind> {
-    let place = store
+pub fn chat_kind_of(store: &Connection, ask: &Ask) -> rusqlite::Result<ChatKind> {
+    let chat_kind = store
         .prepare_cached(
             "SELECT place FROM sessions WHERE id = (SELECT session FROM turns WHERE id = ?)",
         )?
         .query_row([ask.turn], |row| row.get::<_, LenientJson<_>>(0))?;
-    Ok(place.0.unwrap_or(ChatKind::Group))
+    Ok(chat_kind.0.unwrap_or(ChatKind::Group))
 }
 
 /// The question, if it is open.
@@ -333,7 +333,7 @@ pub struct AskedCall {
 }
 
 const ASKED_CALLS: &str =
-    "SELECT s.channel, s.chat, s.thread, t.sender, s.place, a.id, c.tool, c.arguments,
+    "SELECT s.channel, s.chat, s.thread, t.sender, s.chat_kind, a.id, c.tool, c.arguments,
         a.offers_always, a.channel, a.who, a.shown
     FROM asks a JOIN calls c ON c.id = a.call JOIN turns t ON t.id = a.turn
     JOIN sessions s ON s.id = t.session
@@ -364,8 +364,8 @@ pub fn approval(store: &Connection, id: AskId) -> rusqlite::Result<Option<AskedC
 fn read_call(row: &Row<'_>) -> rusqlite::Result<AskedCall> {
     let made_for = read_origin(row).ok().and_then(|origin| {
         let sender: Json<Sender> = row.get(3).ok()?;
-        let place: Json<ChatKind> = row.get(4).ok()?;
-        Some((origin.channel().clone(), sender.0.id, place.0))
+        let chat_kind: Json<ChatKind> = row.get(4).ok()?;
+        Some((origin.channel().clone(), sender.0.id, chat_kind.0))
     });
     let who: Option<SenderId> = row.get(10)?;
     let channel = row.get(9)?;

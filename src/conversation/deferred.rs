@@ -36,7 +36,7 @@ pub struct DeferredCall {
     /// The person for whom it is made, and the channel on which they are known.
     pub sender: Sender,
     pub known_on: ChannelName,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
     /// Where its result goes.
     pub to: Address,
     /// Its model had read untrusted content.
@@ -51,11 +51,11 @@ pub fn put(
 ) -> rusqlite::Result<Vec<DeferredId>> {
     let mut ids = Vec::new();
     for deferred in calls {
-        let DeferredCall { call, approved, sender, known_on, place, to, tainted } = deferred;
+        let DeferredCall { call, approved, sender, known_on, chat_kind, to, tainted } = deferred;
         let (channel, chat, thread) = address_params(to);
         store
             .prepare_cached(
-                "INSERT INTO deferred_calls (batch, call, tool, arguments, sender, known_on, place, channel,
+                "INSERT INTO deferred_calls (batch, call, tool, arguments, sender, known_on, chat_kind, channel,
                      chat, thread, tainted, expires, state)
                  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open')",
             )?
@@ -66,7 +66,7 @@ pub fn put(
                 approved.arguments,
                 Json(sender),
                 known_on,
-                Json(place),
+                Json(chat_kind),
                 channel,
                 chat,
                 thread,
@@ -79,7 +79,7 @@ pub fn put(
 }
 
 const OPEN: &str =
-    "SELECT channel, chat, thread, id, call, tool, arguments, sender, known_on, place, tainted
+    "SELECT channel, chat, thread, id, call, tool, arguments, sender, known_on, chat_kind, tainted
      FROM deferred_calls WHERE state = 'open' AND expires > ?1";
 
 /// One that can still be made.
@@ -134,7 +134,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(DeferredId, DeferredCall)> {
         approved: ApprovedCall { tool: row.get(5)?, arguments: row.get(6)? },
         sender: row.get::<_, Json<_>>(7)?.0,
         known_on: row.get(8)?,
-        place: row.get::<_, Json<_>>(9)?.0,
+        chat_kind: row.get::<_, Json<_>>(9)?.0,
         tainted: row.get(10)?,
     };
     Ok((row.get(3)?, deferred))

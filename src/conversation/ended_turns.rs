@@ -39,7 +39,7 @@ pub fn above(store: &Connection, floor: TurnId) -> rusqlite::Result<Vec<SeenTurn
 /// A part of a conversation, as it was said.
 pub struct SaidPart {
     pub at: Address,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
     pub turns: Vec<SaidTurn>,
 }
 
@@ -78,11 +78,11 @@ pub fn said(
         .prepare_cached("SELECT channel, chat, thread, place FROM sessions WHERE id = ?")?
         .query_row([session], |row| {
             // Who cannot be sure keeps to themselves what is private.
-            let place = row.get::<_, LenientJson<_>>(3)?.0.unwrap_or(ChatKind::Group);
-            Ok((read_address(row)?, place))
+            let chat_kind = row.get::<_, LenientJson<_>>(3)?.0.unwrap_or(ChatKind::Group);
+            Ok((read_address(row)?, chat_kind))
         })
         .optional()?;
-    let Some((at, place)) = head else { return Ok(None) };
+    let Some((at, chat_kind)) = head else { return Ok(None) };
     let mut rows = store.prepare_cached(
         "SELECT id, sender, started FROM turns
          WHERE session = ? AND id > ? AND id <= ? AND ending IS NOT NULL AND NOT silent AND NOT noted ORDER BY id",
@@ -95,7 +95,7 @@ pub fn said(
         let steps = steps(store, turn, &Origin::Chat(at.clone()), &sender)?;
         turns.push(SaidTurn { turn, sender, started: row.get::<_, Time>(2)?.0, steps });
     }
-    Ok(Some(SaidPart { at, place, turns }))
+    Ok(Some(SaidPart { at, chat_kind, turns }))
 }
 
 fn steps(

@@ -21,7 +21,7 @@ const TURN_CHARS_MAX: usize = 30_000;
 /// A turn of a conversation with people.
 struct IndexedTurn {
     at: Address,
-    place: ChatKind,
+    chat_kind: ChatKind,
     sender: Sender,
     started: DateTime<Utc>,
 }
@@ -39,7 +39,7 @@ fn index(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     let Some(ended) = find(store, turn)? else { return Ok(()) };
     let text = said(store, turn, &ended)?;
     let text = text.char_indices().nth(TURN_CHARS_MAX).map_or(&*text, |(end, _)| &text[..end]);
-    let key = recall::key_of_talk(store, &ended.at, ended.place, &ended.sender.id)?;
+    let key = recall::key_of_talk(store, &ended.at, ended.chat_kind, &ended.sender.id)?;
     let at = ended.started;
     recall::put(store, &RecallText { key: &key, kind: RecallKind::Turn, source: turn.0, at, text })
 }
@@ -52,7 +52,7 @@ pub(crate) fn forget_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<
 fn find(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<IndexedTurn>> {
     let found = store
         .prepare_cached(
-            "SELECT s.channel, s.chat, s.thread, s.place, t.sender, t.started
+            "SELECT s.channel, s.chat, s.thread, s.chat_kind, t.sender, t.started
              FROM turns t JOIN sessions s ON s.id = t.session
              WHERE t.id = ? AND t.ending IS NOT NULL AND NOT t.silent AND s.kind IN ('chat', 'aside')
              AND s.incognito IS NULL",
@@ -63,7 +63,7 @@ fn find(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<IndexedTurn
             Ok(Some(IndexedTurn {
                 at: Address { channel: row.get(0)?, chat: row.get(1)?, thread: row.get(2)? },
                 // What cannot be read stays with the place.
-                place: row.get::<_, LenientJson<_>>(3)?.0.unwrap_or(ChatKind::Group),
+                chat_kind: row.get::<_, LenientJson<_>>(3)?.0.unwrap_or(ChatKind::Group),
                 sender,
                 started: row.get::<_, Time>(5)?.0,
             }))
@@ -87,7 +87,7 @@ fn said(store: &Connection, turn: TurnId, ended: &IndexedTurn) -> rusqlite::Resu
     while let Some(row) = rows.next()? {
         let input = sources::input(row.get(0)?, row.get(1)?, &origin, &ended.sender.id);
         let input = input.as_ref().map(words_of_people).unwrap_or_default();
-        let speaker = match ended.place {
+        let speaker = match ended.chat_kind {
             ChatKind::Private => String::new(),
             ChatKind::Group => format!("{}: ", ended.sender.name),
         };

@@ -81,7 +81,7 @@ pub fn list(
     limit: usize,
 ) -> rusqlite::Result<Vec<NamedSession>> {
     let mut found = Vec::new();
-    let (channels, place) = match owner {
+    let (channels, chat_kind) = match owner {
         SessionOwner::Person(accounts) => {
             let mut channels: Vec<_> = accounts.iter().map(|it| it.channel.clone()).collect();
             channels.sort();
@@ -96,7 +96,7 @@ pub fn list(
          ORDER BY id DESC LIMIT ?",
     )?;
     for channel in channels {
-        let mut rows = rows.query(params![channel, Json(place), LOOKED_AT_MAX])?;
+        let mut rows = rows.query(params![channel, Json(chat_kind), LOOKED_AT_MAX])?;
         let mut left = limit;
         while let (true, Some(row)) = (left > 0, rows.next()?) {
             let (at, id) = (read_address(row)?, row.get(3)?);

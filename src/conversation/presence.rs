@@ -8,14 +8,14 @@ use crate::store::Json;
 use crate::types::message::{Address, ChatKind, SenderId};
 
 /// Returns whether others can read along at an address; if that is not known, they can.
-pub fn place_of(store: &Connection, at: &Address) -> rusqlite::Result<ChatKind> {
+pub fn chat_kind_of(store: &Connection, at: &Address) -> rusqlite::Result<ChatKind> {
     let known = store
         .prepare_cached(
             "SELECT place FROM sessions WHERE channel = ? AND chat = ? ORDER BY id DESC LIMIT 1",
         )?
         .query_row(params![at.channel, at.chat], |row| row.get::<_, Json<ChatKind>>(0))
         .optional()?;
-    Ok(known.map_or(ChatKind::Group, |place| place.0))
+    Ok(known.map_or(ChatKind::Group, |chat_kind| chat_kind.0))
 }
 
 /// Returns who was last answered at an address, if nobody else reads along there.

@@ -29,7 +29,7 @@ pub struct Reasons {
     /// The person for whom the turn works. None if the row cannot be read.
     pub person: Option<Sender>,
     pub origin: Origin,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
     /// The sources that came in with the turn itself.
     pub of_turn: Vec<Source>,
     /// Those from before it in the same conversation, the newest first.
@@ -69,7 +69,7 @@ fn last_turn(store: &Connection, session: SessionId) -> rusqlite::Result<Option<
 fn of_turn(store: &Connection, action: Option<Action>, turn: TurnId) -> rusqlite::Result<Reasons> {
     let (session, mut reasons) = store
         .prepare_cached(
-            "SELECT s.id, t.started, t.sender, s.place, s.channel, s.chat, s.thread
+            "SELECT s.id, t.started, t.sender, s.chat_kind, s.channel, s.chat, s.thread
              FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id = ?",
         )?
         .query_row([turn], |row| {
@@ -77,7 +77,7 @@ fn of_turn(store: &Connection, action: Option<Action>, turn: TurnId) -> rusqlite
                 action,
                 begun: row.get::<_, Time>(1)?.0,
                 person: row.get::<_, LenientJson<Sender>>(2)?.0,
-                place: row.get::<_, Json<ChatKind>>(3)?.0,
+                chat_kind: row.get::<_, Json<ChatKind>>(3)?.0,
                 origin: read_origin_at(row, 4)?,
                 of_turn: Vec::new(),
                 earlier: Vec::new(),

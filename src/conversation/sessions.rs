@@ -86,15 +86,15 @@ pub fn private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Resu
          AND EXISTS (SELECT 1 FROM turns t WHERE t.session = s.id AND json_valid(t.sender)
              AND json_extract(t.sender, '$.id') = ?)",
     )?;
-    let place = Json(ChatKind::Private);
-    open.query_map(params![account.channel, place, account.sender], read_address)?.collect()
+    let chat_kind = Json(ChatKind::Private);
+    open.query_map(params![account.channel, chat_kind, account.sender], read_address)?.collect()
 }
 
 /// The id of the open session of an origin, opened now if there is none.
 pub fn open_or_begin(
     store: &Connection,
     origin: impl Into<Origin>,
-    place: ChatKind,
+    chat_kind: ChatKind,
 ) -> rusqlite::Result<SessionId> {
     let origin = origin.into();
     let (channel, chat, thread) = origin_params(&origin);
@@ -107,14 +107,14 @@ pub fn open_or_begin(
     }
     store
         .prepare_cached(
-            "INSERT INTO sessions (channel, chat, thread, place, opened, kind)
+            "INSERT INTO sessions (channel, chat, thread, chat_kind, opened, kind)
              VALUES (?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             channel,
             chat,
             thread,
-            Json(place),
+            Json(chat_kind),
             Time::now(),
             origin.task().map_or(CHAT, |task| task.kind.as_str())
         ])?;
@@ -143,7 +143,7 @@ pub fn set_summary(store: &Connection, session: SessionId, record: &str) -> rusq
 pub struct TurnSession {
     pub session: SessionId,
     pub at: Address,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
     pub settings: Settings,
     pub sender: Sender,
     /// When the turn started.
@@ -154,14 +154,14 @@ pub struct TurnSession {
 pub fn of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<TurnSession> {
     store
         .prepare_cached(
-            "SELECT s.channel, s.chat, s.thread, s.id, s.place, s.settings, t.sender, t.started
+            "SELECT s.channel, s.chat, s.thread, s.id, s.chat_kind, s.settings, t.sender, t.started
              FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id = ?",
         )?
         .query_row([turn], |row| {
             Ok(TurnSession {
                 at: read_address(row)?,
                 session: row.get(3)?,
-                place: row.get::<_, Json<_>>(4)?.0,
+                chat_kind: row.get::<_, Json<_>>(4)?.0,
                 settings: settings::read(row, 5)?,
                 sender: row.get::<_, Json<_>>(6)?.0,
                 started: row.get::<_, Time>(7)?.0,

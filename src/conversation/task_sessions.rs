@@ -15,7 +15,7 @@ use crate::types::session::{SessionId, Settings};
 pub struct SessionTerms {
     /// The channel on which its person is known.
     pub known_on: ChannelName,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
     pub settings: Settings,
 }
 
@@ -28,7 +28,7 @@ pub fn open(
 ) -> rusqlite::Result<SessionId> {
     store
         .prepare_cached(
-            "INSERT INTO sessions (channel, chat, thread, place, opened, kind, settings,
+            "INSERT INTO sessions (channel, chat, thread, chat_kind, opened, kind, settings,
                                    people_channel, people_chat, people_thread)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
@@ -36,7 +36,7 @@ pub fn open(
             task_channel(task.kind),
             task.number.to_string(),
             terms.known_on,
-            Json(&terms.place),
+            Json(&terms.chat_kind),
             Time::now(),
             task.kind,
             Json(&terms.settings),

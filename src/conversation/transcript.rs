@@ -66,7 +66,7 @@ pub(crate) fn open_session(
     let (channel, chat, thread) = origin_params(origin);
     let head = store
         .prepare_cached(&format!(
-            "SELECT id, place, frozen, begins, summary, shortened, settings, begins_step,
+            "SELECT id, chat_kind, frozen, begins, summary, shortened, settings, begins_step,
              summary_sources, untrusted_summary IS NOT NULL FROM sessions WHERE {}",
             open_for(origin)
         ))?
@@ -76,7 +76,7 @@ pub(crate) fn open_session(
                 id: row.get(0)?,
                 origin: origin.clone(),
                 // Who cannot be sure keeps to themselves what is private.
-                place: row.get::<_, LenientJson<_>>(1)?.0.unwrap_or(ChatKind::Group),
+                chat_kind: row.get::<_, LenientJson<_>>(1)?.0.unwrap_or(ChatKind::Group),
                 frozen: row.get::<_, LenientJson<_>>(2)?.0,
                 settings: settings::read(row, 6)?,
                 persona: Arc::default(),
@@ -168,10 +168,10 @@ pub(crate) fn keep_side_question(
     let now = Time::now();
     store
         .prepare_cached(
-            "INSERT INTO sessions (channel, chat, thread, place, opened, closed, kind)
+            "INSERT INTO sessions (channel, chat, thread, chat_kind, opened, closed, kind)
              VALUES (?1, ?2, ?3, ?4, ?5, ?5, 'aside')",
         )?
-        .execute(params![channel, chat, thread, Json(&beside.place), now])?;
+        .execute(params![channel, chat, thread, Json(&beside.chat_kind), now])?;
     let session = SessionId(store.last_insert_rowid());
     let turn = begin_turn(store, session, sender, None, provider)?;
     put_step(store, turn, 0, step)?;

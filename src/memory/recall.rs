@@ -93,10 +93,10 @@ impl FromSql for RecallKey {
 pub fn key_of_talk(
     store: &Connection,
     at: &Address,
-    place: ChatKind,
+    chat_kind: ChatKind,
     sender: &SenderId,
 ) -> rusqlite::Result<RecallKey> {
-    match place {
+    match chat_kind {
         ChatKind::Private => RecallKey::of_present(store, &at.channel, sender),
         ChatKind::Group => Ok(RecallKey::of_group(at)),
     }
@@ -107,10 +107,10 @@ pub fn key_of_talk(
 pub fn keys_of_talks(
     store: &Connection,
     at: &Address,
-    place: ChatKind,
+    chat_kind: ChatKind,
     sender: &SenderId,
 ) -> rusqlite::Result<Vec<RecallKey>> {
-    if place == ChatKind::Group {
+    if chat_kind == ChatKind::Group {
         return Ok(vec![RecallKey::of_group(at)]);
     }
     let own = RecallKey::of_present(store, &at.channel, sender)?;

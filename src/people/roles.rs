@@ -105,7 +105,7 @@ impl People {
     ) -> rusqlite::Result<Option<Role>> {
         let from = &inbound.from;
         let role = self.role_of(store, &from.channel, &sender.id)?;
-        if role.is_some() || inbound.place == ChatKind::Private {
+        if role.is_some() || inbound.chat_kind == ChatKind::Private {
             return Ok(role);
         }
         let listed =

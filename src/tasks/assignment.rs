@@ -31,7 +31,7 @@ pub(super) fn start(
         key: assignment.key,
         at: Utc::now(),
         from: assignment.to,
-        place: terms.place,
+        chat_kind: terms.chat_kind,
         within: Vec::new(),
         cause: assignment.cause,
         id: None,

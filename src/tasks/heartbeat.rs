@@ -129,7 +129,7 @@ struct Recipient {
     to: Address,
     known_on: ChannelName,
     sender: SenderId,
-    place: ChatKind,
+    chat_kind: ChatKind,
 }
 
 /// All that a heartbeat run is begun with.
@@ -279,10 +279,10 @@ impl HeartbeatControl {
         if self.tokens_left().await? == 0 {
             return Ok(Err(HeartbeatCheck::Spent));
         }
-        let notes = self.notes(now, told.place).await;
+        let notes = self.notes(now, told.chat_kind).await;
         let provider = self.config.provider.clone();
-        let Recipient { to, known_on, sender, place } = told;
-        let new = NewHeartbeatRun { to, known_on, sender, place, provider, asked };
+        let Recipient { to, known_on, sender, chat_kind } = told;
+        let new = NewHeartbeatRun { to, known_on, sender, chat_kind, provider, asked };
         Ok(Ok(HeartbeatInputs {
             new,
             watched,
@@ -314,11 +314,15 @@ impl HeartbeatControl {
                 && is_owner(&to.channel, &sender)?
             {
                 let known_on = to.channel.clone();
-                return Ok(Some(Recipient { to, known_on, sender, place: ChatKind::Private }));
+                return Ok(Some(Recipient { to, known_on, sender, chat_kind: ChatKind::Private }));
             }
             // Elsewhere it acts for whoever owns the machine, and tells nothing of their own.
-            let local =
-                Recipient { to, known_on: terminal, sender: LOCAL.into(), place: ChatKind::Group };
+            let local = Recipient {
+                to,
+                known_on: terminal,
+                sender: LOCAL.into(),
+                chat_kind: ChatKind::Group,
+            };
             Ok(is_fixed.then_some(local))
         };
         let told = self.services.bus.store.read(look).await?;
@@ -332,8 +336,8 @@ impl HeartbeatControl {
     }
 
     /// Today's notes, where they may be read.
-    async fn notes(&self, now: DateTime<Utc>, place: ChatKind) -> String {
-        if place == ChatKind::Group {
+    async fn notes(&self, now: DateTime<Utc>, chat_kind: ChatKind) -> String {
+        if chat_kind == ChatKind::Group {
             return String::new();
         }
         let today = now.with_timezone(&self.services.zone).date_naive();

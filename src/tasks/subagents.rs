@@ -143,11 +143,11 @@ pub fn begin(
     if table::count_running(store, TaskKind::Subagent)? >= AT_ONCE_MAX {
         return Ok(None);
     }
-    let TurnSession { session: parent, at: to, place, settings, sender, .. } =
+    let TurnSession { session: parent, at: to, chat_kind, settings, sender, .. } =
         sessions::of_turn(store, turn)?;
     // What the model thinks is no part of a result.
     let settings = Settings { show_thinking: false, ..settings };
-    let terms = SessionTerms { known_on: to.channel.clone(), place, settings };
+    let terms = SessionTerms { known_on: to.channel.clone(), chat_kind, settings };
     let details = Delegated {
         parent,
         call: Some(call),
@@ -166,8 +166,8 @@ pub fn begin_approved(
     if table::count_running(store, TaskKind::Subagent)? >= AT_ONCE_MAX {
         return Ok(None);
     }
-    let DeferredCall { call, approved, sender, known_on, place, to, tainted } = deferred;
-    let terms = SessionTerms { known_on, place, settings: Settings::default() };
+    let DeferredCall { call, approved, sender, known_on, chat_kind, to, tainted } = deferred;
+    let terms = SessionTerms { known_on, chat_kind, settings: Settings::default() };
     // Its conversation knows what came of it.
     let parent = actions::session_at(store, &to)?.unwrap_or(SessionId(0));
     let task = format!("{ALLOWED} {}", approved.tool);

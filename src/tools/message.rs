@@ -153,7 +153,7 @@ pub(super) fn choices(labels: &[String]) -> Result<Vec<Choice>, String> {
 
 /// In a group the question is for the person who asked, elsewhere for everybody who is admitted there.
 fn who_presses(to: &Address, cx: &ToolContext) -> Entitled {
-    match cx.place {
+    match cx.chat_kind {
         ChatKind::Group if *to == cx.address => Entitled::Only(cx.who.id.clone()),
         ChatKind::Group | ChatKind::Private => Entitled::Anyone,
     }

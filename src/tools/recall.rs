@@ -73,7 +73,7 @@ impl Tool for MemorySearch {
         };
         let reader = RecallReader {
             at: cx.address.clone(),
-            place: cx.place,
+            chat_kind: cx.chat_kind,
             who: cx.who.clone(),
             files: cx.reader(),
         };
@@ -99,7 +99,7 @@ impl Tool for MemorySearch {
                 "\n\n[{count} more in untrusted content: scope \"untrusted\" shows them.]"
             ));
         }
-        Ok(ToolOutput::Text { for_model: text, sources: sources(&found.passages, cx.place) })
+        Ok(ToolOutput::Text { for_model: text, sources: sources(&found.passages, cx.chat_kind) })
     }
 }
 
@@ -116,11 +116,11 @@ async fn whole_summary(cx: &ToolContext) -> Result<ToolOutput, ToolError> {
 }
 
 /// The sources of all results, up to a bound: one untrusted source is enough to mark them.
-fn sources(found: &[FoundPassage], place: ChatKind) -> Vec<Source> {
+fn sources(found: &[FoundPassage], chat_kind: ChatKind) -> Vec<Source> {
     let mut all = Vec::new();
     let is_talk = |it: &FoundPassage| matches!(it.place, FoundPlace::Talk { .. });
     if found.iter().any(is_talk) {
-        all.push(Source::Past { in_group: place == ChatKind::Group });
+        all.push(Source::Past { in_group: chat_kind == ChatKind::Group });
     }
     let untrusted = found.iter().filter(|it| it.is_untrusted);
     untrusted.flat_map(|it| &it.sources).for_each(|it| source::add(&mut all, it));

@@ -51,11 +51,11 @@ impl Tool for Schedule {
         let asker = JobRequester {
             to: cx.address.clone(),
             known_on: cx.address.channel.clone(),
-            place: cx.place,
+            chat_kind: cx.chat_kind,
             sender: cx.who.clone(),
             tainted: cx.tainted,
         };
-        let whose = match (cx.role, cx.place) {
+        let whose = match (cx.role, cx.chat_kind) {
             (Role::Owner, ChatKind::Private) => JobScope::All,
             (_, ChatKind::Private) => JobScope::Of(asker.known_on.clone(), asker.sender.id.clone()),
             (_, ChatKind::Group) => {

@@ -124,7 +124,7 @@ fn list_limit() -> usize {
 }
 
 fn scope(cx: &ToolContext) -> ActionScope {
-    ActionScope::of(&cx.who, cx.role, cx.place, Some(cx.session))
+    ActionScope::of(&cx.who, cx.role, cx.chat_kind, Some(cx.session))
 }
 
 fn line(action: &Action, now: DateTime<Tz>) -> String {

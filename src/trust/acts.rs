@@ -78,8 +78,8 @@ impl CommandAccess {
 impl Reach {
     /// The reach of a call in a place: in a group, a person's folders are the group's, and nothing was said in
     /// private.
-    pub fn within(self, place: ChatKind) -> Self {
-        match (self, place) {
+    pub fn within(self, chat_kind: ChatKind) -> Self {
+        match (self, chat_kind) {
             (Self::File(Folder::Workspace | Folder::Downloads), ChatKind::Group) => {
                 Self::File(Folder::Group)
             }
@@ -106,8 +106,8 @@ impl ToolKind {
 
 /// In a group nobody has the tools that only the owner has: what others said there would end in the
 /// owner's memory, and the tools, which come first in the prompt, would change with each speaker.
-pub fn tool_role(role: Role, place: ChatKind) -> Role {
-    match place {
+pub fn tool_role(role: Role, chat_kind: ChatKind) -> Role {
+    match chat_kind {
         ChatKind::Private => role,
         ChatKind::Group => role.min(Role::Admin),
     }

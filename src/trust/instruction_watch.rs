@@ -35,7 +35,8 @@ const STORE_PAUSE: Duration = Duration::from_secs(2);
 pub struct InstructionEditor {
     pub tool: String,
     pub at: Address,
-    pub place: ChatKind,
+    #[serde(alias = "place")]
+    pub chat_kind: ChatKind,
     pub who: Sender,
     /// True if the person who asked for it may see the instructions. Else the owner gets the report elsewhere.
     pub is_owner: bool,
@@ -269,12 +270,12 @@ fn tell(
     if open.is_empty() && !too_many {
         return Ok(false);
     }
-    let InstructionEditor { tool, at, place, who, is_owner } = &before.actor;
+    let InstructionEditor { tool, at, chat_kind, who, is_owner } = &before.actor;
     let to = match is_owner {
         true => Some(at.clone()),
         false => people::owner_place(store)?,
     };
-    let author = ActionAuthor { tool, at: to.as_ref().unwrap_or(at), place: *place, who };
+    let author = ActionAuthor { tool, at: to.as_ref().unwrap_or(at), chat_kind: *chat_kind, who };
     let seen: Vec<_> = open.iter().map(|change| change.seen()).collect();
     let ids = actions::note(store, &author, &seen)?;
     let told =

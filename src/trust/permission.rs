@@ -158,13 +158,13 @@ impl PermissionRequest<'_> {
     pub fn decider(
         &self,
         decision: &Decision,
-        place: ChatKind,
+        chat_kind: ChatKind,
         asking: &ApprovalSettings,
     ) -> Decider {
         match decision {
             Decision::Ask(why) if why.is_telling() => Decider::Person,
             Decision::Ask(PermissionReason::Foreign(..))
-                if place == ChatKind::Private && by_config(self, asking).is_none() =>
+                if chat_kind == ChatKind::Private && by_config(self, asking).is_none() =>
             {
                 Decider::Person
             }

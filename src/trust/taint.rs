@@ -80,12 +80,12 @@ pub(crate) async fn of(
     role: Role,
 ) -> Result<Option<Taint>, StoreError> {
     let lower = lower(bus, session, role).await?;
-    Ok(TaintReader { audience: audience(role, session.place), lower }.taint(session))
+    Ok(TaintReader { audience: audience(role, session.chat_kind), lower }.taint(session))
 }
 
 /// The same where only one person speaks.
 pub(crate) fn of_one(session: &Session, role: Role) -> Option<Taint> {
-    let (audience, lower) = (audience(role, session.place), BTreeSet::new());
+    let (audience, lower) = (audience(role, session.chat_kind), BTreeSet::new());
     TaintReader { audience, lower }.taint(session)
 }
 
@@ -99,17 +99,17 @@ async fn lower(
 ) -> Result<BTreeSet<SpeakerId>, StoreError> {
     let speakers = speakers(session);
     let one = session.turns.last().map(|turn| &turn.by);
-    if session.place == ChatKind::Private || speakers.iter().all(|(_, id)| Some(id) == one) {
+    if session.chat_kind == ChatKind::Private || speakers.iter().all(|(_, id)| Some(id) == one) {
         return Ok(BTreeSet::new());
     }
     let people = bus.people.clone();
     // In a group an owner's tools are an admin's.
-    let (place, role) = (session.place, tool_role(role, session.place));
+    let (chat_kind, role) = (session.chat_kind, tool_role(role, session.chat_kind));
     let look = move |store: &_| {
         let mut lower = BTreeSet::new();
         for (channel, speaker) in speakers {
             let own = people.role_of(store, &channel, &speaker)?;
-            if tool_role(own.unwrap_or(Role::Guest), place) < role {
+            if tool_role(own.unwrap_or(Role::Guest), chat_kind) < role {
                 lower.insert((channel, speaker));
             }
         }

@@ -12,7 +12,7 @@ pub(crate) struct CallContext<'a> {
     /// The person's own, also in a group.
     pub(crate) role: Role,
     pub(crate) at: &'a Address,
-    pub(crate) place: ChatKind,
+    pub(crate) chat_kind: ChatKind,
     /// The person is known there, and so can be asked.
     pub(crate) is_there: bool,
     /// The person's own words that it keeps unasked after untrusted content. They are shown what was kept.

@@ -107,7 +107,7 @@ pub(crate) async fn run(
         }
     };
     if let Ok(ToolOutput::Change(change)) = &came {
-        let reach = tool.reach(&call.arguments, &cx.address).within(cx.place);
+        let reach = tool.reach(&call.arguments, &cx.address).within(cx.chat_kind);
         if let Some(words) = detour::refused(turns, cx, reach, &change.file.path).await {
             return refuse(&turns.services, turn, call, words).await;
         }

@@ -50,7 +50,7 @@ use crate::types::source::Parts;
 /// The beginning of a turn.
 pub(crate) struct TurnBeginning {
     pub(crate) origin: Origin,
-    pub(crate) place: ChatKind,
+    pub(crate) chat_kind: ChatKind,
     pub(crate) sender: Sender,
     pub(crate) reply_to: Option<MessageId>,
     pub(crate) rows: Vec<WaitingMessage>,
@@ -74,7 +74,7 @@ impl UsedFacts {
         let (Some(at), false) = (turn.origin.chat(), self.facts.is_empty()) else { return Ok(()) };
         let now = Utc::now();
         facts::use_now(store, &self.facts, now)?;
-        let keys = recall::keys_of_talks(store, at, turn.place, &turn.sender.id)?;
+        let keys = recall::keys_of_talks(store, at, turn.chat_kind, &turn.sender.id)?;
         facts::expire(store, &keys, self.active_max, now)
     }
 }
@@ -88,7 +88,7 @@ pub(crate) async fn start(
         if !journal::wait(store, &beginning.rows)? {
             return Ok(None);
         }
-        let session = transcript::open_or_begin(store, &beginning.origin, beginning.place)?;
+        let session = transcript::open_or_begin(store, &beginning.origin, beginning.chat_kind)?;
         let TurnBeginning { sender, reply_to, provider, .. } = &beginning;
         let turn = transcript::begin_turn(store, session, sender, reply_to.as_ref(), provider)?;
         journal::take(store, &beginning.rows, turn)?;
@@ -170,7 +170,7 @@ fn note_used_facts(store: &Connection, turn: TurnId, used: &[i64]) -> rusqlite::
         return Ok(());
     }
     let of = sessions::of_turn(store, turn)?;
-    let keys = recall::keys_of_talks(store, &of.at, of.place, &of.sender.id)?;
+    let keys = recall::keys_of_talks(store, &of.at, of.chat_kind, &of.sender.id)?;
     facts::note_marked(store, &keys, used, (of.started, Utc::now()))
 }
 

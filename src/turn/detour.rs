@@ -23,7 +23,7 @@ pub(crate) async fn refused(
     if memory::is_memory(path) {
         return Some(prompt::rule_by_detour(path));
     }
-    let actual = Reach::File(path.folder()).within(cx.place);
+    let actual = Reach::File(path.folder()).within(cx.chat_kind);
     let is_asked = |reach: &Reach| {
         let turn = TurnState { is_tainted: true, is_attended: true };
         table::decide(Act::of(reach, false), turn) != Ruling::Do

@@ -39,10 +39,10 @@ pub(crate) async fn active(
     if session.persona.memory != PersonaMemory::Person {
         return Ok(String::new());
     }
-    let (place, who) = (session.place, sender.id.clone());
-    let audience = audience(role, place);
+    let (chat_kind, who) = (session.chat_kind, sender.id.clone());
+    let audience = audience(role, chat_kind);
     let look = move |store: &Connection| {
-        let keys = recall::keys_of_talks(store, &at, place, &who)?;
+        let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
         facts::of(store, &keys)
     };
     let known = services.bus.store.read(look).await?;
@@ -76,13 +76,13 @@ pub(crate) async fn refresh_file_of(
     if role == Role::Guest {
         return Ok(());
     }
-    let (place, from, who) = (ChatKind::Private, at.clone(), sender.id.clone());
+    let (chat_kind, from, who) = (ChatKind::Private, at.clone(), sender.id.clone());
     let look = move |store: &Connection| {
         let owner = folder_owner(store, &from.channel, &who)?;
-        Ok((recall::keys_of_talks(store, &from, place, &who)?, owner))
+        Ok((recall::keys_of_talks(store, &from, chat_kind, &who)?, owner))
     };
     let (keys, owner) = services.bus.store.read(look).await?;
-    refresh_file(services, &file_scope(role, place, at, &owner), &keys).await
+    refresh_file(services, &file_scope(role, chat_kind, at, &owner), &keys).await
 }
 
 /// Writes the FACTS.md of a person, if their facts have changed. Untrusted facts stay out: the file lies in the

@@ -94,7 +94,8 @@ fn tools(
     caller: Caller,
     context_window: u64,
 ) -> (Vec<ToolSchema>, u64) {
-    let user = ToolUser { role: tool_role(role, session.place), allowed: &session.persona.tools };
+    let user =
+        ToolUser { role: tool_role(role, session.chat_kind), allowed: &session.persona.tools };
     let (mut tools, mut tokens) =
         turns.tools.offered_within(caller, user, shares::tools_max(context_window));
     // A short prompt has no room for questions: the model asks in words. Without a memory there is nothing to add to.
@@ -118,7 +119,7 @@ async fn system(
     shares: &Shares,
     context_window: u64,
 ) -> Vec<String> {
-    let (audience, recalls) = (audience(role, session.place), recalls(session, role));
+    let (audience, recalls) = (audience(role, session.chat_kind), recalls(session, role));
     let persona = persona_words(&turns.services, &session.persona).await;
     if let Some(task) = session.origin.task() {
         let files = match recalls {
@@ -164,7 +165,7 @@ async fn system(
         }
         Audience::Others => String::new(),
     };
-    let with = match session.place {
+    let with = match session.chat_kind {
         ChatKind::Private => prompt::with(name, role, session.origin.channel()),
         ChatKind::Group => String::new(),
     };
@@ -284,7 +285,7 @@ async fn instructions(
 /// Returns the files of the person whose memory a session's prompts have: in private, if the person is no guest and
 /// the persona recalls persons.
 pub(crate) fn recalls(session: &Session, role: Role) -> Option<FileScope> {
-    match (session.persona.memory, session.place, role) {
+    match (session.persona.memory, session.chat_kind, role) {
         (PersonaMemory::Place | PersonaMemory::None, _, _)
         | (PersonaMemory::Person, ChatKind::Group, _)
         | (PersonaMemory::Person, ChatKind::Private, Role::Guest) => None,
@@ -337,11 +338,11 @@ pub(crate) async fn prompt_size(
     turns: &TurnServices,
     at: &Address,
     speaker: Speaker<'_>,
-    place: ChatKind,
+    chat_kind: ChatKind,
     chosen: ChosenPersona,
 ) -> Result<(PromptSize, usize), StoreError> {
     let session = load(&turns.services, at).await?;
-    let mut session = session.unwrap_or_else(|| Session::new(at, place));
+    let mut session = session.unwrap_or_else(|| Session::new(at, chat_kind));
     chosen.enter(&mut session);
     let id = session.id;
     let look = move |store: &_| ledger::counted_last(store, id);

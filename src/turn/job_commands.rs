@@ -17,19 +17,19 @@ pub(crate) async fn refused_commands(
     let Some(commands) = &turns.config.commands else { return Ok(None) };
     for effect in effects {
         let Effect::Schedule { order, .. } = effect else { continue };
-        let place = match order.command_for() {
+        let chat_kind = match order.command_for() {
             None => continue,
-            Some(CommandFor::New(place)) => Some(place),
+            Some(CommandFor::New(chat_kind)) => Some(chat_kind),
             Some(CommandFor::Job(id)) => {
                 let job = turns
                     .services
                     .bus
                     .store
                     .read(move |store| schedule::get(store, id, &JobScope::All));
-                job.await?.map(|job| job.brief.place)
+                job.await?.map(|job| job.brief.chat_kind)
             }
         };
-        if let Some(Err(why)) = place.map(|place| commands.may(role, place)) {
+        if let Some(Err(why)) = chat_kind.map(|chat_kind| commands.may(role, chat_kind)) {
             return Ok(Some(replies::no_command(&why)));
         }
     }

@@ -87,7 +87,7 @@ async fn work(
 ) -> Result<Option<Session>, TurnError> {
     let Origin::Chat(at) = &session.origin.clone() else { return Ok(Some(session)) };
     let role = role_on(&turns.services, session.origin.channel(), &sender).await?;
-    if audience(role, session.place) != Audience::Owner {
+    if audience(role, session.chat_kind) != Audience::Owner {
         return Ok(Some(session));
     }
     enter_persona(turns, &mut session, (at, &sender, role)).await?;
@@ -168,7 +168,7 @@ async fn work(
                         person: &sender,
                         role,
                         at,
-                        place: session.place,
+                        chat_kind: session.chat_kind,
                         is_there: true,
                         keeps_quiet: false,
                     },

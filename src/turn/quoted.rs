@@ -40,7 +40,7 @@ pub(crate) async fn with_sources(
 }
 
 fn mark(store: &Connection, row: &mut WaitingMessage, role: Role) -> rusqlite::Result<()> {
-    let audience = audience(role, row.inbound.place);
+    let audience = audience(role, row.inbound.chat_kind);
     let body = &mut row.inbound.body;
     let is_tainted = match (&body.press, &body.quoted) {
         (Some(press), _) => {

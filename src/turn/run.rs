@@ -181,14 +181,14 @@ impl ActiveTurn<'_> {
         let shown =
             quoted::with_sources(&self.turns.services, &self.pending, self.asker.role).await?;
         let steered = (!self.pending.is_empty()).then(|| {
-            let (place, role) = (self.session.place, self.asker.role);
+            let (chat_kind, role) = (self.session.chat_kind, self.asker.role);
             let now = self.turns.services.now();
             let told = self.session.frozen.as_ref().and_then(|frozen| frozen.told_time);
             prompt::tail(&PromptTail {
                 now,
                 is_time_due: prompt::is_time_due(told, now.to_utc()),
                 role,
-                place,
+                chat_kind,
                 rows: &shown,
                 invoked: &invoked,
                 background: &[],

@@ -81,7 +81,7 @@ pub(crate) async fn ask_permission(
     let may_there = who.is_some() || (calling.is_there && calling.role >= Approvals::BY);
     let elsewhere = owner.filter(|_| !may_there);
     let told = elsewhere.is_some().then(|| calling.at.clone());
-    let is_in_group = told.is_none() && calling.place == ChatKind::Group;
+    let is_in_group = told.is_none() && calling.chat_kind == ChatKind::Group;
     let time = match is_in_group {
         true => turns.config.asking.group_approval_time,
         false => turns.config.asking.approval_time,
@@ -109,7 +109,7 @@ pub(crate) async fn ask_permission(
     let prompts: Vec<_> = calls.iter().map(prompt).collect();
     // Who decides elsewhere would clean another conversation.
     let is_foreign = calls.iter().any(|it| matches!(it.why, PermissionReason::Foreign(..)));
-    let offers_clean = is_foreign && told.is_none() && calling.place == ChatKind::Private;
+    let offers_clean = is_foreign && told.is_none() && calling.chat_kind == ChatKind::Private;
     let minutes = time.as_secs().div_ceil(60);
     let new: Vec<_> = new.collect();
     let entitled = who.map_or(Entitled::Admins, Entitled::Only);

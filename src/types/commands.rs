@@ -109,8 +109,8 @@ impl CommandRoles {
 
 impl CommandSpec {
     /// Returns true if a person with this role may use the command in this kind of chat.
-    pub fn allows(&self, role: Role, place: ChatKind) -> bool {
-        match place {
+    pub fn allows(&self, role: Role, chat_kind: ChatKind) -> bool {
+        match chat_kind {
             ChatKind::Private => role >= self.allowed.in_private,
             ChatKind::Group => self.allowed.in_groups.is_some_and(|least| role >= least),
         }

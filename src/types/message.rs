@@ -58,7 +58,8 @@ pub struct Inbound {
     /// Time at which it was sent, by the platform's clock.
     pub at: DateTime<Utc>,
     pub from: Address,
-    pub place: ChatKind,
+    #[serde(alias = "place")]
+    pub chat_kind: ChatKind,
     /// Containers of the chat by which it may be admitted: a Discord server's id, for example.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub within: Vec<ChatId>,

@@ -46,7 +46,7 @@ row_id! {
 pub struct Session {
     pub id: SessionId,
     pub origin: Origin,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
     /// The part of the prompt that stays byte for byte the same. Made when the first turn starts.
     pub frozen: Option<FrozenContext>,
     /// Its settings. Commands change them in the store, which is read before each step.
@@ -81,11 +81,11 @@ pub struct StepMark {
 
 impl Session {
     /// Creates a session that is not stored yet. Its first turn stores it.
-    pub fn new(origin: impl Into<Origin>, place: ChatKind) -> Self {
+    pub fn new(origin: impl Into<Origin>, chat_kind: ChatKind) -> Self {
         Self {
             id: SessionId(0),
             origin: origin.into(),
-            place,
+            chat_kind,
             frozen: None,
             settings: Settings::default(),
             persona: Arc::default(),

@@ -23,7 +23,7 @@ fn message(id: &str, addressee: Addressee, text: &str) -> DecodedMessage {
         key: format!("key of {id}").into(),
         at: Utc::now(),
         from: at(),
-        place: ChatKind::Group,
+        chat_kind: ChatKind::Group,
         within: Vec::new(),
         cause: Cause::Person(Sender::person("2", "Bob")),
         id: Some(id.into()),
@@ -64,7 +64,7 @@ fn knows_what_is_said_to_the_bot() {
         assert_eq!(route(&said, rules.strict()), strict, "strictly {addressee:?} {rules:?}");
     }
     let mut private = message("1", Addressee::Others, "hi");
-    private.inbound.place = ChatKind::Private;
+    private.inbound.chat_kind = ChatKind::Private;
     assert_eq!(
         route(&private, AddressingRules { groups: Groups::Off, takes_part: false }),
         Route::ToBot

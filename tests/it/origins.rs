@@ -1,10 +1,13 @@
 //! What a turn works for, as it stands in the store and in events: rows that an older version wrote stay readable.
 
 use peacrab::bus::journal::{origin_params, read_origin};
-use peacrab::types::message::Address;
+use peacrab::store::{Store, StoreOptions};
+use peacrab::tasks::heartbeat;
+use peacrab::types::message::{Address, ChatKind, Inbound};
 use peacrab::types::origin::{Origin, TaskId, TaskKind};
 use rusqlite::{Connection, params};
 use serde_json::json;
+use tempfile::tempdir;
 
 fn address(channel: &str, chat: &str, thread: Option<&str>) -> Origin {
     let thread = thread.map(Into::into);
@@ -61,4 +64,35 @@ fn an_address_is_told_as_before_in_json() {
     let task = TaskId::new(TaskKind::Job, 3).origin(&"home".into());
     let told = serde_json::to_value(&task).unwrap();
     assert_eq!(serde_json::from_value::<Origin>(told).unwrap(), task);
+}
+
+#[test]
+fn the_kind_of_a_chat_is_read_under_its_former_name() {
+    let former = json!({
+        "key": "k", "at": "2026-07-17T09:05:00Z", "place": "private",
+        "from": { "channel": "home", "chat": "1", "thread": null },
+        "cause": { "person": { "id": "7", "name": "Ada" } }, "id": null, "body": { "text": "hello" },
+    });
+    let inbound: Inbound = serde_json::from_value(former).unwrap();
+    assert_eq!(inbound.chat_kind, ChatKind::Private);
+    assert_eq!(serde_json::to_value(inbound).unwrap()["chat_kind"], "private");
+}
+
+#[tokio::test]
+async fn a_heartbeat_run_of_an_older_version_stays_in_private() {
+    let home = tempdir().unwrap();
+    let store = Store::open(home.path(), &StoreOptions::default()).unwrap();
+    drop(store);
+    let former = Connection::open(home.path().join("state.db")).unwrap();
+    let details = json!({ "known_on": "home", "place": "private", "asked": true });
+    former
+        .execute(
+            "INSERT INTO tasks (kind, number, channel, chat, begun, state, details)
+             VALUES ('heartbeat', 1, 'home', '1', 5, 'running', ?)",
+            [details.to_string()],
+        )
+        .unwrap();
+    let at = Address { channel: "home".into(), chat: "1".into(), thread: None };
+    let run = heartbeat::running_for(&former, &at).unwrap().unwrap();
+    assert_eq!((run.chat_kind, run.asked), (ChatKind::Private, true));
 }

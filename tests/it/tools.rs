@@ -25,9 +25,9 @@ impl Desk {
         Self { tools: ToolSet::standard(), cx, _folder: folder }
     }
 
-    pub(crate) fn with(role: Role, place: ChatKind) -> Self {
+    pub(crate) fn with(role: Role, chat_kind: ChatKind) -> Self {
         let mut desk = Self::new();
-        (desk.cx.role, desk.cx.place) = (role, place);
+        (desk.cx.role, desk.cx.chat_kind) = (role, chat_kind);
         desk
     }
 

@@ -73,8 +73,8 @@ pub fn decode(
     if !is_speech(message, bot) {
         return None;
     }
-    let place = at.place();
-    let mentions = match place {
+    let chat_kind = at.chat_kind();
+    let mentions = match chat_kind {
         ChatKind::Private => Vec::new(),
         ChatKind::Group => mention_forms(bot, at.role.as_ref()),
     };
@@ -97,7 +97,7 @@ pub fn decode(
         key: key(bot, &message.id),
         at: wire::time_of(&message.id)?,
         from,
-        place,
+        chat_kind,
         within: at.within(),
         cause: Cause::Person(sender(author, message.member.as_ref())),
         id: Some(message.id.as_str().into()),
@@ -154,7 +154,7 @@ pub fn decode_interaction(
         key: key(context.bot, &format!("i:{id}")),
         at: wire::time_of(id).unwrap_or_else(Utc::now),
         from: at.address(context.channel),
-        place: at.place(),
+        chat_kind: at.chat_kind(),
         within: at.within(),
         cause: Cause::Person(sender(user, member.as_ref())),
         id: message.as_ref().map(|shown| shown.id.as_str().into()),
@@ -181,7 +181,7 @@ pub(super) fn words_of(message: &DiscordMessage, bot: &DiscordIdentity) -> Strin
 }
 
 impl DiscordAddress {
-    fn place(&self) -> ChatKind {
+    fn chat_kind(&self) -> ChatKind {
         if self.guild.is_some() { ChatKind::Group } else { ChatKind::Private }
     }
 

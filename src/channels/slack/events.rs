@@ -174,7 +174,7 @@ impl SlackListener<'_> {
             Some(true) => {}
             Some(false) => return Ok(replies::COMMAND_ELSEWHERE),
             // A private chat of two people looks like the bot's own.
-            None => inbound.place = ChatKind::Group,
+            None => inbound.chat_kind = ChatKind::Group,
         }
         let outcome = hear::receive_one(self.publisher, InboundEvent::Command(inbound)).await?;
         Ok(outcome.published().map_or(replies::COMMAND_NOT_TAKEN, hear::reply_to_command))

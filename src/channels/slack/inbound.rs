@@ -156,7 +156,7 @@ impl SlackReadingContext<'_> {
     fn message(&self, event: &SlackEvent) -> Option<DecodedMessage> {
         let (chat, ts) = (event.channel.as_deref()?, event.ts.as_deref()?);
         let (sender, bot_ids) = self.sender(event)?;
-        let place = place(chat, event.channel_type.as_deref());
+        let chat_kind = chat_kind(chat, event.channel_type.as_deref());
         let raw = event.text.as_deref().unwrap_or_default();
         // A thread's first message is reported as part of the thread, but it is in the channel.
         let thread = event.thread_ts.as_deref().filter(|thread| *thread != ts);
@@ -171,7 +171,7 @@ impl SlackReadingContext<'_> {
             Some(_) => Addressee::Thread,
             None => Addressee::Others,
         };
-        let answered_in = match (thread, place, self.threads) {
+        let answered_in = match (thread, chat_kind, self.threads) {
             (None, ChatKind::Group, Threads::Thread) => Some(ts),
             _ => thread,
         };
@@ -181,7 +181,7 @@ impl SlackReadingContext<'_> {
             key: self.key(chat, ts),
             at: moment(ts)?,
             from: self.address(chat, answered_in),
-            place,
+            chat_kind,
             within: vec![self.bot.team.as_str().into()],
             cause: Cause::Person(sender),
             id: Some(ts.into()),
@@ -281,7 +281,7 @@ pub(super) fn is_command(text: &str) -> bool {
 }
 
 /// Returns the kind of a chat. An `app_mention` does not have it, but the chat's id shows it.
-pub(super) fn place(chat: &str, kind: Option<&str>) -> ChatKind {
+pub(super) fn chat_kind(chat: &str, kind: Option<&str>) -> ChatKind {
     match kind {
         Some("im") => ChatKind::Private,
         None if chat.starts_with('D') => ChatKind::Private,

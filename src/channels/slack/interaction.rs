@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::inbound::{SlackReadingContext, is_command, moment, place, unreadable};
+use super::inbound::{SlackReadingContext, chat_kind, is_command, moment, unreadable};
 use super::mrkdwn;
 use crate::channels::hear::InboundEvent;
 use crate::types::message::{Cause, Inbound, InboundContent, Press, Sender};
@@ -43,7 +43,7 @@ pub fn decode_slash(
         key: format!("slack:{}:slash:{}", context.bot.team, slash.trigger_id).into(),
         at: now,
         from: context.address(&slash.channel_id, None),
-        place: place(&slash.channel_id, None),
+        chat_kind: chat_kind(&slash.channel_id, None),
         within: vec![context.bot.team.as_str().into()],
         cause: Cause::Person(Sender::person(slash.user_id, name)),
         id: None,
@@ -116,7 +116,7 @@ pub fn decode_press(
         key: key.into(),
         at: moment(action_ts).unwrap_or(now),
         from: context.address(&channel.id, container.thread_ts.as_deref()),
-        place: place(&channel.id, None),
+        chat_kind: chat_kind(&channel.id, None),
         within: vec![context.bot.team.as_str().into()],
         cause: Cause::Person(Sender::person(id.as_str(), name)),
         id: Some(ts.as_str().into()),

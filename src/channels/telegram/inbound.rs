@@ -181,14 +181,14 @@ fn build_message(
     raw: &Value,
     context: &TelegramReadingContext<'_>,
 ) -> Option<hear::DecodedMessage> {
-    let place = match &message.chat {
+    let chat_kind = match &message.chat {
         chat if chat.is_private() => ChatKind::Private,
         chat if chat.is_group() || chat.is_supergroup() => ChatKind::Group,
         _ => return None,
     };
     let sender = sender(message)?;
     let bot_ids = if sender.bot { vec![sender.id.clone()] } else { Vec::new() };
-    let unknown = matches!(message.kind, MessageKind::Empty {}) && place == ChatKind::Private;
+    let unknown = matches!(message.kind, MessageKind::Empty {}) && chat_kind == ChatKind::Private;
     let described = match description(raw) {
         // Most likely some new kind of media. In groups, a new kind of service message.
         None if unknown => Some("[sent something that cannot be read here]".to_owned()),
@@ -200,7 +200,7 @@ fn build_message(
         chat: message.chat.id.0.to_string().into(),
         thread: thread.map(|thread| thread.0.0.to_string().into()),
     };
-    let words = spoken_text(message, described.clone(), context.bot, place).unwrap_or_default();
+    let words = spoken_text(message, described.clone(), context.bot, chat_kind).unwrap_or_default();
     let words = match forward::author(raw) {
         Some(author) if !words.is_empty() => format!("({author}) {words}"),
         _ => words,
@@ -214,11 +214,11 @@ fn build_message(
         key: key(context.bot, message.chat.id.0, i64::from(message.id.0)),
         at: message.edit_date().copied().unwrap_or(message.date).max(message.date),
         from: from.clone(),
-        place,
+        chat_kind,
         within: Vec::new(),
         cause: Cause::Person(sender),
         id: Some(message.id.0.to_string().into()),
-        body: said(message, raw, described, context.bot, place)?,
+        body: said(message, raw, described, context.bot, chat_kind)?,
     };
     Some(hear::DecodedMessage { inbound, addressee, heard_at: from, context: words, bot_ids })
 }
@@ -230,14 +230,14 @@ fn said(
     raw: &Value,
     described: Option<String>,
     bot: &TelegramIdentity,
-    place: ChatKind,
+    chat_kind: ChatKind,
 ) -> Option<InboundContent> {
     let own = media::file(raw);
     let more = raw.get("media_group_id").is_some()
         || message.text().unwrap_or_default().encode_utf16().count() >= PASTE_MIN;
     // Another bot wrote what it offers a person to send.
     if let Some(author) = forward::author(raw).or_else(|| forward::other_bot(raw, bot.id)) {
-        let text = spoken_text(message, described, bot, place).unwrap_or_default();
+        let text = spoken_text(message, described, bot, chat_kind).unwrap_or_default();
         if text.is_empty() && own.is_none() {
             return None;
         }
@@ -247,7 +247,7 @@ fn said(
     }
     // A file that can be fetched needs no description, except a sticker's emoji.
     let described = described.filter(|_| own.is_none() || raw.get("sticker").is_some());
-    let text = spoken_text(message, described, bot, place);
+    let text = spoken_text(message, described, bot, chat_kind);
     if text.is_none() && own.is_none() {
         return None;
     }
@@ -304,9 +304,9 @@ fn spoken_text(
     message: &Message,
     described: Option<String>,
     bot: &TelegramIdentity,
-    place: ChatKind,
+    chat_kind: ChatKind,
 ) -> Option<String> {
-    let text = without_address(message.text().unwrap_or_default(), &marks(message, bot), place);
+    let text = without_address(message.text().unwrap_or_default(), &marks(message, bot), chat_kind);
     match described {
         Some(media) if text.is_empty() => Some(media),
         Some(media) => Some(format!("{media}\n{text}")),

@@ -22,20 +22,20 @@ impl ActionReader {
         let author = store
             .prepare_cached(
                 // Of a task, `thread` is the channel on which its person is known.
-                "SELECT s.place, iif(s.kind IN ('chat', 'command'), s.channel, s.thread), t.sender,
+                "SELECT s.chat_kind, iif(s.kind IN ('chat', 'command'), s.channel, s.thread), t.sender,
                         t.started
                  FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
                  WHERE c.id = ?",
             )?
             .query_row([call.0], |row| {
-                let place = row.get::<_, LenientJson<ChatKind>>(0)?.0;
+                let chat_kind = row.get::<_, LenientJson<ChatKind>>(0)?.0;
                 let channel: Option<ChannelName> = row.get(1)?;
                 let sender = row.get::<_, LenientJson<Sender>>(2)?.0;
-                Ok((place, channel, sender, row.get::<_, Time>(3)?.0))
+                Ok((chat_kind, channel, sender, row.get::<_, Time>(3)?.0))
             })
             .optional()?;
-        let Some((place, channel, sender, begun)) = author else { return Ok(true) };
-        if place == Some(ChatKind::Group) {
+        let Some((chat_kind, channel, sender, begun)) = author else { return Ok(true) };
+        if chat_kind == Some(ChatKind::Group) {
             return Ok(false);
         }
         let (Some(channel), Some(sender)) = (channel, sender) else { return Ok(true) };

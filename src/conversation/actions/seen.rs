@@ -16,7 +16,7 @@ const MARK: &str = "seen";
 pub struct ActionAuthor<'a> {
     pub tool: &'a str,
     pub at: &'a Address,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
     pub who: &'a Sender,
 }
 
@@ -32,7 +32,7 @@ pub fn note(
     author: &ActionAuthor<'_>,
     all: &[SeenChange],
 ) -> rusqlite::Result<Vec<CallId>> {
-    let turn = closed_turn(store, author.at, author.place, author.who)?;
+    let turn = closed_turn(store, author.at, author.chat_kind, author.who)?;
     let now = Time::now();
     let mut insert = store.prepare_cached(
         "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, undo, started, ended)

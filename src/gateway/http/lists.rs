@@ -87,7 +87,7 @@ impl HttpGateway {
             account: self.account(person),
             name: person.sender().name,
             at: self.web.address(&person.id, SESSION),
-            place: ChatKind::Private,
+            chat_kind: ChatKind::Private,
         }
     }
 
@@ -176,7 +176,7 @@ pub(super) async fn change_job(
     let requester = JobRequester {
         to: gateway.web.address(&person.id, SESSION),
         known_on: gateway.web.name().clone(),
-        place: ChatKind::Private,
+        chat_kind: ChatKind::Private,
         sender: person.sender(),
         tainted: false,
     };

@@ -49,7 +49,7 @@ impl HttpGateway {
             key: self.message_key(person, id),
             at: Utc::now(),
             from,
-            place: ChatKind::Private,
+            chat_kind: ChatKind::Private,
             within: Vec::new(),
             cause: Cause::Person(person.sender()),
             id: shown,

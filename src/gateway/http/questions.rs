@@ -84,8 +84,8 @@ impl AskedPerson {
         }
         let account = PersonAccount { channel: ask.at.channel.clone(), sender: who };
         let press = choice.map(|choice| Press { delivery: ask.delivery, choice });
-        let place = asks::place_of(store, &ask)?;
-        let answer = answer_of(store, &account, (ask.at, place), press)?;
+        let chat_kind = asks::chat_kind_of(store, &ask)?;
+        let answer = answer_of(store, &account, (ask.at, chat_kind), press)?;
         Ok(Some(QuestionAnswered::By(Box::new(answer))))
     }
 }
@@ -94,7 +94,7 @@ impl AskedPerson {
 pub(super) fn answer_of(
     store: &Connection,
     account: &PersonAccount,
-    (from, place): (Address, ChatKind),
+    (from, chat_kind): (Address, ChatKind),
     press: Option<Press>,
 ) -> rusqlite::Result<Inbound> {
     let name = persons::name_of_account(store, account)?;
@@ -103,7 +103,7 @@ pub(super) fn answer_of(
     Ok(Inbound {
         key: "".into(),
         at: Utc::now(),
-        place,
+        chat_kind,
         from,
         within: Vec::new(),
         cause: Cause::Person(Sender::person(account.sender.clone(), name)),

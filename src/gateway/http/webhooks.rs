@@ -169,8 +169,8 @@ async fn publish(
         let is_own = to.as_ref().is_none_or(|to| to.channel == channel);
         let to = to.map_or_else(|| address(store, &sender, page), Ok)?;
         let (hook, known_on) = (hook_name, channel);
-        let place = is_own.then_some(ChatKind::Private);
-        let call = HookedCall { hook, key, sender, known_on, to, place, action };
+        let chat_kind = is_own.then_some(ChatKind::Private);
+        let call = HookedCall { hook, key, sender, known_on, to, chat_kind, action };
         take_call(store, call, Utc::now(), zone).map(Some)
     };
     let refused = |status, words: String| Err(HttpRefusal::new(status, words));

@@ -44,7 +44,7 @@ pub(super) fn of(
         tainted: plan.as_ref().is_some_and(|plan| plan.tainted)
             || told.iter().any(|(_, tainted)| *tainted),
         plan: plan.map(|plan| plan.to_string()),
-        ran: if new.place == ChatKind::Private { ran(store, new, now)? } else { Vec::new() },
+        ran: if new.chat_kind == ChatKind::Private { ran(store, new, now)? } else { Vec::new() },
         told: told.iter().map(|(words, _)| line(words)).collect(),
     })
 }

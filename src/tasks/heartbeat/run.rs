@@ -44,7 +44,8 @@ impl HeartbeatRunId {
 struct HeartbeatRunDetails {
     /// The channel on which its person is known.
     known_on: ChannelName,
-    place: ChatKind,
+    #[serde(alias = "place")]
+    chat_kind: ChatKind,
     /// Somebody asked for it, and is told also of nothing.
     asked: bool,
 }
@@ -52,7 +53,7 @@ struct HeartbeatRunDetails {
 impl Default for HeartbeatRunDetails {
     fn default() -> Self {
         // No channel has this name. Who cannot be sure keeps to themselves what is private.
-        Self { known_on: "".into(), place: ChatKind::Group, asked: false }
+        Self { known_on: "".into(), chat_kind: ChatKind::Group, asked: false }
     }
 }
 
@@ -68,7 +69,7 @@ pub struct RunningHeartbeat {
     pub to: Address,
     /// The channel on which its person is known.
     pub known_on: ChannelName,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
     /// Somebody asked for it, and is told also of nothing.
     pub asked: bool,
     /// When it began, by the heart's clock.
@@ -89,7 +90,7 @@ pub(super) struct NewHeartbeatRun {
     pub(super) to: Address,
     pub(super) known_on: ChannelName,
     pub(super) sender: SenderId,
-    pub(super) place: ChatKind,
+    pub(super) chat_kind: ChatKind,
     pub(super) provider: Option<String>,
     pub(super) asked: bool,
 }
@@ -102,15 +103,15 @@ pub(super) fn begin(
     tainted: bool,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<bool> {
-    let NewHeartbeatRun { to, known_on, sender, place, provider, asked } = new;
+    let NewHeartbeatRun { to, known_on, sender, chat_kind, provider, asked } = new;
     let settings = Settings { model: provider, ..Settings::default() };
     if working(store)?.is_some() {
         return Ok(false);
     }
-    let terms = SessionTerms { known_on, place, settings };
+    let terms = SessionTerms { known_on, chat_kind, settings };
     let id = HeartbeatRunId(table::next_number(store, TaskKind::Heartbeat)?);
     let session = Some(task_sessions::open(store, id.task(), &terms, &to)?);
-    let details = HeartbeatRunDetails { known_on: terms.known_on.clone(), place, asked };
+    let details = HeartbeatRunDetails { known_on: terms.known_on.clone(), chat_kind, asked };
     let new = NewTask { number: id.0, due: None, session, to: &to, begun: now, details };
     let Some(task) = table::begin(store, &new)? else { return Ok(false) };
     let name = people::name_of(store, &terms.known_on, &sender)?;
@@ -123,12 +124,12 @@ pub(super) fn begin(
 }
 
 fn heartbeat_run(task: RunningTask<HeartbeatRunDetails>) -> RunningHeartbeat {
-    let HeartbeatRunDetails { known_on, place, asked } = task.details;
+    let HeartbeatRunDetails { known_on, chat_kind, asked } = task.details;
     RunningHeartbeat {
         id: HeartbeatRunId(task.number),
         to: task.to,
         known_on,
-        place,
+        chat_kind,
         asked,
         begun: task.begun,
         session: task.session,

@@ -41,15 +41,15 @@ pub struct Commands {
 impl Commands {
     /// Returns the part of the workspace that somebody's commands may see and change. Else the reason why they may have
     /// none.
-    pub fn may(&self, role: Role, place: ChatKind) -> Result<Audience, String> {
-        let in_place = match place {
+    pub fn may(&self, role: Role, chat_kind: ChatKind) -> Result<Audience, String> {
+        let in_place = match chat_kind {
             ChatKind::Private => role,
             ChatKind::Group => role.min(Role::Admin),
         };
         if in_place < self.role {
             return Err(replies::commands_need(self.role, in_place));
         }
-        match audience(in_place, place) {
+        match audience(in_place, chat_kind) {
             Audience::Others if !self.files_sandboxed => {
                 Err(replies::COMMANDS_NOT_SANDBOXED.to_owned())
             }

@@ -73,8 +73,8 @@ fn start_turn(
     let key = journal::task_key(id.task(), Some(run.id.0));
     let (row, session) = match session {
         JobConversation::Own => {
-            let (known_on, place) = (brief.known_on.clone(), brief.place);
-            let terms = SessionTerms { known_on, place, settings: Settings::default() };
+            let (known_on, chat_kind) = (brief.known_on.clone(), brief.chat_kind);
+            let terms = SessionTerms { known_on, chat_kind, settings: Settings::default() };
             let to = brief.to.clone();
             let session = task_sessions::open(store, id.task(), &terms, &to)?;
             let assignment = Assignment { text, sources: Vec::new(), cause, key, to };
@@ -85,7 +85,7 @@ fn start_turn(
                 key,
                 at: Utc::now(),
                 from: brief.to.clone(),
-                place: brief.place,
+                chat_kind: brief.chat_kind,
                 within: Vec::new(),
                 cause,
                 id: None,

@@ -29,7 +29,7 @@ pub struct HookedCall {
     /// Where what comes of it goes.
     pub to: Address,
     /// None where only earlier conversations tell it.
-    pub place: Option<ChatKind>,
+    pub chat_kind: Option<ChatKind>,
     pub action: HookedAction,
 }
 
@@ -63,7 +63,7 @@ pub fn take_call(
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<HookedOutcome> {
-    let HookedCall { hook, key, sender, known_on, to, place, action } = call;
+    let HookedCall { hook, key, sender, known_on, to, chat_kind, action } = call;
     let is_known = store
         .prepare_cached("SELECT 1 FROM webhook_calls WHERE hook = ? AND key = ?")?
         .exists([&hook, &key])?;
@@ -89,11 +89,11 @@ pub fn take_call(
     if count_waiting(store, &hook)? >= WAITING_MAX {
         return Ok(HookedOutcome::Full);
     }
-    let place = place.map_or_else(|| presence::place_of(store, &to), Ok)?;
+    let chat_kind = chat_kind.map_or_else(|| presence::chat_kind_of(store, &to), Ok)?;
     let (timing, missed) = (Timing::At(now), Missed::Once);
     // Values of the call may be in its text.
     let brief =
-        JobDefinition { to, known_on, place, sender, timing, payload, missed, tainted: true };
+        JobDefinition { to, known_on, chat_kind, sender, timing, payload, missed, tainted: true };
     let job = job::insert(store, &brief, now, now)?;
     note(store, &hook, &key, now, Some(job))?;
     Ok(HookedOutcome::Accepted)

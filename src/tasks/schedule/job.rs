@@ -122,7 +122,8 @@ pub struct JobDefinition {
     pub to: Address,
     /// The channel on which its person is known.
     pub known_on: ChannelName,
-    pub place: ChatKind,
+    #[serde(alias = "place")]
+    pub chat_kind: ChatKind,
     /// Whose it is.
     pub sender: Sender,
     pub timing: Timing,
@@ -188,7 +189,7 @@ impl JobScope {
 }
 
 const JOBS: &str =
-    "SELECT channel, chat, thread, id, known_on, place, sender, timing, payload, missed,
+    "SELECT channel, chat, thread, id, known_on, chat_kind, sender, timing, payload, missed,
     state, why, next, last, failures, made, tainted FROM jobs";
 
 /// Of these people, in the two first parameters.
@@ -204,7 +205,7 @@ pub(super) fn insert(
     let (channel, chat, thread) = address_params(&brief.to);
     store
         .prepare_cached(
-            "INSERT INTO jobs (channel, chat, thread, known_on, place, sender, timing, payload, missed,
+            "INSERT INTO jobs (channel, chat, thread, known_on, chat_kind, sender, timing, payload, missed,
              state, next, made, tainted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?)",
         )?
         .execute(params![
@@ -212,7 +213,7 @@ pub(super) fn insert(
             chat,
             thread,
             brief.known_on,
-            Json(&brief.place),
+            Json(&brief.chat_kind),
             Json(&brief.sender),
             Json(&brief.timing),
             Json(&brief.payload),
@@ -398,7 +399,7 @@ fn read_whole(row: &Row<'_>, id: JobId) -> rusqlite::Result<Job> {
         brief: JobDefinition {
             to: read_address(row)?,
             known_on: row.get(4)?,
-            place: row.get::<_, Json<_>>(5)?.0,
+            chat_kind: row.get::<_, Json<_>>(5)?.0,
             sender: row.get::<_, Json<_>>(6)?.0,
             timing: row.get::<_, Json<_>>(7)?.0,
             payload: row.get::<_, Json<_>>(8)?.0,

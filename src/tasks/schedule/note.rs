@@ -32,7 +32,7 @@ pub struct RunText<'a> {
 pub fn note(store: &Connection, run: &Run, said: &RunText<'_>) -> rusqlite::Result<()> {
     let RunText { sender, provider, words, tainted } = *said;
     let brief = &run.job.brief;
-    let session = sessions::open_or_begin(store, &brief.to, brief.place)?;
+    let session = sessions::open_or_begin(store, &brief.to, brief.chat_kind)?;
     let input = input(run.job.id, brief.payload.text(), tainted);
     let said = sessions::shortened(words);
     sessions::note(store, session, &Note { sender, provider, input, said })
@@ -46,7 +46,7 @@ pub(super) fn note_printed(
     tainted: bool,
 ) -> rusqlite::Result<()> {
     let brief = &run.job.brief;
-    let session = sessions::open_or_begin(store, &brief.to, brief.place)?;
+    let session = sessions::open_or_begin(store, &brief.to, brief.chat_kind)?;
     let input = input(run.job.id, brief.payload.text(), tainted);
     let printed = untrusted::wrap(&sessions::shortened(printed));
     let mut input = input;

@@ -45,7 +45,7 @@ impl JobOrder {
         match self {
             Self::Add(brief) => {
                 let has_command = brief.payload.command().is_some();
-                has_command.then_some(CommandFor::New(brief.place))
+                has_command.then_some(CommandFor::New(brief.chat_kind))
             }
             Self::Edit(id, change) => {
                 let check = change.check.as_ref().is_some_and(|check| !check.is_empty());

@@ -81,7 +81,7 @@ impl JobRequest {
 pub struct JobRequester {
     pub to: Address,
     pub known_on: ChannelName,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
     pub sender: Sender,
     /// They have read what strangers wrote.
     pub tainted: bool,
@@ -112,9 +112,17 @@ impl JobRequest {
                 let text = text.ok_or(replies::WHAT_JOB)?;
                 let payload = payload(kind.unwrap_or_default(), text, check)?;
                 let missed = missed.unwrap_or_default();
-                let JobRequester { to, known_on, place, sender, tainted } = asker;
-                let brief =
-                    JobDefinition { to, known_on, place, sender, timing, payload, missed, tainted };
+                let JobRequester { to, known_on, chat_kind, sender, tainted } = asker;
+                let brief = JobDefinition {
+                    to,
+                    known_on,
+                    chat_kind,
+                    sender,
+                    timing,
+                    payload,
+                    missed,
+                    tainted,
+                };
                 JobOrder::Add(Box::new(brief))
             }
             JobVerb::List => JobOrder::List,

@@ -139,11 +139,11 @@ async fn actor(scheduler: &Scheduler, run: &Run) -> Result<InstructionEditor, St
         move |store: &Connection| people.role_of(store, &brief.known_on, &brief.sender.id);
     let role = scheduler.services.bus.store.read(role_of).await?;
     let brief = &run.job.brief;
-    let sees = role.map(|role| audience(role, brief.place));
+    let sees = role.map(|role| audience(role, brief.chat_kind));
     Ok(InstructionEditor {
         tool: replies::command_of_job(run.job.id),
         at: brief.to.clone(),
-        place: brief.place,
+        chat_kind: brief.chat_kind,
         who: brief.sender.clone(),
         is_owner: sees == Some(Audience::Owner),
     })
@@ -166,8 +166,8 @@ async fn begin(
             (None, _) => Err(replies::COMMANDS_NOT_OFFERED.to_owned()),
             (Some(_), None) => Err(replies::JOB_OF_NOBODY.to_owned()),
             (Some(commands), Some(role)) => commands
-                .may(role, brief.place)
-                .map(|_| file_scope(role, brief.place, &brief.to, &owner)),
+                .may(role, brief.chat_kind)
+                .map(|_| file_scope(role, brief.chat_kind, &brief.to, &owner)),
         }))
     };
     scheduler.services.bus.store.write("command begins", Sync::Now, begins).await

@@ -101,7 +101,7 @@ fn failed(
         }
         _ if ended == TaskOutcome::Interrupted => {
             // Whose it is; but not a group, which has nothing to do with it.
-            let to = if job.brief.place == ChatKind::Private { to } else { owner };
+            let to = if job.brief.chat_kind == ChatKind::Private { to } else { owner };
             outbox::put(store, &to, None, &replies::job_interrupted(id, about))?;
         }
         _ => {}

@@ -43,7 +43,7 @@ pub(crate) enum SearchScope {
 #[derive(Clone)]
 pub(crate) struct RecallReader {
     pub(crate) at: Address,
-    pub(crate) place: ChatKind,
+    pub(crate) chat_kind: ChatKind,
     pub(crate) who: Sender,
     pub(crate) files: ToolReader,
 }
@@ -115,7 +115,7 @@ pub(crate) async fn find(
     for LookedUp { hit, place, sources } in hits {
         // A group's conversations are read together with all that their members wrote.
         let is_talk_of_group =
-            reader.place == ChatKind::Group && matches!(place, FoundPlace::Talk { .. });
+            reader.chat_kind == ChatKind::Group && matches!(place, FoundPlace::Talk { .. });
         let audience = reader.files.audience;
         let is_untrusted = sources.iter().any(|source| taint::is_untrusted(source, audience));
         let is_wanted = match wish.scope {
@@ -188,7 +188,7 @@ fn hits(
     reader: &RecallReader,
     wish: &RecallWish,
 ) -> rusqlite::Result<Vec<RecallHit>> {
-    let talks = recall::keys_of_talks(store, &reader.at, reader.place, &reader.who.id)?;
+    let talks = recall::keys_of_talks(store, &reader.at, reader.chat_kind, &reader.who.id)?;
     let FileKeys { memory, own, untrusted } = keys;
     let facts = talks.iter().map(facts::index_key);
     let memory: Vec<_> = memory.into_iter().chain(facts).collect();

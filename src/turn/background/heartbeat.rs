@@ -80,7 +80,8 @@ impl Background for HeartbeatRun {
         let said = end.result.map(|words| HeartbeatReport { words, tainted: end.tainted });
         let is_told = heartbeat::settle(store, &heartbeat_run, end.how, said, end.is_quiet)?;
         if let (true, Some(turn), Some(result)) = (is_told, end.turn, end.result) {
-            let session = transcript::open_or_begin(store, &heartbeat_run.to, heartbeat_run.place)?;
+            let session =
+                transcript::open_or_begin(store, &heartbeat_run.to, heartbeat_run.chat_kind)?;
             let input = prompt::heartbeat_note(end.tainted);
             add_turn(store, session, turn, input, sessions::shortened(result))?;
         }

@@ -57,7 +57,7 @@ pub(crate) async fn stopped(
         if !journal::settle(store, control.id, InboundOutcome::Handled)? {
             return Ok(StoppedTasks::default());
         }
-        let commands_all = role >= Role::Admin || control.inbound.place == ChatKind::Private;
+        let commands_all = role >= Role::Admin || control.inbound.chat_kind == ChatKind::Private;
         let running =
             transcript::unfinished(store)?.into_iter().find(|turn| turn.origin == control.origin);
         let (mine, theirs): (Vec<_>, Vec<_>) =
@@ -69,7 +69,7 @@ pub(crate) async fn stopped(
             say(&words)?;
             return Ok(StoppedTasks::default());
         }
-        if kind == StopKind::Incognito && control.inbound.place == ChatKind::Group {
+        if kind == StopKind::Incognito && control.inbound.chat_kind == ChatKind::Group {
             say(replies::INCOGNITO_IN_PRIVATE)?;
             return Ok(StoppedTasks::default());
         }
@@ -102,7 +102,7 @@ pub(crate) async fn stopped(
                 StopKind::Incognito => {
                     incognito::end(store, at, Some(control.id))?;
                     sessions::close(store, at)?;
-                    let next = sessions::open_or_begin(store, at, control.inbound.place)?;
+                    let next = sessions::open_or_begin(store, at, control.inbound.chat_kind)?;
                     incognito::begin(store, next, control.id)?;
                     replies::INCOGNITO.to_owned()
                 }
@@ -128,7 +128,7 @@ fn not_cleaned(
     control: &WaitingMessage,
     role: Role,
 ) -> rusqlite::Result<Option<String>> {
-    if !CommandId::Clean.spec().allows(role, control.inbound.place) {
+    if !CommandId::Clean.spec().allows(role, control.inbound.chat_kind) {
         return Ok(Some(replies::CLEAN_IN_PRIVATE.to_owned()));
     }
     let is_tainted = kept_of(store, control, role)?.is_some();
@@ -141,7 +141,7 @@ fn kept_of(
     role: Role,
 ) -> rusqlite::Result<Option<KeptConversation>> {
     let session = transcript::open_session(store, &control.origin)?;
-    let audience = audience(role, control.inbound.place);
+    let audience = audience(role, control.inbound.chat_kind);
     Ok(session.and_then(|session| clean::keep(&session, role, audience)))
 }
 
@@ -157,7 +157,7 @@ fn begin_clean(
     let was_incognito = incognito::is_on(store, &control.inbound.from)?;
     incognito::end(store, &control.inbound.from, Some(control.id))?;
     sessions::close(store, &control.inbound.from)?;
-    let next = sessions::open_or_begin(store, &control.inbound.from, control.inbound.place)?;
+    let next = sessions::open_or_begin(store, &control.inbound.from, control.inbound.chat_kind)?;
     if was_incognito {
         incognito::begin(store, next, control.id)?;
     }

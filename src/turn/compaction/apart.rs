@@ -65,12 +65,12 @@ pub(crate) async fn choose(
     kept: CompactionJob,
 ) -> Result<(CompactionJob, Option<Apart>), StoreError> {
     let is_one =
-        session.place == ChatKind::Group || turns.config.asking.foreign == OnUntrusted::Allow;
+        session.chat_kind == ChatKind::Group || turns.config.asking.foreign == OnUntrusted::Allow;
     let Some(all) = CompactionJob::all(session, kept.focus.clone()).filter(|_| !is_one) else {
         return Ok((kept, None));
     };
     let role = role_on(&turns.services, session.origin.channel(), sender).await?;
-    let audience = audience(role, session.place);
+    let audience = audience(role, session.chat_kind);
     if !all.is_tainted(audience) {
         return Ok((kept, None));
     }

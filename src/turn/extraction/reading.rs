@@ -163,14 +163,14 @@ async fn open(
     if !provider.is_model() {
         return Ok(None);
     }
-    let (at, place, id) = (said.at.clone(), said.place, sender.id.clone());
+    let (at, chat_kind, id) = (said.at.clone(), said.chat_kind, sender.id.clone());
     let look = move |store: &Connection| {
-        let keys = recall::keys_of_talks(store, &at, place, &id)?;
+        let keys = recall::keys_of_talks(store, &at, chat_kind, &id)?;
         let known = facts::of(store, &keys)?;
         Ok((keys, known, sources::up_to(store, range.session, range.up_to)?))
     };
     let (keys, mut known, shown) = services.bus.store.read(look).await?;
-    let audience = audience(role, place);
+    let audience = audience(role, chat_kind);
     let is_trusted = |fact: &Fact| {
         !fact.deciding_sources().iter().any(|source| taint::is_untrusted(source, audience))
     };
@@ -245,7 +245,7 @@ impl Reading<'_> {
 
     fn separate(&self) -> SeparatedRecord {
         let reader = RecordReader {
-            audience: audience(self.role, self.said.place),
+            audience: audience(self.role, self.said.chat_kind),
             roles: &self.roles,
             first_tainted: self.first_tainted(),
             zone: self.turns.services.zone,
@@ -255,7 +255,7 @@ impl Reading<'_> {
 
     /// The first turn whose model saw untrusted content.
     fn first_tainted(&self) -> Option<TurnId> {
-        let audience = audience(self.role, self.said.place);
+        let audience = audience(self.role, self.said.chat_kind);
         let mut shown = self.shown.iter();
         shown.find(|(_, source)| taint::is_untrusted(source, audience)).map(|(turn, _)| *turn)
     }
@@ -280,7 +280,7 @@ impl Reading<'_> {
     async fn whole(&mut self) -> Option<FactsPrompt> {
         let has_own_provider = self.turns.config.memory.provider.is_some();
         let is_tainted = self.first_tainted().is_some();
-        let is_private = self.said.place == ChatKind::Private;
+        let is_private = self.said.chat_kind == ChatKind::Private;
         // A model that has failed is asked for less, and one that people wait for too.
         let is_short = self.talk.is_retry || self.patience > ReadingPatience::MakesWay;
         if has_own_provider || is_tainted || !is_private || is_short {
@@ -345,7 +345,7 @@ impl Reading<'_> {
         let Some(changed) = changed else { return Ok(Outcome::Read) };
         let extraction::ChangedFacts { new, updated, removed, offered } = changed;
         tracing::info!(session = %range.session, new, updated, removed, offered, "Read a conversation for facts");
-        if changed.any() && self.said.place == ChatKind::Private {
+        if changed.any() && self.said.chat_kind == ChatKind::Private {
             let (services, at) = (&self.turns.services, &self.said.at);
             turn_facts::refresh_file_of(services, at, &self.sender, self.role).await?;
         }

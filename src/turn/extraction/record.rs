@@ -63,7 +63,7 @@ impl RecordReader<'_> {
         let mut record = SeparatedRecord::default();
         for turn in &said.turns {
             if self.role(&turn.sender.id) > Role::Guest {
-                self.add(turn, said.place, &mut record);
+                self.add(turn, said.chat_kind, &mut record);
             }
         }
         record
@@ -73,7 +73,7 @@ impl RecordReader<'_> {
         self.roles.get(id).copied().unwrap_or(Role::Guest)
     }
 
-    fn add(&self, turn: &SaidTurn, place: ChatKind, record: &mut SeparatedRecord) {
+    fn add(&self, turn: &SaidTurn, chat_kind: ChatKind, record: &mut SeparatedRecord) {
         let day = turn.started.with_timezone(&self.zone).format("%Y-%m-%d");
         let speaker = format!("[{day}] {}", one_line(&turn.sender.name));
         let is_clean = self.first_tainted.is_none_or(|first| turn.turn < first);
@@ -81,14 +81,14 @@ impl RecordReader<'_> {
             for part in step.input.iter().flat_map(|input| input.iter()) {
                 let is_person = matches!(part.source, Source::Person { .. });
                 let speaker = if is_person { speaker.as_str() } else { "others" };
-                let (to, most) = match self.part(part.source, place) {
+                let (to, most) = match self.part(part.source, chat_kind) {
                     RecordPart::Trusted => (&mut record.trusted, TRUSTED_CHARS_MAX),
                     RecordPart::Untrusted => (&mut record.untrusted, UNTRUSTED_CHARS_MAX),
                     RecordPart::Neither => continue,
                 };
                 to.push(speaker, part.text, std::slice::from_ref(part.source), most);
             }
-            if is_clean && place == ChatKind::Private {
+            if is_clean && chat_kind == ChatKind::Private {
                 record.trusted.push_answer(&step.text, TRUSTED_CHARS_MAX);
             } else if !step.text.trim().is_empty() {
                 let text = cut(&step.text, ANSWER_CHARS_MAX);
@@ -104,8 +104,8 @@ impl RecordReader<'_> {
         }
     }
 
-    fn part(&self, source: &Source, place: ChatKind) -> RecordPart {
-        match (source, place) {
+    fn part(&self, source: &Source, chat_kind: ChatKind) -> RecordPart {
+        match (source, chat_kind) {
             (Source::Person { .. }, ChatKind::Private) => RecordPart::Trusted,
             (Source::Person { id, .. }, ChatKind::Group) => match self.role(id) {
                 Role::Guest => RecordPart::Neither,

@@ -34,7 +34,7 @@ pub struct PromptTail<'a> {
     /// True if a private chat tells the time now; elsewhere it stands before all messages.
     pub is_time_due: bool,
     pub role: Role,
-    pub place: ChatKind,
+    pub chat_kind: ChatKind,
     pub rows: &'a [WaitingMessage],
     /// Those of the rows that begin with a skill.
     pub(crate) invoked: &'a InvokedSkills,
@@ -83,14 +83,14 @@ pub fn tail(tail: &PromptTail<'_>) -> Parts {
 /// The line with the time, and who speaks or what is due. In a private chat nobody else speaks, which the system prompt
 /// says.
 fn heading(tail: &PromptTail<'_>, first: &WaitingMessage) -> Option<String> {
-    let place = match tail.place {
+    let place = match tail.chat_kind {
         ChatKind::Private => "private",
         ChatKind::Group => "group",
     };
     let (now, who) = (tail.now.format("%a %Y-%m-%d %H:%M %:z"), plain(&first.sender().name));
     let channel = first.origin.channel();
     let role = tail.role;
-    let is_private = tail.place == ChatKind::Private && first.origin.task().is_none();
+    let is_private = tail.chat_kind == ChatKind::Private && first.origin.task().is_none();
     Some(match &first.inbound.cause {
         Cause::Person(_) if is_private => {
             let is_blank = tail.rows.iter().all(says_nothing);

@@ -206,7 +206,7 @@ impl ActiveTurn<'_> {
             session: Some(self.session.id),
             turn: Some(self.turn),
             origin: Some(self.session.origin.clone()),
-            is_others_private: self.session.place == ChatKind::Private
+            is_others_private: self.session.chat_kind == ChatKind::Private
                 && self.asker.role != Role::Owner,
             what: what(),
         });

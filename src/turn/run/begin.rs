@@ -61,7 +61,7 @@ impl<'a> ActiveTurn<'a> {
         handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
         let first = &rows.first().expect("a turn begins with a message").inbound;
-        let (origin, place) = (rows[0].origin.clone(), first.place);
+        let (origin, chat_kind) = (rows[0].origin.clone(), first.chat_kind);
         let sender = rows[0].sender().clone();
         if late::are_late(&turns.services.bus, &rows).await? {
             let words = replies::TOO_LATE.to_owned();
@@ -86,7 +86,7 @@ impl<'a> ActiveTurn<'a> {
             Some(session) => session,
             None => load(&turns.services, &origin)
                 .await?
-                .unwrap_or_else(|| Session::new(&origin, place)),
+                .unwrap_or_else(|| Session::new(&origin, chat_kind)),
         };
         chosen.enter(&mut session);
         // The first prompt is already made for it.
@@ -110,7 +110,7 @@ impl<'a> ActiveTurn<'a> {
             now,
             is_time_due,
             role,
-            place,
+            chat_kind,
             rows: &shown,
             invoked: &invoked,
             background,
@@ -118,10 +118,10 @@ impl<'a> ActiveTurn<'a> {
         });
         let step = Step { input: Some(input), images: files::images(&rows), ..Step::default() };
         let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
-        let reply_to = reply_to.filter(|_| place == ChatKind::Group);
+        let reply_to = reply_to.filter(|_| chat_kind == ChatKind::Group);
         let beginning = TurnBeginning {
             origin,
-            place,
+            chat_kind,
             sender: sender.clone(),
             reply_to: reply_to.clone(),
             rows: rows.clone(),
@@ -362,7 +362,7 @@ async fn background(
     session: &Session,
     first: &Inbound,
 ) -> (Vec<OverheardLine>, usize) {
-    let (ChatKind::Group, Origin::Chat(at)) = (session.place, &session.origin) else {
+    let (ChatKind::Group, Origin::Chat(at)) = (session.chat_kind, &session.origin) else {
         return (Vec::new(), 0);
     };
     let overheard = &services.bus.overheard;

@@ -89,7 +89,7 @@ impl ActiveTurn<'_> {
     pub(super) fn owes_words(&self) -> bool {
         let is_conversation = matches!(self.part.caller, Caller::Conversation(_));
         is_conversation
-            && self.session.place == ChatKind::Private
+            && self.session.chat_kind == ChatKind::Private
             && self.said_here().next().is_none()
     }
 

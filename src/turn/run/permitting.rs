@@ -83,11 +83,11 @@ impl Refused {
 impl ActiveTurn<'_> {
     /// Returns the person's own words of this turn, if that is all that a call keeps.
     fn own_words(&self, checked: &CheckedCall, taint: Option<&Taint>) -> Option<String> {
-        let (is_attended, place) = (self.part.is_attended, self.session.place);
+        let (is_attended, chat_kind) = (self.part.is_attended, self.session.chat_kind);
         let text = checked.kept_text.as_ref().filter(|text| {
             let by = &self.asker.sender.id;
             is_attended
-                && place == ChatKind::Private
+                && chat_kind == ChatKind::Private
                 && own_words::are_said(&self.session, by, text)
         });
         // Else nothing would have been asked.
@@ -120,15 +120,15 @@ impl ActiveTurn<'_> {
             is_attended: self.part.is_attended,
         };
         let mut decision = self.decide(call, &asked).await?;
-        let mut decider = asked.decider(&decision, cx.place, asking);
+        let mut decider = asked.decider(&decision, cx.chat_kind, asking);
         let Some((tool, terms)) = checked.stands_for else { return Ok((decision, decider)) };
         // Whoever allows the one allows the other.
         let other = PermissionRequest { tool, terms, ..asked };
-        decider = decider.max(other.decider(&decision, cx.place, asking));
+        decider = decider.max(other.decider(&decision, cx.chat_kind, asking));
         if decision == Decision::Allow {
             let of = |why| PermissionReason::StandsFor(tool, Box::new(why));
             decision = self.decide(call, &other).await?;
-            decider = other.decider(&decision, cx.place, asking);
+            decider = other.decider(&decision, cx.chat_kind, asking);
             decision = match decision {
                 Decision::Allow => Decision::Allow,
                 Decision::Ask(why) => Decision::Ask(of(why)),

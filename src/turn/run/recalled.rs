@@ -62,7 +62,7 @@ async fn recalled_for(
     rows: &[WaitingMessage],
 ) -> Option<Recalled> {
     let services = &turns.services;
-    let at = session.origin.chat().filter(|_| session.place == ChatKind::Private)?;
+    let at = session.origin.chat().filter(|_| session.chat_kind == ChatKind::Private)?;
     let window = turns.models.for_session(session).context_window();
     let is_person = |row: &WaitingMessage| matches!(row.inbound.cause, Cause::Person(_));
     if session.persona.memory != PersonaMemory::Person {
@@ -78,9 +78,9 @@ async fn recalled_for(
     if terms.is_empty() {
         return None;
     }
-    let scope = file_scope(role, session.place, at, session.owner.as_ref()?);
+    let scope = file_scope(role, session.chat_kind, at, session.owner.as_ref()?);
     let files = ToolReader::of(scope);
-    let reader = RecallReader { at: at.clone(), place: session.place, who, files };
+    let reader = RecallReader { at: at.clone(), chat_kind: session.chat_kind, who, files };
     let limit = RECALLED_MAX * 2;
     let seen = Some(SeenTurns { session: session.id, begins: session.begins });
     let wish = RecallWish {

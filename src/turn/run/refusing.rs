@@ -69,7 +69,7 @@ impl ActiveTurn<'_> {
             return Ok(None);
         }
         let is_there = *self.session.origin.channel() == self.part.people_at.channel;
-        let to_owner = match audience(self.asker.role, self.session.place) {
+        let to_owner = match audience(self.asker.role, self.session.chat_kind) {
             Audience::Owner => true,
             // Whoever made a job at this machine is not there; the owner is.
             Audience::Others => !is_there,
@@ -101,7 +101,7 @@ impl ActiveTurn<'_> {
             approved: ApprovedCall { tool, arguments },
             sender: self.asker.sender.clone(),
             known_on: self.session.origin.channel().clone(),
-            place: self.session.place,
+            chat_kind: self.session.chat_kind,
             to: self.part.people_at.clone(),
             tainted,
         }

@@ -19,7 +19,7 @@ impl ActiveTurn<'_> {
         reach: &Reach,
         cx: &ToolContext,
     ) -> Result<Reach, TurnError> {
-        let reach = reach.clone().within(cx.place);
+        let reach = reach.clone().within(cx.chat_kind);
         let Reach::Tell(message) = &reach else { return Ok(reach) };
         let is_theirs = cx.role < Role::Admin
             || telling::is_agreed(&self.session, message, self.part.is_attended)

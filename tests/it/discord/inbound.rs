@@ -97,7 +97,7 @@ fn reads_a_private_message_whole() {
         key: format!("discord:{}:{ID}", BOT.id).into(),
         at: time_of(&ID.to_string()).unwrap(),
         from: Address { channel: "home".into(), chat: ADA.dm().to_string().into(), thread: None },
-        place: ChatKind::Private,
+        chat_kind: ChatKind::Private,
         within: Vec::new(),
         cause: Cause::Person(Sender::person(ADA.id.to_string(), "Ada")),
         id: Some(ID.to_string().into()),
@@ -135,7 +135,7 @@ fn settings_for_groups_are_kept() {
     assert_eq!(hear_in(&spoken, None, with(Groups::Off)), None);
     let heard = hear_in(&plain, None, with(Groups::Always)).unwrap();
     assert_eq!(heard.within, [GUILD.to_string().into()]);
-    assert_eq!(heard.place, ChatKind::Group);
+    assert_eq!(heard.chat_kind, ChatKind::Group);
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn when(text: &str) -> Result<Timing, String> {
     let asker = JobRequester {
         to: home,
         known_on: "home".into(),
-        place: ChatKind::Private,
+        chat_kind: ChatKind::Private,
         sender: Sender::person("1", "Ada"),
         tainted: false,
     };

@@ -62,7 +62,7 @@ impl Scene {
         let brief = JobDefinition {
             to,
             known_on: "home".into(),
-            place: ChatKind::Private,
+            chat_kind: ChatKind::Private,
             sender: Sender::person(ADA, "Ada"),
             timing,
             payload,

@@ -72,7 +72,7 @@ fn reads_a_private_message_whole() {
         key: "slack:T0CREW:U0CRAB:D0ADA:1700000055.000200".into(),
         at: DateTime::from_timestamp(1_700_000_055, 200_000).unwrap(),
         from: address("D0ADA", None),
-        place: ChatKind::Private,
+        chat_kind: ChatKind::Private,
         within: vec![TEAM.into()],
         cause: Cause::Person(Sender::person("U0ADA", "Ada")),
         id: Some(TS.into()),
@@ -338,7 +338,7 @@ fn a_slash_command_is_what_stands_behind_it() {
     }
     let given: Address = slash("stop", CREW).from;
     assert_eq!(given, address(CREW, None));
-    assert_eq!(slash("stop", "D0ADA").place, ChatKind::Private);
+    assert_eq!(slash("stop", "D0ADA").chat_kind, ChatKind::Private);
     assert_eq!(slash("stop", CREW).key, "slack:T0CREW:slash:1.2.x".into());
 }
 

@@ -488,7 +488,7 @@ async fn says_so_where_a_command_is_given_and_it_is_not_there() {
     api.fail("conversations.history", 1, &Fault::Deny("missing_scope"));
     api.slash(&ADA, "D0OTHERS", "status");
     desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
-    assert_eq!(desk.heard().await[0].place, peacrab::types::message::ChatKind::Group);
+    assert_eq!(desk.heard().await[0].chat_kind, peacrab::types::message::ChatKind::Group);
 }
 
 #[tokio::test]

@@ -245,13 +245,13 @@ impl Double {
         let mut state = self.state();
         state.keys += 1;
         let key = state.keys;
-        let place = if chat.starts_with('-') { ChatKind::Group } else { ChatKind::Private };
+        let chat_kind = if chat.starts_with('-') { ChatKind::Group } else { ChatKind::Private };
         Inbound {
             key: format!("double:{key}").into(),
             at: Utc::now(),
             // Put right when it is heard.
             from: Address { channel: "".into(), chat: chat.into(), thread: None },
-            place,
+            chat_kind,
             within: Vec::new(),
             cause: Cause::Person(Sender::person(who, format!("Person {who}"))),
             id: Some(format!("m{key}").into()),

@@ -263,7 +263,7 @@ fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
         key: format!("platform:{at}").into(),
         at: Utc::now(),
         from,
-        place: ChatKind::Private,
+        chat_kind: ChatKind::Private,
         within: Vec::new(),
         cause: Cause::Person(Sender::person(OWNER, "Ada")),
         // A press is known by the message whose button it is.

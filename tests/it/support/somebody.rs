@@ -17,7 +17,7 @@ use peacrab::workspace::Workspace;
 use tempfile::TempDir;
 
 /// What tools are told of Ada, and the folder that it lies in.
-pub(crate) fn somebody(role: Role, place: ChatKind) -> (ToolContext, TempDir) {
+pub(crate) fn somebody(role: Role, chat_kind: ChatKind) -> (ToolContext, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), &store::StoreOptions::default()).unwrap();
     let actions = Actions { store, images: BeforeImages::open(folder.path()).unwrap() };
@@ -37,7 +37,7 @@ pub(crate) fn somebody(role: Role, place: ChatKind) -> (ToolContext, TempDir) {
         role,
         allowed: Default::default(),
         address: Address { channel: "home".into(), chat: "1".into(), thread: None },
-        place,
+        chat_kind,
         came_here: [].into(),
         channels: ["home".into()].into(),
         now: UTC.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),

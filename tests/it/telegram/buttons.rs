@@ -71,7 +71,7 @@ fn a_press_is_read_with_who_and_where() {
     let asked = Line::group(FORUM, &ADA, "Shall I?").in_topic(9).json(55, None);
     let Reading::Pressed { query, press } = pressed(&asked) else { panic!() };
     assert_eq!((query.as_str(), press.key.as_str()), ("77", "telegram:4242:cb:77"));
-    assert_eq!((press.from.clone(), press.place), (address(FORUM, Some(9)), ChatKind::Group));
+    assert_eq!((press.from.clone(), press.chat_kind), (address(FORUM, Some(9)), ChatKind::Group));
     assert_eq!(press.cause, Cause::Person(Sender::person("7002", "Bob")));
     assert_eq!(press.id, Some("55".into()));
     let expected = Press { delivery: DeliveryId(5), choice: 1 };
@@ -84,7 +84,7 @@ fn a_press_on_an_old_message_is_read_as_well() {
     let chat = json!({ "id": ADA.id, "type": "private", "first_name": "Ada" });
     let old = json!({ "message_id": 3, "date": 0, "chat": chat });
     let Reading::Pressed { press, .. } = pressed(&old) else { panic!() };
-    assert_eq!((press.from, press.place), (address(ADA.id, None), ChatKind::Private));
+    assert_eq!((press.from, press.chat_kind), (address(ADA.id, None), ChatKind::Private));
 }
 
 #[test]

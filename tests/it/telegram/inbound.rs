@@ -35,7 +35,7 @@ fn reads_a_private_message_whole() {
         key: "telegram:4242:7001:55".into(),
         at: DateTime::from_timestamp(1_700_000_055, 0).unwrap(),
         from: Address { channel: "home".into(), chat: "7001".into(), thread: None },
-        place: ChatKind::Private,
+        chat_kind: ChatKind::Private,
         within: Vec::new(),
         cause: Cause::Person(Sender::person("7001", "Ada")),
         id: Some("55".into()),

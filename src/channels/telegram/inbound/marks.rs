@@ -64,7 +64,7 @@ fn byte_at(text: &str, units: usize) -> Option<usize> {
 
 /// Converts `/command@us args` to `/command args`. In groups it removes a mention of us at either end. A
 /// text that is nothing but a mention stays.
-pub(super) fn without_address(text: &str, marks: &[TextMark<'_>], place: ChatKind) -> String {
+pub(super) fn without_address(text: &str, marks: &[TextMark<'_>], chat_kind: ChatKind) -> String {
     let mut rest = text.to_owned();
     for mark in marks.iter().rev().filter(|mark| mark.is_for == For::Us) {
         // Overlapping entities would not be there any more.
@@ -74,9 +74,9 @@ pub(super) fn without_address(text: &str, marks: &[TextMark<'_>], place: ChatKin
         if mark.is_command {
             let command = mark.text.split('@').next().unwrap_or_default();
             rest = format!("{before}{command}{after}");
-        } else if place == ChatKind::Group && before.trim().is_empty() {
+        } else if chat_kind == ChatKind::Group && before.trim().is_empty() {
             rest = after.trim_start_matches([',', ':', ' ', '\n']).to_owned();
-        } else if place == ChatKind::Group && after.trim().is_empty() {
+        } else if chat_kind == ChatKind::Group && after.trim().is_empty() {
             rest = before.trim_end_matches([',', ' ', '\n']).to_owned();
         }
     }

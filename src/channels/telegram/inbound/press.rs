@@ -44,7 +44,8 @@ pub(super) fn read(raw: &Value, context: &TelegramReadingContext<'_>) -> Option<
         return Some(Decoded { event: InboundEvent::Ignored, query: Some(query.id) });
     };
     let thread = shown.message_thread_id.filter(|_| shown.is_topic_message);
-    let place = if shown.chat.r#type == "private" { ChatKind::Private } else { ChatKind::Group };
+    let chat_kind =
+        if shown.chat.r#type == "private" { ChatKind::Private } else { ChatKind::Group };
     let person = Sender::person(query.from.id.0.to_string(), query.from.full_name());
     let inbound = Inbound {
         key: format!("telegram:{}:cb:{}", context.bot.id, query.id).into(),
@@ -55,7 +56,7 @@ pub(super) fn read(raw: &Value, context: &TelegramReadingContext<'_>) -> Option<
             chat: shown.chat.id.to_string().into(),
             thread: thread.map(|thread| thread.to_string().into()),
         },
-        place,
+        chat_kind,
         within: Vec::new(),
         cause: Cause::Person(Sender { bot: query.from.is_bot, ..person }),
         id: Some(shown.message_id.to_string().into()),
