@@ -333,7 +333,7 @@ pub struct AskedCall {
 }
 
 const ASKED_CALLS: &str =
-    "SELECT s.channel, s.chat, s.thread, t.sender, s.chat_kind, a.id, c.tool, c.arguments,
+    "SELECT s.channel, s.chat, s.thread, t.sender, s.place, a.id, c.tool, c.arguments,
         a.offers_always, a.channel, a.who, a.shown
     FROM asks a JOIN calls c ON c.id = a.call JOIN turns t ON t.id = a.turn
     JOIN sessions s ON s.id = t.session

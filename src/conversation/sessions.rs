@@ -107,7 +107,7 @@ pub fn open_or_begin(
     }
     store
         .prepare_cached(
-            "INSERT INTO sessions (channel, chat, thread, chat_kind, opened, kind)
+            "INSERT INTO sessions (channel, chat, thread, place, opened, kind)
              VALUES (?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
@@ -154,7 +154,7 @@ pub struct TurnSession {
 pub fn of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<TurnSession> {
     store
         .prepare_cached(
-            "SELECT s.channel, s.chat, s.thread, s.id, s.chat_kind, s.settings, t.sender, t.started
+            "SELECT s.channel, s.chat, s.thread, s.id, s.place, s.settings, t.sender, t.started
              FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id = ?",
         )?
         .query_row([turn], |row| {
