@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "getrusage has no safe form in rustix")]
 
-/// Whose writes are counted.
+/// The writer whose bytes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskWriter {
     /// All threads of this process.

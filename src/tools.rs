@@ -89,7 +89,7 @@ pub struct ToolContext {
     pub who: Sender,
     /// The accounts of persons, and their roles.
     pub people: People,
-    /// Whose folder it is in a private chat.
+    /// The owner of the folder in a private chat.
     pub owner: FolderOwner,
     pub role: Role,
     /// Those of the persona.

@@ -85,7 +85,7 @@ pub(super) struct ForgetWork {
     question: Option<String>,
 }
 
-/// Whose words are forgotten.
+/// The conversations and files in which words are forgotten.
 struct ForgetScope {
     keys: Vec<RecallKey>,
     chats: Vec<ChatPlace>,

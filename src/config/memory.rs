@@ -15,7 +15,7 @@ const TOKENS_MOST: u32 = 1_000_000_000;
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct MemorySection {
-    /// Whether up to five passages of a person's own notes, files and earlier conversations are added
+    /// If true, up to five passages of a person's own notes, files and earlier conversations are added
     /// to a private message that has a rare word in common with them. Untrusted content never is.
     recall: Flag<true>,
     /// Facts of one person that stand in the prompt. Above it, those that are used least make way and

@@ -49,7 +49,7 @@ pub(super) struct PersonaSection {
     tokens_max: Within<0, 100_000>,
     /// The end of a turn: answer | explicit, as in [agent]. Default: that of [agent].
     finish: Option<Finish>,
-    /// What it remembers: person (all of the person) | place (only what was said in the chat) | none
+    /// Its memory: person (all of the person) | place (only what was said in the chat) | none
     /// (only the conversation that goes on).
     memory: PersonaMemory,
     /// Quiet hours by the owner's clock, such as "21:00-07:00": nobody but the owner is answered then,

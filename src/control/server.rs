@@ -1,4 +1,4 @@
-//! What answers need of the daemon, and the state of its channels. The socket itself is `control`.
+//! The parts of the daemon that answers need, and the state of its channels. The socket itself is `control`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

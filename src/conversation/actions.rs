@@ -1,4 +1,4 @@
-//! What was done: every tool call is an action, with what went in and what came out. Lists them,
+//! Actions: every tool call is one, with its input and its output. Lists them,
 //! forgets the old ones, and works out how one that changed a file is undone; the change itself is
 //! made as every other change is.
 
@@ -91,7 +91,7 @@ impl Action {
     }
 }
 
-/// Whether there is a way back.
+/// The way back from an action, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UndoWay {
@@ -133,7 +133,7 @@ impl ActionScope {
     }
 }
 
-/// What is seen: `calls c`, `turns t`, `sessions s`. What a command did at an address counts to the
+/// The actions that somebody sees: `calls c`, `turns t`, `sessions s`. What a command did at an address counts to the
 /// conversation that was open there, what a subagent, a job or a heartbeat run did to the one that hears of it.
 const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
     WHERE (:whose IS NULL OR iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) = :whose)
@@ -322,7 +322,7 @@ pub fn undoing(
     }
 }
 
-/// What became of a file since an action, or, where nobody knows any more what that had made of it,
+/// Returns the difference of a file since an action. If its content after the action is not known any more,
 /// since before the action.
 fn differs(
     workspace: &Workspace,
@@ -346,7 +346,7 @@ fn differs(
     memory::changes(&then.unwrap_or_default(), &now.unwrap_or_default()).unwrap_or_default()
 }
 
-/// What a command is about to undo, to be written down as an action of its own.
+/// A change that a command is about to undo. It is recorded as an action of its own.
 pub struct Undoing {
     pub at: Address,
     pub chat_kind: ChatKind,

@@ -1,6 +1,6 @@
-//! What people are asked on behalf of a call that waits for them: whether it may be made, or what
-//! the model wants to know. Each is settled once: by an answer, its end of time, or the end of its
-//! turn, whichever comes first. What follows from that is decided in `agent::parking`.
+//! Questions to people on behalf of a call that waits for them: an approval, or a question of the
+//! model. Each is settled once: by an answer, its end of time, or the end of its
+//! turn, whichever comes first. `agent::suspended` carries out what follows.
 
 mod settings;
 
@@ -21,10 +21,10 @@ use crate::types::session::{CallId, TurnId};
 use crate::types::words::words;
 pub use settings::{ApprovalSettings, Approvals, OnUntrusted};
 
-/// How many of them are listed.
+/// Maximum number of questions in a list.
 const LISTED_MAX: usize = 20;
 
-/// What was asked, by the number that people see.
+/// The number of a question, which people see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskId(pub i64);
 
@@ -32,7 +32,7 @@ integer_columns!(AskId);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AskKind {
-    /// Whether the call may be made; whoever is entitled says so.
+    /// Somebody entitled is asked if the call may be made.
     Approval,
     /// Something that its person is asked.
     Question,
@@ -41,23 +41,23 @@ pub enum AskKind {
 words!(AskKind { Approval = "approval", Question = "question" });
 text_columns!(AskKind = |text| Self::parse(text).unwrap_or(Self::Question));
 
-/// What is asked, before it is.
+/// A question that is about to be asked.
 #[derive(Clone, Debug)]
 pub struct NewAsk {
     pub turn: TurnId,
     pub call: CallId,
     pub kind: AskKind,
     pub at: Address,
-    /// Whose answer counts; none: that of anybody entitled.
+    /// The person whose answer counts. None: anybody entitled.
     pub who: Option<SenderId>,
     pub time: Duration,
     /// An approval may be given for good.
     pub offers_always: bool,
-    /// What an approval shows of its call. None for a question.
+    /// The parts of its call that an approval shows. None for a question.
     pub shown: Option<ShownCall>,
 }
 
-/// What the question about a call shows beside its arguments. It is kept while the question is open.
+/// The parts of a call that its approval shows beside the arguments. They are kept while it is open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownCall {
     /// Why it must be approved, as the rest of a sentence.
@@ -70,7 +70,7 @@ pub struct ShownCall {
     pub tells: Option<String>,
 }
 
-/// What was asked and is open.
+/// An open question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     pub id: AskId,
@@ -80,11 +80,11 @@ pub struct Ask {
     pub delivery: DeliveryId,
     pub at: Address,
     pub who: Option<SenderId>,
-    /// What was accepted until then is no answer.
+    /// Rows of the journal up to this one are no answers.
     pub after: RowId,
 }
 
-/// How it ended.
+/// The end of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AskOutcome {
     Settled,
@@ -254,7 +254,7 @@ pub fn cancel(store: &Connection, turn: TurnId, words: &str) -> rusqlite::Result
     open.iter().try_for_each(|ask| end(store, ask, AskOutcome::Cancelled, words).map(drop))
 }
 
-/// Whether a call that is about to be made was approved.
+/// Returns true if a call that is about to be made was approved.
 pub fn is_approved(store: &Connection, call: CallId) -> rusqlite::Result<bool> {
     store
         .prepare_cached(

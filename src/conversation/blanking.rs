@@ -160,7 +160,7 @@ pub fn chats_of(store: &Connection, keys: &ForgottenChats) -> rusqlite::Result<V
     Ok(chats.into_iter().collect())
 }
 
-/// Whose chats are searched for words to forget.
+/// The chats that are searched for words to forget.
 #[derive(Clone, Debug)]
 pub enum ForgottenChats {
     /// The accounts of a person.

@@ -124,7 +124,7 @@ impl Budgets {
     }
 }
 
-/// Whose or what a budget is for.
+/// The calls that count for a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Everything together.

@@ -34,7 +34,7 @@ const CHANGED: &str = "\n[Your ";
 const TAKE_NOTES: &str =
     "[The older part of this conversation is about to be folded into a summary.";
 
-/// What was heard in a step of a turn of `author`'s.
+/// Returns the input of a step in a turn of `author`.
 pub(super) fn input(text: &str, author: Source) -> Parts {
     if text.starts_with(TAKE_NOTES) {
         return Parts::of(Source::Program, text);

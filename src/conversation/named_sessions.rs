@@ -21,7 +21,7 @@ const NAME_WORDS: usize = 6;
 /// Conversations of a channel that are looked at, the newest first.
 const LOOKED_AT_MAX: i64 = 2_000;
 
-/// Whose conversations are meant.
+/// The owner of the conversations that are listed or continued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionOwner {
     /// The private conversations of all accounts of a person.

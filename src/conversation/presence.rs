@@ -1,5 +1,5 @@
-//! Who is at an address, as far as its conversations tell: who was answered there, whether others read along,
-//! and whether a turn runs there.
+//! The people at an address, as its conversations show them: the person who was last answered, the kind of the
+//! chat, and if a turn runs there.
 
 use rusqlite::{Connection, OptionalExtension, params};
 

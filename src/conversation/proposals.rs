@@ -1,4 +1,4 @@
-//! What the model suggests to do, kept with the conversation until a person has said yes or no. A yes
+//! Proposals of the model, kept with the conversation until a person has said yes or no. A yes
 //! is a message of that person's, and what is done then is done on their behalf.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -15,7 +15,7 @@ use crate::types::session::{SessionId, TurnId};
 use crate::types::source::Source;
 use crate::types::words::words;
 
-/// How many of them are listed.
+/// Maximum number of proposals in a list.
 const LISTED_MAX: i64 = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -127,7 +127,7 @@ pub fn decide(store: &Connection, rows: &[WaitingMessage]) -> rusqlite::Result<(
     Ok(())
 }
 
-/// What becomes of a proposal; what is none stays as it was.
+/// A change of a proposal. A field that is none stays as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProposalChange {
     pub id: i64,

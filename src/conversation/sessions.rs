@@ -37,12 +37,12 @@ const DATABASE_BYTES_MAX: u64 = 2_000_000_000;
 /// comes back asks of the last ones, and each costs room in every prompt after that.
 pub const NOTES_MAX: usize = 20;
 
-/// How long what was said is kept once no model is shown it: a year, so that somebody who asks what was said
-/// at the same time last year still finds it.
+/// The time for which turns are kept after no model is shown them: a year, so that somebody who asks about the
+/// same time last year still finds them.
 pub const KEPT: Duration = Duration::days(365);
 
-/// What of a text that nobody has asked for just now is repeated in such a turn, in characters; people have
-/// the whole.
+/// Maximum length, in characters, of a text that such a turn repeats. Nobody has asked for it just now, and people
+/// have the whole.
 pub const NOTE_CHARS_MAX: usize = 1_000;
 
 /// A text as it is repeated.
@@ -53,7 +53,7 @@ pub fn shortened(text: &str) -> String {
     }
 }
 
-/// What stands in `sessions.kind` of a conversation with people.
+/// The value of `sessions.kind` of a conversation with people.
 const CHAT: &str = "chat";
 
 /// The condition of the open session of an origin; `origin_params` are its parameters, without a thread as
@@ -184,13 +184,13 @@ pub fn has_unfinished(store: &Connection, session: SessionId) -> rusqlite::Resul
         .exists([session])
 }
 
-/// What was said by the program itself.
+/// A text that the program sent by itself.
 pub struct Note<'a> {
     /// For whom.
     pub sender: &'a Sender,
-    /// Who has answered; a word of its own where no model has.
+    /// The provider that answered, or a word of its own if none did.
     pub provider: &'a str,
-    /// What the model is told of it.
+    /// The input that the model is shown.
     pub input: Parts,
     /// As it was sent; it stands as the model's own words.
     pub said: String,

@@ -1,4 +1,4 @@
-//! What people have set for a conversation, in the store. A turn that runs asks before each step, so nothing
+//! The settings of a conversation, in the store. A turn that runs reads them before each step, so nothing
 //! is changed from beside.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};

@@ -1,4 +1,4 @@
-//! How a model's context window is divided between the parts of a prompt, so that a compaction leaves room for many
+//! Divides a model's context window between the parts of a prompt, so that a compaction leaves room for many
 //! turns. Pure; what has no share (the newest turns, what a model needs of its tools) is counted first.
 
 use crate::conversation::tokens::percent;
@@ -16,8 +16,8 @@ pub const FREES_PERCENT: u64 = 20;
 /// Notes are taken before a compaction only if so much was said since the last ones, in percent of the window.
 pub const NOTES_PERCENT: u64 = 25;
 
-/// What tools may take, in percent; the others are behind `more_tools`. In a compact prompt, less, and at most so
-/// many tokens.
+/// The share of tools in the context window, in percent; the others are behind `more_tools`. A compact prompt has a
+/// smaller share, and a bound in tokens.
 const TOOLS_PERCENT: u64 = 25;
 const COMPACT_TOOLS_PERCENT: u64 = 15;
 const COMPACT_TOOLS_TOKENS_MAX: u64 = 420;
@@ -70,7 +70,7 @@ pub fn is_compact(context_window: u64) -> bool {
     context_window <= COMPACT_WINDOW_MAX
 }
 
-/// What the tools of a prompt may take, in tokens.
+/// Returns the maximum size of the tools of a prompt, in tokens.
 pub fn tools_max(context_window: u64) -> u64 {
     match is_compact(context_window) {
         true => percent(context_window, COMPACT_TOOLS_PERCENT).min(COMPACT_TOOLS_TOKENS_MAX),

@@ -9,8 +9,8 @@ use crate::types::session::{Call, CallOutcome, StepMark, Turn};
 /// Results up to this stay whole, in characters: to shorten them would save little.
 pub const WHOLE_CHARS_MAX: usize = 1_600;
 
-/// What is kept of a longer one. With the line between them it is within the bound above, so that
-/// what was shortened stays as it is.
+/// The beginning and the end of a longer one that are kept. With the line between them they are within the bound
+/// above, so that a shortened result stays as it is.
 const HEAD_CHARS: usize = 700;
 const TAIL_CHARS: usize = 300;
 
@@ -72,7 +72,7 @@ pub fn shortened(call: &Call) -> Option<String> {
     Some(format!("{head}\n[{left_out} characters are left out here to save room. {how}]\n{tail}"))
 }
 
-/// How to see the rest.
+/// Explains to the model how to see the rest.
 fn again(call: &Call) -> String {
     let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let short = |name: &&str| name.chars().count() <= NAME_CHARS_MAX;

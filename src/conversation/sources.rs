@@ -24,7 +24,7 @@ impl FromSql for KeptSources {
     }
 }
 
-/// What was heard in a step, in a turn of somebody's.
+/// Returns the input of a step, in a turn of a person or a task.
 pub fn input(
     text: Option<String>,
     spans: Option<LenientJson<Vec<SourceSpan>>>,

@@ -1,17 +1,17 @@
-//! How much of a model's room a conversation takes: an estimate, which the provider's own counts
-//! correct. Pure.
+//! Estimates the tokens of a conversation in a model's context window. The provider's own counts
+//! correct the estimate. Pure.
 
 pub use crate::provider::tokens;
 use crate::provider::{count_shown, recorded_call};
 use crate::types::session::{Step, TokenEstimate, TokenSums, Turn};
 
-/// What a message or a call costs besides its texts, in tokens.
+/// The cost of a message or a call besides its texts, in tokens.
 const FRAME_TOKENS: u64 = 8;
 
-/// What is said around a summary, and what marks its lines.
+/// The cost of the text around a summary and of the marks of its lines, in tokens.
 const SUMMARY_FRAME_TOKENS: u64 = 70;
 
-/// What a picture costs, in tokens: about the most that Anthropic counts for one (Vision).
+/// The cost of a picture, in tokens: about the most that Anthropic counts for one (Vision).
 const PICTURE_TOKENS: u64 = 1_600;
 
 /// Steps at the end of the turn that runs which may still change: the one that is being made, and the one before,
@@ -22,8 +22,8 @@ const STEPS_OPEN: usize = 2;
 const PERMILLE_LEAST: u64 = 500;
 const PERMILLE_MOST: u64 = 4_000;
 
-/// How full a model's room may be, in percent, until something is done about it: the conversation
-/// is compacted in the background, old results are shortened, and it is compacted at once.
+/// The parts of the context window, in percent, above which the conversation is compacted in the background, old
+/// results are shortened, and it is compacted at once.
 pub const COMPACT_AT: u64 = 60;
 pub const SHORTEN_AT: u64 = 75;
 pub const FULL_AT: u64 = 90;
@@ -100,7 +100,7 @@ impl TokenEstimate {
         kept.turns_tokens + kept.steps_tokens + open
     }
 
-    /// What is kept of the turns that have ended; nothing if they are others than those that were counted.
+    /// Returns the sums of the ended turns. Empty if they are others than those that were counted.
     fn kept_of(&self, ended: &[Turn]) -> TokenSums {
         let last = self.kept.turns.checked_sub(1).and_then(|last| ended.get(last));
         let is_same = self.kept.turns == 0 || last.map(|turn| turn.id) == self.kept.last;
@@ -112,7 +112,7 @@ impl TokenEstimate {
         self.kept = TokenSums::default();
     }
 
-    /// What the provider would count for an estimate of ours.
+    /// Returns the provider's probable count for an estimate.
     pub fn counted(&self, estimate: u64) -> u64 {
         (estimate.saturating_mul(self.permille)).div_ceil(1_000)
     }
@@ -122,7 +122,7 @@ impl TokenEstimate {
         counted.saturating_mul(1_000) / self.permille.max(1)
     }
 
-    /// What there is room for, of what the provider was said to have.
+    /// Returns the usable part of a context window, as the provider's refusals have shown it.
     pub fn context_window(&self, context_window: u64) -> u64 {
         self.ceiling.map_or(context_window, |ceiling| context_window.min(ceiling))
     }
@@ -135,7 +135,7 @@ impl TokenEstimate {
         }
     }
 
-    /// What was learned of how a provider counts is not true of another.
+    /// Forgets how a provider counts, because another one counts otherwise.
     pub fn forget_provider(&mut self) {
         let Self { permille, ceiling, .. } = Self::default();
         (self.permille, self.ceiling) = (permille, ceiling);

@@ -318,8 +318,8 @@ pub(crate) fn who_answers_whom(
         .query_row([turn], |row| Ok((row.get::<_, Json<_>>(0)?.0, row.get(1)?)))
 }
 
-/// Whether the turn still runs: each commit of a turn asks, so that what `/stop` has ended stays
-/// ended.
+/// Returns true if the turn still runs. Each commit of a turn asks, so that a turn that `/stop` has ended
+/// stays ended.
 pub(crate) fn runs(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND ending IS NULL")?.exists([turn])
 }

@@ -50,7 +50,7 @@ pub struct AttachmentFile {
     pub path: WorkspacePath,
 }
 
-/// How long files are kept, and how many.
+/// The time for which files are kept, and their maximum size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttachmentLimits {
     pub kept: chrono::Duration,

@@ -11,7 +11,7 @@ use crate::workspace::FileScope;
 /// Retention of a record: longer than any regular backup.
 pub const KEPT: chrono::Duration = chrono::Duration::days(3_650);
 
-/// Whose texts words were removed from.
+/// The persons and chats whose texts words were removed from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgottenScope {
     /// Keys of the facts.

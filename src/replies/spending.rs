@@ -73,7 +73,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// Whose or what a budget is for, as people read it.
+/// The calls that count for a budget, as people read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BudgetFor {
     You,

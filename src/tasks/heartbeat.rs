@@ -317,12 +317,8 @@ impl HeartbeatControl {
                 return Ok(Some(Recipient { to, known_on, sender, chat_kind: ChatKind::Private }));
             }
             // Elsewhere it acts for whoever owns the machine, and tells nothing of their own.
-            let local = Recipient {
-                to,
-                known_on: terminal,
-                sender: LOCAL.into(),
-                chat_kind: ChatKind::Group,
-            };
+            let chat_kind = ChatKind::Group;
+            let local = Recipient { to, known_on: terminal, sender: LOCAL.into(), chat_kind };
             Ok(is_fixed.then_some(local))
         };
         let told = self.services.bus.store.read(look).await?;

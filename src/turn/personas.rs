@@ -123,7 +123,7 @@ pub struct ChosenPersona {
     pub persona: Arc<Persona>,
     pub reason: PersonaReason,
     pub quiet: Option<QuietHours>,
-    /// Whose folder it is, if that was looked up.
+    /// The owner of its folder, if that was looked up.
     pub owner: Option<FolderOwner>,
 }
 

@@ -53,7 +53,7 @@ pub struct Session {
     pub settings: Settings,
     /// The persona of the bot in it. In memory only: each turn chooses it anew.
     pub persona: Arc<Persona>,
-    /// Whose folder it uses in a private chat. In memory only, as the persona.
+    /// The owner of its folder in a private chat. In memory only, as the persona.
     pub owner: Option<FolderOwner>,
     /// Summary of the turns before `begins`.
     pub summary: Option<String>,

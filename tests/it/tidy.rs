@@ -271,6 +271,27 @@ pub(crate) fn literals_are_found_however_they_are_written() {
     assert_eq!(literals(code), ["one", "two", "th\"ree", "fo\\\"ur", "five"]);
 }
 
+/// Openings that make a reader look for the subject of the sentence.
+const BARE_OPENINGS: [&str; 5] = ["How", "What", "Whether", "Who", "Whose"];
+
+#[test]
+fn a_doc_comment_opens_with_what_the_thing_is() {
+    let mut found = Vec::new();
+    for file in rust_files(&["src"]) {
+        let mut is_inside = false;
+        for (at, line) in file.text().lines().enumerate() {
+            let line = line.trim_start();
+            let words = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+            let first = words.and_then(|words| words.split_whitespace().next());
+            if !is_inside && first.is_some_and(|first| BARE_OPENINGS.contains(&first)) {
+                found.push(format!("{}:{}: {line}", file.name(), at + 1));
+            }
+            is_inside = words.is_some();
+        }
+    }
+    none(found, "say what it is or returns: `/// Returns true if the message waits.`");
+}
+
 /// Names that stand behind their module: `sandbox::Config`.
 const NAMES_OF_MANY: [&str; 3] = ["Config", "Args", "Error"];
 

@@ -1,4 +1,4 @@
-//! What files were before they were changed, so that changes can be undone: one blob each, named by
+//! The contents of files before they were changed, so that changes can be undone: one blob each, named by
 //! its hash, in the home. A blob stands there before the change is written down; one that nothing
 //! refers to is swept. Everything here blocks.
 
@@ -16,7 +16,7 @@ use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace};
 /// All blobs together, in bytes; beyond that the oldest go.
 const ALL_BYTES_MAX: u64 = 200_000_000;
 
-/// What was changed longer ago cannot be undone any more.
+/// The time after which a change cannot be undone any more.
 const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A blob that nothing refers to may belong to a change that is about to be written down.
@@ -83,7 +83,7 @@ impl BeforeImages {
         PendingImages { images: self, written: Vec::new() }
     }
 
-    /// Whether it is there; then it is as young as its last use.
+    /// Returns true if the blob exists. Its age then counts from now.
     fn is_kept(&self, path: &Path) -> io::Result<bool> {
         match File::options().append(true).open(path) {
             Ok(file) => file.set_modified(SystemTime::now()).map(|()| true),

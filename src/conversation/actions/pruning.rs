@@ -1,4 +1,4 @@
-//! How actions are forgotten, and what files were, once nothing refers to it.
+//! Deletes old actions, and former contents of files that nothing refers to.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::store::{SLICE, StoreError, Time, slice};
 /// Returns the hashes of the blobs that a module refers to.
 pub type BlobsWanted = fn(&Connection) -> rusqlite::Result<HashSet<String>>;
 
-/// How far pruning has come: the end and the id of the last call that was looked at.
+/// The progress of pruning: the end and the id of the last call that was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PruneMark(i64, i64);
 

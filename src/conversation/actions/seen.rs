@@ -48,8 +48,8 @@ pub fn note(
         .collect()
 }
 
-/// Whether what a file is was told since a time: a call of a tool that tells has made it so, and nothing has
-/// changed it since that is known of.
+/// Returns true if the present content of a file was reported since a time: a call of a tool that reports its
+/// changes wrote it, and no known change came later.
 pub fn is_told(
     store: &Connection,
     paths: [&str; 2],

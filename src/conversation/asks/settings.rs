@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::people::Role;
 
-/// What people are asked for, and for how long.
+/// The calls that people are asked about, and the time that they have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalSettings {
     pub approvals: Approvals,
@@ -15,11 +15,11 @@ pub struct ApprovalSettings {
     pub approval_time: Duration,
     pub group_approval_time: Duration,
     pub question_time: Duration,
-    /// What becomes of calls that reach outside where strangers' words were read.
+    /// The decision about calls that reach outside after untrusted content was read.
     pub foreign: OnUntrusted,
 }
 
-/// What becomes of a call that reaches outside, once the model has read what strangers wrote: they may have
+/// The decision about a call that reaches outside after the model has read untrusted content, which may have
 /// asked for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -49,7 +49,7 @@ impl Default for ApprovalSettings {
 pub struct Approvals {
     /// Names of tools; one that ends in `*` stands for all that begin so.
     pub tools: Vec<String>,
-    /// Whose calls must be approved that do more than look.
+    /// The roles whose calls need approval if they do more than look.
     pub roles: Vec<Role>,
 }
 
@@ -57,7 +57,7 @@ impl Approvals {
     /// The least role that may approve.
     pub const BY: Role = Role::Admin;
 
-    /// Whether the tool is named.
+    /// Returns true if the tool is named.
     pub fn names(&self, tool: &str) -> bool {
         self.tools.iter().any(|name| match name.strip_suffix('*') {
             Some(beginning) => tool.starts_with(beginning),

@@ -12,7 +12,7 @@ use crate::types::message::{ChannelName, MessageId, Sender, SenderId};
 use crate::types::session::{Call, CallId, CallOutcome, FileUndo, Image, Intent, TurnId};
 use crate::types::source::Source;
 
-/// How a call stands.
+/// The state of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallState {
     Planned,
@@ -126,7 +126,7 @@ fn set_state(store: &Connection, call: CallId, state: CallState) -> rusqlite::Re
     Ok(())
 }
 
-/// Whose call it is, of which tool, and the channel on which they are known.
+/// Returns the person of a call, the channel on which they are known, and the tool.
 pub(crate) fn caller(
     store: &Connection,
     call: CallId,
@@ -188,7 +188,7 @@ pub(crate) fn call_runs(
     Ok(())
 }
 
-/// What it takes to undo a call.
+/// Records how a call is undone.
 pub(crate) fn set_undo(
     store: &Connection,
     call: CallId,

@@ -1,4 +1,4 @@
-//! What compaction changes of a session and its turns, in the store.
+//! The changes of a session and its turns by a compaction, in the store.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub(crate) struct WholeSummary {
     pub(crate) sources: Vec<Source>,
 }
 
-/// What was said in this range is part of the summary from now on, if the session is open and began with it. The
+/// Makes a range of turns a part of the summary, if the session is open and began with it. The
 /// memory is frozen anew: now, or when the next turn begins.
 pub(crate) fn compact(
     store: &Connection,

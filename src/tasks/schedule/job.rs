@@ -124,7 +124,7 @@ pub struct JobDefinition {
     pub known_on: ChannelName,
     #[serde(alias = "place")]
     pub chat_kind: ChatKind,
-    /// Whose it is.
+    /// The person who owns it.
     pub sender: Sender,
     pub timing: Timing,
     pub payload: Payload,
@@ -134,7 +134,7 @@ pub struct JobDefinition {
 }
 
 impl JobDefinition {
-    /// Whose jobs it is among.
+    /// Returns the scope of its person.
     pub(super) fn whose(&self) -> JobScope {
         JobScope::Of(self.known_on.clone(), self.sender.id.clone())
     }
@@ -156,7 +156,7 @@ pub struct Job {
     pub made: DateTime<Utc>,
 }
 
-/// Whose jobs somebody may see and change.
+/// The jobs that somebody may see and change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobScope {
     All,
