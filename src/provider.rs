@@ -34,7 +34,7 @@ mod word;
 
 use std::sync::Arc;
 
-pub use api::{DeltaStream, Provider, ProviderError};
+pub use api::{DeltaStream, Provider, ProviderError, ProviderLayer};
 pub use completing::{complete, complete_within};
 pub use completion::{Completion, Delta, StopReason, ToolCall, Usage};
 pub use config::{Config, Patience, ProviderKind, Tools};

@@ -83,3 +83,49 @@ pub trait Provider: Send + Sync + 'static {
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError>;
 }
+
+/// A provider around another one, which changes its answers and nothing else.
+#[async_trait]
+pub trait ProviderLayer: Send + Sync + 'static {
+    fn inner(&self) -> &dyn Provider;
+
+    /// Begins a completion, as [`Provider::stream`] does.
+    async fn answer<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> Result<DeltaStream<'a>, ProviderError>;
+}
+
+#[async_trait]
+impl<L: ProviderLayer> Provider for L {
+    fn name(&self) -> &str {
+        self.inner().name()
+    }
+
+    fn sees(&self) -> bool {
+        self.inner().sees()
+    }
+
+    fn is_model(&self) -> bool {
+        self.inner().is_model()
+    }
+
+    fn context_window(&self) -> u64 {
+        self.inner().context_window()
+    }
+
+    fn learned_window(&self) -> Option<LearnedWindow> {
+        self.inner().learned_window()
+    }
+
+    async fn learn_window(&self) {
+        self.inner().learn_window().await;
+    }
+
+    async fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> Result<DeltaStream<'a>, ProviderError> {
+        self.answer(request).await
+    }
+}

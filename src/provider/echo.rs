@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt};
 
-use super::{Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request};
+use super::{Delta, DeltaStream, Provider, ProviderError, ProviderLayer, Request};
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
@@ -29,28 +29,12 @@ impl WithoutEchoes {
 }
 
 #[async_trait]
-impl Provider for WithoutEchoes {
-    fn name(&self) -> &str {
-        self.inner.name()
+impl ProviderLayer for WithoutEchoes {
+    fn inner(&self) -> &dyn Provider {
+        &*self.inner
     }
 
-    fn sees(&self) -> bool {
-        self.inner.sees()
-    }
-
-    fn context_window(&self) -> u64 {
-        self.inner.context_window()
-    }
-
-    fn learned_window(&self) -> Option<LearnedWindow> {
-        self.inner.learned_window()
-    }
-
-    async fn learn_window(&self) {
-        self.inner.learn_window().await;
-    }
-
-    async fn stream<'a>(
+    async fn answer<'a>(
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {

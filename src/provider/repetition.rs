@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt};
 use tracing::warn;
 
-use super::{Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, StopReason};
+use super::{Delta, DeltaStream, Provider, ProviderError, ProviderLayer, Request, StopReason};
 use crate::replies;
 
 /// The longest block that is looked for, in characters: two lines of a chat.
@@ -35,28 +35,12 @@ impl WithoutRepetition {
 }
 
 #[async_trait]
-impl Provider for WithoutRepetition {
-    fn name(&self) -> &str {
-        self.inner.name()
+impl ProviderLayer for WithoutRepetition {
+    fn inner(&self) -> &dyn Provider {
+        &*self.inner
     }
 
-    fn sees(&self) -> bool {
-        self.inner.sees()
-    }
-
-    fn context_window(&self) -> u64 {
-        self.inner.context_window()
-    }
-
-    fn learned_window(&self) -> Option<LearnedWindow> {
-        self.inner.learned_window()
-    }
-
-    async fn learn_window(&self) {
-        self.inner.learn_window().await;
-    }
-
-    async fn stream<'a>(
+    async fn answer<'a>(
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::completing::begin;
-use super::{Attempts, Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request};
+use super::{Attempts, Delta, DeltaStream, Provider, ProviderError, ProviderLayer, Request};
 
 /// The number of attempts, and the pauses between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,28 +45,12 @@ impl Retry {
 }
 
 #[async_trait]
-impl Provider for Retry {
-    fn name(&self) -> &str {
-        self.inner.name()
+impl ProviderLayer for Retry {
+    fn inner(&self) -> &dyn Provider {
+        &*self.inner
     }
 
-    fn sees(&self) -> bool {
-        self.inner.sees()
-    }
-
-    fn context_window(&self) -> u64 {
-        self.inner.context_window()
-    }
-
-    fn learned_window(&self) -> Option<LearnedWindow> {
-        self.inner.learned_window()
-    }
-
-    async fn learn_window(&self) {
-        self.inner.learn_window().await;
-    }
-
-    async fn stream<'a>(
+    async fn answer<'a>(
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {

@@ -30,7 +30,7 @@ use scan::{AnswerPiece, CallStrictness, Scanner};
 
 use super::completing::begin;
 use super::{
-    Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request, StopReason, ToolCall,
+    Delta, DeltaStream, Provider, ProviderError, ProviderLayer, Request, StopReason, ToolCall,
     Tools, wire,
 };
 
@@ -84,28 +84,12 @@ impl TextTools {
 }
 
 #[async_trait]
-impl Provider for TextTools {
-    fn name(&self) -> &str {
-        self.inner.name()
+impl ProviderLayer for TextTools {
+    fn inner(&self) -> &dyn Provider {
+        &*self.inner
     }
 
-    fn sees(&self) -> bool {
-        self.inner.sees()
-    }
-
-    fn context_window(&self) -> u64 {
-        self.inner.context_window()
-    }
-
-    fn learned_window(&self) -> Option<LearnedWindow> {
-        self.inner.learned_window()
-    }
-
-    async fn learn_window(&self) {
-        self.inner.learn_window().await;
-    }
-
-    async fn stream<'a>(
+    async fn answer<'a>(
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
