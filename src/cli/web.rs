@@ -52,7 +52,8 @@ impl WebArguments {
 
 #[cfg(not(feature = "gateway"))]
 impl WebArguments {
-    pub(super) async fn handle(self, _: &Invocation) -> anyhow::Result<String> {
-        anyhow::bail!(replies::WEB_NOT_BUILT)
+    /// The same as with the page; the future is ready at once.
+    pub(super) fn handle(self, _: &Invocation) -> std::future::Ready<anyhow::Result<String>> {
+        std::future::ready(Err(anyhow::anyhow!(replies::WEB_NOT_BUILT)))
     }
 }

@@ -301,11 +301,7 @@ impl<'a> MarkdownListing<'a> {
         let listing = folder.list();
         self.is_cut |= listing.cut;
         for entry in listing.entries.iter().filter(|entry| !entry.name.starts_with('.')) {
-            let path = match folder.path() {
-                None => entry.name.parse(),
-                Some(path) => format!("{path}/{}", entry.name).parse::<WorkspacePath>(),
-            };
-            let Ok(path) = path else { continue };
+            let Ok(path) = folder.path_of(&entry.name) else { continue };
             // Untrusted folders stay closed until one of them is asked for.
             if !is_untrusted && path.is_of_others() || folder.path().is_none() && path.is_beside() {
                 continue;

@@ -16,7 +16,7 @@ use super::hash::HASH_BYTES_MAX;
 use super::path::TEMPORARY_PREFIX;
 use super::{
     Audience, EntryKind, FileError, FilePage, FileScope, FolderListing, Hash, ListingEntry,
-    READ_BYTES_MAX, Workspace, WorkspacePath,
+    PathError, READ_BYTES_MAX, Workspace, WorkspacePath,
 };
 
 /// Names read of one folder. A disk gives them in no useful order, so a listing that misses some says so.
@@ -347,13 +347,17 @@ impl OpenedFolder {
         self.path.as_ref()
     }
 
-    /// Opens a folder in it, which is no link.
-    pub fn folder(&self, name: &str) -> Result<Self, FileError> {
-        let path: WorkspacePath = match &self.path {
+    /// Returns the path of an entry.
+    pub fn path_of(&self, name: &str) -> Result<WorkspacePath, PathError> {
+        match &self.path {
             None => name.parse(),
             Some(path) => format!("{path}/{name}").parse(),
         }
-        .map_err(|error| FileError::Name(Box::new(error)))?;
+    }
+
+    /// Opens a folder in it, which is no link.
+    pub fn folder(&self, name: &str) -> Result<Self, FileError> {
+        let path = self.path_of(name).map_err(|error| FileError::Name(Box::new(error)))?;
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let open = |base: &Dir| openat(base, path.name(), flags, Mode::empty());
         let dir = match (open(&self.dir), &self.former) {

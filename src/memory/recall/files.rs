@@ -226,11 +226,7 @@ fn walk(folder: &OpenedFolder, key: &RecallKey, depth: usize, most: usize, files
         if entry.name.starts_with('.') || files.0.len() >= most {
             continue;
         }
-        let path = match folder.path() {
-            None => entry.name.parse(),
-            Some(path) => format!("{path}/{}", entry.name).parse::<WorkspacePath>(),
-        };
-        let Ok(path) = path else { continue };
+        let Ok(path) = folder.path_of(&entry.name) else { continue };
         // Folders beside the workspace have their own keys, and instructions stand in each prompt.
         let is_root = folder.path().is_none();
         if is_root && path.is_beside() || path.is_shown_changed() {
