@@ -17,7 +17,6 @@ mod context_window;
 mod settling;
 pub mod unseen_tools;
 mod spending;
-mod telling;
 mod words;
 
 use active::ActiveTurn;
@@ -288,7 +287,11 @@ impl ActiveTurn<'_> {
         let made = self.made(step, completion);
         let mut filled = made.step();
         filled.calls = commits::completed(&self.turns.services.bus.store, self.turn, made).await?;
-        self.note_answered();
+        if self.wait.take().is_some() {
+            tracing::info!(turn = self.turn.0, "The model is back");
+            // The loop lets the other turns that wait for it go on.
+            self.turns.services.bus.inbox.up();
+        }
         self.current().steps[step] = filled;
         Ok(())
     }

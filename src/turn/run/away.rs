@@ -109,14 +109,6 @@ impl ActiveTurn<'_> {
         self.suspend(begun).await
     }
 
-    /// The model has answered: if the turn had waited for it, the loop lets the others go on.
-    pub(super) fn note_answered(&mut self) {
-        if self.wait.take().is_some() {
-            tracing::info!(turn = self.turn.0, "The model is back");
-            self.turns.services.bus.inbox.up();
-        }
-    }
-
     fn time_of(&self, at: DateTime<Utc>) -> String {
         at.with_timezone(&self.turns.services.zone).format("%Y-%m-%d %H:%M").to_string()
     }

@@ -252,14 +252,7 @@ impl ActiveTurn<'_> {
             CompactionOutcome::Away(error) => Ok(Err(error)),
             CompactionOutcome::Failed => {
                 tracing::warn!(turn = self.turn.0, "Left out steps without a summary");
-                let former = job.former.clone();
-                self.commit_compaction(
-                    &job,
-                    former,
-                    self.summary_charge(&Granted::default(), Usage::default()),
-                )
-                .await
-                .map(Ok)
+                self.drop_without_summary(&job).await.map(Ok)
             }
         }
     }
@@ -317,13 +310,13 @@ impl ActiveTurn<'_> {
             turns = job.turns.len(),
             "Dropped old turns without a summary"
         );
-        let former = job.former.clone();
-        self.commit_compaction(
-            &job,
-            former,
-            self.summary_charge(&Granted::default(), Usage::default()),
-        )
-        .await
+        self.drop_without_summary(&job).await
+    }
+
+    /// Leaves the turns and steps of a compaction out. The former summary stays.
+    async fn drop_without_summary(&mut self, job: &CompactionJob) -> Result<bool, TurnError> {
+        let free = self.summary_charge(&Granted::default(), Usage::default());
+        self.commit_compaction(job, job.former.clone(), free).await
     }
 
     async fn commit_compaction(

@@ -1,18 +1,21 @@
 //! Checks the calls of a step before any of them begins: which may run, about which somebody is asked, and which are
-//! refused. `trust::permission` decides; this gathers what it has to know.
+//! refused. `trust::permission` decides; this gathers what it has to know, such as who would read a message.
 
 use rusqlite::Connection;
 
 use crate::conversation::asks::{self, OnUntrusted};
+use crate::conversation::sessions;
+use crate::people::Role;
+use crate::people::persons::PersonAccount;
 use crate::tools::{Reach, ToolContext, ToolKind, ToolTerms};
 use crate::trust::permission::{self, Decider, Decision, PermissionReason, PermissionRequest};
 use crate::trust::taint::{self, Taint};
-use crate::trust::{links, own_words};
+use crate::trust::{links, own_words, telling};
 use crate::turn::error::TurnError;
 use crate::turn::prompt;
 use crate::turn::run::active::ActiveTurn;
 use crate::turn::services::TurnServices;
-use crate::types::message::ChatKind;
+use crate::types::message::{Address, ChatKind};
 use crate::types::session::{Call, CallOutcome};
 
 /// A call that could begin.
@@ -136,6 +139,32 @@ impl ActiveTurn<'_> {
             };
         }
         Ok((decision, decider))
+    }
+
+    /// Returns the reach of a call here. A message to another chat tells nobody what was said in private if the person
+    /// has asked for just that message, or is the one who reads it. The tool refuses it for people who may not send any.
+    async fn reach_here(&self, reach: &Reach, cx: &ToolContext) -> Result<Reach, TurnError> {
+        let reach = reach.clone().within(cx.chat_kind);
+        let Reach::Tell(message) = &reach else { return Ok(reach) };
+        let is_theirs = cx.role < Role::Admin
+            || telling::is_agreed(&self.session, message, self.part.is_attended)
+            || self.is_read_by_asker(&message.to).await?;
+        Ok(if is_theirs { Reach::Outside } else { reach })
+    }
+
+    async fn is_read_by_asker(&self, to: &Address) -> Result<bool, TurnError> {
+        let people = self.turns.services.bus.people.clone();
+        let asker = PersonAccount {
+            channel: self.session.origin.channel().clone(),
+            sender: self.asker.sender.id.clone(),
+        };
+        let to = to.clone();
+        let look = move |store: &Connection| {
+            let Some(reader) = sessions::private_speaker(store, &to)? else { return Ok(false) };
+            let reader = PersonAccount { channel: to.channel, sender: reader.id };
+            people.are_same(store, &asker, &reader)
+        };
+        Ok(self.turns.services.bus.store.read(look).await?)
     }
 
     /// Returns the decision, and whether somebody has allowed it.
