@@ -1,11 +1,10 @@
 //! Notices that the owner gets once, such as a context window smaller than assumed. A notice is known by its subject.
 
-use chrono::Utc;
 use rusqlite::Connection;
 
 use crate::bus::{Bus, outbox};
 use crate::people;
-use crate::store::{StoreError, Sync};
+use crate::store::{StoreError, Sync, Time};
 
 /// Tells the owner, where they last spoke in private, unless they were told the same. Waits for nothing if there
 /// is no owner yet: then they are told another time.
@@ -18,7 +17,7 @@ pub async fn tell_owner(bus: &Bus, key: String, words: String) -> Result<(), Sto
         let Some(owner) = people::owner_place(store)? else { return Ok(()) };
         let told = store
             .prepare_cached("INSERT OR IGNORE INTO notices (key, at) VALUES (?, ?)")?
-            .execute((&key, Utc::now().timestamp_millis()))?;
+            .execute((&key, Time::now()))?;
         if told > 0 {
             outbox::put(store, &owner, None, &words)?;
         }

@@ -224,7 +224,7 @@ pub fn find(
                 ":path": path,
                 ":chars": SHOWN_CHARS_MAX,
             },
-            |row| Ok((read(row)?, TurnId(row.get(14)?))),
+            |row| Ok((read(row)?, row.get(14)?)),
         )
         .optional()
 }
@@ -436,5 +436,4 @@ pub fn session_at(store: &Connection, at: &Address) -> rusqlite::Result<Option<S
         )?
         .query_row(params![at.channel, at.chat, thread], |row| row.get(0))
         .optional()
-        .map(|id| id.map(SessionId))
 }

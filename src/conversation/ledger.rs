@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::people::Role;
 use crate::provider::Usage;
 use crate::provider::prices::{Cost, Price};
-use crate::store::{Time, slice};
+use crate::store::{Time, integer_columns, slice};
 use crate::types::origin::TaskKind;
 use crate::types::person::PersonId;
 use crate::types::persona::PersonaName;
@@ -97,6 +97,8 @@ pub struct Payer {
 /// A row of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerId(pub i64);
+
+integer_columns!(LedgerId);
 
 /// A model call that has ended, or several that are booked together.
 #[derive(Clone, Debug)]
@@ -187,7 +189,7 @@ fn settle(
              WHERE id = ?1 AND state <> 'settled'",
         )?
         .execute(params![
-            row.0,
+            row,
             turn,
             charge.provider,
             usage.input,
@@ -242,7 +244,7 @@ pub(crate) fn reserve(
 pub(crate) fn release(store: &Connection, row: LedgerId) -> rusqlite::Result<()> {
     store
         .prepare_cached("DELETE FROM ledger WHERE id = ? AND state = 'reserved'")?
-        .execute([row.0])
+        .execute([row])
         .map(drop)
 }
 
@@ -252,7 +254,7 @@ pub(crate) fn book_estimated(store: &Connection, row: LedgerId) -> rusqlite::Res
         .prepare_cached(
             "UPDATE ledger SET state = 'estimated' WHERE id = ? AND state = 'reserved'",
         )?
-        .execute([row.0])
+        .execute([row])
         .map(drop)
 }
 

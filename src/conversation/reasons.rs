@@ -62,7 +62,7 @@ fn last_turn(store: &Connection, session: SessionId) -> rusqlite::Result<Option<
         .prepare_cached(
             "SELECT id FROM turns WHERE session = ? AND ending IS NOT NULL ORDER BY id DESC LIMIT 1",
         )?
-        .query_row([session], |row| row.get(0).map(TurnId))
+        .query_row([session], |row| row.get(0))
         .optional()
 }
 
@@ -82,7 +82,7 @@ fn of_turn(store: &Connection, action: Option<Action>, turn: TurnId) -> rusqlite
                 of_turn: Vec::new(),
                 earlier: Vec::new(),
             };
-            Ok((SessionId(row.get(0)?), reasons))
+            Ok((row.get::<_, SessionId>(0)?, reasons))
         })?;
     for (since, source) in sources::up_to(store, session, turn)?.into_iter().rev() {
         if since == turn {

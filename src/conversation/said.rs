@@ -53,7 +53,7 @@ fn turns_that_said(
     let mut rows = rows.query(params![at.channel, at.chat, TURNS_MAX])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let turn = (SessionId(row.get(0)?), TurnId(row.get(1)?));
+        let turn = (row.get::<_, SessionId>(0)?, row.get::<_, TurnId>(1)?);
         if found.last() != Some(&turn)
             && (letters(row.get_ref(2)?.as_str()?).contains(wanted)
                 || letters(&texts_of_calls(row.get_ref(3)?.as_str()?)).contains(wanted))

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use chrono::Utc;
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -11,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bus::{Wake, outbox};
 use crate::people;
 use crate::replies;
-use crate::store::{Store, StoreError, Sync};
+use crate::store::{Store, StoreError, Sync, Time};
 use crate::workspace::instructions::InstructionVersion;
 use crate::workspace::{Workspace, WorkspacePath};
 
@@ -88,7 +87,7 @@ fn put(
             "INSERT OR REPLACE INTO instruction_versions (path, text, blocked, changed)
              VALUES (?, ?, ?, ?)",
         )?
-        .execute(params![path.as_str(), text, blocked, Utc::now().timestamp_millis()])?;
+        .execute(params![path.as_str(), text, blocked, Time::now()])?;
     // A skill that could never be read is reported with the skills.
     let is_in_use = text.is_some() || path.parent().is_none();
     let Some(reason) = blocked.as_ref().filter(|_| is_in_use && was_blocked != Some(true)) else {

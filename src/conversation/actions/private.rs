@@ -27,7 +27,7 @@ impl ActionReader {
                  FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
                  WHERE c.id = ?",
             )?
-            .query_row([call.0], |row| {
+            .query_row([call], |row| {
                 let chat_kind = row.get::<_, LenientJson<ChatKind>>(0)?.0;
                 let channel: Option<ChannelName> = row.get(1)?;
                 let sender = row.get::<_, LenientJson<Sender>>(2)?.0;
