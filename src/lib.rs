@@ -19,6 +19,7 @@ pub mod secret;
 pub mod heap;
 pub mod disk_writes;
 pub mod whole_file;
+pub mod short_text;
 pub mod http;
 pub mod types;
 pub mod replies;

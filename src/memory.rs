@@ -16,6 +16,7 @@ use tracing::warn;
 
 use crate::people::Role;
 use crate::provider::tokens;
+use crate::short_text::shortened;
 use crate::types::message::{Address, ChatKind};
 use crate::types::person::FolderOwner;
 use crate::workspace::folders::{PEOPLE, WORKSPACE};
@@ -169,7 +170,8 @@ pub fn changes(told: &str, now: &str) -> Option<String> {
     }
     let gone = surplus(told, now).into_iter().map(|line| ("- removed: ", line));
     let came = surplus(now, told).into_iter().map(|line| ("- added: ", line));
-    let lines: Vec<String> = gone.chain(came).map(|(what, line)| shortened(what, line)).collect();
+    let lines: Vec<String> =
+        gone.chain(came).map(|(what, line)| changed_line(what, line)).collect();
     if lines.is_empty() {
         return Some("- Only the order or spacing of its lines changed.".to_owned());
     }
@@ -203,12 +205,9 @@ fn surplus<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
     text.lines().map(str::trim).filter(is_new).collect()
 }
 
-fn shortened(what: &str, line: &str) -> String {
+fn changed_line(what: &str, line: &str) -> String {
     let line = line.strip_prefix("- ").unwrap_or(line);
-    match line.char_indices().nth(LINE_CHARS_MAX) {
-        None => format!("{what}{line}"),
-        Some((at, _)) => format!("{what}{}…", &line[..at]),
-    }
+    format!("{what}{}", shortened(line, LINE_CHARS_MAX))
 }
 
 /// Returns the last `max` characters of `text`, from a line's start if possible.

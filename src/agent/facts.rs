@@ -10,6 +10,7 @@ use crate::memory::facts::{
 use crate::memory::{self, audience, recall};
 use crate::replies::{self, FactShown, FactStanding};
 use crate::services::{Services, role_of};
+use crate::short_text::one_line;
 use crate::store::StoreError;
 use crate::turn::services::TurnServices;
 use crate::turn::{self, commits};
@@ -38,7 +39,7 @@ pub(super) enum FactOrder {
 impl FactOrder {
     /// Parses `[KIND:] TEXT`, or `#FACT`. None if there is no text.
     pub(super) fn parse(said: &str) -> Option<Self> {
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = one_line(said);
         if let Some(number) = said.strip_prefix('#').and_then(|number| number.parse().ok()) {
             return Some(Self::Offered(FactId(number)));
         }

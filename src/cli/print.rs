@@ -10,6 +10,7 @@ use crate::bus::outbox::FailingDeliveries;
 use crate::control::health::Health;
 use crate::control::{ChannelStatus, Status};
 use crate::replies;
+use crate::short_text::shortened;
 use crate::types::event::EventKind;
 
 pub(super) fn line(text: &str) {
@@ -84,11 +85,7 @@ pub(super) fn status(status: &Status) -> String {
 pub(super) fn event(what: &EventKind) -> Option<String> {
     /// Of a tool's input and output.
     const SHOWN_CHARS_MAX: usize = 200;
-    let short = |text: &str| {
-        let line = harmless(text).replace(['\n', '\t'], " ");
-        let shown: String = line.chars().take(SHOWN_CHARS_MAX).collect();
-        if shown.len() < line.len() { shown + "…" } else { shown }
-    };
+    let short = |text: &str| shortened(&harmless(text).replace(['\n', '\t'], " "), SHOWN_CHARS_MAX);
     let words = match what {
         EventKind::Text { .. } | EventKind::Sources { .. } => return None,
         EventKind::TurnStart { attempt } => format!("turn begins, attempt {attempt}"),

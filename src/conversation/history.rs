@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::conversation::sources;
 use crate::memory::recall::{self, RecallKind, RecallText};
 use crate::provider::{COMPLETION, CONVERSE};
+use crate::short_text::first_chars;
 use crate::store::{LenientJson, Time, apart};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::origin::Origin;
@@ -38,7 +39,7 @@ pub(crate) fn index_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<(
 fn index(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     let Some(ended) = find(store, turn)? else { return Ok(()) };
     let text = said(store, turn, &ended)?;
-    let text = text.char_indices().nth(TURN_CHARS_MAX).map_or(&*text, |(end, _)| &text[..end]);
+    let text = first_chars(&text, TURN_CHARS_MAX);
     let key = recall::key_of_talk(store, &ended.at, ended.chat_kind, &ended.sender.id)?;
     let at = ended.started;
     recall::put(store, &RecallText { key: &key, kind: RecallKind::Turn, source: turn.0, at, text })

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::bus::journal::read_address;
 use crate::conversation::sources;
 use crate::people::persons::{self, PersonAccount};
+use crate::short_text::one_line;
 use crate::store::{Json, LenientJson, Time};
 use crate::types::message::{Address, ChannelName, ChatKind, SenderId};
 use crate::types::origin::Origin;
@@ -60,7 +61,7 @@ pub fn as_name(text: &str) -> Option<String> {
         sign.is_whitespace() || !is_hidden
     };
     let shown: String = text.chars().filter(is_shown).collect();
-    let name = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let name = one_line(&shown);
     let name: String = name.chars().take(NAME_CHARS_MAX).collect();
     let name = name.trim();
     (!name.is_empty()).then(|| name.to_owned())

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::ProviderError;
 use super::window::refused_window;
 use crate::secret::Secret;
+use crate::short_text::{one_line, shortened};
 
 /// Maximum length of a server's own message that people are shown, in characters.
 const MESSAGE_CHARS_MAX: usize = 200;
@@ -185,14 +186,11 @@ impl ApiFault {
 
     /// ` (401: the server's words)`, or less of it.
     fn quoted(&self, key: Option<&Secret>) -> String {
-        let mut message = self.message.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut message = one_line(&self.message);
         if let Some(key) = key.map(|key| key.reveal().trim()).filter(|key| !key.is_empty()) {
             message = message.replace(key, "[key]");
         }
-        if let Some((at, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
-            message.truncate(at);
-            message.push('…');
-        }
+        let message = shortened(&message, MESSAGE_CHARS_MAX);
         match (self.status, message.is_empty()) {
             (Some(status), false) => format!(" ({status}: {message})"),
             (Some(status), true) => format!(" ({status})"),

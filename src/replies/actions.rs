@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use super::{as_is, fenced, visible::visible};
+use crate::short_text::shortened;
 
 pub const ACTIONS_USAGE: &str = "Use /actions, or /actions 20 to see more.";
 pub const UNDO_USAGE: &str =
@@ -26,16 +27,14 @@ pub struct ActionLine<'a> {
 pub fn action(action: &ActionLine<'_>) -> String {
     const INPUT_CHARS_MAX: usize = 100;
     let ActionLine { id, at, tool, input, state, ms, person, undo } = action;
-    let line = input.replace(char::is_control, " ");
-    let shown: String = line.chars().take(INPUT_CHARS_MAX).collect();
-    let more = if shown.len() < line.len() { "…" } else { "" };
+    let shown = shortened(&input.replace(char::is_control, " "), INPUT_CHARS_MAX);
     let ms = ms.map(|ms| format!(" in {ms} ms")).unwrap_or_default();
     let undo = match undo {
         None => "",
         Some(true) => ", can be undone",
         Some(false) => ", undone",
     };
-    format!("{id} · {at} · {tool} {shown}{more} · {state}{ms} · {person}{undo}")
+    format!("{id} · {at} · {tool} {shown} · {state}{ms} · {person}{undo}")
 }
 
 pub fn no_such_action(id: impl Display) -> String {

@@ -4,6 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use super::visible::visible;
 use super::{as_is, counted, fenced};
+use crate::short_text::shortened;
 
 // What stands on the buttons.
 pub const ONCE: &str = "Once";
@@ -354,10 +355,8 @@ pub fn approvals<'a>(
     const SHOWN_CHARS_MAX: usize = 200;
     let mut text = String::new();
     for (id, tool, arguments) in waiting {
-        let arguments = visible(arguments);
-        let shown: String = arguments.chars().take(SHOWN_CHARS_MAX).collect();
-        let more = if shown.len() < arguments.len() { "…" } else { "" };
-        writeln!(text, "{id}: {} {}{more}", as_is(tool), as_is(shown)).expect("a string takes all");
+        let shown = shortened(&visible(arguments), SHOWN_CHARS_MAX);
+        writeln!(text, "{id}: {} {}", as_is(tool), as_is(shown)).expect("a string takes all");
     }
     if text.is_empty() {
         text.push_str(NOTHING_TO_APPROVE);

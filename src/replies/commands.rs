@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::as_is;
+use crate::short_text::shortened;
 
 // Settings of a conversation.
 
@@ -90,11 +91,7 @@ const THOUGHT_CHARS_MAX: usize = 1_500;
 
 /// The model's thinking, as a quotation above its answer.
 pub fn thought(text: &str) -> String {
-    let text = text.trim();
-    let mut shown: String = text.chars().take(THOUGHT_CHARS_MAX).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
+    let shown = shortened(text.trim(), THOUGHT_CHARS_MAX);
     let lines: Vec<_> = shown.lines().map(|line| format!("> {line}")).collect();
     lines.join("\n")
 }
@@ -141,11 +138,7 @@ pub fn skill_unusable(name: &str, reason: &str) -> String {
 pub fn skills(skills: &[SkillShown<'_>], broken: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for skill in skills {
-        let mut about: String = skill.about.chars().take(ABOUT_CHARS_MAX).collect();
-        if about.len() < skill.about.len() {
-            about.push('…');
-        }
-        let about = as_is(about);
+        let about = as_is(shortened(skill.about, ABOUT_CHARS_MAX));
         let state = match (skill.missing, skill.for_model, skill.for_people) {
             (Some(missing), ..) => format!("can't be used: {}", as_is(missing)),
             (None, true, _) if skill.always => "always active".to_owned(),

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use super::as_is;
+use crate::short_text::{one_line, shortened};
 
 /// As many characters of a question are quoted: enough to know it again, and one line on a phone.
 const QUOTED_CHARS_MAX: usize = 60;
@@ -38,11 +39,7 @@ pub fn perhaps_repeated(text: &str) -> String {
 
 /// Quotes the beginning of a question over its answer.
 pub fn quoting(question: &str, answer: &str) -> String {
-    let words = question.split_whitespace().collect::<Vec<_>>().join(" ");
-    let quoted = match words.char_indices().nth(QUOTED_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", words[..end].trim_end()),
-        None => words,
-    };
+    let quoted = shortened(&one_line(question), QUOTED_CHARS_MAX);
     match quoted.is_empty() {
         true => answer.to_owned(),
         false => format!("> {}\n\n{answer}", as_is(&quoted)),

@@ -5,6 +5,7 @@ use std::fmt::{Display, Write as _};
 use chrono::{DateTime, Utc};
 
 use super::{as_is, counted, fenced};
+use crate::short_text::{one_line, shortened};
 
 /// Maximum length of a job's text in a list, in characters.
 const ABOUT_CHARS_MAX: usize = 80;
@@ -66,7 +67,7 @@ pub fn no_command(why: &str) -> String {
 }
 
 pub fn job_may_not_command(id: impl Display, about: &str, why: &str) -> String {
-    let (about, why) = (shortened(about, ABOUT_CHARS_MAX), as_is(why));
+    let (about, why) = (short_line(about, ABOUT_CHARS_MAX), as_is(why));
     format!(
         "I didn't run the command of job {id} ({about}): {why}. I paused the job. Use /jobs resume {id} once \
          this is fixed, or /jobs rm {id} to remove it."
@@ -161,13 +162,8 @@ pub struct JobShown {
     pub expected: Option<String>,
 }
 
-fn shortened(text: &str, most: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut shown: String = line.chars().take(most).collect();
-    if shown.len() < line.len() {
-        shown.push('…');
-    }
-    as_is(shown)
+fn short_line(text: &str, most: usize) -> String {
+    as_is(shortened(&one_line(text), most))
 }
 
 /// The text that [`as_is`] was given.
@@ -234,8 +230,9 @@ fn dollars_or_cents(billionths: u64) -> String {
 
 /// One a line.
 pub fn jobs(jobs: &[JobShown]) -> String {
-    let lines =
-        jobs.iter().map(|job| format!("{}: {}", head(job), shortened(&job.about, ABOUT_CHARS_MAX)));
+    let lines = jobs
+        .iter()
+        .map(|job| format!("{}: {}", head(job), short_line(&job.about, ABOUT_CHARS_MAX)));
     let lines: Vec<_> = lines.collect();
     if lines.is_empty() { NO_JOBS.to_owned() } else { lines.join("\n") }
 }
@@ -335,8 +332,8 @@ pub fn history<'a>(
         let late = if late { ", late" } else { "" };
         let _ = write!(text, "{due}, {state}{late}");
         let words = match words {
-            RunWords::Theirs(words) => shortened(words, WORDS_CHARS_MAX),
-            RunWords::Ours(words) => shortened(&unescaped(words), WORDS_CHARS_MAX),
+            RunWords::Theirs(words) => short_line(words, WORDS_CHARS_MAX),
+            RunWords::Ours(words) => short_line(&unescaped(words), WORDS_CHARS_MAX),
         };
         let _ = match words {
             words if words.is_empty() => writeln!(text),
@@ -398,12 +395,12 @@ pub fn late_job(due: &str, words: &str) -> String {
 }
 
 pub fn job_failed(id: i64, about: &str, reason: &str) -> String {
-    let about = shortened(about, ABOUT_CHARS_MAX);
+    let about = short_line(about, ABOUT_CHARS_MAX);
     format!("Job {id} ({about}) failed, and I won't retry it by myself. {reason}")
 }
 
 pub fn job_fails(id: i64, about: &str, times: u32, reason: &str) -> String {
-    let about = shortened(about, ABOUT_CHARS_MAX);
+    let about = short_line(about, ABOUT_CHARS_MAX);
     format!(
         "Job {id} ({about}) has failed {times} times in a row: {reason}\n\
          I'll keep trying, with longer pauses. Use /jobs pause {id} to stop it."
@@ -411,7 +408,7 @@ pub fn job_fails(id: i64, about: &str, times: u32, reason: &str) -> String {
 }
 
 pub fn job_paused_itself(id: i64, about: &str, times: u32, reason: &str) -> String {
-    let about = shortened(about, ABOUT_CHARS_MAX);
+    let about = short_line(about, ABOUT_CHARS_MAX);
     format!(
         "Job {id} ({about}) has failed {times} times in a row, so I paused it: {reason}\n\
          Use /jobs resume {id} to resume it."
@@ -427,12 +424,12 @@ pub const JOB_CUT_OFF: &str =
 pub const JOB_BROKE: &str = "Something went wrong on my side. The details are in my log.";
 
 pub fn job_interrupted(id: i64, about: &str) -> String {
-    let about = shortened(about, ABOUT_CHARS_MAX);
+    let about = short_line(about, ABOUT_CHARS_MAX);
     format!("Job {id} ({about}) was interrupted. I won't repeat it before it is next due.")
 }
 
 pub fn job_of_nobody(id: impl Display, about: &str, person: impl Display) -> String {
-    let (about, person) = (shortened(about, ABOUT_CHARS_MAX), as_is(person));
+    let (about, person) = (short_line(about, ABOUT_CHARS_MAX), as_is(person));
     format!(
         "Job {id} ({about}) belongs to {person}, who no longer has access, so I paused it. \
          Use /jobs resume {id} once they have access again, or /jobs rm {id} to remove it."

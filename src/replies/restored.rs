@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::short_text::shortened;
+
 /// Entries of each kind that are listed; the others are counted.
 const LISTED_MAX: usize = 10;
 
@@ -52,10 +54,8 @@ fn list(text: &mut String, title: &str, entries: &[String]) {
     }
     let _ = write!(text, "\n\n{title}:");
     for entry in entries.iter().take(LISTED_MAX) {
-        let line = entry.replace('\n', " ");
-        let shown: String = line.chars().take(TEXT_CHARS_MAX).collect();
-        let more = if shown.len() < line.len() { "…" } else { "" };
-        let _ = write!(text, "\n- {shown}{more}");
+        let shown = shortened(&entry.replace('\n', " "), TEXT_CHARS_MAX);
+        let _ = write!(text, "\n- {shown}");
     }
     if entries.len() > LISTED_MAX {
         let _ = write!(text, "\n- and {} more", entries.len() - LISTED_MAX);

@@ -4,6 +4,7 @@ use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
 use super::{as_is, counted};
+use crate::short_text::shortened;
 
 pub const NO_SUBAGENTS: &str = "There are no subagents here.";
 pub const NO_RESULT: &str = "(no result)";
@@ -29,11 +30,7 @@ pub fn task_too_slow(time: Duration) -> String {
 }
 
 fn task_shown(task: &str) -> String {
-    let mut shown: String = task.chars().take(TASK_CHARS_MAX).collect();
-    if shown.len() < task.len() {
-        shown.push('…');
-    }
-    as_is(shown)
+    as_is(shortened(task, TASK_CHARS_MAX))
 }
 
 /// The result of a task, for the person who asked for it.

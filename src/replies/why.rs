@@ -2,6 +2,7 @@
 
 use super::as_is;
 use super::memory::{FactShown, FactStanding};
+use crate::short_text::shortened;
 use crate::types::source::Source;
 
 pub const WHY_USAGE: &str = "Use /why for my last answer here, /why NUMBER for an action, /why PATH for a file, or /why fact NUMBER. /actions and /memory show the numbers.";
@@ -145,7 +146,5 @@ pub fn source_line(source: &Source, is_own: bool, is_untrusted: bool) -> Option<
 }
 
 fn short(name: &str) -> String {
-    let short: String = name.chars().take(NAME_CHARS_MAX).collect();
-    let more = if short.len() < name.len() { "…" } else { "" };
-    format!("{}{more}", as_is(short))
+    as_is(shortened(name, NAME_CHARS_MAX))
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::{Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 use crate::memory::{memory_path, notes_path};
 use crate::people::Role;
+use crate::short_text;
 use crate::types::message::Address;
 use crate::workspace::snapshot::FILE_CHARS_MAX;
 use crate::workspace::{
@@ -152,7 +153,7 @@ fn with_line(path: WorkspacePath, before: Option<String>, heading: &str, line: &
 
 /// Returns `text` in the form that follows a bullet.
 fn one_line(text: &str) -> Result<String, ToolError> {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = short_text::one_line(text);
     let text = bullet(&text);
     match text.chars().count() {
         0 => Err(ToolError::TellModel("The text is empty.".to_owned())),

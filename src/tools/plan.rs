@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{Effect, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, tell};
 use crate::people::Role;
+use crate::short_text::one_line;
 use crate::types::session::{Plan, PlanItem};
 
 /// Maximum number of items. A plan is shown again with each message.
@@ -39,7 +40,7 @@ impl Tool for KeepPlan {
         let mut items = args.items;
         for item in &mut items {
             // One line each, so that no item can pass for a line of the program.
-            item.text = item.text.split_whitespace().collect::<Vec<_>>().join(" ");
+            item.text = one_line(&item.text);
             match item.text.chars().count() {
                 0 => return tell("An item of the plan has no text.".to_owned()),
                 length if length > ITEM_CHARS_MAX => {

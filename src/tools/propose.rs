@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::{Effect, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
 use crate::conversation::proposals::{self, NewProposal, Proposal, ProposalChange, ProposalState};
 use crate::people::Role;
+use crate::short_text::one_line;
 use crate::types::source::{self, Source};
 
 const TITLE_CHARS_MAX: usize = 120;
@@ -134,7 +135,7 @@ impl Tool for ListProposals {
 
 /// Returns the title as one line, so that it cannot pass for a line of the program.
 fn title(given: &str) -> Result<String, ToolError> {
-    let title = given.split_whitespace().collect::<Vec<_>>().join(" ");
+    let title = one_line(given);
     match title.chars().count() {
         1..=TITLE_CHARS_MAX => Ok(title),
         _ => Err(ToolError::TellModel(format!("A title has 1 to {TITLE_CHARS_MAX} characters."))),

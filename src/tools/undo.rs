@@ -11,6 +11,7 @@ use super::{Reach, Tool, ToolChange, ToolContext, ToolError, ToolKind, ToolOutpu
 use crate::conversation::actions::{self, Action, ActionScope, UNDO};
 use crate::people::Role;
 use crate::replies;
+use crate::short_text::shortened;
 use crate::types::message::Address;
 use crate::types::session::CallId;
 use crate::workspace::Folder;
@@ -128,8 +129,6 @@ fn scope(cx: &ToolContext) -> ActionScope {
 }
 
 fn line(action: &Action, now: DateTime<Tz>) -> String {
-    let output = action.output.replace(char::is_control, " ");
-    let shown: String = output.chars().take(OUTPUT_CHARS_MAX).collect();
-    let more = if shown.len() < output.len() { "…" } else { "" };
-    format!("{}\n  → {shown}{more}", action.words(now))
+    let shown = shortened(&action.output.replace(char::is_control, " "), OUTPUT_CHARS_MAX);
+    format!("{}\n  → {shown}", action.words(now))
 }

@@ -1,6 +1,7 @@
 //! The words of a person that a call keeps as they stand: it is not asked about, also after untrusted content, since
 //! nobody else can have chosen them. Pure.
 
+use crate::short_text::one_line;
 use crate::types::message::SenderId;
 use crate::types::session::Session;
 use crate::types::source::Source;
@@ -49,7 +50,7 @@ fn sentences(line: &str) -> Vec<String> {
 
 /// A line with single spaces, without the sign of an item.
 fn bare(line: &str) -> String {
-    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = one_line(line);
     let item = ["- [ ] ", "- ", "* ", "+ "].iter().find_map(|sign| line.strip_prefix(sign));
     item.unwrap_or(&line).to_owned()
 }

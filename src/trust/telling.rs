@@ -1,5 +1,6 @@
 //! Telling others what a person said in private: whether that person has asked for just that message. Pure.
 
+use crate::short_text::one_line;
 use crate::trust::acts::Telling;
 use crate::types::origin::TaskKind;
 use crate::types::session::Session;
@@ -33,7 +34,7 @@ fn is_request(part: &Part<'_>, is_attended: bool) -> bool {
 
 /// Returns true if words stand in a text, whole and in their order.
 fn has_words(text: &str, words: &str) -> bool {
-    let (text, words) = (with_single_spaces(text), with_single_spaces(words));
+    let (text, words) = (one_line(text), one_line(words));
     let is_part = |sign: char| sign.is_alphanumeric() || matches!(sign, '-' | '_' | '#');
     let is_whole = |(at, found): (usize, &str)| {
         let before = text[..at].chars().next_back();
@@ -43,8 +44,4 @@ fn has_words(text: &str, words: &str) -> bool {
             && !after.next().is_some_and(is_part)
     };
     !words.is_empty() && text.match_indices(&words).any(is_whole)
-}
-
-fn with_single_spaces(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

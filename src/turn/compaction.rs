@@ -16,6 +16,7 @@ use crate::provider::{
     Attempts, Completion, Effort, Pictures, PromptMessage, Provider, ProviderError, Request, Usage,
     complete,
 };
+use crate::short_text::first_chars;
 use crate::types::session::{Session, SessionId, Step, Turn, TurnId, TurnOutcome};
 use crate::types::source::Source;
 use crate::types::untrusted;
@@ -396,8 +397,4 @@ fn within(text: String, tokens_max: u64) -> String {
     let side = usize::try_from(chars as u64 * tokens_max / tokens / 4).unwrap_or_default();
     let end = text.char_indices().nth(chars - side).map_or(text.len(), |(at, _)| at);
     format!("{}\n(…)\n{}", first_chars(&text, side), &text[end..])
-}
-
-fn first_chars(text: &str, chars: usize) -> &str {
-    text.char_indices().nth(chars).map_or(text, |(at, _)| &text[..at])
 }

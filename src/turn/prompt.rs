@@ -13,6 +13,7 @@ use crate::memory;
 use crate::people::Role;
 use crate::provider::tokens;
 use crate::replies::is_invisible;
+use crate::short_text::one_line;
 use crate::tasks::subagents::SubagentId;
 use crate::trust::permission::PermissionReason;
 use crate::types::message::ChannelName;
@@ -215,7 +216,7 @@ pub(crate) fn subagent(id: SubagentId, read_others: bool) -> Source {
 fn bare(task: &str) -> String {
     let task: String =
         task.chars().filter(|sign| !"[]".contains(*sign)).take(TASK_CHARS_MAX).collect();
-    task.split_whitespace().collect::<Vec<_>>().join(" ")
+    one_line(&task)
 }
 
 /// The note for a subagent that has used up its tokens.

@@ -94,6 +94,7 @@ mod sessions;
 mod service;
 mod settings;
 mod shell;
+mod short_text;
 mod skills;
 #[cfg(feature = "slack")]
 mod slack;

@@ -19,6 +19,7 @@ use super::endpoints::Endpoint;
 use super::ids::{channel_id, message_id};
 use crate::channels::discord::wire::{self, DiscordMessage, DiscordSentMessage};
 use crate::channels::{ChannelError, FileContent, SendLookup, Sent};
+use crate::short_text::one_line;
 use crate::types::hex::hex;
 use crate::types::message::{Address, Body, MessageId, Outbound, Question, Reaction};
 
@@ -387,7 +388,7 @@ fn buttons(message: &Outbound) -> Vec<CreateActionRow> {
 
 /// Returns a thread's name: the first words of a question.
 fn name_of(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = one_line(text);
     if line.is_empty() {
         return crate::replies::THREAD_NAME.to_owned();
     }

@@ -10,6 +10,7 @@ use crate::bus::journal::WaitingMessage;
 use crate::documents::DocumentForm;
 use crate::documents::text::DocumentText;
 use crate::memory::attachments::NewAttachment;
+use crate::short_text::{one_line, shortened};
 use crate::types::hex::hex;
 use crate::types::message::{Fetched, MediaRef};
 use crate::workspace::{OpenedFile, WorkspacePath};
@@ -105,9 +106,5 @@ fn look_at(opened: OpenedFile, name: &str) -> io::Result<ExaminedFile> {
 fn first_line(text: &str) -> String {
     let has_words = |line: &&str| line.chars().any(char::is_alphanumeric);
     let line = text.lines().find(has_words).unwrap_or_default();
-    let line: String = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(BEGINS_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    shortened(&one_line(line), BEGINS_CHARS_MAX)
 }

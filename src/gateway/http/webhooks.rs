@@ -19,6 +19,7 @@ use crate::channels::web::logins::{hashed, unique};
 use crate::gateway::config::{Webhook, WebhookAction, WebhookProof};
 use crate::gateway::template::{Template, TemplatePart};
 use crate::people::{self, LOCAL, Role};
+use crate::short_text::shortened;
 use crate::store::Sync;
 use crate::tasks::schedule::{HookedAction, HookedCall, HookedOutcome, JobId, JobScope, take_call};
 use crate::types::message::{Address, ChatKind, Sender};
@@ -277,11 +278,4 @@ fn literal(text: &str) -> String {
         out.push(sign);
     }
     out
-}
-
-fn shortened(text: &str, chars_max: usize) -> String {
-    match text.char_indices().nth(chars_max) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }

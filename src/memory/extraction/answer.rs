@@ -6,6 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::Deserializer;
 
 use crate::memory::facts::{FACT_CHARS_MAX, FactId, FactKind};
+use crate::short_text;
 
 /// The longest answer that is looked at, in bytes: fifty facts of full length.
 pub const ANSWER_BYTES_MAX: usize = 32 * 1_024;
@@ -157,7 +158,7 @@ fn known<T>(items: Option<Vec<WireItem<T>>>) -> impl Iterator<Item = T> {
 
 /// The text of a fact on one line; none if it has no words, is too long, or has signs that people cannot see.
 fn one_line(text: &str) -> Option<String> {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = short_text::one_line(text);
     let is_hidden = |sign: char| {
         sign.is_control()
             || matches!(sign, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

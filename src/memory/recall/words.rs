@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::LazyLock;
 
 use super::PASSAGE_CHARS_MAX;
+use crate::short_text::one_line;
 
 /// Maximum number of words that are looked up of a query.
 const WORDS_MAX: usize = 12;
@@ -233,7 +234,7 @@ pub fn snippet(text: &str, terms: &[Term]) -> (String, usize) {
     let lines = before.matches('\n').count();
     let begin = before.split_whitespace().map(|word| word.chars().count() + 1).sum::<usize>();
     let begin = begin.saturating_sub(SNIPPET_CHARS / 3);
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = one_line(text);
     let length = line.chars().count();
     let begin = if length <= SNIPPET_CHARS { 0 } else { begin };
     let middle: String = line.chars().skip(begin).take(SNIPPET_CHARS).collect();

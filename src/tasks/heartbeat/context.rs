@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use crate::bus::journal::address_params;
 use crate::conversation::plans;
 use crate::people::LOCAL;
+use crate::short_text::{first_chars, one_line};
 use crate::store::{LenientJson, Time};
 use crate::tasks::heartbeat::run::{NewHeartbeatRun, WORKED};
 use crate::tasks::schedule::Payload;
@@ -82,8 +83,7 @@ fn ran(
 
 /// The beginning of a text, on one line.
 pub(super) fn line(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.chars().take(LINE_CHARS_MAX).collect()
+    first_chars(&one_line(text), LINE_CHARS_MAX).to_owned()
 }
 
 /// The alerts and messages at an address of heartbeat runs that began after a time and not after another, the

@@ -4,6 +4,7 @@ use rusqlite::Connection;
 
 use crate::conversation::sessions::{self, Note};
 use crate::replies;
+use crate::short_text::one_line;
 use crate::tasks::schedule::job::JobId;
 use crate::tasks::schedule::run::Run;
 use crate::types::message::Sender;
@@ -66,7 +67,7 @@ fn input(id: JobId, about: &str, tainted: bool) -> Parts {
     // On one line, in which no line of the program's can be hidden.
     let about: String =
         about.chars().filter(|sign| !"[]".contains(*sign)).take(ABOUT_CHARS_MAX).collect();
-    let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+    let about = one_line(&about);
     let input = format!(
         "[Job {id} (“{about}”) was due; what came of it was sent here as it stands below.{tainted}]"
     );

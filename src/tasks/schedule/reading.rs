@@ -7,6 +7,7 @@ use chrono::{
 use chrono_tz::Tz;
 
 use crate::replies;
+use crate::short_text::one_line;
 use crate::tasks::schedule::timing::{self, EVERY_MAX, EVERY_MIN, Timing};
 
 /// Maximum time ahead: everybody would have forgotten a later one.
@@ -53,7 +54,7 @@ pub fn every(text: &str, now: DateTime<Utc>) -> Result<Timing, String> {
 
 /// Reads a cron line, by the clock of a zone.
 pub fn cron(fields: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String> {
-    let fields = fields.split_whitespace().collect::<Vec<_>>().join(" ");
+    let fields = one_line(fields);
     if fields.chars().count() > FIELDS_CHARS_MAX {
         return Err(replies::unclear_cron("it is too long"));
     }

@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use crate::bus::outbox;
 use crate::people;
 use crate::replies;
+use crate::short_text::first_chars;
 use crate::store::Time;
 use crate::tasks::ended::TaskOutcome;
 use crate::tasks::schedule::due::after_failures;
@@ -32,10 +33,7 @@ pub fn settle(
     words: Option<&str>,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<()> {
-    let kept = words.map(|words| match words.char_indices().nth(WORDS_CHARS_MAX) {
-        Some((end, _)) => &words[..end],
-        None => words,
-    });
+    let kept = words.map(|words| first_chars(words, WORDS_CHARS_MAX));
     let result = TaskResult { words: kept, tainted: false };
     if !table::settle(store, run.id, ended, now, result)? {
         return Ok(());

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag};
 
+use crate::short_text::one_line;
+
 /// Between the headings of an address: `# House > ## Garden`.
 const SEPARATOR: &str = " > ";
 
@@ -108,7 +110,7 @@ fn number(level: HeadingLevel) -> u8 {
 /// The title in a heading: one line with `#`, or lines above a line of `=` or `-`.
 fn title(heading: &str) -> String {
     match heading.rsplit_once('\n') {
-        Some((title, _)) => title.split_whitespace().collect::<Vec<_>>().join(" "),
+        Some((title, _)) => one_line(title),
         None => {
             let title = heading.trim_start_matches('#').trim();
             let open = title.trim_end_matches('#');

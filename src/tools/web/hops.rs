@@ -16,6 +16,7 @@ use url::Url;
 use super::address::{Forbidden, Gate};
 use super::page;
 use crate::http::{self, BodyEnd, ReadBody};
+use crate::short_text::shortened;
 use crate::tools::ToolError;
 use crate::types::source::Source;
 
@@ -133,10 +134,7 @@ fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_password(None).ok();
     url.set_username("").ok();
-    match url.as_str().char_indices().nth(CHARS_MAX) {
-        Some((at, _)) => format!("{}…", &url.as_str()[..at]),
-        None => url.to_string(),
-    }
+    shortened(url.as_str(), CHARS_MAX)
 }
 
 impl Hops {

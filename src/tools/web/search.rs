@@ -18,6 +18,7 @@ use super::hops::AGENT;
 use crate::http;
 use crate::people::Role;
 use crate::secret::Secret;
+use crate::short_text::{one_line, shortened};
 use crate::tools::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 use crate::types::source::Source;
 use crate::types::words::words;
@@ -192,7 +193,7 @@ impl Tool for WebSearch {
     };
 
     async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let query = args.query.split_whitespace().collect::<Vec<_>>().join(" ");
+        let query = one_line(&args.query);
         if query.is_empty() {
             return Err(ToolError::TellModel("The query is empty.".to_owned()));
         }
@@ -240,8 +241,5 @@ impl Hit {
 fn line(text: &str, chars_max: usize) -> String {
     let text = text.split(|c: char| c.is_whitespace() || c.is_control());
     let text = text.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    match text.char_indices().nth(chars_max) {
-        Some((at, _)) => format!("{}…", text[..at].trim_end()),
-        None => text,
-    }
+    shortened(&text, chars_max)
 }

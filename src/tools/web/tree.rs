@@ -11,6 +11,8 @@ use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, parse_document};
 use markup5ever_rcdom::{Handle, Node, NodeData, RcDom};
 
+use crate::short_text::one_line;
+
 /// Maximum number of elements and comments of one page. A long encyclopedia article has 30,000; each
 /// costs some 300 bytes.
 const NODES_MAX: usize = 100_000;
@@ -84,7 +86,7 @@ pub(super) fn words(node: &Handle) -> String {
             text.push_str(&contents.borrow());
         }
     }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    one_line(&text)
 }
 
 /// Builds the tree within its bounds.

@@ -8,6 +8,7 @@ use chrono_tz::Tz;
 use crate::conversation::ended_turns::{SaidPart, SaidTurn};
 use crate::memory::facts::Fact;
 use crate::people::Role;
+use crate::short_text::{first_chars, one_line};
 use crate::trust::taint;
 use crate::types::message::{ChatKind, SenderId};
 use crate::types::session::TurnId;
@@ -75,7 +76,7 @@ impl RecordReader<'_> {
 
     fn add(&self, turn: &SaidTurn, chat_kind: ChatKind, record: &mut SeparatedRecord) {
         let day = turn.started.with_timezone(&self.zone).format("%Y-%m-%d");
-        let speaker = format!("[{day}] {}", one_line(&turn.sender.name));
+        let speaker = format!("[{day}] {}", bare_name(&turn.sender.name));
         let is_clean = self.first_tainted.is_none_or(|first| turn.turn < first);
         for step in &turn.steps {
             for part in step.input.iter().flat_map(|input| input.iter()) {
@@ -91,13 +92,13 @@ impl RecordReader<'_> {
             if is_clean && chat_kind == ChatKind::Private {
                 record.trusted.push_answer(&step.text, TRUSTED_CHARS_MAX);
             } else if !step.text.trim().is_empty() {
-                let text = cut(&step.text, ANSWER_CHARS_MAX);
+                let text = first_chars(&step.text, ANSWER_CHARS_MAX);
                 record.untrusted.push("Peacrab", text, &[Source::Unknown], UNTRUSTED_CHARS_MAX);
             }
             for result in &step.results {
                 let is_untrusted = |it: &Source| taint::is_untrusted(it, self.audience);
                 if result.sources.iter().any(is_untrusted) {
-                    let text = cut(&result.text, RESULT_CHARS_MAX);
+                    let text = first_chars(&result.text, RESULT_CHARS_MAX);
                     record.untrusted.push("read", text, &result.sources, UNTRUSTED_CHARS_MAX);
                 }
             }
@@ -130,7 +131,7 @@ impl Record {
 
     /// Adds words of the model, which only explain those of people.
     fn push_answer(&mut self, text: &str, most: usize) {
-        self.push_lines("Peacrab", cut(text, ANSWER_CHARS_MAX), most);
+        self.push_lines("Peacrab", first_chars(text, ANSWER_CHARS_MAX), most);
     }
 
     fn push_lines(&mut self, speaker: &str, text: &str, most: usize) -> bool {
@@ -146,13 +147,9 @@ impl Record {
     }
 }
 
-fn cut(text: &str, chars: usize) -> &str {
-    text.char_indices().nth(chars).map_or(text, |(end, _)| &text[..end])
-}
-
-fn one_line(name: &str) -> String {
+fn bare_name(name: &str) -> String {
     let name: String = name.chars().filter(|sign| !sign.is_control()).take(40).collect();
-    name.split_whitespace().collect::<Vec<_>>().join(" ")
+    one_line(&name)
 }
 
 /// Stands for the instructions where the conversation itself does not come first.

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::needs::SkillNeeds;
+use crate::short_text::one_line;
 
 /// The AgentSkills specification's limits: bytes of a name, characters of a description.
 const NAME_BYTES_MAX: usize = 64;
@@ -53,7 +54,7 @@ pub fn parse(text: &str, folder: &str) -> Result<ParsedSkill, String> {
         }
     };
     let description = words(&front.description);
-    let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let description = one_line(&description);
     if description.is_empty() {
         return Err("it has no description".to_owned());
     }
