@@ -25,9 +25,7 @@ use tokio::time::timeout;
 
 use crate::people::{Groups, People};
 use crate::store::{Store, StoreError, Sync};
-use crate::types::message::{
-    Address, ChannelName, DedupKey, Inbound, MessageId, OverheardLine, SenderId,
-};
+use crate::types::message::{Address, ChannelName, Inbound, MessageId, OverheardLine, SenderId};
 
 pub use admission::{Received, receive};
 pub use arrivals::Arrival;
@@ -40,12 +38,6 @@ pub const KEPT: Duration = Duration::days(90);
 
 /// Maximum silence of an address whose missed messages are read back.
 const CAUGHT_UP: Duration = Duration::days(30);
-
-/// The store's label for accepting a new message.
-const PUBLISH: &str = "publish";
-
-/// Maximum number of characters that are kept of an unreadable message.
-const RAW_CHARS_MAX: usize = 20_000;
 
 /// Maximum number of chats that wait for a notice that the store fails. Others get one when they write
 /// again.
@@ -199,52 +191,6 @@ impl Publisher {
         access.is_some_and(|access| access.bots.iter().any(|bot| bot == id.as_str()))
     }
 
-    /// Admits a message and commits it to the journal. When this returns `Ok`, the message may be
-    /// acknowledged to the platform.
-    pub async fn publish(&self, inbound: Inbound) -> Result<Published, PublishError> {
-        self.take(PUBLISH, inbound, admission::admit).await
-    }
-
-    /// Replaces the content of an edited message while it waits. One that was not known did not address
-    /// the bot before, and is published.
-    pub async fn edit(&self, inbound: Inbound) -> Result<Published, PublishError> {
-        self.take("edit", inbound, admission::edit).await
-    }
-
-    /// Replaces the content of an edited message that does not address the bot by itself, while it waits.
-    /// Returns false, and does nothing, if it was not known.
-    pub async fn amend(&self, inbound: Inbound) -> Result<bool, PublishError> {
-        let key = inbound.key.clone();
-        let is_known = self.bus.store.read(move |store| journal::has(store, &key)).await?;
-        if is_known {
-            self.edit(inbound).await?;
-        }
-        Ok(is_known)
-    }
-
-    async fn take(
-        &self,
-        label: &'static str,
-        inbound: Inbound,
-        take: fn(&Connection, &Bus, Inbound) -> rusqlite::Result<Published>,
-    ) -> Result<Published, PublishError> {
-        // An edited message was sent earlier.
-        self.note_arrivals((label == PUBLISH).then_some(&inbound));
-        let (from, bus) = (inbound.from.clone(), self.bus.clone());
-        let taken = move |store: &Connection| take(store, &bus, inbound);
-        match self.bus.store.write(label, Sync::Now, taken).await {
-            Ok(published) => {
-                self.bus.inbox.up();
-                self.bus.outbox.up();
-                Ok(published)
-            }
-            Err(error) => {
-                self.rejected.try_send(from).ok();
-                Err(error.into())
-            }
-        }
-    }
-
     /// Notes that messages arrived, and the difference of the clocks if they have certainly just been
     /// sent.
     fn note_arrivals<'a>(&self, messages: impl IntoIterator<Item = &'a Inbound>) {
@@ -258,21 +204,6 @@ impl Publisher {
         if let Some(message) = last.filter(|_| is_steady) {
             self.bus.clock_lag.note(now - message.at);
         }
-    }
-
-    /// Withdraws a deleted message, if it still waits.
-    pub async fn withdraw(
-        &self,
-        at: &Address,
-        id: &MessageId,
-        key: DedupKey,
-    ) -> Result<(), PublishError> {
-        self.bus.overheard.forget(at, id);
-        let withdraw = move |store: &Connection| journal::take_back(store, &key);
-        self.bus.store.write("withdraw", Sync::Now, withdraw).await?;
-        // Other messages may have waited behind its files.
-        self.bus.inbox.up();
-        Ok(())
     }
 
     /// Remembers a line that does not address the bot. Kept in memory, as context for one that does.
@@ -303,15 +234,6 @@ impl Publisher {
         let (channel, since) = (self.channel.clone(), Utc::now() - CAUGHT_UP);
         let last = move |store: &Connection| journal::last_heard(store, &channel, since);
         Ok(self.bus.store.read(last).await?)
-    }
-
-    /// Stores an unreadable message for a person to look at.
-    pub async fn keep_raw(&self, key: DedupKey, raw: String) -> Result<(), PublishError> {
-        tracing::warn!(channel = %self.channel, %key, "Stored a message raw, because it could not be read");
-        let channel = self.channel.clone();
-        let raw = raw_bounded(&raw);
-        let keep = move |store: &Connection| journal::keep_raw(store, &key, &channel, &raw);
-        Ok(self.bus.store.write("keep raw", Sync::Now, keep).await?)
     }
 
     /// Notes that bytes of the platform's server arrived.
@@ -345,11 +267,6 @@ impl Publisher {
         self.bus.store.write("mark", Sync::Later, set).await?;
         Ok(())
     }
-}
-
-/// Cuts an unreadable message to the length that is kept.
-fn raw_bounded(raw: &str) -> String {
-    raw.chars().take(RAW_CHARS_MAX).collect()
 }
 
 /// The state of a channel's link to its platform, for `status`.

@@ -3,26 +3,39 @@
 
 use rusqlite::Connection;
 
-use super::{Bus, PublishError, Published, Publisher, admission, journal, marks, raw_bounded};
-use crate::store::Sync;
-use crate::types::message::{Address, ChannelName, DedupKey, Inbound, MessageId};
+use super::{Bus, PublishError, Published, Publisher, admission, journal, marks};
+use crate::short_text::first_chars;
+use crate::store::{StoreError, Sync};
+use crate::types::message::{ChannelName, DedupKey, Inbound};
+
+/// Maximum number of characters that are kept of an unreadable event.
+const RAW_CHARS_MAX: usize = 20_000;
 
 /// An event of a platform.
 #[derive(Clone)]
 pub enum Arrival {
-    /// A message that addresses the bot. See [`Publisher::publish`].
+    /// A message that addresses the bot. It is admitted, and committed to the journal.
     New(Inbound),
-    /// An edited message. See [`Publisher::edit`].
+    /// An edited message. Its content is replaced while it waits. One that was not known did not address
+    /// the bot before, and is published.
     Changed(Inbound),
-    /// An edited message that does not address the bot by itself. See [`Publisher::amend`].
+    /// An edited message that does not address the bot by itself. Its content is replaced while it waits.
+    /// Nothing happens if it was not known.
     Amended(Inbound),
-    /// A deleted message. See [`Publisher::withdraw`].
-    Withdrawn { at: Address, id: MessageId, key: DedupKey },
-    /// An unreadable event. See [`Publisher::keep_raw`].
+    /// A deleted message. It is withdrawn if it still waits.
+    Withdrawn { key: DedupKey },
+    /// An unreadable event. It is stored for a person to look at.
     Unreadable { key: DedupKey, raw: String },
 }
 
 impl Publisher {
+    /// Accepts a message that addresses the bot. When this returns `Ok`, it may be acknowledged to the
+    /// platform.
+    pub async fn publish(&self, inbound: Inbound) -> Result<Published, PublishError> {
+        let published = self.publish_one(Arrival::New(inbound)).await?;
+        Ok(published.expect("each new message has an outcome"))
+    }
+
     /// Accepts events in order, and sets the channel's mark: all in one transaction, or, if that fails,
     /// one by one up to the first that cannot be accepted. When this returns `Ok`, they may be
     /// acknowledged to the platform. Returns the outcome of each message. None for one that was not
@@ -36,17 +49,55 @@ impl Publisher {
             // If they are repeated after a crash, nothing is accepted either: the next mark suffices.
             return Ok(Vec::new());
         }
-        if arrivals.len() == 1 && mark.is_none() {
-            return self.publish_each(arrivals, None).await;
+        if arrivals.len() > 1 || mark.is_some() {
+            match self.commit(arrivals.clone(), mark.clone()).await {
+                Ok(published) => return Ok(published),
+                Err(error) => {
+                    tracing::warn!(channel = %self.channel, %error, "Cannot store messages together, will store them one by one");
+                }
+            }
         }
-        let (bus, channel) = (self.bus.clone(), self.channel.clone());
-        let (together, marked) = (arrivals.clone(), mark.clone());
-        let take_all = move |store: &Connection| {
-            let taken = together.into_iter().map(|arrival| take(store, &bus, &channel, arrival));
-            let taken = taken.collect::<rusqlite::Result<Vec<_>>>()?;
-            marked.map_or(Ok(()), |mark| marks::set_of_channel(store, &channel, &mark))?;
-            Ok(taken)
+        let mut published = Vec::with_capacity(arrivals.len());
+        for arrival in arrivals {
+            published.push(self.publish_one(arrival).await?);
+        }
+        if let Some(mark) = mark {
+            self.set_mark(mark).await?;
+        }
+        Ok(published)
+    }
+
+    async fn publish_one(&self, arrival: Arrival) -> Result<Option<Published>, PublishError> {
+        let from = match &arrival {
+            Arrival::Amended(inbound) => {
+                // Most edits in a group concern nobody here, and cost a read only.
+                let key = inbound.key.clone();
+                if !self.bus.store.read(move |store| journal::has(store, &key)).await? {
+                    return Ok(None);
+                }
+                Some(inbound.from.clone())
+            }
+            Arrival::New(inbound) | Arrival::Changed(inbound) => Some(inbound.from.clone()),
+            Arrival::Withdrawn { .. } | Arrival::Unreadable { .. } => None,
         };
+        match self.commit(vec![arrival], None).await {
+            Ok(published) => Ok(published.into_iter().next().flatten()),
+            Err(error) => {
+                if let Some(from) = from {
+                    self.rejected.try_send(from).ok();
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Accepts events, and sets the channel's mark, in one transaction.
+    async fn commit(
+        &self,
+        arrivals: Vec<Arrival>,
+        mark: Option<String>,
+    ) -> Result<Vec<Option<Published>>, StoreError> {
+        // An edited message was sent earlier.
         self.note_arrivals(arrivals.iter().filter_map(|arrival| match arrival {
             Arrival::New(inbound) => Some(inbound),
             Arrival::Changed(_)
@@ -54,46 +105,17 @@ impl Publisher {
             | Arrival::Withdrawn { .. }
             | Arrival::Unreadable { .. } => None,
         }));
-        match self.bus.store.write("publish", Sync::Now, take_all).await {
-            Ok(taken) => {
-                self.bus.inbox.up();
-                self.bus.outbox.up();
-                Ok(taken)
-            }
-            Err(error) => {
-                tracing::warn!(channel = %self.channel, %error, "Cannot store messages together, will store them one by one");
-                self.publish_each(arrivals, mark).await
-            }
-        }
-    }
-
-    async fn publish_each(
-        &self,
-        arrivals: Vec<Arrival>,
-        mark: Option<String>,
-    ) -> Result<Vec<Option<Published>>, PublishError> {
-        let mut taken = Vec::new();
-        for arrival in arrivals {
-            taken.push(match arrival {
-                Arrival::New(inbound) => Some(self.publish(inbound).await?),
-                Arrival::Changed(inbound) => Some(self.edit(inbound).await?),
-                Arrival::Amended(inbound) => {
-                    self.amend(inbound).await?.then_some(Published::Repeated)
-                }
-                Arrival::Withdrawn { at, id, key } => {
-                    self.withdraw(&at, &id, key).await?;
-                    None
-                }
-                Arrival::Unreadable { key, raw } => {
-                    self.keep_raw(key, raw).await?;
-                    None
-                }
-            });
-        }
-        if let Some(mark) = mark {
-            self.set_mark(mark).await?;
-        }
-        Ok(taken)
+        let (bus, channel) = (self.bus.clone(), self.channel.clone());
+        let take_all = move |store: &Connection| {
+            let taken = arrivals.into_iter().map(|arrival| take(store, &bus, &channel, arrival));
+            let taken = taken.collect::<rusqlite::Result<Vec<_>>>()?;
+            mark.map_or(Ok(()), |mark| marks::set_of_channel(store, &channel, &mark))?;
+            Ok(taken)
+        };
+        let published = self.bus.store.write("publish", Sync::Now, take_all).await?;
+        self.bus.inbox.up();
+        self.bus.outbox.up();
+        Ok(published)
     }
 }
 
@@ -110,10 +132,10 @@ fn take(
             true => admission::edit(store, bus, inbound).map(Some),
             false => Ok(None),
         },
-        Arrival::Withdrawn { key, .. } => journal::take_back(store, &key).map(|()| None),
+        Arrival::Withdrawn { key } => journal::take_back(store, &key).map(|()| None),
         Arrival::Unreadable { key, raw } => {
             tracing::warn!(%channel, %key, "Stored a message raw, because it could not be read");
-            journal::keep_raw(store, &key, channel, &raw_bounded(&raw)).map(|_| None)
+            journal::keep_raw(store, &key, channel, first_chars(&raw, RAW_CHARS_MAX)).map(|_| None)
         }
     }
 }

@@ -212,8 +212,7 @@ async fn decide(
         }
         InboundEvent::Edited { message, said } => edit(publisher, message, said),
         InboundEvent::Deleted { at, id, key } => {
-            let forget = ContextChange::Forget(at.clone(), id.clone());
-            InboundDecision::Take(Arrival::Withdrawn { at, id, key }, forget)
+            InboundDecision::Take(Arrival::Withdrawn { key }, ContextChange::Forget(at, id))
         }
         InboundEvent::Pressed(inbound) | InboundEvent::Command(inbound) => {
             let is_group = inbound.chat_kind == ChatKind::Group;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use peacrab::bus::Publisher;
+use peacrab::bus::{Arrival, Publisher};
 use peacrab::channels::{
     Channel, ChannelError, Drafts, FileContent, GIVE_UP_AFTER, Markup, MediaSink, PlatformLimits,
     SendLookup, Sent, Unit,
@@ -387,10 +387,13 @@ impl Channel for Double {
             message.key = format!("{}:{}", publisher.channel(), message.key).into();
             let done = match deed {
                 Deed::Says => publisher.publish(message).await.map(drop),
-                Deed::Edits => publisher.edit(message).await.map(drop),
+                Deed::Edits => {
+                    publisher.publish_all(vec![Arrival::Changed(message)], None).await.map(drop)
+                }
                 Deed::Deletes => {
-                    let id = message.id.clone().unwrap();
-                    publisher.withdraw(&message.from, &id, message.key).await
+                    publisher.forget_overheard(&message.from, message.id.as_ref().unwrap());
+                    let withdrawn = Arrival::Withdrawn { key: message.key };
+                    publisher.publish_all(vec![withdrawn], None).await.map(drop)
                 }
                 Deed::Chats => {
                     let Sender { name: author, .. } = message.cause.into_sender();
