@@ -382,7 +382,7 @@ fn closed_turn(
 ) -> rusqlite::Result<i64> {
     let now = Time::now();
     store.execute(
-        "INSERT INTO sessions (channel, chat, thread, place, opened, closed, kind)
+        "INSERT INTO sessions (channel, chat, thread, chat_kind, opened, closed, kind)
          VALUES (?, ?, ?, ?, ?, ?, 'command')",
         params![at.channel, at.chat, at.thread, Json(chat_kind), now, now],
     )?;

@@ -185,7 +185,7 @@ pub fn questions(store: &Connection) -> rusqlite::Result<Vec<Ask>> {
 pub fn chat_kind_of(store: &Connection, ask: &Ask) -> rusqlite::Result<ChatKind> {
     let chat_kind = store
         .prepare_cached(
-            "SELECT place FROM sessions WHERE id = (SELECT session FROM turns WHERE id = ?)",
+            "SELECT chat_kind FROM sessions WHERE id = (SELECT session FROM turns WHERE id = ?)",
         )?
         .query_row([ask.turn], |row| row.get::<_, LenientJson<_>>(0))?;
     Ok(chat_kind.0.unwrap_or(ChatKind::Group))
@@ -333,7 +333,7 @@ pub struct AskedCall {
 }
 
 const ASKED_CALLS: &str =
-    "SELECT s.channel, s.chat, s.thread, t.sender, s.place, a.id, c.tool, c.arguments,
+    "SELECT s.channel, s.chat, s.thread, t.sender, s.chat_kind, a.id, c.tool, c.arguments,
         a.offers_always, a.channel, a.who, a.shown
     FROM asks a JOIN calls c ON c.id = a.call JOIN turns t ON t.id = a.turn
     JOIN sessions s ON s.id = t.session

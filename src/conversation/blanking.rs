@@ -134,7 +134,7 @@ pub fn chats_of(store: &Connection, keys: &ForgottenChats) -> rusqlite::Result<V
         ForgottenChats::Person(accounts) => {
             let mut select = store.prepare_cached(
                 "SELECT DISTINCT s.channel, s.chat FROM sessions s JOIN turns t ON t.session = s.id
-                 WHERE s.channel = ? AND s.place = '\"private\"' AND s.kind IN ('chat', 'aside')
+                 WHERE s.channel = ? AND s.chat_kind = '\"private\"' AND s.kind IN ('chat', 'aside')
                  AND iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) = ?",
             )?;
             for PersonAccount { channel, sender } in accounts {

@@ -55,7 +55,7 @@ pub fn put(
         let (channel, chat, thread) = address_params(to);
         store
             .prepare_cached(
-                "INSERT INTO deferred_calls (batch, call, tool, arguments, sender, known_on, place, channel,
+                "INSERT INTO deferred_calls (batch, call, tool, arguments, sender, known_on, chat_kind, channel,
                      chat, thread, tainted, expires, state)
                  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open')",
             )?
@@ -79,7 +79,7 @@ pub fn put(
 }
 
 const OPEN: &str =
-    "SELECT channel, chat, thread, id, call, tool, arguments, sender, known_on, place, tainted
+    "SELECT channel, chat, thread, id, call, tool, arguments, sender, known_on, chat_kind, tainted
      FROM deferred_calls WHERE state = 'open' AND expires > ?1";
 
 /// One that can still be made.

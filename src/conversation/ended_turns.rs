@@ -75,7 +75,7 @@ pub fn said(
     up_to: TurnId,
 ) -> rusqlite::Result<Option<SaidPart>> {
     let head = store
-        .prepare_cached("SELECT channel, chat, thread, place FROM sessions WHERE id = ?")?
+        .prepare_cached("SELECT channel, chat, thread, chat_kind FROM sessions WHERE id = ?")?
         .query_row([session], |row| {
             // Who cannot be sure keeps to themselves what is private.
             let chat_kind = row.get::<_, LenientJson<_>>(3)?.0.unwrap_or(ChatKind::Group);

@@ -53,7 +53,7 @@ pub(crate) fn forget_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<
 fn find(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<IndexedTurn>> {
     let found = store
         .prepare_cached(
-            "SELECT s.channel, s.chat, s.thread, s.place, t.sender, t.started
+            "SELECT s.channel, s.chat, s.thread, s.chat_kind, t.sender, t.started
              FROM turns t JOIN sessions s ON s.id = t.session
              WHERE t.id = ? AND t.ending IS NOT NULL AND NOT t.silent AND s.kind IN ('chat', 'aside')
              AND s.incognito IS NULL",

@@ -93,7 +93,7 @@ pub fn list(
     };
     let mut rows = store.prepare_cached(
         "SELECT channel, chat, thread, id, opened, closed IS NULL, name, moved FROM sessions
-         WHERE kind = 'chat' AND incognito IS NULL AND channel = ? AND place = ?
+         WHERE kind = 'chat' AND incognito IS NULL AND channel = ? AND chat_kind = ?
          ORDER BY id DESC LIMIT ?",
     )?;
     for channel in channels {

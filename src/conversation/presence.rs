@@ -11,7 +11,7 @@ use crate::types::message::{Address, ChatKind, SenderId};
 pub fn chat_kind_of(store: &Connection, at: &Address) -> rusqlite::Result<ChatKind> {
     let known = store
         .prepare_cached(
-            "SELECT place FROM sessions WHERE channel = ? AND chat = ? ORDER BY id DESC LIMIT 1",
+            "SELECT chat_kind FROM sessions WHERE channel = ? AND chat = ? ORDER BY id DESC LIMIT 1",
         )?
         .query_row(params![at.channel, at.chat], |row| row.get::<_, Json<ChatKind>>(0))
         .optional()?;
@@ -25,7 +25,7 @@ pub fn last_in_private(store: &Connection, at: &Address) -> rusqlite::Result<Opt
         .prepare_cached(
             "SELECT iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL)
              FROM turns t JOIN sessions s ON s.id = t.session
-             WHERE s.kind = 'chat' AND s.place = '\"private\"' AND s.channel = ? AND s.chat = ?
+             WHERE s.kind = 'chat' AND s.chat_kind = '\"private\"' AND s.channel = ? AND s.chat = ?
              AND s.thread IS ? ORDER BY t.id DESC LIMIT 1",
         )?
         .query_row(params![channel, chat, thread], |row| row.get::<_, Option<SenderId>>(0))

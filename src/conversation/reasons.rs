@@ -69,7 +69,7 @@ fn last_turn(store: &Connection, session: SessionId) -> rusqlite::Result<Option<
 fn of_turn(store: &Connection, action: Option<Action>, turn: TurnId) -> rusqlite::Result<Reasons> {
     let (session, mut reasons) = store
         .prepare_cached(
-            "SELECT s.id, t.started, t.sender, s.place, s.channel, s.chat, s.thread
+            "SELECT s.id, t.started, t.sender, s.chat_kind, s.channel, s.chat, s.thread
              FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id = ?",
         )?
         .query_row([turn], |row| {

@@ -70,7 +70,7 @@ pub fn private_speaker(store: &Connection, at: &Address) -> rusqlite::Result<Opt
     let speaker: Option<Json<Sender>> = store
         .prepare_cached(
             "SELECT t.sender FROM sessions s JOIN turns t ON t.session = s.id
-             WHERE s.closed IS NULL AND s.kind = 'chat' AND s.channel = ? AND s.chat = ? AND s.place = ?
+             WHERE s.closed IS NULL AND s.kind = 'chat' AND s.channel = ? AND s.chat = ? AND s.chat_kind = ?
              ORDER BY t.id DESC LIMIT 1",
         )?
         .query_row(params![at.channel, at.chat, Json(ChatKind::Private)], |row| row.get(0))
@@ -82,7 +82,7 @@ pub fn private_speaker(store: &Connection, at: &Address) -> rusqlite::Result<Opt
 pub fn private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<Vec<Address>> {
     let mut open = store.prepare_cached(
         "SELECT s.channel, s.chat, s.thread FROM sessions s
-         WHERE s.closed IS NULL AND s.kind = 'chat' AND s.channel = ? AND s.place = ?
+         WHERE s.closed IS NULL AND s.kind = 'chat' AND s.channel = ? AND s.chat_kind = ?
          AND EXISTS (SELECT 1 FROM turns t WHERE t.session = s.id AND json_valid(t.sender)
              AND json_extract(t.sender, '$.id') = ?)",
     )?;
@@ -107,7 +107,7 @@ pub fn open_or_begin(
     }
     store
         .prepare_cached(
-            "INSERT INTO sessions (channel, chat, thread, place, opened, kind)
+            "INSERT INTO sessions (channel, chat, thread, chat_kind, opened, kind)
              VALUES (?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
@@ -154,7 +154,7 @@ pub struct TurnSession {
 pub fn of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<TurnSession> {
     store
         .prepare_cached(
-            "SELECT s.channel, s.chat, s.thread, s.id, s.place, s.settings, t.sender, t.started
+            "SELECT s.channel, s.chat, s.thread, s.id, s.chat_kind, s.settings, t.sender, t.started
              FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id = ?",
         )?
         .query_row([turn], |row| {

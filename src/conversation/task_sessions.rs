@@ -28,7 +28,7 @@ pub fn open(
 ) -> rusqlite::Result<SessionId> {
     store
         .prepare_cached(
-            "INSERT INTO sessions (channel, chat, thread, place, opened, kind, settings,
+            "INSERT INTO sessions (channel, chat, thread, chat_kind, opened, kind, settings,
                                    people_channel, people_chat, people_thread)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?

@@ -66,7 +66,7 @@ pub(crate) fn open_session(
     let (channel, chat, thread) = origin_params(origin);
     let head = store
         .prepare_cached(&format!(
-            "SELECT id, place, frozen, begins, summary, shortened, settings, begins_step,
+            "SELECT id, chat_kind, frozen, begins, summary, shortened, settings, begins_step,
              summary_sources, untrusted_summary IS NOT NULL FROM sessions WHERE {}",
             open_for(origin)
         ))?
@@ -168,7 +168,7 @@ pub(crate) fn keep_side_question(
     let now = Time::now();
     store
         .prepare_cached(
-            "INSERT INTO sessions (channel, chat, thread, place, opened, closed, kind)
+            "INSERT INTO sessions (channel, chat, thread, chat_kind, opened, closed, kind)
              VALUES (?1, ?2, ?3, ?4, ?5, ?5, 'aside')",
         )?
         .execute(params![channel, chat, thread, Json(&beside.chat_kind), now])?;

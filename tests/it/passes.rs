@@ -160,9 +160,9 @@ async fn cost_beside_jobs(jobs: usize) -> u64 {
     rig.stop().await;
     rig.change(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {jobs})
-         INSERT INTO jobs (channel, chat, thread, known_on, place, sender, timing, payload, missed,
+         INSERT INTO jobs (channel, chat, thread, known_on, chat_kind, sender, timing, payload, missed,
                            state, next, failures, made, tainted)
-         SELECT channel, chat, thread, known_on, place, sender, timing, payload, missed,
+         SELECT channel, chat, thread, known_on, chat_kind, sender, timing, payload, missed,
                 state, next + i, failures, made, tainted FROM jobs, n WHERE id = 1"
     ));
     rig.start().await;

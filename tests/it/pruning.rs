@@ -96,7 +96,7 @@ impl StartsWith for Vec<String> {
 
 /// What is old of each kind; `{old}` is long ago, and each of them has as much that is not.
 const ROWS: &str = r#"
-    INSERT INTO sessions (id, channel, chat, place, opened, closed, kind, begins) VALUES
+    INSERT INTO sessions (id, channel, chat, chat_kind, opened, closed, kind, begins) VALUES
         (1, 'home', '1', '"private"', {old}, {old}, 'chat', 0),
         (2, 'home', '1', '"private"', {old}, NULL, 'chat', 22),
         (3, '(subagent)', '1', '"private"', {old}, {old}, 'subagent', 0),
@@ -121,7 +121,7 @@ const ROWS: &str = r#"
     INSERT INTO outbox (id, channel, chat, body, created, state, next) VALUES
         (1, 'home', '1', '{}', {old}, 'sent', 0), (2, 'home', '1', '{}', {old}, 'pending', 0);
     INSERT INTO chunks (delivery, seq, body, state) SELECT id, 0, '{}', 'pending' FROM outbox;
-    INSERT INTO jobs (id, channel, chat, known_on, place, sender, timing, payload, missed, state, made, tainted)
+    INSERT INTO jobs (id, channel, chat, known_on, chat_kind, sender, timing, payload, missed, state, made, tainted)
         VALUES (1, 'home', '1', 'home', '', '', '', '', '', 'done', {old}, 0),
                (2, 'home', '1', 'home', '', '', '', '', '', 'active', {old}, 0);
     INSERT INTO tasks (kind, number, job, due, session, channel, chat, begun, state, details)
@@ -138,7 +138,7 @@ const ROWS: &str = r#"
 fn add_conversation(store: &Connection, days: i64) -> rusqlite::Result<()> {
     let at = (Utc::now() - Duration::days(days)).timestamp_millis();
     store.execute_batch(&format!(
-        "INSERT INTO sessions (id, channel, chat, place, opened, closed, kind, begins)
+        "INSERT INTO sessions (id, channel, chat, chat_kind, opened, closed, kind, begins)
              VALUES ({days}, 'home', '{days}', '\"private\"', {at}, {at}, 'chat', 0);
          INSERT INTO turns (id, session, sender, attempts, provider, started, ended, ending)
              VALUES ({days}, {days}, '{{}}', 1, 'x', {at}, {at}, '\"answered\"');

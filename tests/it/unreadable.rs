@@ -78,7 +78,7 @@ async fn a_conversation_goes_on_without_what_of_it_cannot_be_read() {
     rig.change(
         "UPDATE turns SET sender = 'no JSON';
          UPDATE steps SET thinking = 'no JSON', images = 'no JSON';
-         UPDATE sessions SET place = 'no JSON', frozen = 'no JSON';
+         UPDATE sessions SET chat_kind = 'no JSON', frozen = 'no JSON';
          INSERT INTO calls (turn, step, wire_id, tool, arguments, state, undo, images, started, ended)
          VALUES (1, 0, 'w', 'write_file', '{}', 'done', 'no JSON', 'no JSON', 1, 1),
                 (1, 0, 'v', 'write_file', '{}', 'running', NULL, NULL, 1, 1)",

@@ -22,7 +22,7 @@ impl ActionReader {
         let author = store
             .prepare_cached(
                 // Of a task, `thread` is the channel on which its person is known.
-                "SELECT s.place, iif(s.kind IN ('chat', 'command'), s.channel, s.thread), t.sender,
+                "SELECT s.chat_kind, iif(s.kind IN ('chat', 'command'), s.channel, s.thread), t.sender,
                         t.started
                  FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
                  WHERE c.id = ?",

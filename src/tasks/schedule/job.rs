@@ -189,7 +189,7 @@ impl JobScope {
 }
 
 const JOBS: &str =
-    "SELECT channel, chat, thread, id, known_on, place, sender, timing, payload, missed,
+    "SELECT channel, chat, thread, id, known_on, chat_kind, sender, timing, payload, missed,
     state, why, next, last, failures, made, tainted FROM jobs";
 
 /// Of these people, in the two first parameters.
@@ -205,7 +205,7 @@ pub(super) fn insert(
     let (channel, chat, thread) = address_params(&brief.to);
     store
         .prepare_cached(
-            "INSERT INTO jobs (channel, chat, thread, known_on, place, sender, timing, payload, missed,
+            "INSERT INTO jobs (channel, chat, thread, known_on, chat_kind, sender, timing, payload, missed,
              state, next, made, tainted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?)",
         )?
         .execute(params![
