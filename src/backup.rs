@@ -8,6 +8,7 @@ pub mod restore;
 pub mod schedule;
 mod settle;
 
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
@@ -71,6 +72,23 @@ pub enum BackupError {
     Newer { file: PathBuf, version: String },
     #[error("there is data in {0} already; --replace moves it into a folder beside it")]
     NotEmpty(PathBuf),
+}
+
+/// Hears of bytes that were read, again and again.
+pub type ReadReport<'a> = &'a mut dyn FnMut(u64);
+
+/// A reader that reports what was read.
+struct Reporting<'a, R> {
+    inner: R,
+    report: ReadReport<'a>,
+}
+
+impl<R: Read> Read for Reporting<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        (self.report)(read as u64);
+        Ok(read)
+    }
 }
 
 impl BackupError {

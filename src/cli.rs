@@ -12,6 +12,7 @@ mod invocation;
 mod keep;
 mod manual;
 mod print;
+pub mod progress;
 mod run;
 mod send;
 mod sessions;
@@ -41,6 +42,7 @@ use crate::workspace::Workspace;
 use arguments::{Cli, CliCommand, Pair};
 use chat::ChatOptions;
 use invocation::{Invocation, done, warnings};
+use print::ResultForm;
 use run::run_until_end;
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
@@ -119,10 +121,14 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Status { json } => return show_status(home, json).await,
         CliCommand::Doctor { fix, json } => return doctor::run(&on, fix, json).await,
         CliCommand::Init(options) => return Box::pin(init::run(&on, &options)).await,
-        CliCommand::Backup { file } => keep::back_up(home, file)?,
-        CliCommand::Restore { file, replace } => keep::restore(home, &file, replace)?,
+        CliCommand::Backup { file, json } => keep::back_up(home, file, ResultForm::of(json))?,
+        CliCommand::Restore { file, replace, json } => {
+            keep::restore(home, &file, replace, ResultForm::of(json))?;
+        }
         CliCommand::Service(command) => service::handle(&on, command).await?,
-        CliCommand::Import { bot, path } => import::import(&on, bot, &path)?,
+        CliCommand::Import { bot, path, json } => {
+            import::import(&on, bot, &path, ResultForm::of(json))?;
+        }
         CliCommand::Update { check } => update::handle(&on, check).await?,
         CliCommand::Completions { shell } => manual::completions(shell)?,
         CliCommand::Man { folder } => manual::pages(&folder)?,

@@ -12,11 +12,23 @@ use rustix::fs::OFlags;
 use tar::{Builder, EntryType, Header};
 
 use super::linked::{LinkedFiles, LinkedPath};
-use super::{BackupError, BackupManifest, BackupSummary, FOLDERS, FORMAT, MANIFEST};
+use super::{
+    BackupError, BackupManifest, BackupSummary, FOLDERS, FORMAT, MANIFEST, ReadReport, Reporting,
+};
 use crate::store::{self, HomeLock};
 
 /// Makes a backup of a home, while its daemon runs or not.
 pub fn write(home: &Path, file: &Path, now: DateTime<Utc>) -> Result<BackupSummary, BackupError> {
+    write_reporting(home, file, now, &mut |_| ())
+}
+
+/// As [`write`], and reports the bytes of the home that were read.
+pub fn write_reporting(
+    home: &Path,
+    file: &Path,
+    now: DateTime<Utc>,
+    report: ReadReport<'_>,
+) -> Result<BackupSummary, BackupError> {
     if !home.join(store::FILE).exists() {
         return Err(BackupError::Nothing(home.to_owned()));
     }
@@ -27,7 +39,7 @@ pub fn write(home: &Path, file: &Path, now: DateTime<Utc>) -> Result<BackupSumma
     // Keeps a daemon from starting in the middle; one that runs has the lock, and is read beside.
     let _lock = HomeLock::claim(home).ok();
     let partial = Partial::beside(file);
-    let made = pack(home, &partial, now)?;
+    let made = pack(home, &partial, now, report)?;
     let what = || BackupError::io(format!("cannot write {}", file.display()));
     let bytes = fs::metadata(&partial.archive).map_err(what())?.len();
     fs::rename(&partial.archive, file).map_err(what())?;
@@ -91,7 +103,12 @@ struct PackedFiles {
 }
 
 /// Writes all entries.
-fn pack(home: &Path, partial: &Partial, now: DateTime<Utc>) -> Result<PackedFiles, BackupError> {
+fn pack(
+    home: &Path,
+    partial: &Partial,
+    now: DateTime<Utc>,
+    report: ReadReport<'_>,
+) -> Result<PackedFiles, BackupError> {
     drop(create(&partial.store)?);
     let schema = store::snapshot(home, &partial.store)?;
     let archive = BufWriter::new(create(&partial.archive)?);
@@ -106,8 +123,9 @@ fn pack(home: &Path, partial: &Partial, now: DateTime<Utc>) -> Result<PackedFile
         .map_err(what())?;
     let snapshot = File::open(&partial.store).map_err(what())?;
     let length = snapshot.metadata().map_err(what())?.len();
+    let snapshot = Reporting { inner: snapshot, report: &mut *report };
     append(&mut archive, Path::new(store::FILE), (length, 0o600), snapshot).map_err(what())?;
-    let packed = pack_folders(home, &mut archive).map_err(what())?;
+    let packed = pack_folders(home, &mut archive, report).map_err(what())?;
     let compressed = archive.into_inner().and_then(GzEncoder::finish);
     let mut writer = compressed.map_err(what())?;
     writer.flush().map_err(what())?;
@@ -115,7 +133,11 @@ fn pack(home: &Path, partial: &Partial, now: DateTime<Utc>) -> Result<PackedFile
     Ok(packed)
 }
 
-fn pack_folders(home: &Path, archive: &mut Archive) -> io::Result<PackedFiles> {
+fn pack_folders(
+    home: &Path,
+    archive: &mut Archive,
+    report: ReadReport<'_>,
+) -> io::Result<PackedFiles> {
     // The store is one of them.
     let mut packed = PackedFiles { files: 1, skipped: 0, moved: 0 };
     let mut linked = LinkedFiles::default();
@@ -133,7 +155,7 @@ fn pack_folders(home: &Path, archive: &mut Archive) -> io::Result<PackedFiles> {
                 let Ok(file) = open_file(&home.join(&path)) else { continue };
                 packed.files += 1;
                 if !linked.keeps_back(&path, &file.metadata()?) {
-                    append_file(archive, &path, file)?;
+                    append_file(archive, &path, file, &mut *report)?;
                 }
             } else {
                 packed.skipped += 1;
@@ -169,10 +191,15 @@ fn append_folder(archive: &mut Archive, folder: &Path) -> io::Result<()> {
     archive.append_data(&mut header, folder, io::empty())
 }
 
-fn append_file(archive: &mut Archive, path: &Path, file: File) -> io::Result<()> {
+fn append_file(
+    archive: &mut Archive,
+    path: &Path,
+    file: File,
+    report: ReadReport<'_>,
+) -> io::Result<()> {
     let meta: Metadata = file.metadata()?;
     let mode = meta.permissions().mode() & 0o700;
-    append(archive, path, (meta.len(), mode), file)
+    append(archive, path, (meta.len(), mode), Reporting { inner: file, report })
 }
 
 /// Appends so many bytes. A file that has become shorter meanwhile is filled up, and one that grew is cut, as the archive

@@ -2,7 +2,7 @@
 //! finished after a crash.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -10,7 +10,10 @@ use chrono::{DateTime, Utc};
 use flate2::read::GzDecoder;
 use tar::{Archive, Entry, EntryType};
 
-use super::{BackupError, BackupManifest, FOLDERS, FORMAT, MANIFEST, forget_again, settle};
+use super::{
+    BackupError, BackupManifest, FOLDERS, FORMAT, MANIFEST, ReadReport, Reporting, forget_again,
+    settle,
+};
 use crate::bus::restored::channel_marks;
 use crate::memory::forgotten;
 use crate::store::{self, HomeLock};
@@ -52,6 +55,17 @@ pub fn restore(
     existing: Existing,
     now: DateTime<Utc>,
 ) -> Result<RestoredHome, BackupError> {
+    restore_reporting(home, file, existing, now, &mut |_| ())
+}
+
+/// As [`restore`], and reports the bytes of the archive that were read.
+pub fn restore_reporting(
+    home: &Path,
+    file: &Path,
+    existing: Existing,
+    now: DateTime<Utc>,
+    report: ReadReport<'_>,
+) -> Result<RestoredHome, BackupError> {
     let _lock = HomeLock::claim(home)?;
     finish(home)?;
     let has_data = all_names().any(|name| home.join(name).exists());
@@ -61,7 +75,8 @@ pub fn restore(
     let unpacked = home.join(UNPACKED);
     let what = |path: &Path| BackupError::io(format!("cannot write {}", path.display()));
     remove(&unpacked).map_err(what(&unpacked))?;
-    let prepared = prepare(home, file, &unpacked, now);
+    let prepared = unpack(file, &unpacked, report)
+        .and_then(|manifest| prepare(home, file, &unpacked, manifest, now));
     let (manifest, pending) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -141,14 +156,14 @@ pub fn finish(home: &Path) -> Result<(), BackupError> {
     move_all().map_err(BackupError::io(format!("cannot finish the restore in {}", home.display())))
 }
 
-/// Unpacks and checks an archive, and ends what was pending in it. Returns what was, in words.
+/// Checks an unpacked archive, and ends what was pending in it. Returns what was, in words.
 fn prepare(
     home: &Path,
     file: &Path,
     unpacked: &Path,
+    manifest: BackupManifest,
     now: DateTime<Utc>,
 ) -> Result<(BackupManifest, String), BackupError> {
-    let manifest = unpack(file, unpacked)?;
     match store::examine(unpacked) {
         Ok(()) => {}
         Err(store::OpenError::Newer { .. }) => {
@@ -183,14 +198,14 @@ fn damaged(file: &Path, why: impl std::fmt::Display) -> BackupError {
 }
 
 /// Unpacks the whole archive into a new folder.
-fn unpack(file: &Path, into: &Path) -> Result<BackupManifest, BackupError> {
+fn unpack(file: &Path, into: &Path, report: ReadReport<'_>) -> Result<BackupManifest, BackupError> {
     let opened = File::open(file);
     let opened = opened.map_err(BackupError::io(format!("cannot read {}", file.display())))?;
     DirBuilder::new()
         .mode(0o700)
         .create(into)
         .map_err(BackupError::io(format!("cannot write {}", into.display())))?;
-    let mut archive = Archive::new(GzDecoder::new(opened));
+    let mut archive = Archive::new(GzDecoder::new(Reporting { inner: opened, report }));
     let mut entries = archive.entries().map_err(|error| damaged(file, error))?;
     let first = entries.next().and_then(Result::ok);
     let manifest = first.and_then(read_manifest);
@@ -209,7 +224,7 @@ fn unpack(file: &Path, into: &Path) -> Result<BackupManifest, BackupError> {
     Ok(manifest)
 }
 
-fn read_manifest(mut entry: Entry<'_, GzDecoder<File>>) -> Option<BackupManifest> {
+fn read_manifest(mut entry: Entry<'_, impl Read>) -> Option<BackupManifest> {
     if entry.path().ok()?.as_ref() != Path::new(MANIFEST) {
         return None;
     }
@@ -219,7 +234,7 @@ fn read_manifest(mut entry: Entry<'_, GzDecoder<File>>) -> Option<BackupManifest
 }
 
 /// Unpacks a file or a folder. Its path stays inside, and it is no link.
-fn unpack_entry(entry: &mut Entry<'_, GzDecoder<File>>, into: &Path) -> io::Result<()> {
+fn unpack_entry(entry: &mut Entry<'_, impl Read>, into: &Path) -> io::Result<()> {
     let path = entry.path()?.into_owned();
     let mut parts = path.components();
     let Some(Component::Normal(first)) = parts.next() else { return Err(strange(&path)) };

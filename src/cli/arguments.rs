@@ -54,6 +54,9 @@ pub(super) enum CliCommand {
     Backup {
         /// The file [default: peacrab-TIME.tar.gz in this folder]
         file: Option<PathBuf>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Restore a backup into the home. What was pending in it is listed, and not done
     Restore {
@@ -61,6 +64,9 @@ pub(super) enum CliCommand {
         /// Move what is in the home into a folder beside it
         #[arg(long)]
         replace: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Check the config and show what would start
     Check,
@@ -170,6 +176,9 @@ pub(super) enum CliCommand {
         bot: OtherBot,
         /// The bot's folder, such as ~/.picoclaw, or its workspace
         path: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Install a newer version from the address in [update] of the config
     Update {

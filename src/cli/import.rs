@@ -12,9 +12,11 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use chrono::Utc;
 use clap::ValueEnum;
+use serde_json::{Value, json};
 
 use super::invocation::Invocation;
-use super::print;
+use super::print::{self, ResultForm};
+use super::progress::ProgressLine;
 use crate::whole_file;
 use formats::{ImportedJob, OtherSession, read_jobs, read_session};
 
@@ -68,7 +70,12 @@ struct Report {
 }
 
 /// Imports from the folder of another bot, and prints a report.
-pub(super) fn import(on: &Invocation, bot: OtherBot, path: &Path) -> anyhow::Result<()> {
+pub(super) fn import(
+    on: &Invocation,
+    bot: OtherBot,
+    path: &Path,
+    form: ResultForm,
+) -> anyhow::Result<()> {
     ensure!(path.is_dir(), "{} is not a folder", path.display());
     let inner = path.join("workspace");
     let workspace = if inner.is_dir() { inner } else { path.to_owned() };
@@ -78,7 +85,8 @@ pub(super) fn import(on: &Invocation, bot: OtherBot, path: &Path) -> anyhow::Res
         on.home.display()
     );
     let into = free_folder(&on.home.join("downloads").join(FOLDER), bot.name());
-    let mut import = Import { into: into.clone(), report: Report::default() };
+    let progress = ProgressLine::new("Importing", None);
+    let mut import = Import { into: into.clone(), report: Report::default(), progress };
     import.copy_files(&workspace)?;
     if bot.has_sessions_and_jobs() {
         for folder in [workspace.as_path(), path] {
@@ -94,7 +102,12 @@ pub(super) fn import(on: &Invocation, bot: OtherBot, path: &Path) -> anyhow::Res
     }
     whole_file::give_to_owner(&on.home, &on.home.join("downloads"))
         .context("cannot give the files to the account of the home")?;
-    print::line(&words(&import.report, &into, &on.home));
+    let Import { report, progress, .. } = import;
+    drop(progress);
+    match form {
+        ResultForm::Words => print::line(&words(&report, &into, &on.home)),
+        ResultForm::Json => print::json(&json(&report, &into)),
+    }
     Ok(())
 }
 
@@ -108,6 +121,7 @@ fn free_folder(folder: &Path, name: &str) -> PathBuf {
 struct Import {
     into: PathBuf,
     report: Report,
+    progress: ProgressLine,
 }
 
 impl Import {
@@ -190,7 +204,8 @@ impl Import {
     }
 
     /// Writes a file below the folder of this import.
-    fn put(&self, path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    fn put(&mut self, path: &Path, content: &[u8]) -> anyhow::Result<()> {
+        self.progress.add(content.len() as u64);
         let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
         ensure!(is_inside, "the path {} points outside of the folder", path.display());
         let file = self.into.join(path);
@@ -229,6 +244,20 @@ fn is_wanted_file(path: &Path) -> bool {
 
 fn first_name(path: &Path) -> &OsStr {
     path.iter().next().unwrap_or_default()
+}
+
+/// The report for a script.
+fn json(report: &Report, into: &Path) -> Value {
+    let jobs: Vec<_> = report.jobs.iter().map(|job| &job.line).collect();
+    json!({
+        "folder": into,
+        "memory": report.memory,
+        "skills": report.skills,
+        "others": report.others,
+        "sessions": report.sessions,
+        "jobs": jobs,
+        "left_out": report.left_out,
+    })
 }
 
 /// The report: what lies where, and how each is accepted.

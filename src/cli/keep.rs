@@ -1,17 +1,31 @@
 //! `peacrab backup` and `peacrab restore`. They need no daemon; a backup does not mind one.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use chrono::Utc;
+use serde_json::json;
 
-use super::print;
-use crate::backup::restore::Existing;
+use super::print::{self, ResultForm};
+use super::progress::ProgressLine;
+use crate::backup::restore::{Existing, restore_reporting};
 use crate::backup::{self, archive};
 
-pub(super) fn back_up(home: &Path, file: Option<PathBuf>) -> anyhow::Result<()> {
+pub(super) fn back_up(home: &Path, file: Option<PathBuf>, form: ResultForm) -> anyhow::Result<()> {
     let now = Utc::now();
     let file = file.unwrap_or_else(|| PathBuf::from(backup::file_name(now)));
-    let made = archive::write(home, &file, now)?;
+    let mut progress = ProgressLine::new("Backing up", None);
+    let made = archive::write_reporting(home, &file, now, &mut |bytes| progress.add(bytes))?;
+    drop(progress);
+    if form == ResultForm::Json {
+        print::json(&json!({
+            "file": made.file,
+            "bytes": made.bytes,
+            "files": made.files,
+            "left_out": made.skipped,
+        }));
+        return Ok(());
+    }
     let kilobytes = made.bytes.div_ceil(1024);
     print::line(&format!("{}: {} files, {kilobytes} kB", made.file.display(), made.files));
     if made.skipped > 0 {
@@ -28,9 +42,27 @@ pub(super) fn back_up(home: &Path, file: Option<PathBuf>) -> anyhow::Result<()> 
     Ok(())
 }
 
-pub(super) fn restore(home: &Path, file: &Path, replace: bool) -> anyhow::Result<()> {
+pub(super) fn restore(
+    home: &Path,
+    file: &Path,
+    replace: bool,
+    form: ResultForm,
+) -> anyhow::Result<()> {
     let existing = if replace { Existing::Replace } else { Existing::Refuse };
-    let restored = backup::restore::restore(home, file, existing, Utc::now())?;
+    let total = fs::metadata(file).ok().map(|meta| meta.len());
+    let mut progress = ProgressLine::new("Restoring", total);
+    let report = &mut |bytes| progress.add(bytes);
+    let restored = restore_reporting(home, file, existing, Utc::now(), report)?;
+    drop(progress);
+    if form == ResultForm::Json {
+        print::json(&json!({
+            "home": home,
+            "made": restored.manifest.made,
+            "before": restored.before,
+            "pending": restored.pending,
+        }));
+        return Ok(());
+    }
     print::line(&format!("Restored into {}.", home.display()));
     if let Some(before) = restored.before {
         print::line(&format!("The earlier data is in {}.", before.display()));

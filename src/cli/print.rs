@@ -18,6 +18,25 @@ pub(super) fn line(text: &str) {
     writeln!(out, "{}", harmless(text)).and_then(|()| out.flush()).ok();
 }
 
+/// The form of a command's result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResultForm {
+    Words,
+    Json,
+}
+
+impl ResultForm {
+    /// As `--json` says.
+    pub(super) fn of(json: bool) -> Self {
+        if json { Self::Json } else { Self::Words }
+    }
+}
+
+/// A result for a script.
+pub(super) fn json(value: &Value) {
+    line(&format!("{value:#}"));
+}
+
 /// Without an end of line, at once.
 pub(super) fn piece(text: &str) {
     let mut out = io::stdout().lock();

@@ -50,6 +50,13 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
 
 /// Migrates a database of version `found`: a transaction for each version.
 pub(super) fn migrate(connection: &mut Connection, found: u32) -> rusqlite::Result<()> {
+    if (BASE_VERSION..newest()).contains(&found) {
+        tracing::info!(
+            from = found,
+            to = newest(),
+            "Updating the database; a large one takes minutes"
+        );
+    }
     let scripts = [(BASE_VERSION, &BASE)].into_iter().chain((BASE_VERSION + 1..).zip(MIGRATIONS));
     for (version, script) in scripts.filter(|(version, _)| *version > found) {
         let step = connection.transaction()?;

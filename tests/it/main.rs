@@ -75,6 +75,7 @@ mod recall;
 mod people;
 mod personas;
 mod prices;
+mod progress;
 mod prompt;
 mod proposals;
 mod pruning;
