@@ -1,5 +1,7 @@
 //! The store when it fails, and the clear words when it cannot be used at all.
 
+mod upgrades;
+
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};

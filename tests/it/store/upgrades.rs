@@ -1,0 +1,95 @@
+//! A store of each former version becomes one of this version: the same tables as a new one, with everything that was in it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use peacrab::store::{Store, StoreOptions};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::support::double::Double;
+use crate::support::rig::{Parts, Rig};
+
+/// The oldest version that is migrated.
+const BASE: u32 = 7;
+
+/// A conversation with a tool call, as version 7 has it.
+const CONVERSATION: &str = r#"
+    INSERT INTO sessions (id, channel, chat, place, opened) VALUES (1, 'home', '1', '"private"', 1);
+    INSERT INTO turns (id, session, sender, attempts, provider, started, ended, ending)
+        VALUES (1, 1, '{"id": "7", "name": "Person 7"}', 1, 'script', 1, 2, '"answered"');
+    INSERT INTO steps (turn, seq, heard, text, thinking)
+        VALUES (1, 0, 'what is in it?', '', '[]'), (1, 1, NULL, 'A crab.', '[]');
+    INSERT INTO calls (turn, step, wire_id, tool, arguments, state, output)
+        VALUES (1, 0, 'w', 'read_file', '{"path": "a.md"}', 'done', 'a crab')"#;
+
+/// The script of a version, as it was released.
+fn script(version: u32) -> Option<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
+    let name = match version {
+        BASE => "schema.sql".to_owned(),
+        later => format!("schema-{later}.sql"),
+    };
+    fs::read_to_string(folder.join(name)).ok()
+}
+
+/// Makes the store of a version, in which somebody has talked since the base version.
+fn make_store(home: &Path, version: u32) {
+    fs::create_dir_all(home).unwrap();
+    let store = Connection::open(home.join("state.db")).unwrap();
+    for step in BASE..=version {
+        store.execute_batch(&script(step).unwrap()).unwrap();
+        if step == BASE {
+            store.execute_batch(CONVERSATION).unwrap();
+        }
+    }
+    store.pragma_update(None, "user_version", version).unwrap();
+}
+
+/// The tables, indices and triggers of a store, without the spaces of their definitions.
+fn definitions(home: &Path) -> BTreeMap<String, String> {
+    let store = Connection::open(home.join("state.db")).unwrap();
+    let mut rows = store.prepare("SELECT name, ifnull(sql, '') FROM sqlite_schema").unwrap();
+    let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?))).unwrap();
+    let squeezed = rows.map(Result::unwrap).map(|(name, sql): (String, String)| {
+        (name, sql.split_whitespace().collect::<Vec<_>>().join(" "))
+    });
+    squeezed.collect()
+}
+
+#[tokio::test]
+async fn a_store_of_each_former_version_becomes_like_a_new_one_and_keeps_what_was_said() {
+    let fresh = TempDir::new().unwrap();
+    drop(Store::open(fresh.path(), &StoreOptions::default()).unwrap());
+    let newest = Connection::open(fresh.path().join("state.db")).unwrap();
+    let newest: u32 = newest.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert!(script(newest).is_some() && script(newest + 1).is_none(), "version {newest}");
+    let expected = definitions(fresh.path());
+    for version in BASE..=newest {
+        let home = TempDir::new().unwrap();
+        make_store(home.path(), version);
+        drop(Store::open(home.path(), &StoreOptions::default()).unwrap());
+        assert_eq!(definitions(home.path()), expected, "version {version}");
+        let store = Connection::open(home.path().join("state.db")).unwrap();
+        let one = |sql: &str| store.query_row(sql, [], |row| row.get::<_, String>(0));
+        assert_eq!(one("PRAGMA integrity_check").unwrap(), "ok", "version {version}");
+        assert!(
+            one("PRAGMA foreign_key_check").is_err(),
+            "version {version}: a row points nowhere"
+        );
+
+        // A daemon goes on with it.
+        drop(store);
+        let mut rig = Rig::at_rest(Double::with(false, 4_000), Parts::default());
+        make_store(&rig.path(), version);
+        rig.start().await;
+        assert_eq!(rig.ask("1", "and now?").await, "re: and now?", "version {version}");
+        let transcript = rig.model.last().transcript();
+        assert!(
+            transcript.contains("what is in it?") && transcript.contains("a crab"),
+            "version {version}: {transcript}"
+        );
+        rig.finish().await;
+    }
+}
