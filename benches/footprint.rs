@@ -3,6 +3,7 @@
 //! the command line. It asserts nothing; what cannot be measured here says why.
 //!
 //! `cargo bench --bench footprint`, or with `--profile dist` for what ships. `-- daemon` or `-- gateway` is a part of it.
+//! With `PEACRAB_BENCH_PROGRAM=FILE` it measures another binary, such as a static one.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -34,7 +35,7 @@ mod measure;
 )]
 mod support;
 
-use measure::{BINARY, Result, cpu_time, field, quiet};
+use measure::{Result, binary, cpu_time, field, quiet};
 use support::bot_api::BotApi;
 use support::discord_api::DiscordApi;
 use support::slack_api::SlackApi;
@@ -52,7 +53,7 @@ const TURNS: u32 = 100;
 const AT_ONCE: usize = 16;
 
 fn main() {
-    row("binary", fs::metadata(BINARY).map(|file| mb(file.len())).map_err(Into::into));
+    row("binary", fs::metadata(binary()).map(|file| mb(file.len())).map_err(Into::into));
     // A word chooses a part.
     let words: Vec<_> = env::args().skip(1).filter(|word| word != "--bench").collect();
     let is_wanted = |part: &str| words.is_empty() || words.iter().any(|word| word == part);
@@ -94,7 +95,7 @@ fn cage_cost() -> Result<String> {
     let place = folder.path().canonicalize()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let sandbox = Sandbox {
-        program: BINARY.into(),
+        program: binary().into(),
         level: SandboxLevel::Required,
         network: false,
         read: Vec::new(),

@@ -5,11 +5,20 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_peacrab");
+/// The program that is measured: the one of this build, or the one that `PEACRAB_BENCH_PROGRAM` names, such as a static one.
+#[expect(clippy::disallowed_methods, reason = "a bench has no config")]
+pub(crate) fn binary() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let named = std::env::var("PEACRAB_BENCH_PROGRAM");
+        named.unwrap_or_else(|_| env!("CARGO_BIN_EXE_peacrab").to_owned())
+    })
+}
 
 /// Clock ticks per second in `/proc/PID/stat`: `sysconf(_SC_CLK_TCK)`, 100 on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -17,13 +26,13 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// The binary on this home, with nothing of our environment, started by `wrapper` if that is not empty.
 pub(crate) fn peacrab(wrapper: &[&str], home: &Path, args: &[&str]) -> Command {
     let (program, rest) = match wrapper {
-        [] => (BINARY, [].as_slice()),
+        [] => (binary(), [].as_slice()),
         [program, rest @ ..] => (*program, rest),
     };
     let mut command = quiet(program);
     command.args(rest);
     if !wrapper.is_empty() {
-        command.arg(BINARY);
+        command.arg(binary());
     }
     command.env_clear().env("HOME", home).arg("--home").arg(home).args(args);
     command
