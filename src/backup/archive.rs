@@ -168,7 +168,7 @@ fn pack_folders(
             packed.moved += 1;
             append_folder(archive, place.parent().unwrap_or(Path::new("")))?;
         }
-        append_file(archive, &place, file)?;
+        append_file(archive, &place, file, &mut *report)?;
     }
     Ok(packed)
 }
