@@ -19,6 +19,7 @@ mod failing_items;
 mod failures;
 pub mod fairness;
 pub mod folders;
+pub mod former_home;
 mod compaction;
 mod config;
 mod heartbeat;

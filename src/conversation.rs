@@ -2,6 +2,7 @@
 //! and the record of what was done. Nothing here asks a model, runs a tool or sends a message.
 
 mod former;
+pub mod former_home;
 pub mod sources;
 pub mod reasons;
 pub mod forgetting;

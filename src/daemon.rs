@@ -245,6 +245,7 @@ impl Daemon {
         let redactor = plan.redactor.clone();
         let events = Events::default();
         let services = Services { bus, channels, workspace, events, zone, redactor };
+        agent::former_home::review(&services).await?;
         let heartbeat = HeartbeatControl {
             config: plan.agent.heartbeat.clone(),
             services: services.clone(),

@@ -12,3 +12,4 @@ pub mod permission;
 pub mod instruction_watch;
 pub mod instruction_versions;
 pub mod mcp_pins;
+pub mod marked_files;

@@ -19,11 +19,13 @@ pub mod template;
 mod change;
 mod hash;
 mod incoming;
+mod marked;
 mod instruction_files;
 mod picture;
 mod stamp;
 mod writes;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -66,6 +68,8 @@ struct WorkspaceInner {
     /// The versions that are in force; locked for a moment only.
     instructions: Instructions,
     surroundings: SkillEnvironment,
+    /// Files that are untrusted although they lie here; locked for a moment only.
+    marked: Mutex<BTreeSet<WorkspacePath>>,
     /// Held while a change is made, as changes come from many sessions; never over an await.
     changing: Mutex<()>,
 }
@@ -110,17 +114,16 @@ impl Workspace {
         };
         let home = Dir::open_ambient_dir(home, ambient_authority())
             .with_context(|| format!("cannot open the home {}", home.display()))?;
-        let (instruction_files, skills, changing) =
-            (Mutex::default(), Mutex::default(), Mutex::default());
         Ok(Self(Arc::new(WorkspaceInner {
             root: root.to_owned(),
             dir,
             home,
-            instruction_files,
-            skills,
+            instruction_files: Mutex::default(),
+            skills: Mutex::default(),
             instructions: Instructions::default(),
             surroundings,
-            changing,
+            marked: Mutex::default(),
+            changing: Mutex::default(),
         })))
     }
 

@@ -1,7 +1,8 @@
 //! `/trust PATH`: the owner sees an untrusted file whole, and has exactly these bytes copied into a new file of the
 //! workspace. The file itself stays where it is, and untrusted. `/trust mcp:NAME`: the owner sees the changed texts of an
-//! MCP server whole, and has exactly these used.
+//! MCP server whole, and has exactly these used. `/trust marked`: see `former_home`.
 
+use crate::agent::former_home::{self, MarkedOrder};
 use crate::bus::journal::WaitingMessage;
 use crate::replies;
 use crate::services::{Services, role_of};
@@ -142,6 +143,9 @@ pub(super) async fn handle(
     let Some(Trusting { path, shown }) = wanted else {
         return commits::handled(store, control, replies::TRUST_USAGE.to_owned()).await;
     };
+    if let (Some(order), None) = (MarkedOrder::parse(&path), &shown) {
+        return former_home::handle(services, control, order).await;
+    }
     if let Some(server) = path.strip_prefix(MCP) {
         return handle_mcp(services, control, server, shown).await;
     }

@@ -281,7 +281,7 @@ pub fn cleaned(left_out: usize) -> String {
 // Trusting a file.
 
 pub const COPY_IT: &str = "Copy it";
-pub const TRUST_USAGE: &str = "/trust PATH shows a file of downloads/, shared/ or a group, and then copies it into the workspace. For example: /trust downloads/recipe.md. /trust mcp:NAME shows the changed texts of an MCP server.";
+pub const TRUST_USAGE: &str = "/trust PATH shows a file of downloads/, shared/ or a group, and then copies it into the workspace. For example: /trust downloads/recipe.md. /trust mcp:NAME shows the changed texts of an MCP server, and /trust marked the files of your workspace that others may have written.";
 pub const TRUSTED_ALREADY: &str = "it lies in the workspace, whose files I trust";
 pub const TRUST_NO_LINKS: &str = "it is a link. Name the file that it points to";
 

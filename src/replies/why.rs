@@ -139,6 +139,9 @@ pub fn source_line(source: &Source, is_own: bool, is_untrusted: bool) -> Option<
         Source::LinkedFile { path } => {
             format!("the file {}, which has a second name (hard link)", short(path))
         }
+        Source::MarkedFile { path } => {
+            format!("the file {}, which others may have written", short(path))
+        }
         Source::Past { .. } => "earlier conversations".to_owned(),
         Source::Unknown => "something from an unknown source".to_owned(),
     };

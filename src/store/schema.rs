@@ -35,7 +35,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-28.sql"),
     include_str!("schema-29.sql"),
     include_str!("schema-30.sql"),
-    include_str!("schema-35.sql"),
+    include_str!("schema-31.sql"),
+    include_str!("schema-32.sql"),
 ];
 
 /// Returns the version of a database that is up to date.

@@ -9,6 +9,7 @@ mod doing;
 mod hooked;
 mod due;
 mod job;
+mod naming;
 mod note;
 mod order;
 mod pass;
@@ -37,6 +38,7 @@ pub use job::{
     Job, JobConversation, JobDefinition, JobId, JobScope, JobState, Missed, Payload, WebhookBody,
     get, list, remove_all_of,
 };
+pub use naming::{pause_those_naming, paused_naming};
 pub use note::{RunText, note};
 pub use order::{CommandFor, JOBS_MAX, JobOrder, handle, listing, mentions_others};
 pub use pass::{JobPersonas, JobTerms, PassInputs, PassResult, pass, reckon_all};

@@ -243,7 +243,7 @@ impl TextToChange {
     ) -> Result<Self, ToolError> {
         let (path, file) = workspace.open_to_change(&scope.path(path), scope)?;
         let file = file.ok_or_else(|| FileError::Missing(path.clone()))?;
-        let source = source_of(&file);
+        let source = file.source();
         Ok(Self { path, text: file.read_text()?, source })
     }
 
@@ -264,14 +264,6 @@ pub(super) fn listed_path(path: &str) -> Result<Option<WorkspacePath>, ToolError
     match path.trim() {
         "" | "." | "./" => Ok(None),
         path => path.parse().map(Some).map_err(|error| ToolError::TellModel(sentence(&error))),
-    }
-}
-
-pub(super) fn source_of(file: &OpenedFile) -> Source {
-    let path = file.path().to_string();
-    match file.has_other_names() {
-        true => Source::LinkedFile { path },
-        false => Source::File { path },
     }
 }
 
@@ -355,7 +347,7 @@ pub(super) fn read(
     reader: &ToolReader,
 ) -> Result<ToolOutput, ToolError> {
     let file = reader.open(workspace, &args.path)?;
-    let (path, source) = (file.path().clone(), source_of(&file));
+    let (path, source) = (file.path().clone(), file.source());
     let limit = args.limit.clamp(1, PAGE_BYTES_MAX);
     // A few bytes more, as a character may begin at the limit.
     let page = file.read_page(args.offset, limit + 3)?;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::files::{
     ReadFileArgs, TextToChange, changed, explained, listed_path, reach_of, read, sentence,
-    size_words, source_of,
+    size_words,
 };
 use super::{Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader, ToolSpec, cut};
 use crate::memory::is_memory;
@@ -225,7 +225,7 @@ fn read_section(
     reader: &ToolReader,
 ) -> Result<ToolOutput, ToolError> {
     let file = reader.open(workspace, path)?;
-    let (path, source) = (file.path().clone(), source_of(&file));
+    let (path, source) = (file.path().clone(), file.source());
     let text = file.read_text()?;
     match sections::read(&text, heading) {
         Ok(section) => {
@@ -329,7 +329,7 @@ impl<'a> MarkdownListing<'a> {
 
     fn file(&mut self, file: OpenedFile) {
         self.files += 1;
-        source::add(&mut self.sources, &source_of(&file));
+        source::add(&mut self.sources, &file.source());
         let _ = writeln!(self.text, "{} ({})", file.path(), size_words(file.size()));
         // One that is too large or not text is listed without headings.
         if file.size() <= LIST_BYTES_MAX

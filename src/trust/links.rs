@@ -60,6 +60,7 @@ fn is_by_person(source: &Source) -> bool {
         | Source::McpServer { .. }
         | Source::Command { .. }
         | Source::LinkedFile { .. }
+        | Source::MarkedFile { .. }
         | Source::Past { .. }
         | Source::Unknown => false,
     }

@@ -54,6 +54,7 @@ pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
         | Source::Page { .. }
         | Source::Search { .. }
         | Source::LinkedFile { .. }
+        | Source::MarkedFile { .. }
         | Source::Unknown => true,
         Source::Quoted { by_others, .. } => *by_others,
         Source::Plan { read_others }

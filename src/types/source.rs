@@ -60,6 +60,9 @@ pub enum Source {
     /// A file of the workspace with a second name (hard link): nobody knows in which folder it lies, so it
     /// counts as untrusted for everybody.
     LinkedFile { path: String },
+    /// A file of the workspace that others may have written in a former version, so that it counts as untrusted for
+    /// everybody.
+    MarkedFile { path: String },
     /// Earlier conversations, from a search.
     Past { in_group: bool },
     /// Unknown: untrusted for everybody.

@@ -61,6 +61,8 @@ struct WatchedFolders {
     within: BTreeMap<i32, &'static str>,
     /// Files that were made since, which are nobody else's. Locked for as long as the events are read.
     made: Mutex<BTreeSet<(i32, String)>>,
+    /// The watches of single files, which are marked.
+    marked: BTreeSet<i32>,
 }
 
 impl FileReads {
@@ -157,7 +159,8 @@ fn watch(workspace: &Workspace) -> Result<ReadState, Errno> {
     if folders.is_cut {
         return Err(Errno::NOSPC);
     }
-    if !folders.has_files {
+    let marked = workspace.marked();
+    if !folders.has_files && marked.is_empty() {
         return Ok(ReadState::Nothing);
     }
     let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
@@ -171,7 +174,22 @@ fn watch(workspace: &Workspace) -> Result<ReadState, Errno> {
             Err(error) => return Err(error),
         }
     }
-    Ok(ReadState::Watched(WatchedFolders { events, within, made: Mutex::default() }))
+    let marked = watch_files(workspace, &events, marked)?;
+    Ok(ReadState::Watched(WatchedFolders { events, within, made: Mutex::default(), marked }))
+}
+
+/// Watches marked files, which lie among trusted ones.
+fn watch_files(
+    workspace: &Workspace,
+    events: &OwnedFd,
+    files: BTreeSet<WorkspacePath>,
+) -> Result<BTreeSet<i32>, Errno> {
+    let asked = WatchFlags::OPEN | WatchFlags::MOVE_SELF | WatchFlags::DONT_FOLLOW;
+    let watch = |file| match inotify::add_watch(events, workspace.root().join(file), asked) {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
+        added => Some(added),
+    };
+    files.iter().filter_map(watch).collect()
 }
 
 impl WatchedFolders {
@@ -194,6 +212,9 @@ impl WatchedFolders {
         let flags = event.events();
         if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
             return true;
+        }
+        if self.marked.contains(&event.wd()) {
+            return flags.intersects(ReadFlags::OPEN | ReadFlags::MOVE_SELF);
         }
         let Some(within) = self.within.get(&event.wd()) else { return false };
         if flags.contains(ReadFlags::MOVE_SELF) {

@@ -18,6 +18,7 @@ use super::{
     Audience, EntryKind, FileError, FilePage, FileScope, FolderListing, Hash, ListingEntry,
     PathError, READ_BYTES_MAX, Workspace, WorkspacePath,
 };
+use crate::types::source::Source;
 
 /// Names read of one folder. A disk gives them in no useful order, so a listing that misses some says so.
 const FOLDER_ENTRIES_MAX: usize = 10_000;
@@ -32,6 +33,8 @@ pub struct OpenedFile {
     path: WorkspacePath,
     size: u64,
     names: u64,
+    /// Others may have written it.
+    is_marked: bool,
     /// It lies where a former version kept it, and not where its path says.
     is_former: bool,
 }
@@ -97,7 +100,7 @@ impl Workspace {
                 let former = self.open_below(&self.0.dir, path)?;
                 Ok(OpenedFile { is_former: true, ..former })
             }
-            opened => opened,
+            opened => opened.map(|file| OpenedFile { is_marked: self.is_marked(path), ..file }),
         }
     }
 
@@ -248,7 +251,8 @@ pub(super) fn open_in(folder: &Dir, path: &WorkspacePath) -> Result<OpenedFile, 
     match found.file_type() {
         kind if kind.is_file() => {
             let (size, names) = (found.len(), found.nlink());
-            Ok(OpenedFile { file, path: path.clone(), size, names, is_former: false })
+            let is_marked = false;
+            Ok(OpenedFile { file, path: path.clone(), size, names, is_marked, is_former: false })
         }
         kind if kind.is_dir() => Err(FileError::Folder(path.clone())),
         _ => Err(FileError::Special(path.clone())),
@@ -277,6 +281,16 @@ impl OpenedFile {
     /// Returns true if the file has a second name (hard link), which may lie in any folder.
     pub fn has_other_names(&self) -> bool {
         self.names > 1
+    }
+
+    /// Returns the file as the source of what is read of it.
+    pub fn source(&self) -> Source {
+        let path = self.path.to_string();
+        match (self.has_other_names(), self.is_marked) {
+            (true, _) => Source::LinkedFile { path },
+            (false, true) => Source::MarkedFile { path },
+            (false, false) => Source::File { path },
+        }
     }
 
     /// Refuses a file with a second name.

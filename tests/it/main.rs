@@ -42,6 +42,7 @@ mod facts_file;
 mod fairness;
 mod finish;
 mod folders;
+mod former_home;
 mod forget;
 mod foreign;
 #[cfg(feature = "gateway")]

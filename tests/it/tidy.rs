@@ -227,7 +227,7 @@ const OWNERS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("channels", &["web_logins"]),
-    ("trust", &["instruction_versions", "mcp_pins", "rule_watch"]),
+    ("trust", &["former_home", "instruction_versions", "marked_files", "mcp_pins", "rule_watch"]),
     ("tasks", &["heart", "jobs", "task_messages", "task_numbers", "tasks", "webhook_calls"]),
 ];
 

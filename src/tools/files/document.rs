@@ -1,6 +1,6 @@
 //! The text of documents for `read_file`: it stands in the record of the file, not in the file.
 
-use super::{PAGE_BYTES_MAX, ReadFileArgs, show_page, source_of};
+use super::{PAGE_BYTES_MAX, ReadFileArgs, show_page};
 use crate::memory::attachments;
 use crate::tools::{ToolContext, ToolError, ToolOutput};
 use crate::workspace::{FilePage, Workspace};
@@ -13,7 +13,7 @@ pub(super) async fn read(
     let (reader, given) = (cx.reader(), args.path.clone());
     let open = move |workspace: &Workspace| {
         let file = reader.open(workspace, &given)?;
-        let (path, source) = (file.path().clone(), source_of(&file));
+        let (path, source) = (file.path().clone(), file.source());
         let (_, size) = file.into_file();
         Ok::<_, ToolError>((path, source, size))
     };

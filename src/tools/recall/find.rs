@@ -221,13 +221,8 @@ fn check_file(
 ) -> Option<(FoundPlace, Vec<Source>)> {
     let path: WorkspacePath = path.parse().ok()?;
     let file = workspace.open_for(&path, &reader.scope).ok()?;
-    let path = file.path().to_string();
     let shown = shown_path(reader, file.path());
-    let source = match file.has_other_names() {
-        true => Source::LinkedFile { path },
-        false => Source::File { path },
-    };
-    Some((FoundPlace::File(shown), vec![source]))
+    Some((FoundPlace::File(shown), vec![file.source()]))
 }
 
 /// A path as the person's tools name it: of one's own folder without the folder.

@@ -1,0 +1,64 @@
+//! The record of a former version: which files its calls have written, and which conversations are still open.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, params};
+
+use crate::bus::journal::{read_address, read_origin_at};
+use crate::store::{Json, LenientJson, Time};
+use crate::types::message::{Address, ChatKind, Sender};
+use crate::types::origin::Origin;
+use crate::types::session::{SessionId, TurnId};
+
+/// A file that a call has written, and that was not undone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WrittenFile {
+    pub path: String,
+    pub tool: String,
+    pub session: SessionId,
+    pub turn: TurnId,
+    pub origin: Origin,
+    /// None: the session's place cannot be read.
+    pub place: Option<ChatKind>,
+    /// None: the row cannot be read.
+    pub sender: Option<Sender>,
+    /// A person has allowed the call.
+    pub was_allowed: bool,
+}
+
+/// Returns all of them, the oldest first.
+pub fn written_files(store: &Connection) -> rusqlite::Result<Vec<WrittenFile>> {
+    let mut rows = store.prepare(
+        "SELECT json_extract(c.undo, '$.path'), c.tool, s.id, t.id, t.sender, s.place, EXISTS (SELECT 1 FROM asks a
+             WHERE a.call = c.id AND a.kind = 'approval'), s.channel, s.chat, s.thread
+         FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
+         WHERE c.state IN ('done', 'interrupted') AND c.undone IS NULL AND json_valid(c.undo)
+             AND s.kind <> 'command' AND json_extract(c.undo, '$.path') IS NOT NULL
+         ORDER BY c.id",
+    )?;
+    let rows = rows.query_map([], |row| {
+        Ok(WrittenFile {
+            path: row.get(0)?,
+            tool: row.get(1)?,
+            session: row.get(2)?,
+            turn: row.get(3)?,
+            sender: row.get::<_, LenientJson<Sender>>(4)?.0,
+            place: row.get::<_, LenientJson<ChatKind>>(5)?.0,
+            was_allowed: row.get(6)?,
+            origin: read_origin_at(row, 7)?,
+        })
+    })?;
+    rows.collect()
+}
+
+/// Returns the private chats in which a conversation is open that went on since a time.
+pub fn open_private_chats(
+    store: &Connection,
+    since: DateTime<Utc>,
+) -> rusqlite::Result<Vec<Address>> {
+    let mut rows = store.prepare(
+        "SELECT channel, chat, thread FROM sessions s WHERE closed IS NULL AND kind = 'chat' AND place = ?
+             AND EXISTS (SELECT 1 FROM turns t WHERE t.session = s.id AND t.started >= ?)",
+    )?;
+    let rows = rows.query_map(params![Json(ChatKind::Private), Time(since)], read_address)?;
+    rows.collect()
+}

@@ -1,0 +1,38 @@
+//! Jobs that name a file which became untrusted: they pause until somebody has looked at them.
+
+use rusqlite::Connection;
+
+use crate::replies;
+use crate::tasks::schedule::job::{self, Job, JobId, JobScope, JobState, Payload};
+use crate::workspace::WorkspacePath;
+
+/// Pauses the active jobs whose prompt or command has the name of one of the files in it.
+pub fn pause_those_naming(store: &Connection, files: &[WorkspacePath]) -> rusqlite::Result<()> {
+    for job in job::list(store, &JobScope::All)? {
+        if job.state == JobState::Active
+            && let Some(file) = named(&job, files)
+        {
+            job::pause(store, job.id, &replies::names_marked_file(file))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the paused jobs that name one of the files.
+pub fn paused_naming(store: &Connection, files: &[WorkspacePath]) -> rusqlite::Result<Vec<JobId>> {
+    let jobs = job::list(store, &JobScope::All)?.into_iter();
+    let is_paused = |job: &Job| job.state == JobState::Paused && named(job, files).is_some();
+    Ok(jobs.filter(is_paused).map(|job| job.id).collect())
+}
+
+/// Returns the first of the files whose name a job's prompt or command has.
+fn named<'a>(job: &Job, files: &'a [WorkspacePath]) -> Option<&'a WorkspacePath> {
+    let payload = &job.brief.payload;
+    let text = match payload {
+        // It is sent, and nobody acts on it.
+        Payload::Message(_) => return None,
+        payload => payload.text(),
+    };
+    let texts = [Some(text), payload.command()];
+    files.iter().find(|file| texts.iter().flatten().any(|text| text.contains(file.name())))
+}
