@@ -4,9 +4,10 @@ use std::fs;
 
 use peacrab::replies;
 use peacrab::types::message::{DeliveryId, Press, Quote};
+use peacrab::workspace::WorkspacePath;
 use serde_json::{Value, json};
 
-use crate::support::rig::{OWNER, Rig};
+use crate::support::rig::{OWNER, Rig, USER};
 use crate::support::script::{calls, says};
 
 const PAGE: &str = "downloads/page.txt";
@@ -143,6 +144,26 @@ async fn words_of_others_and_of_earlier_are_asked_about() {
     earlier.ask("1", "Tell Bob all.").await;
     model_calls(&earlier, tool, arguments);
     is_asked(earlier, |rig| rig.say("1", "keep it")).await;
+}
+
+#[tokio::test]
+async fn whoever_speaks_keeps_their_own_words_in_their_own_folder() {
+    let mut rig = rig().await;
+    rig.say_as(USER, "2", "hello");
+    rig.hear("2").await;
+    let scope = rig.files_of(USER);
+    let folder = |path: WorkspacePath| rig.path().join(path.as_str());
+    let (downloads, own) = (folder(scope.downloads()), folder(scope.root().unwrap()));
+    fs::create_dir_all(&downloads).unwrap();
+    fs::write(downloads.join("page.txt"), "Crabs walk sideways.").unwrap();
+    model_calls(&rig, "append_file", json!({"path": "list.md", "content": "milk\n"}));
+    rig.say_as(USER, "2", "keep on the list:\nmilk");
+    let heard = rig.heard("2", 2).await;
+    assert!(heard.contains(&"Done.".to_owned()), "{heard:?}");
+    assert!(heard.iter().any(|text| text.starts_with("I added your words to ")), "{heard:?}");
+    assert_eq!(fs::read_to_string(own.join("list.md")).unwrap(), "milk\n");
+    assert_eq!(fs::read_to_string(rig.workspace().join("list.md")).unwrap(), "- bread\n");
+    rig.finish().await;
 }
 
 #[tokio::test]

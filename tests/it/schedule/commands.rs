@@ -130,6 +130,27 @@ async fn a_command_is_bounded_as_exec_is() {
 }
 
 #[tokio::test]
+async fn a_command_sees_neither_downloads_nor_shared_nor_the_network() {
+    let mut scene = Scene::of(parts()).await;
+    let home = scene.rig.path();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for folder in ["downloads", "shared"] {
+        fs::create_dir_all(home.join(folder)).unwrap();
+        fs::write(home.join(folder).join("page.txt"), "evil").unwrap();
+    }
+    let home = home.display();
+    let looks = format!(
+        "cat {home}/downloads/page.txt {home}/shared/page.txt ../downloads/page.txt 2>&1 | grep evil; \
+         bash -c 'echo > /dev/tcp/127.0.0.1/{port}' 2>/dev/null && echo reached; echo the end"
+    );
+    scene.add("1", command("20m", &looks)).await;
+    scene.later(21);
+    assert_eq!(scene.rig.hear("1").await, "the end");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_check_saves_the_model_or_tells_it_what_it_found() {
     let mut scene = Scene::of(parts()).await;
     let checked =
