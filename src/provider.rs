@@ -2,6 +2,8 @@
 //! so that every wire format gets a valid transcript. Retry, fallback and calls in text are
 //! providers around providers; they are in their own files.
 
+pub mod answer_reader;
+mod answer_schema;
 pub mod anthropic;
 mod api;
 pub mod completion;
@@ -34,10 +36,11 @@ mod word;
 
 use std::sync::Arc;
 
+pub use answer_schema::{AnswerForm, takes_schema};
 pub use api::{DeltaStream, Provider, ProviderError, ProviderLayer};
 pub use completing::{complete, complete_within};
 pub use completion::{Completion, Delta, StopReason, ToolCall, Usage};
-pub use config::{Config, Patience, ProviderKind, Tools};
+pub use config::{Config, Patience, ProviderKind, Structured, Tools};
 pub use default_window::{default_context, is_vendor, tokens};
 pub use http::HttpTimeouts;
 pub use made::recorded_call;
@@ -48,6 +51,7 @@ pub use request::{
     messages_after,
 };
 pub use text_tools::{MALFORMED_CALL, answer_in_lone_call, is_lone_call};
+pub use used_marker::system_asking;
 pub use window::LearnedWindow;
 pub use word::ask_for_a_word;
 

@@ -245,6 +245,7 @@ async fn ask(
     let request = Request {
         system: &base.system,
         tools: &base.tools,
+        facts: &base.facts,
         may_call: false,
         effort: session.settings.effort,
         attempts: Attempts::Usual,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::provider::ProviderKind::{Anthropic, OpenAi, Rehearsal};
-use crate::provider::{self, Patience, ProviderKind, Tools};
+use crate::provider::{self, Patience, ProviderKind, Structured, Tools};
 use crate::secret::Secret;
 
 use super::keys::Limited;
@@ -74,6 +74,11 @@ pub(super) struct ProviderSection {
     /// The format of tool calls: native | text (for a model or server without tool support: the
     /// prompt describes the tools, and the model writes its calls as text).
     tools: Tools,
+    /// The way in which the model says on which facts an answer rests: auto | on (by a JSON schema of the
+    /// answer, of which people see the text alone) | off (by a mark at its end, which nobody sees). auto is
+    /// on for models of api.openai.com and api.anthropic.com that take one. An endpoint that refuses the
+    /// schema gets the mark for a day; with tools = "text" it always does.
+    structured: Structured,
     /// If true, the model sees pictures that people send; else the prompt only names their files.
     /// Default: true for type anthropic and at api.openai.com; elsewhere false.
     images: Option<bool>,
@@ -99,6 +104,7 @@ const LIMITED: Limited = &[(
         "first_byte",
         "stall",
         "tools",
+        "structured",
         "images",
         "price_input",
         "price_cached",
@@ -147,6 +153,7 @@ impl ProviderSection {
                 .context
                 .map_or_else(|| provider::default_context(&model, &base_url), |it| it.0),
             tools: self.tools,
+            structured: self.structured,
             patience: Patience {
                 first_byte: self.first_byte.map(|length| length.0.0),
                 stall: self.stall.map(|length| length.0.0),
@@ -208,6 +215,7 @@ fn rehearsal() -> provider::Config {
         context: provider::default_context("rehearsal", ""),
         context_is_set: true,
         tools: Tools::Native,
+        structured: Structured::Auto,
         images: false,
         patience: Patience::default(),
         price: None,
@@ -274,6 +282,7 @@ pub(super) fn of_environment(source: &ConfigSource<'_>) -> Providers {
                     context: provider::default_context(known.model, known.base_url),
                     context_is_set: false,
                     tools: Tools::Native,
+                    structured: Structured::Auto,
                     images: sees_pictures(known.kind, known.base_url),
                     patience: Patience::default(),
                     price: None,

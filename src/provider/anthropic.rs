@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use super::http::ModelEndpoint;
+use super::answer_schema::{AnswerForm, AnswerSchema};
+use super::http::{ModelEndpoint, PostFailure};
 use super::names::ToolNames;
 use super::offered::{Offered, RequestBody};
 use super::window::Window;
@@ -39,6 +40,7 @@ pub struct Anthropic {
     images: bool,
     window: Arc<Window>,
     offered: Offered,
+    schema: AnswerSchema,
     endpoint: ModelEndpoint,
 }
 
@@ -60,6 +62,7 @@ impl Anthropic {
         Ok(Self {
             endpoint: ModelEndpoint::new(&format!("{base}/v1/messages"), key, headers, limits)?
                 .learning(&window),
+            schema: AnswerSchema::new(&name, config),
             name,
             model: config.model.clone(),
             tokens_max: config.tokens_max.unwrap_or(TOKENS_MAX),
@@ -71,11 +74,17 @@ impl Anthropic {
 
     /// Builds the body of a request. Its variable parts come last, so that requests share their
     /// beginning.
-    fn body(&self, request: &Request<'_>, names: &ToolNames, seen: &ReadPictures) -> RequestBody {
+    fn body(
+        &self,
+        request: &Request<'_>,
+        form: AnswerForm,
+        names: &ToolNames,
+        seen: &ReadPictures,
+    ) -> RequestBody {
         let mut tools = None;
         let tokens_max = request.tokens_max.map_or(self.tokens_max, |it| it.min(self.tokens_max));
         let mut body = json!({"model": self.model, "max_tokens": tokens_max, "stream": true});
-        let system = system(request.system);
+        let system = system(&form.system(request));
         if !request.tools.is_empty() {
             // A breakpoint in the system prompt is after the tools, and so covers them too.
             let is_cut = system.is_empty();
@@ -96,6 +105,9 @@ impl Anthropic {
         }
         let is_unthinking =
             effort::ask(&mut body, request.effort, &self.model, tokens_max, &request.messages);
+        if let Some(schema) = form.schema(request) {
+            body["output_config"]["format"] = json!({"type": "json_schema", "schema": schema});
+        }
         let mut messages = self.transcript(request, !is_unthinking, names, seen);
         let input = messages.iter_mut().rev().filter(|message| message["role"] == "user");
         for message in input.take(MESSAGE_CUTS) {
@@ -103,6 +115,21 @@ impl Anthropic {
         }
         body["messages"] = messages.into();
         RequestBody { fields: body, tools }
+    }
+
+    /// Sends a request, and reads what comes as it is written.
+    async fn post(
+        &self,
+        request: &Request<'_>,
+        form: AnswerForm,
+    ) -> Result<DeltaStream<'static>, PostFailure> {
+        let names = ToolNames::of(request.tools);
+        let seen =
+            if self.images { request.pictures.load().await } else { ReadPictures::default() };
+        let body = self.body(request, form, &names, &seen);
+        let _in_turn = seen.written();
+        let events = self.endpoint.post(body).await?;
+        Ok(wire::deltas(events, AnthropicAnswer::new(&self.model, names)))
     }
 
     /// Builds the messages. `thinks` is true if reasoning may be passed back.
@@ -165,13 +192,7 @@ impl Provider for Anthropic {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
-        let names = ToolNames::of(request.tools);
-        let seen =
-            if self.images { request.pictures.load().await } else { ReadPictures::default() };
-        let body = self.body(request, &names, &seen);
-        let _in_turn = seen.written();
-        let events = self.endpoint.post(body).await?;
-        Ok(wire::deltas(events, AnthropicAnswer::new(&self.model, names)))
+        self.schema.ask(request, |form| self.post(request, form)).await
     }
 }
 

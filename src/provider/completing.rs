@@ -47,10 +47,11 @@ async fn complete_checked(
 ) -> Result<Completion, ProviderError> {
     let mut stream = begin(provider, request);
     let mut completion = Completion::default();
+    let asks_for_facts = !request.facts.is_empty();
     let mut marks = UsedMarkFilter::default();
     while let Some(delta) = stream.next().await {
         let delta = match delta? {
-            Delta::Text(text) => Delta::Text(marks.push(&text)),
+            Delta::Text(text) if asks_for_facts => Delta::Text(marks.push(&text)),
             ends @ (Delta::Call(_) | Delta::End(_)) => {
                 let (rest, used) = marks.end();
                 completion.used_facts.extend(used);
@@ -71,6 +72,7 @@ async fn complete_checked(
             Delta::Thinking(_) => {}
             Delta::ThinkingBlock(block) => completion.thinking.push(block),
             Delta::Call(call) => completion.calls.push(call),
+            Delta::UsedFacts(used) => completion.used_facts.extend(used),
             Delta::Usage(usage) => completion.usage = usage,
             Delta::Note(note) => completion.note = Some(note),
             Delta::By(name) => completion.by = Some(name),
@@ -82,6 +84,10 @@ async fn complete_checked(
             }
             Delta::End(stop) => {
                 completion.stop = Some(stop);
+                let used = &mut completion.used_facts;
+                used.retain(|id| request.facts.contains(id));
+                used.sort_unstable();
+                used.dedup();
                 return Ok(completion);
             }
         }

@@ -14,6 +14,8 @@ pub enum Delta {
     ThinkingBlock(Thinking),
     /// A whole call; a provider joins the fragments.
     Call(ToolCall),
+    /// The numbers of facts of the prompt that the answer rests on, where the API tells them apart from its text.
+    UsedFacts(Vec<i64>),
     Usage(Usage),
     /// A line for the person: that another provider answers, say.
     Note(String),
@@ -76,7 +78,7 @@ pub struct Completion {
     /// The name of the provider that has answered, if it is not the one that was asked.
     pub by: Option<String>,
     pub note: Option<String>,
-    /// The numbers of the facts that the answer rests on, as the model has marked them. They may be anybody's.
+    /// The numbers of the facts that the answer rests on, as the model says: of those in the request, each once.
     pub used_facts: Vec<i64>,
     pub stop: Option<StopReason>,
 }

@@ -30,6 +30,7 @@ pub struct Config {
     /// True if the config sets the context window. Otherwise it is assumed, and the server is asked.
     pub context_is_set: bool,
     pub tools: Tools,
+    pub structured: Structured,
     /// True if the model accepts pictures.
     pub images: bool,
     pub patience: Patience,
@@ -64,6 +65,17 @@ pub enum Tools {
     Native,
     /// In its text, for models and servers that know nothing of tools.
     Text,
+}
+
+/// The use of a schema for answers that tell on which facts they rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Structured {
+    /// Where the vendor and the model are known to take one.
+    #[default]
+    Auto,
+    On,
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -89,6 +89,19 @@ impl HttpTimeouts {
     }
 }
 
+/// A request that brought no answer.
+pub(super) struct PostFailure {
+    pub(super) error: ProviderError,
+    /// The server may refuse a field of the request.
+    pub(super) is_about_body: bool,
+}
+
+impl From<ProviderError> for PostFailure {
+    fn from(error: ProviderError) -> Self {
+        Self { error, is_about_body: false }
+    }
+}
+
 /// Where completions are asked for.
 pub(super) struct ModelEndpoint {
     client: Client,
@@ -153,10 +166,7 @@ impl ModelEndpoint {
     }
 
     /// Posts `body` and returns the answer's events once it has begun well.
-    pub(super) async fn post(
-        &self,
-        body: offered::RequestBody,
-    ) -> Result<SseEvents, ProviderError> {
+    pub(super) async fn post(&self, body: offered::RequestBody) -> Result<SseEvents, PostFailure> {
         let bytes = written(&body);
         // It may hold pictures, and need not be there twice while the answer is waited for.
         drop(body);
@@ -183,12 +193,13 @@ impl ModelEndpoint {
         form: Form,
         bytes_max: usize,
     ) -> Result<String, ProviderError> {
-        let (_, mut body) = self.send(self.client.post(self.url.clone()).multipart(form)).await?;
+        let sent = self.send(self.client.post(self.url.clone()).multipart(form)).await;
+        let (_, mut body) = sent.map_err(|failure| failure.error)?;
         body.read(bytes_max).await
     }
 
     /// The media type and the body of an answer that has begun well.
-    async fn send(&self, request: RequestBuilder) -> Result<(String, AnswerBody), ProviderError> {
+    async fn send(&self, request: RequestBuilder) -> Result<(String, AnswerBody), PostFailure> {
         let now = Instant::now();
         let until = now + self.limits.begin;
         let response = timeout_at(until, request.send())
@@ -207,7 +218,10 @@ impl ModelEndpoint {
             let text = body.read(ERROR_BYTES_MAX).await.unwrap_or_default();
             let fault = ApiFault::of_response(status.as_u16(), after, &text);
             learn(self.window.as_deref(), &fault);
-            return Err(fault.sort(self.key.as_ref()));
+            let error = fault.sort(self.key.as_ref());
+            let is_about_body = matches!(error, ProviderError::Refused(_))
+                && matches!(status.as_u16(), 400 | 422 | 501);
+            return Err(PostFailure { error, is_about_body });
         }
         Ok((kind, body))
     }

@@ -11,7 +11,8 @@ use async_trait::async_trait;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value, json};
 
-use super::http::ModelEndpoint;
+use super::answer_schema::{AnswerForm, AnswerSchema};
+use super::http::{ModelEndpoint, PostFailure};
 use super::names::ToolNames;
 use super::offered::{Offered, RequestBody};
 use super::window::{self, ServerWindow, Window};
@@ -33,6 +34,7 @@ pub struct OpenAi {
     window: Arc<Window>,
     dialect: HostDialect,
     offered: Offered,
+    schema: AnswerSchema,
     endpoint: ModelEndpoint,
 }
 
@@ -50,6 +52,7 @@ impl OpenAi {
         let endpoint = ModelEndpoint::new(&url, key, HeaderMap::new(), limits)?;
         let endpoint = endpoint.learning(&window);
         Ok(Self {
+            schema: AnswerSchema::new(&full_name, config),
             name: full_name,
             model: config.model.clone(),
             tokens_max: config.answer_tokens_max(),
@@ -63,7 +66,13 @@ impl OpenAi {
 
     /// Returns the JSON of a request, with null in place of the tools. Variable parts come last, so that
     /// requests share their beginning.
-    pub fn body(&self, request: &Request<'_>, names: &ToolNames, seen: &ReadPictures) -> Value {
+    pub fn body(
+        &self,
+        request: &Request<'_>,
+        form: AnswerForm,
+        names: &ToolNames,
+        seen: &ReadPictures,
+    ) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
         if let Some(tokens_max) = self.tokens_max.into_iter().chain(request.tokens_max).min() {
@@ -80,7 +89,14 @@ impl OpenAi {
                 body.insert("tool_choice".to_owned(), json!("none"));
             }
         }
-        body.insert("messages".to_owned(), self.transcript(request, names, seen).into());
+        if let Some(schema) = form.schema(request) {
+            let schema = json!({"name": "answer", "strict": true, "schema": schema});
+            let format = json!({"type": "json_schema", "json_schema": schema});
+            body.insert("response_format".to_owned(), format);
+        }
+        let system = form.system(request);
+        let messages = self.transcript(&system, request, names, seen);
+        body.insert("messages".to_owned(), messages.into());
         body.into()
     }
 
@@ -104,16 +120,36 @@ impl OpenAi {
         }
     }
 
+    /// Sends a request, and reads what comes as it is written.
+    async fn post(
+        &self,
+        request: &Request<'_>,
+        form: AnswerForm,
+    ) -> Result<DeltaStream<'static>, PostFailure> {
+        let names = ToolNames::of(request.tools);
+        let seen =
+            if self.images { request.pictures.load().await } else { ReadPictures::default() };
+        let fields = self.body(request, form, &names, &seen);
+        let tools = (!request.tools.is_empty()).then(|| {
+            let write = || request.tools.iter().map(|it| tool(it, &names)).collect();
+            self.offered.get(request.tools, false, write)
+        });
+        let _in_turn = seen.written();
+        let events = self.endpoint.post(RequestBody { fields, tools }).await?;
+        Ok(wire::deltas(events, OpenAiAnswer::new(&self.model, names)))
+    }
+
     fn transcript(
         &self,
+        system: &[String],
         request: &Request<'_>,
         names: &ToolNames,
         seen: &ReadPictures,
     ) -> Vec<Value> {
         let mut ids = self.dialect.call_ids();
         let mut sent = Vec::new();
-        if !request.system.is_empty() {
-            sent.push(json!({"role": "system", "content": request.system.join("\n\n")}));
+        if !system.is_empty() {
+            sent.push(json!({"role": "system", "content": system.join("\n\n")}));
         }
         let mut asked = Vec::new();
         for message in &request.messages {
@@ -166,17 +202,7 @@ impl Provider for OpenAi {
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
         self.ask_window().await;
-        let names = ToolNames::of(request.tools);
-        let seen =
-            if self.images { request.pictures.load().await } else { ReadPictures::default() };
-        let fields = self.body(request, &names, &seen);
-        let tools = (!request.tools.is_empty()).then(|| {
-            let write = || request.tools.iter().map(|it| tool(it, &names)).collect();
-            self.offered.get(request.tools, false, write)
-        });
-        let _in_turn = seen.written();
-        let events = self.endpoint.post(RequestBody { fields, tools }).await?;
-        Ok(wire::deltas(events, OpenAiAnswer::new(&self.model, names)))
+        self.schema.ask(request, |form| self.post(request, form)).await
     }
 }
 

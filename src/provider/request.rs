@@ -10,6 +10,9 @@ pub struct Request<'a> {
     /// The system prompt, what changes least first; a cache may be cut after each part.
     pub system: &'a [String],
     pub tools: &'a [ToolSchema],
+    /// The numbers of the facts in the system prompt, of which the model is asked on which its answer rests. Empty: it
+    /// is not asked.
+    pub facts: &'a [i64],
     /// True if the model may call tools now. Their schemas are sent in either case, for the cache.
     pub may_call: bool,
     pub effort: Effort,

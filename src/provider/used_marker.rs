@@ -1,11 +1,28 @@
 //! The mark at the end of an answer that tells which facts of the prompt it rests on: `[used #1 #4]`. It is taken out
 //! of the text before anybody sees a part of it. Pure.
 
+/// Asks for the mark. It follows what the system prompt has of the facts.
+const ASK: &str =
+    "If an answer rests on facts (#1), end it with a line that nobody sees: [used #1 #2].";
+
 /// The beginning of the mark.
 const BEGINS: &str = "[used ";
 
 /// Maximum length of a mark, in bytes. A longer text in brackets is a text.
 const MARK_BYTES_MAX: usize = 400;
+
+/// Returns a system prompt that asks for the mark.
+pub fn system_asking(system: &[String]) -> Vec<String> {
+    let mut system = system.to_vec();
+    match system.last_mut() {
+        Some(last) => {
+            last.push_str("\n\n");
+            last.push_str(ASK);
+        }
+        None => system.push(ASK.to_owned()),
+    }
+    system
+}
 
 /// Takes the mark out of a text that comes in pieces.
 #[derive(Debug, Default)]

@@ -22,6 +22,7 @@ pub async fn ask_for_a_word(
     let request = Request {
         system: &[],
         tools: &[],
+        facts: &[],
         may_call: false,
         effort: Effort::Default,
         attempts: Attempts::Once,

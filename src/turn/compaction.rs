@@ -245,6 +245,7 @@ async fn compact_parts(
         let request = Request {
             system: &system,
             tools: &[],
+            facts: &[],
             may_call: false,
             effort: Effort::Default,
             attempts: Attempts::Usual,

@@ -26,7 +26,15 @@ const SHARE_PARTS: u64 = 4;
 /// Attempts to write FACTS.md while facts change.
 const WRITES_MAX: usize = 4;
 
-/// Returns the active facts for a session, one a line: of the person in private, of the group elsewhere. Those that are
+/// Facts as they stand in a prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PromptFacts {
+    /// One a line.
+    text: String,
+    ids: Vec<i64>,
+}
+
+/// Returns the active facts for a session: of the person in private, of the group elsewhere. Those that are
 /// not trusted for their reader are left out.
 pub(crate) async fn active(
     services: &Services,
@@ -34,10 +42,10 @@ pub(crate) async fn active(
     sender: &Sender,
     role: Role,
     tokens_max: u64,
-) -> Result<String, StoreError> {
-    let Some(at) = session.origin.chat().cloned() else { return Ok(String::new()) };
+) -> Result<PromptFacts, StoreError> {
+    let Some(at) = session.origin.chat().cloned() else { return Ok(PromptFacts::default()) };
     if session.persona.memory != PersonaMemory::Person {
-        return Ok(String::new());
+        return Ok(PromptFacts::default());
     }
     let (chat_kind, who) = (session.chat_kind, sender.id.clone());
     let audience = audience(role, chat_kind);
@@ -47,14 +55,15 @@ pub(crate) async fn active(
     };
     let known = services.bus.store.read(look).await?;
     let shown = known.iter().filter(|fact| is_shown(fact, audience));
-    let (mut text, mut left) = (String::new(), tokens_max / SHARE_PARTS);
+    let (mut facts, mut left) = (PromptFacts::default(), tokens_max / SHARE_PARTS);
     for fact in shown {
         let line = format!("- {} (#{})", fact.text, fact.id.0);
         let Some(rest) = left.checked_sub(tokens::tokens(&line)) else { break };
         left = rest;
-        let _ = writeln!(text, "{line}");
+        let _ = writeln!(facts.text, "{line}");
+        facts.ids.push(fact.id.0);
     }
-    Ok(text)
+    Ok(facts)
 }
 
 fn is_shown(fact: &Fact, audience: Audience) -> bool {
@@ -138,18 +147,20 @@ fn file_text(services: &Services, mut known: Vec<Fact>, audience: Audience) -> O
 }
 
 /// Freezes the facts in a prompt that is made anew, or returns what changed in them since the model was last told.
-pub(crate) fn freeze(frozen: &mut FrozenContext, now: String) -> Option<String> {
+pub(crate) fn freeze(frozen: &mut FrozenContext, now: PromptFacts) -> Option<String> {
+    let PromptFacts { text: now, ids } = now;
     let Some(facts) = &mut frozen.facts else {
-        frozen.facts = Some(FrozenFacts { text: now.clone(), told: now });
+        frozen.facts =
+            Some(FrozenFacts { text: now.clone(), ids: ids.clone(), told: now, told_ids: ids });
         return None;
     };
     let change = memory::changes(&facts.told, &now)?;
-    facts.told = now;
+    (facts.told, facts.told_ids) = (now, ids);
     Some(format!("Facts changed:\n{change}"))
 }
 
 /// The facts for a prompt that is made anew within a turn: those that the model was told last.
 pub(crate) fn renewed(before: Option<&FrozenContext>) -> Option<FrozenFacts> {
-    let told = before?.facts.as_ref()?.told.clone();
-    Some(FrozenFacts { text: told.clone(), told })
+    let FrozenFacts { told, told_ids, .. } = before?.facts.clone()?;
+    Some(FrozenFacts { text: told.clone(), ids: told_ids.clone(), told, told_ids })
 }

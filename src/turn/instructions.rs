@@ -22,7 +22,7 @@ use crate::turn::prompt::{self, ConversationSetting, InstructionTexts};
 use crate::turn::services::TurnServices;
 use crate::types::message::{Address, ChatKind};
 use crate::types::persona::{Persona, PersonaMemory};
-use crate::types::session::{FrozenContext, Session};
+use crate::types::session::{Finish, FrozenContext, Session};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{Audience, FileScope, Workspace, skills as catalogue};
 
@@ -38,6 +38,8 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 /// The beginning of a turn's requests.
 pub(crate) struct PromptBase {
     pub(crate) system: Vec<String>,
+    /// The numbers of the facts in it, of which the model is asked on which its answers rest.
+    pub(crate) facts: Vec<i64>,
     pub(crate) tools: Vec<ToolSchema>,
     /// About how many tokens the tools have.
     pub(crate) tools_tokens: u64,
@@ -63,8 +65,9 @@ pub(crate) async fn base(
     let context_window = context_window(turns, session, role);
     let (tools, tools_tokens) = tools(turns, session, role, caller, context_window);
     let shares = Shares::new(context_window, tools_tokens);
-    let system = system(turns, session, speaker, &shares, context_window).await;
-    PromptBase { system, tools, tools_tokens, context_window }
+    let SystemPrompt { parts: system, facts } =
+        system(turns, session, speaker, &shares, context_window).await;
+    PromptBase { system, facts, tools, tools_tokens, context_window }
 }
 
 /// The tokens for which a prompt is made: those of the model, or few for a guest with a budget.
@@ -111,6 +114,12 @@ fn tools(
     (tools, tokens)
 }
 
+/// The parts of a system prompt, and the facts in it.
+struct SystemPrompt {
+    parts: Vec<String>,
+    facts: Vec<i64>,
+}
+
 /// The system prompt of a session, as `speaker` may see it.
 async fn system(
     turns: &TurnServices,
@@ -118,7 +127,7 @@ async fn system(
     Speaker { name, role }: Speaker<'_>,
     shares: &Shares,
     context_window: u64,
-) -> Vec<String> {
+) -> SystemPrompt {
     let (audience, recalls) = (audience(role, session.chat_kind), recalls(session, role));
     let persona = persona_words(&turns.services, &session.persona).await;
     if let Some(task) = session.origin.task() {
@@ -129,7 +138,8 @@ async fn system(
         let files = tasks::of(task.kind).instruction_files(files);
         let rules = [rules(&turns.services, files).await, persona].join("\n\n");
         let rules = memory::fit(&rules, shares.instructions, "your instructions");
-        return prompt::task_system(task.kind, &rules);
+        let parts = prompt::task_system(task.kind, &rules);
+        return SystemPrompt { parts, facts: Vec::new() };
     }
     let provider = turns.models.for_session(session);
     let is_compact = shares::is_compact(context_window);
@@ -169,12 +179,13 @@ async fn system(
         ChatKind::Private => prompt::with(name, role, session.origin.channel()),
         ChatKind::Group => String::new(),
     };
-    prompt::system(
-        &instructions,
-        &frozen,
-        turns.finish_of(session),
-        &ConversationSetting { about, with, is_compact },
-    )
+    let finish = turns.finish_of(session);
+    let setting = ConversationSetting { about, with, is_compact };
+    let parts = prompt::system(&instructions, &frozen, finish, &setting);
+    // A short prompt has no room for it, and an answer by a call has no end to mark.
+    let is_asked = finish == Finish::Answer && !is_compact;
+    let facts = frozen.facts.filter(|_| is_asked).map(|facts| facts.ids).unwrap_or_default();
+    SystemPrompt { parts, facts }
 }
 
 /// The frozen part of the prompt, made now for a new session or a smaller window, and what changed since the model

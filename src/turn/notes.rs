@@ -217,7 +217,7 @@ async fn ask(
     mut steer: mpsc::Receiver<Vec<WaitingMessage>>,
 ) -> Option<Completion> {
     let caller = Caller::Conversation(turns.finish_of(session));
-    let PromptBase { system, tools, .. } =
+    let PromptBase { system, tools, facts, .. } =
         instructions::base(turns, session, speaker, caller).await;
     if !tools.iter().any(|tool| TOOLS.contains(&tool.name.as_str())) {
         return None;
@@ -226,6 +226,7 @@ async fn ask(
     let request = Request {
         system: &system,
         tools: &tools,
+        facts: &facts,
         may_call: true,
         effort: session.settings.effort,
         attempts: Attempts::Usual,

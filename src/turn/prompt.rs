@@ -131,10 +131,6 @@ pub(crate) const ASIDE: &str = "\
 [A question aside, while the conversation above goes on elsewhere. Answer it by itself and briefly, without \
 calling tools; neither question nor answer becomes part of the conversation.]";
 
-/// Follows the facts. The program takes the mark out of the answer.
-const USED: &str =
-    "If an answer rests on some of these, end it with a line that nobody sees: [used #1 #2].";
-
 /// The identity of a subagent.
 const SUBAGENT: &str = "\
 You are a subagent of Peacrab, an assistant that runs on its owner's own machine. You were handed one task, and \
@@ -380,12 +376,8 @@ pub fn system(
         ("", &setting.with),
     ]);
     let facts = frozen.facts.as_ref().map_or("", |facts| facts.text.trim());
-    let facts = match finish {
-        Finish::Answer if !facts.is_empty() && !setting.is_compact => format!("{facts}\n{USED}"),
-        Finish::Answer | Finish::Explicit => facts.to_owned(),
-    };
     let memory = sections(&[
-        ("Facts to remember", &facts),
+        ("Facts to remember", facts),
         ("Your memory", &frozen.memory),
         ("Your recent notes", &frozen.notes),
     ]);

@@ -28,6 +28,12 @@ pub struct FrozenContext {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrozenFacts {
     pub text: String,
+    /// The numbers of those in `text`. Empty in rows of older versions.
+    #[serde(default)]
+    pub ids: Vec<i64>,
     /// Those that have been reported to the model since.
     pub told: String,
+    /// The numbers of those in `told`.
+    #[serde(default)]
+    pub told_ids: Vec<i64>,
 }

@@ -15,11 +15,12 @@ const SENDS: [&str; 5] = [
 ];
 
 /// Where sentences stand that the bot does not say to people in a chat.
-const OTHER_READERS: [(&str, &str); 16] = [
+const OTHER_READERS: [(&str, &str); 17] = [
     ("src/cli", "the person who types a command"),
     ("src/conversation/shorten.rs", "the model"),
     ("src/gateway/http/metrics.rs", "Prometheus"),
     ("src/provider/rehearsal.rs", "answers of the model's stand-in"),
+    ("src/provider/used_marker.rs", "the model"),
     ("src/provider/word.rs", "the model"),
     ("src/tasks/schedule/note.rs", "the model"),
     ("src/tools", "the model"),

@@ -335,6 +335,7 @@ Config {
             context: 200000,
             context_is_set: false,
             tools: Native,
+            structured: Auto,
             images: true,
             patience: Patience {
                 first_byte: None,
@@ -353,6 +354,7 @@ Config {
             context: 8192,
             context_is_set: true,
             tools: Text,
+            structured: Auto,
             images: true,
             patience: Patience {
                 first_byte: Some(

@@ -16,6 +16,7 @@ mod quirks;
 mod repetition;
 mod room;
 mod scan;
+mod structured;
 mod tags;
 mod text_tools;
 mod transcript;
@@ -95,6 +96,7 @@ async fn ask_after(
     let request = Request {
         system: &system,
         tools: &tools,
+        facts: &[],
         may_call: true,
         effort: Effort::Default,
         attempts: Attempts::Usual,

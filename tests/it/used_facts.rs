@@ -1,11 +1,15 @@
 //! The model marks the facts that an answer rests on: they are counted, and nobody sees the mark.
 
 use peacrab::provider::{
-    Attempts, Delta, Effort, Pictures, PromptMessage, Request, StopReason, complete,
+    Attempts, Config, Delta, Effort, Pictures, PromptMessage, Request, StopReason, Structured,
+    complete, connect,
 };
 use peacrab::types::event::EventKind;
 
-use crate::support::rig::{OWNER, Rig, USER};
+use serde_json::{Value, json};
+
+use crate::support::model_api::{ModelApi, Platform, Reply as ApiReply};
+use crate::support::rig::{OWNER, Parts, Rig, USER};
 use crate::support::script::{Reply, Script, says};
 
 /// The text and the numbers of an answer that comes in these pieces, and the text as it was seen on the way.
@@ -17,6 +21,7 @@ async fn completed(pieces: &[&str]) -> (String, Vec<i64>, String) {
     let request = Request {
         system: &[],
         tools: &[],
+        facts: &[1, 2, 3, 20],
         may_call: false,
         effort: Effort::Default,
         attempts: Attempts::Usual,
@@ -108,5 +113,81 @@ async fn only_who_has_facts_is_told_of_the_mark() {
     rig.say_as(OWNER, "-3", "hello");
     rig.hear("-3").await;
     assert!(!rig.model.last().whole().contains("[used"));
+    rig.finish().await;
+}
+
+/// What a model says in an answer of the schema.
+fn answers(api: &ModelApi, text: &str, used: &Value) {
+    let json = json!({"text": text, "used": used}).to_string();
+    let (first, rest) = json.split_at(json.len() / 2);
+    let chunk = |delta: &Value| json!({"choices": [{"index": 0, "delta": delta}]});
+    let ends = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    let said = [chunk(&json!({"content": first})), chunk(&json!({"content": rest})), ends];
+    api.reply(ApiReply::events(&said));
+}
+
+/// The facts that the schema of a request allows; null without a schema.
+fn allowed(body: &Value) -> &Value {
+    &body["response_format"]["json_schema"]["schema"]["properties"]["used"]["items"]["enum"]
+}
+
+#[tokio::test]
+async fn a_schema_stays_the_same_until_the_next_conversation_and_counts_only_what_was_shown() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    let config = Config { structured: Structured::On, ..api.config() };
+    let provider = connect("main", &config).unwrap();
+    let mut rig = Rig::of(Parts { provider: Some(provider), ..Parts::default() }).await;
+    answers(&api, "Hi.", &json!([]));
+    rig.say("1", "hello");
+    // Without facts the answer is a text as ever, whatever it looks like.
+    assert_eq!(rig.hear("1").await, json!({"text": "Hi.", "used": []}).to_string());
+    rig.ask("1", "/new").await;
+    rig.say_as(USER, "2", "/remember Zoe likes figs");
+    rig.hear("2").await;
+    rig.ask("1", "/remember Ada is seven").await;
+    let mut events = rig.events.as_ref().unwrap().subscribe();
+    answers(&api, "She is “seven”.", &json!([1, 2, 3]));
+    assert_eq!(rig.ask("1", "how old is she?").await, "She is “seven”.");
+    let mut seen = String::new();
+    loop {
+        match events.next().await.unwrap().what {
+            EventKind::Text { text } => seen.push_str(&text),
+            EventKind::TurnEnd { .. } => break,
+            _ => {}
+        }
+    }
+    assert_eq!(seen, "She is “seven”.");
+    // The model is told of the new fact beside the message, and the schema stays.
+    rig.ask("1", "/remember The bicycle is red").await;
+    answers(&api, "Red. [used #2]", &json!([3]));
+    assert_eq!(rig.ask("1", "and the wheels?").await, "Red.");
+    rig.ask("1", "/new").await;
+    answers(&api, "Hello.", &json!([]));
+    assert_eq!(rig.ask("1", "hello").await, "Hello.");
+    let bodies = api.requests();
+    let allowed: Vec<_> = bodies.iter().map(allowed).collect();
+    assert_eq!(allowed, [&Value::Null, &json!([2]), &json!([2]), &json!([2, 3])]);
+    assert_eq!(bodies[1]["response_format"], bodies[2]["response_format"]);
+    assert_eq!(bodies[1]["messages"][0], bodies[2]["messages"][0]);
+    assert_eq!(rig.look(ACCESSES), ["1: 0", "2: 2", "3: 0"]);
+    assert_eq!(rig.look("SELECT text FROM steps WHERE text LIKE '%used%'").len(), 1);
+    api.finish();
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_conversation_of_an_older_version_is_not_asked() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "/remember Ada is seven").await;
+    rig.ask("1", "hello").await;
+    assert_eq!(rig.model.last().facts, [1]);
+    rig.stop().await;
+    rig.change(
+        "UPDATE sessions SET frozen = json_remove(frozen, '$.facts.ids', '$.facts.told_ids')",
+    );
+    rig.start().await;
+    rig.ask("1", "hello again").await;
+    assert!(rig.model.last().whole().contains("Ada is seven"));
+    assert_eq!(rig.model.last().facts, [0_i64; 0]);
     rig.finish().await;
 }

@@ -92,16 +92,23 @@ fn may_begin(messages: &[PromptMessage<'_>], model: &str) -> bool {
 
 /// Returns the form for the model of this name.
 pub fn kind(model: &str) -> ThinkingMode {
+    match version(model) {
+        None => ThinkingMode::Foreign,
+        Some((..=2, _) | (3, ..=6)) => ThinkingMode::Thoughtless,
+        Some((3, _) | (4, ..=5)) => ThinkingMode::Budget,
+        Some(_) => ThinkingMode::Adaptive,
+    }
+}
+
+/// Returns the version of Claude in a model's name; the greatest where it has none, and none of other vendors' models.
+pub fn version(model: &str) -> Option<(u32, u32)> {
     let model = model.to_ascii_lowercase();
-    let Some((_, name)) = model.split_once("claude") else { return ThinkingMode::Foreign };
+    let (_, name) = model.split_once("claude")?;
     // `-3-7-sonnet-20250219`, `-opus-4-20250514`, `-sonnet-4-5`, `-4.6-opus`. A date is not a version.
     let mut numbers = name
         .split(['-', '.', '@', ':', '_'])
         .filter_map(|part| part.parse::<u32>().ok())
         .filter(|number| *number < 100);
-    match (numbers.next(), numbers.next().unwrap_or_default()) {
-        (Some(..=2), _) | (Some(3), ..=6) => ThinkingMode::Thoughtless,
-        (Some(3), _) | (Some(4), ..=5) => ThinkingMode::Budget,
-        _ => ThinkingMode::Adaptive,
-    }
+    let major = numbers.next().unwrap_or(u32::MAX);
+    Some((major, numbers.next().unwrap_or_default()))
 }

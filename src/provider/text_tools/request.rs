@@ -5,7 +5,9 @@
 use std::fmt::Write as _;
 
 use crate::provider::text_tools::forms::MALFORMED_CALL;
-use crate::provider::{Attempts, Effort, Pictures, PromptMessage, Request, ToolSchema, wire};
+use crate::provider::{
+    Attempts, Effort, Pictures, PromptMessage, Request, ToolSchema, system_asking, wire,
+};
 use crate::types::session::{Call, Image, Thinking};
 
 /// The text before the tools' schemas, in the form of Hermes and Qwen, which most open models were trained on (their
@@ -61,7 +63,11 @@ enum TextPart<'a> {
 
 impl<'a> TextRequest<'a> {
     pub(super) fn of(request: &Request<'a>) -> Self {
-        let mut system = request.system.to_vec();
+        // Its calls are text, so no schema of the answer can hold them.
+        let mut system = match request.facts.is_empty() {
+            true => request.system.to_vec(),
+            false => system_asking(request.system),
+        };
         if !request.tools.is_empty() {
             // After the part that changes least, and before the parts that change with the conversation.
             system.insert(system.len().min(1), manual(request.tools));
@@ -103,6 +109,7 @@ impl<'a> TextRequest<'a> {
         Request {
             system: &self.system,
             tools: &[],
+            facts: &[],
             may_call: true,
             effort: self.effort,
             attempts: self.attempts,

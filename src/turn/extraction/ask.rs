@@ -32,6 +32,8 @@ pub(super) struct FactsPrompt {
     pub(super) system: Vec<String>,
     pub(super) tools: Vec<ToolSchema>,
     pub(super) tools_tokens: u64,
+    /// Those of the conversation, as they change the bytes of its requests.
+    pub(super) facts: Vec<i64>,
     pub(super) effort: Effort,
     pub(super) summary: Option<String>,
     /// The last one has the question.
@@ -82,6 +84,7 @@ pub(super) async fn ask(
     let request = Request {
         system: &prompt.system,
         tools: &prompt.tools,
+        facts: &prompt.facts,
         may_call: false,
         effort: prompt.effort,
         attempts: Attempts::Once,

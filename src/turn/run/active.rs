@@ -68,6 +68,8 @@ pub(super) struct ActiveTurn<'a> {
     /// The shown texts of those that begin with a skill.
     pub(super) invoked: InvokedSkills,
     pub(super) system: Vec<String>,
+    /// The numbers of the facts in it.
+    pub(super) facts: Vec<i64>,
     pub(super) tools: Vec<ToolSchema>,
     /// About how many tokens the tools have.
     pub(super) tools_tokens: u64,

@@ -87,6 +87,7 @@ impl ActiveTurn<'_> {
         let request = Request {
             system: &self.system,
             tools: &self.tools,
+            facts: &self.facts,
             may_call,
             effort: self.session.settings.effort,
             attempts: self.attempts,

@@ -231,7 +231,7 @@ impl<'a> ActiveTurn<'a> {
         turns.instruction_watcher.look().await?;
         turns.tools.arrived().await;
         let base = instructions::base(turns, &session, asker.speaker(), part.caller).await;
-        let PromptBase { system, tools, tools_tokens, context_window } = base;
+        let PromptBase { system, facts, tools, tools_tokens, context_window } = base;
         let payer = payer(&turns.services, &session, &asker, &part).await?;
         let provider = turns.models.for_session(&session);
         Ok(Some(Self {
@@ -254,6 +254,7 @@ impl<'a> ActiveTurn<'a> {
             asker,
             handles,
             system,
+            facts,
             tools,
             tools_tokens,
             begun: Instant::now(),

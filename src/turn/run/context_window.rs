@@ -177,7 +177,7 @@ impl ActiveTurn<'_> {
         let base = instructions::base(self.turns, &self.session, speaker, caller).await;
         let summary = self.session.summary.as_deref();
         self.fixed_tokens = tokens::fixed_tokens(&base.system, summary);
-        (self.system, self.tools) = (base.system, base.tools);
+        (self.system, self.facts, self.tools) = (base.system, base.facts, base.tools);
         (self.tools_tokens, self.fitted) = (base.tools_tokens, base.context_window);
     }
 

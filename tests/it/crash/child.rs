@@ -346,6 +346,16 @@ impl Provider for Watchful {
                 return Ok(stream::iter(deltas.map(Ok)).boxed());
             }
         }
-        self.0.stream(request).await
+        let answer = self.0.stream(request).await?;
+        if request.facts.is_empty() {
+            return Ok(answer);
+        }
+        // It says that its answers rest on all facts.
+        let used = Delta::UsedFacts(request.facts.to_vec());
+        let with_used = move |delta| match delta {
+            Ok(Delta::End(_)) => vec![Ok(used.clone()), delta],
+            delta => vec![delta],
+        };
+        Ok(answer.flat_map(move |delta| stream::iter(with_used(delta))).boxed())
     }
 }

@@ -1,4 +1,5 @@
-//! Kills around the transaction that keeps noticed facts: afterwards they are there, once.
+//! Kills around the transactions that keep noticed facts, and count those that an answer rests on: afterwards they are
+//! there, once.
 
 use std::process::Child;
 use std::time::Instant;
@@ -38,5 +39,24 @@ fn noticed_facts_are_kept_once_after_a_kill_around_their_commit() {
         daemon.kill().unwrap();
         daemon.wait().unwrap();
         assert_eq!(facts(), [NOTICED], "{when:?}");
+    }
+}
+
+#[test]
+fn facts_that_an_answer_rests_on_are_counted_once_after_a_kill_around_any_commit() {
+    for when in [When::Before, When::After] {
+        for commit in 1.. {
+            let scene = Scene::new(KNOWING);
+            scene.platform().say("1", &format!("/remember {NOTICED}"));
+            scene.bring_to_end();
+            scene.platform().say("1", "hello");
+            let has_killed = scene.run(Kill { at: At::Commit(commit), when });
+            scene.bring_to_end();
+            let uses = verdict::look(&scene.home(), "SELECT accesses || '' FROM facts");
+            assert_eq!(uses, ["1"], "commit {commit}, {when:?}");
+            if !has_killed {
+                break;
+            }
+        }
     }
 }

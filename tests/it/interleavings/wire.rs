@@ -89,6 +89,7 @@ impl Apis {
             let request = Request {
                 system: &["You are a crab.".to_owned()],
                 tools: &[],
+                facts: &[],
                 may_call: true,
                 effort: Effort::Default,
                 attempts: Attempts::Usual,

@@ -43,6 +43,7 @@ async fn rig_before(api: &ModelApi, images: bool) -> Rig {
         context: 100_000,
         context_is_set: true,
         tools: Tools::Native,
+        structured: Default::default(),
         images,
         patience: Default::default(),
         price: None,

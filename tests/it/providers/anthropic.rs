@@ -159,6 +159,7 @@ async fn cuts_the_cache_after_what_changes_least() {
         let request = Request {
             system: &system,
             tools: &tools,
+            facts: &[],
             may_call: true,
             effort: Effort::Default,
             attempts: Attempts::Usual,

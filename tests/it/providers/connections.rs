@@ -68,6 +68,7 @@ async fn those_of_a_peak_are_closed_after_a_while() {
         context: 100_000,
         context_is_set: true,
         tools: Tools::Native,
+        structured: Default::default(),
         images: true,
         patience: Default::default(),
         price: None,

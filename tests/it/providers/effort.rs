@@ -17,6 +17,7 @@ async fn sent(platform: Platform, config: Config, turns: &[Turn], effort: Effort
     let request = Request {
         system: &system(),
         tools: &tools(),
+        facts: &[],
         may_call: true,
         effort,
         attempts: Attempts::Usual,
@@ -42,6 +43,7 @@ fn of(platform: Platform, model: &str, tokens_max: u32) -> Config {
         context: 100_000,
         context_is_set: true,
         tools: Tools::Native,
+        structured: Default::default(),
         images: false,
         patience: Default::default(),
         price: None,

@@ -172,6 +172,7 @@ fn refuses_a_config_that_cannot_work() {
         context: 100_000,
         context_is_set: true,
         tools: Tools::Native,
+        structured: Default::default(),
         images: false,
         patience: Default::default(),
         price: None,

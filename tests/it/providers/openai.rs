@@ -1,7 +1,7 @@
 //! What is particular to chat completions, and to those who imitate them.
 
 use peacrab::provider::names::ToolNames;
-use peacrab::provider::{PromptMessage, ReadPictures, StopReason, Usage};
+use peacrab::provider::{AnswerForm, PromptMessage, ReadPictures, StopReason, Usage};
 use peacrab::types::session::Thinking;
 
 use super::*;
@@ -323,6 +323,7 @@ fn says_to_mistral_only_what_it_takes() {
         context: 100_000,
         context_is_set: true,
         tools: Tools::Native,
+        structured: Default::default(),
         images: false,
         patience: Default::default(),
         price: None,
@@ -340,6 +341,7 @@ fn says_to_mistral_only_what_it_takes() {
     let request = Request {
         system: &[],
         tools: &[],
+        facts: &[],
         may_call: true,
         effort,
         attempts,
@@ -347,7 +349,8 @@ fn says_to_mistral_only_what_it_takes() {
         messages,
         pictures,
     };
-    let body = mistral.body(&request, &ToolNames::of(&[]), &ReadPictures::default());
+    let body =
+        mistral.body(&request, AnswerForm::Text, &ToolNames::of(&[]), &ReadPictures::default());
     assert_eq!(body.get("reasoning_effort"), None);
     assert_eq!(body.get("stream_options"), None);
     let id = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap();

@@ -230,6 +230,7 @@ async fn ends_the_stream_after_its_end() {
     let request = Request {
         system: &[],
         tools: &[],
+        facts: &[],
         may_call: true,
         effort: Effort::Default,
         attempts: Attempts::Usual,

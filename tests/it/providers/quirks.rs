@@ -171,6 +171,7 @@ async fn respells_names_that_an_api_does_not_take() {
         let request = Request {
             system: &[],
             tools: &tools,
+            facts: &[],
             may_call: true,
             effort: Effort::Default,
             attempts: Attempts::Usual,

@@ -116,6 +116,7 @@ async fn tells_a_model_when_it_can_call_nothing() {
     let request = Request {
         system: &system,
         tools: &tools,
+        facts: &[],
         may_call: false,
         effort: Effort::Default,
         attempts: Attempts::Usual,

@@ -153,6 +153,7 @@ impl ModelApi {
             context: 100_000,
             context_is_set: true,
             tools: Tools::Native,
+            structured: Default::default(),
             images: true,
             patience: Default::default(),
             price: None,

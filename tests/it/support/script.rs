@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use peacrab::provider::{
     Delta, DeltaStream, Effort, PromptMessage, Provider, ProviderError, ReadPictures, Request,
-    StopReason, ToolCall, ToolSchema, Usage,
+    StopReason, ToolCall, ToolSchema, Usage, system_asking,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -98,6 +98,7 @@ impl Gate {
 pub(crate) struct Asked {
     pub(crate) system: Vec<String>,
     pub(crate) tools: Vec<ToolSchema>,
+    pub(crate) facts: Vec<i64>,
     pub(crate) may_call: bool,
     pub(crate) effort: Effort,
     /// As `image: path type`, `user: …`, `assistant: …`, `call: tool arguments` and `result: …`, in order.
@@ -196,8 +197,13 @@ impl Script {
         let mut written = self.written();
         written.faults.extend(faults(&request.messages));
         written.asked.push(Asked {
-            system: request.system.to_vec(),
+            // It takes no schema of its answers, so it is asked for the mark.
+            system: match request.facts.is_empty() {
+                true => request.system.to_vec(),
+                false => system_asking(request.system),
+            },
             tools: request.tools.to_vec(),
+            facts: request.facts.to_vec(),
             may_call: request.may_call,
             effort: request.effort,
             messages: request.messages.iter().flat_map(|it| lines(it, seen)).collect(),

@@ -15,9 +15,17 @@ pub(crate) fn openai(body: &Value, model: &str, beside: Option<&str>) -> Vec<Str
     rules.closed(
         body,
         &keys,
-        &["tools", "tool_choice", "max_tokens", "reasoning_effort"],
+        &["tools", "tool_choice", "max_tokens", "reasoning_effort", "response_format"],
         "the body",
     );
+    if let Some(format) = body.get("response_format") {
+        rules.closed(format, &["type", "json_schema"], &[], "a format");
+        rules.check(format["type"] == "json_schema", "a format's type");
+        let named = &format["json_schema"];
+        rules.closed(named, &["name", "strict", "schema"], &[], "a named schema");
+        rules.name(&named["name"]);
+        rules.schema(&named["schema"]);
+    }
     rules.head(body, model);
     rules.check(body["stream_options"] == json!({"include_usage": true}), "stream_options");
     for tool in rules.tools(body) {
@@ -71,6 +79,14 @@ pub(crate) fn anthropic(body: &Value, model: &str) -> Vec<String> {
     rules.closed(body, &keys, &optional, "the body");
     rules.head(body, model);
     rules.thinking(body);
+    if let Some(config) = body.get("output_config") {
+        rules.closed(config, &[], &["effort", "format"], "the output's config");
+        if let Some(format) = config.get("format") {
+            rules.closed(format, &["type", "schema"], &[], "a format");
+            rules.check(format["type"] == "json_schema", "a format's type");
+            rules.schema(&format["schema"]);
+        }
+    }
     for tool in rules.tools(body) {
         rules.closed(&tool, &["name", "description", "input_schema"], &["cache_control"], "a tool");
         rules.name(&tool["name"]);
@@ -138,6 +154,16 @@ impl Rules {
             let is_known = wanted.contains(&key.as_str()) || allowed.contains(&key.as_str());
             self.check(is_known, &format!("{what} has an unknown field {key}"));
         }
+    }
+
+    /// Strict schemas: each object closed, and all of its fields required.
+    fn schema(&mut self, schema: &Value) {
+        self.check(schema["type"] == "object", "a schema of no object");
+        self.check(schema["additionalProperties"] == json!(false), "an open schema");
+        let fields = schema["properties"].as_object().into_iter().flatten();
+        let mut fields: Vec<_> = fields.map(|(name, _)| json!(name)).collect();
+        fields.sort_by_key(Value::to_string);
+        self.check(schema["required"] == json!(fields), "a field that is not required");
     }
 
     /// A budget is at least 1024 tokens, less than the whole, and begins with the turn.
