@@ -62,7 +62,7 @@ fn provider_with(api: &ModelApi, structured: Structured) -> Arc<dyn Provider> {
     connected(&Config { structured, ..config(api) }, "main", LIMITS)
 }
 
-fn schema_of<'a>(platform: Platform, body: &'a Value) -> &'a Value {
+fn schema_of(platform: Platform, body: &Value) -> &Value {
     match platform {
         Platform::OpenAi => &body["response_format"]["json_schema"]["schema"],
         Platform::Anthropic => &body["output_config"]["format"]["schema"],
