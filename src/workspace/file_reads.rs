@@ -174,7 +174,7 @@ fn watch(workspace: &Workspace) -> Result<ReadState, Errno> {
             Err(error) => return Err(error),
         }
     }
-    let marked = watch_files(workspace, &events, marked)?;
+    let marked = watch_files(workspace, &events, &marked)?;
     Ok(ReadState::Watched(WatchedFolders { events, within, made: Mutex::default(), marked }))
 }
 
@@ -182,7 +182,7 @@ fn watch(workspace: &Workspace) -> Result<ReadState, Errno> {
 fn watch_files(
     workspace: &Workspace,
     events: &OwnedFd,
-    files: BTreeSet<WorkspacePath>,
+    files: &BTreeSet<WorkspacePath>,
 ) -> Result<BTreeSet<i32>, Errno> {
     let asked = WatchFlags::OPEN | WatchFlags::MOVE_SELF | WatchFlags::DONT_FOLLOW;
     let watch = |file| match inotify::add_watch(events, workspace.root().join(file), asked) {
