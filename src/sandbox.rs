@@ -11,6 +11,7 @@
 
 mod allowed;
 mod calls;
+mod cgroup;
 mod command;
 pub mod accounting;
 mod disk;
@@ -25,12 +26,14 @@ pub mod reader;
 pub mod root;
 pub mod scratch;
 mod start;
+mod supervisor;
 mod trial;
 mod wire;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
+pub use cgroup::adopt_cgroup;
 pub use command::{
     CommandLimits, ENTRY, Enforced, NetworkAccess, Sandbox, SandboxCommand, SandboxLevel,
 };

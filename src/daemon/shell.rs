@@ -24,6 +24,7 @@ pub(super) fn more_tools(
 /// Tests the sandbox, unless commands could read what they must not. Logs its state.
 pub(super) fn sandbox(config: &tools::shell::Config, exposed: Option<Exposure>) -> SandboxState {
     sandbox::sweep();
+    sandbox::adopt_cgroup();
     let standing = match exposed {
         Some(Exposure { words: why, .. }) => SandboxState::Refused { why },
         None => tools::shell::standing(config),

@@ -53,6 +53,7 @@ pub const SANDBOXED_NETWORK: &str = "no network";
 pub const SANDBOXED_NETWORK_ON: &str = "network on by config";
 pub const SANDBOXED_PROCESSES: &str = "no access to other processes";
 pub const SANDBOXED_SIGNALS: &str = "no signals to other processes";
+pub const SANDBOXED_GROUP: &str = "memory limited by a control group";
 pub const SANDBOXED_CALLS: &str = "no dangerous system calls";
 
 // How a command ended.

@@ -41,6 +41,8 @@ pub(super) struct ResourceAccounting<'a> {
     first: Pid,
     spec: &'a SandboxSpec,
     scratch: &'a Scratch,
+    /// The kernel does not limit the sum of its memory.
+    counts_memory: bool,
     disks: Disks,
     /// Bytes of memory that must be left.
     left: u64,
@@ -63,12 +65,13 @@ impl<'a> ResourceAccounting<'a> {
         spec: &'a SandboxSpec,
         scratch: &'a Scratch,
         told: UnixStream,
+        counts_memory: bool,
     ) -> io::Result<Self> {
         let places = spec.write.iter().map(|path| &**path).chain([scratch.path()]);
         let disks = Disks::new(places, spec.bounds.disk, spec.bounds.files, told)?;
         let [total, free] = memory();
         let left = LEFT_BYTES.min(total / LEFT_SHARE).min(free / 2);
-        Ok(Self { first, spec, scratch, disks, left })
+        Ok(Self { first, spec, scratch, counts_memory, disks, left })
     }
 
     /// Returns the limit that is exceeded, if any.
@@ -89,7 +92,8 @@ impl<'a> ResourceAccounting<'a> {
         }
         // It is ours, and no command can reach its files.
         inside.retain(|pid| *pid != self.first);
-        if memory()[1] < self.left || takes_more(bounds.memory, &inside, &all) {
+        let takes_more = self.counts_memory && takes_more(bounds.memory, &inside, &all);
+        if memory()[1] < self.left || takes_more {
             return Some(ExceededLimit::Memory);
         }
         let is_full = self.scratch.bytes(bounds.tmp) > bounds.tmp || self.disks.are_full(&inside);

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::OwnedFd;
 
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
 use seccompiler::{
@@ -12,6 +13,7 @@ use seccompiler::{
 };
 
 use super::allowed::{ALLOWED, ALLOWED_HERE, ALLOWED_NEWER};
+use super::raw;
 
 /// Refused as by a kernel that does not allow it.
 const DENIED: &[libc::c_long] = &[
@@ -112,6 +114,27 @@ const ATTRIBUTES: &[libc::c_long] = &[
     libc::SYS_fremovexattr,
 ];
 
+/// Calls that change mode, times or owner of a file, which Landlock does not guard either: they wait for the supervisor.
+const SUPERVISED: &[libc::c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
 /// Calls that set how a process is scheduled, by its number: the first argument. 0 is the caller.
 const SCHEDULE: &[libc::c_long] = &[
     libc::SYS_sched_setscheduler,
@@ -168,8 +191,9 @@ pub(super) struct OwnNamespaces {
     pub(super) truncation: bool,
 }
 
-/// Refuses these calls from now on; errs where this processor is not known.
-pub(super) fn refuse(own: OwnNamespaces) -> io::Result<()> {
+/// Refuses these calls from now on; errs where this processor is not known. Where files of others are within reach,
+/// returns the listener of the calls that wait for the supervisor.
+pub(super) fn refuse(own: OwnNamespaces) -> io::Result<Option<OwnedFd>> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
     let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;
     let mut denied = denied(own.sockets).map_err(|error| failed(&error))?;
@@ -196,11 +220,12 @@ pub(super) fn refuse(own: OwnNamespaces) -> io::Result<()> {
         unsupported.extend(whole(ATTRIBUTES));
     }
     let allowed = [ALLOWED, ALLOWED_HERE, ALLOWED_NEWER].concat();
-    let apply = |rules, matching, other| {
+    let compile = |rules, matching, other| -> io::Result<BpfProgram> {
         let filter = SeccompFilter::new(rules, other, matching, arch);
-        let filter = filter.map_err(|error| failed(&error))?;
-        let program: BpfProgram = filter.try_into().map_err(|error| failed(&error))?;
-        apply_filter(&program).map_err(|error| failed(&error))
+        filter.and_then(TryInto::try_into).map_err(|error| failed(&error))
+    };
+    let apply = |rules, matching, other| {
+        apply_filter(&compile(rules, matching, other)?).map_err(|error| failed(&error))
     };
     let errno = |error: libc::c_int| SeccompAction::Errno(error.unsigned_abs());
     apply(whole(&allowed), SeccompAction::Allow, errno(libc::ENOSYS))?;
@@ -208,7 +233,27 @@ pub(super) fn refuse(own: OwnNamespaces) -> io::Result<()> {
     for (rules, error) in [(denied, libc::EPERM), (unsupported, libc::EOPNOTSUPP), (idle, 0)] {
         apply(rules, errno(error), SeccompAction::Allow)?;
     }
-    Ok(())
+    if own.root {
+        return Ok(None);
+    }
+    let waiting = compile(whole(SUPERVISED), SeccompAction::Trap, SeccompAction::Allow)?;
+    match raw::install_listener(&supervised(waiting)) {
+        Ok(listener) => Ok(Some(listener)),
+        // Somebody else listens already, or this kernel has no listeners.
+        Err(_) => apply(whole(SUPERVISED), errno(libc::EPERM), SeccompAction::Allow).map(|()| None),
+    }
+}
+
+/// The program with SECCOMP_RET_USER_NOTIF in the place of SECCOMP_RET_TRAP (seccomp(2)), as seccompiler knows no
+/// such action.
+fn supervised(mut program: BpfProgram) -> BpfProgram {
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    for step in &mut program {
+        if u32::from(step.code) == RETURN && step.k == libc::SECCOMP_RET_TRAP {
+            step.k = libc::SECCOMP_RET_USER_NOTIF;
+        }
+    }
+    program
 }
 
 type SeccompRules = BTreeMap<libc::c_long, Vec<SeccompRule>>;

@@ -120,6 +120,9 @@ pub struct Enforced {
     pub signals: bool,
     /// Dangerous calls to the kernel are refused.
     pub calls: bool,
+    /// The kernel limits the memory of all its processes together, by a control group.
+    #[serde(default)]
+    pub group: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,6 +156,7 @@ impl Enforced {
             (apart(least.network) && !apart(self.network), "the network block"),
             (least.signals && !self.signals, "the signal block"),
             (least.calls && !self.calls, "the block of dangerous system calls"),
+            (least.group && !self.group, "its control group"),
         ];
         pairs.into_iter().find_map(|(lost, what)| lost.then_some(what))
     }

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,10 +17,11 @@ use rustix::process::{
     pidfd_open, pidfd_send_signal, set_child_subreaper, set_dumpable_behavior, wait,
 };
 
+use super::cgroup::CommandGroup;
 use super::scratch::Scratch;
-use super::{SandboxLevel, inside, raw};
+use super::{SandboxLevel, inside, raw, supervisor};
 use crate::sandbox::accounting::{self, ResourceAccounting};
-use crate::sandbox::wire::{self, GuardReport, SandboxSpec};
+use crate::sandbox::wire::{self, ExceededLimit, GuardReport};
 
 /// The interval between two looks at a command's resources.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -45,6 +46,10 @@ pub(super) struct Prepared {
     pub(super) guard: OwnedFd,
     /// Where the guard is told what those have written who have ended.
     pub(super) tell: UnixStream,
+    /// Where the guard is handed the calls that wait for it.
+    pub(super) calls: UnixStream,
+    /// The group in which the first process is born, where there are such.
+    pub(super) group: Option<CommandGroup>,
 }
 
 /// Namespaces that were made for the command and are not in place yet.
@@ -83,16 +88,36 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     let scratch = Scratch::new(spec.level)?;
     let (told, tell) = UnixStream::pair()?;
     tell.set_nonblocking(true)?;
-    let prepared = Prepared { namespaces, scratch, guard, tell };
+    let (waiting, calls) = UnixStream::pair()?;
+    let group = CommandGroup::enter_new(&spec.bounds);
+    let prepared = Prepared { namespaces, scratch, guard, tell, calls, group };
     let Some(child) = raw::fork()? else {
         return Ok(inside::run(&spec, &prepared, control));
     };
+    let Prepared { namespaces, scratch, group, .. } = prepared;
+    if let Some(group) = &group {
+        group.leave()?;
+    }
     if let Some(shortage) = shortage {
         shortage.end();
     }
-    let watched = watch(control, child, &spec, &prepared.scratch, told);
-    if prepared.namespaces.made || sweep() {
-        prepared.scratch.remove();
+    let writable: Vec<_> = spec.write.iter().cloned().chain([scratch.path().to_owned()]).collect();
+    // It ends with this process. If it cannot begin, nobody takes the calls over, and the command is refused.
+    thread::Builder::new().spawn(move || supervisor::supervise(&waiting, &writable)).ok();
+    let is_counted = !group.as_ref().is_some_and(|group| group.memory);
+    let accounting = ResourceAccounting::new(child, &spec, &scratch, told, is_counted);
+    let watched = accounting.and_then(|accounting| watch(control, child, accounting));
+    if let Some(group) = &group {
+        if group.is_out_of_memory() {
+            wire::tell(control, &GuardReport::Over(ExceededLimit::Memory));
+        }
+        group.kill();
+    }
+    if namespaces.made || sweep() {
+        scratch.remove();
+    }
+    if let Some(group) = group {
+        group.remove();
     }
     watched.map(|()| ExitCode::SUCCESS)
 }
@@ -149,12 +174,9 @@ fn namespaces(without_network: bool) -> Namespaces {
 fn watch(
     control: &UnixStream,
     child: Pid,
-    spec: &SandboxSpec,
-    scratch: &Scratch,
-    told: UnixStream,
+    mut accounting: ResourceAccounting<'_>,
 ) -> io::Result<()> {
     let handle = pidfd_open(child, PidfdFlags::empty())?;
-    let mut accounting = ResourceAccounting::new(child, spec, scratch, told)?;
     let tick = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_EVERY.subsec_nanos()) };
     loop {
         let mut ends = [PollFd::new(&handle, PollFlags::IN), PollFd::new(control, PollFlags::IN)];

@@ -24,7 +24,7 @@ use rustix::process::{
 use rustix::stdio::{dup2_stderr, dup2_stdin};
 
 use super::entry::Prepared;
-use super::{Enforced, NetworkAccess, SandboxLevel, limits, raw, root};
+use super::{Enforced, NetworkAccess, SandboxLevel, limits, raw, root, supervisor};
 use crate::replies;
 use crate::sandbox::calls::{self, OwnNamespaces, Sockets};
 use crate::sandbox::paths::{self, DEVICES, VisiblePath};
@@ -69,7 +69,8 @@ fn live(spec: &SandboxSpec, prepared: &Prepared, control: &UnixStream) -> io::Re
         ioctl_tiocsctty(stdout.as_fd())?;
     }
     dup2_stderr(stdout.as_fd())?;
-    let mut enforced = Enforced::default();
+    let group = prepared.group.as_ref().is_some_and(|group| group.memory);
+    let mut enforced = Enforced { group, ..Enforced::default() };
     let tmp = match spec.level {
         SandboxLevel::Off => {
             std::env::set_current_dir(&spec.cwd)?;
@@ -123,7 +124,10 @@ fn shut(spec: &SandboxSpec, prepared: &Prepared, enforced: &mut Enforced) -> io:
         root: enforced.own_root,
         truncation: enforced.own_root || enforced.landlock >= ABI::V3 as u32,
     };
-    let refused = calls::refuse(own);
+    let refused = calls::refuse(own).and_then(|waiting| match waiting {
+        Some(listener) => supervisor::hand_over(&prepared.calls, &listener),
+        None => Ok(()),
+    });
     enforced.calls = refused.is_ok();
     enforced.network = match (spec.network, namespaces.network, enforced.calls) {
         (true, ..) => NetworkAccess::On,

@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::process::Pid;
@@ -97,4 +97,44 @@ pub(super) fn written_by_the_ended() -> u64 {
     unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
     // In blocks of 512 bytes, whatever the disk's are.
     u64::try_from(usage.ru_oublock).unwrap_or_default() * 512
+}
+
+/// Installs a filter whose calls with the action SECCOMP_RET_USER_NOTIF wait for an answer by the returned listener
+/// (seccomp_unotify(2)).
+pub(super) fn install_listener(program: &[seccompiler::sock_filter]) -> io::Result<OwnedFd> {
+    let len = libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?;
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut().cast() };
+    // SAFETY: the kernel copies the program, which lives here, and whose parts are laid out as its own.
+    let done = unsafe {
+        let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
+        libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program)
+    };
+    let number = RawFd::try_from(checked(done)?).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just opened it for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Takes the next call that waits.
+pub(super) fn next_call(listener: &OwnedFd) -> io::Result<libc::seccomp_notif> {
+    // SAFETY: all zeros is a valid value of this plain structure, and what the kernel asks for.
+    let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    let (listener, request) = (listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV);
+    // SAFETY: the pointer is to a value that lives here, of the type that this request wants.
+    checked(unsafe { libc::ioctl(listener, request, &raw mut call) })?;
+    Ok(call)
+}
+
+/// Returns true if the caller lives and waits.
+pub(super) fn is_waiting(listener: &OwnedFd, id: u64) -> bool {
+    let (listener, request) = (listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID);
+    // SAFETY: as above.
+    unsafe { libc::ioctl(listener, request, &raw const id) == 0 }
+}
+
+/// Answers a call that waits: 0, or the number of an error.
+pub(super) fn answer_call(listener: &OwnedFd, id: u64, error: c_int) -> io::Result<()> {
+    let answer = libc::seccomp_notif_resp { id, val: 0, error: -error, flags: 0 };
+    let (listener, request) = (listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND);
+    // SAFETY: as above.
+    checked(unsafe { libc::ioctl(listener, request, &raw const answer) }).map(drop)
 }

@@ -85,6 +85,9 @@ impl Enforced {
         if self.network == NetworkAccess::On {
             held.push(replies::SANDBOXED_NETWORK_ON.to_owned());
         }
+        if self.group {
+            held.push(replies::SANDBOXED_GROUP.to_owned());
+        }
         (held, open)
     }
 }
@@ -185,6 +188,7 @@ fn believed(said: Enforced, held: TrialResult) -> Enforced {
         signals: said.signals && held.signals,
         calls: said.calls && held.calls,
         processes: said.processes,
+        group: said.group,
     }
 }
 

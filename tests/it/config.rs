@@ -478,6 +478,7 @@ Config {
                 network: Open,
                 signals: false,
                 calls: false,
+                group: false,
             },
         },
         time_max: 60s,

@@ -6,6 +6,7 @@ mod attacks;
 mod attempts;
 mod bare;
 mod bombs;
+mod cgroups;
 mod accounting;
 mod corpus;
 mod degrade;
@@ -15,6 +16,7 @@ mod ordinary;
 mod processes;
 mod root;
 mod scratch;
+mod supervised;
 mod sweep;
 mod terminal;
 

@@ -25,7 +25,7 @@ const SOON: Duration = Duration::from_secs(30);
 
 impl Scene {
     /// The command by which this program attacks from inside.
-    fn attack(&mut self, attack: &str) -> String {
+    pub(super) fn attack(&mut self, attack: &str) -> String {
         let program = std::env::current_exe().unwrap();
         let folder = program.parent().unwrap().to_owned();
         if !self.sandbox.read.contains(&folder) {
@@ -56,6 +56,10 @@ fn attacks_when_it_is_told_to() {
         "schedule" => schedule(place),
         "datagrams" => datagrams(place),
         "attach" => attach(place),
+        "pipes" => pipes(),
+        "modes" => modes(place),
+        "swap" => swap(place),
+        "truncate" => truncate(place),
         other => panic!("{other} is no attack"),
     };
     println!("{}", said.unwrap_or_else(|error| format!("HELD {error}")));
@@ -157,6 +161,105 @@ fn schedule(place: &str) -> io::Result<String> {
         ([-1, -1, -1, -1], 0) => Ok("ALL HELD".to_owned()),
         other => Ok(format!("WENT THROUGH {other:?}")),
     }
+}
+
+/// Fills all the pipes that this process can have.
+fn pipes() -> io::Result<String> {
+    let mut kept = Vec::new();
+    while let Ok((end, start)) = io::pipe() {
+        rustix::io::ioctl_fionbio(&start, true)?;
+        let mut start = start;
+        while start.write(&[0; 4096]).is_ok() {}
+        kept.push((end, start));
+    }
+    std::thread::sleep(Duration::from_secs(60));
+    Ok("WENT THROUGH".to_owned())
+}
+
+/// Tries each way to change mode, times and owner of a file that may be seen at most.
+#[expect(unsafe_code, reason = "the kernel's own calls, with paths that end with a zero")]
+fn modes(place: &str) -> io::Result<String> {
+    let path = std::ffi::CString::new(place)?;
+    std::os::unix::fs::symlink(place, "link")?;
+    let (path, link, here) = (path.as_ptr(), c"link".as_ptr(), libc::AT_FDCWD);
+    let times = [libc::timespec { tv_sec: 1, tv_nsec: 0 }; 2].as_ptr();
+    // SAFETY: the paths and times live here; a file that cannot be opened is -1.
+    let results = unsafe {
+        let file = libc::open(path, libc::O_RDONLY);
+        let bare = libc::open(path, libc::O_PATH);
+        let own = std::ffi::CString::new(format!("/proc/self/fd/{bare}"))?;
+        let user = libc::getuid();
+        [
+            libc::chmod(path, 0o777),
+            libc::chmod(link, 0o777),
+            libc::fchmod(file, 0o777),
+            libc::fchmodat(here, path, 0o777, 0),
+            libc::chmod(own.as_ptr(), 0o777),
+            libc::utimensat(here, path, times, 0),
+            libc::utimensat(here, link, times, 0),
+            libc::futimens(file, times),
+            libc::utimensat(bare, c"".as_ptr(), times, libc::AT_EMPTY_PATH),
+            libc::utimes(path, std::ptr::null()),
+            libc::chown(path, user, u32::MAX),
+            libc::lchown(path, user, u32::MAX),
+            libc::fchown(file, user, u32::MAX),
+            libc::fchownat(bare, c"".as_ptr(), user, u32::MAX, libc::AT_EMPTY_PATH),
+            libc::setxattr(path, c"user.x".as_ptr(), c"x".as_ptr().cast(), 1, 0),
+        ]
+    };
+    Ok(match results.iter().all(|result| *result == -1) {
+        true => "ALL HELD".to_owned(),
+        false => format!("WENT THROUGH {results:?}"),
+    })
+}
+
+/// Tries each way to cut off a file that may be read at most.
+#[expect(unsafe_code, reason = "the kernel's own calls, with a path that ends with a zero")]
+fn truncate(place: &str) -> io::Result<String> {
+    let path = std::ffi::CString::new(place)?;
+    let path = path.as_ptr();
+    // SAFETY: the path lives here.
+    let results = unsafe {
+        [
+            libc::truncate(path, 0),
+            libc::open(path, libc::O_RDONLY | libc::O_TRUNC),
+            libc::open(path, libc::O_WRONLY | libc::O_TRUNC),
+            libc::open(path, libc::O_ACCMODE | libc::O_TRUNC),
+            libc::openat(
+                libc::AT_FDCWD,
+                path,
+                libc::O_RDONLY | libc::O_TRUNC | libc::O_CREAT,
+                0o600,
+            ),
+            libc::creat(path, 0o600),
+        ]
+    };
+    Ok(match results.iter().all(|result| *result == -1) {
+        true => "ALL HELD".to_owned(),
+        false => format!("WENT THROUGH {results:?}"),
+    })
+}
+
+/// Changes the mode of a link that leads to its own file and out, in turn.
+fn swap(place: &str) -> io::Result<String> {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    std::fs::write("own", "")?;
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let targets = [place, "own"].into_iter().cycle();
+            for target in targets.take_while(|_| !ended.load(std::sync::atomic::Ordering::Relaxed))
+            {
+                std::fs::remove_file("next").ok();
+                symlink(target, "next").and_then(|()| std::fs::rename("next", "swapped")).ok();
+            }
+        });
+        let mode = std::fs::Permissions::from_mode(0o777);
+        let done = (0..4_000).filter(|_| std::fs::set_permissions("swapped", mode.clone()).is_ok());
+        let done = done.count();
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        Ok(format!("changed {}", if done > 0 { "some" } else { "none" }))
+    })
 }
 
 /// Reads shared memory that another process has made, and removes it.

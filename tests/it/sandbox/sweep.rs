@@ -189,8 +189,10 @@ async fn check_sweep(mut scene: Scene) {
     let line = |name: &str| out.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
     let answered: Vec<i64> =
         line("ANSWERED ").split(' ').map(|number| number.parse().unwrap()).collect();
-    let is_listed =
-        |call: &&i64| UNFILTERED.contains(call) || ANSWERED.iter().any(|(first, last)| (first..=last).contains(call));
+    let is_listed = |call: &&i64| {
+        UNFILTERED.contains(call)
+            || ANSWERED.iter().any(|(first, last)| (first..=last).contains(call))
+    };
     let others: Vec<&i64> = answered.iter().filter(|call| !is_listed(call)).collect();
     assert_eq!(others, Vec::<&i64>::new(), "these calls were made");
     // The sweep has seen calls that are made.
