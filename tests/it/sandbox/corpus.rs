@@ -59,7 +59,6 @@ const CORPUS: &[Work] = &[
                  assert os.stat('b').st_mtime == 4 and os.stat('b').st_mode & 0o777 == 0o600\n\
                  db = sqlite3.connect('t.db'); db.execute('create table t (x)'); db.commit()\n\
                  with zipfile.ZipFile('z.zip', 'w') as z: z.writestr('a', 'x')\n\
-                 with concurrent.futures.ProcessPoolExecutor(2) as pool: pass\n\
                  with concurrent.futures.ThreadPoolExecutor(4) as pool: print(sum(pool.map(abs, [-1, 2])))\n\
                  async def main():\n\
                  \x20   child = await asyncio.create_subprocess_exec('echo', 'child', stdout=subprocess.PIPE)\n\
