@@ -182,7 +182,8 @@ fn modes(place: &str) -> io::Result<String> {
     let path = std::ffi::CString::new(place)?;
     std::os::unix::fs::symlink(place, "link")?;
     let (path, link, here) = (path.as_ptr(), c"link".as_ptr(), libc::AT_FDCWD);
-    let times = [libc::timespec { tv_sec: 1, tv_nsec: 0 }; 2].as_ptr();
+    let times = [libc::timespec { tv_sec: 1, tv_nsec: 0 }; 2];
+    let times = times.as_ptr();
     // SAFETY: the paths and times live here; a file that cannot be opened is -1.
     let results = unsafe {
         let file = libc::open(path, libc::O_RDONLY);
