@@ -31,6 +31,7 @@ pub mod job_commands;
 pub mod notes;
 pub mod extraction;
 pub mod run;
+pub(crate) mod snapshot;
 
 /// The pause before work is tried again when the store fails.
 pub(crate) const STORE_PAUSE: Duration = Duration::from_secs(2);

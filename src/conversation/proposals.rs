@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::bus::journal::WaitingMessage;
+use crate::bus::journal::{self, WaitingMessage};
 use crate::bus::outbox;
 use crate::conversation::sources::KeptSources;
 use crate::replies;
@@ -166,6 +166,19 @@ pub(crate) fn sources_of(store: &Connection, id: i64) -> rusqlite::Result<Vec<So
         .query_row([id], |row| row.get::<_, KeptSources>(0))
         .optional()?;
     Ok(found.map_or_else(|| vec![Source::Unknown], |kept| kept.0.unwrap_or_default()))
+}
+
+/// Returns the open ones of all conversations at an address, the newest first.
+pub fn open_at(store: &Connection, at: &Address, limit: usize) -> rusqlite::Result<Vec<Proposal>> {
+    let (channel, chat, thread) = journal::address_key_params(at);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = store.prepare_cached(
+        "SELECT id, title, body, state, sources FROM proposals WHERE state = 'open' AND session IN
+           (SELECT id FROM sessions WHERE kind = 'chat' AND channel = ? AND chat = ?
+            AND ifnull(thread, '') = ?)
+         ORDER BY id DESC LIMIT ?",
+    )?;
+    rows.query_map(params![channel, chat, thread, limit], read)?.collect()
 }
 
 /// Those of a conversation: the open ones first, then the newest.

@@ -36,7 +36,7 @@ pub use due::{Due, DueAction, LATE_AFTER, after_failures, due, reckoned};
 pub use hooked::{HookedAction, HookedCall, HookedOutcome, prune_hooked, take_call};
 pub use job::{
     Job, JobConversation, JobDefinition, JobId, JobScope, JobState, Missed, Payload, WebhookBody,
-    get, list, remove_all_of,
+    due_soon, get, list, remove_all_of,
 };
 pub use naming::{pause_those_naming, paused_naming};
 pub use note::{RunText, note};

@@ -15,9 +15,11 @@ use crate::replies::{self, FactInFile};
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::trust::taint;
+use crate::turn::snapshot;
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::persona::PersonaMemory;
 use crate::types::session::{FrozenContext, FrozenFacts, Session};
+use crate::types::source::Parts;
 use crate::workspace::{Audience, FileError, FileScope, Workspace};
 
 /// The part of the memory's share of a context window that facts may take.
@@ -32,16 +34,18 @@ pub(crate) struct PromptFacts {
     /// One a line.
     text: String,
     ids: Vec<i64>,
+    /// With what the conversation begins.
+    pub(crate) snapshot: Option<Parts>,
 }
 
-/// Returns the active facts for a session: of the person in private, of the group elsewhere. Those that are
+/// Returns the active facts for a session, at most so many tokens, and if the conversation begins, its snapshot: of the person in private, of the group elsewhere. Those that are
 /// not trusted for their reader are left out.
 pub(crate) async fn active(
     services: &Services,
     session: &Session,
     sender: &Sender,
     role: Role,
-    tokens_max: u64,
+    (tokens_max, begins): (u64, bool),
 ) -> Result<PromptFacts, StoreError> {
     let Some(at) = session.origin.chat().cloned() else { return Ok(PromptFacts::default()) };
     if session.persona.memory != PersonaMemory::Person {
@@ -49,13 +53,21 @@ pub(crate) async fn active(
     }
     let (chat_kind, who) = (session.chat_kind, sender.id.clone());
     let audience = audience(role, chat_kind);
+    let now = services.now();
+    // One state of the store, so that nothing is shown as due and as ended at once.
     let look = move |store: &Connection| {
         let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
-        facts::of(store, &keys)
+        let upcoming = match begins {
+            true => Some(snapshot::upcoming(store, &at, &who, now.to_utc())?),
+            false => None,
+        };
+        Ok((facts::of(store, &keys)?, upcoming))
     };
-    let known = services.bus.store.read(look).await?;
+    let (known, upcoming) = services.bus.store.read(look).await?;
+    let snapshot = upcoming.and_then(|it| snapshot::text(&it, &known, audience, now));
     let shown = known.iter().filter(|fact| is_shown(fact, audience));
-    let (mut facts, mut left) = (PromptFacts::default(), tokens_max / SHARE_PARTS);
+    let mut facts = PromptFacts { snapshot, ..PromptFacts::default() };
+    let mut left = tokens_max / SHARE_PARTS;
     for fact in shown {
         let line = format!("- {} (#{})", fact.text, fact.id.0);
         let Some(rest) = left.checked_sub(tokens::tokens(&line)) else { break };
@@ -148,7 +160,7 @@ fn file_text(services: &Services, mut known: Vec<Fact>, audience: Audience) -> O
 
 /// Freezes the facts in a prompt that is made anew, or returns what changed in them since the model was last told.
 pub(crate) fn freeze(frozen: &mut FrozenContext, now: PromptFacts) -> Option<String> {
-    let PromptFacts { text: now, ids } = now;
+    let PromptFacts { text: now, ids, .. } = now;
     let Some(facts) = &mut frozen.facts else {
         frozen.facts =
             Some(FrozenFacts { text: now.clone(), ids: ids.clone(), told: now, told_ids: ids });

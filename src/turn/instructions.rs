@@ -223,6 +223,7 @@ pub(crate) async fn remembered(
             told_notes: notes,
             told_time: None,
             facts: None,
+            has_snapshot: false,
         };
         return (frozen, Vec::new());
     };

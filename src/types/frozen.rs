@@ -22,6 +22,9 @@ pub struct FrozenContext {
     /// None until the next turn begins, after a compaction.
     #[serde(default)]
     pub facts: Option<FrozenFacts>,
+    /// The model was shown what was due and what had changed as the session began or was compacted.
+    #[serde(default)]
+    pub has_snapshot: bool,
 }
 
 /// The facts of the person or group of a session, one a line.

@@ -10,6 +10,7 @@ mod admission;
 mod api_url;
 mod aside;
 mod asks;
+mod beginnings;
 mod attachments;
 mod budgets;
 #[cfg(feature = "telegram")]

@@ -307,6 +307,24 @@ pub(super) fn due_until(
     Ok((jobs, illegible))
 }
 
+/// Returns jobs of an account that are due until then, the first due first. Reads no job that is due later.
+pub fn due_soon(
+    store: &Connection,
+    of: &PersonAccount,
+    until: DateTime<Utc>,
+    limit: usize,
+) -> rusqlite::Result<Vec<Job>> {
+    let mut rows = store.prepare_cached(&format!(
+        "{JOBS} INDEXED BY jobs_due
+         WHERE {OF} AND state = 'active' AND next IS NOT NULL AND next <= ?3
+         ORDER BY next, id LIMIT ?4"
+    ))?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = rows.query_map(params![of.channel, of.sender, Time(until), limit], read)?;
+    let jobs = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(jobs.into_iter().filter_map(legible).collect())
+}
+
 /// When the first job on these channels is due after `now`. Reads no further than that.
 pub(super) fn next_due(
     store: &Connection,

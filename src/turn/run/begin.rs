@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::bus::notices;
 use crate::conversation::ledger::{CallCause, Payer};
-use crate::conversation::shares::Shares;
+use crate::conversation::shares::{Shares, is_compact};
 use crate::conversation::transcript::Unfinished;
 use crate::conversation::{plans, tokens, transcript};
 use crate::people::Role;
@@ -284,9 +284,15 @@ async fn frozen_memory(
     if let (true, Some(_), Some(at)) = (is_new, &recalls, session.origin.chat()) {
         facts::refresh_file_of(services, at, sender, role).await?;
     }
-    let now = facts::active(services, session, sender, role, shares.memory).await?;
+    let window = turns.models.for_session(session).context_window();
+    let begins = recalls.is_some() && !frozen.has_snapshot && !is_compact(window);
+    let limits = (shares.memory, begins);
+    let mut now = facts::active(services, session, sender, role, limits).await?;
+    let snapshot = now.snapshot.take();
+    frozen.has_snapshot |= begins;
     let changes = changes.into_iter().chain(facts::freeze(&mut frozen, now));
-    Ok((frozen, changes.map(|it| Parts::of(Source::Memory, it)).collect()))
+    let changes = changes.map(|it| Parts::of(Source::Memory, it));
+    Ok((frozen, snapshot.into_iter().chain(changes).collect()))
 }
 
 /// On whose account the turn calls models.

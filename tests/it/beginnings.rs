@@ -1,0 +1,142 @@
+//! What a conversation begins with: what is due soon, undecided, or has ended lately. Once, for its person alone, and
+//! of trusted content alone.
+
+use serde_json::json;
+
+use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::script::{calls, says};
+
+const BEGINS: &str = "As this conversation begins:";
+
+/// The newest message to the model.
+fn newest(rig: &Rig) -> String {
+    rig.model.last().messages.pop().unwrap()
+}
+
+/// Says something there, and returns the message to the model.
+async fn shown(rig: &mut Rig, (who, chat): (&str, &str), text: &str) -> String {
+    rig.say_as(who, chat, text);
+    rig.hear(chat).await;
+    newest(rig)
+}
+
+/// Somebody plans, proposes, and has a fact that ended.
+async fn prepared() -> Rig {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "/jobs message 3h | water the figs").await;
+    rig.ask("1", "/jobs message 9d | prune the figs").await;
+    let proposal = json!({"title": "Tidy the notes", "body": "Into one file."});
+    rig.model.on("ideas", [calls(&[("propose", proposal)]), says("Have a look.")]);
+    rig.say("1", "any ideas?");
+    rig.heard("1", 2).await;
+    rig.ask("1", "/remember lives in Paris").await;
+    rig.ask("1", "/remember likes tea").await;
+    rig.change("UPDATE facts SET ended = (SELECT max(used) FROM facts) WHERE text LIKE '%Paris'");
+    rig
+}
+
+#[tokio::test]
+async fn a_conversation_begins_with_what_is_due_undecided_or_over() {
+    let mut rig = prepared().await;
+    rig.ask("1", "/new").await;
+    let begins = shown(&mut rig, (OWNER, "1"), "hello").await;
+    for line in
+        [BEGINS, ": job 1, water the figs", "not decided: 1 Tidy the notes", ": lives in Paris"]
+    {
+        assert!(begins.contains(line), "{line}: {begins}");
+    }
+    assert!(!begins.contains("prune") && !begins.contains("tea"), "{begins}");
+    let first = rig.model.last();
+    assert!(!first.system.join("\n").contains("water the figs"));
+    // It stays as it was, and is not told again.
+    rig.ask("1", "/jobs message 4h | feed the crab").await;
+    let next = shown(&mut rig, (OWNER, "1"), "hello again").await;
+    assert!(!next.contains(BEGINS), "{next}");
+    let second = rig.model.last();
+    assert_eq!(second.system, first.system);
+    assert_eq!(second.messages[..first.messages.len()], first.messages[..]);
+    rig.ask("1", "/new").await;
+    let begins = shown(&mut rig, (OWNER, "1"), "hello").await;
+    assert!(begins.contains("water the figs") && begins.contains("feed the crab"), "{begins}");
+    // The system prompt is the same for both conversations.
+    assert_eq!(rig.model.last().system, first.system);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_others_may_have_written_is_only_counted() {
+    let mut rig = prepared().await;
+    rig.change("UPDATE jobs SET tainted = 1; UPDATE facts SET sources = '[\"unknown\"]';");
+    rig.change("UPDATE proposals SET sources = json('[\"unknown\"]')");
+    rig.ask("1", "/new").await;
+    let begins = shown(&mut rig, (OWNER, "1"), "hello").await;
+    assert!(!begins.contains(BEGINS) && !begins.contains("figs"), "{begins}");
+    rig.ask("1", "/jobs message 4h | feed the crab").await;
+    rig.ask("1", "/new").await;
+    let begins = shown(&mut rig, (OWNER, "1"), "hello").await;
+    assert!(
+        begins.contains("feed the crab") && begins.contains("2 more with untrusted content"),
+        "{begins}"
+    );
+    assert!(!begins.contains("figs") && !begins.contains("Tidy"), "{begins}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn nobody_else_and_no_group_is_shown_it() {
+    let mut rig = prepared().await;
+    for at in [(USER, "2"), (OTHER_USER, "9"), (OWNER, "-3"), (USER, "-3")] {
+        let begins = shown(&mut rig, at, "hello").await;
+        assert!(!begins.contains(BEGINS), "{at:?}: {begins}");
+    }
+    rig.say_as(USER, "2", "/jobs message 3h | call Zoe");
+    rig.hear("2").await;
+    rig.say_as(USER, "2", "/new");
+    rig.hear("2").await;
+    let theirs = shown(&mut rig, (USER, "2"), "hello").await;
+    assert!(theirs.contains("call Zoe") && !theirs.contains("figs"), "{theirs}");
+    // The owner is not shown what others plan.
+    rig.ask("1", "/new").await;
+    let begins = shown(&mut rig, (OWNER, "1"), "hello").await;
+    assert!(!begins.contains("Zoe"), "{begins}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn it_is_short_and_compact_prompts_have_none() {
+    let mut rig = Rig::new().await;
+    for n in 0..30 {
+        rig.ask("1", &format!("/jobs message 3h | {n} {}", "water the figs ".repeat(40))).await;
+    }
+    let begins = shown(&mut rig, (OWNER, "1"), "hello").await;
+    let lines: Vec<_> = begins.lines().filter(|line| line.starts_with("- due ")).collect();
+    assert!((1..=4).contains(&lines.len()), "{begins}");
+    assert!(lines.iter().all(|line| line.chars().count() < 140), "{begins}");
+    rig.finish().await;
+    let model = crate::support::script::Script::with_room(6_000);
+    let mut rig = Rig::at_rest(crate::support::double::Double::new(), Parts::default());
+    rig.model = model;
+    rig.start().await;
+    rig.ask("1", "/jobs message 3h | water the figs").await;
+    let begins = shown(&mut rig, (OWNER, "1"), "hello").await;
+    assert!(!begins.contains(BEGINS), "{begins}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_compacted_conversation_and_one_of_an_older_version_begin_anew() {
+    let mut rig = prepared().await;
+    rig.stop().await;
+    rig.change("UPDATE sessions SET frozen = json_remove(frozen, '$.has_snapshot')");
+    rig.start().await;
+    let begins = shown(&mut rig, (OWNER, "1"), "hello").await;
+    assert!(begins.contains("water the figs"), "{begins}");
+    for said in ["one", "two", "three"] {
+        rig.ask("1", said).await;
+    }
+    rig.model.on("[The record of what came after it:]", [says("They spoke.")]);
+    assert!(rig.ask("1", "/compact").await.contains("summary"));
+    let begins = shown(&mut rig, (OWNER, "1"), "hello again").await;
+    assert!(begins.contains(BEGINS) && begins.contains("water the figs"), "{begins}");
+    rig.finish().await;
+}
