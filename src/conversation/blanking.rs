@@ -20,11 +20,11 @@ const SLICE_STEPS: usize = 200;
 /// The texts of conversations, but for steps.
 pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
     TextColumns {
-        select: "SELECT c.id, 0, c.arguments, c.output FROM calls c JOIN turns t ON t.id = c.turn
+        select: "SELECT c.id, 0, c.arguments, c.output, c.images FROM calls c JOIN turns t ON t.id = c.turn
                  JOIN sessions s ON s.id = t.session WHERE (c.id, 0) > (?1, ?2) AND s.channel = ?3
                  AND s.chat = ?4 ORDER BY c.id LIMIT ?5",
-        update: "UPDATE calls SET arguments = ?3, output = ?4 WHERE id = ?1 AND ?2 = 0",
-        columns: &[TextForm::Arguments, TextForm::Plain],
+        update: "UPDATE calls SET arguments = ?3, output = ?4, images = ?5 WHERE id = ?1 AND ?2 = 0",
+        columns: &[TextForm::Arguments, TextForm::Plain, TextForm::Json],
     },
     TextColumns {
         select: "SELECT id, 0, summary, frozen, plan, untrusted_summary, name FROM sessions
@@ -62,7 +62,8 @@ pub fn blank_steps(
     pass: BlankPass,
 ) -> rusqlite::Result<BlankedSlice> {
     let mut select = store.prepare_cached(
-        "SELECT p.turn, p.seq, p.heard, p.sources, p.text, p.thinking FROM steps p
+        "SELECT p.turn, p.seq, p.heard, p.sources, p.text, p.thinking, p.images
+         FROM steps p
          JOIN turns t ON t.id = p.turn JOIN sessions s ON s.id = t.session
          WHERE (p.turn, p.seq) > (?, ?) AND s.channel = ? AND s.chat = ?
          ORDER BY p.turn, p.seq LIMIT ?",
@@ -83,7 +84,11 @@ pub fn blank_steps(
         let new_text = words.blanked(&text);
         // A provider takes its own thinking back whole or not at all.
         let has_thought = words.are_in(&thinking);
-        if new_input.is_none() && new_text.is_none() && !has_thought {
+        let images: Option<String> = row.get(6)?;
+        let new_images =
+            images.as_deref().and_then(|images| words.blanked_json(images, TextForm::Json));
+        let is_same = new_input.is_none() && new_text.is_none() && new_images.is_none();
+        if is_same && !has_thought {
             continue;
         }
         slice.changed.push(mark);
@@ -96,6 +101,11 @@ pub fn blank_steps(
                     "UPDATE steps SET heard = ?, sources = ? WHERE turn = ? AND seq = ?",
                 )?
                 .execute(params![&**input, Json(input.spans()), mark.0, mark.1])?;
+        }
+        if let Some(images) = &new_images {
+            store
+                .prepare_cached("UPDATE steps SET images = ? WHERE turn = ? AND seq = ?")?
+                .execute(params![images, mark.0, mark.1])?;
         }
         let thinking = if has_thought { "[]" } else { &thinking };
         store

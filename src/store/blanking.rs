@@ -36,6 +36,12 @@ const WORDS_IN: [&str; 17] = [
     "begins",
 ];
 
+/// Either is a key of each file and each picture in our own JSON, whose name and paths are the sender's words.
+const FILES_HAVE: [&str; 2] = ["handle", "mime"];
+
+/// The keys of a file that hold none.
+const NO_WORDS_OF_FILES: [&str; 2] = ["kind", "mime"];
+
 /// Words that somebody wants forgotten, in any case and spacing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgottenWords(Sought);
@@ -118,9 +124,11 @@ impl ForgottenWords {
             }
             Value::Object(fields) => {
                 let mut any = false;
+                let is_file = FILES_HAVE.iter().any(|key| fields.contains_key(*key));
                 for (key, value) in fields {
-                    let holds_words = all || WORDS_IN.contains(&key.as_str());
-                    any |= self.blank_value(value, holds_words, all);
+                    let of_file = is_file && !NO_WORDS_OF_FILES.contains(&key.as_str());
+                    let holds_words = all || of_file || WORDS_IN.contains(&key.as_str());
+                    any |= self.blank_value(value, holds_words, all || of_file);
                 }
                 any
             }

@@ -11,7 +11,8 @@ use peacrab::channels::intake::{Intake, IntakeLimits};
 use peacrab::documents::DocumentReader;
 use peacrab::people::Access;
 use peacrab::replies;
-use peacrab::types::message::{MediaKind, MediaRef};
+use peacrab::store::{ForgottenWords, TextForm};
+use peacrab::types::message::{Fetched, MediaKind, MediaRef};
 use peacrab::types::untrusted;
 use serde_json::{Value, json};
 
@@ -22,6 +23,8 @@ use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
 use crate::support::script::{calls, says};
 
 const WORD: &str = "Quetzalcoatl";
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n a crab";
 const NOTHING: &str = "Nothing was found";
 
 fn taking(limits: IntakeLimits) -> Parts {
@@ -183,6 +186,71 @@ async fn forgotten_words_take_the_document_along() {
     assert_eq!(left, Vec::<String>::new());
     assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_named_by_forgotten_words_leaves_no_name_in_the_journal() {
+    let mut rig = rig().await;
+    send(&mut rig, (OWNER, "1"), &format!("{WORD} lease.pdf"), lease()).await;
+    let picture = format!("{WORD}.png");
+    rig.home.has_file(&picture, [Gives::Bytes(PNG.to_vec())]);
+    let file = MediaRef {
+        kind: MediaKind::Image,
+        name: Some(picture.clone()),
+        mime: Some("image/png".to_owned()),
+        size: None,
+        handle: picture,
+        fetched: None,
+        quoted: false,
+    };
+    rig.say_changed(OWNER, "1", "a picture", |message| message.body.media = vec![file]);
+    rig.hear("1").await;
+    let before = places(&rig.path(), WORD);
+    assert!(before.contains(&"inbound".to_owned()), "{before:?}");
+    assert_eq!(rig.ask("1", &format!("/forget yes: {WORD}")).await, replies::FORGOTTEN_NOW);
+    rig.settled().await;
+    let left = rig.look(&format!("SELECT message FROM inbound WHERE message LIKE '%{WORD}%'"));
+    assert_eq!(left, Vec::<String>::new());
+    let left = rig.look(&format!("SELECT images FROM steps WHERE images LIKE '%{WORD}%'"));
+    assert_eq!(left, Vec::<String>::new());
+    // The rows can still be read, and the conversation goes on.
+    rig.stop_and_start_again().await;
+    rig.ask("1", "hello").await;
+    assert!(rig.model.last().whole().contains("a picture"));
+    rig.finish().await;
+}
+
+#[test]
+fn a_file_in_the_journal_is_read_again_after_its_words_were_blanked() {
+    let words = ForgottenWords::new(WORD).unwrap();
+    let path = format!("downloads/{WORD}.ogg");
+    let outcomes = [
+        Fetched::Workspace(path.clone()),
+        Fetched::Transcribed { path: path.clone(), words: format!("of {WORD}") },
+        Fetched::Untranscribed { path: path.clone(), reason: format!("{WORD} is no sound") },
+        Fetched::Read { path, begins: format!("{WORD} begins") },
+        Fetched::Failed(format!("{WORD} is too large")),
+    ];
+    for outcome in outcomes {
+        let file = MediaRef {
+            kind: MediaKind::Voice,
+            name: Some(format!("{WORD}.ogg")),
+            mime: Some("audio/ogg".to_owned()),
+            size: Some(7),
+            handle: format!("https://files.test/{WORD}.ogg"),
+            fetched: Some(outcome),
+            quoted: true,
+        };
+        let json = serde_json::to_string(&file).unwrap();
+        let blanked = words.blanked_json(&json, TextForm::Json).unwrap();
+        assert!(!words.are_in(&blanked), "{blanked}");
+        let read: MediaRef = serde_json::from_str(&blanked).unwrap();
+        assert_eq!((read.kind, read.mime, read.size), (file.kind, file.mime, file.size));
+    }
+    // Kinds are no words.
+    let kind = ForgottenWords::new("voice").unwrap();
+    let file = r#"{"kind":"voice","handle":"x","mime":"audio/voice"}"#;
+    assert_eq!(kind.blanked_json(file, TextForm::Json), None);
 }
 
 #[tokio::test]
