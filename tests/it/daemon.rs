@@ -41,3 +41,5 @@ mod trouble;
 mod web;
 #[cfg(feature = "telegram")]
 mod windows;
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+mod year;
