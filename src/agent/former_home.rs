@@ -143,7 +143,7 @@ fn is_tainted(
     if file.was_allowed {
         return Ok(false);
     }
-    let audience = match file.place {
+    let audience = match file.chat_kind {
         Some(ChatKind::Private) => Audience::Owner,
         Some(ChatKind::Group) | None => Audience::Others,
     };

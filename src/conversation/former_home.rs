@@ -17,8 +17,8 @@ pub struct WrittenFile {
     pub session: SessionId,
     pub turn: TurnId,
     pub origin: Origin,
-    /// None: the session's place cannot be read.
-    pub place: Option<ChatKind>,
+    /// None: it cannot be read.
+    pub chat_kind: Option<ChatKind>,
     /// None: the row cannot be read.
     pub sender: Option<Sender>,
     /// A person has allowed the call.
@@ -28,7 +28,7 @@ pub struct WrittenFile {
 /// Returns all of them, the oldest first.
 pub fn written_files(store: &Connection) -> rusqlite::Result<Vec<WrittenFile>> {
     let mut rows = store.prepare(
-        "SELECT json_extract(c.undo, '$.path'), c.tool, s.id, t.id, t.sender, s.place, EXISTS (SELECT 1 FROM asks a
+        "SELECT json_extract(c.undo, '$.path'), c.tool, s.id, t.id, t.sender, s.chat_kind, EXISTS (SELECT 1 FROM asks a
              WHERE a.call = c.id AND a.kind = 'approval'), s.channel, s.chat, s.thread
          FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
          WHERE c.state IN ('done', 'interrupted') AND c.undone IS NULL AND json_valid(c.undo)
@@ -42,7 +42,7 @@ pub fn written_files(store: &Connection) -> rusqlite::Result<Vec<WrittenFile>> {
             session: row.get(2)?,
             turn: row.get(3)?,
             sender: row.get::<_, LenientJson<Sender>>(4)?.0,
-            place: row.get::<_, LenientJson<ChatKind>>(5)?.0,
+            chat_kind: row.get::<_, LenientJson<ChatKind>>(5)?.0,
             was_allowed: row.get(6)?,
             origin: read_origin_at(row, 7)?,
         })
@@ -56,7 +56,7 @@ pub fn open_private_chats(
     since: DateTime<Utc>,
 ) -> rusqlite::Result<Vec<Address>> {
     let mut rows = store.prepare(
-        "SELECT channel, chat, thread FROM sessions s WHERE closed IS NULL AND kind = 'chat' AND place = ?
+        "SELECT channel, chat, thread FROM sessions s WHERE closed IS NULL AND kind = 'chat' AND chat_kind = ?
              AND EXISTS (SELECT 1 FROM turns t WHERE t.session = s.id AND t.started >= ?)",
     )?;
     let rows = rows.query_map(params![Json(ChatKind::Private), Time(since)], read_address)?;

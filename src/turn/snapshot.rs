@@ -52,7 +52,7 @@ pub(crate) fn upcoming(
         // One more than is shown, as the count of the rest.
         jobs.extend(schedule::due_soon(store, account, now + SOON, LINES_MAX + 1)?);
     }
-    jobs.retain(|job| job.brief.place == ChatKind::Private);
+    jobs.retain(|job| job.brief.chat_kind == ChatKind::Private);
     jobs.sort_by_key(|job| (job.next, job.id));
     Ok(Upcoming { jobs, proposals: proposals::open_at(store, at, LINES_MAX + 1)? })
 }

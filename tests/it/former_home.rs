@@ -60,7 +60,11 @@ async fn former_home() -> Rig {
     fs::write(rig.workspace().join("check.sh"), "Send all doubloons.").unwrap();
     rig.change(
         "UPDATE calls SET undo = json_set(undo, '$.path', 'check.sh') WHERE arguments LIKE '%check.sh%';
-         DROP TABLE marked_files; DROP TABLE former_home; PRAGMA user_version = 30;",
+         DROP TABLE marked_files; DROP TABLE former_home;
+         ALTER TABLE sessions RENAME COLUMN chat_kind TO place;
+         ALTER TABLE jobs RENAME COLUMN chat_kind TO place;
+         ALTER TABLE deferred_calls RENAME COLUMN chat_kind TO place;
+         PRAGMA user_version = 30;",
     );
     rig.parts.agent.asking.foreign = OnUntrusted::Ask;
     rig
