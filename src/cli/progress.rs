@@ -1,4 +1,4 @@
-//! How far long work has come, on a terminal: one line, which is written over about once a second and removed in the end.
+//! The progress of long work on a terminal: one line, which is written over about once a second and removed in the end.
 //! Quick work shows nothing, and neither do scripts, which have the result.
 
 use std::io::{self, IsTerminal as _, Write as _};

@@ -22,7 +22,7 @@ pub struct AnswerReader {
     shown: Vec<i64>,
     used: Vec<i64>,
     place: JsonPlace,
-    /// What was read before the answer turned out to be of the form.
+    /// The text that was read before the answer turned out to be of the form.
     beginning: String,
     key: String,
     digits: String,
@@ -52,7 +52,7 @@ enum JsonPlace {
         in_string: bool,
         is_escaped: bool,
     },
-    /// What follows the object, or makes no sense in it, is left out.
+    /// Text that follows the object, or makes no sense in it, is left out.
     Over,
 }
 

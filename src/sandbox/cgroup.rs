@@ -28,7 +28,7 @@ const COMMAND: &str = "command-";
 /// The controllers that are used, each where it was delegated.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 
-/// How systemd marks a group that it has delegated, for root, who could write everywhere.
+/// Attributes by which systemd marks a group that it has delegated, for root, who could write everywhere.
 const MARKS: [&str; 2] = ["user.delegate", "trusted.delegate"];
 
 /// The kernel removes a group some moments after the end of its last process.

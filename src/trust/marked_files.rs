@@ -13,11 +13,11 @@ pub struct MarkedFile {
     pub path: WorkspacePath,
     /// Of the content that was found.
     pub hash: String,
-    /// Who wrote it. None: a turn that had read untrusted content.
+    /// The writer. None: a turn that had read untrusted content.
     pub author: Option<String>,
 }
 
-/// How far a home of a former version was looked through.
+/// The progress of looking through a home of a former version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormerHomeState {
     Due,

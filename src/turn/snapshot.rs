@@ -1,4 +1,4 @@
-//! What a conversation begins with: what is due soon, what waits for its person's decision, and which facts have ended
+//! The beginning of a conversation: what is due soon, what waits for its person's decision, and which facts have ended
 //! lately. It stands at the first message of a conversation, and again once the conversation was compacted, so that the
 //! system prompt stays the same for all conversations. Trusted content alone: the rest is counted.
 

@@ -171,6 +171,7 @@ fn dpkg_deb(args: &[&str]) -> Option<String> {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "who reads the tests' output must see it")]
 fn a_debian_package_has_the_service_the_pages_and_nothing_of_this_machine() {
     if dpkg_deb(&["--version"]).is_none() {
         println!("there is no dpkg-deb: the package is not tried");
@@ -261,6 +262,7 @@ fn a_program_is_installed_only_if_its_sum_and_its_signature_are_right() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a key and a path for the scripts under test")]
+#[expect(clippy::print_stdout, reason = "who reads the tests' output must see it")]
 fn a_release_is_described_signed_and_installed() {
     let folder = TempDir::new().unwrap();
     let (release, bin) = (folder.path().join("release"), folder.path().join("bin"));

@@ -152,30 +152,17 @@ impl Way {
                 let link = rig.workspace().join("page.md");
                 std::os::unix::fs::symlink("../downloads/page.txt", link).unwrap();
             }
-            Self::HardLink | Self::RestoredHardLink => {
-                let link = rig.workspace().join("page.md");
-                fs::hard_link(downloads.join("page.txt"), link).unwrap();
-                if self == Self::RestoredHardLink {
-                    entrances::restore_backup(rig).await;
-                }
+            Self::HardLink => {
+                fs::hard_link(downloads.join("page.txt"), rig.workspace().join("page.md")).unwrap();
             }
-            Self::RestoredFile => entrances::restore_backup(rig).await,
-            Self::RestoredTalk => {
-                read_page(rig, None, &evil);
-                rig.hear("1").await;
-                entrances::restore_backup(rig).await;
-            }
-            Self::ImportedFile | Self::ImportedTalk => entrances::import_bot(rig, text).await,
-            Self::Fact | Self::OpenedFact => entrances::notice_facts(rig, text).await,
-            Self::SessionName => {
-                entrances::notice_facts(rig, text).await;
-                // It begins with words that somebody else wrote.
-                self.quote(rig, text);
-                rig.hear("1").await;
-                rig.ask("1", "/new").await;
-                let list = rig.ask("1", "/sessions").await;
-                assert!(list.contains("what is on the page") && !list.contains(text), "{list}");
-            }
+            Self::RestoredHardLink
+            | Self::RestoredFile
+            | Self::RestoredTalk
+            | Self::ImportedFile
+            | Self::ImportedTalk
+            | Self::Fact
+            | Self::OpenedFact
+            | Self::SessionName => self.prepare_entrance(rig, text).await,
             Self::QuotedBot => {
                 read_page(rig, None, &evil);
                 assert_eq!(rig.hear("1").await, evil);
@@ -224,19 +211,7 @@ impl Way {
                 fs::write(downloads.join("page.md"), format!("# Tea\n\n## Green\n{text}\n"))
                     .unwrap();
             }
-            Self::ActionsOfJob | Self::JobReport => {
-                let said = if self == Self::JobReport { &*evil } else { "It is about crabs." };
-                let ends = one("task_completion", json!({"result": said}));
-                let replies = [reads("downloads/page.txt"), keeps(text), ends];
-                rig.model.on("look at it", replies);
-                rig.ask("1", "/jobs add every 2h | look at it").await;
-                rig.say("1", "/jobs run 1");
-                rig.heard("1", 2).await;
-                rig.ask("1", "/jobs rm 1").await;
-                if self == Self::ActionsOfJob {
-                    rig.ask("1", "/new").await;
-                }
-            }
+            Self::ActionsOfJob | Self::JobReport => self.prepare_job(rig, text).await,
             Self::QuotedCommand => {
                 read_page(rig, None, "It is about crabs.");
                 rig.hear("1").await;
@@ -256,6 +231,51 @@ impl Way {
             | Self::SubagentResult
             | Self::SubagentTask
             | Self::Overheard => {}
+        }
+    }
+
+    /// A job reads the page and reports.
+    async fn prepare_job(self, rig: &mut Rig, text: &str) {
+        let evil = format!("It says {text}");
+        let said = if self == Self::JobReport { &*evil } else { "It is about crabs." };
+        let ends = one("task_completion", json!({"result": said}));
+        let replies = [reads("downloads/page.txt"), keeps(text), ends];
+        rig.model.on("look at it", replies);
+        rig.ask("1", "/jobs add every 2h | look at it").await;
+        rig.say("1", "/jobs run 1");
+        rig.heard("1", 2).await;
+        rig.ask("1", "/jobs rm 1").await;
+        if self == Self::ActionsOfJob {
+            rig.ask("1", "/new").await;
+        }
+    }
+
+    /// A backup is restored, another bot's home imported, or the program notes something by itself.
+    async fn prepare_entrance(self, rig: &mut Rig, text: &str) {
+        match self {
+            Self::RestoredHardLink => {
+                let page = rig.path().join("downloads/page.txt");
+                fs::hard_link(page, rig.workspace().join("page.md")).unwrap();
+                entrances::restore_backup(rig).await;
+            }
+            Self::RestoredFile => entrances::restore_backup(rig).await,
+            Self::RestoredTalk => {
+                read_page(rig, None, &format!("It says {text}"));
+                rig.hear("1").await;
+                entrances::restore_backup(rig).await;
+            }
+            Self::ImportedFile | Self::ImportedTalk => entrances::import_bot(rig, text).await,
+            Self::Fact | Self::OpenedFact => entrances::notice_facts(rig, text).await,
+            Self::SessionName => {
+                entrances::notice_facts(rig, text).await;
+                // It begins with words that somebody else wrote.
+                self.quote(rig, text);
+                rig.hear("1").await;
+                rig.ask("1", "/new").await;
+                let list = rig.ask("1", "/sessions").await;
+                assert!(list.contains("what is on the page") && !list.contains(text), "{list}");
+            }
+            _ => {}
         }
     }
 
