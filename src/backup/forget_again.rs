@@ -10,10 +10,10 @@ use crate::bus::forgetting::JOURNAL_TEXTS;
 use crate::conversation::actions::BeforeImages;
 use crate::conversation::blanking::{before_images_of, blank_steps};
 use crate::memory::attachments;
-use crate::memory::blanking::{find, remove_lines};
+use crate::memory::blanking::{FilesWithWords, find, remove_lines};
 use crate::memory::facts;
 use crate::memory::forgotten::{self, ForgottenRecord, ForgottenScope};
-use crate::memory::recall::files;
+use crate::memory::recall::files as recalled;
 use crate::store::{
     BlankPass, BlankedSlice, ChatPlace, ForgottenWords, RowMark, blank_slice, look,
 };
@@ -21,25 +21,33 @@ use crate::tasks::blanking::all_texts;
 use crate::workspace::skills::SkillEnvironment;
 use crate::workspace::{FileScope, Workspace, WorkspacePath};
 
-/// Removes the words from the memory, the notes and the former versions of files. Returns the files that were changed.
-/// `home` is the unpacked one; its store is not changed.
-pub(super) fn in_files(
-    home: &Path,
-    records: &[ForgottenRecord],
-) -> anyhow::Result<BTreeSet<WorkspacePath>> {
-    let mut changed = BTreeSet::new();
+/// The files of a backup with words that were forgotten since.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FilesToForget {
+    /// MEMORY.md and notes from which lines were removed.
+    changed: BTreeSet<WorkspacePath>,
+    /// Other files of text, which go if they were sent.
+    others: BTreeSet<WorkspacePath>,
+}
+
+/// Removes the words from the memory, the notes and the former versions of files. `home` is the unpacked one; its store is
+/// not changed.
+pub(super) fn in_files(home: &Path, records: &[ForgottenRecord]) -> anyhow::Result<FilesToForget> {
+    let mut found = FilesToForget::default();
     if records.is_empty() {
-        return Ok(changed);
+        return Ok(found);
     }
-    let workspace = Workspace::open_in(&home.join("workspace"), SkillEnvironment::default())?;
+    let workspace = open(home)?;
     let images = BeforeImages::open(home).context("cannot open the folder `undo`")?;
     for record in records {
         let words = record.words();
         if let Some(scope) = &record.scope.files {
-            for path in find(&workspace, scope, &words).memory {
+            let FilesWithWords { memory, others } = find(&workspace, scope, &words);
+            for path in memory {
                 remove_lines(&workspace, &path, &words)?;
-                changed.insert(path);
+                found.changed.insert(path);
             }
+            found.others.extend(others);
         }
         let chats = record.scope.chats.clone();
         let undo = look(home, move |store| {
@@ -50,15 +58,30 @@ pub(super) fn in_files(
         let undo: Vec<_> = undo.into_iter().flatten().collect();
         images.forget(&undo, &words).context("cannot remove former versions of files")?;
     }
-    Ok(changed)
+    Ok(found)
 }
 
-/// Removes the words from the texts of the store, the changed files from the index, and keeps the records.
+/// Deletes files of the unpacked home.
+pub(super) fn delete(home: &Path, files: &[WorkspacePath]) -> anyhow::Result<()> {
+    if !files.is_empty() {
+        let workspace = open(home)?;
+        files.iter().for_each(|file| workspace.remove(file));
+    }
+    Ok(())
+}
+
+fn open(home: &Path) -> anyhow::Result<Workspace> {
+    Ok(Workspace::open_in(&home.join("workspace"), SkillEnvironment::default())?)
+}
+
+/// Removes the words from the texts of the store, the changed files from the index, and keeps the records. Returns the files
+/// that came with messages and have the words: they are to be deleted.
 pub(super) fn in_store(
     store: &Connection,
     records: &[ForgottenRecord],
-    changed: &BTreeSet<WorkspacePath>,
-) -> rusqlite::Result<()> {
+    files: &FilesToForget,
+) -> rusqlite::Result<Vec<WorkspacePath>> {
+    let mut deleted = Vec::new();
     for record in records {
         let words = record.words();
         for fact in facts::of(store, &record.scope.keys)? {
@@ -67,17 +90,21 @@ pub(super) fn in_store(
             }
         }
         for folder in folders_of(&record.scope) {
-            attachments::remove(store, &attachments::with_words(store, &folder, &words)?)?;
+            let sent = attachments::with_words_or_at(store, &folder, &words, &files.others)?;
+            attachments::remove(store, &sent)?;
+            attachments::delete(store, &sent)?;
+            deleted.extend(sent.into_iter().map(|file| file.path));
         }
         for chat in &record.scope.chats {
             blank_chat(store, chat, &words)?;
         }
         forgotten::note(store, record)?;
     }
-    changed.iter().try_for_each(|path| files::forget(store, path))
+    files.changed.iter().try_for_each(|path| recalled::forget(store, path))?;
+    Ok(deleted)
 }
 
-/// The folders with the files that people sent. The daemon deletes the files of removed records.
+/// The folders with the files that people sent.
 fn folders_of(scope: &ForgottenScope) -> Vec<WorkspacePath> {
     match &scope.files {
         Some(files) => vec![files.downloads()],

@@ -180,8 +180,10 @@ fn prepare(
     let files = forget_again::in_files(unpacked, &forgotten);
     let files = files.map_err(|error| BackupError::StillKnown(format!("{error:#}")))?;
     let since = settle::SinceBackup { marks, forgotten, files };
-    let pending = settle::settle(unpacked, &since, &manifest, now);
-    let pending = pending.map_err(|error| damaged(file, error))?;
+    let settled = settle::settle(unpacked, &since, &manifest, now);
+    let settled = settled.map_err(|error| damaged(file, error))?;
+    let deleted = forget_again::delete(unpacked, &settled.forgotten);
+    deleted.map_err(|error| BackupError::StillKnown(format!("{error:#}")))?;
     if !since.forgotten.is_empty() {
         store::rewrite_offline(unpacked)?;
     }
@@ -190,7 +192,7 @@ fn prepare(
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(BackupError::io(format!("cannot write {}", folder.display())))?;
     }
-    Ok((manifest, pending))
+    Ok((manifest, settled.pending))
 }
 
 fn damaged(file: &Path, why: impl std::fmt::Display) -> BackupError {

@@ -1,12 +1,12 @@
 //! Ends in the store of an unpacked backup what was pending when it was made, and writes down what the owner is told.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
-use super::{BackupManifest, forget_again};
+use super::BackupManifest;
+use super::forget_again::{self, FilesToForget};
 use crate::bus::outbox;
 use crate::bus::restored::{self, ChannelMark, PendingMessage};
 use crate::channels;
@@ -22,21 +22,29 @@ use crate::workspace::WorkspacePath;
 pub(super) struct SinceBackup {
     pub(super) marks: Vec<ChannelMark>,
     pub(super) forgotten: Vec<ForgottenRecord>,
-    /// Files of the backup from which words were removed.
-    pub(super) files: BTreeSet<WorkspacePath>,
+    /// Files of the backup with what was forgotten.
+    pub(super) files: FilesToForget,
 }
 
-/// Migrates the store, ends what was pending in one transaction, takes over newer marks, and forgets again. Returns the
-/// message for the owner, which is also queued if there is an owner.
+/// A store that was settled.
+pub(super) struct SettledStore {
+    /// The message for the owner.
+    pub(super) pending: String,
+    /// Files that are to be deleted.
+    pub(super) forgotten: Vec<WorkspacePath>,
+}
+
+/// Migrates the store, ends what was pending in one transaction, takes over newer marks, and forgets again. The
+/// message for the owner is also queued if there is an owner.
 pub(super) fn settle(
     home: &Path,
     since: &SinceBackup,
     manifest: &BackupManifest,
     now: DateTime<Utc>,
-) -> Result<String, OpenError> {
+) -> Result<SettledStore, OpenError> {
     store::change_offline(home, |store| {
         restored::keep_newer_marks(store, &since.marks)?;
-        forget_again::in_store(store, &since.forgotten, &since.files)?;
+        let forgotten = forget_again::in_store(store, &since.forgotten, &since.files)?;
         channels::restored::end_logins(store)?;
         let words = replies::restored(
             &manifest.made.format("%Y-%m-%d %H:%M UTC").to_string(),
@@ -45,7 +53,7 @@ pub(super) fn settle(
         if let Some(owner) = people::owner_place(store)? {
             outbox::put(store, &owner, None, &words)?;
         }
-        Ok(words)
+        Ok(SettledStore { pending: words, forgotten })
     })
 }
 

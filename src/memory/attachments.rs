@@ -100,8 +100,7 @@ pub fn text_of(
     Ok(text.flatten())
 }
 
-/// Returns the files of a folder whose name or text has some words.
-pub fn with_words(
+fn with_words(
     store: &Connection,
     folder: &WorkspacePath,
     words: &ForgottenWords,
@@ -124,11 +123,24 @@ pub fn with_words(
     Ok(found)
 }
 
-/// Returns the record of a file.
-pub fn at_path(
+/// Returns the files of a folder whose name or text has some words, or that are among `others`, which have them as files
+/// of text.
+pub fn with_words_or_at<'a>(
     store: &Connection,
-    path: &WorkspacePath,
-) -> rusqlite::Result<Option<AttachmentFile>> {
+    folder: &WorkspacePath,
+    words: &ForgottenWords,
+    others: impl IntoIterator<Item = &'a WorkspacePath>,
+) -> rusqlite::Result<Vec<AttachmentFile>> {
+    let mut found = with_words(store, folder, words)?;
+    for path in others.into_iter().filter(|path| path.is_within(folder)) {
+        let recorded = at_path(store, path)?;
+        found.extend(recorded.filter(|it| !found.contains(it)));
+    }
+    Ok(found)
+}
+
+/// Returns the record of a file.
+fn at_path(store: &Connection, path: &WorkspacePath) -> rusqlite::Result<Option<AttachmentFile>> {
     let id = store
         .prepare_cached("SELECT id FROM attachments WHERE path = ? AND NOT gone")?
         .query_row([path.as_str()], |row| row.get(0))
@@ -217,12 +229,15 @@ pub async fn sweep(store: &Store, workspace: &Workspace) -> Result<(), StoreErro
             gone
         });
         let gone = deleted.await;
-        let forget = move |store: &Connection| {
-            let mut forget = store.prepare_cached("DELETE FROM attachments WHERE id = ?")?;
-            gone.iter().try_for_each(|file| forget.execute([file.id]).map(drop))
-        };
+        let forget = move |store: &Connection| delete(store, &gone);
         store.write("attachments swept", Sync::Later, forget).await?;
     }
+}
+
+/// Deletes records.
+pub fn delete(store: &Connection, files: &[AttachmentFile]) -> rusqlite::Result<()> {
+    let mut delete = store.prepare_cached("DELETE FROM attachments WHERE id = ?")?;
+    files.iter().try_for_each(|file| delete.execute([file.id]).map(drop))
 }
 
 /// Removes the records of files that somebody has deleted or moved.

@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use crate::conversation::{proposals, tokens};
 use crate::memory::facts::{Fact, FactStatus};
 use crate::people::persons::{self, PersonAccount};
+use crate::short_text::{one_line, shortened};
 use crate::tasks::schedule::{self, Job};
 use crate::trust::taint;
 use crate::types::message::{Address, ChatKind, SenderId};
@@ -140,11 +141,7 @@ impl SnapshotLines {
     }
 }
 
-/// The beginning of a text, on one line.
+/// The beginning of a text, on one line that cannot pass for another of the program.
 fn short(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(TEXT_CHARS_MAX) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line,
-    }
+    shortened(&one_line(&text.replace(['[', ']'], " ")), TEXT_CHARS_MAX)
 }

@@ -7,6 +7,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use chrono::Utc;
+use peacrab::backup::archive;
+use peacrab::backup::restore::{Existing, restore};
 use peacrab::channels::intake::{Intake, IntakeLimits};
 use peacrab::documents::DocumentReader;
 use peacrab::people::Access;
@@ -186,6 +189,33 @@ async fn forgotten_words_take_the_document_along() {
     assert_eq!(left, Vec::<String>::new());
     assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_restored_backup_has_no_document_that_was_forgotten_since() {
+    let mut rig = rig().await;
+    send(&mut rig, (OWNER, "1"), "lease.pdf", pdf(&["Lease of", WORD])).await;
+    let of_word = newest(&rig);
+    send(&mut rig, (OWNER, "1"), "notes.txt", format!("{WORD} as text").into_bytes()).await;
+    let notes = newest(&rig);
+    send(&mut rig, (OWNER, "1"), "other.pdf", lease()).await;
+    let stays = newest(&rig);
+    found(&mut rig, (OWNER, "1"), Some("untrusted")).await;
+    let kept = tempfile::tempdir().unwrap();
+    let backup = kept.path().join("kept.tar.gz");
+    archive::write(&rig.path(), &backup, Utc::now()).unwrap();
+    assert_eq!(rig.ask("1", &format!("/forget yes: {WORD}")).await, replies::FORGOTTEN_NOW);
+    rig.stop().await;
+    restore(&rig.path(), &backup, Existing::Replace, Utc::now()).unwrap();
+    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+    assert!(!file(&rig, &of_word).exists() && !file(&rig, &notes).exists());
+    assert!(file(&rig, &stays).exists());
+    let paths = rig.look("SELECT path FROM attachments");
+    assert_eq!(paths, [stays]);
+    // Somebody else's backup is not touched by it.
+    let elsewhere = kept.path().join("elsewhere");
+    restore(&elsewhere, &backup, Existing::Refuse, Utc::now()).unwrap();
+    assert!(elsewhere.join(&of_word).exists());
 }
 
 #[tokio::test]

@@ -16,14 +16,8 @@ pub(super) async fn with_words(
     files: &FilesWithWords,
 ) -> Result<Vec<AttachmentFile>, StoreError> {
     let (folder, words, others) = (folder.clone(), words.clone(), files.others.clone());
-    let look = move |store: &Connection| {
-        let mut found = attachments::with_words(store, &folder, &words)?;
-        for path in others.iter().filter(|path| path.is_within(&folder)) {
-            let recorded = attachments::at_path(store, path)?;
-            found.extend(recorded.filter(|it| !found.contains(it)));
-        }
-        Ok(found)
-    };
+    let look =
+        move |store: &Connection| attachments::with_words_or_at(store, &folder, &words, &others);
     store.read(look).await
 }
 

@@ -314,7 +314,20 @@ fn newest_words(messages: &[PromptMessage<'_>]) -> String {
         PromptMessage::User { text, .. } => Some(text.clone()),
         _ => None,
     });
-    user.unwrap_or_default()
+    without_beginning(&user.unwrap_or_default())
+}
+
+/// A message without the program's block about what is due, which holds texts of jobs and proposals: a scene is about
+/// what was said.
+fn without_beginning(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("\n[As this conversation begins:") else {
+        return text.to_owned();
+    };
+    // Each of its lines but the last goes on in the next one.
+    match rest.split_once("]\n") {
+        Some((_, after)) => format!("{before}\n{after}"),
+        None => before.to_owned(),
+    }
 }
 
 /// What people said, without the program's own lines.
