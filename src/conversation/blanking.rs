@@ -120,15 +120,18 @@ pub fn blank_steps(
     Ok(slice)
 }
 
-/// The parts without the words. None if they do not have them.
+/// The parts without the words. None if they do not have them. A source whose name has them becomes unknown, which counts
+/// as untrusted: a file with a shorter name could be another one.
 fn blanked_parts(input: &Parts, words: &ForgottenWords) -> Option<Parts> {
-    if !words.are_in(input) {
+    let is_named = |source: &Source| source.name().is_some_and(|name| words.are_in(name));
+    if !words.are_in(input) && !input.iter().any(|part| is_named(part.source)) {
         return None;
     }
     let mut parts = Parts::default();
     for part in input.iter() {
+        let source = if is_named(part.source) { Source::Unknown } else { part.source.clone() };
         let blanked = words.blanked(part.text);
-        parts.push(part.source.clone(), blanked.as_deref().unwrap_or(part.text));
+        parts.push(source, blanked.as_deref().unwrap_or(part.text));
     }
     // They stand across parts.
     Some(if words.are_in(&parts) { Parts::of(Source::Program, FORGOTTEN) } else { parts })

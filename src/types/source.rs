@@ -88,6 +88,21 @@ pub struct Parts {
 }
 
 impl Source {
+    /// Returns the text that others chose for it: the name of an author, a skill or an engine, an address, or a path.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Quoted { author: name, .. }
+            | Self::Overheard { author: name }
+            | Self::Skill { name }
+            | Self::Page { url: name }
+            | Self::Search { engine: name }
+            | Self::File { path: name }
+            | Self::LinkedFile { path: name }
+            | Self::MarkedFile { path: name } => Some(name),
+            _ => None,
+        }
+    }
+
     /// Returns true for what the program adds to what is said: its own lines, and what it reads from memory.
     pub fn is_added(&self) -> bool {
         matches!(

@@ -243,6 +243,7 @@ async fn a_file_that_is_named_by_forgotten_words_leaves_no_name_in_the_journal()
     assert_eq!(left, Vec::<String>::new());
     let left = rig.look(&format!("SELECT images FROM steps WHERE images LIKE '%{WORD}%'"));
     assert_eq!(left, Vec::<String>::new());
+    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
     // The rows can still be read, and the conversation goes on.
     rig.stop_and_start_again().await;
     rig.ask("1", "hello").await;

@@ -22,7 +22,7 @@ impl Desk {
         self.call("process", json!({"action": action, "id": id})).await
     }
 
-    /// The first output with these words: `said`, or what is polled later.
+    /// The first output with these words: `said`, or what is polled later, which does not repeat what was shown.
     async fn shown(&self, name: &str, said: String, words: &str) -> String {
         if said.contains(words) {
             return said;
@@ -58,9 +58,9 @@ async fn a_command_in_the_background_is_polled_written_to_and_killed() {
 async fn a_command_in_the_background_tells_its_end_once_it_has_ended() {
     let desk = Desk::new();
     let (name, said) = desk.begin("echo quick; exit 4").await;
-    // On a busy machine a quick command takes longer than the first look waits.
-    let said = desk.shown(&name, said, "exit code 4").await;
-    assert!(said.ends_with("quick"), "{said}");
+    // On a busy machine a quick command takes longer than the first look waits, which may show its output already.
+    let last = desk.shown(&name, said.clone(), "exit code 4").await;
+    assert!(said.ends_with("quick") || last.ends_with("quick"), "{said}\n{last}");
     let (name, _) = desk.begin("seq 1 50000; sleep 1; seq 1 50000").await;
     let said = desk.shown(&name, String::new(), "exit code 0").await;
     assert!(said.contains("the whole is in outputs/") && said.ends_with("50000"), "{said}");
