@@ -71,7 +71,7 @@ pub(super) fn delete(home: &Path, files: &[WorkspacePath]) -> anyhow::Result<()>
 }
 
 fn open(home: &Path) -> anyhow::Result<Workspace> {
-    Ok(Workspace::open_in(&home.join("workspace"), SkillEnvironment::default())?)
+    Workspace::open_in(&home.join("workspace"), SkillEnvironment::default())
 }
 
 /// Removes the words from the texts of the store, the changed files from the index, and keeps the records. Returns the files
