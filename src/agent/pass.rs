@@ -15,7 +15,6 @@ use crate::bus::journal::{self, UnreadableRow, WaitingMessage};
 use crate::conversation::asks::{self, Ask};
 use crate::conversation::transcript::UnreadableTurn;
 use crate::store::StoreError;
-use crate::turn::run::TurnStart;
 use crate::turn::suspension;
 use crate::types::origin::{Origin, TaskKind};
 
@@ -162,7 +161,7 @@ impl Agent {
 
     /// Handles the messages that wait at an origin by its queue mode, if a turn runs or is suspended
     /// there.
-    async fn hand_over(&mut self, origin: &Origin) -> Result<(), StoreError> {
+    pub(super) async fn hand_over(&mut self, origin: &Origin) -> Result<(), StoreError> {
         let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
         let again = match self.running.get(origin) {
             Some(running) if newest > running.given => self.hand_over_more(origin, newest).await?,
@@ -189,45 +188,6 @@ impl Agent {
                 self.go_on(&origin, begun);
             }
         }
-    }
-
-    /// Begins a turn of an origin, or holds the origin until something changes there.
-    async fn begin_turn(
-        &mut self,
-        origin: &Origin,
-        claim: Claim<Person>,
-    ) -> Result<(), StoreError> {
-        if let Some(turn) = self.backlog.cut_off(origin).cloned() {
-            let sender = turn.sender.clone();
-            let joins = self.joins(&turn).await?;
-            self.start(origin.clone(), sender, claim, TurnStart::Resume(Box::new(turn), joins));
-            // It first gets the messages that were sent since it was interrupted.
-            return self.hand_over(origin).await;
-        }
-        if let Some(pause) = self.failing.rests_at(origin) {
-            self.backlog.hold_up(origin);
-            self.backlog.look_again(origin, pause);
-            return Ok(());
-        }
-        let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
-        let (rows, pause) = self.next(origin, newest).await?;
-        let Some(first) = rows.first() else {
-            self.backlog.hold_up(origin);
-            match pause {
-                Some(pause) => self.backlog.look_again(origin, pause),
-                // A turn can begin with the messages behind them.
-                None if self.close_unreadable_at(origin).await? => {
-                    self.backlog.look_again(origin, Duration::ZERO);
-                }
-                None => {}
-            }
-            return Ok(());
-        };
-        self.failing.begins(origin, first.id);
-        let mut sender = first.sender().clone();
-        sender.id = first.inbound.cause.voice();
-        self.start(origin.clone(), sender, claim, TurnStart::New(rows));
-        Ok(())
     }
 
     /// Returns the origins of the turns that begin next, and their persons.

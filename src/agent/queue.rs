@@ -1,5 +1,5 @@
-//! Handling of messages that arrive while a turn works: they are handed over, they wait, or they end the
-//! turn.
+//! Begins turns with the messages that wait, and handles those that arrive while a turn works: they are handed over,
+//! they wait, or they end the turn.
 
 use std::time::Duration;
 
@@ -7,11 +7,14 @@ use chrono::Utc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::agent::Agent;
+use crate::agent::fairness::Claim;
+use crate::agent::work_queue::Person;
 use crate::bus::journal::{self, RowId, RowRange, WaitingMessage};
 use crate::conversation::settings::settings_for;
 use crate::conversation::transcript::Unfinished;
 use crate::store::StoreError;
 use crate::turn::commits;
+use crate::turn::run::TurnStart;
 use crate::types::message::SenderId;
 use crate::types::origin::Origin;
 use crate::types::session::QueueMode;
@@ -26,9 +29,48 @@ const NOT_YET_PAUSE: Duration = Duration::from_millis(50);
 const UNREAD_PAUSE: Duration = Duration::from_secs(1);
 
 impl Agent {
+    /// Begins a turn of an origin, or holds the origin until something changes there.
+    pub(super) async fn begin_turn(
+        &mut self,
+        origin: &Origin,
+        claim: Claim<Person>,
+    ) -> Result<(), StoreError> {
+        if let Some(turn) = self.backlog.cut_off(origin).cloned() {
+            let sender = turn.sender.clone();
+            let joins = self.joins(&turn).await?;
+            self.start(origin.clone(), sender, claim, TurnStart::Resume(Box::new(turn), joins));
+            // It first gets the messages that were sent since it was interrupted.
+            return self.hand_over(origin).await;
+        }
+        if let Some(pause) = self.failing.rests_at(origin) {
+            self.backlog.hold_up(origin);
+            self.backlog.look_again(origin, pause);
+            return Ok(());
+        }
+        let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
+        let (rows, pause) = self.next(origin, newest).await?;
+        let Some(first) = rows.first() else {
+            self.backlog.hold_up(origin);
+            match pause {
+                Some(pause) => self.backlog.look_again(origin, pause),
+                // A turn can begin with the messages behind them.
+                None if self.close_unreadable_at(origin).await? => {
+                    self.backlog.look_again(origin, Duration::ZERO);
+                }
+                None => {}
+            }
+            return Ok(());
+        };
+        self.failing.begins(origin, first.id);
+        let mut sender = first.sender().clone();
+        sender.id = first.inbound.cause.voice();
+        self.start(origin.clone(), sender, claim, TurnStart::New(rows));
+        Ok(())
+    }
+
     /// Returns the messages for the next turn at an origin, the newest of which is known. None while
     /// parts of one are still missing, with the time until the next look.
-    pub(super) async fn next(
+    async fn next(
         &self,
         origin: &Origin,
         newest: RowId,
@@ -111,7 +153,7 @@ impl Agent {
 
     /// Returns the messages of its person while a turn waited for a model, if their conversation wants them to join the
     /// turn.
-    pub(super) async fn joins(&self, turn: &Unfinished) -> Result<Vec<WaitingMessage>, StoreError> {
+    async fn joins(&self, turn: &Unfinished) -> Result<Vec<WaitingMessage>, StoreError> {
         let Some(newest) = self.backlog.newest(&turn.origin).filter(|_| turn.model_wait.is_some())
         else {
             return Ok(Vec::new());

@@ -1,42 +1,36 @@
-//! Telegram, by long polling. [`inbound`] decodes updates, and `call` has the meaning of a failed call. A
-//! request for the next update confirms the one before, and is sent only after `publish` has returned.
-//! Nothing else here confirms updates.
+//! Telegram, by long polling (`polling`). [`inbound`] decodes updates, and `call` has the meaning of a failed call.
 
 mod call;
 mod files;
 pub mod inbound;
 pub mod offset;
 mod outgoing;
+mod polling;
 mod probe;
 pub mod rival;
 
-use std::collections::VecDeque;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
-use teloxide::payloads::{GetMe, GetMyCommands, GetUpdates, SetMyCommands};
-use teloxide::types::{AllowedUpdate, BotCommand};
+use teloxide::payloads::{GetMe, GetMyCommands, SetMyCommands};
+use teloxide::types::BotCommand;
 
 pub use super::config::TelegramConfig as Config;
 use super::{
     Channel, ChannelError, ChannelProbe, Drafts, FileContent, GIVE_UP_AFTER, Markup, MediaSink,
     PlatformLimits, SendLookup, Sent, Unit,
 };
-use crate::bus::{Published, Publisher};
-use crate::channels::hear::{self, Addressee, InboundEvent};
+use crate::bus::Publisher;
 use crate::types::commands;
-use crate::types::message::{Address, ChannelName, Hint, MediaRef, Outbound};
+use crate::types::message::{Address, Hint, MediaRef, Outbound};
 
 use call::{TelegramApi, TelegramCallError};
-use inbound::{Decoded, TelegramIdentity, TelegramReadingContext};
-use offset::Offset;
+use inbound::TelegramIdentity;
+use polling::Albums;
 use rival::Rivalry;
 
 /// Maximum length of a text, in UTF-16 units (Bot API, sendMessage).
@@ -56,10 +50,6 @@ const MARKUP: Markup = Markup::TelegramHtml;
 
 /// A typing indicator disappears after five seconds (Bot API, sendChatAction).
 const TYPING_EVERY: Duration = Duration::from_secs(4);
-
-/// Minimum duration of an empty long poll. If one ends sooner, something between us and Telegram does not
-/// wait, and without a pause we would send thousands of requests per second.
-const EMPTY_POLL_MIN: Duration = Duration::from_secs(1);
 
 /// Deadlines for Telegram's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,10 +97,6 @@ const IDENTITY_TIME: Duration = Duration::from_secs(3600);
 /// Commands are registered when the link comes up. Receiving is more urgent.
 const COMMANDS_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Maximum number of parallel answers to pressed buttons. Further presses get no answer while so many
-/// wait.
-const ANSWERS_MAX: usize = 16;
-
 /// One Telegram bot.
 pub struct Telegram {
     api: TelegramApi,
@@ -125,48 +111,6 @@ pub struct Telegram {
     /// Polls and conflicts. A mutex for the same reason.
     rivalry: Mutex<Rivalry>,
 }
-
-/// The albums that recently addressed the bot, over whichever link.
-#[derive(Default)]
-struct Albums(VecDeque<Album>);
-
-/// An album, by the name that it has in its chat.
-#[derive(PartialEq, Eq)]
-struct Album {
-    chat: String,
-    name: String,
-}
-
-/// Maximum number of remembered albums: chats that send one at the same time, in a few messages each.
-const ALBUMS_MAX: usize = 64;
-
-impl Albums {
-    fn note(&mut self, album: Album) {
-        if self.0.contains(&album) {
-            return;
-        }
-        if self.0.len() >= ALBUMS_MAX {
-            self.0.pop_front();
-        }
-        self.0.push_back(album);
-    }
-}
-
-/// Returns the album that an update belongs to.
-fn album_of(update: &RawUpdate) -> Option<Album> {
-    let message = update.get("message").or_else(|| update.get("edited_message"))?;
-    let name = message.get("media_group_id")?.as_str()?.to_owned();
-    Some(Album { chat: message.get("chat")?.get("id")?.to_string(), name })
-}
-
-/// An accepted press and its outcome. None if the button was not ours.
-struct PressAnswer {
-    query: String,
-    published: Option<Published>,
-}
-
-/// An update that is not decoded yet.
-type RawUpdate = Value;
 
 impl Telegram {
     pub fn new(config: &Config) -> anyhow::Result<Self> {
@@ -205,37 +149,6 @@ impl Telegram {
         Ok(me)
     }
 
-    /// Requests updates. Telegram may wait `hold` for one, in whole seconds.
-    async fn poll(
-        &self,
-        offset: Option<i32>,
-        hold: Duration,
-    ) -> Result<Vec<RawUpdate>, ChannelError> {
-        let ask = GetUpdates {
-            offset,
-            limit: None,
-            timeout: u32::try_from(hold.as_secs()).ok(),
-            allowed_updates: Some(vec![
-                AllowedUpdate::Message,
-                AllowedUpdate::EditedMessage,
-                AllowedUpdate::CallbackQuery,
-            ]),
-        };
-        let deadline = hold + self.deadlines.poll_grace;
-        let answer = self.api.call(&ask, deadline).await;
-        let mut rivalry = self.rivalry.lock().unwrap_or_else(PoisonError::into_inner);
-        match answer {
-            Ok(updates) => {
-                rivalry.polled(Instant::now());
-                Ok(updates)
-            }
-            Err(error) if error.is_conflict() && rivalry.conflict() => {
-                Err(ChannelError::Closed(rival::MAKES_WAY.to_owned()))
-            }
-            Err(error) => Err(error.while_asking()),
-        }
-    }
-
     /// Registers our commands, unless they are registered already. Nothing depends on it.
     async fn list_commands(&self) {
         if self.has_commands.load(Ordering::Relaxed) {
@@ -255,60 +168,6 @@ impl Telegram {
             Ok(()) => self.has_commands.store(true, Ordering::Relaxed),
             Err(error) => tracing::info!(%error, "Cannot register the commands at Telegram"),
         }
-    }
-
-    fn albums(&self) -> MutexGuard<'_, Albums> {
-        self.albums.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Accepts updates and advances the offset. Once this returns, they may be confirmed.
-    async fn take_in(
-        &self,
-        updates: &[RawUpdate],
-        offset: &mut Offset,
-        bot: &TelegramIdentity,
-        publisher: &Publisher,
-    ) -> Result<Vec<PressAnswer>, ChannelError> {
-        let (mut events, mut queries) = (Vec::new(), Vec::new());
-        // An update without an id cannot be confirmed, nor can the ones after it.
-        for (update, id) in updates.iter().map_while(|it| Some((it, update_id(it).ok()?))) {
-            let Decoded { event, query } = self.decode(update, bot, publisher.channel());
-            events.push(event);
-            queries.push(query);
-            offset.advance(id, Utc::now());
-        }
-        let outcomes = hear::receive(publisher, events, offset.mark()).await?;
-        let answers = queries.into_iter().zip(outcomes).filter_map(|(query, outcome)| {
-            Some(PressAnswer { query: query?, published: outcome.published() })
-        });
-        let answers = answers.collect();
-        updates.iter().try_for_each(|update| update_id(update).map(drop))?;
-        Ok(answers)
-    }
-
-    /// Decodes one update, and notes its album if it addresses the bot.
-    fn decode(&self, update: &RawUpdate, bot: &TelegramIdentity, channel: &ChannelName) -> Decoded {
-        let album = album_of(update);
-        let known = album.as_ref().filter(|album| self.albums().0.contains(album));
-        let album_name = known.map(|album| album.name.as_str());
-        let context = TelegramReadingContext { bot, channel, album: album_name, now: Utc::now() };
-        let decoded = inbound::decode(update, &context);
-        if let (InboundEvent::New(message), Some(album)) = (&decoded.event, album)
-            && message.addressee == Addressee::Bot
-        {
-            self.albums().note(album);
-        }
-        decoded
-    }
-}
-
-/// Describes a link for `status`.
-fn about(bot: &TelegramIdentity) -> String {
-    let name = &bot.username;
-    if bot.can_read_all_group_messages {
-        format!("@{name}")
-    } else {
-        format!("@{name}, sees only messages to the bot in groups (privacy mode)")
     }
 }
 
@@ -337,34 +196,7 @@ impl Channel for Telegram {
     }
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
-        let bot = self.identity().await?;
-        let mark = publisher.mark().await?;
-        let mut offset = Offset::from_mark(bot.id, mark);
-        // They run beside the loop, because nobody else waits for an answer that only the presser sees.
-        let mut answers = FuturesUnordered::new();
-        // The first poll is answered at once: only that shows that the link works.
-        let mut hold = Duration::ZERO;
-        loop {
-            let asked = Instant::now();
-            let updates = beside(self.poll(offset.ask(Utc::now()), hold), &mut answers).await?;
-            publisher.note_bytes();
-            if hold.is_zero() {
-                publisher.link_up(about(&bot));
-            }
-            let taken = self.take_in(&updates, &mut offset, &bot, publisher);
-            for PressAnswer { query, published } in beside(taken, &mut answers).await? {
-                if answers.len() < ANSWERS_MAX {
-                    answers.push(self.answer_press(query, published));
-                }
-            }
-            if updates.is_empty() && !hold.is_zero() && asked.elapsed() < EMPTY_POLL_MIN {
-                beside(tokio::time::sleep(EMPTY_POLL_MIN), &mut answers).await;
-            }
-            if hold.is_zero() {
-                beside(self.list_commands(), &mut answers).await;
-                hold = self.deadlines.poll;
-            }
-        }
+        self.poll_for_ever(publisher).await
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
@@ -396,27 +228,4 @@ impl Channel for Telegram {
     ) -> Result<SendLookup, ChannelError> {
         Ok(SendLookup::Unknowable)
     }
-}
-
-/// Awaits `work`, and drives the `others` meanwhile.
-async fn beside<T>(
-    work: impl Future<Output = T>,
-    others: &mut FuturesUnordered<impl Future<Output = ()>>,
-) -> T {
-    let mut work = pin!(work);
-    loop {
-        tokio::select! {
-            done = &mut work => return done,
-            Some(()) = others.next() => {}
-        }
-    }
-}
-
-fn update_id(update: &RawUpdate) -> Result<i32, ChannelError> {
-    let id = update.get("update_id").and_then(Value::as_i64);
-    id.and_then(|id| i32::try_from(id).ok()).ok_or_else(|| {
-        ChannelError::unavailable(
-            "telegram sent an update without an id, which cannot be confirmed",
-        )
-    })
 }

@@ -1,6 +1,7 @@
 //! The turn's commits: each composes several nouns in one transaction, at the boundaries where a
 //! crash must find either all of it or nothing. Each asks first whether the turn still runs.
 
+mod beginning;
 mod calls;
 mod closing;
 mod delegated;
@@ -8,13 +9,14 @@ mod compaction;
 mod guarded;
 mod jobs;
 mod parting;
+mod steps;
 mod stopping;
 mod waiting;
 
-use chrono::Utc;
 use guarded::guarded;
 use rusqlite::Connection;
 
+pub(crate) use beginning::{TurnBeginning, UsedFacts, resume, start};
 pub(crate) use calls::{CallEnd, CallStart, call_ends, call_starts};
 pub(crate) use closing::{failed, failed_ask, gave_up, unreadable_rows, unreadable_turn};
 pub(crate) use compaction::{
@@ -23,6 +25,7 @@ pub(crate) use compaction::{
 pub(crate) use delegated::awaits;
 pub use jobs::handle_order;
 pub(crate) use parting::part_from_past;
+pub(crate) use steps::{ModelStep, completed};
 pub(crate) use stopping::{StopKind, interrupted, stopped};
 pub(crate) use waiting::{Suspension, WaitNotice, waits_for_model};
 
@@ -30,149 +33,16 @@ use crate::bus::journal::{self, InboundOutcome, RowId, WaitingMessage};
 use crate::bus::outbox;
 use crate::conversation::asks::{self, AskId};
 use crate::conversation::ledger::{self, Charge};
-use crate::conversation::{model_waits, proposals, sessions, transcript};
-use crate::memory::facts::{self, FactId};
-use crate::memory::recall;
-use crate::provider::{Completion, ToolCall};
+use crate::conversation::transcript;
+use crate::provider::ToolCall;
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
-use crate::tasks;
 use crate::turn::background::{self, TaskEnd};
 use crate::turn::end::TurnEnd;
 use crate::turn::error::CommitError;
-use crate::types::message::{Address, Body, ChatKind, MessageId, Sender};
+use crate::types::message::{Address, Body, MessageId, Sender};
 use crate::types::origin::Origin;
-use crate::types::session::{
-    Call, CallId, CallOutcome, FrozenContext, Image, SessionId, Step, TurnId, TurnOutcome,
-};
-use crate::types::source::Parts;
-
-/// The beginning of a turn.
-pub(crate) struct TurnBeginning {
-    pub(crate) origin: Origin,
-    pub(crate) chat_kind: ChatKind,
-    pub(crate) sender: Sender,
-    pub(crate) reply_to: Option<MessageId>,
-    pub(crate) rows: Vec<WaitingMessage>,
-    /// The person's message as the model is shown it, with the pictures.
-    pub(crate) first: Step,
-    pub(crate) frozen: FrozenContext,
-    /// Facts that what was said has to do with.
-    pub(crate) used_facts: UsedFacts,
-    pub(crate) provider: String,
-}
-
-/// Facts that a message has to do with, and how many may stand in the prompt.
-#[derive(Default)]
-pub(crate) struct UsedFacts {
-    pub(crate) facts: Vec<FactId>,
-    pub(crate) active_max: usize,
-}
-
-impl UsedFacts {
-    fn note(&self, store: &Connection, turn: &TurnBeginning) -> rusqlite::Result<()> {
-        let (Some(at), false) = (turn.origin.chat(), self.facts.is_empty()) else { return Ok(()) };
-        let now = Utc::now();
-        facts::use_now(store, &self.facts, now)?;
-        let keys = recall::keys_of_talks(store, at, turn.chat_kind, &turn.sender.id)?;
-        facts::expire(store, &keys, self.active_max, now)
-    }
-}
-
-/// Moves waiting rows into a new turn; `Ended` if they do not wait any more.
-pub(crate) async fn start(
-    store: &Store,
-    beginning: TurnBeginning,
-) -> Result<(SessionId, TurnId), CommitError> {
-    let begin = move |store: &Connection| {
-        if !journal::wait(store, &beginning.rows)? {
-            return Ok(None);
-        }
-        let session = transcript::open_or_begin(store, &beginning.origin, beginning.chat_kind)?;
-        let TurnBeginning { sender, reply_to, provider, .. } = &beginning;
-        let turn = transcript::begin_turn(store, session, sender, reply_to.as_ref(), provider)?;
-        journal::take(store, &beginning.rows, turn)?;
-        proposals::decide(store, &beginning.rows)?;
-        let rows: Vec<_> = beginning.rows.iter().map(|row| row.id).collect();
-        tasks::turn_begun(store, &rows, turn)?;
-        transcript::put_step(store, turn, 0, &beginning.first)?;
-        transcript::set_frozen(store, session, &beginning.frozen)?;
-        beginning.used_facts.note(store, &beginning)?;
-        Ok(Some((session, turn)))
-    };
-    store.write("turn start", Sync::Later, begin).await?.ok_or(CommitError::Ended)
-}
-
-/// Counts one more attempt at a turn that a crash interrupted.
-pub(crate) async fn resume(store: &Store, turn: TurnId) -> Result<(), CommitError> {
-    guarded(store, "turn resumed", Sync::Later, turn, move |store| {
-        transcript::attempt_again(store, turn)
-    })
-    .await
-}
-
-/// A completion with calls: all of it stands before any tool runs. Steered rows enter the turn
-/// here, and calls that were skipped for them are settled.
-pub(crate) async fn completed(
-    store: &Store,
-    turn: TurnId,
-    made: ModelStep,
-) -> Result<Vec<Call>, CommitError> {
-    guarded(store, "completion", Sync::Later, turn, move |store| {
-        made.write(store, turn)?;
-        transcript::plan_calls(store, turn, made.seq, made.completion.calls)
-    })
-    .await
-}
-
-/// A step as the model made it, and what led to it.
-pub(crate) struct ModelStep {
-    /// The number of the step in its turn.
-    pub(crate) seq: usize,
-    /// Its cost.
-    pub(crate) charge: Charge,
-    pub(crate) input: Option<Parts>,
-    pub(crate) images: Vec<Image>,
-    pub(crate) steered: Vec<WaitingMessage>,
-    /// Calls of the step before that were not begun because of what was steered.
-    pub(crate) skipped: Vec<CallId>,
-    pub(crate) completion: Completion,
-}
-
-impl ModelStep {
-    /// The step as it will be read back, without its calls.
-    pub(crate) fn step(&self) -> Step {
-        Step {
-            input: self.input.clone(),
-            images: self.images.clone(),
-            text: self.completion.text.clone(),
-            thinking: self.completion.thinking.clone(),
-            ..Step::default()
-        }
-    }
-
-    fn write(&self, store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
-        journal::take(store, &self.steered, turn)?;
-        proposals::decide(store, &self.steered)?;
-        for call in &self.skipped {
-            transcript::call_ended(store, *call, &CallOutcome::Skipped, &[])?;
-        }
-        transcript::put_step(store, turn, self.seq, &self.step())?;
-        note_used_facts(store, turn, &self.completion.used_facts)?;
-        model_waits::end(store, turn)?;
-        ledger::enter(store, turn, &self.charge)
-    }
-}
-
-/// Counts the facts that an answer rests on, of those that belong to its person or group.
-fn note_used_facts(store: &Connection, turn: TurnId, used: &[i64]) -> rusqlite::Result<()> {
-    if used.is_empty() {
-        return Ok(());
-    }
-    let of = sessions::of_turn(store, turn)?;
-    let keys = recall::keys_of_talks(store, &of.at, of.chat_kind, &of.sender.id)?;
-    facts::note_marked(store, &keys, used, (of.started, Utc::now()))
-}
+use crate::types::session::{Call, SessionId, Step, TurnId, TurnOutcome};
 
 /// A draft stands on the platform, and the answer will take its place; or it will not.
 pub(crate) async fn drafted(

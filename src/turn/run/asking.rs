@@ -1,4 +1,5 @@
-//! Asks the model for the next step: with the pictures that it may see, and showing its words.
+//! Asks the model for the next step: each call is reserved before it is made and booked with its result, goes with the
+//! pictures that the model may see, and shows its words.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -7,11 +8,15 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::conversation::model_waits;
+use crate::conversation::ledger::{CallCause, Charge, Payer};
 use crate::conversation::settings::settings_of;
-use crate::provider::{self, Attempts, Completion, Delta, Pictures, ProviderError, Request};
+use crate::conversation::{model_waits, tokens};
+use crate::provider::{self, Attempts, Completion, Delta, Pictures, ProviderError, Request, Usage};
 use crate::replies;
+use crate::tools::more;
+use crate::turn::error::TurnError;
 use crate::turn::run::active::ActiveTurn;
+use crate::turn::spending::{Granted, Planned};
 use crate::types::event::EventKind;
 
 /// People see after so long that nothing has come of the answer, and then every so often for how long.
@@ -21,9 +26,67 @@ const SILENCE_SHOWN_EVERY: Duration = Duration::from_secs(10);
 /// Maximum length of stored thinking, beyond which no step adds to it; far more than is shown.
 const THOUGHT_BYTES_MAX: usize = 16 * 1024;
 
+/// A prompt that is too long for the model is made shorter so often.
+const SHRUNK_MAX: usize = 2;
+
 impl ActiveTurn<'_> {
+    /// One completion for which there is room.
+    pub(super) async fn ask(
+        &mut self,
+        may_call: bool,
+    ) -> Result<Result<Completion, ProviderError>, TurnError> {
+        self.heed_settings().await;
+        self.refit().await?;
+        if let Some(away) = self.make_room().await? {
+            return Ok(Err(away));
+        }
+        let mut shrunk = 0;
+        loop {
+            let estimate = self.estimate();
+            let counted = self.session.estimate.counted(estimate);
+            if let Err(refused) = self.reserve_call(counted).await? {
+                return Ok(Err(refused));
+            }
+            let completed = self.complete(may_call).await;
+            if let Err(error) = &completed {
+                self.release_call(error).await?;
+            }
+            match completed {
+                Err(ProviderError::TooLong) if shrunk < SHRUNK_MAX => {
+                    shrunk += 1;
+                    // The refusal may have told how much the model takes.
+                    let is_refitted = self.refit().await?;
+                    if is_refitted && let Some(away) = self.make_room().await? {
+                        return Ok(Err(away));
+                    }
+                    if is_refitted && !self.is_over(tokens::FULL_AT) {
+                        continue;
+                    }
+                    match self.shrink(shrunk).await? {
+                        Ok(true) => {}
+                        Ok(false) if is_refitted => {}
+                        Ok(false) => return Ok(Err(ProviderError::TooLong)),
+                        Err(away) => return Ok(Err(away)),
+                    }
+                }
+                Ok(mut completion) => {
+                    self.tell_window().await?;
+                    completion.calls = completion.calls.into_iter().map(more::meant).collect();
+                    // Another provider counts otherwise.
+                    if completion.note.is_none() {
+                        self.check_tools(estimate, &completion).await?;
+                        self.session.estimate.learn(estimate, completion.usage.input);
+                    }
+                    completion.note = joined(completion.note, self.granted.warning.take());
+                    return Ok(Ok(completion));
+                }
+                failed => return Ok(failed),
+            }
+        }
+    }
+
     /// One completion; if the model takes no pictures after all, one without.
-    pub(super) async fn complete(&mut self, may_call: bool) -> Result<Completion, ProviderError> {
+    async fn complete(&mut self, may_call: bool) -> Result<Completion, ProviderError> {
         let pictures = match self.provider.sees() {
             true => Pictures::read(&self.turns.services.workspace, self.shown_turns()).await,
             false => Pictures::default(),
@@ -43,7 +106,7 @@ impl ActiveTurn<'_> {
     }
 
     /// Applies the conversation's settings as they are by now.
-    pub(super) async fn heed_settings(&mut self) {
+    async fn heed_settings(&mut self) {
         let (session, turn) = (self.session.id, self.turn);
         let settings = move |store: &_| {
             Ok((settings_of(store, session)?, model_waits::chains_away(store, turn)?))
@@ -155,4 +218,64 @@ impl ActiveTurn<'_> {
             self.emit(|| if now { EventKind::ThinkingStart } else { EventKind::ThinkingEnd });
         }
     }
+
+    /// Reserves the next call of the turn, whose prompt has about so many tokens. The error has the words for the
+    /// person.
+    async fn reserve_call(&mut self, input: u64) -> Result<Result<(), ProviderError>, TurnError> {
+        let planned = Planned {
+            payer: self.payer,
+            provider: self.provider.name(),
+            turn: Some(self.turn),
+            input,
+            output: self.session.persona.tokens_max.map(u64::from),
+        };
+        let turns = self.turns;
+        let granted = turns.spending.reserve(&turns.services.bus, planned).await?;
+        Ok(granted.map(|granted| self.granted = granted))
+    }
+
+    /// Reserves a summary of texts with about so many tokens.
+    pub(super) async fn reserve_summary(
+        &self,
+        input: u64,
+        output: u64,
+    ) -> Result<Result<Granted, ProviderError>, TurnError> {
+        let planned = Planned {
+            payer: self.summary_payer(),
+            provider: self.turns.models.summariser.name(),
+            turn: Some(self.turn),
+            input,
+            output: Some(output),
+        };
+        Ok(self.turns.spending.reserve(&self.turns.services.bus, planned).await?)
+    }
+
+    /// The call has failed.
+    async fn release_call(&mut self, error: &ProviderError) -> Result<(), TurnError> {
+        let granted = std::mem::take(&mut self.granted);
+        let turns = self.turns;
+        Ok(turns.spending.failed(&turns.services.bus, &granted, error).await?)
+    }
+
+    /// Returns the cost of the call.
+    pub(super) fn charge(&mut self, completion: &Completion) -> Charge {
+        let granted = std::mem::take(&mut self.granted);
+        self.turns.spending.charge(self.payer, &granted, self.provider.name(), completion)
+    }
+
+    /// Returns the cost of summaries.
+    pub(super) fn summary_charge(&self, granted: &Granted, usage: Usage) -> Charge {
+        let name = self.turns.models.summariser.name();
+        self.turns.spending.charge_for(self.summary_payer(), granted, name, usage)
+    }
+
+    fn summary_payer(&self) -> Payer {
+        Payer { cause: CallCause::Compaction, ..self.payer }
+    }
+}
+
+/// Two lines for the person, below each other.
+fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
+    let lines: Vec<_> = one.into_iter().chain(other).collect();
+    (!lines.is_empty()).then(|| lines.join("\n\n"))
 }

@@ -4,9 +4,8 @@
 use crate::bus::notices;
 use crate::conversation::ledger::Charge;
 use crate::conversation::{shorten, tokens};
-use crate::provider::{Completion, LearnedWindow, ProviderError, Usage};
+use crate::provider::{LearnedWindow, ProviderError, Usage};
 use crate::replies;
-use crate::tools::more;
 use crate::turn::commits::{self, CompactionCommit};
 use crate::turn::compaction::{self, CompactionJob, KeptWhole};
 use crate::turn::error::TurnError;
@@ -23,9 +22,6 @@ const STEPS_WHOLE: usize = 2;
 /// Results are shortened once that frees so much of the room, in percent, so that the cache breaks rarely.
 const SAVING_PERCENT: u64 = 10;
 
-/// A prompt that is too long for the model is made shorter so often.
-const SHRUNK_MAX: usize = 2;
-
 /// The result of compacting the conversation.
 enum CompactionOutcome {
     Done,
@@ -38,68 +34,13 @@ enum CompactionOutcome {
 }
 
 impl ActiveTurn<'_> {
-    /// One completion for which there is room.
-    pub(super) async fn ask(
-        &mut self,
-        may_call: bool,
-    ) -> Result<Result<Completion, ProviderError>, TurnError> {
-        self.heed_settings().await;
-        self.refit().await?;
-        if let Some(away) = self.make_room().await? {
-            return Ok(Err(away));
-        }
-        let mut shrunk = 0;
-        loop {
-            let estimate = self.estimate();
-            let counted = self.session.estimate.counted(estimate);
-            if let Err(refused) = self.reserve_call(counted).await? {
-                return Ok(Err(refused));
-            }
-            let completed = self.complete(may_call).await;
-            if let Err(error) = &completed {
-                self.release_call(error).await?;
-            }
-            match completed {
-                Err(ProviderError::TooLong) if shrunk < SHRUNK_MAX => {
-                    shrunk += 1;
-                    // The refusal may have told how much the model takes.
-                    let is_refitted = self.refit().await?;
-                    if is_refitted && let Some(away) = self.make_room().await? {
-                        return Ok(Err(away));
-                    }
-                    if is_refitted && !self.is_over(tokens::FULL_AT) {
-                        continue;
-                    }
-                    match self.shrink(shrunk).await? {
-                        Ok(true) => {}
-                        Ok(false) if is_refitted => {}
-                        Ok(false) => return Ok(Err(ProviderError::TooLong)),
-                        Err(away) => return Ok(Err(away)),
-                    }
-                }
-                Ok(mut completion) => {
-                    self.tell_window().await?;
-                    completion.calls = completion.calls.into_iter().map(more::meant).collect();
-                    // Another provider counts otherwise.
-                    if completion.note.is_none() {
-                        self.check_tools(estimate, &completion).await?;
-                        self.session.estimate.learn(estimate, completion.usage.input);
-                    }
-                    completion.note = joined(completion.note, self.granted.warning.take());
-                    return Ok(Ok(completion));
-                }
-                failed => return Ok(failed),
-            }
-        }
-    }
-
     /// Tokens of the prompt as it is now.
     pub(super) fn used(&mut self) -> u64 {
         let estimate = self.estimate();
         self.session.estimate.counted(estimate)
     }
 
-    fn estimate(&mut self) -> u64 {
+    pub(super) fn estimate(&mut self) -> u64 {
         if self.is_brief() {
             return self.brief_estimate();
         }
@@ -113,12 +54,12 @@ impl ActiveTurn<'_> {
         self.session.estimate.context_window(self.provider.context_window())
     }
 
-    fn is_over(&mut self, percent: u64) -> bool {
+    pub(super) fn is_over(&mut self, percent: u64) -> bool {
         self.used() > tokens::percent(self.context_window(), percent)
     }
 
     /// Returns the error if the model cannot be reached that would have to make room.
-    async fn make_room(&mut self) -> Result<Option<ProviderError>, TurnError> {
+    pub(super) async fn make_room(&mut self) -> Result<Option<ProviderError>, TurnError> {
         if self.is_over(tokens::SHORTEN_AT) {
             let worth = tokens::percent(self.context_window(), SAVING_PERCENT);
             self.shorten(STEPS_WHOLE, worth).await?;
@@ -152,7 +93,7 @@ impl ActiveTurn<'_> {
     }
 
     /// Makes system prompt, tools and memory anew if the model takes less than they were made for.
-    async fn refit(&mut self) -> Result<bool, TurnError> {
+    pub(super) async fn refit(&mut self) -> Result<bool, TurnError> {
         if self.provider.context_window() >= self.fitted {
             return Ok(false);
         }
@@ -182,7 +123,7 @@ impl ActiveTurn<'_> {
     }
 
     /// Tells the owner once if the model's context window is another than was thought.
-    async fn tell_window(&self) -> Result<(), TurnError> {
+    pub(super) async fn tell_window(&self) -> Result<(), TurnError> {
         let Some(window) = self.provider.learned_window() else { return Ok(()) };
         let (name, LearnedWindow { given, is_set, tokens }) = (self.provider.name(), window);
         let words = replies::window_learned(name, tokens, given, is_set);
@@ -191,7 +132,10 @@ impl ActiveTurn<'_> {
     }
 
     /// Makes the prompt shorter that was too long for the model; false if nothing can be left out.
-    async fn shrink(&mut self, times: usize) -> Result<Result<bool, ProviderError>, TurnError> {
+    pub(super) async fn shrink(
+        &mut self,
+        times: usize,
+    ) -> Result<Result<bool, ProviderError>, TurnError> {
         let used = self.used();
         // One that has told how much it takes is believed.
         if self.provider.learned_window().is_none() || used <= self.provider.context_window() {
@@ -357,10 +301,4 @@ impl ActiveTurn<'_> {
     fn summariser(&self) -> String {
         self.turns.models.summariser.name().to_owned()
     }
-}
-
-/// Two lines for the person, below each other.
-fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
-    let lines: Vec<_> = one.into_iter().chain(other).collect();
-    (!lines.is_empty()).then(|| lines.join("\n\n"))
 }
