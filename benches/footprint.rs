@@ -82,7 +82,7 @@ fn measure() -> Result<()> {
     row("syncs per message, 1 alone", daemon.syncs_per_message(1));
     row(&format!("syncs per message, {AT_ONCE} at once"), daemon.syncs_per_message(AT_ONCE));
     row("SIGTERM → gone", daemon.stop().map(ms));
-    row("the cage, per command", cage_cost());
+    row("the sandbox, per command", sandbox_cost());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let platforms = runtime.block_on(Platforms::start());
@@ -90,7 +90,7 @@ fn measure() -> Result<()> {
 }
 
 /// The cost of a command in the sandbox beyond one outside it.
-fn cage_cost() -> Result<String> {
+fn sandbox_cost() -> Result<String> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().canonicalize()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

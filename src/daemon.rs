@@ -344,7 +344,7 @@ impl Daemon {
             instruction_versions::run(workspace, bus.store, bus.outbox, stop)
         }));
         let instruction_watcher = self.turns.instruction_watcher.clone();
-        listening.spawn(forever("the oversight of rules", sources.clone(), move |stop| {
+        listening.spawn(forever("the watch over instructions", sources.clone(), move |stop| {
             instruction_watch::run(instruction_watcher.clone(), stop)
         }));
         let (server, listener) = (Arc::clone(&self.server), Arc::new(listener));
