@@ -1,7 +1,6 @@
 //! Conversations in the store: sessions, turns, steps and calls, the questions and plans that belong to them,
 //! and the record of what was done. Nothing here asks a model, runs a tool or sends a message.
 
-mod former;
 pub mod former_home;
 pub mod sources;
 pub mod reasons;

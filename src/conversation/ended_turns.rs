@@ -9,7 +9,6 @@ use crate::memory::extraction::due::SeenTurn;
 use crate::provider::{COMPLETION, CONVERSE};
 use crate::store::{LenientJson, Time};
 use crate::types::message::{Address, ChatKind, Sender};
-use crate::types::origin::Origin;
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{Parts, Source};
 
@@ -92,22 +91,17 @@ pub fn said(
     while let Some(row) = rows.next()? {
         let Some(sender) = row.get::<_, LenientJson<Sender>>(1)?.0 else { continue };
         let turn = row.get(0)?;
-        let steps = steps(store, turn, &Origin::Chat(at.clone()), &sender)?;
+        let steps = steps(store, turn)?;
         turns.push(SaidTurn { turn, sender, started: row.get::<_, Time>(2)?.0, steps });
     }
     Ok(Some(SaidPart { at, chat_kind, turns }))
 }
 
-fn steps(
-    store: &Connection,
-    turn: TurnId,
-    origin: &Origin,
-    sender: &Sender,
-) -> rusqlite::Result<Vec<SaidStep>> {
+fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<SaidStep>> {
     let mut rows = store
         .prepare_cached("SELECT heard, sources, text FROM steps WHERE turn = ? ORDER BY seq")?;
     let steps = rows.query_map([turn], |row| {
-        let input = sources::input(row.get(0)?, row.get(1)?, origin, &sender.id);
+        let input = sources::input(row.get(0)?, row.get(1)?);
         Ok(SaidStep { input, text: row.get(2)?, results: Vec::new() })
     })?;
     let mut steps: Vec<_> = steps.collect::<rusqlite::Result<_>>()?;
@@ -125,7 +119,7 @@ fn steps(
             continue;
         }
         let kept: KeptSources = row.get(3)?;
-        let (tool, sources) = (tool.to_owned(), sources::of_call(tool, Some(&text), kept));
+        let (tool, sources) = (tool.to_owned(), sources::of_call(true, kept));
         step.results.push(CallResultText { tool, text, sources });
     }
     Ok(steps)

@@ -12,7 +12,6 @@ use crate::provider::{COMPLETION, CONVERSE};
 use crate::short_text::first_chars;
 use crate::store::{LenientJson, Time, apart};
 use crate::types::message::{Address, ChatKind, Sender};
-use crate::types::origin::Origin;
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{Parts, Source};
 
@@ -82,11 +81,10 @@ fn said(store: &Connection, turn: TurnId, ended: &IndexedTurn) -> rusqlite::Resu
          AND c.tool IN ('{COMPLETION}', '{CONVERSE}')), '')
          FROM steps p WHERE p.turn = ? ORDER BY p.seq"
     ))?;
-    let origin = Origin::Chat(ended.at.clone());
     let mut text = String::new();
     let mut rows = rows.query([turn])?;
     while let Some(row) = rows.next()? {
-        let input = sources::input(row.get(0)?, row.get(1)?, &origin, &ended.sender.id);
+        let input = sources::input(row.get(0)?, row.get(1)?);
         let input = input.as_ref().map(words_of_people).unwrap_or_default();
         let speaker = match ended.chat_kind {
             ChatKind::Private => String::new(),

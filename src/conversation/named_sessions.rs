@@ -9,7 +9,6 @@ use crate::people::persons::{self, PersonAccount};
 use crate::short_text::one_line;
 use crate::store::{Json, LenientJson, Time};
 use crate::types::message::{Address, ChannelName, ChatKind, SenderId};
-use crate::types::origin::Origin;
 use crate::types::session::SessionId;
 use crate::types::source::Source;
 
@@ -102,7 +101,7 @@ pub fn list(
         while let (true, Some(row)) = (left > 0, rows.next()?) {
             let (at, id) = (read_address(row)?, row.get(3)?);
             let moved = row.get::<_, LenientJson<(ChannelName, SenderId)>>(7)?.0;
-            let Some(first) = first_words(store, id, &at)? else { continue };
+            let Some(first) = first_words(store, id)? else { continue };
             let (channel, sender) = moved.unwrap_or_else(|| (at.channel.clone(), first.by));
             let opened = row.get::<_, Time>(4)?.0;
             if !is_of(store, owner, &at, (&PersonAccount { channel, sender }, opened))? {
@@ -152,11 +151,7 @@ struct FirstWords {
 }
 
 /// None if nobody has spoken.
-fn first_words(
-    store: &Connection,
-    session: SessionId,
-    at: &Address,
-) -> rusqlite::Result<Option<FirstWords>> {
+fn first_words(store: &Connection, session: SessionId) -> rusqlite::Result<Option<FirstWords>> {
     let first = store
         .prepare_cached(
             "SELECT iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL), p.heard, p.sources
@@ -165,7 +160,7 @@ fn first_words(
         )?
         .query_row([session], |row| {
             let Some(by) = row.get::<_, Option<SenderId>>(0)? else { return Ok(None) };
-            let input = sources::input(row.get(1)?, row.get(2)?, &Origin::Chat(at.clone()), &by);
+            let input = sources::input(row.get(1)?, row.get(2)?);
             let said: Vec<_> = input
                 .iter()
                 .flat_map(|input| input.iter())

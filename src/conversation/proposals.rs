@@ -159,13 +159,13 @@ pub fn get(store: &Connection, session: SessionId, id: i64) -> rusqlite::Result<
         .optional()
 }
 
-/// The sources of a proposal; unknown if it was forgotten.
+/// The sources of a proposal; unknown if it was forgotten, or a former version stored none.
 pub(crate) fn sources_of(store: &Connection, id: i64) -> rusqlite::Result<Vec<Source>> {
     let found = store
         .prepare_cached("SELECT sources FROM proposals WHERE id = ?")?
         .query_row([id], |row| row.get::<_, KeptSources>(0))
         .optional()?;
-    Ok(found.map_or_else(|| vec![Source::Unknown], |kept| kept.0.unwrap_or_default()))
+    Ok(found.and_then(|kept| kept.0).unwrap_or_else(|| vec![Source::Unknown]))
 }
 
 /// Returns the open ones of all conversations at an address, the newest first.
@@ -196,6 +196,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Proposal> {
         title: row.get(1)?,
         body: row.get(2)?,
         state: row.get(3)?,
-        sources: row.get::<_, KeptSources>(4)?.0.unwrap_or_default(),
+        sources: row.get::<_, KeptSources>(4)?.0.unwrap_or_else(|| vec![Source::Unknown]),
     })
 }

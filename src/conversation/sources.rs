@@ -1,15 +1,13 @@
-//! Sources in the store: the spans of what was heard in a step, the sources of a call's outcome, and those
-//! of calls that are forgotten since. Rows without them were written by a former version.
+//! Sources in the store: the spans of what was heard in a step, the sources of a call's outcome, and those of
+//! calls that are forgotten since. Rows of versions that stored none, and those that a newer version wrote, count as
+//! untrusted.
 
 use std::collections::BTreeSet;
 
 use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::conversation::former;
 use crate::store::{Json, LenientJson};
-use crate::types::message::SenderId;
-use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{self, Parts, Source, SourceSpan};
 
@@ -24,39 +22,19 @@ impl FromSql for KeptSources {
     }
 }
 
-/// Returns the input of a step, in a turn of a person or a task.
-pub fn input(
-    text: Option<String>,
-    spans: Option<LenientJson<Vec<SourceSpan>>>,
-    origin: &Origin,
-    by: &SenderId,
-) -> Option<Parts> {
+/// Returns the input of a step.
+pub fn input(text: Option<String>, spans: Option<LenientJson<Vec<SourceSpan>>>) -> Option<Parts> {
     let text = text?;
-    let Some(spans) = spans else { return Some(former::input(&text, author(origin, by))) };
-    Some(match spans.0 {
+    Some(match spans.and_then(|spans| spans.0) {
         Some(spans) => Parts::restored(text, spans),
-        // A newer version wrote them.
         None => Parts::of(Source::Unknown, text),
     })
 }
 
-/// The source of what was heard in a turn of somebody's, where a former version did not keep it.
-fn author(origin: &Origin, by: &SenderId) -> Source {
-    match origin {
-        Origin::Chat(at) => Source::Person { channel: at.channel.clone(), id: by.clone() },
-        Origin::Task { task: TaskId { kind, number }, .. } => {
-            Source::Task { kind: *kind, number: Some(*number), read_others: false }
-        }
-    }
-}
-
-/// The sources of a call's outcome, from its row.
-pub fn of_call(tool: &str, output: Option<&str>, sources: KeptSources) -> Vec<Source> {
-    match (sources.0, output) {
-        (Some(sources), _) => sources,
-        (None, Some(output)) => former::outcome(tool, output),
-        (None, None) => Vec::new(),
-    }
+/// The sources of a call, from its row. One without an outcome has none.
+pub fn of_call(has_outcome: bool, sources: KeptSources) -> Vec<Source> {
+    let unknown = || if has_outcome { vec![Source::Unknown] } else { Vec::new() };
+    sources.0.unwrap_or_else(unknown)
 }
 
 /// Keeps the sources of a call with its turn, as the call is about to be forgotten.
@@ -124,19 +102,17 @@ fn of_steps(
     last: TurnId,
 ) -> rusqlite::Result<Vec<(TurnId, Source)>> {
     let mut rows = store.prepare_cached(
-        "SELECT p.turn, p.sources, iif(p.sources IS NULL, p.heard, '') FROM steps p
+        "SELECT p.turn, p.sources FROM steps p
          WHERE p.turn IN (SELECT id FROM turns WHERE session = ? AND id <= ?) AND p.heard IS NOT NULL",
     )?;
     let mut rows = rows.query(params![session, last])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let turn = row.get(0)?;
-        let sources = match row.get::<_, Option<LenientJson<Vec<SourceSpan>>>>(1)? {
-            None => former::input(row.get_ref(2)?.as_str()?, Source::Program).sources(),
-            Some(LenientJson(Some(spans))) => {
-                spans.into_iter().map(|SourceSpan(source, _)| source).collect()
-            }
-            Some(LenientJson(None)) => vec![Source::Unknown],
+        let spans = row.get::<_, Option<LenientJson<Vec<SourceSpan>>>>(1)?;
+        let sources = match spans.and_then(|spans| spans.0) {
+            Some(spans) => spans.into_iter().map(|SourceSpan(source, _)| source).collect(),
+            None => vec![Source::Unknown],
         };
         found.extend(sources.into_iter().map(|source| (turn, source)));
     }
@@ -149,15 +125,14 @@ fn of_calls(
     last: TurnId,
 ) -> rusqlite::Result<Vec<(TurnId, Source)>> {
     let mut rows = store.prepare_cached(
-        "SELECT c.turn, c.tool, c.sources, iif(c.sources IS NULL, c.output, '') FROM calls c
+        "SELECT c.turn, c.sources FROM calls c
          WHERE c.turn IN (SELECT id FROM turns WHERE session = ? AND id <= ?) AND c.output IS NOT NULL",
     )?;
     let mut rows = rows.query(params![session, last])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let turn = row.get(0)?;
-        let (tool, output) = (row.get_ref(1)?.as_str()?, row.get_ref(3)?.as_str_or_null()?);
-        let sources = of_call(tool, output, row.get(2)?);
+        let sources = of_call(true, row.get(1)?);
         found.extend(sources.into_iter().map(|source| (turn, source)));
     }
     Ok(found)

@@ -132,8 +132,7 @@ fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()>
     let mut rows = rows.query(seen)?;
     while let Some(row) = rows.next()? {
         let Some(turn) = at.get(&row.get(0)?) else { continue };
-        let by = &session.turns[*turn].by;
-        let input = sources::input(row.get(1)?, row.get(5)?, &session.origin, by);
+        let input = sources::input(row.get(1)?, row.get(5)?);
         session.turns[*turn].steps.push(Step {
             input,
             images: row.get::<_, LenientJson<_>>(4)?.0.unwrap_or_default(),

@@ -251,7 +251,7 @@ Not sent: the quiet hours of your owner have begun. What you answer in the end i
 
 /// The note before a conversation is compacted. Nobody hears the model's answer to it.
 pub(crate) const TAKE_NOTES: &str = "\
-[The older part of this conversation is about to be folded into a summary. If something in it should last \
+[The older part of this conversation is about to be replaced by a summary. If something in it should last \
 beyond the conversation and is neither in your memory nor in your notes, call `remember` or `note` for it now, \
 and nothing else. If there is nothing, answer NO_REPLY. Nobody sees this.]";
 

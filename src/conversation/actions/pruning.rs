@@ -50,12 +50,10 @@ fn forget(store: &Connection, call: i64) -> rusqlite::Result<()> {
     );
     // Who finds what was answered then is to know where it may have come from.
     let forgotten = store
-        .prepare_cached(&format!("SELECT turn, tool, output, sources FROM calls WHERE {old}"))?
-        .query_row([call], |row| {
-            let (tool, output) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str_or_null()?);
-            let sources = sources::of_call(tool, output, row.get(3)?);
-            Ok((row.get(0)?, sources))
-        })
+        .prepare_cached(&format!(
+            "SELECT turn, output IS NOT NULL, sources FROM calls WHERE {old}"
+        ))?
+        .query_row([call], |row| Ok((row.get(0)?, sources::of_call(row.get(1)?, row.get(2)?))))
         .optional()?;
     let Some((turn, forgotten)) = forgotten else { return Ok(()) };
     sources::keep_with_turn(store, turn, &forgotten)?;

@@ -61,7 +61,7 @@ text_columns!(CallState = Self::parse);
 /// A call in the columns from `id` on, after its step.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
     let output = row.get::<_, Option<String>>(7)?;
-    let sources = sources::of_call(row.get_ref(3)?.as_str()?, output.as_deref(), row.get(10)?);
+    let sources = sources::of_call(output.is_some(), row.get(10)?);
     let output = output.unwrap_or_default();
     let outcome = match row.get(5)? {
         CallState::Planned => CallOutcome::Planned,

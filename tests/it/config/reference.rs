@@ -19,8 +19,8 @@ const HEAD: &str = "\
 
 This page lists every key of `config.toml`, with its type, its bounds and its default.
 [config.example.toml](../config.example.toml) shows the keys in a file. A key that is unknown or wrong
-is an error with file, line and column; `peacrab check` reports all of them. A change applies after a
-restart.
+is an error with file, line and column; `peacrab check` reports all of them. A change applies after
+`peacrab reload`, or a restart.
 
 A secret is a string, or better one of these tables: `{ env = \"NAME\" }` (an environment variable),
 `{ file = \"path\" }` (a file; the path is relative to the config), `{ credential = \"name\" }` (a
