@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use peacrab::channels::intake::Intake;
 use peacrab::config::Environment;
 use peacrab::daemon::logging;
+use peacrab::documents::DocumentReader;
 use peacrab::gateway::Config;
 use peacrab::people::Access;
 use peacrab::secret::Redactor;
@@ -17,6 +19,7 @@ use peacrab::types::message::{MediaKind, MediaRef};
 use serde_json::json;
 
 use super::number;
+use crate::support::documents::{docx, pdf};
 use crate::support::double::{Double, Gives};
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
 use crate::support::script::{Reply, calls, says};
@@ -37,10 +40,14 @@ const TELLERS: [Teller; 4] = [
 ];
 
 /// The stores of text, each with what is put there. `job` and `reminder` are shown to the owner, who pays for them.
-const STORES: [&str; 18] = [
+const STORES: [&str; 21] = [
     "former", "said", "answer", "memory", "note", "file", "filename", "about", "fact", "download",
-    "plan", "proposal", "job", "reminder", "aside", "waiting", "sent", "sentname",
+    "plan", "proposal", "job", "reminder", "aside", "waiting", "sent", "sentname", "pdf",
+    "pdfname", "office",
 ];
+
+/// The ends of the names of files that people send, which tell nothing.
+const SENT_ENDINGS: [&str; 3] = ["letter.txt", "lease.pdf", "offer.docx"];
 
 /// The stores of text that a guest has.
 const OF_GUESTS: [&str; 2] = ["said", "answer"];
@@ -113,27 +120,28 @@ fn waits(text: &str) -> [Reply; 2] {
 }
 
 /// A document that a person sends.
-fn document(rig: &Rig, teller: &Teller, name: &str, text: &str) -> MediaRef {
+fn document(rig: &Rig, teller: &Teller, name: &str, bytes: Vec<u8>) -> MediaRef {
     let handle = format!("{}-{name}", teller.role);
-    rig.home.has_file(&handle, [Gives::Bytes(text.as_bytes().to_vec())]);
+    rig.home.has_file(&handle, [Gives::Bytes(bytes)]);
     let (kind, name) = (MediaKind::Document, Some(name.to_owned()));
     MediaRef { kind, name, mime: None, size: None, handle, fetched: None, quoted: false }
 }
 
-/// The paths of the letters that people have sent, as each of them would name their own.
-fn letters(rig: &Rig) -> Vec<String> {
+/// The paths of the files that people have sent, as each of them would name their own.
+fn sent_files(rig: &Rig) -> Vec<String> {
     let mut found = Vec::new();
     for teller in TELLERS.iter().filter(|teller| teller.role != "guest") {
         let downloads = folder_of(rig, teller).parent().unwrap().join("downloads");
         for month in fs::read_dir(&downloads).unwrap().map(|entry| entry.unwrap().path()) {
             let files = fs::read_dir(&month).into_iter().flatten();
             let paths = files.map(|entry| entry.unwrap().path());
-            let letters = paths.filter(|path| path.to_str().unwrap().ends_with("letter.txt"));
-            let named = letters.map(|path| path.strip_prefix(&downloads).unwrap().to_owned());
+            let is_sent = |path: &str| SENT_ENDINGS.iter().any(|ending| path.ends_with(ending));
+            let sent = paths.filter(|path| is_sent(path.to_str().unwrap()));
+            let named = sent.map(|path| path.strip_prefix(&downloads).unwrap().to_owned());
             found.extend(named.map(|path| format!("downloads/{}", path.display())));
         }
     }
-    assert_eq!(found.len(), 3, "one letter of each: {found:?}");
+    assert_eq!(found.len(), 9, "one file of each form and person: {found:?}");
     found
 }
 
@@ -171,12 +179,18 @@ async fn tell_everything(rig: &mut Rig, teller: &Teller) {
     let downloads = own.parent().unwrap().join("downloads");
     fs::create_dir_all(&downloads).unwrap();
     fs::write(downloads.join("page.txt"), secret(teller, "download")).unwrap();
-    let letter = document(rig, teller, "letter.txt", &secret(teller, "sent"));
-    let named = document(rig, teller, &format!("{}.txt", secret(teller, "sentname")), "x");
-    rig.model.on("two files", [says("Thanks.")]);
+    let sent_name = format!("{}.txt", secret(teller, "sentname"));
+    let pdf_name = format!("{}.pdf", secret(teller, "pdfname"));
+    let media = vec![
+        document(rig, teller, "letter.txt", secret(teller, "sent").into_bytes()),
+        document(rig, teller, &sent_name, b"x".to_vec()),
+        document(rig, teller, &pdf_name, pdf(&["x"])),
+        document(rig, teller, "lease.pdf", pdf(&["A lease", &secret(teller, "pdf")])),
+        document(rig, teller, "offer.docx", docx(&["An offer", &secret(teller, "office")])),
+    ];
+    rig.model.on("some files", [says("Thanks.")]);
     // Names of files are untrusted: the conversation in which all else is told stays clean.
-    let media = vec![letter, named];
-    rig.say_changed(id, teller.waits_in, "two files", |message| message.body.media = media);
+    rig.say_changed(id, teller.waits_in, "some files", |message| message.body.media = media);
     assert_eq!(rig.hear(teller.waits_in).await, "Thanks.", "{}", teller.role);
     for (command, begins) in [
         (format!("/jobs add every 2h | {}", secret(teller, "job")), "Created"),
@@ -225,6 +239,8 @@ async fn see_everything(rig: &mut Rig, id: &str, chat: &str, folders: &[String])
         ("list_files", json!({"path": "shared"})),
         ("memory_search", json!({"query": "marmalade"})),
         ("memory_search", json!({"query": "marmalade sent", "scope": "untrusted"})),
+        ("memory_search", json!({"query": "marmalade pdf", "scope": "untrusted"})),
+        ("memory_search", json!({"query": "marmalade office", "scope": "untrusted"})),
         ("list_actions", json!({"limit": 50})),
         ("list_proposals", json!({})),
         ("schedule", json!({"action": "list"})),
@@ -241,11 +257,11 @@ async fn see_everything(rig: &mut Rig, id: &str, chat: &str, folders: &[String])
     });
     let climbs = ["../workspace/list.md", "downloads/../../list.md", "workspace/list.md"];
     let paths = paths.into_iter().chain(below).chain(climbs.map(str::to_owned));
-    let letters = letters(rig);
-    let of_others = letters
+    let sent = sent_files(rig);
+    let of_others = sent
         .iter()
-        .flat_map(|letter| folders.iter().map(move |folder| format!("people/{folder}/{letter}")));
-    let paths: Vec<_> = paths.chain(letters.iter().cloned()).chain(of_others).collect();
+        .flat_map(|file| folders.iter().map(move |folder| format!("people/{folder}/{file}")));
+    let paths: Vec<_> = paths.chain(sent.iter().cloned()).chain(of_others).collect();
     looks.extend(paths.into_iter().map(|path| ("read_file", json!({"path": path}))));
     looks.push(("list_files", json!({"path": "people"})));
     let search = |store: &&str| ("memory_search", json!({"query": format!("marmalade {store}")}));
@@ -289,7 +305,9 @@ async fn household(gateway: Option<Config>) -> Rig {
         allow: vec![USER.to_owned(), "*".to_owned()],
         ..Access::default()
     };
-    let mut parts = Parts { access, gateway, ..Parts::default() };
+    let documents = Some(DocumentReader::new(env!("CARGO_BIN_EXE_peacrab")));
+    let intake = Intake { documents, ..Intake::default() };
+    let mut parts = Parts { access, gateway, intake, ..Parts::default() };
     // Prompts are whole then, also those of guests.
     parts.agent.budgets.guest = Default::default();
     Rig::with(Double::with(true, 1_000_000), parts).await

@@ -195,8 +195,8 @@ async fn attempts(rig: &Rig, teller: &Teller, browser: &Browser) -> String {
     seen
 }
 
-/// Stores that are seen in chats alone.
-const ONLY_IN_CHATS: [&str; 6] = ["former", "said", "answer", "plan", "aside", "fact"];
+/// Stores that are seen in chats alone. The page sends an office document as it is, packed.
+const ONLY_IN_CHATS: [&str; 7] = ["former", "said", "answer", "plan", "aside", "fact", "office"];
 
 #[tokio::test]
 async fn the_page_shows_nobody_what_others_keep_in_private() {
