@@ -252,7 +252,7 @@ async fn ask(
     let rows = Sweep { store, words, spared: None }.all(&scope.chats).await?;
     let known = known_facts(store, scope, words).await?;
     let mut files = files_with(services, scope, words).await;
-    let sent = attachments::with_words(store, &scope.attachments, words, &files).await?;
+    let sent = attachments::with_words(services, &scope.attachments, words).await?;
     files.others.retain(|path| !sent.iter().any(|it| it.path == *path));
     let shown = replies::ForgetShown {
         what,
@@ -416,7 +416,7 @@ async fn forget_files(
 ) -> Result<Option<String>, StoreError> {
     let services = &turns.services;
     let found = files_with(services, scope, words).await;
-    attachments::forget(services, &scope.attachments, words, &found).await?;
+    attachments::forget(services, &scope.attachments, words).await?;
     let chats = scope.chats.clone();
     let look = move |store: &Connection| {
         let mut undo = Vec::new();

@@ -10,7 +10,7 @@ use crate::bus::forgetting::JOURNAL_TEXTS;
 use crate::conversation::actions::BeforeImages;
 use crate::conversation::blanking::{before_images_of, blank_steps};
 use crate::memory::attachments;
-use crate::memory::blanking::{FilesWithWords, find, remove_lines};
+use crate::memory::blanking::{find, remove_lines, sent_with_words};
 use crate::memory::facts;
 use crate::memory::forgotten::{self, ForgottenRecord, ForgottenScope};
 use crate::memory::recall::files as recalled;
@@ -21,33 +21,31 @@ use crate::tasks::blanking::all_texts;
 use crate::workspace::skills::SkillEnvironment;
 use crate::workspace::{FileScope, Workspace, WorkspacePath};
 
-/// The files of a backup with words that were forgotten since.
-#[derive(Clone, Debug, Default)]
-pub(super) struct FilesToForget {
+/// The files of a backup, where something was forgotten since.
+#[derive(Default)]
+pub(super) struct FilesOfBackup {
     /// MEMORY.md and notes from which lines were removed.
     changed: BTreeSet<WorkspacePath>,
-    /// Other files of text, which go if they were sent.
-    others: BTreeSet<WorkspacePath>,
+    /// None if nothing was forgotten since.
+    workspace: Option<Workspace>,
 }
 
 /// Removes the words from the memory, the notes and the former versions of files. `home` is the unpacked one; its store is
 /// not changed.
-pub(super) fn in_files(home: &Path, records: &[ForgottenRecord]) -> anyhow::Result<FilesToForget> {
-    let mut found = FilesToForget::default();
+pub(super) fn in_files(home: &Path, records: &[ForgottenRecord]) -> anyhow::Result<FilesOfBackup> {
     if records.is_empty() {
-        return Ok(found);
+        return Ok(FilesOfBackup::default());
     }
+    let mut changed = BTreeSet::new();
     let workspace = open(home)?;
     let images = BeforeImages::open(home).context("cannot open the folder `undo`")?;
     for record in records {
         let words = record.words();
         if let Some(scope) = &record.scope.files {
-            let FilesWithWords { memory, others } = find(&workspace, scope, &words);
-            for path in memory {
+            for path in find(&workspace, scope, &words).memory {
                 remove_lines(&workspace, &path, &words)?;
-                found.changed.insert(path);
+                changed.insert(path);
             }
-            found.others.extend(others);
         }
         let chats = record.scope.chats.clone();
         let undo = look(home, move |store| {
@@ -58,7 +56,7 @@ pub(super) fn in_files(home: &Path, records: &[ForgottenRecord]) -> anyhow::Resu
         let undo: Vec<_> = undo.into_iter().flatten().collect();
         images.forget(&undo, &words).context("cannot remove former versions of files")?;
     }
-    Ok(found)
+    Ok(FilesOfBackup { changed, workspace: Some(workspace) })
 }
 
 /// Deletes files of the unpacked home.
@@ -79,9 +77,10 @@ fn open(home: &Path) -> anyhow::Result<Workspace> {
 pub(super) fn in_store(
     store: &Connection,
     records: &[ForgottenRecord],
-    files: &FilesToForget,
+    files: &FilesOfBackup,
 ) -> rusqlite::Result<Vec<WorkspacePath>> {
     let mut deleted = Vec::new();
+    let Some(workspace) = &files.workspace else { return Ok(deleted) };
     for record in records {
         let words = record.words();
         for fact in facts::of(store, &record.scope.keys)? {
@@ -90,7 +89,8 @@ pub(super) fn in_store(
             }
         }
         for folder in folders_of(&record.scope) {
-            let sent = attachments::with_words_or_at(store, &folder, &words, &files.others)?;
+            let sought = attachments::with_words(store, &folder, &words)?;
+            let sent = sent_with_words(workspace, sought, &words);
             attachments::remove(store, &sent)?;
             attachments::delete(store, &sent)?;
             deleted.extend(sent.into_iter().map(|file| file.path));

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 use super::BackupManifest;
-use super::forget_again::{self, FilesToForget};
+use super::forget_again::{self, FilesOfBackup};
 use crate::bus::outbox;
 use crate::bus::restored::{self, ChannelMark, PendingMessage};
 use crate::channels;
@@ -23,7 +23,7 @@ pub(super) struct SinceBackup {
     pub(super) marks: Vec<ChannelMark>,
     pub(super) forgotten: Vec<ForgottenRecord>,
     /// Files of the backup with what was forgotten.
-    pub(super) files: FilesToForget,
+    pub(super) files: FilesOfBackup,
 }
 
 /// A store that was settled.

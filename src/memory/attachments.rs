@@ -100,52 +100,41 @@ pub fn text_of(
     Ok(text.flatten())
 }
 
-fn with_words(
+/// Files of a folder in which some words are looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SoughtFiles {
+    /// Their record has the words.
+    pub found: Vec<AttachmentFile>,
+    /// Their record has no text, so that the file itself may have the words.
+    pub unread: Vec<AttachmentFile>,
+}
+
+/// Looks for words in the names and texts of a folder's records.
+pub fn with_words(
     store: &Connection,
     folder: &WorkspacePath,
     words: &ForgottenWords,
-) -> rusqlite::Result<Vec<AttachmentFile>> {
+) -> rusqlite::Result<SoughtFiles> {
     let mut rows = store.prepare_cached(
         "SELECT id, path, name, text FROM attachments WHERE folder = ? AND NOT gone ORDER BY id",
     )?;
     let mut rows = rows.query([folder.as_str()])?;
-    let mut found = Vec::new();
+    let mut sought = SoughtFiles::default();
     while let Some(row) = rows.next()? {
         let (path, name): (String, Option<String>) = (row.get(1)?, row.get(2)?);
         let text: Option<String> = row.get(3)?;
         let has = [Some(&path), name.as_ref(), text.as_ref()];
-        if has.into_iter().flatten().any(|it| words.are_in(it))
-            && let Ok(path) = path.parse()
-        {
-            found.push(AttachmentFile { id: row.get(0)?, path });
+        let has_words = has.into_iter().flatten().any(|it| words.are_in(it));
+        // One that is no path was never written.
+        let Ok(path) = path.parse() else { continue };
+        let file = AttachmentFile { id: row.get(0)?, path };
+        match (has_words, text) {
+            (true, _) => sought.found.push(file),
+            (false, None) => sought.unread.push(file),
+            (false, Some(_)) => {}
         }
     }
-    Ok(found)
-}
-
-/// Returns the files of a folder whose name or text has some words, or that are among `others`, which have them as files
-/// of text.
-pub fn with_words_or_at<'a>(
-    store: &Connection,
-    folder: &WorkspacePath,
-    words: &ForgottenWords,
-    others: impl IntoIterator<Item = &'a WorkspacePath>,
-) -> rusqlite::Result<Vec<AttachmentFile>> {
-    let mut found = with_words(store, folder, words)?;
-    for path in others.into_iter().filter(|path| path.is_within(folder)) {
-        let recorded = at_path(store, path)?;
-        found.extend(recorded.filter(|it| !found.contains(it)));
-    }
-    Ok(found)
-}
-
-/// Returns the record of a file.
-fn at_path(store: &Connection, path: &WorkspacePath) -> rusqlite::Result<Option<AttachmentFile>> {
-    let id = store
-        .prepare_cached("SELECT id FROM attachments WHERE path = ? AND NOT gone")?
-        .query_row([path.as_str()], |row| row.get(0))
-        .optional()?;
-    Ok(id.map(|id| AttachmentFile { id, path: path.clone() }))
+    Ok(sought)
 }
 
 /// Removes records. Their files are deleted by the next [`sweep`].

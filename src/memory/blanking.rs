@@ -1,10 +1,20 @@
 //! Files with words that somebody wants forgotten. Lines of the memory and of the notes go; other files are the person's
 //! own to change, and are only named.
 
+use super::attachments::{AttachmentFile, SoughtFiles};
 use super::is_memory;
 use super::recall::files;
 use crate::store::ForgottenWords;
 use crate::workspace::{FileChange, FileError, FileScope, Hash, Workspace, WorkspacePath};
+
+/// Bytes of a file that are looked through at a time.
+const PAGE_BYTES: u64 = 256 * 1024;
+
+/// Bytes of a page that the next one begins with, so that no words are cut in two: longer than any.
+const OVERLAP_BYTES: u64 = 8 * 1024;
+
+/// Bytes in which a file that is no text has a zero.
+const HEAD_BYTES: usize = 8 * 1024;
 
 /// Files with the words in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +36,39 @@ pub fn find(workspace: &Workspace, scope: &FileScope, words: &ForgottenWords) ->
         }
     }
     found
+}
+
+/// Returns the files that were sent and have the words, by their record or as a file of text of any size.
+pub fn sent_with_words(
+    workspace: &Workspace,
+    sought: SoughtFiles,
+    words: &ForgottenWords,
+) -> Vec<AttachmentFile> {
+    let SoughtFiles { mut found, unread } = sought;
+    found.extend(unread.into_iter().filter(|file| has_words(workspace, &file.path, words)));
+    found
+}
+
+/// Returns true if a file is of text and has the words. False for one that cannot be read.
+fn has_words(workspace: &Workspace, path: &WorkspacePath, words: &ForgottenWords) -> bool {
+    let mut start = 0;
+    loop {
+        let file = workspace.open_exactly(path);
+        let Ok(page) = file.and_then(|file| file.read_page(start, PAGE_BYTES)) else {
+            return false;
+        };
+        if start == 0 && page.bytes.iter().take(HEAD_BYTES).any(|byte| *byte == 0) {
+            return false;
+        }
+        let end = start + page.bytes.len() as u64;
+        if words.are_in(&String::from_utf8_lossy(&page.bytes)) {
+            return true;
+        }
+        if end >= page.size || page.bytes.is_empty() {
+            return false;
+        }
+        start = end.saturating_sub(OVERLAP_BYTES).max(start + 1);
+    }
 }
 
 /// Removes the lines of a file that have the words in them. Nothing of it can be undone.

@@ -191,6 +191,68 @@ async fn forgotten_words_take_the_document_along() {
     rig.finish().await;
 }
 
+/// A group has two files with the word and one without. Returns their paths.
+async fn group_files(rig: &mut Rig) -> [String; 3] {
+    let mut paths = Vec::new();
+    let long = format!("{}\n{WORD} at the end", "lorem ipsum dolor\n".repeat(20_000));
+    for (name, text) in [
+        ("notes.txt", format!("one line\n{WORD} as text\n")),
+        ("long.txt", long),
+        ("other.txt", "crowns and a lease\n".to_owned()),
+    ] {
+        send(rig, (USER, "-3"), name, text.into_bytes()).await;
+        paths.push(newest(rig));
+    }
+    paths.try_into().unwrap()
+}
+
+#[tokio::test]
+async fn files_of_text_that_came_in_a_group_are_forgotten_there() {
+    let mut rig = rig().await;
+    let [notes, long, other] = group_files(&mut rig).await;
+    send(&mut rig, (USER, "2"), "own.txt", format!("{WORD} of a person").into_bytes()).await;
+    let own = newest(&rig);
+    let found = result(&mut rig, (USER, "-3"), "memory_search", json!({"query": WORD})).await;
+    assert!(found.contains("in untrusted content"), "{found}");
+    let read = result(&mut rig, (USER, "-3"), "read_file", json!({"path": notes})).await;
+    assert!(read.contains(WORD), "{read}");
+    let question = rig.ask("-3", &format!("/forget {WORD}")).await;
+    assert!(question.contains(&notes) && question.contains(&long), "{question}");
+    assert!(!question.contains(&other) && !question.contains(&own), "{question}");
+    assert_eq!(rig.ask("-3", &format!("/forget yes: {WORD}")).await, replies::FORGOTTEN_NOW);
+    rig.settled().await;
+    assert!(!file(&rig, &notes).exists() && !file(&rig, &long).exists());
+    assert!(file(&rig, &other).exists() && file(&rig, &own).exists());
+    rig.counts("SELECT count(*) FROM attachments", 2).await;
+    assert!(found_in_group(&mut rig).await.contains("crowns"));
+    // What a person was sent in private is theirs to forget.
+    rig.say_as(USER, "2", &format!("/forget yes: {WORD}"));
+    assert_eq!(rig.hear("2").await, replies::FORGOTTEN_NOW);
+    rig.settled().await;
+    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+    rig.finish().await;
+}
+
+async fn found_in_group(rig: &mut Rig) -> String {
+    found(rig, (USER, "-3"), Some("untrusted")).await
+}
+
+#[tokio::test]
+async fn a_restored_backup_has_no_file_that_a_group_has_forgotten_since() {
+    let mut rig = rig().await;
+    let [notes, long, other] = group_files(&mut rig).await;
+    found_in_group(&mut rig).await;
+    let kept = tempfile::tempdir().unwrap();
+    let backup = kept.path().join("kept.tar.gz");
+    archive::write(&rig.path(), &backup, Utc::now()).unwrap();
+    assert_eq!(rig.ask("-3", &format!("/forget yes: {WORD}")).await, replies::FORGOTTEN_NOW);
+    rig.stop().await;
+    restore(&rig.path(), &backup, Existing::Replace, Utc::now()).unwrap();
+    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+    assert!(!file(&rig, &notes).exists() && !file(&rig, &long).exists());
+    assert!(file(&rig, &other).exists());
+}
+
 #[tokio::test]
 async fn a_restored_backup_has_no_document_that_was_forgotten_since() {
     let mut rig = rig().await;
