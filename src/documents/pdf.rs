@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lopdf::content::{Content, Operation};
-use lopdf::{Document, Encoding, Error, LoadOptions, Object, ObjectId};
+use lopdf::{Dictionary, Document, Encoding, Error, LoadOptions, Object, ObjectId, Stream};
 
 use super::text::{BoundedText, UnreadDocument};
 
@@ -12,6 +12,13 @@ const PAGES_MAX: usize = 5_000;
 
 /// Maximum size of one unpacked stream, in bytes: a small file can unpack to gigabytes.
 const STREAM_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Forms in forms that are followed: writers of PDFs nest a page once or twice.
+const FORM_DEPTH_MAX: usize = 4;
+
+/// Forms of a document that are followed: a small file can show one a billion times. A debug build reads so many in some
+/// seconds.
+const FORMS_MAX: usize = 2_000;
 
 /// A gap between two pieces of a line that is a space, in thousandths of the font's size: a third of a usual space is
 /// only kerning.
@@ -31,9 +38,10 @@ pub(super) fn read(bytes: &[u8], text: &mut BoundedText) -> Result<(), UnreadDoc
     if document.is_encrypted() {
         return Err(UnreadDocument::Locked);
     }
+    let mut forms_left = FORMS_MAX;
     for page in document.page_iter().take(PAGES_MAX) {
         // A page that cannot be read does not stop the others.
-        read_page(&document, page, text).ok();
+        read_page(&document, page, &mut forms_left, text).ok();
         text.begin_line();
         text.end_line();
         if text.is_full() {
@@ -43,39 +51,110 @@ pub(super) fn read(bytes: &[u8], text: &mut BoundedText) -> Result<(), UnreadDoc
     Ok(())
 }
 
-fn read_page(document: &Document, page: ObjectId, text: &mut BoundedText) -> lopdf::Result<()> {
-    let fonts: BTreeMap<_, _> = document
-        .get_page_fonts(page)?
-        .into_iter()
-        .filter_map(|(name, font)| {
-            Some((name, font.get_font_encoding_with_limit(document, STREAM_BYTES_MAX).ok()?))
-        })
-        .collect();
+fn read_page(
+    document: &Document,
+    page: ObjectId,
+    forms_left: &mut usize,
+    text: &mut BoundedText,
+) -> lopdf::Result<()> {
     let content = document.get_page_content_with_limit(page, STREAM_BYTES_MAX)?;
-    let mut reader = PageReader { fonts: &fonts, font: None, line: 0.0, text };
-    for operation in Content::decode(&content)?.operations {
-        reader.follow(&operation);
-    }
-    Ok(())
+    let resources = PdfResources::of_page(document, page)?;
+    let reader = ContentReader {
+        document,
+        resources: &resources,
+        font: None,
+        line: 0.0,
+        depth: 0,
+        forms_left,
+        text,
+    };
+    reader.read(&content)
 }
 
-struct PageReader<'a> {
-    fonts: &'a BTreeMap<Vec<u8>, Encoding<'a>>,
+/// The fonts and forms of a content, by the names that it has for them.
+#[derive(Default)]
+struct PdfResources<'a> {
+    fonts: BTreeMap<Vec<u8>, Encoding<'a>>,
+    forms: BTreeMap<Vec<u8>, &'a Stream>,
+}
+
+impl<'a> PdfResources<'a> {
+    fn of_page(document: &'a Document, page: ObjectId) -> lopdf::Result<Self> {
+        let (direct, referred) = document.get_page_resources(page)?;
+        let referred = referred.into_iter().filter_map(|id| document.get_dictionary(id).ok());
+        let mut resources = Self::default();
+        // The nearest comes first.
+        direct.into_iter().chain(referred).for_each(|it| resources.add(document, it));
+        Ok(resources)
+    }
+
+    /// None for a form that uses those of its page.
+    fn of_form(document: &'a Document, form: &'a Stream) -> Option<Self> {
+        let mut resources = Self::default();
+        resources.add(document, document.get_dict_in_dict(&form.dict, b"Resources").ok()?);
+        Some(resources)
+    }
+
+    fn add(&mut self, document: &'a Document, resources: &'a Dictionary) {
+        let entries = |key: &[u8]| {
+            let entries = document.get_dict_in_dict(resources, key).ok();
+            entries.into_iter().flat_map(Dictionary::iter).filter_map(|(name, object)| {
+                Some((name.clone(), document.dereference(object).ok()?.1))
+            })
+        };
+        for (name, font) in entries(b"Font") {
+            let encoding = font
+                .as_dict()
+                .and_then(|it| it.get_font_encoding_with_limit(document, STREAM_BYTES_MAX));
+            if let Ok(encoding) = encoding {
+                self.fonts.entry(name).or_insert(encoding);
+            }
+        }
+        for (name, object) in entries(b"XObject") {
+            let form = object.as_stream().ok().filter(|it| is_form(&it.dict));
+            if let Some(form) = form {
+                self.forms.entry(name).or_insert(form);
+            }
+        }
+    }
+}
+
+fn is_form(dictionary: &Dictionary) -> bool {
+    dictionary.get(b"Subtype").and_then(Object::as_name).is_ok_and(|name| name == b"Form")
+}
+
+/// Reads the content of a page or a form.
+struct ContentReader<'a> {
+    document: &'a Document,
+    resources: &'a PdfResources<'a>,
     font: Option<&'a Encoding<'a>>,
     /// The height of the present line.
     line: f32,
+    /// Forms around it.
+    depth: usize,
+    forms_left: &'a mut usize,
     text: &'a mut BoundedText,
 }
 
-impl PageReader<'_> {
-    /// Carries out an operator that shows text or moves to where text is shown (ISO 32000-1, 9.4).
+impl ContentReader<'_> {
+    fn read(mut self, content: &[u8]) -> lopdf::Result<()> {
+        for operation in Content::decode(content)?.operations {
+            self.follow(&operation);
+        }
+        Ok(())
+    }
+
+    /// Carries out an operator that shows text or moves to where text is shown (ISO 32000-1, 9.4), or that shows a form
+    /// (8.10).
     fn follow(&mut self, operation: &Operation) {
         let operands = &operation.operands;
         let number = |at: usize| operands.get(at).and_then(|it| it.as_float().ok());
+        let name = || operands.first().and_then(|name| name.as_name().ok());
         match operation.operator.as_str() {
-            "Tf" => {
-                let name = operands.first().and_then(|name| name.as_name().ok());
-                self.font = name.and_then(|name| self.fonts.get(name));
+            "Tf" => self.font = name().and_then(|name| self.resources.fonts.get(name)),
+            "Do" => {
+                let form = name().and_then(|name| self.resources.forms.get(name).copied());
+                form.into_iter().for_each(|form| self.read_form(form));
             }
             "Td" | "TD" => match number(1) {
                 Some(down) if down.abs() >= LINE_FROM => self.text.begin_line(),
@@ -100,6 +179,29 @@ impl PageReader<'_> {
             }
             _ => {}
         }
+    }
+
+    /// A form that cannot be read does not stop the rest of its page.
+    fn read_form(&mut self, form: &Stream) {
+        if self.depth == FORM_DEPTH_MAX || *self.forms_left == 0 || self.text.is_full() {
+            return;
+        }
+        *self.forms_left -= 1;
+        self.text.begin_line();
+        if let Ok(content) = form.get_plain_content_with_limit(STREAM_BYTES_MAX) {
+            let own = PdfResources::of_form(self.document, form);
+            let reader = ContentReader {
+                document: self.document,
+                resources: own.as_ref().unwrap_or(self.resources),
+                font: None,
+                line: 0.0,
+                depth: self.depth + 1,
+                forms_left: self.forms_left,
+                text: self.text,
+            };
+            reader.read(&content).ok();
+        }
+        self.text.begin_line();
     }
 
     fn show(&mut self, pieces: &[Object]) {

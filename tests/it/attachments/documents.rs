@@ -5,7 +5,9 @@ use std::io::{Seek, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
-use lopdf::{Document, EncryptionState, EncryptionVersion, Object, Permissions};
+use lopdf::{
+    Document, EncryptionState, EncryptionVersion, Object, Permissions, Stream, dictionary,
+};
 use peacrab::documents::text::{DocumentText, UnreadDocument};
 use peacrab::documents::{DocumentForm, DocumentReader};
 use proptest::prelude::*;
@@ -43,6 +45,38 @@ async fn the_text_of_a_pdf_is_read_line_by_line() {
     // Umlauts of the usual encoding.
     let bytes = pdf_with("<< /Length 40 >>", b"BT /F1 12 Tf 1 1 Td (Gr\\374n) Tj ET       ");
     check(Pdf, &bytes, "Grün").await;
+}
+
+/// A PDF whose page shows a form, which has this content, the page's fonts, and itself as a form.
+fn pdf_with_form(content: &str) -> Vec<u8> {
+    let mut document = Document::load_mem(&pdf_of("/Form Do BT /F1 12 Tf (page) Tj ET")).unwrap();
+    let form = dictionary! { "Type" => "XObject", "Subtype" => "Form" };
+    let mut form = Stream::new(form, content.as_bytes().to_vec());
+    form.compress().unwrap();
+    let form = document.add_object(form);
+    let page = document.page_iter().next().unwrap();
+    let page = document.get_dictionary_mut(page).unwrap();
+    let resources = page.get_mut(b"Resources").and_then(Object::as_dict_mut).unwrap();
+    resources.set("XObject", dictionary! { "Form" => form });
+    let own = resources.clone();
+    let form = document.get_object_mut(form).and_then(Object::as_stream_mut).unwrap();
+    form.dict.set("Resources", own);
+    let mut bytes = Vec::new();
+    document.save_to(&mut bytes).unwrap();
+    bytes
+}
+
+#[tokio::test]
+async fn the_text_in_forms_of_a_pdf_is_read_and_forms_in_forms_end() {
+    use DocumentForm::Pdf;
+    let content = "BT /F1 12 Tf 72 700 Td (Lease of) Tj 0 -14 Td (the form) Tj ET";
+    check(Pdf, &pdf_with_form(content), "Lease of\nthe form\npage").await;
+    // A form that shows itself, and one that shows itself a hundred times.
+    let itself = "BT /F1 12 Tf (deep) Tj ET /Form Do";
+    check(Pdf, &pdf_with_form(itself), "deep\ndeep\ndeep\ndeep\npage").await;
+    let often = format!("BT /F1 12 Tf (deep) Tj ET {}", "/Form Do ".repeat(100));
+    let shown = read(Pdf, &pdf_with_form(&often)).await.unwrap();
+    assert!(shown.text.ends_with("page"), "{}", shown.text.len());
 }
 
 #[tokio::test]
