@@ -76,8 +76,8 @@ pub(super) struct ProviderSection {
     tools: Tools,
     /// The way in which the model says on which facts an answer rests: auto | on (by a JSON schema of the
     /// answer, of which people see the text alone) | off (by a mark at its end, which nobody sees). auto is
-    /// on for models of api.openai.com and api.anthropic.com that take one. An endpoint that refuses the
-    /// schema gets the mark for a day; with tools = "text" it always does.
+    /// on for models of api.openai.com, openai.azure.com and api.anthropic.com that take one. An endpoint
+    /// that refuses the schema gets the mark for a day; with tools = "text" it always does.
     structured: Structured,
     /// If true, the model sees pictures that people send; else the prompt only names their files.
     /// Default: true for type anthropic and at api.openai.com; elsewhere false.

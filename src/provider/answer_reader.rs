@@ -98,7 +98,8 @@ impl AnswerReader {
     pub fn finish(&mut self, stop: StopReason) -> (String, Vec<i64>) {
         let mut text = String::new();
         self.end_half(&mut text);
-        let is_cut = stop == StopReason::MaxTokens;
+        // Its beginning tells nobody anything.
+        let is_cut = matches!(stop, StopReason::MaxTokens | StopReason::Refused);
         if !self.is_of_form && self.place != JsonPlace::Plain && !is_cut {
             text.push_str(&self.beginning);
         }

@@ -13,6 +13,7 @@ use url::Url;
 
 use super::answer_reader::AnswerReader;
 use super::http::PostFailure;
+use super::openai::dialect::HostDialect;
 use super::used_marker;
 use super::{
     Config, Delta, DeltaStream, ProviderError, ProviderKind, Request, StopReason, Structured,
@@ -92,15 +93,19 @@ impl AnswerSchema {
         F: Future<Output = Result<DeltaStream<'static>, PostFailure>>,
     {
         let form = self.form(request);
-        match send(form).await {
-            Ok(deltas) if form == AnswerForm::Schema => Ok(read(deltas, request.facts)),
-            Err(failure) if form == AnswerForm::Schema && failure.is_about_body => {
-                let deltas = send(AnswerForm::Marked).await.map_err(|failure| failure.error)?;
-                self.note_refusal(&failure.error);
-                Ok(deltas)
-            }
-            sent => sent.map_err(|failure| failure.error),
+        let sent = send(form).await;
+        if form != AnswerForm::Schema {
+            return sent.map_err(|failure| failure.error);
         }
+        let refusal = match begin(sent).await {
+            Ok(deltas) => return Ok(read(deltas, request.facts)),
+            Err(failure) if failure.is_about_body => failure.error,
+            Err(failure) => return Err(failure.error),
+        };
+        let marked = begin(send(AnswerForm::Marked).await).await;
+        let deltas = marked.map_err(|failure| failure.error)?;
+        self.note_refusal(&refusal);
+        Ok(deltas)
     }
 
     fn form(&self, request: &Request<'_>) -> AnswerForm {
@@ -121,20 +126,33 @@ impl AnswerSchema {
     }
 }
 
+/// Waits for the first delta of a stream: some servers accept a request, and refuse it in the first event.
+async fn begin(
+    sent: Result<DeltaStream<'static>, PostFailure>,
+) -> Result<DeltaStream<'static>, PostFailure> {
+    let mut deltas = sent?;
+    match deltas.next().await {
+        Some(Err(error @ ProviderError::Refused(_))) => {
+            Err(PostFailure { error, is_about_body: true })
+        }
+        first => Ok(stream::iter(first).chain(deltas).boxed()),
+    }
+}
+
 /// Returns true if a model is known to take a schema of its answer beside tools: OpenAI's since gpt-4o-2024-08-06
-/// ("Structured model outputs"), Claude since 4.5 ("Structured outputs"), each at the vendor itself.
+/// ("Structured model outputs"), Claude since 4.5 ("Structured outputs"), each at the vendor itself. Azure has OpenAI's
+/// models under names that its customers choose, mostly the models' own.
 pub fn takes_schema(kind: ProviderKind, model: &str, base_url: &str) -> bool {
-    let url = Url::parse(base_url).ok();
-    let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
-    match (kind, host) {
-        (ProviderKind::OpenAi, "api.openai.com") => {
+    let Ok(url) = Url::parse(base_url) else { return false };
+    match kind {
+        ProviderKind::OpenAi if HostDialect::of(&url) == HostDialect::OpenAi => {
             let families = ["gpt-4o", "gpt-4.1", "gpt-5", "o1", "o3", "o4"];
             let without =
                 ["gpt-4o-2024-05-13", "gpt-4o-audio", "gpt-4o-search", "o1-mini", "o1-preview"];
             let is_of = |families: &[&str]| families.iter().any(|it| model.starts_with(it));
             is_of(&families) && !is_of(&without)
         }
-        (ProviderKind::Anthropic, "api.anthropic.com") => {
+        ProviderKind::Anthropic if url.host_str() == Some("api.anthropic.com") => {
             super::anthropic::effort::version(model).is_some_and(|version| version >= (4, 5))
         }
         _ => false,

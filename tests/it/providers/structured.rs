@@ -178,6 +178,92 @@ async fn an_endpoint_that_refuses_the_schema_is_asked_for_the_mark_and_remembere
 }
 
 #[tokio::test]
+async fn a_refusal_of_the_schema_in_the_first_event_of_a_stream_is_noticed() {
+    for platform in PLATFORMS {
+        let refusal = json!({"type": "error", "error": {
+            "type": "invalid_request_error", "code": 400,
+            "message": "This model does not support the response format",
+        }});
+        // Servers that do not stream send it as their whole answer.
+        for reply in [Reply::events(std::slice::from_ref(&refusal)), Reply::error(200, &refusal)] {
+            let api = ModelApi::start(platform).await;
+            let provider = provider_with(&api, Structured::On);
+            api.reply(reply);
+            for _ in 0..2 {
+                api.reply(Reply::events(&answer_in_pieces(platform, "Hi. [used #4]", 9)));
+            }
+            for _ in 0..2 {
+                let (completion, _) = ask_about(&*provider, &[4, 7]).await;
+                assert_eq!((completion.text.as_str(), &*completion.used_facts), ("Hi.", &[4][..]));
+            }
+            let has_schema: Vec<_> =
+                api.requests().iter().map(|body| !schema_of(platform, body).is_null()).collect();
+            assert_eq!(has_schema, [true, false, false]);
+            api.finish();
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_errors_in_a_stream_are_told_and_not_remembered() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    let provider = provider_with(&api, Structured::On);
+    let refusal = json!({"error": {"type": "invalid_request_error", "message": "Bad messages"}});
+    let begun = super::openai::chunk(&json!({"content": "{\"text\": \"She is"}));
+    // Both forms are refused at the beginning, then one in its middle.
+    api.reply(Reply::events(std::slice::from_ref(&refusal)));
+    api.reply(Reply::events(std::slice::from_ref(&refusal)));
+    api.reply(Reply::events(&[begun, refusal]));
+    api.reply(Reply::events(&answer_in_pieces(Platform::OpenAi, r#"{"text": "Hi"}"#, 4)));
+    let (system, turns) = (system(), [hearing("Hello?")]);
+    let request = Request {
+        system: &system,
+        tools: &[],
+        facts: &[4],
+        may_call: true,
+        effort: Effort::Default,
+        attempts: Attempts::Usual,
+        tokens_max: None,
+        messages: messages(&turns),
+        pictures: &Pictures::default(),
+    };
+    for _ in 0..2 {
+        let refused = complete(&*provider, &request, |_| {}).await;
+        assert!(matches!(refused, Err(ProviderError::Refused(_))), "{refused:?}");
+    }
+    assert_eq!(ask_about(&*provider, &[4]).await.0.text, "Hi");
+    let has_schema: Vec<_> =
+        api.requests().iter().map(|body| body.get("response_format").is_some()).collect();
+    assert_eq!(has_schema, [true, false, true, true]);
+    api.finish();
+}
+
+#[tokio::test]
+async fn a_model_that_refuses_to_answer_is_quoted() {
+    let said = |field: &str, text: &str| super::openai::chunk(&json!({ field: text }));
+    let refusal = [said("refusal", "I can't "), said("refusal", "say that.")];
+    let cases: [(Vec<Value>, &str); 3] = [
+        (refusal.to_vec(), "I can't say that."),
+        // It had begun to answer by the schema.
+        ([vec![said("content", "{\"text\": \"")], refusal.to_vec()].concat(), "I can't say that."),
+        ([vec![said("content", " \n")], refusal.to_vec()].concat(), "I can't say that."),
+    ];
+    let api = ModelApi::start(Platform::OpenAi).await;
+    let provider = provider_with(&api, Structured::On);
+    for (events, text) in cases {
+        api.reply(Reply::events(&[events, vec![super::openai::finish("stop")]].concat()));
+        let (completion, seen) = ask_about(&*provider, &[4, 7]).await;
+        assert_eq!((completion.text.trim(), seen.trim()), (text, text));
+        assert_eq!(completion.used_facts, [0_i64; 0]);
+    }
+    // What is cut by a filter before its text shows no JSON.
+    api.reply(Reply::events(&[said("content", "{\"te"), super::openai::finish("content_filter")]));
+    let (completion, _) = ask_about(&*provider, &[4, 7]).await;
+    assert_eq!((completion.text.as_str(), completion.stop), ("", Some(StopReason::Refused)));
+    api.finish();
+}
+
+#[tokio::test]
 async fn a_refusal_for_another_reason_is_not_remembered() {
     let api = ModelApi::start(Platform::OpenAi).await;
     let provider = provider_with(&api, Structured::On);
@@ -303,6 +389,11 @@ fn the_schema_is_for_models_that_are_known_to_take_it() {
         (openai, "o3", OPENAI, true),
         (openai, "gpt-4-turbo", OPENAI, false),
         (openai, "gpt-3.5-turbo", OPENAI, false),
+        (openai, "gpt-5-mini", "https://eu.api.openai.com/v1", true),
+        (openai, "gpt-4o", "https://mine.openai.azure.com/openai/v1", true),
+        (openai, "our-deployment", "https://mine.openai.azure.com/openai/v1", false),
+        (openai, "gpt-35-turbo", "https://mine.openai.azure.com/openai/v1", false),
+        (openai, "gpt-4o", "https://openai.azure.com.example.test/v1", false),
         (openai, "gpt-5-mini", "http://127.0.0.1:8080/v1", false),
         (openai, "gpt-5-mini", "https://openrouter.ai/api/v1", false),
         (anthropic, "claude-sonnet-4-5", ANTHROPIC, true),
