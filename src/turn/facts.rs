@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::conversation::tokens;
@@ -15,8 +17,8 @@ use crate::replies::{self, FactInFile};
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::trust::taint;
-use crate::turn::snapshot;
-use crate::types::message::{Address, ChatKind, Sender};
+use crate::turn::snapshot::{self, Upcoming};
+use crate::types::message::{Address, ChatKind, Sender, SenderId};
 use crate::types::persona::PersonaMemory;
 use crate::types::session::{FrozenContext, FrozenFacts, Session};
 use crate::types::source::Parts;
@@ -38,34 +40,45 @@ pub(crate) struct PromptFacts {
     pub(crate) snapshot: Option<Parts>,
 }
 
-/// Returns the active facts for a session, at most so many tokens, and if the conversation begins, its snapshot: of the person in private, of the group elsewhere. Those that are
-/// not trusted for their reader are left out.
-pub(crate) async fn active(
-    services: &Services,
-    session: &Session,
-    sender: &Sender,
-    role: Role,
-    (tokens_max, begins): (u64, bool),
-) -> Result<PromptFacts, StoreError> {
-    let Some(at) = session.origin.chat().cloned() else { return Ok(PromptFacts::default()) };
-    if session.persona.memory != PersonaMemory::Person {
-        return Ok(PromptFacts::default());
+/// The facts of the person or group of a conversation, and what it may begin with.
+#[derive(Default)]
+pub(crate) struct KnownFacts {
+    facts: Vec<Fact>,
+    upcoming: Option<Upcoming>,
+}
+
+impl KnownFacts {
+    /// Reads them: of the person in private, of the group elsewhere; and if a conversation begins `now`, what is upcoming
+    /// for its person.
+    pub(crate) fn read(
+        store: &Connection,
+        at: &Address,
+        chat_kind: ChatKind,
+        who: &SenderId,
+        now: Option<DateTime<Utc>>,
+    ) -> rusqlite::Result<Self> {
+        let keys = recall::keys_of_talks(store, at, chat_kind, who)?;
+        let upcoming = now.map(|now| snapshot::upcoming(store, at, who, now)).transpose()?;
+        Ok(Self { facts: facts::of(store, &keys)?, upcoming })
     }
-    let (chat_kind, who) = (session.chat_kind, sender.id.clone());
-    let audience = audience(role, chat_kind);
-    let now = services.now();
-    // One state of the store, so that nothing is shown as due and as ended at once.
-    let look = move |store: &Connection| {
-        let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
-        let upcoming = match begins {
-            true => Some(snapshot::upcoming(store, &at, &who, now.to_utc())?),
-            false => None,
-        };
-        Ok((facts::of(store, &keys)?, upcoming))
-    };
-    let (known, upcoming) = services.bus.store.read(look).await?;
-    let snapshot = upcoming.and_then(|it| snapshot::text(&it, &known, audience, now));
-    let shown = known.iter().filter(|fact| is_shown(fact, audience));
+}
+
+/// Returns the active facts for a session, at most so many tokens, and if the conversation begins, its snapshot. Those
+/// that are not trusted for their reader are left out.
+pub(crate) fn active(
+    known: &KnownFacts,
+    session: &Session,
+    role: Role,
+    now: DateTime<Tz>,
+    (tokens_max, begins): (u64, bool),
+) -> PromptFacts {
+    if session.origin.chat().is_none() || session.persona.memory != PersonaMemory::Person {
+        return PromptFacts::default();
+    }
+    let audience = audience(role, session.chat_kind);
+    let upcoming = known.upcoming.as_ref().filter(|_| begins);
+    let snapshot = upcoming.and_then(|it| snapshot::text(it, &known.facts, audience, now));
+    let shown = known.facts.iter().filter(|fact| is_shown(fact, audience));
     let mut facts = PromptFacts { snapshot, ..PromptFacts::default() };
     let mut left = tokens_max / SHARE_PARTS;
     for fact in shown {
@@ -75,7 +88,7 @@ pub(crate) async fn active(
         let _ = writeln!(facts.text, "{line}");
         facts.ids.push(fact.id.0);
     }
-    Ok(facts)
+    facts
 }
 
 fn is_shown(fact: &Fact, audience: Audience) -> bool {

@@ -104,6 +104,11 @@ pub struct PersonaSubject {
 }
 
 impl PersonaSubject {
+    /// Somebody whose person and place were not looked up yet.
+    pub(crate) fn new(at: Address, known_on: ChannelName, sender: SenderId, role: Role) -> Self {
+        Self { at, known_on, sender, person: None, role, within: Vec::new() }
+    }
+
     /// Finds the person, and the containers of the chat if they matter. Returns whose folder it is.
     fn look_up(&mut self, store: &Connection, have_servers: bool) -> rusqlite::Result<FolderOwner> {
         let owner = folder_owner(store, &self.known_on, &self.sender)?;
@@ -198,14 +203,8 @@ impl Personas {
             let JobDefinition { to, known_on, sender, .. } = &job.brief;
             let role = people.role_of(store, known_on, &sender.id)?;
             let Some(role) = role else { return Ok(JobTerms::default()) };
-            let mut subject = PersonaSubject {
-                at: to.clone(),
-                known_on: known_on.clone(),
-                sender: sender.id.clone(),
-                person: None,
-                role,
-                within: Vec::new(),
-            };
+            let (known_on, sender) = (known_on.clone(), sender.id.clone());
+            let mut subject = PersonaSubject::new(to.clone(), known_on, sender, role);
             subject.look_up(store, personas.have_servers())?;
             let chosen = personas.choose(&subject);
             Ok(JobTerms {
@@ -215,7 +214,19 @@ impl Personas {
         })
     }
 
-    fn have_servers(&self) -> bool {
+    /// Returns the persona that counts, as it is in the present conversation.
+    pub(crate) fn choose_for(&self, known: KnownSubject) -> ChosenPersona {
+        let KnownSubject { subject, owner, is_incognito } = known;
+        let mut chosen = ChosenPersona { owner: Some(owner), ..self.choose(&subject) };
+        if is_incognito {
+            let persona = Arc::make_mut(&mut chosen.persona);
+            persona.tools = persona.tools.hiding(&HIDDEN_TOOLS);
+        }
+        chosen
+    }
+
+    /// Returns true if a persona is for the chats of a server.
+    pub(crate) fn have_servers(&self) -> bool {
         self.rules.iter().any(|rule| !rule.matches.servers.is_empty())
     }
 }
@@ -250,24 +261,26 @@ pub(crate) async fn persona_for(
     (known_on, sender, role): (&ChannelName, &Sender, Role),
 ) -> Result<ChosenPersona, StoreError> {
     let have_servers = personas.have_servers();
-    let mut subject = PersonaSubject {
-        at: at.clone(),
-        known_on: known_on.clone(),
-        sender: sender.id.clone(),
-        person: None,
-        role,
-        within: Vec::new(),
-    };
-    let look = move |store: &Connection| {
+    let subject = PersonaSubject::new(at.clone(), known_on.clone(), sender.id.clone(), role);
+    let look = move |store: &Connection| KnownSubject::read(store, subject, have_servers);
+    Ok(personas.choose_for(services.bus.store.read(look).await?))
+}
+
+/// What the store knows about a speaker, as the choice of a persona needs it.
+pub(crate) struct KnownSubject {
+    subject: PersonaSubject,
+    owner: FolderOwner,
+    is_incognito: bool,
+}
+
+impl KnownSubject {
+    pub(crate) fn read(
+        store: &Connection,
+        mut subject: PersonaSubject,
+        have_servers: bool,
+    ) -> rusqlite::Result<Self> {
         let owner = subject.look_up(store, have_servers)?;
         let is_incognito = incognito::is_on(store, &subject.at)?;
-        Ok((subject, owner, is_incognito))
-    };
-    let (subject, owner, is_incognito) = services.bus.store.read(look).await?;
-    let mut chosen = ChosenPersona { owner: Some(owner), ..personas.choose(&subject) };
-    if is_incognito {
-        let persona = Arc::make_mut(&mut chosen.persona);
-        persona.tools = persona.tools.hiding(&HIDDEN_TOOLS);
+        Ok(Self { subject, owner, is_incognito })
     }
-    Ok(chosen)
 }

@@ -16,6 +16,7 @@ mod refusing;
 mod context_window;
 mod settling;
 pub mod unseen_tools;
+mod start_state;
 
 use active::ActiveTurn;
 pub(crate) use active::TurnHandles;

@@ -1,6 +1,7 @@
 //! What a conversation begins with: what is due soon, undecided, or has ended lately. Once, for its person alone, and
 //! of trusted content alone.
 
+use rusqlite::Connection;
 use serde_json::json;
 
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
@@ -138,5 +139,61 @@ async fn a_compacted_conversation_and_one_of_an_older_version_begin_anew() {
     assert!(rig.ask("1", "/compact").await.contains("summary"));
     let begins = shown(&mut rig, (OWNER, "1"), "hello again").await;
     assert!(begins.contains(BEGINS) && begins.contains("water the figs"), "{begins}");
+    rig.finish().await;
+}
+
+/// Replaces a fact and a turn of the open conversation in one transaction: both say this number.
+fn set_state(store: &Connection, number: usize) {
+    let noted = "(SELECT id FROM turns WHERE noted = 1)";
+    store
+        .execute_batch(&format!(
+            "BEGIN IMMEDIATE;
+             UPDATE facts SET text = 'state {number}';
+             DELETE FROM steps WHERE turn IN {noted};
+             DELETE FROM turns WHERE noted = 1;
+             INSERT INTO turns (session, sender, attempts, provider, started, ended, ending, noted)
+                 SELECT session, sender, 1, provider, started, started, '\"answered\"', 1 FROM turns
+                 WHERE id = (SELECT min(id) FROM turns);
+             INSERT INTO steps (turn, seq, heard, sources, text, thinking)
+                 SELECT last_insert_rowid(), 0, heard, sources, 'state {number}', '[]' FROM steps
+                 WHERE turn = (SELECT min(id) FROM turns) AND seq = 0;
+             COMMIT;"
+        ))
+        .unwrap();
+}
+
+/// The number that stands after some words for the last time.
+fn last_state<'a>(messages: impl Iterator<Item = &'a String>, before: &str) -> Option<usize> {
+    let texts = messages.filter_map(|text| text.rsplit_once(before)).map(|(_, rest)| rest);
+    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+    texts.last().map(|text| digits(text).parse().unwrap())
+}
+
+#[tokio::test]
+async fn history_and_facts_of_a_prompt_are_of_one_state_of_the_store() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "hello").await;
+    rig.ask("1", "/remember state 0").await;
+    let store = Connection::open(rig.path().join("state.db")).unwrap();
+    store.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    store.pragma_update(None, "synchronous", "off").unwrap();
+    set_state(&store, 0);
+    let mut numbers = Vec::new();
+    for turn in 0..40 {
+        rig.say("1", &format!("message {turn}"));
+        // The state changes while the turn begins.
+        for change in 0..8 {
+            set_state(&store, 1 + turn * 8 + change);
+            tokio::task::yield_now().await;
+        }
+        rig.hear("1").await;
+        let messages = rig.model.last().messages;
+        let in_history = last_state(messages.iter(), "assistant: state ");
+        let in_facts = last_state(messages.iter(), "added: state ");
+        assert_eq!(in_history, in_facts, "{messages:?}");
+        numbers.extend(in_history);
+    }
+    numbers.dedup();
+    assert!(numbers.len() > 10, "{numbers:?}");
     rig.finish().await;
 }

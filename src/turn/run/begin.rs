@@ -10,27 +10,26 @@ use crate::bus::journal::{InboundOutcome, WaitingMessage};
 use crate::bus::notices;
 use crate::conversation::ledger::{CallCause, Payer};
 use crate::conversation::shares::{Shares, is_compact};
+use crate::conversation::tokens;
 use crate::conversation::transcript::Unfinished;
-use crate::conversation::{plans, tokens, transcript};
 use crate::people::Role;
 use crate::provider::{Attempts, Usage};
 use crate::replies;
-use crate::services::{Services, load, person_on, role_on};
+use crate::services::{Services, load, person_on};
 use crate::tools::Caller;
-use crate::turn::background::of as background_kind;
 use crate::turn::commits::{self, TurnBeginning, UsedFacts};
 use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
-use crate::turn::facts;
+use crate::turn::facts::{self, KnownFacts};
 use crate::turn::instructions::{self, PromptBase};
 use crate::turn::invoked::invoked;
-use crate::turn::personas::{ChosenPersona, persona_for};
 use crate::turn::prompt::{self, InvokedSkills, PromptTail, files};
 use crate::turn::quoted;
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
 use crate::turn::run::late;
 use crate::turn::run::part::TurnPart;
 use crate::turn::run::recalled::recalled;
+use crate::turn::run::start_state::{self, StartState, TurnSpeaker};
 use crate::turn::services::TurnServices;
 use crate::turn::spending::Granted;
 use crate::types::event::EventKind;
@@ -69,8 +68,9 @@ impl<'a> ActiveTurn<'a> {
             return Ok(None);
         }
         let is_task = origin.task().is_some();
-        let role = role_on(&turns.services, origin.channel(), &sender).await?;
-        let chosen = persona_of(turns, &origin, &sender, role).await?;
+        let speaker = TurnSpeaker { origin: origin.clone(), chat_kind, sender: sender.clone() };
+        let state = start_state::read(turns, session, speaker).await?;
+        let StartState { role, chosen, mut session, plan, known } = state;
         let is_said = matches!(first.cause, Cause::Person(_));
         let quiet = chosen.quiet_words(role, turns.services.now());
         if let Some(words) = quiet.filter(|_| is_said) {
@@ -82,20 +82,14 @@ impl<'a> ActiveTurn<'a> {
             false => invoked(&turns.services, &rows).await?,
         };
         let Some(invoked) = invoked else { return Ok(None) };
-        let mut session = match current(&turns.services, session).await? {
-            Some(session) => session,
-            None => load(&turns.services, &origin)
-                .await?
-                .unwrap_or_else(|| Session::new(&origin, chat_kind)),
-        };
         chosen.enter(&mut session);
         // The first prompt is already made for it.
         turns.models.for_session(&session).learn_window().await;
         let (mut frozen, mut changes) = match is_task {
             true => (FrozenContext::default(), Vec::new()),
-            false => frozen_memory(turns, &mut session, &sender, role).await?,
+            false => frozen_memory(turns, &mut session, (&sender, role), &known).await?,
         };
-        changes.extend(plan(&turns.services, &session).await?);
+        changes.extend(plan.map(plan_text));
         let recalled = recalled(turns, &session, role, &rows).await;
         changes.extend(recalled.text);
         let (background, overheard) = background(&turns.services, &session, first).await;
@@ -186,8 +180,8 @@ impl<'a> ActiveTurn<'a> {
         commits::resume(store, turn).await?;
         let Unfinished { sender, reply_to, model_wait: wait, .. } = unfinished;
         let Some(mut session) = load(&turns.services, &origin).await? else { return Ok(None) };
-        let role = role_on(&turns.services, origin.channel(), &sender).await?;
-        persona_of(turns, &origin, &sender, role).await?.enter(&mut session);
+        let (role, chosen) = start_state::role_and_persona(turns, &origin, &sender).await?;
+        chosen.enter(&mut session);
         turns.models.for_session(&session).learn_window().await;
         let asker = Requester { sender, role, reply_to };
         let active = Self::assemble(turns, session, turn, asker, handles).await?;
@@ -268,8 +262,8 @@ impl<'a> ActiveTurn<'a> {
 async fn frozen_memory(
     turns: &TurnServices,
     session: &mut Session,
-    sender: &Sender,
-    role: Role,
+    (sender, role): (&Sender, Role),
+    known: &KnownFacts,
 ) -> Result<(FrozenContext, Vec<Parts>), TurnError> {
     let services = &turns.services;
     let caller = Caller::Conversation(turns.finish_of(session));
@@ -287,7 +281,7 @@ async fn frozen_memory(
     let window = turns.models.for_session(session).context_window();
     let begins = recalls.is_some() && !frozen.has_snapshot && !is_compact(window);
     let limits = (shares.memory, begins);
-    let mut now = facts::active(services, session, sender, role, limits).await?;
+    let mut now = facts::active(known, session, role, services.now(), limits);
     let snapshot = now.snapshot.take();
     frozen.has_snapshot |= begins;
     let changes = changes.into_iter().chain(facts::freeze(&mut frozen, now));
@@ -314,52 +308,10 @@ async fn payer(
     Ok(Payer { person, role: asker.role, cause, job, persona })
 }
 
-/// The persona that the bot has for a person, where the people are for whom the turn works.
-async fn persona_of(
-    turns: &TurnServices,
-    origin: &Origin,
-    sender: &Sender,
-    role: Role,
-) -> Result<ChosenPersona, TurnError> {
-    let at = match origin {
-        Origin::Chat(at) => Some(at.clone()),
-        Origin::Task { task: TaskId { kind, number }, .. } => {
-            let (kind, number) = (background_kind(*kind), *number);
-            let look = move |store: &_| kind.people_at(store, number);
-            turns.services.bus.store.read(look).await?
-        }
-    };
-    let nowhere = || Address { channel: origin.channel().clone(), chat: "".into(), thread: None };
-    let at = at.unwrap_or_else(nowhere);
-    let who = (origin.channel(), sender, role);
-    Ok(persona_for(&turns.services, &turns.config.personas, &at, who).await?)
-}
-
-/// The session that the loop has kept, read anew if something was noted in it meanwhile.
-async fn current(
-    services: &Services,
-    session: Option<Session>,
-) -> Result<Option<Session>, TurnError> {
-    let Some(session) = session else { return Ok(None) };
-    let look = move |store: &_| Ok((transcript::is_current(store, &session)?, session));
-    let (is_current, session) = services.bus.store.read(look).await?;
-    if is_current {
-        return Ok(Some(session));
-    }
-    let anew = load(services, &session.origin).await?;
-    let mut estimate = session.estimate;
-    estimate.recount();
-    Ok(anew.map(|anew| Session { estimate, ..anew }))
-}
-
-/// Returns the rest of the conversation's plan, for the model.
-async fn plan(services: &Services, session: &Session) -> Result<Option<Parts>, TurnError> {
-    let id = session.id;
-    let plan = services.bus.store.read(move |store| plans::of(store, id)).await?;
-    Ok(plan.filter(Plan::is_open).map(|plan| {
-        let source = Source::Plan { read_others: plan.tainted };
-        Parts::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
-    }))
+/// The rest of the conversation's plan, for the model.
+fn plan_text(plan: Plan) -> Parts {
+    let source = Source::Plan { read_others: plan.tainted };
+    Parts::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
 }
 
 /// Returns the lines of a group before it spoke to the bot, and how many of them were overheard there. A thread that is

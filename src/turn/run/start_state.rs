@@ -1,0 +1,128 @@
+//! What a turn begins with, read in one state of the store, so that no change between is seen half: the role and the
+//! persona of who speaks, the conversation with its plan, and the facts of its person.
+
+use rusqlite::Connection;
+
+use crate::conversation::{plans, transcript};
+use crate::people::{People, Role};
+use crate::store::StoreError;
+use crate::turn::background::of as background_kind;
+use crate::turn::facts::KnownFacts;
+use crate::turn::personas::{ChosenPersona, KnownSubject, PersonaSubject};
+use crate::turn::services::TurnServices;
+use crate::types::message::{Address, ChatKind, Sender};
+use crate::types::origin::{Origin, TaskId};
+use crate::types::session::{Plan, Session};
+
+/// The state of the store at the beginning of a turn.
+pub(super) struct StartState {
+    pub(super) role: Role,
+    pub(super) chosen: ChosenPersona,
+    pub(super) session: Session,
+    /// What is left of the conversation's plan.
+    pub(super) plan: Option<Plan>,
+    pub(super) known: KnownFacts,
+}
+
+/// The person who speaks, and the place.
+#[derive(Clone)]
+pub(super) struct TurnSpeaker {
+    pub(super) origin: Origin,
+    pub(super) chat_kind: ChatKind,
+    pub(super) sender: Sender,
+}
+
+/// Reads the state. A session that the loop has kept is read anew if something was noted in it meanwhile.
+pub(super) async fn read(
+    turns: &TurnServices,
+    kept: Option<Session>,
+    speaker: TurnSpeaker,
+) -> Result<StartState, StoreError> {
+    let personas = &turns.config.personas;
+    let (people, have_servers) = (turns.services.bus.people.clone(), personas.have_servers());
+    let now = turns.services.now().to_utc();
+    let look = move |store: &Connection| {
+        let TurnSpeaker { origin, chat_kind, sender } = &speaker;
+        let (role, subject) = subject_of(store, &people, origin, sender)?;
+        let subject = KnownSubject::read(store, subject, have_servers)?;
+        let session = session_of(store, kept, origin, *chat_kind)?;
+        let known = match origin {
+            Origin::Chat(at) => {
+                let begins = may_begin(&session, role).then_some(now);
+                KnownFacts::read(store, at, *chat_kind, &sender.id, begins)?
+            }
+            Origin::Task { .. } => KnownFacts::default(),
+        };
+        let plan = plans::of(store, session.id)?.filter(Plan::is_open);
+        Ok((role, subject, session, plan, known))
+    };
+    let (role, subject, session, plan, known) = turns.services.bus.store.read(look).await?;
+    Ok(StartState { role, chosen: personas.choose_for(subject), session, plan, known })
+}
+
+/// Reads the role and the persona of who speaks.
+pub(super) async fn role_and_persona(
+    turns: &TurnServices,
+    origin: &Origin,
+    sender: &Sender,
+) -> Result<(Role, ChosenPersona), StoreError> {
+    let personas = &turns.config.personas;
+    let (people, have_servers) = (turns.services.bus.people.clone(), personas.have_servers());
+    let (origin, sender) = (origin.clone(), sender.clone());
+    let look = move |store: &Connection| {
+        let (role, subject) = subject_of(store, &people, &origin, &sender)?;
+        Ok((role, KnownSubject::read(store, subject, have_servers)?))
+    };
+    let (role, subject) = turns.services.bus.store.read(look).await?;
+    Ok((role, personas.choose_for(subject)))
+}
+
+/// The account and the place that a persona is chosen for: where the people are for whom the turn works.
+fn subject_of(
+    store: &Connection,
+    people: &People,
+    origin: &Origin,
+    sender: &Sender,
+) -> rusqlite::Result<(Role, PersonaSubject)> {
+    let role = people.role_of(store, origin.channel(), &sender.id)?.unwrap_or(Role::Guest);
+    let at = match origin {
+        Origin::Chat(at) => Some(at.clone()),
+        Origin::Task { task: TaskId { kind, number }, .. } => {
+            background_kind(*kind).people_at(store, *number)?
+        }
+    };
+    let nowhere = || Address { channel: origin.channel().clone(), chat: "".into(), thread: None };
+    let at = at.unwrap_or_else(nowhere);
+    Ok((role, PersonaSubject::new(at, origin.channel().clone(), sender.id.clone(), role)))
+}
+
+fn session_of(
+    store: &Connection,
+    kept: Option<Session>,
+    origin: &Origin,
+    chat_kind: ChatKind,
+) -> rusqlite::Result<Session> {
+    let found = match kept {
+        Some(kept) if transcript::is_current(store, &kept)? => Some(kept),
+        Some(kept) => {
+            let mut estimate = kept.estimate;
+            estimate.recount();
+            let anew = transcript::open_session(store, &kept.origin)?;
+            anew.map(|anew| Session { estimate, ..anew })
+        }
+        None => None,
+    };
+    match found {
+        Some(session) => Ok(session),
+        None => {
+            let stored = transcript::open_session(store, origin)?;
+            Ok(stored.unwrap_or_else(|| Session::new(origin, chat_kind)))
+        }
+    }
+}
+
+/// Returns true if a conversation may begin: it has not been shown what is upcoming.
+fn may_begin(session: &Session, role: Role) -> bool {
+    let was_shown = session.frozen.as_ref().is_some_and(|it| it.has_snapshot);
+    session.chat_kind == ChatKind::Private && role != Role::Guest && !was_shown
+}
