@@ -7,6 +7,8 @@
 pub mod folders;
 mod files;
 pub mod instructions;
+pub mod job_state;
+pub mod named_paths;
 pub mod opened;
 pub mod persons;
 pub mod file_reads;
@@ -135,12 +137,15 @@ impl Workspace {
     /// The place of a path on disk, for commands.
     fn on_disk(&self, path: &WorkspacePath) -> io::Result<PathBuf> {
         match path.is_beside() {
-            true => {
-                let home = self.root().parent().filter(|home| !home.as_os_str().is_empty());
-                Ok(home.unwrap_or(Path::new(".")).canonicalize()?.join(path))
-            }
+            true => Ok(self.home_on_disk()?.join(path)),
             false => Ok(self.root().canonicalize()?.join(path)),
         }
+    }
+
+    /// The place of the home on disk.
+    fn home_on_disk(&self) -> io::Result<PathBuf> {
+        let home = self.root().parent().filter(|home| !home.as_os_str().is_empty());
+        home.unwrap_or(Path::new(".")).canonicalize()
     }
 
     /// For people to read; files are reached through the other functions.

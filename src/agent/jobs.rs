@@ -60,13 +60,16 @@ fn first_word(text: &str) -> (&str, &str) {
 pub fn may_command(
     config: &TurnConfig,
     shell: &SandboxState,
+    wanted: &JobRequest,
     role: Role,
     chat_kind: ChatKind,
 ) -> Result<(), String> {
     let Some(commands) = &config.commands else {
         return Err(replies::no_commands(&shell.words()));
     };
-    commands.may(role, chat_kind).map_err(|why| replies::no_command(&why))?;
+    let needs = wanted.needs()?;
+    let may = commands.may(role, chat_kind).and_then(|_| commands.may_need(&needs));
+    may.map_err(|why| replies::no_command(&why))?;
     let approvals = &config.asking.approvals;
     let is_asked_about = approvals.names(EXEC) || approvals.roles.contains(&role);
     match role {
@@ -122,7 +125,7 @@ pub(super) async fn handle(
             let (here, asked) = (inbound.chat_kind, wanted.clone());
             let look = move |store: &Connection| chat_kind_of_command(store, &asked, here);
             let chat_kind = services.bus.store.read(look).await?;
-            may_command(&turns.config, &scope.config.shell, role, chat_kind)
+            may_command(&turns.config, &scope.config.shell, &wanted, role, chat_kind)
                 .and_then(|()| wanted.read(asker, now, zone))
         }
         Some(wanted) => wanted.read(asker, now, zone),

@@ -116,6 +116,12 @@ pub(super) struct How {
     /// Run this command first and add its output to the prompt; {"wakeAgent": false} skips the model; "" removes it
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["message", "command"])]
     check: Option<String>,
+    /// Give the command the network, and of files only a folder of its own
+    #[arg(long, conflicts_with = "path")]
+    network: bool,
+    /// Show the command this path and a folder of its own in place of the workspace; may be repeated
+    #[arg(long, value_name = "PATH")]
+    path: Vec<String>,
 }
 
 impl How {
@@ -125,6 +131,11 @@ impl How {
             Self { command: true, .. } => Some(JobRequestKind::Command),
             _ => None,
         }
+    }
+
+    fn request(self, verb: JobVerb) -> JobRequest {
+        let Self { check, network, path, .. } = self;
+        JobRequest { check, network, paths: path, ..JobRequest::new(verb) }
     }
 }
 
@@ -179,15 +190,15 @@ impl Cron {
             }
             Self::Edit { id, when, text, how } => {
                 let (words, missed, kind) = (when.words(), when.missed, how.kind());
-                let (text, check) = (text.unwrap_or_default(), how.check);
-                let edit = JobRequest::new(JobVerb::Edit);
-                (JobRequest { id: Some(id), when: words, text, kind, missed, check, ..edit }, None)
+                let (id, text) = (Some(id), text.unwrap_or_default());
+                let edit = how.request(JobVerb::Edit);
+                (JobRequest { id, when: words, text, kind, missed, ..edit }, None)
             }
             Self::Add(Add { when, to, how, text }) => {
                 let (words, missed, kind) = (when.words(), when.missed, how.kind());
-                let (kind, check) = (Some(kind.unwrap_or_default()), how.check);
-                let add = JobRequest::new(JobVerb::Add);
-                (JobRequest { when: words, text, kind, missed, check, ..add }, to)
+                let kind = Some(kind.unwrap_or_default());
+                let add = how.request(JobVerb::Add);
+                (JobRequest { when: words, text, kind, missed, ..add }, to)
             }
         }
     }

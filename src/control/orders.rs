@@ -59,7 +59,8 @@ pub(super) async fn cron(
             if is_owners { ChatKind::Private } else { presence::chat_kind_of(store, &to)? };
         if wanted.has_command() {
             let chat_kind = agent::chat_kind_of_command(store, &wanted, chat_kind)?;
-            let may = agent::may_command(&turns.config, &config.shell, Role::Owner, chat_kind);
+            let shell = &config.shell;
+            let may = agent::may_command(&turns.config, shell, &wanted, Role::Owner, chat_kind);
             if let Err(words) = may {
                 return Ok(Err(words));
             }

@@ -8,7 +8,7 @@ use super::{as_is, counted, fenced};
 use crate::short_text::{one_line, shortened};
 
 /// Maximum length of a job's text in a list, in characters.
-const ABOUT_CHARS_MAX: usize = 80;
+pub(super) const ABOUT_CHARS_MAX: usize = 80;
 
 /// Maximum length of an outcome in a list, in characters.
 const WORDS_CHARS_MAX: usize = 100;
@@ -42,58 +42,6 @@ pub const JOB_SPOKEN_INTO: &str = "A new message there interrupted it.";
 pub const JOB_BREAKS: &str = "it can't be read or saved";
 pub const JOB_OF_NOBODY: &str = "its person no longer has access";
 pub const NO_JOBS_FOR_GUESTS: &str = "Guests can't have jobs.";
-
-// Commands of jobs. Why there are none, as the rest of a sentence:
-
-pub const JOBS_NOT_OF_PERSONA: &str =
-    "I can't make jobs here. /persona shows what I can do for you.";
-pub const COMMANDS_NOT_OF_PERSONA: &str =
-    "the persona has no shell commands here (/persona shows its tools)";
-pub const COMMANDS_NOT_OFFERED: &str = "shell commands are not available here";
-pub const COMMANDS_NOT_SANDBOXED: &str =
-    "files can't be sandboxed on this machine, so only the owner can run commands, in private";
-
-pub fn commands_need(needs: impl Display, is: impl Display) -> String {
-    format!("commands need the role {needs}, and the person's role there is {is}")
-}
-
-/// `shell` says how the shell is.
-pub fn no_commands(shell: &str) -> String {
-    format!("Not done: {COMMANDS_NOT_OFFERED}. {shell}")
-}
-
-pub fn no_command(why: &str) -> String {
-    format!("Not done: {}.", as_is(why))
-}
-
-pub fn job_may_not_command(id: impl Display, about: &str, why: &str) -> String {
-    let (about, why) = (short_line(about, ABOUT_CHARS_MAX), as_is(why));
-    format!(
-        "I didn't run the command of job {id} ({about}): {why}. I paused the job. Use /jobs resume {id} once \
-         this is fixed, or /jobs rm {id} to remove it."
-    )
-}
-
-/// `how` it ended, and its last lines.
-pub fn command_failed<'l>(how: &str, lines: impl Iterator<Item = &'l str>) -> String {
-    let lines: Vec<_> = lines.map(as_is).collect();
-    match lines.is_empty() {
-        true => format!("The command failed ({how})."),
-        false => format!("The command failed ({how}): {}", lines.join("\n")),
-    }
-}
-
-/// The author of a change that the command of a job made.
-pub fn command_of_job(id: impl Display) -> String {
-    format!("the command of job {id}")
-}
-
-/// Stands where the middle of an output was.
-pub fn cut_out(bytes: u64) -> String {
-    format!("[… {bytes} bytes in all …]")
-}
-
-pub const JOB_COMMAND_CUT_OFF: &str = "Its command was cut off when I stopped. I can't tell how much it had done, and I won't repeat it.";
 
 pub fn job_breaks(id: impl Display, why: &str) -> String {
     format!(
@@ -156,13 +104,15 @@ pub struct JobShown {
     /// Why, if that is known.
     pub paused: Option<String>,
     pub failures: u32,
+    /// The files or the network that its command has in place of the workspace.
+    pub sees: Option<String>,
     /// The cost of its runs in the last 30 days, with the currency. None if it is zero, or nobody asks.
     pub cost: Option<String>,
     /// The cost of a run and of a month, as [`job_expected`] says it.
     pub expected: Option<String>,
 }
 
-fn short_line(text: &str, most: usize) -> String {
+pub(super) fn short_line(text: &str, most: usize) -> String {
     as_is(shortened(&one_line(text), most))
 }
 
@@ -198,6 +148,9 @@ fn head(job: &JobShown) -> String {
     }
     if let Some(kind) = job.kind {
         let _ = write!(text, ", {kind}");
+    }
+    if let Some(sees) = &job.sees {
+        let _ = write!(text, ", {sees}");
     }
     if let Some(cost) = &job.cost {
         let _ = write!(text, ", {cost} in 30 days");

@@ -10,12 +10,14 @@ mod hooked;
 mod due;
 mod job;
 mod naming;
+mod needs;
 mod note;
 mod order;
 mod pass;
 mod reading;
 mod run;
 mod settling;
+mod state_folders;
 mod timing;
 mod request;
 mod running_commands;
@@ -39,6 +41,7 @@ pub use job::{
     due_soon, get, list, remove_all_of,
 };
 pub use naming::{pause_those_naming, paused_naming};
+pub use needs::CommandNeeds;
 pub use note::{RunText, note};
 pub use order::{CommandFor, JOBS_MAX, JobOrder, handle, listing, mentions_others};
 pub use pass::{JobPersonas, JobTerms, PassInputs, PassResult, pass, reckon_all};

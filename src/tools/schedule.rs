@@ -39,7 +39,11 @@ impl Tool for Schedule {
 
     /// Nobody watches scheduled work when it runs.
     fn reach(args: &JobRequest, _: &Address) -> Reach {
-        if args.action == JobVerb::List { Reach::Here } else { Reach::Outside }
+        match args.action {
+            JobVerb::List => Reach::Here,
+            JobVerb::Add | JobVerb::Edit if args.names_needs() => Reach::JobNeeds,
+            _ => Reach::Outside,
+        }
     }
 
     /// A scheduled command has the same effect as an immediate one.
@@ -70,26 +74,34 @@ impl Tool for Schedule {
     }
 }
 
-/// The same tool without commands: models do not see that they exist.
-pub(super) struct WithoutCommands;
+/// The same tool where commands, or commands with the network, are not offered: models do not see that they exist.
+pub(super) struct LimitedSchedule {
+    pub(super) offers_commands: bool,
+}
 
 #[async_trait]
-impl AnyTool for WithoutCommands {
+impl AnyTool for LimitedSchedule {
     fn terms(&self) -> ToolTerms {
         Schedule.terms()
     }
 
     fn schema(&self) -> ToolSchema {
         let mut schema = AnyTool::schema(&Schedule);
-        schema.description =
-            "Have something done later or regularly: text is a prompt, or sent as it is."
-                .to_owned();
         let properties = &mut schema.parameters["properties"];
+        let hidden: &[&str] = match self.offers_commands {
+            true => &["network"],
+            false => &["network", "paths", "check"],
+        };
         if let Some(properties) = properties.as_object_mut() {
-            properties.remove("check");
+            properties.retain(|name, _| !hidden.contains(&name.as_str()));
         }
-        if let Some(kinds) = properties["kind"]["enum"].as_array_mut() {
-            kinds.retain(|kind| kind != "command");
+        if !self.offers_commands {
+            if let Some(kinds) = properties["kind"]["enum"].as_array_mut() {
+                kinds.retain(|kind| kind != "command");
+            }
+            schema.description =
+                "Have something done later or regularly: text is a prompt, or sent as it is."
+                    .to_owned();
         }
         schema
     }

@@ -150,10 +150,11 @@ impl ToolSet {
 
     /// The standard tools, and those that the config asks for.
     pub fn standard_with(more: Vec<Arc<dyn AnyTool>>) -> Self {
-        let has_shell = more.iter().any(|tool| tool.schema().name == shell::EXEC);
-        let later: Arc<dyn AnyTool> = match has_shell {
-            true => Arc::new(schedule::Schedule),
-            false => Arc::new(schedule::WithoutCommands),
+        let shell = more.iter().map(|tool| tool.schema()).find(|it| it.name == shell::EXEC);
+        let network = shell.as_ref().map(|shell| &shell.parameters["properties"]["network"]);
+        let later: Arc<dyn AnyTool> = match network {
+            Some(network) if !network.is_null() => Arc::new(schedule::Schedule),
+            offered => Arc::new(schedule::LimitedSchedule { offers_commands: offered.is_some() }),
         };
         let standard = [
             Arc::new(files::ReadFile) as Arc<dyn AnyTool>,

@@ -93,6 +93,7 @@ pub fn commands(config: &Config, standing: &SandboxState) -> Option<Commands> {
         sandbox: more_paths::trusted_only(sandbox, &config.trusted),
         role: config.role,
         time_max: config.time_max,
+        network: config.network != NetworkRule::Off,
     })
 }
 

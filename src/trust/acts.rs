@@ -33,6 +33,8 @@ pub enum Reach {
     Here,
     /// It acts where nothing takes it back, or speaks to others.
     Outside,
+    /// It gives the command of a job the network or paths, for each of its runs.
+    JobNeeds,
     /// It sends a message to another chat.
     Tell(Telling),
     /// It changes a file in this folder.

@@ -24,6 +24,8 @@ pub enum Act {
     OpenNamedUrl,
     /// It opens any other web address.
     OpenUrl,
+    /// It gives the command of a job more than the workspace, for each of its runs.
+    GrantJob,
     /// It speaks to others or acts where nothing takes it back.
     ActOutside,
     /// It tells others what a person said in private.
@@ -56,7 +58,8 @@ impl Act {
         let files = Folder::ALL.map(Self::Write).into_iter();
         let own = [Self::WriteInstructions, Self::WriteMemory];
         let commands = CommandAccess::ALL.map(Self::Run);
-        let rest = [Self::OpenNamedUrl, Self::OpenUrl, Self::ActOutside, Self::Tell];
+        let rest =
+            [Self::OpenNamedUrl, Self::OpenUrl, Self::GrantJob, Self::ActOutside, Self::Tell];
         begin.chain(files).chain(own).chain(commands).chain(rest)
     }
 
@@ -67,6 +70,7 @@ impl Act {
             Reach::File(folder) => Self::Write(*folder),
             Reach::Command(access) => Self::Run(*access),
             Reach::Outside => Self::ActOutside,
+            Reach::JobNeeds => Self::GrantJob,
             Reach::Tell(_) => Self::Tell,
             Reach::Rules => Self::WriteInstructions,
             Reach::Memory => Self::WriteMemory,
@@ -93,7 +97,9 @@ pub fn decide(act: Act, turn: TurnState) -> Ruling {
         | Act::OpenNamedUrl
         | Act::Write(Folder::Downloads | Folder::Group)
         | Act::Run(CommandAccess::Downloads) => false,
-        Act::Run(CommandAccess::AskedNetwork | CommandAccess::Both) | Act::Tell => true,
+        Act::Run(CommandAccess::AskedNetwork | CommandAccess::Both) | Act::GrantJob | Act::Tell => {
+            true
+        }
         Act::Write(Folder::Workspace | Folder::Shared)
         | Act::WriteInstructions
         | Act::WriteMemory
@@ -152,6 +158,7 @@ impl fmt::Display for Act {
             Self::OpenUrl => {
                 "opens an address that nobody here has named, or one link too many, which could leak data"
             }
+            Self::GrantJob => "makes a job whose command has the network or named paths",
             Self::ActOutside => "acts outside this conversation",
             Self::Tell => "tells somebody else what was said in private",
         })

@@ -29,7 +29,10 @@ pub(crate) async fn refused_commands(
                 job.await?.map(|job| job.brief.chat_kind)
             }
         };
-        if let Some(Err(why)) = chat_kind.map(|chat_kind| commands.may(role, chat_kind)) {
+        let Some(chat_kind) = chat_kind else { continue };
+        let may = commands.may(role, chat_kind).map(drop);
+        let may = may.and_then(|()| order.needs().map_or(Ok(()), |it| commands.may_need(it)));
+        if let Err(why) = may {
             return Ok(Some(replies::no_command(&why)));
         }
     }

@@ -5,6 +5,7 @@ mod commands;
 mod faults;
 mod jobs;
 mod later;
+mod needs;
 mod reading;
 mod timing;
 mod year;

@@ -10,11 +10,13 @@ use crate::memory::audience;
 use crate::people::Role;
 use crate::replies;
 use crate::sandbox::{
-    self, CommandEnding, CommandInput, KeptOutput, Sandbox, SandboxCommand, readable,
+    self, CommandEnding, CommandInput, KeptOutput, NetworkAccess, Sandbox, SandboxCommand, readable,
 };
 use crate::secret::Redactor;
+use crate::tasks::schedule::needs::CommandNeeds;
 use crate::types::message::{ChatKind, Printed};
 use crate::workspace::file_reads::FileReads;
+use crate::workspace::named_paths::NamedPaths;
 use crate::workspace::path::names_inbox;
 use crate::workspace::{Audience, FileScope, Workspace};
 
@@ -36,6 +38,22 @@ pub struct Commands {
     pub time_max: Duration,
     /// The sandbox keeps files away, so that others than the owner may.
     pub files_sandboxed: bool,
+    /// The config lets commands ask for the network.
+    pub network: bool,
+}
+
+/// The command of a run, with what its job named for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JobCommand<'a> {
+    pub(super) command: &'a str,
+    pub(super) needs: &'a CommandNeeds,
+}
+
+/// The folders that the command of a run sees.
+#[derive(Debug)]
+pub(super) struct CommandFolders {
+    pub(super) folder: PathBuf,
+    pub(super) named: NamedPaths,
 }
 
 impl Commands {
@@ -57,14 +75,42 @@ impl Commands {
         }
     }
 
+    /// Returns the reason why no command may have these needs, if so.
+    pub fn may_need(&self, needs: &CommandNeeds) -> Result<(), String> {
+        match needs {
+            CommandNeeds::Workspace => Ok(()),
+            _ if !self.files_sandboxed => Err(replies::NO_NEEDS_UNSANDBOXED.to_owned()),
+            CommandNeeds::Network if !self.network => {
+                Err(replies::NO_NETWORK_FOR_COMMANDS.to_owned())
+            }
+            CommandNeeds::Network | CommandNeeds::Paths(_) => Ok(()),
+        }
+    }
+
+    /// The sandbox of a command with these needs. One that names them sees no other paths of the config.
+    fn sandbox(&self, needs: &CommandNeeds) -> Sandbox {
+        let mut sandbox = self.sandbox.clone();
+        if !needs.is_none() {
+            sandbox.read.clear();
+            sandbox.write.clear();
+        }
+        if *needs == CommandNeeds::Network {
+            sandbox.network = true;
+            sandbox.least.network = NetworkAccess::Open;
+        }
+        sandbox
+    }
+
     /// Watches if a command reads untrusted files, as for a command that runs at once. To be called before it begins.
     pub(super) async fn others(
         &self,
-        command: &str,
+        command: JobCommand<'_>,
         scope: &FileScope,
         workspace: &Workspace,
     ) -> FileReads {
+        let JobCommand { command, needs } = command;
         match scope {
+            _ if !needs.is_none() => FileReads::known(workspace, true),
             FileScope::Owner if names_inbox(command) => FileReads::known(workspace, true),
             FileScope::Owner => FileReads::watch(workspace).await,
             FileScope::Person { .. } => FileReads::known(workspace, false),
@@ -76,8 +122,8 @@ impl Commands {
     /// neither kept nor shown to models.
     pub(super) async fn run(
         &self,
-        command: &str,
-        folder: PathBuf,
+        JobCommand { command, needs }: JobCommand<'_>,
+        CommandFolders { folder, named }: CommandFolders,
         others: &FileReads,
         redactor: &Redactor,
     ) -> CommandResult {
@@ -85,12 +131,12 @@ impl Commands {
             command: command.to_owned(),
             cwd: folder.clone(),
             folder,
-            read: Vec::new(),
-            write: Vec::new(),
+            read: named.read,
+            write: named.write,
             time_max: self.time_max,
             input: CommandInput::Pipe,
         };
-        let ran = match sandbox::run(&self.sandbox, &order, &[]).await {
+        let ran = match sandbox::run(&self.sandbox(needs), &order, &[]).await {
             Ok(ran) => ran,
             Err(error) => {
                 return CommandResult::Failed(replies::command_refused(&error.to_string()));

@@ -10,6 +10,7 @@ use crate::store::{Time, slice};
 use crate::tasks::schedule::job::{
     self, JobConversation, JobDefinition, JobId, JobScope, Missed, Payload, WebhookBody,
 };
+use crate::tasks::schedule::needs::CommandNeeds;
 use crate::tasks::schedule::order::{self, JobOrder};
 use crate::tasks::schedule::timing::Timing;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
@@ -92,8 +93,17 @@ pub fn take_call(
     let chat_kind = chat_kind.map_or_else(|| presence::chat_kind_of(store, &to), Ok)?;
     let (timing, missed) = (Timing::At(now), Missed::Once);
     // Values of the call may be in its text.
-    let brief =
-        JobDefinition { to, known_on, chat_kind, sender, timing, payload, missed, tainted: true };
+    let brief = JobDefinition {
+        to,
+        known_on,
+        chat_kind,
+        sender,
+        timing,
+        payload,
+        needs: CommandNeeds::default(),
+        missed,
+        tainted: true,
+    };
     let job = job::insert(store, &brief, now, now)?;
     note(store, &hook, &key, now, Some(job))?;
     Ok(HookedOutcome::Accepted)

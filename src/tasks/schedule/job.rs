@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::bus::journal::{address_params, read_address};
 use crate::people::persons::PersonAccount;
 use crate::store::{Json, Time, integer_columns, text_columns};
+use crate::tasks::schedule::needs::CommandNeeds;
 use crate::tasks::schedule::timing::Timing;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender, SenderId};
 use crate::types::origin::{TaskId, TaskKind};
@@ -128,6 +129,8 @@ pub struct JobDefinition {
     pub sender: Sender,
     pub timing: Timing,
     pub payload: Payload,
+    /// The access of its command.
+    pub needs: CommandNeeds,
     pub missed: Missed,
     /// True if its author had read untrusted content.
     pub tainted: bool,
@@ -190,7 +193,7 @@ impl JobScope {
 
 const JOBS: &str =
     "SELECT channel, chat, thread, id, known_on, chat_kind, sender, timing, payload, missed,
-    state, why, next, last, failures, made, tainted FROM jobs";
+    state, why, next, last, failures, made, tainted, needs FROM jobs";
 
 /// Of these people, in the two first parameters.
 const OF: &str = "(?1 IS NULL OR (known_on = ?1 AND CASE WHEN json_valid(sender)
@@ -206,7 +209,7 @@ pub(super) fn insert(
     store
         .prepare_cached(
             "INSERT INTO jobs (channel, chat, thread, known_on, chat_kind, sender, timing, payload, missed,
-             state, next, made, tainted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?)",
+             state, next, made, tainted, needs) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?)",
         )?
         .execute(params![
             channel,
@@ -220,7 +223,8 @@ pub(super) fn insert(
             Json(&brief.missed),
             Time(next),
             Time(made),
-            brief.tainted
+            brief.tainted,
+            Json(&brief.needs)
         ])?;
     Ok(JobId(store.last_insert_rowid()))
 }
@@ -230,7 +234,7 @@ pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE jobs SET timing = ?, payload = ?, missed = ?, state = ?, why = ?, next = ?, last = ?,
-             failures = ?, tainted = ? WHERE id = ?",
+             failures = ?, tainted = ?, needs = ? WHERE id = ?",
         )?
         .execute(params![
             Json(&job.brief.timing),
@@ -242,6 +246,7 @@ pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
             job.last.map(Time),
             job.failures,
             job.brief.tainted,
+            Json(&job.brief.needs),
             job.id
         ])?;
     Ok(())
@@ -423,6 +428,7 @@ fn read_whole(row: &Row<'_>, id: JobId) -> rusqlite::Result<Job> {
             payload: row.get::<_, Json<_>>(8)?.0,
             missed: row.get::<_, Json<_>>(9)?.0,
             tainted: row.get(16)?,
+            needs: row.get::<_, Json<_>>(17)?.0,
         },
         state: row.get(10)?,
         why: row.get(11)?,

@@ -13,6 +13,7 @@ use crate::tasks::schedule::cost::expected_cost;
 use crate::tasks::schedule::job::{
     self, Job, JobConversation, JobDefinition, JobId, JobScope, JobState, Missed, Payload,
 };
+use crate::tasks::schedule::needs::CommandNeeds;
 use crate::tasks::schedule::request::{JobRequestKind, payload};
 use crate::tasks::schedule::run;
 use crate::tasks::schedule::timing::Timing;
@@ -49,7 +50,9 @@ impl JobOrder {
             }
             Self::Edit(id, change) => {
                 let check = change.check.as_ref().is_some_and(|check| !check.is_empty());
-                let has_command = check || change.kind == Some(JobRequestKind::Command);
+                let has_command = check
+                    || change.kind == Some(JobRequestKind::Command)
+                    || !change.needs.is_none();
                 has_command.then_some(CommandFor::Job(*id))
             }
             Self::List
@@ -59,6 +62,15 @@ impl JobOrder {
             | Self::Remove(_)
             | Self::Run(_)
             | Self::History(_) => None,
+        }
+    }
+
+    /// The needs that it names for a command.
+    pub fn needs(&self) -> Option<&CommandNeeds> {
+        match self {
+            Self::Add(brief) => Some(&brief.needs),
+            Self::Edit(_, change) => Some(&change.needs),
+            _ => None,
         }
     }
 }
@@ -80,6 +92,8 @@ pub struct JobChange {
     pub missed: Option<Missed>,
     /// Empty: none any more.
     pub check: Option<String>,
+    /// The needs of the command that is given; without one, those of the present command, if any are named.
+    pub needs: CommandNeeds,
     /// True if its author has read untrusted content.
     pub tainted: bool,
 }
@@ -176,7 +190,7 @@ pub fn handle(
         },
         JobOrder::Remove(_) => {
             (job.state, job.next) = (JobState::Removed, None);
-            replies::job_removed(id)
+            replies::job_removed_with(id, !job.brief.needs.is_none())
         }
         JobOrder::Run(_) if job.state != JobState::Active => {
             return Ok(Err(replies::job_not_active(id)));
@@ -235,8 +249,10 @@ fn add(
 }
 
 fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), String> {
-    let JobChange { timing, text, kind, missed, check, tainted } = change;
-    let other = text.is_some() || kind.is_some() || check.is_some();
+    let JobChange { timing, text, kind, missed, check, needs, tainted } = change;
+    let other = text.is_some() || kind.is_some() || check.is_some() || !needs.is_none();
+    let gives_command = kind == Some(JobRequestKind::Command) && text.is_some()
+        || check.as_ref().is_some_and(|check| !check.is_empty());
     if timing.is_none() && !other && missed.is_none() {
         return Err(replies::NOTHING_TO_CHANGE.to_owned());
     }
@@ -267,6 +283,14 @@ fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), Stri
             _ => None,
         };
         job.brief.payload = payload(kind, text, check.or(before))?;
+        let has_command = job.brief.payload.command().is_some();
+        if !has_command && !needs.is_none() {
+            return Err(replies::NEEDS_WITHOUT_COMMAND.to_owned());
+        }
+        // They are those of one command: it was shown with them, and another was not.
+        if gives_command || !has_command || !needs.is_none() {
+            job.brief.needs = needs;
+        }
     }
     if let Some(timing) = timing {
         job.next = timing.next_after(now);
@@ -325,6 +349,7 @@ pub(super) fn shown(job: &Job, now: DateTime<Tz>) -> JobShown {
             .map(|next| time_relative_to(now, next)),
         paused: (job.state == JobState::Paused).then(|| job.why.clone().unwrap_or_default()),
         failures: job.failures,
+        sees: job.brief.needs.words(),
         cost: None,
         expected: None,
     }
@@ -334,12 +359,12 @@ pub(super) fn shown(job: &Job, now: DateTime<Tz>) -> JobShown {
 pub fn listing(store: &Connection, whose: &JobScope, zone: Tz) -> rusqlite::Result<Vec<Value>> {
     let jobs = job::list(store, whose)?;
     let listed = jobs.iter().map(|job| {
-        let JobShown { id, when, kind, about, to, paused, failures, .. } =
+        let JobShown { id, when, kind, about, to, paused, failures, sees, .. } =
             shown(job, Utc::now().with_timezone(&zone));
         let next = job.next.filter(|_| job.state == JobState::Active).map(|next| next.to_rfc3339());
         json!({
             "id": id, "when": when, "kind": kind.unwrap_or("prompt"), "text": about, "to": to,
-            "next": next, "paused": paused, "failures": failures,
+            "next": next, "paused": paused, "failures": failures, "sees": sees,
         })
     });
     Ok(listed.collect())

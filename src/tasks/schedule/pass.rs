@@ -220,7 +220,9 @@ fn claim(
             Some(_) if !inputs.personas.terms(store, job, now)?.may_command => {
                 Err(replies::COMMANDS_NOT_OF_PERSONA.to_owned())
             }
-            Some(commands) => commands.may(role, brief.chat_kind).map(drop),
+            Some(commands) => {
+                commands.may(role, brief.chat_kind).and_then(|_| commands.may_need(&brief.needs))
+            }
         };
         if let Err(why) = may {
             let words = replies::job_may_not_command(job.id, about, &why);

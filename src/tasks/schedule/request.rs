@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::replies;
 use crate::tasks::schedule::job::{JobConversation, JobDefinition, JobId, Missed, Payload};
+use crate::tasks::schedule::needs::CommandNeeds;
 use crate::tasks::schedule::order::{JobChange, JobOrder};
 use crate::tasks::schedule::reading;
 use crate::tasks::schedule::timing::Timing;
@@ -54,6 +55,12 @@ pub struct JobRequest {
     #[serde(default)]
     #[schemars(with = "String")]
     pub check: Option<String>,
+    /// For the command, without files
+    #[serde(default)]
+    pub network: bool,
+    /// Seen by the command
+    #[serde(default)]
+    pub paths: Vec<String>,
 }
 
 impl JobRequest {
@@ -66,13 +73,26 @@ impl JobRequest {
             kind: None,
             missed: None,
             check: None,
+            network: false,
+            paths: Vec::new(),
         }
     }
 
-    /// Returns true if it has a command, which not everybody may have run.
+    /// Returns true if it has a command, which not everybody may have run, or names the needs of one.
     pub fn has_command(&self) -> bool {
         self.kind == Some(JobRequestKind::Command)
             || self.check.as_ref().is_some_and(|check| !check.trim().is_empty())
+            || self.names_needs()
+    }
+
+    /// Returns true if a command would see more than each command of a job does.
+    pub fn names_needs(&self) -> bool {
+        self.network || !self.paths.is_empty()
+    }
+
+    /// Parses the needs of its command.
+    pub fn needs(&self) -> Result<CommandNeeds, String> {
+        CommandNeeds::parse(self.network, &self.paths)
     }
 }
 
@@ -95,7 +115,8 @@ impl JobRequest {
         now: DateTime<Utc>,
         zone: Tz,
     ) -> Result<JobOrder, String> {
-        let Self { action, id, when, text, kind, missed, check } = self;
+        let needs = self.needs()?;
+        let Self { action, id, when, text, kind, missed, check, .. } = self;
         let id = || id.map(JobId).ok_or_else(|| replies::WHICH_JOB.to_owned());
         let when = when.trim();
         let timing = (!when.is_empty()).then(|| read_when(when, now, zone)).transpose()?;
@@ -111,6 +132,9 @@ impl JobRequest {
                 let timing = timing.ok_or(replies::WHEN_JOB)?;
                 let text = text.ok_or(replies::WHAT_JOB)?;
                 let payload = payload(kind.unwrap_or_default(), text, check)?;
+                if payload.command().is_none() && !needs.is_none() {
+                    return Err(replies::NEEDS_WITHOUT_COMMAND.to_owned());
+                }
                 let missed = missed.unwrap_or_default();
                 let JobRequester { to, known_on, chat_kind, sender, tainted } = asker;
                 let brief = JobDefinition {
@@ -120,6 +144,7 @@ impl JobRequest {
                     sender,
                     timing,
                     payload,
+                    needs,
                     missed,
                     tainted,
                 };
@@ -129,7 +154,8 @@ impl JobRequest {
             JobVerb::Show => JobOrder::Show(id()?),
             JobVerb::Edit => {
                 let tainted = asker.tainted;
-                JobOrder::Edit(id()?, JobChange { timing, text, kind, missed, check, tainted })
+                let change = JobChange { timing, text, kind, missed, check, needs, tainted };
+                JobOrder::Edit(id()?, change)
             }
             JobVerb::Pause => JobOrder::Pause(id()?),
             JobVerb::Resume => JobOrder::Resume(id()?),

@@ -14,10 +14,11 @@ use crate::people::folders::folder_owner;
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::tasks::ended::TaskOutcome;
-use crate::tasks::schedule::command::CommandResult;
+use crate::tasks::schedule::command::{CommandResult, JobCommand};
 use crate::tasks::schedule::doing::command_ends;
 use crate::tasks::schedule::run::{CommandRun, Run, command_begins, commanded};
 use crate::tasks::schedule::settling::settle;
+use crate::tasks::schedule::state_folders::{folders_of, remove_orphans};
 use crate::tasks::schedule::{STORE_PAUSE, Scheduler};
 use crate::tasks::table::TaskRow;
 use crate::trust::instruction_watch::InstructionEditor;
@@ -50,6 +51,7 @@ impl RunningCommands {
             }
             works
         });
+        remove_orphans(scheduler).await?;
         for CommandRun { run, began } in found {
             // What has no channel here waits for a daemon that has it.
             if self.of.contains_key(&run.id) || !scheduler.inputs.serves(&run.job) {
@@ -167,7 +169,8 @@ async fn begin(
             (Some(_), None) => Err(replies::JOB_OF_NOBODY.to_owned()),
             (Some(commands), Some(role)) => commands
                 .may(role, brief.chat_kind)
-                .map(|_| file_scope(role, brief.chat_kind, &brief.to, &owner)),
+                .and_then(|_| commands.may_need(&brief.needs))
+                .map(|()| file_scope(role, brief.chat_kind, &brief.to, &owner)),
         }))
     };
     scheduler.services.bus.store.write("command begins", Sync::Now, begins).await
@@ -179,14 +182,17 @@ async fn carry_out(scheduler: &Scheduler, run: &Run, scope: FileScope) -> Comman
     else {
         return CommandResult::Failed(replies::COMMANDS_NOT_OFFERED.to_owned());
     };
-    let within = scope.clone();
-    let folder = move |workspace: &Workspace| workspace.folder_of_commands(&within, false);
-    let folder = scheduler.services.workspace.off_thread(folder).await;
-    match folder {
-        Ok(folder) => {
-            let others = commands.others(command, &scope, &scheduler.services.workspace).await;
-            commands.run(command, folder, &others, &scheduler.services.redactor).await
+    let command = JobCommand { command, needs: &run.job.brief.needs };
+    let (job, needs, within) = (run.job.id, command.needs.clone(), scope.clone());
+    let state_bytes_max = commands.sandbox.bounds.disk;
+    let workspace = &scheduler.services.workspace;
+    let find =
+        move |workspace: &Workspace| folders_of(workspace, job, &needs, &within, state_bytes_max);
+    match workspace.off_thread(find).await {
+        Ok(folders) => {
+            let others = commands.others(command, &scope, workspace).await;
+            commands.run(command, folders, &others, &scheduler.services.redactor).await
         }
-        Err(error) => CommandResult::Failed(replies::command_refused(&format!("{error:#}"))),
+        Err(words) => CommandResult::Failed(words),
     }
 }

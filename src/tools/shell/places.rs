@@ -12,6 +12,7 @@ use crate::sandbox::{CommandInput, KeptOutput, SandboxCommand};
 use crate::tools::{ToolContext, ToolError};
 use crate::trust::acts::CommandAccess;
 use crate::workspace::folders::SHARED;
+use crate::workspace::named_paths::{NAMED_PATHS_MAX, NamedPathError, NamedPaths};
 use crate::workspace::{Audience, FileError, FileScope, Folder, Workspace, WorkspacePath};
 
 /// Maximum size of all output files of a folder together, in bytes. The oldest are deleted first.
@@ -19,9 +20,6 @@ const OUTPUTS_BYTES_MAX: u64 = 50 * 1024 * 1024;
 
 /// Maximum number of received files that a command sees: the latest at the address that asked.
 const CAME_HERE_MAX: usize = 32;
-
-/// Maximum number of paths that a call can name.
-const PATHS_MAX: usize = 16;
 
 // No doc comment: models would read it in the schema.
 #[derive(Deserialize, JsonSchema)]
@@ -141,32 +139,23 @@ impl CommandView {
         workspace: &Workspace,
         order: &mut SandboxCommand,
     ) -> Result<(), ToolError> {
-        if self.paths.len() > PATHS_MAX {
-            return Err(ToolError::TellModel(format!("At most {PATHS_MAX} paths can be named.")));
+        if self.paths.len() > NAMED_PATHS_MAX {
+            return Err(ToolError::TellModel(format!(
+                "At most {NAMED_PATHS_MAX} paths can be named."
+            )));
         }
-        for path in &self.paths {
-            let given: WorkspacePath =
-                path.parse().map_err(|error| ToolError::TellModel(format!("paths: {error}.")))?;
-            let path = self.scope.path(&given);
-            if path.folder() == Folder::Shared {
-                workspace.make_folder(&WorkspacePath::shared())?;
-            }
-            let is_hidden = !path.is_beside() && path.is_private() && !path.is_sent();
-            if !self.scope.reaches(&path) || is_hidden {
-                return Err(ToolError::TellModel(format!(
-                    "Denied: commands like this one never see `{given}`."
-                )));
-            }
-            let changes = path.folder() != Folder::Workspace || self.access == CommandAccess::Both;
-            if changes && path.is_shown_changed() {
-                return Err(ToolError::TellModel(format!(
-                    "Denied: commands with the network do not change instructions (`{given}`)."
-                )));
-            }
-            let found =
-                workspace.place_of(&path).ok_or_else(|| FileError::Missing(given.clone()))?;
-            if changes { order.write.push(found) } else { order.read.push(found) }
-        }
+        let named = self.paths.iter().map(|path| path.parse::<WorkspacePath>());
+        let named: Vec<_> = named
+            .collect::<Result<_, _>>()
+            .map_err(|error| ToolError::TellModel(format!("paths: {error}.")))?;
+        let changes_own = self.access == CommandAccess::Both;
+        let found = workspace.named_paths(&self.scope, named.iter(), changes_own);
+        let NamedPaths { read, write } = found.map_err(|error| match error {
+            NamedPathError::File(error) => error.into(),
+            denied => ToolError::TellModel(format!("Denied: {denied}.")),
+        })?;
+        order.read.extend(read);
+        order.write.extend(write);
         Ok(())
     }
 

@@ -52,7 +52,7 @@ fn after_untrusted_content_no_private_data_is_changed_and_nothing_leaves_unasked
     let clean = TurnState { is_tainted: false, is_attended: true };
     let asks: Vec<_> = Act::all().filter(|act| decide(*act, clean) != Ruling::Do).collect();
     let network = [CommandAccess::AskedNetwork, CommandAccess::Both].map(Act::Run);
-    assert_eq!(asks, [network[0], network[1], Act::Tell]);
+    assert_eq!(asks, [network[0], network[1], Act::GrantJob, Act::Tell]);
 }
 
 /// All reaches, and if their address may be opened.
@@ -63,6 +63,7 @@ fn reaches() -> impl Iterator<Item = (Reach, bool)> {
     let rest = [
         (Reach::Here, false),
         (Reach::Outside, false),
+        (Reach::JobNeeds, false),
         (Reach::Tell(Telling { to: "home:2".parse().unwrap(), text: None }), false),
         (Reach::Rules, false),
         (Reach::Memory, false),

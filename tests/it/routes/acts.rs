@@ -116,6 +116,13 @@ fn of_act(act: Act) -> Vec<Attempt> {
         Act::Tell => {
             vec![attempt("message", "evil text", json!({"to": "home:2", "text": "evil text"}))]
         }
+        Act::GrantJob => vec![attempt(
+            "schedule",
+            "evil net",
+            json!({
+                "action": "add", "when": "1d", "text": "evil net", "kind": "command", "network": true
+            }),
+        )],
         Act::ActOutside => vec![
             attempt(
                 "schedule",
@@ -136,7 +143,14 @@ pub(super) fn fill(rig: &Rig) {
 
 /// A rig with all tools; what those of others say is `text`.
 pub(super) fn parts(text: &str) -> Parts {
-    parts_with(text, Vec::new())
+    // Jobs have commands where there is a shell.
+    let shell = Fake {
+        name: "exec",
+        reach: Some(Reach::Command(CommandAccess::Workspace)),
+        source: Source::Command { read_others: true },
+        text: text.to_owned(),
+    };
+    parts_with(text, vec![Arc::new(shell)])
 }
 
 /// The same with more tools.

@@ -43,6 +43,7 @@ impl Scene {
                 role: Role::Admin,
                 time_max: std::time::Duration::from_secs(60),
                 files_sandboxed: true,
+                network: false,
             }),
             zone: chrono_tz::Tz::UTC,
             personas: Default::default(),
@@ -66,6 +67,7 @@ impl Scene {
             sender: Sender::person(ADA, "Ada"),
             timing,
             payload,
+            needs: Default::default(),
             missed,
             tainted: false,
         };
