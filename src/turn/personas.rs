@@ -266,7 +266,7 @@ pub(crate) async fn persona_for(
     Ok(personas.choose_for(services.bus.store.read(look).await?))
 }
 
-/// What the store knows about a speaker, as the choice of a persona needs it.
+/// The knowledge of the store about a speaker, as the choice of a persona needs it.
 pub(crate) struct KnownSubject {
     subject: PersonaSubject,
     owner: FolderOwner,

@@ -1,4 +1,4 @@
-//! What a turn begins with, read in one state of the store, so that no change between is seen half: the role and the
+//! The beginning of a turn, read in one state of the store, so that no change between is seen half: the role and the
 //! persona of who speaks, the conversation with its plan, and the facts of its person.
 
 use rusqlite::Connection;
@@ -19,7 +19,7 @@ pub(super) struct StartState {
     pub(super) role: Role,
     pub(super) chosen: ChosenPersona,
     pub(super) session: Session,
-    /// What is left of the conversation's plan.
+    /// The rest of the conversation's plan.
     pub(super) plan: Option<Plan>,
     pub(super) known: KnownFacts,
 }
