@@ -226,7 +226,7 @@ pub(super) async fn handle(
         Command::Resume(asked) => {
             return sessions::resume(services, control, asked, scope.is_unsettled).await;
         }
-        Command::Memory(word) => return facts::show(services, control, word).await,
+        Command::Memory(word) => return facts::show(turns, control, word).await,
         Command::Unknown(MistypedCommand { typed, meant }) => {
             replies::unknown_command(&typed, meant)
         }

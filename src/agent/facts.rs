@@ -1,13 +1,17 @@
 //! `/remember` and `/memory`: the facts about a person, or of a group, without a model.
 
+mod edited_file;
+
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
+use self::edited_file::FactsFileOrder;
 use crate::bus::journal::WaitingMessage;
 use crate::memory::facts::{
     self, FACT_CHARS_MAX, Fact, FactId, FactKind, FactOrigin, FactStatus, Kept, NewFact,
 };
 use crate::memory::{self, audience, recall};
+use crate::people::Role;
 use crate::replies::{self, FactShown, FactStanding};
 use crate::services::{Services, role_of};
 use crate::short_text::one_line;
@@ -86,10 +90,7 @@ pub(super) async fn remember(
     };
     let (at, chat_kind, who) =
         (inbound.from.clone(), inbound.chat_kind, control.sender().id.clone());
-    let source = match inbound.body.press {
-        Some(_) => Source::Button { channel: at.channel.clone(), id: who.clone() },
-        None => Source::Person { channel: at.channel.clone(), id: who.clone() },
-    };
+    let source = source_of(control);
     // What came from another bot, or by a program, is not the person's word.
     let sources = match inbound.body.sources.as_slice() {
         [] => vec![source],
@@ -107,6 +108,15 @@ pub(super) async fn remember(
     });
     kept.await?;
     refresh_file(services, control).await
+}
+
+/// The source of what somebody says by a command.
+fn source_of(control: &WaitingMessage) -> Source {
+    let (channel, id) = (control.inbound.from.channel.clone(), control.sender().id.clone());
+    match control.inbound.body.press {
+        Some(_) => Source::Button { channel, id },
+        None => Source::Person { channel, id },
+    }
 }
 
 /// Writes the FACTS.md of the person in private.
@@ -150,13 +160,21 @@ async fn keep_offered(
 
 /// Answers `/memory`.
 pub(super) async fn show(
-    services: &Services,
+    turns: &TurnServices,
     control: &WaitingMessage,
     word: Option<String>,
 ) -> Result<(), StoreError> {
+    let services = &turns.services;
     let store = &services.bus.store;
-    let (words, offered) = shown(services, control, word).await?;
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
+    let order = word.as_deref().and_then(FactsFileOrder::parse);
+    if let Some(order) = order
+        && control.inbound.chat_kind == ChatKind::Private
+        && role != Role::Guest
+    {
+        return edited_file::handle(turns, control, role, order).await;
+    }
+    let (words, offered) = shown(services, control, word).await?;
     // Whoever may not keep facts is shown none that wait.
     let may_keep = CommandId::Remember.spec().allows(role, control.inbound.chat_kind);
     if offered.is_empty() || !may_keep {

@@ -11,8 +11,8 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use super::facts::{self, Fact, FactId, FactOrigin, FactStatus, NewFact};
-use super::recall::{self, RecallKey, RecallKind, RecallText};
-use crate::store::{Json, Time};
+use super::recall::RecallKey;
+use crate::store::Time;
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{self, Source};
 use answer::{ExtractedFacts, ExtractedText};
@@ -255,15 +255,6 @@ impl FactChange<'_> {
         if fact.text == new {
             return Ok(());
         }
-        self.store
-            .prepare_cached(
-                "INSERT INTO facts (who, kind, text, status, origin, sources, made, used, accesses)
-                 SELECT who, kind, text, 'expired', origin, sources, made, used, accesses
-                 FROM facts WHERE id = ?",
-            )?
-            .execute([fact.id])?;
-        let former = Fact { id: FactId(self.store.last_insert_rowid()), ..fact.clone() };
-        self.end(&former, Some(fact.id))?;
         let mut all: Vec<_> = sources.iter().take(SOURCES_MAX).cloned().collect();
         fact.sources.iter().take(SOURCES_MAX).for_each(|it| source::add(&mut all, it));
         // What its person had decided about is replaced by what they have said since.
@@ -271,29 +262,14 @@ impl FactChange<'_> {
             FactOrigin::Kept => FactOrigin::Kept,
             FactOrigin::Told | FactOrigin::Noticed | FactOrigin::Offered => FactOrigin::Noticed,
         };
-        self.store
-            .prepare_cached(
-                "UPDATE facts SET text = ?2, sources = ?3, origin = ?4, status = 'active', made = ?5, used = ?5
-                 WHERE id = ?1",
-            )?
-            .execute(params![fact.id, new, Json(&all), origin, Time(self.now)])?;
-        self.index(fact, new)?;
+        let new = NewFact { kind: fact.kind, text: new.to_owned(), origin, sources: all };
+        facts::reword(self.store, fact, &new, self.now)?;
         self.changed.updated += 1;
         Ok(())
     }
 
-    /// Keeps a fact as history. A search finds it with the day on which that was noticed.
     fn end(&self, fact: &Fact, replaced_by: Option<FactId>) -> rusqlite::Result<()> {
-        self.store
-            .prepare_cached("UPDATE facts SET ended = ?, replaced_by = ? WHERE id = ?")?
-            .execute(params![Time(self.now), replaced_by, fact.id])?;
-        self.index(fact, &format!("{} (until {})", fact.text, self.now.format("%Y-%m-%d")))
-    }
-
-    fn index(&self, fact: &Fact, text: &str) -> rusqlite::Result<()> {
-        let (key, kind) = (facts::index_key(&fact.key), RecallKind::Fact);
-        let text = RecallText { key: &key, kind, source: fact.id.0, at: self.now, text };
-        recall::put(self.store, &text)
+        facts::end(self.store, fact, replaced_by, self.now)
     }
 
     /// Removes the oldest facts of a status beyond a number.

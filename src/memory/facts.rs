@@ -192,6 +192,49 @@ pub fn keep(
     Ok(Kept::New(id))
 }
 
+/// Gives a fact new words, an origin and sources. The former words stay as history, as a fact of their own.
+pub fn reword(
+    store: &Connection,
+    fact: &Fact,
+    new: &NewFact,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT INTO facts (who, kind, text, status, origin, sources, made, used, accesses)
+             SELECT who, kind, text, 'expired', origin, sources, made, used, accesses
+             FROM facts WHERE id = ?",
+        )?
+        .execute([fact.id])?;
+    let former = Fact { id: FactId(store.last_insert_rowid()), ..fact.clone() };
+    end(store, &former, Some(fact.id), now)?;
+    store
+        .prepare_cached(
+            "UPDATE facts SET text = ?2, sources = ?3, origin = ?4, status = 'active', made = ?5, used = ?5
+             WHERE id = ?1",
+        )?
+        .execute(params![fact.id, new.text, Json(&new.sources), new.origin, Time(now)])?;
+    index(store, fact, &new.text, now)
+}
+
+/// Keeps a fact as history. A search finds it with the day on which that was noticed.
+pub fn end(
+    store: &Connection,
+    fact: &Fact,
+    replaced_by: Option<FactId>,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE facts SET ended = ?, replaced_by = ? WHERE id = ?")?
+        .execute(params![Time(now), replaced_by, fact.id])?;
+    index(store, fact, &format!("{} (until {})", fact.text, now.format("%Y-%m-%d")), now)
+}
+
+fn index(store: &Connection, fact: &Fact, text: &str, at: DateTime<Utc>) -> rusqlite::Result<()> {
+    let (key, kind) = (index_key(&fact.key), RecallKind::Fact);
+    recall::put(store, &RecallText { key: &key, kind, source: fact.id.0, at, text })
+}
+
 /// Puts a fact into the prompt that was only offered: its person has kept it.
 pub fn accept(store: &Connection, fact: FactId, now: DateTime<Utc>) -> rusqlite::Result<()> {
     store

@@ -1,11 +1,107 @@
-//! `memory/FACTS.md`: the facts about a person as a file to read. The program makes it from its store, and nothing reads
-//! it back: what is written there by hand or by a command is overwritten.
+//! `memory/FACTS.md`: the facts about a person as a file. The program makes it from its store, and knows its own text
+//! again. What somebody else has changed there counts once its person has seen it and said yes, as nobody can tell who
+//! writes a file.
 
+use super::facts::{FACT_CHARS_MAX, Fact, FactId};
 use super::is_memory;
+use crate::short_text::one_line;
 use crate::workspace::{FileChange, FileError, FileScope, Hash, Workspace, WorkspacePath};
 
 /// Its path in a workspace.
 const FACTS_FILE: &str = "memory/FACTS.md";
+
+/// The last line that the program writes: the numbers of the facts, and a digest of them and all lines before.
+const MADE_BEGINS: &str = "<!-- as made: ";
+const MADE_ENDS: &str = " -->";
+
+/// Changes of the file that are shown at once. Whoever changes more does it in parts.
+pub const EDITS_MAX: usize = 30;
+
+/// A change that somebody made in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FactEdit {
+    Added(String),
+    Changed { id: FactId, from: String, to: String },
+    Removed { id: FactId, text: String },
+}
+
+/// Returns the text of the file with the line by which the program knows it again, and the facts that it shows.
+pub fn marked(text: &str, shown: &[FactId]) -> String {
+    let numbers: Vec<_> = shown.iter().map(|id| id.0.to_string()).collect();
+    marked_with(text, &numbers.join(","))
+}
+
+fn marked_with(text: &str, numbers: &str) -> String {
+    let digest = Hash::of(format!("{numbers}\n{text}").as_bytes());
+    format!("{text}\n{MADE_BEGINS}{numbers} {digest}{MADE_ENDS}\n")
+}
+
+/// Returns true if the program has made a text, and nobody has changed it.
+pub fn is_as_made(text: &str) -> bool {
+    let made = text.rsplit_once(MADE_BEGINS);
+    let made = made.and_then(|(before, mark)| {
+        Some((before.strip_suffix('\n')?, mark.rsplit_once(' ')?.0.rsplit_once(' ')?.0))
+    });
+    made.is_some_and(|(before, numbers)| marked_with(before, numbers) == text)
+}
+
+/// Returns the facts that a file showed when the program made it. None if that line was deleted.
+fn shown_before(text: &str) -> Vec<FactId> {
+    let mark = text.rsplit_once(MADE_BEGINS).and_then(|(_, mark)| mark.split_once(' '));
+    let numbers = mark.map(|(numbers, _)| numbers).unwrap_or_default();
+    numbers.split(',').filter_map(|number| number.parse().ok()).map(FactId).collect()
+}
+
+/// Returns the changes in a text, beside the facts that the file is to show: lines that are new, have other words, or are
+/// missing. None in a text that the program has made. Lines too long for a fact are left out, and facts that the file
+/// has never shown are not missing.
+pub fn edits(text: &str, shown: &[Fact]) -> Vec<FactEdit> {
+    if is_as_made(text) {
+        return Vec::new();
+    }
+    let lines: Vec<_> =
+        text.lines().filter_map(|line| line.trim().strip_prefix("- ")).map(entry).collect();
+    let before = shown_before(text);
+    let mut edits = Vec::new();
+    for fact in shown {
+        let said = lines.iter().find(|(id, _)| *id == Some(fact.id));
+        match said {
+            Some((_, to)) if *to == one_line(&fact.text) || !is_fact(to) => {}
+            Some((_, to)) => {
+                let (from, to) = (fact.text.clone(), to.clone());
+                edits.push(FactEdit::Changed { id: fact.id, from, to });
+            }
+            None if lines.iter().any(|(_, text)| *text == one_line(&fact.text)) => {}
+            None if !before.contains(&fact.id) => {}
+            None => edits.push(FactEdit::Removed { id: fact.id, text: fact.text.clone() }),
+        }
+    }
+    let is_shown = |id: &Option<FactId>, text: &String| {
+        shown.iter().any(|fact| Some(fact.id) == *id || one_line(&fact.text) == *text)
+    };
+    for (id, text) in &lines {
+        let is_new = !is_shown(id, text) && is_fact(text);
+        let edit = FactEdit::Added(text.clone());
+        if is_new && !edits.contains(&edit) {
+            edits.push(edit);
+        }
+    }
+    edits
+}
+
+/// Returns the number and the text of a line of the file: `Ada is seven (#3, 2026-05-01)`.
+fn entry(line: &str) -> (Option<FactId>, String) {
+    let numbered = || {
+        let (text, rest) = line.rsplit_once(" (#")?;
+        let (number, _) = rest.strip_suffix(')')?.split_once(", ")?;
+        Some((Some(FactId(number.parse().ok()?)), one_line(text)))
+    };
+    numbered().unwrap_or_else(|| (None, one_line(line)))
+}
+
+fn is_fact(text: &str) -> bool {
+    !text.is_empty() && text.chars().count() <= FACT_CHARS_MAX
+}
 
 /// Returns its path in the tree of a person in private.
 pub fn path(scope: &FileScope) -> WorkspacePath {

@@ -99,8 +99,8 @@ pub struct FactInFile<'a> {
 
 /// The text of FACTS.md: facts by kind.
 pub fn facts_file(facts: &[FactInFile<'_>]) -> String {
-    let mut text = "# Facts\n\nI make this file from the facts that I keep about you, and overwrite what is changed here. To \
-         change a fact, write to me: `/remember TEXT`, `/forget #3`, `/why fact 3`.\n"
+    let mut text = "# Facts\n\nI make this file from the facts that I keep about you. If you change, add or delete lines here, send \
+         me `/memory FACTS.md`: I show what changed, and it counts once you say yes.\n"
         .to_owned();
     let mut kind = "";
     for fact in facts {
@@ -109,6 +109,43 @@ pub fn facts_file(facts: &[FactInFile<'_>]) -> String {
             let _ = writeln!(text, "\n## {}\n", heading(kind));
         }
         let _ = writeln!(text, "- {} (#{}, {})", fact.text, fact.number, fact.day);
+    }
+    text
+}
+
+pub const FACTS_FILE_UNCHANGED: &str = "FACTS.md is as I made it.";
+pub const FACTS_FILE_MADE_ANEW: &str = "I made FACTS.md anew, and kept the facts as they were.";
+pub const EDITS_KEPT: &str = "Done. The facts are now as the file says.";
+pub const KEEP_EDITS: &str = "Keep these changes";
+pub const DROP_EDITS: &str = "Make the file anew";
+
+pub fn facts_file_edits_too_many(number: usize, most: usize) -> String {
+    format!(
+        "FACTS.md has {number} changes, and I can show {most} at once. Change fewer lines, or have it made anew: \
+         /memory FACTS.md no"
+    )
+}
+
+/// A change in FACTS.md, as its person is shown it.
+pub enum FactEditShown<'a> {
+    New(&'a str),
+    Instead { number: i64, from: &'a str, to: &'a str },
+    Gone { number: i64, text: &'a str },
+}
+
+/// The changes in FACTS.md, whole.
+pub fn facts_file_edits(edits: &[FactEditShown<'_>]) -> String {
+    let mut text = "FACTS.md was changed. Shall I keep these changes?".to_owned();
+    for edit in edits {
+        let _ = match edit {
+            FactEditShown::New(new) => write!(text, "\nnew: {}", as_is(new)),
+            FactEditShown::Instead { number, from, to } => {
+                write!(text, "\n#{number}: {} (before: {})", as_is(to), as_is(from))
+            }
+            FactEditShown::Gone { number, text: gone } => {
+                write!(text, "\ndeleted: #{number} {}", as_is(gone))
+            }
+        };
     }
     text
 }

@@ -120,22 +120,48 @@ pub(crate) async fn refresh_file_of(
 }
 
 /// Writes the FACTS.md of a person, if their facts have changed. Untrusted facts stay out: the file lies in the
-/// workspace, and is trusted. A file that cannot be written is logged.
+/// workspace, and is trusted. One that somebody has changed waits for its person. A file that cannot be written is
+/// logged.
 pub(crate) async fn refresh_file(
     services: &Services,
     scope: &FileScope,
     keys: &[RecallKey],
+) -> Result<(), StoreError> {
+    write_file(services, scope, keys, EditedFile::Keep).await
+}
+
+/// The treatment of a FACTS.md that somebody has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EditedFile {
+    Keep,
+    Replace,
+}
+
+/// Writes the FACTS.md of a person.
+pub(crate) async fn write_file(
+    services: &Services,
+    scope: &FileScope,
+    keys: &[RecallKey],
+    edited: EditedFile,
 ) -> Result<(), StoreError> {
     // Facts may change while the file is written, so it is compared with them once more.
     for _ in 0..WRITES_MAX {
         let (of, keys) = (scope.clone(), keys.to_vec());
         let before = services.workspace.off_thread(move |it| facts_file::read(it, &of)).await;
         let known = services.bus.store.read(move |store| facts::of(store, &keys)).await?;
-        let text = file_text(services, known, scope.audience());
+        let known = shown_in_file(known, scope.audience());
+        let is_edited = |text: &String| !facts_file::edits(text, &known).is_empty();
+        if edited == EditedFile::Keep
+            && before.as_ref().is_ok_and(|it| it.as_ref().is_some_and(is_edited))
+        {
+            return Ok(());
+        }
+        let text = file_text(services, &known);
         let written = match before {
             Ok(None) if text.is_none() => return Ok(()),
             Ok(before) => {
-                let text = text.unwrap_or_else(|| replies::facts_file(&[]));
+                let text =
+                    text.unwrap_or_else(|| facts_file::marked(&replies::facts_file(&[]), &[]));
                 if before.as_ref() == Some(&text) {
                     return Ok(());
                 }
@@ -157,10 +183,15 @@ pub(crate) async fn refresh_file(
     Ok(())
 }
 
-/// The text of FACTS.md; none without facts that hold and are trusted.
-fn file_text(services: &Services, mut known: Vec<Fact>, audience: Audience) -> Option<String> {
+/// Returns the facts that FACTS.md shows: those that hold and are trusted, by kind.
+pub(crate) fn shown_in_file(mut known: Vec<Fact>, audience: Audience) -> Vec<Fact> {
     known.retain(|fact| fact.holds() && is_trusted(fact, audience));
     known.sort_by_key(|fact| (fact.kind, fact.id));
+    known
+}
+
+/// The text of FACTS.md; none without facts.
+fn file_text(services: &Services, known: &[Fact]) -> Option<String> {
     let shown = known.iter().map(|fact| FactInFile {
         number: fact.id.0,
         kind: fact.kind.as_str(),
@@ -168,7 +199,8 @@ fn file_text(services: &Services, mut known: Vec<Fact>, audience: Audience) -> O
         day: fact.made.with_timezone(&services.zone).format("%Y-%m-%d").to_string(),
     });
     let shown: Vec<_> = shown.collect();
-    (!shown.is_empty()).then(|| replies::facts_file(&shown))
+    let ids: Vec<_> = known.iter().map(|fact| fact.id).collect();
+    (!shown.is_empty()).then(|| facts_file::marked(&replies::facts_file(&shown), &ids))
 }
 
 /// Freezes the facts in a prompt that is made anew, or returns what changed in them since the model was last told.

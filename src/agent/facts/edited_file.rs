@@ -1,0 +1,186 @@
+//! `/memory FACTS.md`: shows what somebody has changed in FACTS.md, and once its person has said yes, it counts.
+
+use chrono::Utc;
+use rusqlite::Connection;
+
+use super::source_of;
+use crate::bus::journal::WaitingMessage;
+use crate::memory::facts::{self, Fact, FactKind, FactOrigin, Kept, NewFact};
+use crate::memory::facts_file::{self, EDITS_MAX, FactEdit};
+use crate::memory::file_scope;
+use crate::memory::recall::{self, RecallKey};
+use crate::people::Role;
+use crate::people::folders::folder_owner;
+use crate::replies::{self, FactEditShown};
+use crate::services::Services;
+use crate::store::StoreError;
+use crate::turn::commits;
+use crate::turn::facts::{EditedFile, shown_in_file, write_file};
+use crate::turn::services::TurnServices;
+use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
+use crate::workspace::{FileScope, Hash};
+
+/// The word after the command.
+const NAME: &str = "FACTS.md";
+
+/// The words of its buttons.
+const YES: &str = "yes:";
+const NO: &str = "no";
+
+/// Digits that name the changes in a button: 64 bits.
+const DIGITS: usize = 16;
+
+/// The decision about the changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FactsFileOrder {
+    Show,
+    /// They count, if they are those that were shown.
+    Keep(String),
+    /// The file is made anew.
+    Drop,
+}
+
+impl FactsFileOrder {
+    /// Parses the words after `/memory`. None if they are about something else.
+    pub(super) fn parse(said: &str) -> Option<Self> {
+        let (name, rest) = said.split_at_checked(NAME.len())?;
+        let rest = name.eq_ignore_ascii_case(NAME).then(|| rest.trim())?;
+        match rest.strip_prefix(YES) {
+            Some(digest) => Some(Self::Keep(digest.trim().to_owned())),
+            None if rest == NO => Some(Self::Drop),
+            None => rest.is_empty().then_some(Self::Show),
+        }
+    }
+}
+
+/// The changes of a person's file.
+struct EditedFacts {
+    keys: Vec<RecallKey>,
+    scope: FileScope,
+    edits: Vec<FactEdit>,
+    /// A digest of the changes.
+    digest: String,
+}
+
+pub(super) async fn handle(
+    turns: &TurnServices,
+    control: &WaitingMessage,
+    role: Role,
+    order: FactsFileOrder,
+) -> Result<(), StoreError> {
+    let services = &turns.services;
+    let store = &services.bus.store;
+    let edited = read(services, control, role).await?;
+    // A message of another bot or of a program decides nothing.
+    let is_own_word = control.inbound.body.sources.is_empty();
+    let number = edited.edits.len();
+    match order {
+        _ if number == 0 => {
+            commits::handled(store, control, replies::FACTS_FILE_UNCHANGED.to_owned()).await?;
+        }
+        FactsFileOrder::Drop if is_own_word => {
+            commits::handled(store, control, replies::FACTS_FILE_MADE_ANEW.to_owned()).await?;
+        }
+        _ if number > EDITS_MAX => {
+            let words = replies::facts_file_edits_too_many(number, EDITS_MAX);
+            return commits::handled(store, control, words).await;
+        }
+        FactsFileOrder::Keep(digest) if is_own_word && digest == edited.digest => {
+            keep(turns, control, &edited).await?;
+        }
+        FactsFileOrder::Show | FactsFileOrder::Drop | FactsFileOrder::Keep(_) => {
+            let question = Body::Choice(question(control, &edited));
+            return commits::handled_with_bodies(store, control, vec![question]).await;
+        }
+    }
+    write_file(services, &edited.scope, &edited.keys, EditedFile::Replace).await
+}
+
+async fn read(
+    services: &Services,
+    control: &WaitingMessage,
+    role: Role,
+) -> Result<EditedFacts, StoreError> {
+    let (at, who) = (control.inbound.from.clone(), control.sender().id.clone());
+    let look = move |store: &Connection| {
+        let owner = folder_owner(store, &at.channel, &who)?;
+        let keys = recall::keys_of_talks(store, &at, ChatKind::Private, &who)?;
+        Ok((file_scope(role, ChatKind::Private, &at, &owner), facts::of(store, &keys)?, keys))
+    };
+    let (scope, known, keys) = services.bus.store.read(look).await?;
+    let of = scope.clone();
+    let text = services.workspace.off_thread(move |it| facts_file::read(it, &of)).await;
+    let shown = shown_in_file(known, scope.audience());
+    let edits = text.ok().flatten().map(|text| facts_file::edits(&text, &shown));
+    let edits = edits.unwrap_or_default();
+    let digest = Hash::of(format!("{edits:?}").as_bytes()).to_string();
+    Ok(EditedFacts { keys, scope, edits, digest: digest.chars().take(DIGITS).collect() })
+}
+
+fn question(control: &WaitingMessage, edited: &EditedFacts) -> Question {
+    let choice = |label: &str, what: &str| Choice {
+        label: label.to_owned(),
+        says: format!("/memory {NAME} {what}"),
+    };
+    let shown = edited.edits.iter().map(|edit| match edit {
+        FactEdit::Added(text) => FactEditShown::New(text),
+        FactEdit::Changed { id, from, to } => FactEditShown::Instead { number: id.0, from, to },
+        FactEdit::Removed { id, text } => FactEditShown::Gone { number: id.0, text },
+    });
+    Question {
+        text: replies::facts_file_edits(&shown.collect::<Vec<_>>()),
+        choices: vec![
+            choice(replies::KEEP_EDITS, &format!("{YES} {}", edited.digest)),
+            choice(replies::DROP_EDITS, NO),
+        ],
+        who: Entitled::Only(control.sender().id.clone()),
+        proposal: None,
+    }
+}
+
+/// Applies the changes in one transaction with the command's row.
+async fn keep(
+    turns: &TurnServices,
+    control: &WaitingMessage,
+    edited: &EditedFacts,
+) -> Result<(), StoreError> {
+    let (keys, edits, source) = (edited.keys.clone(), edited.edits.clone(), source_of(control));
+    let active_max = turns.config.memory.facts_max;
+    let apply = move |store: &Connection| {
+        let known = facts::of(store, &keys)?;
+        // One that has changed since it was shown stays as it is.
+        let find = |id, text: &String| {
+            known.iter().find(|fact: &&Fact| fact.id == id && fact.text == *text && fact.holds())
+        };
+        let new = |kind: FactKind, text: String| NewFact {
+            kind,
+            text,
+            origin: FactOrigin::Told,
+            sources: vec![source.clone()],
+        };
+        let mut is_full = false;
+        for edit in edits {
+            match edit {
+                FactEdit::Added(text) => {
+                    let new = new(FactKind::default(), text);
+                    let kept = facts::keep(store, &keys, &new, active_max, Utc::now())?;
+                    is_full |= kept == Kept::Full;
+                }
+                FactEdit::Changed { id, from, to } => {
+                    if let Some(fact) = find(id, &from) {
+                        facts::reword(store, fact, &new(fact.kind, to), Utc::now())?;
+                    }
+                }
+                FactEdit::Removed { id, text } => {
+                    if let Some(fact) = find(id, &text) {
+                        facts::remove(store, fact.id)?;
+                    }
+                }
+            }
+        }
+        facts::expire(store, &keys, active_max, Utc::now())?;
+        let words = if is_full { replies::FACTS_FULL } else { replies::EDITS_KEPT };
+        Ok(words.to_owned())
+    };
+    commits::handled_with(&turns.services.bus.store, control, apply).await
+}
