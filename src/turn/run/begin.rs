@@ -89,7 +89,7 @@ impl<'a> ActiveTurn<'a> {
             true => (FrozenContext::default(), Vec::new()),
             false => frozen_memory(turns, &mut session, (&sender, role), &known).await?,
         };
-        changes.extend(plan.map(plan_text));
+        changes.extend(plan.as_ref().map(plan_text));
         let recalled = recalled(turns, &session, role, &rows).await;
         changes.extend(recalled.text);
         let (background, overheard) = background(&turns.services, &session, first).await;
@@ -309,7 +309,7 @@ async fn payer(
 }
 
 /// The rest of the conversation's plan, for the model.
-fn plan_text(plan: Plan) -> Parts {
+fn plan_text(plan: &Plan) -> Parts {
     let source = Source::Plan { read_others: plan.tainted };
     Parts::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
 }
