@@ -9,31 +9,30 @@ pub mod text;
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::sandbox::Sandbox;
+use crate::sandbox::helper::{self as process, HelperError, HelperLimits};
 use text::{DocumentText, TEXT_BYTES_MAX, UnreadDocument};
 
 /// Maximum size of a document that is read, in bytes. Parsed, it takes several times as much memory.
 pub const DOCUMENT_BYTES_MAX: u64 = 50_000_000;
 
-/// Time for one document, and for its place in the queue.
-const TIME_MAX: Duration = Duration::from_secs(20);
+/// Limits of one document: its result is a text in which each byte may be escaped.
+const LIMITS: HelperLimits =
+    HelperLimits { time: Duration::from_secs(20), result_bytes: 6 * TEXT_BYTES_MAX as u64 + 1024 };
+
+/// Time for a document's place in the queue.
 const QUEUE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Documents that are read at a time: a small board has memory for one.
 const AT_ONCE_MAX: usize = 1;
-
-/// Maximum length of a helper's result: a text in which each byte is escaped.
-const RESULT_BYTES_MAX: u64 = 6 * TEXT_BYTES_MAX as u64 + 1024;
 
 /// Extensions of office documents, which are archives.
 const OFFICE_ENDINGS: [&str; 6] = ["docx", "xlsx", "pptx", "odt", "ods", "odp"];
@@ -112,35 +111,14 @@ impl DocumentReader {
         }
         let slot = timeout(QUEUE_TIME_MAX, self.slots.acquire()).await;
         let _slot = slot.map_err(|_| UnreadDocument::TooSlow)?.expect("the slots are never closed");
-        match timeout(TIME_MAX, self.run(form, file)).await {
-            Err(_) => Err(UnreadDocument::TooSlow),
-            Ok(Ok(result)) => result,
-            Ok(Err(error)) => {
+        match process::run(&self.program, &[ENTRY, form.as_str()], file, LIMITS).await {
+            Ok(result) => serde_json::from_slice(&result).unwrap_or(Err(UnreadDocument::Broken)),
+            Err(HelperError::TooSlow) => Err(UnreadDocument::TooSlow),
+            Err(error) => {
                 tracing::warn!(%error, "Cannot run the process that reads documents");
                 Err(UnreadDocument::Broken)
             }
         }
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "our own program, which takes its rights away")]
-    async fn run(
-        &self,
-        form: DocumentForm,
-        file: File,
-    ) -> std::io::Result<Result<DocumentText, UnreadDocument>> {
-        let mut command = Command::new(&self.program);
-        command.arg0("peacrab").args([ENTRY, form.as_str()]).env_clear().current_dir("/");
-        command.stdin(file).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
-        let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn()?;
-        let output = child.stdout.take().expect("it was asked for");
-        let mut result = Vec::new();
-        output.take(RESULT_BYTES_MAX).read_to_end(&mut result).await?;
-        let ended = child.wait().await?;
-        if !ended.success() {
-            // A document can make it end in each way.
-            tracing::info!(%ended, "The process that read a document failed");
-        }
-        Ok(serde_json::from_slice(&result).unwrap_or(Err(UnreadDocument::Broken)))
     }
 }
 

@@ -2,6 +2,7 @@
 //! without the URL, which may contain a token.
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use reqwest::{Client, ClientBuilder, Response, redirect};
@@ -74,25 +75,36 @@ pub enum BodyEnd {
 pub async fn read_body(
     response: &mut Response,
     bytes_max: usize,
-    mut until: impl FnMut() -> Option<Instant>,
+    until: impl FnMut() -> Option<Instant>,
 ) -> ReadBody {
     let mut bytes = Vec::new();
-    let end = loop {
+    let end = copy_body(response, &mut bytes, bytes_max, until).await;
+    ReadBody { bytes, end: end.expect("a vector takes each byte") }
+}
+
+/// Copies a body up to `bytes_max`, as [`read_body`] does.
+pub async fn copy_body(
+    response: &mut Response,
+    into: &mut impl Write,
+    bytes_max: usize,
+    mut until: impl FnMut() -> Option<Instant>,
+) -> io::Result<BodyEnd> {
+    let mut room = bytes_max;
+    loop {
         let piece = match until() {
             Some(until) => timeout_at(until, response.chunk()).await,
             None => Ok(response.chunk().await),
         };
         let piece = match piece {
             Ok(Ok(Some(piece))) => piece,
-            Ok(Ok(None)) => break BodyEnd::Whole,
-            Ok(Err(error)) => break BodyEnd::Lost(error),
-            Err(_) => break BodyEnd::Late,
+            Ok(Ok(None)) => return Ok(BodyEnd::Whole),
+            Ok(Err(error)) => return Ok(BodyEnd::Lost(error)),
+            Err(_) => return Ok(BodyEnd::Late),
         };
-        let room = bytes_max - bytes.len();
-        bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+        into.write_all(&piece[..piece.len().min(room)])?;
         if piece.len() > room {
-            break BodyEnd::TooLong;
+            return Ok(BodyEnd::TooLong);
         }
-    };
-    ReadBody { bytes, end }
+        room -= piece.len();
+    }
 }

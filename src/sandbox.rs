@@ -16,6 +16,7 @@ mod command;
 pub mod accounting;
 mod disk;
 mod entry;
+pub mod helper;
 mod inside;
 mod output;
 mod limits;

@@ -4,6 +4,7 @@
 pub mod address;
 mod cache;
 pub mod fetch;
+pub mod helper;
 pub mod hops;
 mod html;
 pub mod interfaces;

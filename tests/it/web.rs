@@ -24,6 +24,9 @@ use tempfile::TempDir;
 use crate::support::site::{Names, Site};
 use crate::support::somebody::{is_foreign, text_of};
 
+/// Our own program, which reads pages.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_peacrab");
+
 /// Somebody who reads the web.
 struct Reader {
     tool: WebFetch,
@@ -69,7 +72,8 @@ impl Reader {
     fn new(listed: &[&str], names: &Names, limits: FetchLimits) -> Self {
         let listed: Vec<_> = listed.iter().map(|listed| listed.parse().unwrap()).collect();
         let (cx, folder) = somebody();
-        Self { tool: WebFetch::new(&listed, Arc::new(names.clone()), limits), cx, _folder: folder }
+        let tool = WebFetch::new(&listed, Arc::new(names.clone()), limits).with_program(PROGRAM);
+        Self { tool, cx, _folder: folder }
     }
 
     /// May reach this site alone.

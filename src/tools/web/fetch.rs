@@ -1,5 +1,6 @@
 //! The tool that reads a page of the web.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -7,14 +8,14 @@ use reqwest::dns::Resolve;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
-use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 use super::address::{AllowedHost, Gate};
 use super::cache::Cache;
+use super::helper::PageHelper;
 use super::hops::{FetchLimits, Hops};
 use crate::people::Role;
-use crate::tools::web::page::{self, WebPage};
+use crate::tools::web::page::WebPage;
 use crate::tools::{
     RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
 };
@@ -27,12 +28,13 @@ const CHARS_MAX: usize = RESULT_CHARS_MAX - 1_000;
 /// Maximum length of a URL. Longer ones are mostly data rather than addresses.
 const URL_CHARS_MAX: usize = 2_000;
 
-/// Maximum number of parallel fetches. A large page takes some 50 MB while it is parsed.
+/// Maximum number of parallel fetches. A large page takes some 50 MB of its process while it is parsed.
 const AT_ONCE_MAX: usize = 2;
 
 /// Reads pages, and keeps recent ones.
 pub struct WebFetch {
     hops: Hops,
+    reader: PageHelper,
     cache: Cache,
     turns: Semaphore,
 }
@@ -41,7 +43,13 @@ impl WebFetch {
     /// Creates the tool. `names` looks names up; its results are checked, not trusted.
     pub fn new(listed: &[AllowedHost], names: Arc<dyn Resolve>, limits: FetchLimits) -> Self {
         let hops = Hops { gate: Gate::new(listed), names, limits };
-        Self { hops, cache: Cache::default(), turns: Semaphore::new(AT_ONCE_MAX) }
+        let (reader, cache) = (PageHelper::default(), Cache::default());
+        Self { hops, reader, cache, turns: Semaphore::new(AT_ONCE_MAX) }
+    }
+
+    /// Reads pages by a program, which is ours.
+    pub fn with_program(self, program: impl Into<PathBuf>) -> Self {
+        Self { reader: PageHelper { program: program.into() }, ..self }
     }
 
     async fn page(&self, url: Url) -> Result<Arc<WebPage>, ToolError> {
@@ -52,12 +60,8 @@ impl WebFetch {
         // Never closed, so it always succeeds.
         let _turn = self.turns.acquire().await;
         let fetched = self.hops.fetch(url).await?;
-        let reading = tokio::task::spawn_blocking(move || page::read(fetched));
-        let page = match AbortOnDropHandle::new(reading).await {
-            Ok(page) => page.map_err(|why| tell(&asked, &why))?,
-            Err(_) => return Err(tell(&asked, "its HTML broke my reader")),
-        };
-        let page = Arc::new(page);
+        let page = self.reader.read(fetched).await;
+        let page = Arc::new(page.map_err(|why| tell(&asked, &why.to_string()))?);
         self.cache.put(&asked, &page);
         Ok(page)
     }

@@ -3,6 +3,8 @@
 //! time. Does not interpret bodies.
 
 use std::error::Error;
+use std::fs::File;
+use std::io::{self, Seek};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +16,8 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::address::{Forbidden, Gate};
-use super::page;
-use crate::http::{self, BodyEnd, ReadBody};
+use super::{helper, page};
+use crate::http::{self, BodyEnd};
 use crate::short_text::shortened;
 use crate::tools::ToolError;
 use crate::types::source::Source;
@@ -59,8 +61,8 @@ impl Default for FetchLimits {
 pub(super) struct FetchedBody {
     /// The final address.
     pub(super) url: Url,
-    pub(super) content_type: Option<String>,
-    pub(super) bytes: Vec<u8>,
+    /// Made by [`helper::begin_body`].
+    pub(super) file: File,
     /// The reason if it is incomplete.
     pub(super) cut: Option<String>,
 }
@@ -213,16 +215,19 @@ impl Hops {
         page::check_type(content_type.as_deref())
             .map_err(|why| theirs(&url, refused(&url, why)))?;
         let bytes_max = self.limits.bytes;
-        let ReadBody { bytes, end } =
-            http::read_body(&mut response, bytes_max, || Some(until)).await;
-        let cut = match end {
+        let broken = |error: io::Error| ToolError::Abort(error.into());
+        let mut file = helper::begin_body(&url, content_type.as_deref()).map_err(broken)?;
+        let begins = file.stream_position().map_err(broken)?;
+        let end = http::copy_body(&mut response, &mut file, bytes_max, || Some(until)).await;
+        let is_empty = file.stream_position().map_err(broken)? == begins;
+        let cut = match end.map_err(broken)? {
             BodyEnd::Whole => None,
             BodyEnd::TooLong => Some(format!("only its first {bytes_max} bytes were read")),
-            BodyEnd::Late if bytes.is_empty() => return Err(passing(&url, self.late())),
+            BodyEnd::Late if is_empty => return Err(passing(&url, self.late())),
             BodyEnd::Late => Some(format!("its server was too slow: {}", self.late())),
             BodyEnd::Lost(error) => return Err(unreachable(&url, &error)),
         };
-        Ok(FetchedBody { url, content_type, bytes, cut })
+        Ok(FetchedBody { url, file, cut })
     }
 
     fn late(&self) -> String {

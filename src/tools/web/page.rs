@@ -1,10 +1,10 @@
 //! Converts a fetched body to text for a model: by its type, in its own character set, HTML as Markdown.
-//! Fetches nothing.
+//! Fetches nothing. Runs in the process of `helper.rs`, apart from the types of the media, which are checked before.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::hops::FetchedBody;
 use super::html;
 
 /// Maximum size of a kept text: many times what a model gets at once.
@@ -23,6 +23,40 @@ pub(super) struct WebPage {
     pub(super) text: String,
     /// The reason if it is incomplete.
     pub(super) cut: Option<String>,
+}
+
+/// The text of a page, as the helper process returns it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PageText {
+    pub(super) title: Option<String>,
+    pub(super) text: String,
+    pub(super) cut: Option<PageCut>,
+}
+
+/// The reason why a text is incomplete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PageCut {
+    #[error("only its beginning was read, as its HTML is very large")]
+    Html,
+    #[error("only its first {TEXT_BYTES_MAX} bytes are kept")]
+    Text,
+}
+
+/// The reason why a page has no text. A process that a page has taken over can choose one, and say no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum UnreadPage {
+    #[error("it is a PDF, whose text cannot be read here")]
+    Pdf,
+    #[error("it is not text")]
+    NotText,
+    #[error("it is not text, though its server says so")]
+    NotAsSaid,
+    #[error("its HTML broke my reader")]
+    Broken,
+    #[error("reading it took too long")]
+    TooSlow,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,7 +90,7 @@ fn sort(content_type: Option<&str>) -> Result<Type, String> {
             | "toml" | "x-ndjson" | "sql" | "x-sh" | "rtf" | "graphql",
         ) => Ok(Type::Text),
         _ if is_text => Ok(Type::Text),
-        ("application", "pdf") => Err("it is a PDF, whose text cannot be read here".to_owned()),
+        ("application", "pdf") => Err(UnreadPage::Pdf.to_string()),
         ("image" | "audio" | "video", _) => Err(format!("it is not text but {family} ({kind})")),
         _ => Err(format!("it is not readable text ({kind})")),
     }
@@ -68,43 +102,43 @@ fn essence(content_type: &str) -> &str {
 }
 
 /// Parses a body. Takes long for a long page, and blocks.
-pub(super) fn read(fetched: FetchedBody) -> Result<WebPage, String> {
-    let FetchedBody { url, content_type, bytes, mut cut } = fetched;
-    let kind = match sort(content_type.as_deref())? {
-        Type::Unknown => sniff(&bytes)?,
+pub(super) fn read(
+    url: &Url,
+    content_type: Option<&str>,
+    bytes: &[u8],
+) -> Result<PageText, UnreadPage> {
+    let kind = match sort(content_type).map_err(|_| UnreadPage::NotText)? {
+        Type::Unknown => sniff(bytes)?,
         kind => kind,
     };
-    let decoded = decode(&bytes, content_type.as_deref(), kind);
-    drop(bytes);
+    let decoded = decode(bytes, content_type, kind);
     if kind == Type::Text && decoded.contains('\0') {
-        return Err("it is not text, though its server says so".to_owned());
+        return Err(UnreadPage::NotAsSaid);
     }
+    let mut cut = None;
     let (title, mut text) = match kind {
         Type::Html => {
-            let html::ReadHtml { title, text, whole } = html::read(&decoded, &url);
-            if !whole && cut.is_none() {
-                cut = Some("only its beginning was read, as its HTML is very large".to_owned());
-            }
+            let html::ReadHtml { title, text, whole } = html::read(&decoded, url);
+            cut = (!whole).then_some(PageCut::Html);
             (title, text)
         }
         Type::Text | Type::Unknown => (None, decoded),
     };
     if text.len() > TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
-        text.shrink_to_fit();
-        cut.get_or_insert_with(|| format!("only its first {TEXT_BYTES_MAX} bytes are kept"));
+        cut.get_or_insert(PageCut::Text);
     }
-    Ok(WebPage { url, title, text, cut })
+    Ok(PageText { title, text, cut })
 }
 
-fn sniff(bytes: &[u8]) -> Result<Type, String> {
+fn sniff(bytes: &[u8]) -> Result<Type, UnreadPage> {
     let head = &bytes[..bytes.len().min(META_BYTES)];
     if head.starts_with(b"%PDF-") {
-        return Err("it is a PDF, whose text cannot be read here".to_owned());
+        return Err(UnreadPage::Pdf);
     }
     let is_wide = head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]);
     if head.contains(&0) && !is_wide {
-        return Err("it is not text".to_owned());
+        return Err(UnreadPage::NotText);
     }
     let head = String::from_utf8_lossy(head).to_lowercase();
     let is_html =

@@ -169,3 +169,108 @@ async fn a_page_that_is_made_to_cost_its_reader_does_not() {
         assert!(begun.elapsed() < Duration::from_secs(30), "{what} took {:?}", begun.elapsed());
     }
 }
+
+/// The bytes of a process that are its own and in memory (proc(5), statm: resident less shared).
+fn own_memory() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: Vec<u64> = statm.split(' ').take(3).map(|it| it.parse().unwrap()).collect();
+    (pages[1] - pages[2]) * rustix::param::page_size() as u64
+}
+
+/// Pages whose trees take a hundred megabytes leave no more than eight behind, and take no more on the way. The test is
+/// in a process of its own, because all tests share one.
+#[test]
+fn hostile_pages_cost_another_process_its_memory_and_this_one_little() {
+    #[expect(clippy::disallowed_methods, reason = "this test alone reads it")]
+    let is_alone = std::env::var_os(ALONE).is_some();
+    if !is_alone {
+        #[expect(clippy::disallowed_methods, reason = "the program is this test itself")]
+        let ran = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "web::hostile::hostile_pages_cost_another_process_its_memory_and_this_one_little",
+            ])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let site = Site::start().await;
+        // Endless, as the site is in this process, and a long page would be, too.
+        let pieces = ["<b a=1><p>x", "<div><i>x", "<table><tr><td>x", "&lt;a"];
+        let head = "200 OK\r\ncontent-type: text/html";
+        for (n, piece) in pieces.iter().enumerate() {
+            let piece = piece.repeat(1_000).into_bytes();
+            site.has(&format!("/{n}"), Answer::Endless(head.to_owned(), piece));
+        }
+        let reader = Reader::of(&site);
+        let read = async |n: usize| {
+            let text = reader.fetch(&site.url(&format!("/{n}"))).await.text();
+            assert!(text.contains('x') || text.contains('a'), "{text}");
+        };
+        // The first fetch makes what later ones use again, such as certificates.
+        site.has("/small", Answer::html("<p>x</p>"));
+        reader.fetch(&site.url("/small")).await.text();
+        let before = own_memory();
+        let mut most = 0;
+        for n in 0..pieces.len() {
+            read(n).await;
+            most = most.max(own_memory().saturating_sub(before));
+        }
+        peacrab::heap::return_free();
+        let left = own_memory().saturating_sub(before);
+        assert!(most <= GROWTH_BYTES_MAX && left <= GROWTH_BYTES_MAX, "{most} and {left} bytes");
+    });
+}
+
+/// Marks the process that runs one test alone.
+const ALONE: &str = "PEACRAB_TEST_ALONE";
+
+/// The growth that is promised.
+const GROWTH_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+#[tokio::test]
+async fn a_reader_that_dies_or_says_nonsense_is_told_in_words() {
+    let site = Site::start().await;
+    site.has("/", Answer::html("<p>x</p>"));
+    for program in ["/bin/false", "/bin/true", "/bin/cat", "/no/such/program"] {
+        let (cx, _folder) = super::somebody();
+        let listed = [site.at.to_string().parse().unwrap()];
+        let names = std::sync::Arc::new(crate::support::site::Names::default());
+        let tool =
+            peacrab::tools::web::fetch::WebFetch::new(&listed, names, FetchLimits::default());
+        let tool = tool.with_program(program);
+        let url = serde_json::json!({ "url": site.url("/") });
+        let words = super::call(&tool, &cx, &url).await.refused();
+        assert!(words.ends_with("cannot be read: its HTML broke my reader."), "{program}: {words}");
+    }
+}
+
+#[tokio::test]
+async fn the_process_that_reads_pages_has_no_way_to_files_or_the_network() {
+    #[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
+    let mut child = std::process::Command::new(super::PROGRAM)
+        .arg("__page")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It waits for its page once it has taken its rights away.
+    let status = format!("/proc/{}/status", child.id());
+    let is_confined = || std::fs::read_to_string(&status).unwrap().contains("Seccomp:\t2");
+    let confined = async {
+        while !is_confined() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), confined).await.unwrap();
+    let page = b"{\"url\":\"http://a.example/\",\"content_type\":\"text/html\"}\n<p>Read anyway";
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), page).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(String::from_utf8(output.stdout).unwrap().contains("Read anyway"));
+}

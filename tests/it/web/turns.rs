@@ -16,7 +16,8 @@ use crate::support::site::{Answer, Names, Site};
 
 async fn rig(site: &Site) -> Rig {
     let listed = [site.at.to_string().parse().unwrap()];
-    let tool = WebFetch::new(&listed, Arc::new(Names::default()), FetchLimits::default());
+    let tool = WebFetch::new(&listed, Arc::new(Names::default()), FetchLimits::default())
+        .with_program(super::PROGRAM);
     let tools = ToolSet::standard_with(vec![Arc::new(tool) as Arc<dyn AnyTool>]);
     Rig::of(Parts { tools, ..Parts::default() }).await
 }
