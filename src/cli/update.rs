@@ -111,8 +111,10 @@ const NO_SOURCE: &str = "There is no [update] section in config.toml, so nothing
 async fn fetch_release(source: &UpdateSource) -> anyhow::Result<Release> {
     let text = fetch(source, RELEASE, RELEASE_BYTES_MAX).await?;
     let signature = fetch(source, SIGNATURE, RELEASE_BYTES_MAX).await?;
-    let signature =
-        STANDARD.decode(signature.trim_ascii()).context("the signature is not Base64")?;
+    // `base64` breaks lines after 76 characters, and a signature has 88.
+    let signature: Vec<u8> =
+        signature.into_iter().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let signature = STANDARD.decode(signature).context("the signature is not Base64")?;
     UnparsedPublicKey::new(&ED25519, source.public_key)
         .verify(&text, &signature)
         .ok()

@@ -79,8 +79,10 @@ impl Server {
 
     fn sign(&self, release: &str) {
         let signature = STANDARD.encode(self.key.sign(release.as_bytes()));
+        // As the program `base64` writes it.
+        let (line, rest) = signature.split_at(76);
         self.put("release.json", release.as_bytes());
-        self.put("release.json.sig", (signature + "\n").as_bytes());
+        self.put("release.json.sig", format!("{line}\n{rest}\n").as_bytes());
     }
 }
 
