@@ -402,7 +402,7 @@ impl Daemon {
         );
         let mut tidied = JoinSet::new();
         let store = self.services.bus.store.clone();
-        tidied.spawn(async move { store.checkpoint().await });
+        tidied.spawn(async move { store.close().await });
         end("the disk", tidied, STAGE_TIME_MAX).await;
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
         if self.plan.supervision.counts_starts {

@@ -89,7 +89,7 @@ const STEPS_COUNTED: i32 = 10;
 #[derive(Clone)]
 pub struct Store {
     writes: mpsc::Sender<threads::WriterJob>,
-    reads: mpsc::Sender<threads::ReadWork>,
+    reads: mpsc::Sender<threads::ReaderJob>,
     changes: Arc<Changes>,
     searches: Searches,
     /// Number of tasks that are about to write.
@@ -279,10 +279,10 @@ impl Store {
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (tell, told) = oneshot::channel();
-        let read: threads::ReadWork = Box::new(move |connection| {
+        let read = threads::ReaderJob::Read(Box::new(move |connection| {
             let state = connection.unchecked_transaction().and_then(|state| work(&state));
             tell.send(state.map_err(StoreError::from)).ok();
-        });
+        }));
         self.reads.send(read).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())?
     }
@@ -295,6 +295,21 @@ impl Store {
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.searches.run(work).await
+    }
+
+    /// Moves the log into `state.db` and closes all connections, the writer's last: SQLite removes its other files with the
+    /// last one. A process that ends does not wait for the threads, and would leave them. Every later use fails.
+    pub async fn close(&self) {
+        self.checkpoint().await;
+        self.searches.close_idle();
+        let (tell, told) = oneshot::channel();
+        if self.reads.send(threads::ReaderJob::Close(tell)).await.is_ok() {
+            told.await.ok();
+        }
+        let (tell, told) = oneshot::channel();
+        if self.writes.send(threads::WriterJob::Close(tell)).await.is_ok() {
+            told.await.ok();
+        }
     }
 
     /// Closes the connections that are kept for the next search.

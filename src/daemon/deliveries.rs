@@ -57,7 +57,7 @@ impl Daemon {
         let sent = send::send(&self.services.bus, &self.services.workspace, &names, request).await;
         stop.cancel();
         end("deliveries", delivering, DRAIN_TIME_MAX).await;
-        self.services.bus.store.checkpoint().await;
+        self.services.bus.store.close().await;
         Ok(sent?)
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::threads::{ReadWork, WriterJob};
+use super::threads::{ReaderJob, WriterJob};
 use super::{LongWork, Store};
 
 impl Store {
@@ -33,9 +33,9 @@ impl Store {
     /// Waits until the reader has done everything that waited for it. Returns false if its thread has ended.
     pub async fn reader_answers(&self) -> bool {
         let (tell, told) = oneshot::channel();
-        let answer: ReadWork = Box::new(move |_| {
+        let answer = ReaderJob::Read(Box::new(move |_| {
             tell.send(()).ok();
-        });
+        }));
         self.reads.send(answer).await.is_ok() && told.await.is_ok()
     }
 }

@@ -35,6 +35,15 @@ pub(super) enum WriterJob {
     Rewrite(oneshot::Sender<Result<(), StoreError>>, LongWork),
     /// Shows that the writer has come to the end of what waited.
     Answer(oneshot::Sender<()>),
+    /// Ends the writer. Answered once its connection is closed.
+    Close(oneshot::Sender<()>),
+}
+
+/// A job of the reader.
+pub(super) enum ReaderJob {
+    Read(ReadWork),
+    /// Ends the reader. Answered once its connection is closed.
+    Close(oneshot::Sender<()>),
 }
 
 /// A change. Its caller gets the result once it is committed.
@@ -100,8 +109,8 @@ pub(super) fn spawn_writer(
     written: WrittenBytes,
 ) -> std::io::Result<()> {
     thread::Builder::new().name("store-write".to_owned()).spawn(move || {
-        let mut jobs = Vec::new();
-        while queue.blocking_recv_many(&mut jobs, GROUP_MAX) > 0 {
+        let (mut jobs, mut closing) = (Vec::new(), Vec::new());
+        while closing.is_empty() && queue.blocking_recv_many(&mut jobs, GROUP_MAX) > 0 {
             let is_synced =
                 |job: &WriterJob| matches!(job, WriterJob::Write(write) if write.sync == Sync::Now);
             if writers.load(Ordering::Relaxed) >= WRITERS_MIN && jobs.iter().any(is_synced) {
@@ -122,6 +131,7 @@ pub(super) fn spawn_writer(
                     WriterJob::Checkpoint(tell) => checkpoints.push(tell),
                     WriterJob::Rewrite(tell, announced) => rewrites.push((tell, announced)),
                     WriterJob::Answer(tell) => answers.push(tell),
+                    WriterJob::Close(tell) => closing.push(tell),
                 }
             }
             if !group.is_empty() {
@@ -143,18 +153,31 @@ pub(super) fn spawn_writer(
                 tell.send(()).ok();
             }
         }
+        drop(writer);
+        for tell in closing {
+            tell.send(()).ok();
+        }
     })?;
     Ok(())
 }
 
 pub(super) fn spawn_reader(
     connection: Connection,
-    mut questions: mpsc::Receiver<ReadWork>,
+    mut questions: mpsc::Receiver<ReaderJob>,
 ) -> std::io::Result<()> {
     thread::Builder::new().name("store-read".to_owned()).spawn(move || {
-        while let Some(read) = questions.blocking_recv() {
-            // If a read panics, its caller sees the sender dropped.
-            catch_unwind(AssertUnwindSafe(|| read(&connection))).ok();
+        while let Some(job) = questions.blocking_recv() {
+            match job {
+                // If a read panics, its caller sees the sender dropped.
+                ReaderJob::Read(read) => {
+                    catch_unwind(AssertUnwindSafe(|| read(&connection))).ok();
+                }
+                ReaderJob::Close(tell) => {
+                    drop(connection);
+                    tell.send(()).ok();
+                    return;
+                }
+            }
         }
     })?;
     Ok(())

@@ -138,5 +138,5 @@ fn every_task_of_the_daemon_is_begun_again() {
     let spawned: Vec<_> = code.split(".spawn(").skip(1).collect();
     let once: Vec<_> = spawned.iter().filter(|task| !task.starts_with("forever(")).collect();
     assert!(spawned.len() >= 9, "the daemon starts its tasks elsewhere");
-    assert!(once.len() == 1 && once[0].starts_with("asyncmove{store.checkpoint()"), "{once:?}");
+    assert!(once.len() == 1 && once[0].starts_with("asyncmove{store.close()"), "{once:?}");
 }

@@ -74,6 +74,22 @@ async fn ends_at_once_when_nothing_runs() {
 }
 
 #[tokio::test]
+async fn an_orderly_end_leaves_one_complete_file() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    // The files would be left now and then.
+    for round in 1..=5 {
+        let daemon = scene.daemon().await;
+        api.say(&said(&ADA, &format!("round {round}")));
+        api.wait_for_words(ADA.id, &format!("You said: round {round}")).await;
+        assert!(daemon.terminate().await.success());
+        for name in ["state.db-wal", "state.db-shm"] {
+            assert!(!scene.home().join(name).exists(), "{name} in round {round}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_second_daemon_on_the_same_home_is_refused() {
     let scene = Scene::new("");
     let mut first = scene.daemon().await;
