@@ -20,7 +20,7 @@ mod sending;
 mod socket;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -78,6 +78,8 @@ pub struct Slack {
     bot: OnceLock<SlackIdentity>,
     /// True once Slack has reported that it shows no status of this app.
     no_status: AtomicBool,
+    /// Connections of the app that are not ours, as Slack last counted.
+    others: AtomicU64,
     /// The position in the events. A mutex, because the next listener takes it over from one that was
     /// dropped. Locked only briefly.
     progress: Mutex<SlackProgress>,
@@ -106,6 +108,7 @@ impl Slack {
             names: Names::default(),
             bot: OnceLock::new(),
             no_status: AtomicBool::new(false),
+            others: AtomicU64::new(0),
             progress: Mutex::default(),
             backlog: Backlog::default(),
             statuses: Mutex::default(),
@@ -155,6 +158,27 @@ impl Slack {
         Socket::open(&url, self.api.is_here(), self.deadlines).await
     }
 
+    /// Returns the description of a new link for `status`, and warns once if Slack counts connections beside it and `own`
+    /// others of this program. Slack gives each event to one connection of an app. But it may also count one for hours
+    /// whose network has gone, so that nothing says for certain that another program runs: this one goes on.
+    fn describe_link(&self, bot: &SlackIdentity, link: &Socket, own: u64) -> String {
+        let about = format!("@{} in {}", bot.name, bot.team_name);
+        let others = link.connections().saturating_sub(1 + own);
+        let known = self.others.swap(others, Ordering::Relaxed);
+        if others == 0 {
+            return about;
+        }
+        if others != known {
+            tracing::warn!(
+                others,
+                "Slack counts other connections of this app. If another program uses its token, each gets a part of \
+                 the messages: stop one of them. Slack forgets the remains of a lost connection by itself"
+            );
+        }
+        let plural = if others == 1 { "" } else { "s" };
+        format!("{about}; Slack counts {others} more connection{plural} of this app")
+    }
+
     /// Returns the address of a new link. Nothing is connected by that, but the app's token is checked.
     async fn socket_address(&self) -> Result<String, ChannelError> {
         let open = SlackApiAppsConnectionOpenRequest::new();
@@ -199,16 +223,17 @@ impl Channel for Slack {
         let bot = self.identity().await?;
         publisher.note_bytes();
         let mut socket = self.connect().await?;
-        let about = format!("@{} in {}", bot.name, bot.team_name);
-        publisher.link_up(about);
+        publisher.link_up(self.describe_link(&bot, &socket, 0));
         loop {
             SlackListener { slack: self, bot: &bot, publisher }.receive(&mut socket).await?;
             if socket.age() < self.deadlines.steady {
                 return Ok(());
             }
             // The new link is open before the old one closes, so that no event is missed in between.
-            socket = self.connect().await?;
+            let fresh = self.connect().await?;
             publisher.note_bytes();
+            publisher.link_up(self.describe_link(&bot, &fresh, 1));
+            socket = fresh;
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -27,6 +27,8 @@ pub(super) struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
     deadlines: SlackDeadlines,
     opened: Instant,
+    /// Connections of the app that Slack counted with the greeting, this one included.
+    connections: u64,
     /// The link counts as dead if not a byte arrives before this.
     silent_at: Instant,
     ping_at: Instant,
@@ -57,6 +59,17 @@ struct Raw {
     #[serde(default)]
     payload: Value,
     reason: Option<String>,
+    /// A number, in the greeting only.
+    #[serde(default)]
+    num_connections: Value,
+}
+
+impl Drop for Socket {
+    /// Says goodbye as far as that needs no waiting. Slack counts a connection that just breaks for hours, and sends events
+    /// there.
+    fn drop(&mut self) {
+        self.stream.send(Message::Close(None)).now_or_never();
+    }
 }
 
 impl Socket {
@@ -86,9 +99,13 @@ impl Socket {
             .map_err(|error| lost(&error))?;
         let now = Instant::now();
         let (silent_at, ping_at) = (now + deadlines.silence, now + deadlines.ping_every);
-        let mut socket = Self { stream, deadlines, opened: now, silent_at, ping_at };
+        let mut socket =
+            Self { stream, deadlines, opened: now, connections: 1, silent_at, ping_at };
         match timeout(deadlines.connect, socket.frame(&|| {})).await {
-            Ok(Ok(Some(raw))) if raw.kind == "hello" => Ok(socket),
+            Ok(Ok(Some(raw))) if raw.kind == "hello" => {
+                socket.connections = raw.num_connections.as_u64().unwrap_or(1);
+                Ok(socket)
+            }
             Ok(Ok(Some(raw))) => Err(refused(&raw.reason.unwrap_or(raw.kind))),
             Ok(Ok(None)) => Err(ChannelError::unavailable("slack's greeting cannot be read")),
             Ok(Err(error)) => Err(error),
@@ -99,6 +116,11 @@ impl Socket {
     /// Returns how long the link has been open.
     pub(super) fn age(&self) -> Duration {
         self.opened.elapsed()
+    }
+
+    /// Returns how many connections of the app Slack counted when this one was greeted, this one included.
+    pub(super) fn connections(&self) -> u64 {
+        self.connections
     }
 
     /// Waits for the next message. Calls `heard` for every byte. Returns an error if the link is lost, or

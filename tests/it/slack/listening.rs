@@ -212,6 +212,41 @@ async fn nothing_falls_between_two_links() {
 }
 
 #[tokio::test]
+async fn another_connection_of_the_app_is_named() {
+    let (api, desk, other) = (SlackApi::start().await, Desk::new(), Desk::new());
+    let soon = SlackDeadlines { steady: Duration::ZERO, ..DEADLINES };
+    let newcomer = Slack::with_deadlines(&config(&api), soon).unwrap();
+    let (alone, crowded) = ("@peacrab in The crew", "; Slack counts 1 more connection of this app");
+    // The newest link gets what comes, so it has been described once something is acknowledged.
+    let describes = async |desk: &Desk, links, expected: &str| {
+        api.wait_for_links(links).await;
+        api.say(&from_ada("hello"));
+        api.wait_for_acknowledged().await;
+        assert_eq!(desk.link.state().about, expected);
+    };
+    let first = slack(&api);
+    let both = async {
+        describes(&other, 1, alone).await;
+        let second = async {
+            describes(&desk, 2, &format!("{alone}{crowded}")).await;
+            // Its own former link is none of the others.
+            api.break_link(LinkFault::Disconnect("refresh_requested"));
+            describes(&desk, 3, &format!("{alone}{crowded}")).await;
+        };
+        desk.listening(&newcomer, second).await;
+    };
+    other.listening(&first, both).await;
+    api.wait_for_goodbyes(3).await;
+    let only = async {
+        describes(&desk, 4, alone).await;
+        api.break_link(LinkFault::Disconnect("refresh_requested"));
+        describes(&desk, 5, alone).await;
+    };
+    desk.listening(&newcomer, only).await;
+    assert_eq!(api.offences(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn nonsense_is_outlived() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     desk.listening(&slack(&api), async {

@@ -289,6 +289,11 @@ impl SlackApi {
         self.state.becomes("acknowledgements", |state| state.pending.is_empty()).await;
     }
 
+    /// Until the bot has closed so many links properly.
+    pub(crate) async fn wait_for_goodbyes(&self, count: u64) {
+        self.state.becomes("goodbyes", |state| state.goodbyes >= count).await;
+    }
+
     pub(crate) async fn wait_for_links(&self, count: u64) {
         self.state.becomes("links", |state| state.link >= count).await;
     }

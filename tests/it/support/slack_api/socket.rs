@@ -66,12 +66,23 @@ async fn link(stream: TcpStream, inner: Arc<Inner>) {
         while let Some(Ok(_)) = stream.next().await {}
         return;
     }
-    let own = inner.change(|state| {
+    let (own, open) = inner.change(|state| {
         state.link += 1;
-        state.link
+        state.open_links += 1;
+        (state.link, state.open_links)
     });
+    greet_and_keep(stream, own, open, &inner).await;
+    inner.change(|state| state.open_links -= 1);
+}
+
+async fn greet_and_keep(
+    mut stream: WebSocketStream<TcpStream>,
+    own: u64,
+    open: u32,
+    inner: &Inner,
+) {
     let hello = json!({
-        "type": "hello", "num_connections": 1, "connection_info": { "app_id": APP },
+        "type": "hello", "num_connections": open, "connection_info": { "app_id": APP },
         "debug_info": {
             "host": "applink-1", "build_number": 10, "approximate_connection_time": 18060
         }
@@ -84,8 +95,7 @@ async fn link(stream: TcpStream, inner: Arc<Inner>) {
     if say(&mut stream, &hello).await.is_err() {
         return;
     }
-    keep(stream, own, &inner).await;
-    inner.change(|_| {});
+    keep(stream, own, inner).await;
 }
 
 async fn keep(mut stream: WebSocketStream<TcpStream>, own: u64, inner: &Inner) {
@@ -96,7 +106,8 @@ async fn keep(mut stream: WebSocketStream<TcpStream>, own: u64, inner: &Inner) {
         tokio::select! {
             came = stream.next() => match came {
                 Some(Ok(Message::Text(text))) => heard(text.as_str(), inner),
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(Message::Close(_))) => return inner.change(|state| state.goodbyes += 1),
+                Some(Err(_)) | None => return,
                 Some(Ok(_)) => {}
             },
             _ = changed.changed() => {}
@@ -124,7 +135,9 @@ async fn keep(mut stream: WebSocketStream<TcpStream>, own: u64, inner: &Inner) {
             Some(LinkFault::Disconnect(reason)) => {
                 say(&mut stream, &disconnect(reason)).await.ok();
                 // Slack closes it a little later; until then, nothing comes on it any more.
-                while let Some(Ok(_)) = stream.next().await {}
+                while let Some(Ok(message)) = stream.next().await {
+                    inner.change(|state| state.goodbyes += u64::from(message.is_close()));
+                }
                 return;
             }
         }

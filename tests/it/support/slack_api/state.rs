@@ -97,6 +97,10 @@ pub(super) struct State {
     pub(super) delivered: usize,
     /// The newest link; it gets what comes.
     pub(super) link: u64,
+    /// Links that are open now, which the greeting counts.
+    pub(super) open_links: u32,
+    /// Links that the bot has closed properly.
+    pub(super) goodbyes: u64,
     pub(super) tickets: Vec<String>,
     pub(super) sent: Vec<Sent>,
     pub(super) calls: Calls<Fault>,
@@ -142,6 +146,8 @@ impl State {
             answers: Vec::new(),
             delivered: 0,
             link: 0,
+            open_links: 0,
+            goodbyes: 0,
             tickets: Vec::new(),
             sent: Vec::new(),
             calls: Calls::default(),
