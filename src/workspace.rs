@@ -9,6 +9,7 @@ mod files;
 pub mod instructions;
 pub mod job_state;
 pub mod named_paths;
+pub mod merge;
 pub mod opened;
 pub mod persons;
 pub mod file_reads;

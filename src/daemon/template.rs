@@ -1,5 +1,6 @@
-//! Updates of the workspace's template by a newer version of the program. Files that nobody has touched follow it. Those
-//! that somebody has changed or removed stay, and the owner learns where the new text is.
+//! Updates of the workspace's template by a newer version of the program. Files that nobody has touched follow it. A file
+//! that somebody has changed elsewhere gets both changes. One that was changed in the same lines, or removed, stays. The
+//! owner learns of all of them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
 
 use crate::bus::outbox;
 use crate::people;
@@ -15,23 +17,63 @@ use crate::replies;
 use crate::services::Services;
 use crate::store::Sync;
 use crate::whole_file;
+use crate::workspace::merge::merge;
 use crate::workspace::template::files;
 use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
 
-/// The file within the home with the hashes of the template as it was last seen.
+/// The file within the home with the texts of the template as it was last seen.
 pub const FILE: &str = "template.json";
 
 /// The folder within the home for new texts of files that were changed.
 pub const FOLDER: &str = "template";
 
-/// Hashes of the template's files, by their paths.
-pub type TemplateRecord = BTreeMap<String, String>;
+/// The folder within that one for files as they were before a merge.
+pub const BEFORE: &str = "before";
+
+/// The template's files as they were last seen, by their paths.
+pub type TemplateRecord = BTreeMap<String, FormerTemplate>;
+
+/// A file of the template as it was last seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum FormerTemplate {
+    /// The hash alone, as former versions of the program wrote it.
+    Hash(String),
+    Text {
+        text: String,
+    },
+}
+
+impl FormerTemplate {
+    pub fn new(text: &[u8]) -> Self {
+        match str::from_utf8(text) {
+            Ok(text) => Self::Text { text: text.to_owned() },
+            Err(_) => Self::Hash(Hash::of(text).to_string()),
+        }
+    }
+
+    fn is(&self, hash: &Hash) -> bool {
+        match self {
+            Self::Hash(known) => *hash == **known,
+            Self::Text { text } => *hash == Hash::of(text.as_bytes()),
+        }
+    }
+
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Hash(_) => None,
+            Self::Text { text } => Some(text),
+        }
+    }
+}
 
 /// The outcome of a comparison with the template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateUpdate {
     /// Files that follow the new template now.
     pub updated: Vec<String>,
+    /// Files that were changed by somebody in other lines than by the template, and have both changes now.
+    pub merged: Vec<String>,
     /// Files with a new text that were changed by somebody, and stay.
     pub left: Vec<String>,
 }
@@ -56,13 +98,14 @@ pub(super) async fn follow(services: &Services, home: &Path) {
     }
     // Last, so that after a crash before it the owner hears again of files that stay.
     let Some(record) = record else { return };
-    let text = serde_json::to_vec_pretty(&record).expect("a map of strings");
+    let text = serde_json::to_vec_pretty(&record).expect("texts by their names");
     if let Err(error) = whole_file::replace(&home.join(FILE), &text, whole_file::PRIVATE) {
         tracing::warn!(%error, "Cannot keep the state of the workspace's template");
     }
 }
 
-/// Compares the workspace with a template. New texts of files that stay are put into `folder`.
+/// Compares the workspace with a template. New texts of files that stay are put into `folder`, and texts that a merge
+/// replaces into [`BEFORE`] within it.
 pub fn update(
     workspace: &Workspace,
     template: &BTreeMap<&str, &[u8]>,
@@ -73,18 +116,22 @@ pub fn update(
     for (name, text) in template {
         let path: WorkspacePath = name.parse().context("the template has a path that is none")?;
         let new = Hash::of(text);
-        let known = record.insert((*name).to_owned(), new.to_string());
+        let known = record.insert((*name).to_owned(), FormerTemplate::new(text));
         // A home of before there were records counts as one that has seen this template.
-        let Some(known) = known.filter(|known| new != **known) else { continue };
+        let Some(known) = known.filter(|known| !known.is(&new)) else { continue };
         // One that was removed stays so, and what is no file is somebody's own.
         let Ok(Some(present)) = workspace.hash(&path) else { continue };
         if present == new {
             continue;
         }
-        if present == *known {
+        if known.is(&present) {
             let change = FileChange::new(path, Some(present), text.to_vec());
             workspace.apply(&change).with_context(|| format!("cannot update {name}"))?;
             update.updated.push((*name).to_owned());
+        } else if merge_file(workspace, &path, [known.text(), str::from_utf8(text).ok()], folder)
+            .with_context(|| format!("cannot merge {name}"))?
+        {
+            update.merged.push((*name).to_owned());
         } else {
             keep(folder, name, text).with_context(|| format!("cannot write {name}"))?;
             update.left.push((*name).to_owned());
@@ -93,7 +140,28 @@ pub fn update(
     Ok(update)
 }
 
-/// Puts a new text into the folder for them.
+/// Gives a file the template's changes, beside somebody's own. Returns false if that cannot be done, and changes nothing
+/// then. `texts` are the template's former and new text, where they are known.
+fn merge_file(
+    workspace: &Workspace,
+    path: &WorkspacePath,
+    texts: [Option<&str>; 2],
+    folder: &Path,
+) -> anyhow::Result<bool> {
+    let [Some(former), Some(new)] = texts else { return Ok(false) };
+    // A file that is no text, or too long for one, stays.
+    let Ok(Some(own)) = workspace.read_text(path) else { return Ok(false) };
+    let Some(merged) = merge(former, &own, new) else { return Ok(false) };
+    // After a crash it may have the new lines already.
+    if merged != own {
+        keep(&folder.join(BEFORE), path.as_str(), own.as_bytes())?;
+        let present = Some(Hash::of(own.as_bytes()));
+        workspace.apply(&FileChange::new(path.clone(), present, merged.into_bytes()))?;
+    }
+    Ok(true)
+}
+
+/// Puts a text into a folder of the home.
 fn keep(folder: &Path, name: &str, text: &[u8]) -> std::io::Result<()> {
     let file: PathBuf = folder.join(name);
     let parent = file.parent().unwrap_or(folder);
@@ -109,7 +177,7 @@ fn read(home: &Path) -> TemplateRecord {
 
 /// Returns true once the owner will hear of it, or if there is none.
 async fn tell(services: &Services, update: &TemplateUpdate, folder: &Path) -> bool {
-    let words = replies::template_updated(&update.updated, &update.left, folder);
+    let words = replies::template_updated([&update.updated, &update.merged, &update.left], folder);
     let bus = &services.bus;
     let tell = move |store: &Connection| match people::owner_place(store)? {
         Some(owner) => outbox::put(store, &owner, None, &words).map(drop),

@@ -156,18 +156,27 @@ pub fn window_learned(provider: &str, tokens: u32, given: u32, is_set: bool) -> 
 /// The answer of a daemon that has read its config again.
 pub const RELOADED: &str = "I've read the config again. It takes effect in a moment.";
 
-/// Tells the owner that a new version has other texts for the workspace. `folder` has those of the files that stay.
-pub fn template_updated(updated: &[String], left: &[String], folder: &Path) -> String {
+/// Tells the owner that a new version has other texts for the workspace: files that were updated, merged and left.
+/// `folder` has the new texts of the last, and the former ones of those that were merged.
+pub fn template_updated([updated, merged, left]: [&[String]; 3], folder: &Path) -> String {
     let mut words = "My new version comes with new workspace files.".to_owned();
+    let folder = folder.display();
     if !updated.is_empty() {
         words +=
             &format!(" I updated these files, which nobody had changed: {}.", updated.join(", "));
     }
+    if !merged.is_empty() {
+        words += &format!(
+            " I merged the new lines into these, and kept your changes: {}. As they were before, they are in \
+             {folder}/before.",
+            merged.join(", ")
+        );
+    }
     if !left.is_empty() {
         words += &format!(
-            " I didn't update these, because they were changed: {}. The new versions are in {}. Copy anything you like from them.",
-            left.join(", "),
-            folder.display()
+            " I didn't update these, because they were changed: {}. The new versions are in {folder}. Copy anything you \
+             like from them.",
+            left.join(", ")
         );
     }
     words

@@ -1,10 +1,13 @@
-//! A newer version's texts for the workspace: untouched files follow, changed and removed ones stay.
+//! A newer version's texts for the workspace: untouched files follow, those changed elsewhere are merged, those changed in
+//! the same lines and removed ones stay.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-use peacrab::daemon::template::{TemplateRecord, TemplateUpdate, update};
+use peacrab::daemon::template::{FormerTemplate, TemplateRecord, TemplateUpdate, update};
+use peacrab::workspace::merge::merge;
 use peacrab::workspace::{Hash, Workspace};
+use proptest::prelude::*;
 use tempfile::TempDir;
 
 use crate::support::rig::Rig;
@@ -52,6 +55,138 @@ fn untouched_files_follow_the_template_and_others_stay() {
     assert_eq!(update(&workspace, &two, &mut record, &folder).unwrap(), TemplateUpdate::default());
 }
 
+/// A workspace with `AGENTS.md` as the owner has it, which has followed `former`. Then comes `new`.
+struct Followed {
+    home: TempDir,
+    record: TemplateRecord,
+    new: &'static str,
+}
+
+impl Followed {
+    fn new(former: &'static str, own: &str, new: &'static str) -> Self {
+        let home = TempDir::new().unwrap();
+        let mut followed = Self { home, record: TemplateRecord::default(), new: former };
+        fs::create_dir(followed.home.path().join("workspace")).unwrap();
+        followed.write(former);
+        assert_eq!(followed.update(), TemplateUpdate::default());
+        followed.write(own);
+        followed.new = new;
+        followed
+    }
+
+    fn update(&mut self) -> TemplateUpdate {
+        let workspace = Workspace::open(&self.home.path().join("workspace")).unwrap();
+        let template = template(&[("AGENTS.md", self.new)]);
+        update(&workspace, &template, &mut self.record, &self.home.path().join("template")).unwrap()
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.home.path().join("workspace/AGENTS.md"), text).unwrap();
+    }
+
+    fn text(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.home.path().join(file)).ok()
+    }
+}
+
+fn merged() -> TemplateUpdate {
+    TemplateUpdate { merged: vec!["AGENTS.md".to_owned()], ..TemplateUpdate::default() }
+}
+
+const FORMER: &str = "# Rules\n\nBe brief.\n\nBe kind.\n\nAsk.\n";
+
+#[test]
+fn a_file_that_was_changed_elsewhere_gets_both_changes() {
+    let own = "# Rules\n\nBe brief.\n\nBe kind.\n\nAsk.\n\nMy cat is Tom.\n";
+    let mut home = Followed::new(FORMER, own, "# Rules\n\nBe short.\n\nBe kind.\n\nAsk.\n");
+    assert_eq!(home.update(), merged());
+    let both = "# Rules\n\nBe short.\n\nBe kind.\n\nAsk.\n\nMy cat is Tom.\n";
+    assert_eq!(home.text("workspace/AGENTS.md").as_deref(), Some(both));
+    assert_eq!(home.text("template/before/AGENTS.md").as_deref(), Some(own));
+    assert_eq!(home.text("template/AGENTS.md"), None, "nothing is left to be copied");
+    assert_eq!(home.update(), TemplateUpdate::default());
+    // The next one, too.
+    home.new = "# Our rules\n\nBe short.\n\nBe kind.\n\nAsk.\n";
+    assert_eq!(home.update(), merged());
+    let both = "# Our rules\n\nBe short.\n\nBe kind.\n\nAsk.\n\nMy cat is Tom.\n";
+    assert_eq!(home.text("workspace/AGENTS.md").as_deref(), Some(both));
+}
+
+#[test]
+fn a_file_that_was_changed_in_the_same_lines_stays() {
+    let own = "# Rules\n\nBe brief and blunt.\n\nBe kind.\n\nAsk.\n\nMy cat is Tom.\n";
+    let new = "# Rules\n\nBe short.\n\nBe kind.\n\nAsk.\n";
+    let mut home = Followed::new(FORMER, own, new);
+    let left = TemplateUpdate { left: vec!["AGENTS.md".to_owned()], ..TemplateUpdate::default() };
+    assert_eq!(home.update(), left);
+    assert_eq!(home.text("workspace/AGENTS.md").as_deref(), Some(own));
+    assert_eq!(home.text("template/AGENTS.md").as_deref(), Some(new));
+    assert_eq!(home.text("template/before/AGENTS.md"), None);
+}
+
+#[test]
+fn a_merge_that_a_crash_cut_off_is_done_once_and_told() {
+    let own = "# Rules\n\nBe brief.\n\nBe kind.\n\nAsk.\n\nMy cat is Tom.\n";
+    let new = "# Rules\n\nBe short.\n\nBe kind.\n\nAsk.\n";
+    let mut home = Followed::new(FORMER, own, new);
+    let record = home.record.clone();
+    home.update();
+    let both = home.text("workspace/AGENTS.md");
+    // The record and the message to the owner were not on the disk yet.
+    home.record = record;
+    assert_eq!(home.update(), merged());
+    assert_eq!(home.text("workspace/AGENTS.md"), both);
+    assert_eq!(home.text("template/before/AGENTS.md").as_deref(), Some(own));
+}
+
+#[test]
+fn a_file_that_is_no_text_any_more_stays() {
+    let mut home = Followed::new(FORMER, "", "# Rules\n\nBe short.\n\nBe kind.\n\nAsk.\n");
+    fs::write(home.home.path().join("workspace/AGENTS.md"), [0xff, 0xfe, 0x00]).unwrap();
+    assert_eq!(home.update().left, ["AGENTS.md"]);
+}
+
+#[test]
+fn changes_of_the_same_or_neighbouring_lines_are_not_merged() {
+    let check = |one: &str, other: &str, expected: Option<&str>| {
+        assert_eq!(merge("a\nb\nc\nd\n", one, other).as_deref(), expected, "{one:?} {other:?}");
+    };
+    check("A\nb\nc\nd\n", "a\nb\nc\nD\n", Some("A\nb\nc\nD\n"));
+    check("A\nb\nc\nd\n", "X\nb\nc\nd\n", None);
+    check("A\nb\nc\nd\n", "a\nB\nc\nd\n", None);
+    check("a\nb\nc\nd\ne\n", "a\nb\nc\nd\nf\n", None);
+    check("a\nb\nc\nd\ne\n", "a\nb\nc\nd\ne\n", Some("a\nb\nc\nd\ne\n"));
+    check("a\nd\n", "a\nb\nc\nd\nnew\n", Some("a\nd\nnew\n"));
+    check("a\nd\n", "a\nb\nC\nd\n", None);
+    check("", "a\nb\nc\nd\n", Some(""));
+    check("", "a\nb\nc\nD\n", None);
+    check("top\na\nb\nc\nd\n", "a\nb\nc\nd", Some("top\na\nb\nc\nd"));
+}
+
+/// Texts of a few lines, some of which are alike.
+fn lines() -> impl Strategy<Value = String> {
+    prop::collection::vec("[a-d]{0,1}", 0..12).prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #[test]
+    fn a_merge_keeps_the_changes_of_both_sides(former in lines(), one in lines(), other in lines()) {
+        prop_assert_eq!(merge(&former, &one, &former), Some(one.clone()));
+        prop_assert_eq!(merge(&former, &former, &other), Some(other.clone()));
+        prop_assert_eq!(merge(&former, &one, &one), Some(one.clone()));
+        let merged = merge(&former, &one, &other);
+        prop_assert_eq!(&merged, &merge(&former, &other, &one));
+        if let Some(merged) = merged {
+            // Once merged, the same change adds nothing.
+            let new = |side: &str| {
+                let has = |text: &str, line: &str| text.split_inclusive('\n').any(|it| it == line);
+                side.split_inclusive('\n').filter(|line| !has(&former, line)).all(|line| has(&merged, line))
+            };
+            prop_assert!(new(&one) && new(&other), "{:?}", merged);
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_owner_hears_of_updates_after_a_start() {
     let mut rig = Rig::new().await;
@@ -65,7 +200,8 @@ async fn the_owner_hears_of_updates_after_a_start() {
     fs::write(rig.workspace().join("AGENTS.md"), "Former rules.").unwrap();
     fs::write(rig.workspace().join("SOUL.md"), "My own soul.").unwrap();
     for name in ["AGENTS.md", "SOUL.md"] {
-        record.insert(name.to_owned(), Hash::of(b"Former rules.").to_string());
+        let former = FormerTemplate::Hash(Hash::of(b"Former rules.").to_string());
+        record.insert(name.to_owned(), former);
     }
     let text = serde_json::to_string(&record).unwrap();
     fs::write(rig.path().join("template.json"), text).unwrap();
