@@ -203,10 +203,19 @@ async fn the_owner_hears_of_updates_after_a_start() {
         let former = FormerTemplate::Hash(Hash::of(b"Former rules.").to_string());
         record.insert(name.to_owned(), former);
     }
+    let identity = fs::read_to_string(rig.workspace().join("IDENTITY.md")).unwrap();
+    let former = format!("A former line.\n\n{identity}");
+    record.insert("IDENTITY.md".to_owned(), FormerTemplate::new(former.as_bytes()));
+    let own = "\nI like tea.\n";
+    fs::write(rig.workspace().join("IDENTITY.md"), former + own).unwrap();
     let text = serde_json::to_string(&record).unwrap();
     fs::write(rig.path().join("template.json"), text).unwrap();
     rig.start().await;
     let told = rig.hear("1").await;
+    assert!(told.contains("kept your changes: IDENTITY.md."), "{told}");
+    let merged = fs::read_to_string(rig.workspace().join("IDENTITY.md")).unwrap();
+    assert_eq!(merged, identity + own);
+    assert!(rig.path().join("template/before/IDENTITY.md").exists());
     assert!(told.contains("nobody had changed: AGENTS.md."), "{told}");
     assert!(told.contains("because they were changed: SOUL.md."), "{told}");
     assert_eq!(fs::read_to_string(rig.workspace().join("AGENTS.md")).unwrap(), shipped);
