@@ -7,6 +7,7 @@ use chrono::Utc;
 use serde_json::Value;
 
 use crate::bus::outbox::FailingDeliveries;
+use crate::control::disk_usage::DiskUsage;
 use crate::control::health::Health;
 use crate::control::{ChannelStatus, Status};
 use crate::replies;
@@ -147,17 +148,23 @@ pub(super) fn event(what: &EventKind) -> Option<String> {
 /// The size of the database, and what was written, by whom and how fast.
 fn disk_line(status: &Status) -> String {
     let megabytes = |bytes: u64| format!("{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10);
+    let writers = |disk: &DiskUsage| {
+        format!(
+            "{} by the store, {} as files, {} by commands",
+            megabytes(disk.written_by_store),
+            megabytes(disk.written_as_files),
+            megabytes(disk.written_by_programs)
+        )
+    };
     let disk = status.disk;
     let hours = u64::try_from((Utc::now() - status.since).num_hours()).unwrap_or_default();
-    // Of a shorter time it would be a guess.
-    let daily = (hours > 0)
-        .then(|| format!(", about {} a day", megabytes(disk.written().saturating_mul(24) / hours)));
+    let daily = disk
+        .daily(hours)
+        .map(|daily| format!("; about {} a day: {}", megabytes(daily.written()), writers(&daily)));
     format!(
-        "database: {}; written since the start: {} by the store, {} as files, {} by commands{}\n",
+        "database: {}; written since the start: {}{}\n",
         megabytes(disk.database),
-        megabytes(disk.written_by_store),
-        megabytes(disk.written_as_files),
-        megabytes(disk.written_by_programs),
+        writers(&disk),
         daily.unwrap_or_default(),
     )
 }

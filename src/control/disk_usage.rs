@@ -27,6 +27,18 @@ impl DiskUsage {
         })
     }
 
+    /// The bytes of a day, by whom, at the pace of `hours` since the start. None for less than an hour, of which it would be
+    /// a guess.
+    pub fn daily(self, hours: u64) -> Option<Self> {
+        let daily = |bytes: u64| bytes.saturating_mul(24) / hours;
+        (hours > 0).then(|| Self {
+            database: self.database,
+            written_by_store: daily(self.written_by_store),
+            written_as_files: daily(self.written_as_files),
+            written_by_programs: daily(self.written_by_programs),
+        })
+    }
+
     /// All bytes that were written.
     pub fn written(self) -> u64 {
         self.written_by_store + self.written_as_files + self.written_by_programs

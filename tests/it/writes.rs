@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use peacrab::control::disk_usage::DiskUsage;
 use peacrab::store::{Moment, Phase, StoreOptions, Sync};
 
 use crate::support::rig::{Parts, Rig};
@@ -19,6 +20,21 @@ async fn watched() -> (Rig, Commits) {
     });
     let store = StoreOptions { observer: Some(observer), ..StoreOptions::default() };
     (Rig::of(Parts { store, ..Parts::default() }).await, commits)
+}
+
+#[test]
+fn a_days_bytes_are_of_at_least_an_hour() {
+    let written = DiskUsage {
+        database: 7,
+        written_by_store: 1_000_000,
+        written_as_files: 500,
+        written_by_programs: 0,
+    };
+    assert_eq!(written.daily(0), None);
+    let expected = DiskUsage { written_by_store: 2_000_000, written_as_files: 1000, ..written };
+    assert_eq!(written.daily(12), Some(expected));
+    let most = DiskUsage { written_by_store: u64::MAX, ..written };
+    assert_eq!(most.daily(48).map(|day| day.written_by_store), Some(u64::MAX / 48));
 }
 
 #[tokio::test]
