@@ -37,7 +37,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-30.sql"),
     include_str!("schema-31.sql"),
     include_str!("schema-32.sql"),
-    include_str!("schema-34.sql"),
+    include_str!("schema-33.sql"),
 ];
 
 /// Returns the version of a database that is up to date.

@@ -64,6 +64,7 @@ async fn former_home() -> Rig {
          ALTER TABLE sessions RENAME COLUMN chat_kind TO place;
          ALTER TABLE jobs RENAME COLUMN chat_kind TO place;
          ALTER TABLE deferred_calls RENAME COLUMN chat_kind TO place;
+         ALTER TABLE jobs DROP COLUMN needs;
          PRAGMA user_version = 30;",
     );
     rig.parts.agent.asking.foreign = OnUntrusted::Ask;
