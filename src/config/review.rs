@@ -9,8 +9,8 @@ use crate::tools::mcp::Via;
 
 use super::Config;
 
-/// Folders of the home in which tools write.
-const WRITABLE: [&str; 5] = ["workspace", "downloads", "shared", "people", "groups"];
+/// Folders of the home in which tools and commands write.
+const WRITABLE: [&str; 6] = ["workspace", "downloads", "shared", "people", "groups", "jobs"];
 
 /// Returns a warning for each token that its platform cannot have given out.
 pub(super) fn tokens(config: &Config) -> Vec<String> {

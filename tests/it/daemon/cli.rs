@@ -414,12 +414,15 @@ async fn every_listing_is_json_with_and_without_a_daemon() {
 async fn check_names_the_file_and_warns_of_what_cannot_work() {
     let scene = Scene::new("");
     let hook = scene.home().join("workspace/hook.sh");
+    let server = scene.home().join("jobs/1/files/server.py");
     let config = format!(
         "[channels.home]\ntype = \"telegram\"\ntoken = \"not-a-token\"\n\
          [channels.crew]\ntype = \"discord\"\ntoken = \"an.id\"\n\
          [providers.main]\ntype = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9\"\ncontext = 32768\n\
-         [hooks.tell]\non = [\"turn_end\"]\ncommand = [\"sh\", \"{}\"]\n",
-        hook.display()
+         [hooks.tell]\non = [\"turn_end\"]\ncommand = [\"sh\", \"{}\"]\n\
+         [mcp.time]\ncommand = \"python3\"\nargs = [\"{}\"]\n",
+        hook.display(),
+        server.display()
     );
     fs::write(scene.folder().join("config.toml"), config).unwrap();
     let ended = scene.run(&["check"]).await;
@@ -430,6 +433,7 @@ async fn check_names_the_file_and_warns_of_what_cannot_work() {
         "[channels.home] `token` does not look like a token: @BotFather gives".to_owned(),
         "[channels.crew] `token` does not look like a token: Discord's has three parts".to_owned(),
         format!("[hooks.tell] runs {}, which the model can change", hook.display()),
+        format!("The MCP server time runs {}, which the model can change", server.display()),
     ] {
         assert!(ended.out.contains(&words), "{words}: {ended:?}");
     }
