@@ -6,6 +6,7 @@ use std::path::Path;
 
 use peacrab::store::{Store, StoreOptions};
 use rusqlite::Connection;
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use crate::support::double::Double;
@@ -24,14 +25,17 @@ const CONVERSATION: &str = r#"
     INSERT INTO calls (turn, step, wire_id, tool, arguments, state, output)
         VALUES (1, 0, 'w', 'read_file', '{"path": "a.md"}', 'done', 'a crab')"#;
 
+fn script_name(version: u32) -> String {
+    match version {
+        BASE => "schema.sql".to_owned(),
+        later => format!("schema-{later}.sql"),
+    }
+}
+
 /// The script of a version, as it was released.
 fn script(version: u32) -> Option<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
-    let name = match version {
-        BASE => "schema.sql".to_owned(),
-        later => format!("schema-{later}.sql"),
-    };
-    fs::read_to_string(folder.join(name)).ok()
+    fs::read_to_string(folder.join(script_name(version))).ok()
 }
 
 /// Makes the store of a version, in which somebody has talked since the base version.
@@ -92,4 +96,28 @@ async fn a_store_of_each_former_version_becomes_like_a_new_one_and_keeps_what_wa
         );
         rig.finish().await;
     }
+}
+
+/// The scripts' sums, in the format of `sha256sum`.
+const SUMS: &str = include_str!("scripts.sha256");
+
+#[test]
+fn a_script_that_stores_were_made_by_does_not_change() {
+    let mut known = BTreeMap::new();
+    for line in SUMS.lines() {
+        let (sum, name) = line.split_once("  ").unwrap();
+        known.insert(name, sum);
+    }
+    for version in BASE.. {
+        let Some(text) = script(version) else { break };
+        let name = script_name(version);
+        let sum: String = Sha256::digest(text).iter().map(|it| format!("{it:02x}")).collect();
+        let was = known.remove(&*name);
+        assert_eq!(
+            was,
+            Some(&*sum),
+            "{name}: make a new script, and add its sum to scripts.sha256"
+        );
+    }
+    assert!(known.is_empty(), "these are gone: {known:?}");
 }
