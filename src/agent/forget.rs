@@ -36,7 +36,7 @@ use crate::turn::services::TurnServices;
 use crate::turn::{self, commits};
 use crate::types::commands::CommandId;
 use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
-use crate::workspace::{FileScope, WorkspacePath};
+use crate::workspace::FileScope;
 
 /// Length of the words, in characters: shorter ones stand everywhere.
 const WORDS_CHARS_MIN: usize = 3;
@@ -89,11 +89,17 @@ pub(super) struct ForgetWork {
 struct ForgetScope {
     keys: Vec<RecallKey>,
     chats: Vec<ChatPlace>,
-    files: Option<FileScope>,
-    /// Where files lie that people sent.
-    attachments: WorkspacePath,
+    chat_kind: ChatKind,
+    files: FileScope,
     is_busy: bool,
     fact: Option<String>,
+}
+
+impl ForgetScope {
+    /// The files with a memory and notes among them. None in a group.
+    fn own_files(&self) -> Option<&FileScope> {
+        (self.chat_kind == ChatKind::Private).then_some(&self.files)
+    }
 }
 
 /// Returns what is to be forgotten, or shown first. None if the command is answered.
@@ -139,7 +145,6 @@ async fn scope(
     order: &ForgetOrder,
     files: FileScope,
 ) -> Result<ForgetScope, StoreError> {
-    let attachments = files.downloads();
     let (at, chat_kind, who) =
         (control.inbound.from.clone(), control.inbound.chat_kind, control.sender().id.clone());
     let fact = order.fact();
@@ -166,8 +171,7 @@ async fn scope(
         let is_busy = has_unfinished_turn(store, &chats)?;
         let known = facts::of(store, &keys)?;
         let fact = known.into_iter().find(|it| Some(it.id) == fact).map(|it| it.text);
-        let files = (chat_kind == ChatKind::Private).then_some(files);
-        Ok(ForgetScope { keys, chats, files, attachments, is_busy, fact })
+        Ok(ForgetScope { keys, chats, chat_kind, files, is_busy, fact })
     };
     services.bus.store.read(look).await
 }
@@ -252,7 +256,7 @@ async fn ask(
     let rows = Sweep { store, words, spared: None }.all(&scope.chats).await?;
     let known = known_facts(store, scope, words).await?;
     let mut files = files_with(services, scope, words).await;
-    let sent = attachments::with_words(services, &scope.attachments, words).await?;
+    let sent = attachments::with_words(services, &scope.files.downloads(), words).await?;
     files.others.retain(|path| !sent.iter().any(|it| it.path == *path));
     let shown = replies::ForgetShown {
         what,
@@ -301,8 +305,7 @@ async fn files_with(
     scope: &ForgetScope,
     words: &ForgottenWords,
 ) -> FilesWithWords {
-    let Some(files) = scope.files.clone() else { return FilesWithWords::default() };
-    let words = words.clone();
+    let (files, words) = (scope.files.clone(), words.clone());
     services.workspace.off_thread(move |workspace| blanking::find(workspace, &files, &words)).await
 }
 
@@ -345,10 +348,10 @@ impl ForgetWork {
         Sweep { store, words: &words, spared: Some(control.id) }.all(&scope.chats).await?;
         // Those that were noticed meanwhile.
         forget_facts(store, &scope, &words).await?;
-        if let Some(files) = &scope.files {
+        if let Some(files) = scope.own_files() {
             turn::facts::refresh_file(services, files, &scope.keys).await?;
-            while !files::refresh(store, &services.workspace, files).await? {}
         }
+        while !files::refresh(store, &services.workspace, &scope.files).await? {}
         blanked.cancel();
         services.bus.inbox.up();
         let rewritten = rewrite(store).await;
@@ -361,7 +364,8 @@ impl ForgetWork {
             (None, Ok(())) => replies::FORGOTTEN_NOW.to_owned(),
         };
         let (row, inbound) = (control.id, control.inbound.clone());
-        let ForgetScope { keys, chats, files, .. } = scope;
+        let files = scope.own_files().cloned();
+        let ForgetScope { keys, chats, .. } = scope;
         // A backup from before still has the words.
         let record =
             ForgottenRecord::new(Utc::now(), ForgottenScope { keys, chats, files }, &words);
@@ -416,7 +420,7 @@ async fn forget_files(
 ) -> Result<Option<String>, StoreError> {
     let services = &turns.services;
     let found = files_with(services, scope, words).await;
-    attachments::forget(services, &scope.attachments, words).await?;
+    attachments::forget(services, &scope.files.downloads(), words).await?;
     let chats = scope.chats.clone();
     let look = move |store: &Connection| {
         let mut undo = Vec::new();

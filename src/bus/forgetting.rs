@@ -100,6 +100,7 @@ pub static JOURNAL_TEXTS: TextColumns = TextColumns {
                  AND chat = ?4 ORDER BY id LIMIT ?5",
     update: "UPDATE inbound SET message = ?3, revision = revision + 1 WHERE id = ?1 AND ?2 = 0",
     columns: &[TextForm::Json],
+    renew: None,
 };
 
 /// The texts of the outbox.
@@ -110,6 +111,7 @@ pub static OUTBOX_TEXTS: [TextColumns; 2] = [
                  ORDER BY id LIMIT ?5",
         update: "UPDATE outbox SET body = ?3 WHERE id = ?1 AND ?2 = 0",
         columns: &[TextForm::Json],
+        renew: None,
     },
     TextColumns {
         select: "SELECT c.delivery, c.seq, c.body FROM chunks c JOIN outbox o ON o.id = c.delivery
@@ -117,6 +119,7 @@ pub static OUTBOX_TEXTS: [TextColumns; 2] = [
                  ORDER BY c.delivery, c.seq LIMIT ?5",
         update: "UPDATE chunks SET body = ?3 WHERE delivery = ?1 AND seq = ?2",
         columns: &[TextForm::Json],
+        renew: None,
     },
 ];
 

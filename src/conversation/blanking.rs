@@ -11,7 +11,7 @@ use crate::store::{
     BlankPass, BlankedSlice, ChatPlace, FORGOTTEN, ForgottenWords, Json, LenientJson, RowMark,
     TextColumns, TextForm,
 };
-use crate::types::session::TurnId;
+use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{Parts, Source, SourceSpan};
 
 /// Steps that are looked at in one transaction.
@@ -25,6 +25,7 @@ pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
                  AND s.chat = ?4 ORDER BY c.id LIMIT ?5",
         update: "UPDATE calls SET arguments = ?3, output = ?4, images = ?5 WHERE id = ?1 AND ?2 = 0",
         columns: &[TextForm::Arguments, TextForm::Plain, TextForm::Json],
+        renew: Some(renew_call),
     },
     TextColumns {
         select: "SELECT id, 0, summary, frozen, plan, untrusted_summary, name FROM sessions
@@ -38,12 +39,14 @@ pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
                 TextForm::Plain,
                 TextForm::Plain,
             ],
+        renew: Some(|store, mark| history::index_name(store, SessionId(mark.0))),
     },
     TextColumns {
         select: "SELECT p.id, 0, p.title, p.body FROM proposals p JOIN sessions s ON s.id = p.session
                  WHERE (p.id, 0) > (?1, ?2) AND s.channel = ?3 AND s.chat = ?4 ORDER BY p.id LIMIT ?5",
         update: "UPDATE proposals SET title = ?3, body = ?4 WHERE id = ?1 AND ?2 = 0",
         columns: &[TextForm::Plain, TextForm::Plain],
+        renew: None,
     },
     TextColumns {
         select: "SELECT id, 0, arguments FROM deferred_calls WHERE (id, 0) > (?1, ?2) AND channel = ?3
@@ -51,8 +54,17 @@ pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
         // It would not be the call any more that was shown.
         update: "UPDATE deferred_calls SET arguments = ?3, state = 'denied' WHERE id = ?1 AND ?2 = 0",
         columns: &[TextForm::Arguments],
+        renew: None,
     },
 ];
+
+/// Indexes the turn of a call again: what ended it stands in the index.
+fn renew_call(store: &Connection, RowMark(call, _): RowMark) -> rusqlite::Result<()> {
+    let turn: TurnId = store
+        .prepare_cached("SELECT turn FROM calls WHERE id = ?")?
+        .query_row([call], |row| row.get(0))?;
+    history::index_turn(store, turn)
+}
 
 /// Looks for the words in a slice of the steps of a chat, and blanks them if the pass does. Each part keeps its source.
 pub fn blank_steps(

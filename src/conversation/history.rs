@@ -1,5 +1,6 @@
 //! Conversations in the index of what can be found again: each turn that has ended, with what was said to the bot and
-//! what it said; and the sources of what was said, which the model may have retold.
+//! what it said; and the sources of what was said, which the model may have retold. The name of a conversation stands
+//! with its first turn.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,8 @@ struct IndexedTurn {
     chat_kind: ChatKind,
     sender: Sender,
     started: DateTime<Utc>,
+    /// Of the conversation, if the turn is its first one.
+    name: Option<String>,
 }
 
 /// Indexes a turn that has ended, in the transaction that ends it. Background tasks and turns in which the program
@@ -44,6 +47,17 @@ fn index(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     recall::put(store, &RecallText { key: &key, kind: RecallKind::Turn, source: turn.0, at, text })
 }
 
+/// Indexes the first turn of a conversation again, since the name stands with it.
+pub(crate) fn index_name(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
+    let first = store
+        .prepare_cached(
+            "SELECT id FROM turns WHERE session = ? AND NOT silent AND NOT noted ORDER BY id LIMIT 1",
+        )?
+        .query_row([session], |row| row.get(0))
+        .optional()?;
+    first.map_or(Ok(()), |turn| index_turn(store, turn))
+}
+
 /// Removes a turn from the index.
 pub(crate) fn forget_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     recall::remove(store, RecallKind::Turn, turn.0)
@@ -52,7 +66,9 @@ pub(crate) fn forget_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<
 fn find(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<IndexedTurn>> {
     let found = store
         .prepare_cached(
-            "SELECT s.channel, s.chat, s.thread, s.chat_kind, t.sender, t.started
+            "SELECT s.channel, s.chat, s.thread, s.chat_kind, t.sender, t.started,
+             iif(s.name IS NULL OR EXISTS (SELECT 1 FROM turns e WHERE e.session = t.session AND e.id < t.id
+                 AND NOT e.silent AND NOT e.noted), NULL, s.name)
              FROM turns t JOIN sessions s ON s.id = t.session
              WHERE t.id = ? AND t.ending IS NOT NULL AND NOT t.silent AND s.kind IN ('chat', 'aside')
              AND s.incognito IS NULL",
@@ -66,6 +82,7 @@ fn find(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<IndexedTurn
                 chat_kind: row.get::<_, LenientJson<_>>(3)?.0.unwrap_or(ChatKind::Group),
                 sender,
                 started: row.get::<_, Time>(5)?.0,
+                name: row.get(6)?,
             }))
         })
         .optional()?;
@@ -81,7 +98,8 @@ fn said(store: &Connection, turn: TurnId, ended: &IndexedTurn) -> rusqlite::Resu
          AND c.tool IN ('{COMPLETION}', '{CONVERSE}')), '')
          FROM steps p WHERE p.turn = ? ORDER BY p.seq"
     ))?;
-    let mut text = String::new();
+    let mut text =
+        ended.name.as_ref().map_or_else(String::new, |name| format!("Conversation: {name}\n"));
     let mut rows = rows.query([turn])?;
     while let Some(row) = rows.next()? {
         let input = sources::input(row.get(0)?, row.get(1)?);

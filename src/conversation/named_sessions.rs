@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::bus::journal::read_address;
-use crate::conversation::sources;
+use crate::conversation::{history, sources};
 use crate::people::persons::{self, PersonAccount};
 use crate::short_text::one_line;
 use crate::store::{Json, LenientJson, Time};
@@ -66,12 +66,12 @@ pub fn as_name(text: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Names a conversation that has no name yet.
+/// Names a conversation that has no name yet, by which it is found from then on.
 pub fn name_once(store: &Connection, session: SessionId, name: &str) -> rusqlite::Result<()> {
-    store
+    let named = store
         .prepare_cached("UPDATE sessions SET name = ? WHERE id = ? AND name IS NULL")?
-        .execute(params![name, session])
-        .map(drop)
+        .execute(params![name, session])?;
+    if named > 0 { history::index_name(store, session) } else { Ok(()) }
 }
 
 /// Returns the conversations of a person or a group in which somebody has spoken, the newest first.

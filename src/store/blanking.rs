@@ -160,6 +160,8 @@ pub struct TextColumns {
     /// Sets the columns of the row (?1, ?2) to ?3 and so on.
     pub update: &'static str,
     pub columns: &'static [TextForm],
+    /// Renews what was made of a row, once the row is blanked.
+    pub renew: Option<fn(&Connection, RowMark) -> rusqlite::Result<()>>,
 }
 
 /// The numbers of a row.
@@ -228,6 +230,7 @@ pub fn blank_slice(
             slice.changed.push(mark);
             if pass.blanks {
                 store.prepare_cached(table.update)?.execute(params_from_iter(values))?;
+                table.renew.map_or(Ok(()), |renew| renew(store, mark))?;
             }
         }
     }

@@ -16,6 +16,7 @@ static TASK_TEXTS: [TextColumns; 3] = [
                  AND chat = ?4 ORDER BY id LIMIT ?5",
         update: "UPDATE tasks SET words = ?3, details = ?4 WHERE id = ?1 AND ?2 = 0",
         columns: &[TextForm::Plain, TextForm::Json],
+        renew: None,
     },
     TextColumns {
         select:
@@ -23,6 +24,7 @@ static TASK_TEXTS: [TextColumns; 3] = [
                  AND chat = ?4 ORDER BY rowid LIMIT ?5",
         update: "UPDATE task_messages SET words = ?3 WHERE rowid = ?1 AND ?2 = 0",
         columns: &[TextForm::Plain],
+        renew: None,
     },
     TextColumns {
         select:
@@ -31,5 +33,6 @@ static TASK_TEXTS: [TextColumns; 3] = [
         update: "UPDATE jobs SET payload = ?3, why = 'its text was forgotten',
                  state = iif(state = 'active', 'paused', state) WHERE id = ?1 AND ?2 = 0",
         columns: &[TextForm::Json],
+        renew: None,
     },
 ];

@@ -238,6 +238,24 @@ async fn found_in_group(rig: &mut Rig) -> String {
 }
 
 #[tokio::test]
+async fn files_that_were_written_for_a_group_are_named_there_and_left() {
+    let mut rig = rig().await;
+    let text = json!({ "path": "list.md", "content": format!("- {WORD}\n") });
+    result(&mut rig, (USER, "-3"), "write_file", text).await;
+    std::fs::write(rig.workspace().join("own.md"), format!("{WORD} of the owner\n")).unwrap();
+    let question = rig.ask("-3", &format!("/forget {WORD}")).await;
+    let named: Vec<_> = question.lines().filter(|line| line.contains("I won't change")).collect();
+    assert!(named.len() == 1 && named[0].contains("list.md"), "{question}");
+    assert!(!question.contains("own.md"), "{question}");
+    assert_eq!(rig.ask("-3", &format!("/forget yes: {WORD}")).await, replies::FORGOTTEN_NOW);
+    rig.settled().await;
+    let left = places(&rig.path(), WORD);
+    let files: Vec<_> = left.iter().filter(|it| it.ends_with(".md")).collect();
+    assert_eq!(files.len(), 2, "{left:?}");
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_restored_backup_has_no_file_that_a_group_has_forgotten_since() {
     let mut rig = rig().await;
     let [notes, long, other] = group_files(&mut rig).await;

@@ -6,6 +6,7 @@ use peacrab::replies;
 use rusqlite::Connection;
 use serde_json::json;
 
+use crate::forget::places;
 use crate::support::double::Double;
 use crate::support::rig::{OWNER, Parts, Rig, USER};
 use crate::support::script::{Gate, calls, held, says};
@@ -79,6 +80,32 @@ async fn a_model_names_them_while_it_reads_them_for_facts() {
     }
     rig.counts("SELECT count(*) FROM extractions WHERE taken >= 12", 1).await;
     assert!(!rig.ask("1", "/sessions").await.contains("another"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_conversation_is_found_by_the_name_that_a_model_gave_it() {
+    let mut rig = Rig::of(Parts { extracts: true, ..Parts::default() }).await;
+    rig.model.on("Which lasting facts", [says(r#"{"new":[],"name":"Quetzalcoatl of Lisbon"}"#)]);
+    for text in ["hello", "one", "two", "three", "four", "five"] {
+        rig.ask("1", text).await;
+    }
+    rig.counts("SELECT count(*) FROM sessions WHERE name IS NOT NULL", 1).await;
+    rig.ask("1", "/new").await;
+    let search = |query: &str| calls(&[("memory_search", json!({ "query": query }))]);
+    rig.model.on("look it up", [search("quetzalcoatl"), says("Found.")]);
+    rig.ask("1", "look it up").await;
+    let found = rig.model.last().whole();
+    assert!(found.contains("Conversation: Quetzalcoatl of Lisbon > hello"), "{found}");
+    // Nobody else finds it, and once its name is forgotten, nobody does.
+    rig.model.on("look too", [search("lisbon"), says("Nothing.")]);
+    rig.say_as(USER, "2", "look too");
+    rig.hear("2").await;
+    let found = rig.model.last().whole();
+    assert!(found.contains("Nothing was found"), "{found}");
+    assert_eq!(rig.ask("1", "/forget yes: Quetzalcoatl").await, replies::FORGOTTEN_NOW);
+    rig.settled().await;
+    assert_eq!(places(&rig.path(), "Quetzalcoatl"), Vec::<String>::new());
     rig.finish().await;
 }
 

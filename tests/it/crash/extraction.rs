@@ -39,6 +39,13 @@ fn noticed_facts_are_kept_once_after_a_kill_around_their_commit() {
         daemon.kill().unwrap();
         daemon.wait().unwrap();
         assert_eq!(facts(), [NOTICED], "{when:?}");
+        // The file that shows them is written after the commit, and by the next conversation if that was cut off.
+        scene.extracts = false;
+        scene.platform().say("1", "/new");
+        scene.platform().say("1", "hello again");
+        scene.bring_to_end();
+        let shown = std::fs::read_to_string(scene.home().join("workspace/memory/FACTS.md"));
+        assert!(shown.unwrap().contains(NOTICED), "{when:?}");
     }
 }
 
