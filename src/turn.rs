@@ -8,6 +8,7 @@ pub mod draft_rate;
 pub mod end;
 pub mod error;
 pub(crate) mod facts;
+pub(crate) mod frozen;
 pub mod tools_shown;
 pub mod spending;
 pub mod personas;

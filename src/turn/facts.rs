@@ -1,101 +1,24 @@
-//! Facts in a prompt: those of the person or group of a conversation, frozen with the rest of its memory, and what
-//! changed in them since; and FACTS.md, which shows them as a file.
+//! FACTS.md, which shows the facts of a person as a file, and which facts their reader may trust. Not the facts in a
+//! prompt (`frozen.rs`).
 
-use std::fmt::Write as _;
-
-use chrono::{DateTime, Utc};
-use chrono_tz::Tz;
 use rusqlite::Connection;
 
-use crate::conversation::tokens;
-use crate::memory::facts::{self, Fact, FactStatus};
+use crate::memory::facts::{self, Fact};
 use crate::memory::recall::{self, RecallKey};
-use crate::memory::{self, audience, facts_file, file_scope};
+use crate::memory::{facts_file, file_scope};
 use crate::people::Role;
 use crate::people::folders::folder_owner;
 use crate::replies::{self, FactInFile};
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::trust::taint;
-use crate::turn::snapshot::{self, Upcoming};
-use crate::types::message::{Address, ChatKind, Sender, SenderId};
-use crate::types::persona::PersonaMemory;
-use crate::types::session::{FrozenContext, FrozenFacts, Session};
-use crate::types::source::Parts;
+use crate::types::message::{Address, ChatKind, Sender};
 use crate::workspace::{Audience, FileError, FileScope, Workspace};
-
-/// The part of the memory's share of a context window that facts may take.
-const SHARE_PARTS: u64 = 4;
 
 /// Attempts to write FACTS.md while facts change.
 const WRITES_MAX: usize = 4;
 
-/// Facts as they stand in a prompt.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PromptFacts {
-    /// One a line.
-    text: String,
-    ids: Vec<i64>,
-    /// With what the conversation begins.
-    pub(crate) snapshot: Option<Parts>,
-}
-
-/// The facts of the person or group of a conversation, and what it may begin with.
-#[derive(Default)]
-pub(crate) struct KnownFacts {
-    facts: Vec<Fact>,
-    upcoming: Option<Upcoming>,
-}
-
-impl KnownFacts {
-    /// Reads them: of the person in private, of the group elsewhere; and if a conversation begins `now`, what is upcoming
-    /// for its person.
-    pub(crate) fn read(
-        store: &Connection,
-        at: &Address,
-        chat_kind: ChatKind,
-        who: &SenderId,
-        now: Option<DateTime<Utc>>,
-    ) -> rusqlite::Result<Self> {
-        let keys = recall::keys_of_talks(store, at, chat_kind, who)?;
-        let upcoming = now.map(|now| snapshot::upcoming(store, at, who, now)).transpose()?;
-        Ok(Self { facts: facts::of(store, &keys)?, upcoming })
-    }
-}
-
-/// Returns the active facts for a session, at most so many tokens, and if the conversation begins, its snapshot. Those
-/// that are not trusted for their reader are left out.
-pub(crate) fn active(
-    known: &KnownFacts,
-    session: &Session,
-    role: Role,
-    now: DateTime<Tz>,
-    (tokens_max, begins): (u64, bool),
-) -> PromptFacts {
-    if session.origin.chat().is_none() || session.persona.memory != PersonaMemory::Person {
-        return PromptFacts::default();
-    }
-    let audience = audience(role, session.chat_kind);
-    let upcoming = known.upcoming.as_ref().filter(|_| begins);
-    let snapshot = upcoming.and_then(|it| snapshot::text(it, &known.facts, audience, now));
-    let shown = known.facts.iter().filter(|fact| is_shown(fact, audience));
-    let mut facts = PromptFacts { snapshot, ..PromptFacts::default() };
-    let mut left = tokens_max / SHARE_PARTS;
-    for fact in shown {
-        let line = format!("- {} (#{})", fact.text, fact.id.0);
-        let Some(rest) = left.checked_sub(tokens::tokens(&line)) else { break };
-        left = rest;
-        let _ = writeln!(facts.text, "{line}");
-        facts.ids.push(fact.id.0);
-    }
-    facts
-}
-
-fn is_shown(fact: &Fact, audience: Audience) -> bool {
-    fact.status == FactStatus::Active && is_trusted(fact, audience)
-}
-
-fn is_trusted(fact: &Fact, audience: Audience) -> bool {
+pub(crate) fn is_trusted(fact: &Fact, audience: Audience) -> bool {
     let sources = fact.deciding_sources();
     !sources.iter().any(|source| taint::is_untrusted(source, audience))
 }
@@ -201,23 +124,4 @@ fn file_text(services: &Services, known: &[Fact]) -> Option<String> {
     let shown: Vec<_> = shown.collect();
     let ids: Vec<_> = known.iter().map(|fact| fact.id).collect();
     (!shown.is_empty()).then(|| facts_file::marked(&replies::facts_file(&shown), &ids))
-}
-
-/// Freezes the facts in a prompt that is made anew, or returns what changed in them since the model was last told.
-pub(crate) fn freeze(frozen: &mut FrozenContext, now: PromptFacts) -> Option<String> {
-    let PromptFacts { text: now, ids, .. } = now;
-    let Some(facts) = &mut frozen.facts else {
-        frozen.facts =
-            Some(FrozenFacts { text: now.clone(), ids: ids.clone(), told: now, told_ids: ids });
-        return None;
-    };
-    let change = memory::changes(&facts.told, &now)?;
-    (facts.told, facts.told_ids) = (now, ids);
-    Some(format!("Facts changed:\n{change}"))
-}
-
-/// The facts for a prompt that is made anew within a turn: those that the model was told last.
-pub(crate) fn renewed(before: Option<&FrozenContext>) -> Option<FrozenFacts> {
-    let FrozenFacts { told, told_ids, .. } = before?.facts.clone()?;
-    Some(FrozenFacts { text: told.clone(), ids: told_ids.clone(), told, told_ids })
 }

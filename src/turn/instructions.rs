@@ -17,17 +17,15 @@ use crate::tools::skill::ReadSkill;
 use crate::tools::{Caller, Tool as _, ToolUser};
 use crate::trust::acts::tool_role;
 use crate::turn::background as tasks;
+use crate::turn::frozen::{frozen_key, recalls, remembered};
 use crate::turn::personas::ChosenPersona;
 use crate::turn::prompt::{self, ConversationSetting, InstructionTexts};
 use crate::turn::services::TurnServices;
 use crate::types::message::{Address, ChatKind};
-use crate::types::persona::{Persona, PersonaMemory};
+use crate::types::persona::Persona;
 use crate::types::session::{Finish, FrozenContext, Session};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{Audience, FileScope, Workspace, skills as catalogue};
-
-/// Days of notes that a new session begins with.
-pub(crate) const NOTE_DAYS: u64 = 3;
 
 /// The prompt of a guest with a budget is made for so many tokens, the newest exchanges left out.
 const BRIEF_ROOM: u64 = 700;
@@ -149,7 +147,7 @@ async fn system(
         instructions.rules.push_str(&persona);
     }
     let frozen = match (&recalls, &session.frozen) {
-        (Some(scope), Some(frozen)) if frozen.of == key(scope) => frozen.clone(),
+        (Some(scope), Some(frozen)) if frozen.of == frozen_key(scope) => frozen.clone(),
         // The session was compacted since its turn began, or was somebody else's: who is no longer the owner no
         // longer has the owner's memory read to them.
         (Some(scope), _) => remembered(&turns.services, None, Some(scope), shares).await.0,
@@ -186,62 +184,6 @@ async fn system(
     let is_asked = finish == Finish::Answer && !is_compact;
     let facts = frozen.facts.filter(|_| is_asked).map(|facts| facts.ids).unwrap_or_default();
     SystemPrompt { parts, facts }
-}
-
-/// The frozen part of the prompt, made now for a new session or a smaller window, and what changed since the model
-/// was last told.
-pub(crate) async fn remembered(
-    services: &Services,
-    frozen: Option<FrozenContext>,
-    recalls: Option<&FileScope>,
-    shares: &Shares,
-) -> (FrozenContext, Vec<String>) {
-    let Some(scope) = recalls.cloned() else {
-        return (frozen.unwrap_or_default(), Vec::new());
-    };
-    let of = key(&scope);
-    let today = services.now().date_naive();
-    let (name, memory, notes) = services
-        .workspace
-        .off_thread(move |workspace| {
-            let name = memory::memory_path(workspace, &scope);
-            let memory = memory::memory(workspace, &scope);
-            (name, memory, memory::recent_notes(workspace, &scope, today, NOTE_DAYS))
-        })
-        .await;
-    let fits = |it: &FrozenContext| {
-        it.of == of
-            && tokens::tokens(&it.memory) <= shares.memory
-            && tokens::tokens(&it.notes) <= shares.notes
-    };
-    let Some(mut frozen) = frozen.filter(fits) else {
-        let frozen = FrozenContext {
-            of: of.clone(),
-            memory: memory::fit(&memory, shares.memory, name.as_str()),
-            notes: memory::fit_end(&notes, shares.notes, "your notes"),
-            told_memory: memory,
-            told_notes: notes,
-            told_time: None,
-            facts: None,
-            has_snapshot: false,
-        };
-        return (frozen, Vec::new());
-    };
-    let told = |what: &str, before: &str, now: &str| {
-        memory::changes(before, now).map(|change| format!("{what} changed:\n{change}"))
-    };
-    // Notes leave with their day, and are not removed by anybody: only what is new is told.
-    let still: Vec<_> = frozen.told_notes.lines().filter(|line| has_line(&notes, line)).collect();
-    let changes = [
-        told("Your memory", &frozen.told_memory, &memory),
-        told("Your notes", &still.join("\n"), &notes),
-    ];
-    (frozen.told_memory, frozen.told_notes) = (memory, notes);
-    (frozen, changes.into_iter().flatten().collect())
-}
-
-fn has_line(text: &str, line: &str) -> bool {
-    text.lines().any(|other| other == line)
 }
 
 /// The instructions and the skills, as `audience` may see them.
@@ -292,25 +234,6 @@ async fn instructions(
             instructions
         })
         .await
-}
-
-/// Returns the files of the person whose memory a session's prompts have: in private, if the person is no guest and
-/// the persona recalls persons.
-pub(crate) fn recalls(session: &Session, role: Role) -> Option<FileScope> {
-    match (session.persona.memory, session.chat_kind, role) {
-        (PersonaMemory::Place | PersonaMemory::None, _, _)
-        | (PersonaMemory::Person, ChatKind::Group, _)
-        | (PersonaMemory::Person, ChatKind::Private, Role::Guest) => None,
-        (PersonaMemory::Person, ChatKind::Private, Role::Owner) => Some(FileScope::Owner),
-        (PersonaMemory::Person, ChatKind::Private, Role::User | Role::Admin) => {
-            session.owner.as_ref().map(FileScope::of_person)
-        }
-    }
-}
-
-/// Tells whose memory was frozen.
-fn key(scope: &FileScope) -> String {
-    scope.root().map(|root| root.to_string()).unwrap_or_default()
 }
 
 /// The words of a persona, from the owner's workspace; empty if it has none.

@@ -1,17 +1,17 @@
-//! A turn: from one person's messages to an answer. Every change is committed before it is acted
-//! on, so that a turn can be cut off anywhere and taken up again.
+//! The steps of a turn: from one person's messages, which `begin.rs` takes up, to an answer. Every change is committed
+//! before it is acted on, so that a turn can be cut off anywhere and taken up again.
 
 mod active;
 pub mod attachments;
 mod asking;
 mod away;
 mod begin;
+mod first_step;
 mod bounds;
 mod brief;
 pub mod late;
 mod part;
 mod permitting;
-mod recalled;
 mod refusing;
 mod context_window;
 mod settling;
@@ -20,6 +20,7 @@ mod start_state;
 
 use active::ActiveTurn;
 pub(crate) use active::TurnHandles;
+pub(crate) use begin::{TurnStart, run};
 use bounds::ReachedLimit;
 pub(crate) use permitting::{CheckedCall, check_call};
 use settling::SettledCalls;
@@ -27,12 +28,11 @@ pub(crate) use settling::tool_context;
 
 use std::mem;
 
-use anyhow::anyhow;
 use rusqlite::Connection;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
-use crate::conversation::transcript::{self, Unfinished};
+use crate::conversation::transcript;
 use crate::people::Role;
 use crate::provider::{Completion, ProviderError, StopReason};
 use crate::replies;
@@ -45,52 +45,10 @@ use crate::turn::invoked::invoked;
 use crate::turn::loops::{self, LoopVerdict};
 use crate::turn::prompt::{self, PromptTail, files};
 use crate::turn::quoted;
-use crate::turn::services::TurnServices;
 use crate::types::event::EventKind;
 use crate::types::message::{Hint, Reaction};
 use crate::types::session::{CallOutcome, Image, Session, Step, TurnOutcome};
 use crate::types::source::{Parts, Source};
-
-/// The beginning of a turn.
-pub(crate) enum TurnStart {
-    /// Waiting messages of one person at one address; never empty.
-    New(Vec<WaitingMessage>),
-    /// An unfinished turn, and what its person has said while it waited for a model.
-    Resume(Box<Unfinished>, Vec<WaitingMessage>),
-}
-
-/// Runs a turn to its end, and gives the session back if it is as the store has it.
-pub(crate) async fn run(
-    turns: &TurnServices,
-    session: Option<Session>,
-    begin: TurnStart,
-    handles: TurnHandles,
-) -> Result<Option<Session>, TurnError> {
-    let _about_to_write = turns.services.bus.store.about_to_write();
-    let begun = match begin {
-        TurnStart::New(rows) => ActiveTurn::start(turns, session, rows, handles).await?,
-        TurnStart::Resume(unfinished, _) => ActiveTurn::resume(turns, *unfinished, handles).await?,
-    };
-    let Some(active) = begun else { return Ok(None) };
-    let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
-    let time_left = time_max.saturating_sub(active.part.worked);
-    let is_task = active.part.background.is_some();
-    let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
-    let ended = timeout(time_left, Box::pin(active.work())).await;
-    match ended.unwrap_or_else(|_| {
-        end.words = Some(too_slow);
-        Err(TurnError::Abort(anyhow!("it took longer than {time_max:?}")))
-    }) {
-        // Its session is closed.
-        Ok(_) if is_task => Ok(None),
-        Err(TurnError::Abort(error)) => {
-            tracing::error!(turn = turn.0, error = format!("{error:#}"), "A turn cannot go on");
-            commits::answer(&turns.services.bus.store, turn, None, end).await?;
-            Ok(None)
-        }
-        ended => ended,
-    }
-}
 
 impl ActiveTurn<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {

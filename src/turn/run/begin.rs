@@ -1,55 +1,73 @@
-//! Begins a turn with messages that wait, or resumes it where a crash cut it off.
+//! A turn from its beginning, with messages that wait or where a crash cut it off, to its end. Not the steps between
+//! (`run.rs`).
 
-use std::panic::AssertUnwindSafe;
-use std::time::Duration;
-
-use futures_util::FutureExt;
-use tokio::time::{Instant, timeout};
+use anyhow::anyhow;
+use tokio::time::timeout;
 
 use crate::bus::journal::{InboundOutcome, WaitingMessage};
-use crate::bus::notices;
-use crate::conversation::ledger::{CallCause, Payer};
-use crate::conversation::shares::{Shares, is_compact};
-use crate::conversation::tokens;
 use crate::conversation::transcript::Unfinished;
-use crate::people::Role;
-use crate::provider::{Attempts, Usage};
 use crate::replies;
-use crate::services::{Services, load, person_on};
-use crate::tools::Caller;
+use crate::services::load;
 use crate::turn::commits::{self, TurnBeginning, UsedFacts};
 use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
-use crate::turn::facts::{self, KnownFacts};
-use crate::turn::instructions::{self, PromptBase};
+use crate::turn::frozen::frozen_memory;
 use crate::turn::invoked::invoked;
-use crate::turn::prompt::{self, InvokedSkills, PromptTail, files};
-use crate::turn::quoted;
+use crate::turn::prompt::InvokedSkills;
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
+use crate::turn::run::first_step::{FirstStep, ToldAtFirst, first_step};
 use crate::turn::run::late;
-use crate::turn::run::part::TurnPart;
-use crate::turn::run::recalled::recalled;
 use crate::turn::run::start_state::{self, StartState, TurnSpeaker};
 use crate::turn::services::TurnServices;
-use crate::turn::spending::Granted;
 use crate::types::event::EventKind;
-use crate::types::message::{
-    Address, Cause, ChatKind, Hint, Inbound, MessageId, OverheardLine, Reaction, Sender,
-};
-use crate::types::origin::{Origin, TaskId, TaskKind};
-use crate::types::session::{FrozenContext, Plan, Session, Step, Turn, TurnId};
-use crate::types::source::{Parts, Source};
-use crate::workspace::FileScope;
+use crate::types::message::{Cause, ChatKind, Hint, MessageId, Reaction};
+use crate::types::origin::Origin;
+use crate::types::session::{FrozenContext, Session, Turn};
 
 /// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
 /// be what kills the process.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Earlier messages that a new thread begins with.
-const SEED_MAX: usize = 20;
+/// The beginning of a turn.
+pub(crate) enum TurnStart {
+    /// Waiting messages of one person at one address; never empty.
+    New(Vec<WaitingMessage>),
+    /// An unfinished turn, and what its person has said while it waited for a model.
+    Resume(Box<Unfinished>, Vec<WaitingMessage>),
+}
 
-/// Maximum time of a platform for telling them.
-const SEED_TIME_MAX: Duration = Duration::from_secs(5);
+/// Runs a turn to its end, and gives the session back if it is as the store has it.
+pub(crate) async fn run(
+    turns: &TurnServices,
+    session: Option<Session>,
+    begin: TurnStart,
+    handles: TurnHandles,
+) -> Result<Option<Session>, TurnError> {
+    let _about_to_write = turns.services.bus.store.about_to_write();
+    let begun = match begin {
+        TurnStart::New(rows) => ActiveTurn::start(turns, session, rows, handles).await?,
+        TurnStart::Resume(unfinished, _) => ActiveTurn::resume(turns, *unfinished, handles).await?,
+    };
+    let Some(active) = begun else { return Ok(None) };
+    let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
+    let time_left = time_max.saturating_sub(active.part.worked);
+    let is_task = active.part.background.is_some();
+    let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
+    let ended = timeout(time_left, Box::pin(active.work())).await;
+    match ended.unwrap_or_else(|_| {
+        end.words = Some(too_slow);
+        Err(TurnError::Abort(anyhow!("it took longer than {time_max:?}")))
+    }) {
+        // Its session is closed.
+        Ok(_) if is_task => Ok(None),
+        Err(TurnError::Abort(error)) => {
+            tracing::error!(turn = turn.0, error = format!("{error:#}"), "A turn cannot go on");
+            commits::answer(&turns.services.bus.store, turn, None, end).await?;
+            Ok(None)
+        }
+        ended => ended,
+    }
+}
 
 impl<'a> ActiveTurn<'a> {
     /// Begins a turn with waiting rows; none if they were found too late to be answered.
@@ -85,32 +103,13 @@ impl<'a> ActiveTurn<'a> {
         chosen.enter(&mut session);
         // The first prompt is already made for it.
         turns.models.for_session(&session).learn_window().await;
-        let (mut frozen, mut changes) = match is_task {
+        let (mut frozen, changes) = match is_task {
             true => (FrozenContext::default(), Vec::new()),
             false => frozen_memory(turns, &mut session, (&sender, role), &known).await?,
         };
-        changes.extend(plan.as_ref().map(plan_text));
-        let recalled = recalled(turns, &session, role, &rows).await;
-        changes.extend(recalled.text);
-        let (background, overheard) = background(&turns.services, &session, first).await;
-        let background = background.as_slice();
-        let shown = quoted::with_sources(&turns.services, &rows, role).await?;
-        let now = turns.services.now();
-        let is_time_due = prompt::is_time_due(frozen.told_time, now.to_utc());
-        if is_time_due {
-            frozen.told_time = Some(now.to_utc());
-        }
-        let input = prompt::tail(&PromptTail {
-            now,
-            is_time_due,
-            role,
-            chat_kind,
-            rows: &shown,
-            invoked: &invoked,
-            background,
-            changes,
-        });
-        let step = Step { input: Some(input), images: files::images(&rows), ..Step::default() };
+        let told = ToldAtFirst { role, rows: &rows, invoked: &invoked, changes, plan };
+        let FirstStep { step, facts, overheard } =
+            first_step(turns, &session, told, &mut frozen).await?;
         let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
         let reply_to = reply_to.filter(|_| chat_kind == ChatKind::Group);
         let beginning = TurnBeginning {
@@ -121,10 +120,7 @@ impl<'a> ActiveTurn<'a> {
             rows: rows.clone(),
             first: step.clone(),
             frozen: frozen.clone(),
-            used_facts: UsedFacts {
-                facts: recalled.facts,
-                active_max: turns.config.memory.facts_max,
-            },
+            used_facts: UsedFacts { facts, active_max: turns.config.memory.facts_max },
             provider: turns.models.for_session(&session).name().to_owned(),
         };
         let at = beginning.origin.chat().cloned();
@@ -199,163 +195,4 @@ impl<'a> ActiveTurn<'a> {
             self.handles.signs.try_send(Hint::React { message, with: Reaction::Seen }).ok();
         }
     }
-
-    /// A turn that is ready to run; none of a background task that has ended without it.
-    async fn assemble(
-        turns: &'a TurnServices,
-        session: Session,
-        turn: TurnId,
-        asker: Requester,
-        handles: TurnHandles,
-    ) -> Result<Option<Self>, TurnError> {
-        let Some(part) = TurnPart::of(turns, &session, turn).await? else {
-            commits::answer(
-                &turns.services.bus.store,
-                turn,
-                None,
-                TurnEnd::silent(&session.origin),
-            )
-            .await?;
-            return Ok(None);
-        };
-        handles.draft.send_modify(|draft| {
-            (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
-        });
-        // No model goes by what the owner has not been shown.
-        turns.instruction_watcher.look().await?;
-        turns.tools.arrived().await;
-        let base = instructions::base(turns, &session, asker.speaker(), part.caller).await;
-        let PromptBase { system, facts, tools, tools_tokens, context_window } = base;
-        let payer = payer(&turns.services, &session, &asker, &part).await?;
-        let provider = turns.models.for_session(&session);
-        Ok(Some(Self {
-            fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
-            in_use: turns.models.all.in_use.enter(provider.name()),
-            provider,
-            fitted: context_window,
-            wait: None,
-            payer,
-            granted: Granted::default(),
-            attempts: Attempts::Usual,
-            thought: String::new(),
-            reported: Vec::new(),
-            pending: Vec::new(),
-            invoked: InvokedSkills::new(),
-            turns,
-            session,
-            turn,
-            part,
-            asker,
-            handles,
-            system,
-            facts,
-            tools,
-            tools_tokens,
-            begun: Instant::now(),
-            spent: Usage::default(),
-        }))
-    }
-}
-
-/// Returns the frozen part of a conversation's prompt, and what changed in the memory and the facts since the model was
-/// last told.
-async fn frozen_memory(
-    turns: &TurnServices,
-    session: &mut Session,
-    (sender, role): (&Sender, Role),
-    known: &KnownFacts,
-) -> Result<(FrozenContext, Vec<Parts>), TurnError> {
-    let services = &turns.services;
-    let caller = Caller::Conversation(turns.finish_of(session));
-    let shares = instructions::shares(turns, session, role, caller);
-    let (before, recalls) = (session.frozen.take(), instructions::recalls(session, role));
-    let (mut frozen, changes) =
-        instructions::remembered(services, before, recalls.as_ref(), &shares).await;
-    if recalls == Some(FileScope::Owner) {
-        tell_if_cut(turns, session, &frozen, &shares).await?;
-    }
-    let is_new = frozen.facts.is_none();
-    if let (true, Some(_), Some(at)) = (is_new, &recalls, session.origin.chat()) {
-        facts::refresh_file_of(services, at, sender, role).await?;
-    }
-    let window = turns.models.for_session(session).context_window();
-    let begins = recalls.is_some() && !frozen.has_snapshot && !is_compact(window);
-    let limits = (shares.memory, begins);
-    let mut now = facts::active(known, session, role, services.now(), limits);
-    let snapshot = now.snapshot.take();
-    frozen.has_snapshot |= begins;
-    let changes = changes.into_iter().chain(facts::freeze(&mut frozen, now));
-    let changes = changes.map(|it| Parts::of(Source::Memory, it));
-    Ok((frozen, snapshot.into_iter().chain(changes).collect()))
-}
-
-/// On whose account the turn calls models.
-async fn payer(
-    services: &Services,
-    session: &Session,
-    asker: &Requester,
-    part: &TurnPart,
-) -> Result<Payer, TurnError> {
-    let origin = &session.origin;
-    let person = person_on(services, origin.channel(), &asker.sender).await?;
-    let (cause, job) = match origin.task() {
-        Some(TaskId { kind: kind @ TaskKind::Job, number }) => (kind.into(), Some(number)),
-        Some(task) => (task.kind.into(), None),
-        None if part.job.is_some() => (CallCause::Job, part.job),
-        None => (CallCause::Chat, None),
-    };
-    let persona = session.persona.name;
-    Ok(Payer { person, role: asker.role, cause, job, persona })
-}
-
-/// The rest of the conversation's plan, for the model.
-fn plan_text(plan: &Plan) -> Parts {
-    let source = Source::Plan { read_others: plan.tainted };
-    Parts::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
-}
-
-/// Returns the lines of a group before it spoke to the bot, and how many of them were overheard there. A thread that is
-/// new to the bot begins with the platform's history, or else with the lines heard around it.
-async fn background(
-    services: &Services,
-    session: &Session,
-    first: &Inbound,
-) -> (Vec<OverheardLine>, usize) {
-    let (ChatKind::Group, Origin::Chat(at)) = (session.chat_kind, &session.origin) else {
-        return (Vec::new(), 0);
-    };
-    let overheard = &services.bus.overheard;
-    let input = overheard.look(at);
-    if !session.turns.is_empty() || at.thread.is_none() || !input.is_empty() {
-        let overheard = input.len();
-        return (input, overheard);
-    }
-    let Some(channel) = services.channels.get(&at.channel) else { return (input, 0) };
-    let history = channel.history(at, first.id.as_ref(), SEED_MAX);
-    let history = AssertUnwindSafe(timeout(SEED_TIME_MAX, history)).catch_unwind().await;
-    let seed = match history {
-        Ok(Ok(Ok(history))) if !history.is_empty() => history,
-        _ => {
-            let around = overheard.look(&Address { thread: None, ..at.clone() });
-            around[around.len().saturating_sub(SEED_MAX)..].to_vec()
-        }
-    };
-    (seed, 0)
-}
-
-/// Tells the owner once that their memory is too long for a model, if it was cut.
-async fn tell_if_cut(
-    turns: &TurnServices,
-    session: &Session,
-    frozen: &FrozenContext,
-    shares: &Shares,
-) -> Result<(), TurnError> {
-    let whole = tokens::tokens(&frozen.told_memory);
-    if whole <= shares.memory {
-        return Ok(());
-    }
-    let provider = turns.models.for_session(session);
-    let words = replies::memory_too_long(provider.name(), whole, shares.memory);
-    notices::tell_owner(&turns.services.bus, format!("memory {}", provider.name()), words).await?;
-    Ok(())
 }

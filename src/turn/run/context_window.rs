@@ -9,7 +9,7 @@ use crate::replies;
 use crate::turn::commits::{self, CompactionCommit};
 use crate::turn::compaction::{self, CompactionJob, KeptWhole};
 use crate::turn::error::TurnError;
-use crate::turn::facts;
+use crate::turn::frozen;
 use crate::turn::instructions;
 use crate::turn::run::active::ActiveTurn;
 use crate::turn::spending::Granted;
@@ -99,12 +99,12 @@ impl ActiveTurn<'_> {
         }
         let (role, caller) = (self.asker.role, self.part.caller);
         let shares = instructions::shares(self.turns, &self.session, role, caller);
-        let recalls = instructions::recalls(&self.session, role);
+        let recalls = frozen::recalls(&self.session, role);
         if recalls.is_some() && self.part.background.is_none() {
             let services = &self.turns.services;
             let recalls = recalls.as_ref();
-            let mut frozen = instructions::remembered(services, None, recalls, &shares).await.0;
-            frozen.facts = facts::renewed(self.session.frozen.as_ref());
+            let mut frozen = frozen::remembered(services, None, recalls, &shares).await.0;
+            frozen.facts = frozen::renewed_facts(self.session.frozen.as_ref());
             let (store, turn, id) = (&services.bus.store, self.turn, self.session.id);
             commits::frozen(store, turn, id, frozen.clone()).await?;
             self.session.frozen = Some(frozen);
@@ -269,7 +269,7 @@ impl ActiveTurn<'_> {
         summary: Option<String>,
         spent: Charge,
     ) -> Result<bool, TurnError> {
-        let recalls = instructions::recalls(&self.session, self.asker.role);
+        let recalls = frozen::recalls(&self.session, self.asker.role);
         // The tails that told of changes go, and the cache is broken anyway.
         let frozen = match &recalls {
             Some(_) => {
@@ -277,8 +277,8 @@ impl ActiveTurn<'_> {
                 let shares = instructions::shares(self.turns, &self.session, role, caller);
                 let services = &self.turns.services;
                 let recalls = recalls.as_ref();
-                let anew = instructions::remembered(services, None, recalls, &shares).await.0;
-                let facts = facts::renewed(self.session.frozen.as_ref());
+                let anew = frozen::remembered(services, None, recalls, &shares).await.0;
+                let facts = frozen::renewed_facts(self.session.frozen.as_ref());
                 Some(FrozenContext { facts, ..anew })
             }
             None => None,

@@ -7,7 +7,7 @@ use crate::conversation::{plans, transcript};
 use crate::people::{People, Role};
 use crate::store::StoreError;
 use crate::turn::background::of as background_kind;
-use crate::turn::facts::KnownFacts;
+use crate::turn::frozen::KnownFacts;
 use crate::turn::personas::{ChosenPersona, KnownSubject, PersonaSubject};
 use crate::turn::services::TurnServices;
 use crate::types::message::{Address, ChatKind, Sender};

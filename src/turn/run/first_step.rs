@@ -1,7 +1,13 @@
-//! Automatic recall: passages that a message reminds of, at the end of its prompt. From trusted sources only,
-//! of the person's own, within a token budget, and only if a rare word of the message leads to them.
+//! The first step of a turn: its messages, with what the model is told beside them. That is the plan, the lines of the
+//! group before, and by automatic recall passages that a message reminds of: from trusted sources only, of the person's
+//! own, within a token budget, and only if a rare word of the message leads to them. Nothing is committed here.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use chrono::{Days, Utc};
+use futures_util::FutureExt;
+use tokio::time::timeout;
 
 use crate::bus::journal::WaitingMessage;
 use crate::conversation::history::SeenTurns;
@@ -10,16 +16,27 @@ use crate::memory::facts::{FactId, FactStatus};
 use crate::memory::recall::words::{self, Term};
 use crate::memory::{file_scope, is_memory};
 use crate::people::Role;
+use crate::services::Services;
+use crate::store::StoreError;
 use crate::tools::ToolReader;
 use crate::tools::recall::find::{FoundPassage, FoundPlace, RecallReader, RecallWish};
 use crate::tools::recall::{find, passage_words};
-use crate::turn::instructions::NOTE_DAYS;
+use crate::turn::frozen::NOTE_DAYS;
+use crate::turn::prompt::{self, InvokedSkills, PromptTail, files};
+use crate::turn::quoted;
 use crate::turn::services::TurnServices;
-use crate::types::message::{Cause, ChatKind};
+use crate::types::message::{Address, Cause, ChatKind, Inbound, OverheardLine};
+use crate::types::origin::Origin;
 use crate::types::persona::PersonaMemory;
-use crate::types::session::Session;
+use crate::types::session::{FrozenContext, Plan, Session, Step};
 use crate::types::source::{Parts, Source};
 use crate::workspace::WorkspacePath;
+
+/// Earlier messages that a new thread begins with.
+const SEED_MAX: usize = 20;
+
+/// Maximum time of a platform for telling them.
+const SEED_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Passages that come back with one message.
 const RECALLED_MAX: usize = 5;
@@ -36,17 +53,77 @@ const MEMORY_FILE: &str = "MEMORY.md";
 /// Characters of a message that are looked at.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
+/// The content of the first step, besides what is looked up for it here.
+pub(super) struct ToldAtFirst<'a> {
+    pub(super) role: Role,
+    /// Never empty.
+    pub(super) rows: &'a [WaitingMessage],
+    pub(super) invoked: &'a InvokedSkills,
+    /// Changes of the memory and the facts since the model was last told.
+    pub(super) changes: Vec<Parts>,
+    /// The rest of the conversation's plan.
+    pub(super) plan: Option<Plan>,
+}
+
+/// The first step of a turn.
+pub(super) struct FirstStep {
+    pub(super) step: Step,
+    /// Facts that its messages have to do with.
+    pub(super) facts: Vec<FactId>,
+    /// Lines that were overheard there before, and are shown in it.
+    pub(super) overheard: usize,
+}
+
 /// The passages that messages remind of.
 #[derive(Default)]
-pub(super) struct Recalled {
+struct Recalled {
     /// For the end of the prompt; none if nothing comes back.
-    pub(super) text: Option<Parts>,
+    text: Option<Parts>,
     /// Facts that the messages have to do with.
-    pub(super) facts: Vec<FactId>,
+    facts: Vec<FactId>,
+}
+
+/// Makes the first step. Notes in the frozen memory that the model is told the time, if it is.
+pub(super) async fn first_step(
+    turns: &TurnServices,
+    session: &Session,
+    told: ToldAtFirst<'_>,
+    frozen: &mut FrozenContext,
+) -> Result<FirstStep, StoreError> {
+    let ToldAtFirst { role, rows, invoked, mut changes, plan } = told;
+    let first = &rows.first().expect("a turn begins with a message").inbound;
+    changes.extend(plan.as_ref().map(plan_text));
+    let recalled = recalled(turns, session, role, rows).await;
+    changes.extend(recalled.text);
+    let (background, overheard) = background(&turns.services, session, first).await;
+    let shown = quoted::with_sources(&turns.services, rows, role).await?;
+    let now = turns.services.now();
+    let is_time_due = prompt::is_time_due(frozen.told_time, now.to_utc());
+    if is_time_due {
+        frozen.told_time = Some(now.to_utc());
+    }
+    let input = prompt::tail(&PromptTail {
+        now,
+        is_time_due,
+        role,
+        chat_kind: first.chat_kind,
+        rows: &shown,
+        invoked,
+        background: &background,
+        changes,
+    });
+    let step = Step { input: Some(input), images: files::images(rows), ..Step::default() };
+    Ok(FirstStep { step, facts: recalled.facts, overheard })
+}
+
+/// The rest of the conversation's plan, for the model.
+fn plan_text(plan: &Plan) -> Parts {
+    let source = Source::Plan { read_others: plan.tainted };
+    Parts::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
 }
 
 /// Returns what messages remind of. A failed search costs no answer.
-pub(super) async fn recalled(
+async fn recalled(
     turns: &TurnServices,
     session: &Session,
     role: Role,
@@ -126,6 +203,35 @@ async fn recalled_for(
         ));
     }
     Some(Recalled { text: (count > 0).then_some(text), facts })
+}
+
+/// Returns the lines of a group before it spoke to the bot, and how many of them were overheard there. A thread that is
+/// new to the bot begins with the platform's history, or else with the lines heard around it.
+async fn background(
+    services: &Services,
+    session: &Session,
+    first: &Inbound,
+) -> (Vec<OverheardLine>, usize) {
+    let (ChatKind::Group, Origin::Chat(at)) = (session.chat_kind, &session.origin) else {
+        return (Vec::new(), 0);
+    };
+    let overheard = &services.bus.overheard;
+    let input = overheard.look(at);
+    if !session.turns.is_empty() || at.thread.is_none() || !input.is_empty() {
+        let overheard = input.len();
+        return (input, overheard);
+    }
+    let Some(channel) = services.channels.get(&at.channel) else { return (input, 0) };
+    let history = channel.history(at, first.id.as_ref(), SEED_MAX);
+    let history = AssertUnwindSafe(timeout(SEED_TIME_MAX, history)).catch_unwind().await;
+    let seed = match history {
+        Ok(Ok(Ok(history))) if !history.is_empty() => history,
+        _ => {
+            let around = overheard.look(&Address { thread: None, ..at.clone() });
+            around[around.len().saturating_sub(SEED_MAX)..].to_vec()
+        }
+    };
+    (seed, 0)
 }
 
 /// Returns true if a passage says more than the message itself.
