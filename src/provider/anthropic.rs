@@ -124,12 +124,10 @@ impl Anthropic {
         form: AnswerForm,
     ) -> Result<DeltaStream<'static>, PostFailure> {
         let names = ToolNames::of(request.tools);
-        let seen =
-            if self.images { request.pictures.load().await } else { ReadPictures::default() };
+        let seen = request.pictures.load_if(self.images).await;
         let body = self.body(request, form, &names, &seen);
         let _in_turn = seen.written();
-        let events = self.endpoint.post(body).await?;
-        Ok(wire::deltas(events, AnthropicAnswer::new(&self.model, names)))
+        self.endpoint.stream(body, AnthropicAnswer::new(&self.model, names)).await
     }
 
     /// Builds the messages. `thinks` is true if reasoning may be passed back.

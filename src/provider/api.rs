@@ -1,9 +1,9 @@
-//! The trait of a provider: one request, one stream of deltas.
+//! The trait of a provider: one request, one stream of deltas. Not the completion that is made of them (`provider.rs`).
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 
 use super::completion::Delta;
 use super::request::Request;
@@ -128,4 +128,9 @@ impl<L: ProviderLayer> Provider for L {
     ) -> Result<DeltaStream<'a>, ProviderError> {
         self.answer(request).await
     }
+}
+
+/// A completion whose failure to begin is the stream's first item.
+pub(super) fn begin<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> DeltaStream<'a> {
+    stream::once(provider.stream(request)).try_flatten().boxed()
 }

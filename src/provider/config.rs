@@ -1,11 +1,13 @@
-//! The settings of a provider.
+//! The settings of a provider, and the timeouts that follow from them.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::prices::Price;
+use crate::http;
 use crate::secret::Secret;
 use crate::types::words::words;
 
@@ -13,6 +15,18 @@ use crate::types::words::words;
 const OWN_ANSWER_PART: u32 = 4;
 const OWN_ANSWER_MIN: u32 = 1_024;
 const OWN_ANSWER_MAX: u32 = 8_192;
+
+/// An 8B model on a small board reads a prompt of some thousand tokens for that long.
+const LOCAL_BEGIN: Duration = Duration::from_secs(15 * 60);
+
+/// A slow model writes a call for that long, which its server sends whole.
+const LOCAL_STALL: Duration = Duration::from_secs(300);
+
+/// A long answer at two tokens a second, and the prompt before it.
+const LOCAL_WHOLE: Duration = Duration::from_secs(90 * 60);
+
+/// A vendor's servers have begun by then, or another provider should be asked.
+const REMOTE_BEGIN: Duration = Duration::from_secs(90);
 
 /// One `[providers.NAME]` section.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,12 +61,57 @@ pub struct Patience {
     pub stall: Option<Duration>,
 }
 
+/// Timeouts of a model API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpTimeouts {
+    pub connect: Duration,
+    /// From the request to the answer's first byte: a small machine reads a long prompt for minutes.
+    pub begin: Duration,
+    /// Between two bytes; servers that think for long send pings or comments meanwhile.
+    pub stall: Duration,
+    /// From the request to the answer's last byte.
+    pub whole: Duration,
+}
+
 impl Config {
     /// The longest answer to ask for, in tokens: on a server of one's own it is bounded, too.
     pub fn answer_tokens_max(&self) -> Option<u32> {
-        let is_own = url::Url::parse(&self.base_url).is_ok_and(|url| crate::http::is_local(&url));
+        let is_own = Url::parse(&self.base_url).is_ok_and(|url| http::is_local(&url));
         let own = (self.context / OWN_ANSWER_PART).clamp(OWN_ANSWER_MIN, OWN_ANSWER_MAX);
         self.tokens_max.or(is_own.then_some(own))
+    }
+}
+
+impl Default for HttpTimeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            begin: REMOTE_BEGIN,
+            stall: Duration::from_secs(60),
+            whole: Duration::from_secs(30 * 60),
+        }
+    }
+}
+
+impl HttpTimeouts {
+    /// The limits for the server that `base_url` names. One on this machine or network is mostly a slow one, which
+    /// reads a long prompt for minutes, and may be silent as long as it writes a call.
+    pub fn of(base_url: &str) -> Self {
+        let limits = Self::default();
+        match Url::parse(base_url) {
+            Ok(url) if http::is_local(&url) => {
+                Self { begin: LOCAL_BEGIN, stall: LOCAL_STALL, whole: LOCAL_WHOLE, ..limits }
+            }
+            _ => limits,
+        }
+    }
+
+    /// The limits of a config section, which may set some of them.
+    pub fn for_provider(config: &Config) -> Self {
+        let limits = Self::of(&config.base_url);
+        let begin = config.patience.first_byte.unwrap_or(limits.begin);
+        let stall = config.patience.stall.unwrap_or(limits.stall);
+        Self { begin, stall, whole: limits.whole.max(begin + stall), ..limits }
     }
 }
 

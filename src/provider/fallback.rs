@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt};
 use tracing::warn;
 
-use super::completing::begin;
+use super::api::begin;
 use super::{Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request};
 use crate::replies;
 

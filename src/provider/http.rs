@@ -1,5 +1,4 @@
-//! The HTTP side of model APIs: one client with its timeouts, a request, and the events of its
-//! answer. Knows neither vendor; what an error means is sorted in `fault.rs`.
+//! The HTTP side of model APIs: one client, a request, and the events of its answer. Knows neither vendor; what an error means is sorted in `fault.rs`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +14,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
 use super::window::Window;
-use super::{Config, ProviderError, offered};
+use super::wire::{self, DeltaReader};
+use super::{DeltaStream, HttpTimeouts, ProviderError, offered};
 use crate::http::{self, BodyEnd, ReadBody};
 use crate::provider::fault::{self, ApiFault};
 use crate::secret::Secret;
@@ -31,63 +31,6 @@ const LOOK_BYTES_MAX: usize = 1024 * 1024;
 const EVENT_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// A whole answer as sent, of which the text is a small part; larger ones run in circles.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// Timeouts of a model API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HttpTimeouts {
-    pub connect: Duration,
-    /// From the request to the answer's first byte: a small machine reads a long prompt for minutes.
-    pub begin: Duration,
-    /// Between two bytes; servers that think for long send pings or comments meanwhile.
-    pub stall: Duration,
-    /// From the request to the answer's last byte.
-    pub whole: Duration,
-}
-
-impl Default for HttpTimeouts {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(10),
-            begin: REMOTE_BEGIN,
-            stall: Duration::from_secs(60),
-            whole: Duration::from_secs(30 * 60),
-        }
-    }
-}
-
-/// An 8B model on a small board reads a prompt of some thousand tokens for that long.
-const LOCAL_BEGIN: Duration = Duration::from_secs(15 * 60);
-
-/// A slow model writes a call for that long, which its server sends whole.
-const LOCAL_STALL: Duration = Duration::from_secs(300);
-
-/// A long answer at two tokens a second, and the prompt before it.
-const LOCAL_WHOLE: Duration = Duration::from_secs(90 * 60);
-
-/// A vendor's servers have begun by then, or another provider should be asked.
-const REMOTE_BEGIN: Duration = Duration::from_secs(90);
-
-impl HttpTimeouts {
-    /// The limits for the server that `base_url` names. One on this machine or network is mostly a slow one, which
-    /// reads a long prompt for minutes, and may be silent as long as it writes a call.
-    pub fn of(base_url: &str) -> Self {
-        let limits = Self::default();
-        match Url::parse(base_url) {
-            Ok(url) if http::is_local(&url) => {
-                Self { begin: LOCAL_BEGIN, stall: LOCAL_STALL, whole: LOCAL_WHOLE, ..limits }
-            }
-            _ => limits,
-        }
-    }
-
-    /// The limits of a config section, which may set some of them.
-    pub fn for_provider(config: &Config) -> Self {
-        let limits = Self::of(&config.base_url);
-        let begin = config.patience.first_byte.unwrap_or(limits.begin);
-        let stall = config.patience.stall.unwrap_or(limits.stall);
-        Self { begin, stall, whole: limits.whole.max(begin + stall), ..limits }
-    }
-}
 
 /// A request that brought no answer.
 pub(super) struct PostFailure {
@@ -165,8 +108,16 @@ impl ModelEndpoint {
         timeout(LOOK_TIME_MAX, read).await.unwrap_or(Err(()))
     }
 
-    /// Posts `body` and returns the answer's events once it has begun well.
-    pub(super) async fn post(&self, body: offered::RequestBody) -> Result<SseEvents, PostFailure> {
+    /// Posts `body` and returns what `reader` makes of the answer, once it has begun well.
+    pub(super) async fn stream(
+        &self,
+        body: offered::RequestBody,
+        reader: impl DeltaReader,
+    ) -> Result<DeltaStream<'static>, PostFailure> {
+        Ok(wire::deltas(self.post(body).await?, reader))
+    }
+
+    async fn post(&self, body: offered::RequestBody) -> Result<SseEvents, PostFailure> {
         let bytes = written(&body);
         // It may hold pictures, and need not be there twice while the answer is waited for.
         drop(body);

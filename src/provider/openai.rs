@@ -127,16 +127,16 @@ impl OpenAi {
         form: AnswerForm,
     ) -> Result<DeltaStream<'static>, PostFailure> {
         let names = ToolNames::of(request.tools);
-        let seen =
-            if self.images { request.pictures.load().await } else { ReadPictures::default() };
+        let seen = request.pictures.load_if(self.images).await;
         let fields = self.body(request, form, &names, &seen);
         let tools = (!request.tools.is_empty()).then(|| {
             let write = || request.tools.iter().map(|it| tool(it, &names)).collect();
             self.offered.get(request.tools, false, write)
         });
         let _in_turn = seen.written();
-        let events = self.endpoint.post(RequestBody { fields, tools }).await?;
-        Ok(wire::deltas(events, OpenAiAnswer::new(&self.model, names)))
+        self.endpoint
+            .stream(RequestBody { fields, tools }, OpenAiAnswer::new(&self.model, names))
+            .await
     }
 
     fn transcript(

@@ -66,6 +66,11 @@ impl Pictures {
         Self { workspace: Some(workspace.clone()), wanted }
     }
 
+    /// Reads the pictures for a model that sees; none for another one.
+    pub(super) async fn load_if(&self, sees: bool) -> ReadPictures {
+        if sees { self.load().await } else { ReadPictures::default() }
+    }
+
     /// Reads the pictures, once no other request has any in hand. What is gone, or no picture any
     /// more, is left out; so is what would be too much, the oldest first.
     pub async fn load(&self) -> ReadPictures {

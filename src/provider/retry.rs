@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::completing::begin;
+use super::api::begin;
 use super::{Attempts, Delta, DeltaStream, Provider, ProviderError, ProviderLayer, Request};
 
 /// The number of attempts, and the pauses between them.

@@ -28,7 +28,7 @@ pub use forms::MALFORMED_CALL;
 use request::TextRequest;
 use scan::{AnswerPiece, CallStrictness, Scanner};
 
-use super::completing::begin;
+use super::api::begin;
 use super::{
     Delta, DeltaStream, Provider, ProviderError, ProviderLayer, Request, StopReason, ToolCall,
     Tools, wire,
