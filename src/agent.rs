@@ -96,8 +96,6 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
         compactions: JoinSet::new(),
         compacting: HashMap::new(),
         backlog: WorkQueue::default(),
-        follows: false,
-        is_up_to_date: false,
         side_questions: SideQuestions::default(),
         forgettings: Forgettings::default(),
         failing: Failing::default(),
@@ -113,7 +111,7 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
             }
             Err(error) => {
                 tracing::error!(%error, "The agent loop failed and pauses");
-                agent.is_up_to_date = false;
+                agent.backlog.distrust();
                 (true, Some(STORE_PAUSE))
             }
         };
@@ -145,10 +143,6 @@ struct Agent {
     compactions: JoinSet<CompactionResult>,
     compacting: HashMap<Origin, Option<CompactionResult>>,
     backlog: WorkQueue,
-    /// The store tracks changes in the tables of the backlog.
-    follows: bool,
-    /// No change was lost, so the backlog need not be read completely.
-    is_up_to_date: bool,
     side_questions: SideQuestions,
     forgettings: Forgettings,
     failing: Failing,

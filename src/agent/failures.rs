@@ -111,7 +111,7 @@ impl Agent {
                 Ok(()) | Err(CommitError::Ended) => self.services.bus.outbox.up(),
                 Err(CommitError::Store(error)) => {
                     // Only a complete read finds it again.
-                    self.is_up_to_date = false;
+                    self.backlog.distrust();
                     failed = Some(error);
                 }
             }

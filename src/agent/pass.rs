@@ -1,7 +1,7 @@
 //! A pass of the loop: it reads the changes in the store, carries out commands, passes messages to running turns, and
 //! begins others.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::Utc;
@@ -9,11 +9,12 @@ use chrono::Utc;
 use crate::agent::asks::AskProgress;
 use crate::agent::failing_items::Item;
 use crate::agent::fairness::{self, Claim};
-use crate::agent::work_queue::{self, Person, WaitingRows, WorkQueue};
-use crate::agent::{Agent, STORE_PAUSE};
+use crate::agent::work_queue::{Person, Refreshed};
+use crate::agent::{Agent, Config, STORE_PAUSE};
 use crate::bus::journal::{self, UnreadableRow, WaitingMessage};
 use crate::conversation::asks::{self, Ask};
 use crate::conversation::transcript::UnreadableTurn;
+use crate::services::Services;
 use crate::store::StoreError;
 use crate::turn::suspension;
 use crate::types::origin::{Origin, TaskKind};
@@ -48,7 +49,7 @@ impl Agent {
             controls.retain(|it| {
                 let rests = self.failing.rests(Item::Row(it.id)).is_some();
                 let waits = self.must_wait(it) || self.forgettings.delay(it);
-                self.serves(&it.origin) && !waits && !rests
+                serves(&self.config, &self.services, &it.origin) && !waits && !rests
             });
             if controls.is_empty() {
                 match self.look_after_asks(look.overdue).await {
@@ -74,58 +75,26 @@ impl Agent {
         Ok(again.into_iter().flatten().min())
     }
 
-    /// Returns true if the origin's channel exists, and a task may act. Others wait until it does.
-    fn serves(&self, origin: &Origin) -> bool {
-        let acts_by_itself = matches!(
-            origin.task().map(|task| task.kind),
-            Some(TaskKind::Job | TaskKind::Heartbeat)
-        );
-        let may_act = self.config.safe_mode.is_none() || !acts_by_itself;
-        may_act && self.services.channels.contains_key(origin.channel())
-    }
-
     /// Updates the backlog from the store.
     pub(super) async fn look(&mut self) -> Result<CommandsAndAsks, StoreError> {
-        if !self.follows {
-            self.services.bus.store.follow(work_queue::TABLES).await?;
-            self.follows = true;
-        }
-        let changed = self.services.bus.store.changed().filter(|_| self.is_up_to_date);
-        // The changes that were taken are lost if they cannot be read.
-        self.is_up_to_date = false;
-        let (people, now) = (self.services.bus.people.clone(), Utc::now());
-        let look = move |store: &_| {
-            let found = match &changed {
-                Some(changed) => WaitingRows::among(store, &people, changed)?,
-                None => WaitingRows::all(store, &people)?,
-            };
+        let now = Utc::now();
+        let beside = move |store: &_| {
             let journal::WaitingControls { waiting: controls, unreadable } =
                 journal::controls(store)?;
             let (overdue, next) = (asks::overdue(store, now)?, asks::next_expiry(store)?);
             let next = next.map(|at| (at - now).to_std().unwrap_or_default());
             let next_expiry = next.map(|next| next.max(suspension::MOMENT));
             let unreadable_turns = Vec::new();
-            let look =
-                CommandsAndAsks { controls, unreadable, unreadable_turns, overdue, next_expiry };
-            Ok((changed, found, look))
+            Ok(CommandsAndAsks { controls, unreadable, unreadable_turns, overdue, next_expiry })
         };
-        let (changed, mut found, mut look) = self.read(look).await?;
-        found.retain(|at| self.serves(at));
-        look.unreadable_turns = std::mem::take(&mut found.unreadable);
-        let stopped = std::mem::take(&mut found.stopped);
-        let ended = stopped.iter().map(|(turn, _)| *turn).collect();
-        self.away.update(changed.as_ref(), found.unfinished(), &ended);
-        match changed {
-            Some(changed) => self.backlog.update(&changed, found),
-            None => {
-                self.backlog = WorkQueue::default();
-                self.running.keys().for_each(|at| self.backlog.began(at));
-                self.backlog.update(&BTreeSet::new(), found);
-                self.tell_of_cut_off();
-            }
+        let Self { services, config, backlog, away, .. } = self;
+        let served = |origin: &Origin| serves(config, services, origin);
+        let Refreshed { beside: mut look, is_complete, stopped, unreadable } =
+            backlog.refresh(services, away, served, beside).await?;
+        look.unreadable_turns = unreadable;
+        if is_complete {
+            self.tell_of_cut_off();
         }
-        self.is_up_to_date = true;
-        self.backlog.wake_due();
         // Turns that were ended in the store are cancelled, instead of finding out at their next commit.
         for (turn, at) in stopped {
             let running = self.running.get(&at);
@@ -224,4 +193,12 @@ impl Agent {
         }
         within
     }
+}
+
+/// Returns true if the origin's channel exists, and a task may act. Others wait until it does.
+fn serves(config: &Config, services: &Services, origin: &Origin) -> bool {
+    let acts_by_itself =
+        matches!(origin.task().map(|task| task.kind), Some(TaskKind::Job | TaskKind::Heartbeat));
+    let may_act = config.safe_mode.is_none() || !acts_by_itself;
+    may_act && services.channels.contains_key(origin.channel())
 }

@@ -9,17 +9,19 @@ use rusqlite::Connection;
 use tokio::time::Instant;
 
 use super::fairness::Claim;
+use super::suspended::SuspendedTurns;
 use crate::bus::journal::{self, RowId};
 use crate::conversation::asks::{self, Ask, AskId};
 use crate::conversation::transcript::{self, ReadTurn, Unfinished, UnreadableTurn};
 use crate::people::{People, Role};
-use crate::store::ChangedRow;
+use crate::services::Services;
+use crate::store::{ChangedRow, StoreError};
 use crate::types::message::{ChannelName, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
 /// The tables whose rows it consists of.
-pub(super) const TABLES: &[&str] = &[INBOUND, TURNS, ASKS];
+const TABLES: &[&str] = &[INBOUND, TURNS, ASKS];
 const INBOUND: &str = "inbound";
 pub(super) const TURNS: &str = "turns";
 const ASKS: &str = "asks";
@@ -48,6 +50,22 @@ pub(super) struct WorkQueue {
     changed: BTreeSet<Origin>,
     /// Times at which origins are examined again, even without a change.
     later: BTreeSet<(Instant, Origin)>,
+    /// The store tracks changes in the tables.
+    follows: bool,
+    /// No change was lost, so the tables need not be read completely.
+    is_up_to_date: bool,
+}
+
+/// The news of a refresh that are not in the queue.
+pub(super) struct Refreshed<T> {
+    /// The rest that was read in the same state of the store.
+    pub(super) beside: T,
+    /// Everything that waits was read, not only what has changed.
+    pub(super) is_complete: bool,
+    /// Stopped turns, and their origins.
+    pub(super) stopped: Vec<(TurnId, Origin)>,
+    /// Unfinished turns that cannot be read.
+    pub(super) unreadable: Vec<UnreadableTurn>,
 }
 
 /// The messages, turns and questions of one origin.
@@ -68,19 +86,17 @@ struct OriginQueue {
 
 /// Rows that were read from the store.
 #[derive(Default)]
-pub(super) struct WaitingRows {
+struct WaitingRows {
     messages: Vec<(RowId, Origin, Claim<Person>)>,
     turns: Vec<(Unfinished, Claim<Person>)>,
     questions: Vec<Ask>,
-    /// Stopped turns, and their origins.
-    pub(super) stopped: Vec<(TurnId, Origin)>,
-    /// Unfinished turns that cannot be read.
-    pub(super) unreadable: Vec<UnreadableTurn>,
+    stopped: Vec<(TurnId, Origin)>,
+    unreadable: Vec<UnreadableTurn>,
 }
 
 impl WaitingRows {
     /// Reads everything that waits.
-    pub(super) fn all(store: &Connection, people: &People) -> rusqlite::Result<Self> {
+    fn all(store: &Connection, people: &People) -> rusqlite::Result<Self> {
         let mut claims = Claims { store, people, known: HashMap::new() };
         let messages = journal::all_waiting(store)?.into_iter();
         let mut found = Self {
@@ -103,19 +119,19 @@ impl WaitingRows {
     }
 
     /// The turns that have not ended.
-    pub(super) fn unfinished(&self) -> impl Iterator<Item = &Unfinished> {
+    fn unfinished(&self) -> impl Iterator<Item = &Unfinished> {
         self.turns.iter().map(|(turn, _)| turn)
     }
 
     /// Keeps only the served origins.
-    pub(super) fn retain(&mut self, served: impl Fn(&Origin) -> bool) {
+    fn retain(&mut self, served: impl Fn(&Origin) -> bool) {
         self.messages.retain(|(_, at, _)| served(at));
         self.turns.retain(|(turn, _)| served(&turn.origin));
         self.unreadable.retain(|turn| served(&turn.origin));
     }
 
     /// Reads those of the changed rows that still matter.
-    pub(super) fn among(
+    fn among(
         store: &Connection,
         people: &People,
         changed: &BTreeSet<ChangedRow>,
@@ -178,8 +194,62 @@ impl Claims<'_> {
 }
 
 impl WorkQueue {
+    /// Takes over what has changed in the store since the last refresh, or everything if changes may have been lost.
+    /// `beside` reads more in the same state of the store. Rows of origins that are not `served` stay out; turns that
+    /// wait for a model go to `away`, too.
+    pub(super) async fn refresh<T: Send + 'static>(
+        &mut self,
+        services: &Services,
+        away: &mut SuspendedTurns,
+        served: impl Fn(&Origin) -> bool,
+        beside: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<Refreshed<T>, StoreError> {
+        let (store, people) = (&services.bus.store, services.bus.people.clone());
+        if !self.follows {
+            store.follow(TABLES).await?;
+            self.follows = true;
+        }
+        let changed = store.changed().filter(|_| self.is_up_to_date);
+        // The changes that were taken are lost if they cannot be read.
+        self.is_up_to_date = false;
+        let look = move |store: &Connection| {
+            let found = match &changed {
+                Some(changed) => WaitingRows::among(store, &people, changed)?,
+                None => WaitingRows::all(store, &people)?,
+            };
+            Ok((changed, found, beside(store)?))
+        };
+        let (changed, mut found, beside) = store.read(look).await?;
+        found.retain(served);
+        let unreadable = std::mem::take(&mut found.unreadable);
+        let stopped = std::mem::take(&mut found.stopped);
+        let ended = stopped.iter().map(|(turn, _)| *turn).collect();
+        away.update(changed.as_ref(), found.unfinished(), &ended);
+        let is_complete = changed.is_none();
+        if is_complete {
+            self.drop_waiting();
+        }
+        self.update(&changed.unwrap_or_default(), found);
+        self.is_up_to_date = true;
+        self.wake_due();
+        Ok(Refreshed { beside, is_complete, stopped, unreadable })
+    }
+
+    /// Makes the next refresh read everything.
+    pub(super) fn distrust(&mut self) {
+        self.is_up_to_date = false;
+    }
+
+    /// Drops everything but the origins that tasks work for.
+    fn drop_waiting(&mut self) {
+        let before = std::mem::take(self);
+        self.follows = before.follows;
+        let busy = before.places.into_iter().filter(|(_, place)| place.busy);
+        busy.for_each(|(at, _)| self.began(&at));
+    }
+
     /// Applies the changed rows.
-    pub(super) fn update(&mut self, changed: &BTreeSet<ChangedRow>, found: WaitingRows) {
+    fn update(&mut self, changed: &BTreeSet<ChangedRow>, found: WaitingRows) {
         for row in changed {
             let Some(at) = self.at.remove(row) else { continue };
             if let Some(place) = self.places.get_mut(&at) {
@@ -230,7 +300,7 @@ impl WorkQueue {
     }
 
     /// Marks origins as changed whose time to be examined again has come.
-    pub(super) fn wake_due(&mut self) {
+    fn wake_due(&mut self) {
         let now = Instant::now();
         while let Some((when, _)) = self.later.first()
             && *when <= now
