@@ -1,6 +1,7 @@
-//! A model behind an API: one verb, [`Provider::stream`], and the completion that is made of its deltas. What is sent
-//! is built in this module from turns, so that every wire format gets a valid transcript. Retry, fallback and calls in
-//! text are providers around providers; they are in their own files.
+//! A model behind an API: one verb, [`Provider::stream`], and the completion that is made of its deltas. What is
+//! sent is built in this module from turns, so that every wire format gets a valid transcript. Retry, fallback and
+//! calls in text are providers around providers; they are in their own files. Not here: which model a conversation
+//! has, and what a person may spend (`turn`).
 
 pub mod answer_reader;
 mod answer_schema;
@@ -47,7 +48,7 @@ pub use models::Models;
 pub use pictures::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, ReadPictures, count_shown};
 pub use request::{
     ASK_QUESTION, Attempts, COMPLETION, CONVERSE, PromptMessage, Request, ToolSchema, messages,
-    messages_after,
+    transcript_as_messages,
 };
 pub use text_tools::{MALFORMED_CALL, answer_in_lone_call, is_lone_call};
 pub use used_marker::system_asking;
@@ -55,7 +56,7 @@ pub use window::LearnedWindow;
 pub use word::ask_for_a_word;
 
 pub use crate::types::session::Effort;
-use api::begin;
+use api::begin_stream;
 use used_marker::UsedMarkFilter;
 
 /// Makes a whole completion, showing each delta to `watch` on the way.
@@ -98,7 +99,7 @@ async fn complete_checked(
     request: &Request<'_>,
     mut check: impl FnMut(&Delta) -> Result<(), ProviderError>,
 ) -> Result<Completion, ProviderError> {
-    let mut stream = begin(provider, request);
+    let mut stream = begin_stream(provider, request);
     let mut completion = Completion::default();
     let asks_for_facts = !request.facts.is_empty();
     let mut marks = UsedMarkFilter::default();

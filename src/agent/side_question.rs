@@ -250,7 +250,7 @@ async fn ask(
         effort: session.settings.effort,
         attempts: Attempts::Usual,
         tokens_max: granted.tokens_max.or(session.persona.tokens_max),
-        messages: provider::messages_after(summary.as_deref(), &session.turns),
+        messages: provider::transcript_as_messages(summary.as_deref(), &session.turns),
         pictures: &pictures,
     };
     let completed = provider::complete(provider.as_ref(), &request, |_| {}).await;

@@ -18,7 +18,7 @@ pub use failing::{
     DeliveryFailure, DeliveryLoss, FailingDeliveries, Failures, begin_pauses_again, dead, failing,
     fails, hasten_after_outage, hasten_failing, note_question,
 };
-pub use lanes::{Head, Lane, hasten, heads};
+pub use lanes::{Lane, NextOfChat, hasten, next_of_each_chat};
 
 /// A message and its progress.
 #[derive(Clone, Debug, PartialEq)]

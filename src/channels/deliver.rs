@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::set_back::ClockReading;
 use super::supervise::AFTER_MAX;
 use super::{Channel, ChannelError, SendLookup, Sent};
-use crate::bus::outbox::{self, Chunk, Delivery, DeliveryLoss, Head, Lane};
+use crate::bus::outbox::{self, Chunk, Delivery, DeliveryLoss, Lane, NextOfChat};
 use crate::bus::{Bus, Link};
 use crate::channels::chunking::{self, NoContent};
 use crate::replies;
@@ -122,8 +122,10 @@ impl DeliveryQueue {
         let (asked, working) = (self.name.clone(), busy.clone());
         // One more than can start, because the next one determines the wait.
         let heads = self.bus.store.read(move |store| {
-            let mut heads = outbox::heads(store, &asked, true, URGENT_AT_ONCE_MAX + 1, &working)?;
-            let others = outbox::heads(store, &asked, false, AT_ONCE_MAX + 1, &working)?;
+            let mut heads =
+                outbox::next_of_each_chat(store, &asked, true, URGENT_AT_ONCE_MAX + 1, &working)?;
+            let others =
+                outbox::next_of_each_chat(store, &asked, false, AT_ONCE_MAX + 1, &working)?;
             let is_full = heads.len() > URGENT_AT_ONCE_MAX || others.len() > AT_ONCE_MAX;
             heads.extend(others);
             Ok((heads, is_full))
@@ -133,7 +135,7 @@ impl DeliveryQueue {
         // No wait is longer than that: a longer one was computed before the clock was set back.
         let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * AFTER_MAX;
         let (due, later): (Vec<_>, Vec<_>) = heads.into_iter().partition(|head| is_due(head.next));
-        for Head { id, lane, .. } in due {
+        for NextOfChat { id, lane, .. } in due {
             // A delivery that let the next one pass and the next one may both be due.
             if busy.contains(&lane) {
                 continue;

@@ -131,6 +131,9 @@ impl<L: ProviderLayer> Provider for L {
 }
 
 /// A completion whose failure to begin is the stream's first item.
-pub(super) fn begin<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> DeltaStream<'a> {
+pub(super) fn begin_stream<'a>(
+    provider: &'a dyn Provider,
+    request: &'a Request<'a>,
+) -> DeltaStream<'a> {
     stream::once(provider.stream(request)).try_flatten().boxed()
 }

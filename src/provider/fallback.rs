@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt};
 use tracing::warn;
 
-use super::api::begin;
+use super::api::begin_stream;
 use super::{Delta, DeltaStream, LearnedWindow, Provider, ProviderError, Request};
 use crate::replies;
 
@@ -63,7 +63,7 @@ impl Provider for Fallback {
         let asking = FallbackAttempt {
             providers: &self.providers,
             request,
-            current: Some(begin(&*self.providers[0], request)),
+            current: Some(begin_stream(&*self.providers[0], request)),
             brought: false,
             failures: Vec::new(),
             ready: VecDeque::new(),
@@ -132,7 +132,7 @@ impl FallbackAttempt<'_> {
         if std::mem::take(&mut self.brought) {
             self.ready.push_back(Delta::Restart);
         }
-        self.current = Some(begin(&**next, self.request));
+        self.current = Some(begin_stream(&**next, self.request));
         Ok(())
     }
 

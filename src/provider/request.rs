@@ -73,13 +73,16 @@ const GO_ON: &str = "[Go on.]";
 /// The transcript of `turns` as messages. It ends with what the model is to answer: `User` or
 /// `Results`.
 pub fn messages(turns: &[Turn]) -> Vec<PromptMessage<'_>> {
-    messages_after(None, turns)
+    transcript_as_messages(None, turns)
 }
 
 /// The same, after words that stand for what was said before; they are part of the first message.
-pub fn messages_after<'a>(before: Option<&str>, turns: &'a [Turn]) -> Vec<PromptMessage<'a>> {
+pub fn transcript_as_messages<'a>(
+    summary: Option<&str>,
+    turns: &'a [Turn],
+) -> Vec<PromptMessage<'a>> {
     let mut messages = Vec::new();
-    push_user(&mut messages, before.unwrap_or_default(), &[]);
+    push_user(&mut messages, summary.unwrap_or_default(), &[]);
     for turn in turns {
         let summarized = turn.steps.iter().take_while(|step| step.is_summarized).count();
         let (summarized, steps) = turn.steps.split_at(summarized);

@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::api::begin;
+use super::api::begin_stream;
 use super::{Attempts, Delta, DeltaStream, Provider, ProviderError, ProviderLayer, Request};
 
 /// The number of attempts, and the pauses between them.
@@ -57,7 +57,7 @@ impl ProviderLayer for Retry {
         let attempts = RetryAttempts {
             retry: self,
             request,
-            current: Some(begin(&*self.inner, request)),
+            current: Some(begin_stream(&*self.inner, request)),
             began: Instant::now(),
             brought: false,
             failed: 0,
@@ -129,7 +129,7 @@ impl RetryAttempts<'_> {
         self.current = None;
         sleep(pause).await;
         self.waited += pause;
-        self.current = Some(begin(&*self.retry.inner, self.request));
+        self.current = Some(begin_stream(&*self.retry.inner, self.request));
         self.began = Instant::now();
         Ok(std::mem::take(&mut self.brought))
     }

@@ -28,7 +28,7 @@ pub use forms::MALFORMED_CALL;
 use request::TextRequest;
 use scan::{AnswerPiece, CallStrictness, Scanner};
 
-use super::api::begin;
+use super::api::begin_stream;
 use super::{
     Delta, DeltaStream, Provider, ProviderError, ProviderLayer, Request, StopReason, ToolCall,
     Tools, wire,
@@ -121,7 +121,7 @@ fn stream_as_text<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> D
     let asking = async move {
         let told = TextRequest::of(request);
         let request = told.request();
-        let mut answer = begin(provider, &request);
+        let mut answer = begin_stream(provider, &request);
         while let Some(delta) = answer.next().await {
             if sender.send(delta).await.is_err() {
                 break;

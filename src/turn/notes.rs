@@ -231,7 +231,7 @@ async fn ask(
         effort: session.settings.effort,
         attempts: Attempts::Usual,
         tokens_max: None,
-        messages: provider::messages_after(summary.as_deref(), &session.turns),
+        messages: provider::transcript_as_messages(summary.as_deref(), &session.turns),
         pictures: &Pictures::default(),
     };
     let asking = provider::complete(provider, &request, |_| {});

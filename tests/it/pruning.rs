@@ -552,7 +552,9 @@ async fn what_waits_to_be_delivered_waits_no_longer_if_the_clock_is_set_back() {
         let later = (began + Duration::minutes(70)).timestamp_millis();
         store.execute("UPDATE outbox SET next = ? WHERE id = ?", [later, id.0])?;
         outbox::bring_forward(store, &address().channel, Duration::hours(1))?;
-        Ok(outbox::heads(store, &address().channel, false, 1, &HashSet::new())?.remove(0).next)
+        Ok(outbox::next_of_each_chat(store, &address().channel, false, 1, &HashSet::new())?
+            .remove(0)
+            .next)
     });
     let next = next.await;
     assert_eq!(next.timestamp_millis(), (began + Duration::minutes(10)).timestamp_millis());

@@ -8,11 +8,11 @@ use rusqlite::{Connection, params};
 use crate::store::{Json, Time};
 use crate::types::message::{ChannelName, ChatId, DeliveryId};
 
-/// A message that may be tried. Each chat has a lane, and one for the answers to commands, which wait
-/// behind nothing else. The head of a lane is its oldest message. A message that lets later ones pass
-/// stays a head.
+/// The message of a chat that may be tried next: the head of a lane. Each chat has a lane, and one for the answers to
+/// commands, which wait behind nothing else. The head of a lane is its oldest message. A message that lets later ones
+/// pass stays a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct NextOfChat {
     pub id: DeliveryId,
     pub lane: Lane,
     /// Earliest time of the next attempt.
@@ -25,15 +25,15 @@ pub struct Lane {
     pub urgent: bool,
 }
 
-/// Returns the heads of a channel's lanes, urgent ones or others, in order of their next attempt: at most
-/// `max`, and none of busy lanes. The cost depends on the result, not on how much waits.
-pub fn heads(
+/// Returns the message of each chat of a channel that may be tried next, urgent ones or others, in order of their next
+/// attempt: at most `max`, and none of busy lanes. The cost depends on the result, not on how much waits.
+pub fn next_of_each_chat(
     store: &Connection,
     channel: &ChannelName,
     urgent: bool,
     max: usize,
     busy: &HashSet<Lane>,
-) -> rusqlite::Result<Vec<Head>> {
+) -> rusqlite::Result<Vec<NextOfChat>> {
     let mut rows = store.prepare_cached(
         "SELECT id, chat, urgent, next FROM outbox
          WHERE state = 'pending' AND head = 1 AND channel = ? AND urgent = ?
@@ -44,7 +44,7 @@ pub fn heads(
     rows.query_map(params![channel, urgent, busy, max], |row| {
         let next = row.get::<_, Time>(3)?.0;
         let lane = Lane { chat: row.get(1)?, urgent: row.get(2)? };
-        Ok(Head { id: row.get(0)?, lane, next })
+        Ok(NextOfChat { id: row.get(0)?, lane, next })
     })?
     .collect()
 }

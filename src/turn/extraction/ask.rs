@@ -89,7 +89,7 @@ pub(super) async fn ask(
         effort: prompt.effort,
         attempts: Attempts::Once,
         tokens_max: granted.tokens_max.or(limit),
-        messages: provider::messages_after(summary.as_deref(), &prompt.turns),
+        messages: provider::transcript_as_messages(summary.as_deref(), &prompt.turns),
         pictures: &prompt.pictures,
     };
     let asking = timeout(

@@ -155,7 +155,7 @@ impl ActiveTurn<'_> {
             effort: self.session.settings.effort,
             attempts: self.attempts,
             tokens_max: self.granted.tokens_max.or(self.session.persona.tokens_max),
-            messages: provider::messages_after(summary.as_deref(), self.shown_turns()),
+            messages: provider::transcript_as_messages(summary.as_deref(), self.shown_turns()),
             pictures,
         };
         let (mut thinks, mut thought) = (false, String::new());

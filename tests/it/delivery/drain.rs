@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use peacrab::bus::outbox::{self, Chunk, Head, Lane};
+use peacrab::bus::outbox::{self, Chunk, Lane, NextOfChat};
 use peacrab::store::{Store, StoreOptions};
 use peacrab::types::message::{Address, Body, ChannelName, DeliveryId};
 use rusqlite::Connection;
@@ -48,13 +48,20 @@ impl Outbox {
         self.store.execute_batch("COMMIT").unwrap();
     }
 
-    fn heads(&self) -> Vec<Head> {
-        outbox::heads(&self.store, &ChannelName::from("home"), false, 17, &HashSet::new()).unwrap()
+    fn heads(&self) -> Vec<NextOfChat> {
+        outbox::next_of_each_chat(
+            &self.store,
+            &ChannelName::from("home"),
+            false,
+            17,
+            &HashSet::new(),
+        )
+        .unwrap()
     }
 
     /// Sends the first that is to be tried; gives its chat.
     fn send_first(&self) -> String {
-        let Head { id, lane, .. } = self.heads().remove(0);
+        let NextOfChat { id, lane, .. } = self.heads().remove(0);
         outbox::load(&self.store, id).unwrap().unwrap();
         let body = Body::Text("hello".to_owned());
         let chunk = Chunk { seq: 0, body, sending_since: None, ambiguous_sends: 0 };
@@ -103,7 +110,8 @@ fn what_an_older_version_left_waiting_has_heads() {
     }
     drop(Store::open(home.path(), &StoreOptions::default()).unwrap());
     let heads =
-        outbox::heads(&store, &ChannelName::from("home"), false, 17, &HashSet::new()).unwrap();
+        outbox::next_of_each_chat(&store, &ChannelName::from("home"), false, 17, &HashSet::new())
+            .unwrap();
     assert_eq!(heads.iter().map(|head| head.id.0).collect::<Vec<_>>(), [2, 3]);
 }
 
@@ -131,6 +139,8 @@ fn many_that_stepped_aside_in_a_busy_chat_hide_no_other_chat() {
     outbox.store.execute("UPDATE outbox SET aside = 1, head = 1 WHERE chat = 'chat0'", []).unwrap();
     outbox.store.execute("UPDATE outbox SET next = id", []).unwrap();
     let busy = HashSet::from([Lane { chat: "chat0".into(), urgent: false }]);
-    let heads = outbox::heads(&outbox.store, &ChannelName::from("home"), false, 17, &busy).unwrap();
+    let heads =
+        outbox::next_of_each_chat(&outbox.store, &ChannelName::from("home"), false, 17, &busy)
+            .unwrap();
     assert_eq!(heads.iter().map(|head| head.lane.chat.as_str()).collect::<Vec<_>>(), ["fresh"]);
 }
