@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::bus::{Arrival, PublishError, Published, Publisher};
 use crate::people::Groups;
 use crate::replies;
+use crate::types::commands::{self, CommandId};
 use crate::types::hex::hex;
 use crate::types::message::{
     Address, ChatKind, DedupKey, Inbound, MediaKind, MediaRef, MessageId, OverheardLine, Quote,
@@ -64,7 +65,7 @@ pub struct DecodedMessage {
 /// The addressee of a message, by its text and the message that it replies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressee {
-    /// It mentions the bot, replies to it, or stops it.
+    /// It mentions the bot, or replies to it.
     Bot,
     /// It is in a thread, and addresses nobody.
     Thread,
@@ -131,7 +132,12 @@ impl AddressingRules {
 
 /// Decides if a message addresses the bot.
 pub fn route(message: &DecodedMessage, rules: AddressingRules) -> Route {
-    match (message.inbound.chat_kind, rules.groups, message.addressee) {
+    let addressee = match message.addressee {
+        // A person who wants it to stop does not take the time to mention it.
+        Addressee::Thread | Addressee::Others if stops(message) => Addressee::Bot,
+        addressee => addressee,
+    };
+    match (message.inbound.chat_kind, rules.groups, addressee) {
         (_, _, Addressee::AnotherBot) | (ChatKind::Group, Groups::Off, _) => Route::Ignored,
         (ChatKind::Private, _, _)
         | (ChatKind::Group, Groups::Always, _)
@@ -142,6 +148,11 @@ pub fn route(message: &DecodedMessage, rules: AddressingRules) -> Route {
             Route::Overheard
         }
     }
+}
+
+/// Returns true if a message is the command that ends turns.
+fn stops(message: &DecodedMessage) -> bool {
+    commands::find(&message.inbound.body.text).is_some_and(|it| it.id == CommandId::Stop)
 }
 
 /// Accepts events in order, and stores the channel's mark with them. After `Ok`, they may be acknowledged

@@ -55,6 +55,7 @@ macro_rules! conforms {
                 hears_no_other_bot,
                 hears_another_bot_that_it_is_told_of,
                 needs_a_mention_only_until_it_takes_part_in_a_thread,
+                stops_without_a_mention,
                 remembers_an_edited_line_as_it_is_now,
                 shows_no_second_time_a_line_that_is_edited,
                 answers_a_line_that_is_edited_to_mention_it,

@@ -63,6 +63,21 @@ fn knows_what_is_said_to_the_bot() {
         assert_eq!(route(&said, rules), expected, "{addressee:?} {rules:?}");
         assert_eq!(route(&said, rules.strict()), strict, "strictly {addressee:?} {rules:?}");
     }
+    // A command to stop needs no mention, but is not for another bot.
+    for (addressee, groups, text, expected) in [
+        (Others, Mention, "/stop", ToBot),
+        (Thread, Mention, " /Stop it, please", ToBot),
+        (Others, Mention, "please /stop", Overheard),
+        (Others, Mention, "/stopping", Overheard),
+        (Others, Mention, "/new", Overheard),
+        (Others, Off, "/stop", Ignored),
+        (AnotherBot, Mention, "/stop", Ignored),
+    ] {
+        let (said, rules) =
+            (message("1", addressee, text), AddressingRules { groups, takes_part: false });
+        assert_eq!(route(&said, rules), expected, "{addressee:?} {groups:?} {text}");
+        assert_eq!(route(&said, rules.strict()), expected, "strictly {addressee:?} {text}");
+    }
     let mut private = message("1", Addressee::Others, "hi");
     private.inbound.chat_kind = ChatKind::Private;
     assert_eq!(

@@ -216,9 +216,7 @@ fn addressee(message: &DiscordMessage, bot: &DiscordIdentity, at: &DiscordAddres
     let replied = referenced_message.as_ref().map(|said| said.author.id == bot.id);
     let names_us = mentions.iter().any(|user| user.id == bot.id)
         || mention_forms(bot, at.role.as_ref()).iter().any(|form| content.contains(form));
-    // A person who wants it to stop does not take the time to mention it.
-    let stops = content.trim().eq_ignore_ascii_case("/stop");
-    if names_us || replied == Some(true) || stops {
+    if names_us || replied == Some(true) {
         Addressee::Bot
     } else if at.thread.is_some() && !names_others && replied.is_none() {
         Addressee::Thread

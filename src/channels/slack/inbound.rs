@@ -161,11 +161,8 @@ impl SlackReadingContext<'_> {
         // A thread's first message is reported as part of the thread, but it is in the channel.
         let thread = event.thread_ts.as_deref().filter(|thread| *thread != ts);
         let body = self.said(event, raw)?;
-        let is_ours = mrkdwn::mentions(raw, &self.bot.user)
-            // A person who wants it to stop does not take the time to mention it.
-            || body.text.eq_ignore_ascii_case("/stop");
         let addressee = match thread {
-            _ if is_ours => Addressee::Bot,
+            _ if mrkdwn::mentions(raw, &self.bot.user) => Addressee::Bot,
             Some(_) if mrkdwn::addresses(raw) => Addressee::Others,
             Some(_) if event.parent_user_id.as_ref() == Some(&self.bot.user) => Addressee::Bot,
             Some(_) => Addressee::Thread,

@@ -17,7 +17,7 @@ use crate::types::message::{
     Sender,
 };
 
-use marks::{For, TextMark, marks, without_address};
+use marks::{For, marks, without_address};
 use media::{MEDIA, description};
 
 /// Maximum length of a quoted message, in characters.
@@ -290,11 +290,7 @@ fn addressee(message: &Message, bot: &TelegramIdentity) -> Addressee {
     if command.is_some_and(|command| command.is_for == For::Another) {
         return Addressee::AnotherBot;
     }
-    // A person who wants it to stop does not take the time to mention it.
-    let stop = |command: &TextMark<'_>| command.text.eq_ignore_ascii_case("/stop");
-    let is_ours = marks.iter().any(|mark| mark.is_for == For::Us)
-        || command.is_some_and(stop)
-        || replies_to_us(message, bot);
+    let is_ours = marks.iter().any(|mark| mark.is_for == For::Us) || replies_to_us(message, bot);
     if is_ours { Addressee::Bot } else { Addressee::Others }
 }
 

@@ -2,10 +2,11 @@
 //! changes.
 
 use peacrab::people::Groups;
+use peacrab::replies;
 
 use super::scene::Scene;
-use super::stage::{Place, Stage, Who};
-use crate::support::script::says;
+use super::stage::{Place, Seen, Stage, Who};
+use crate::support::script::{Gate, held, says};
 
 use Place::{Group, Private, Thread};
 use Who::{Ada, Bob, Robot};
@@ -72,6 +73,29 @@ pub(super) async fn needs_a_mention_only_until_it_takes_part_in_a_thread<S: Stag
         scene.ask(Private(Ada), Ada, "last").await;
         scene.ends_with(2, &["Soup.", "re: last"]).await;
     }
+}
+
+pub(super) async fn stops_without_a_mention<S: Stage>() {
+    let scene = Scene::<S>::new().await;
+    let gate = Gate::shut();
+    scene.model.on("what is new", [held(&gate, says("Nothing."))]);
+    scene.stage.say(Thread, Ada, &S::mention("what is new?"));
+    gate.reached(1).await;
+    scene.stage.say(Thread, Ada, "/stop");
+    scene.hears(replies::STOPPED).await;
+    // A command is one in any letters, and also if words follow.
+    for (before, stop) in ["/STOP", "/stop it, please"].into_iter().enumerate() {
+        scene.stage.say(Group, Ada, stop);
+        let is_one = |seen: &Seen| seen.text == replies::NOTHING_TO_STOP;
+        let count = |scene: &Scene<S>| scene.stage.seen().into_iter().filter(is_one).count();
+        scene.becomes(stop, |scene| count(scene) == before + 1).await;
+    }
+    // Said to others, and no such command.
+    scene.stage.say(Group, Bob, "please /stop it");
+    scene.stage.say(Group, Bob, "/stopping is hard");
+    scene.ask(Private(Ada), Ada, "last").await;
+    let nothing = replies::NOTHING_TO_STOP;
+    scene.ends_with(5, &[replies::STOPPED, nothing, nothing, "re: last"]).await;
 }
 
 pub(super) async fn remembers_an_edited_line_as_it_is_now<S: Stage>() {

@@ -103,7 +103,7 @@ fn knows_who_is_spoken_to() {
         (in_crew("just talking"), Addressee::Others),
         (in_crew("hey <@U0CRAB|peacrab>, look"), Addressee::Bot),
         (in_crew("hey <@U0BOB>, look"), Addressee::Others),
-        (in_crew("!stop"), Addressee::Bot),
+        (in_crew("!stop"), Addressee::Others),
         (in_crew("so be it").in_thread("1700000001.000100"), Addressee::Thread),
         (
             in_crew("yes, do").in_thread("1700000001.000100").with("parent_user_id", BOT),
@@ -118,6 +118,9 @@ fn knows_who_is_spoken_to() {
     ] {
         assert_eq!(addressee(&line), Some(expected), "{line:?}");
     }
+    let stop = heard(&in_crew("!stop").event(TS)).unwrap();
+    let rules = AddressingRules { groups: Groups::Mention, takes_part: false };
+    assert_eq!(route(&stop, rules), Route::ToBot, "a command to stop needs no mention");
 }
 
 #[test]
