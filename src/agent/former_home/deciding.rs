@@ -1,0 +1,148 @@
+//! Carries out what the owner decides about marked files: trust them, move them, or leave them. Marks nothing anew but
+//! what was listed.
+
+use rusqlite::Connection;
+
+use super::marking::hash_of;
+use super::{MARKED, MarkedChoice, list};
+use crate::bus::journal::WaitingMessage;
+use crate::replies;
+use crate::services::Services;
+use crate::store::{StoreError, Sync};
+use crate::trust::marked_files::{self, MarkedFile};
+use crate::turn::commits;
+use crate::types::message::Body;
+use crate::workspace::{FileChange, FileError, Hash, Workspace, WorkspacePath};
+
+/// Where marked files are moved to.
+const MOVED: &str = "downloads/marked";
+
+/// Larger files are not moved, in bytes.
+const MOVED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// An order about marked files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::agent) enum MarkedOrder {
+    List,
+    /// About one path, or all.
+    Decide(MarkedChoice, Option<String>),
+    Unclear,
+}
+
+impl MarkedOrder {
+    /// Parses what follows `/trust`; none if it is about something else.
+    pub(in crate::agent) fn parse(said: &str) -> Option<Self> {
+        let (first, rest) = said.trim().split_once(' ').unwrap_or((said.trim(), ""));
+        if first != MARKED {
+            return None;
+        }
+        let (word, path) = rest.trim().split_once(' ').unwrap_or((rest.trim(), ""));
+        let path = Some(path.trim()).filter(|path| !path.is_empty()).map(str::to_owned);
+        Some(match (word, MarkedChoice::parse(word)) {
+            ("", _) => Self::List,
+            (_, Some(choice)) => Self::Decide(choice, path),
+            (_, None) => Self::Unclear,
+        })
+    }
+}
+
+/// Shows the marked files to their owner, or decides about them.
+pub(in crate::agent) async fn handle(
+    services: &Services,
+    control: &WaitingMessage,
+    order: MarkedOrder,
+) -> Result<(), StoreError> {
+    let store = &services.bus.store;
+    let words = match order {
+        MarkedOrder::Unclear => replies::MARKED_USAGE.to_owned(),
+        MarkedOrder::Decide(MarkedChoice::Leave, _) => replies::MARKED_STAY.to_owned(),
+        MarkedOrder::List => match list_anew(services).await? {
+            Some(list) => return commits::handled_with_bodies(store, control, vec![list]).await,
+            None => replies::NO_MARKED_FILES.to_owned(),
+        },
+        MarkedOrder::Decide(choice, path) => decide(services, choice, path).await?,
+    };
+    commits::handled(store, control, words).await
+}
+
+/// Lists the files as they are now: the owner decides about what was listed last.
+async fn list_anew(services: &Services) -> Result<Option<Body>, StoreError> {
+    let store = &services.bus.store;
+    let files = store.read(marked_files::list).await?;
+    let look = |workspace: &Workspace| {
+        let present = |file: MarkedFile| match hash_of(workspace, &file.path) {
+            Some(hash) => MarkedFile { hash, ..file },
+            None => file,
+        };
+        files.into_iter().map(present).collect::<Vec<_>>()
+    };
+    let files = services.workspace.off_thread(look).await;
+    let keep = move |store: &Connection| {
+        files.iter().try_for_each(|file| marked_files::mark(store, file))?;
+        list(store)
+    };
+    store.write("marked files listed", Sync::Now, keep).await
+}
+
+async fn decide(
+    services: &Services,
+    choice: MarkedChoice,
+    path: Option<String>,
+) -> Result<String, StoreError> {
+    let store = &services.bus.store;
+    let mut files = store.read(marked_files::list).await?;
+    if let Some(path) = &path {
+        files.retain(|file| file.path.as_str() == path);
+    }
+    if files.is_empty() {
+        let none = || replies::NO_MARKED_FILES.to_owned();
+        return Ok(path.map_or_else(none, |path| replies::not_marked(&path)));
+    }
+    let work = move |workspace: &Workspace| {
+        let (mut done, mut left) = (Vec::new(), Vec::new());
+        for file in files {
+            match settle(workspace, &file, choice) {
+                Ok(()) => done.push(file.path),
+                Err(why) => left.push(why),
+            }
+        }
+        (done, left)
+    };
+    let (done, left) = services.workspace.off_thread(work).await;
+    let words = match choice {
+        MarkedChoice::Trust => replies::marked_trusted(done.len(), &left),
+        MarkedChoice::Downloads | MarkedChoice::Leave => replies::marked_moved(done.len(), &left),
+    };
+    let unmark = move |store: &Connection| {
+        done.iter().try_for_each(|path| marked_files::unmark(store, path))?;
+        marked_files::list(store)
+    };
+    let marked = store.write("marked files decided", Sync::Now, unmark).await?;
+    services.workspace.set_marked(marked.into_iter().map(|file| file.path));
+    Ok(words)
+}
+
+/// Carries a decision out. It can be repeated after a crash.
+fn settle(workspace: &Workspace, file: &MarkedFile, choice: MarkedChoice) -> Result<(), String> {
+    let failed = |error: FileError| replies::marked_failed(file.path.as_str(), &error);
+    let opened = match workspace.open_exactly(&file.path) {
+        // It was moved before a crash, or its owner has deleted it.
+        Err(FileError::Missing(_)) => return Ok(()),
+        opened => opened.map_err(failed)?,
+    };
+    let bytes = opened.read_up_to(MOVED_BYTES_MAX).map_err(failed)?;
+    let hash = Hash::of(&bytes);
+    if choice == MarkedChoice::Trust {
+        let is_listed = hash.to_string() == file.hash;
+        return is_listed.then_some(()).ok_or_else(|| replies::marked_changed(file.path.as_str()));
+    }
+    let to: WorkspacePath = format!("{MOVED}/{}", file.path)
+        .parse()
+        .map_err(|error| replies::marked_failed(file.path.as_str(), &error))?;
+    match workspace.apply(&FileChange::new(to.clone(), None, bytes)) {
+        // The same, from before a crash.
+        Err(FileError::Changed(_)) if workspace.hash(&to).ok() == Some(Some(hash.clone())) => {}
+        applied => applied.map_err(failed)?,
+    }
+    workspace.apply(&FileChange::removal(file.path.clone(), hash)).map_err(failed)
+}
