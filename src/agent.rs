@@ -1,5 +1,5 @@
-//! The agent loop: one task reads the journal, carries commands out, and moves sessions into turns and
-//! back. It alone owns the sessions. A turn gets its session by value.
+//! The agent loop: one task reads the journal, carries commands out, and moves sessions into turns and back. It
+//! alone owns the sessions. A turn gets its session by value. Not here: the steps of a turn (`turn`).
 
 mod activation;
 mod approvals;

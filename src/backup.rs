@@ -1,5 +1,5 @@
 //! Backups of a home: one compressed archive with the store as it is at one moment, and the folders of the workspace.
-//! The config and the keys are not in it.
+//! Not here: the config and the keys, which no backup contains.
 
 pub mod archive;
 mod forget_again;

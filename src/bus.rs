@@ -1,5 +1,6 @@
-//! The in-process bus: the journal on the way in, the outbox on the way out, and a wake-up for the tasks
-//! that wait for either. A message exists once, in the store.
+//! The in-process bus: the journal on the way in, the outbox on the way out, and a wake-up for the tasks that wait
+//! for either. A message exists once, in the store. Not here: platforms (`channels`), and the turns that rows begin
+//! (`agent`).
 
 mod admission;
 mod arrivals;

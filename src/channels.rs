@@ -1,5 +1,6 @@
-//! A chat platform behind one trait: listen, send once, hint, find. The differences between platforms are
-//! data ([`PlatformLimits`]). Supervision, splitting and delivery exist once, beside the adapters.
+//! A chat platform behind one trait: listen, send once, hint, find. The differences between platforms are data
+//! ([`PlatformLimits`]). Supervision, splitting and delivery exist once, beside the adapters. Not here: access
+//! control (`bus`), and answers (`turn`).
 
 mod api;
 #[cfg(any(feature = "discord", feature = "slack"))]

@@ -1,4 +1,5 @@
-//! The command line: what it understands, and where it leads. Only `cli` prints.
+//! The command line: what it understands, and where it leads. Only `cli` prints. Not here: the work itself, which
+//! is in the module of its subject or in the daemon.
 
 mod arguments;
 mod chat;

@@ -1,5 +1,5 @@
 //! The operator's settings: `config.toml`, or the environment alone. All faults of a file are reported at once, each
-//! with its line. The meaning of a key is its module's business.
+//! with its line. Not here: the meaning of a key, which is its module's business.
 
 pub mod edit;
 pub mod environment;

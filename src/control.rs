@@ -1,5 +1,5 @@
-//! The Unix socket that the command line talks to: JSON, a line each. `status` and `pair` get one
-//! line back; `chat` turns the connection into a terminal.
+//! The Unix socket that the command line talks to: JSON, a line each. `status` and `pair` get one line back; `chat`
+//! turns the connection into a terminal. Not here: the words in which the command line shows the answers (`cli`).
 
 mod chat;
 pub mod disk_usage;

@@ -1,5 +1,5 @@
-//! Assembles the parts, starts them in order and ends them in order: sources first, then turns, then
-//! deliveries. Every running part is a task here, and is joined here.
+//! Assembles the parts, starts them in order and ends them in order: sources first, then turns, then deliveries.
+//! Every running part is a task here, and is joined here. Not here: the work of the parts.
 
 mod backups;
 mod deliveries;

@@ -1,5 +1,6 @@
-//! Checks of everything that a running bot needs, each with its severity and what to do. Those of files and of the machine
-//! are made where the command runs; those of the links are made by the daemon, if one runs.
+//! Checks of everything that a running bot needs, each with its severity and what to do. Those of files and of the
+//! machine are made where the command runs; those of the links are made by the daemon, if one runs. Not here:
+//! repairs.
 
 pub mod files;
 pub mod links;

@@ -1,5 +1,5 @@
-//! The gateway: HTTP for browsers and other programs. A page to chat with the bot, health and metrics. TLS is left to
-//! a reverse proxy.
+//! The gateway: HTTP for browsers and other programs. A page to chat with the bot, health and metrics. Not here: TLS,
+//! which is left to a reverse proxy.
 
 pub mod config;
 #[cfg(feature = "gateway")]

@@ -1,6 +1,6 @@
-//! Hooks: commands of the owner's config that run on events, with the event as a line of JSON on their
-//! standard input. They belong to the owner, and so run outside of the sandbox. Their number and time are
-//! bounded, and they delay nothing.
+//! Hooks: commands of the owner's config that run on events, with the event as a line of JSON on their standard
+//! input. They belong to the owner, and so run outside of the sandbox. Their number and time are bounded, and they
+//! delay nothing. Not here: calls that a model asks for (`tools`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
 //! Rules for every HTTP client of the program: no redirects, no proxy for this machine, bounded bodies, and errors
-//! without the URL, which may contain a token.
+//! without the URL, which may contain a token. Not here: the requests of an API, which stand with its client.
 
 use std::error::Error;
 use std::io::{self, Write};

@@ -16,8 +16,7 @@
 //! Modules stand in reading order; one imports only those above it.
 
 pub mod secret;
-pub mod heap;
-pub mod disk_writes;
+pub mod process;
 pub mod whole_file;
 pub mod short_text;
 pub mod http;

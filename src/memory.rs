@@ -1,5 +1,6 @@
-//! The bot's memory: MEMORY.md and the notes of the last days as they go into a prompt, changes of them, facts, and the
-//! index of what can be found again. The tools `remember` and `note` write it.
+//! The bot's memory: MEMORY.md and the notes of the last days as they go into a prompt, changes of them, facts, and
+//! the index of what can be found again. The tools `remember` and `note` write it. Not here: the moment at which it
+//! is read into a prompt or noted (`turn`).
 
 pub mod attachments;
 pub mod blanking;

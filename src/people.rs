@@ -1,5 +1,6 @@
-//! Roles and access of people, from the config and from pairings. A stranger in private gets a code that
-//! an entitled person approves. Nobody else is admitted.
+//! Roles and access of people, from the config and from pairings. A stranger in private gets a code that an
+//! entitled person approves. Nobody else is admitted. Not here: limits of how much people may send (`bus`), and the
+//! rights of a turn that has seen untrusted content (`trust`).
 
 pub mod activation;
 pub mod folders;

@@ -1,4 +1,5 @@
-//! Every sentence that the bot says by itself, in one place, so that a person can proof-read it.
+//! Every sentence that the bot says by itself, in one place, so that a person can proof-read it. Not here: the
+//! decision which of them is said, and texts for models (`turn`).
 
 mod actions;
 mod asks;

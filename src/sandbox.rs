@@ -1,7 +1,7 @@
-//! The sandbox in which commands run: a process of our own binary that takes rights away from itself and
-//! becomes the command. It sees the system and what it is given, and nothing of the daemon, its home,
-//! or others. What a kernel cannot enforce is found out by trying, and said; there are no patterns of
-//! what looks dangerous.
+//! The sandbox in which commands run: a process of our own binary that takes rights away from itself and becomes
+//! the command. It sees the system and what it is given, and nothing of the daemon, its home, or others. What a
+//! kernel cannot enforce is found out by trying, and said; there are no patterns of what looks dangerous. Not here:
+//! the decision if a command may run (`trust`).
 //!
 //! ```text
 //! daemon ── socket ── guard (entry.rs) ── first process (inside.rs) ── sh -c COMMAND

@@ -1,6 +1,6 @@
-//! A text that must not be shown: it has no `Debug` or `Display` of its content, cannot be serialized,
-//! and its memory is overwritten when it is dropped. As a last safeguard, a redactor removes secrets from
-//! texts for logs, models and people.
+//! A text that must not be shown: it has no `Debug` or `Display` of its content, cannot be serialized, and its
+//! memory is overwritten when it is dropped. As a last safeguard, a redactor removes secrets from texts for logs,
+//! models and people. Not here: where secrets come from (`config`).
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};

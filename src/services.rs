@@ -1,4 +1,5 @@
-//! Services that most parts of the running daemon share. Services with few users are with those users.
+//! Services that most parts of the running daemon share. Not here: services with few users,
+//! which are with those users.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;

@@ -1,5 +1,5 @@
-//! Texts that have to fit: on one line, or within a number of characters. Pure. `channels::text` splits
-//! messages for platforms; nothing is lost there.
+//! Texts that have to fit: on one line, or within a number of characters. Pure. Not here: messages
+//! that are split for platforms, of which nothing is lost (`channels::text`).
 
 /// Returns the words of a text with one space between them, so that it stands on one line.
 pub fn one_line(text: &str) -> String {

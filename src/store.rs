@@ -1,6 +1,6 @@
 //! The database: a writer thread that commits many changes at once, a reader thread, searches beside
-//! both, the schema and its migrations, and the lock that keeps a second daemon out. The SQL of a domain
-//! is in the module of that domain, not here.
+//! both, the schema and its migrations, and the lock that keeps a second daemon out. Not here: the
+//! SQL of a domain, which is in the module of that domain.
 
 mod ballast;
 mod blanking;

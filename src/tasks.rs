@@ -1,7 +1,7 @@
 //! Background work: subagents, runs of jobs and heartbeat runs. They share one table and one set of states; each kind
 //! decides about its beginning. A background task has a session of its own, and its assignment waits in the journal
 //! like any message; so the agent loop begins its turn, resumes it after a crash, counts its attempts and bounds it
-//! like any other. `turn::background` decides about the consequences of its end.
+//! like any other. Not here: the consequences of its end (`turn::background`).
 
 mod ended;
 mod table;

@@ -1,5 +1,6 @@
-//! The tools of a model, with typed arguments, behind one erased form. The program supplies the asking
-//! person and the address in [`ToolContext`]; a model can never set them.
+//! The tools of a model, with typed arguments, behind one erased form. The program supplies the asking person and
+//! the address in [`ToolContext`]; a model can never set them. Not here: the decision if a call may run (`trust`),
+//! and the commit of its effects (`turn`).
 
 pub mod ask;
 mod arguments;

@@ -1,4 +1,5 @@
-//! Trust: who wrote what a model is shown, and what it may cause. Decides, and asks nobody.
+//! Trust: who wrote what a model is shown, and what it may cause. Not here: the questions to
+//! people, and their answers (`agent`).
 
 pub mod acts;
 pub mod taint;

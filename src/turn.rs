@@ -1,5 +1,5 @@
-//! One turn: the prompt, the model's steps, the calls that they plan, and the commits between them. Knows
-//! nothing of other turns; `agent` begins turns and takes their sessions back.
+//! One turn: the prompt, the model's steps, the calls that they plan, and the commits between them. Not here:
+//! other turns; `agent` begins turns and takes their sessions back.
 
 use std::time::Duration;
 

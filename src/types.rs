@@ -1,4 +1,5 @@
-//! Messages, addresses, conversations and events as data. Nothing here reads a clock, a disk or a socket.
+//! Messages, addresses, conversations and events as data. Not here: anything that reads a clock, a disk or a
+//! socket.
 
 pub(crate) mod words;
 pub mod hex;

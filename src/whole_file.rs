@@ -1,4 +1,4 @@
-//! Writes a small file of the home at once and whole.
+//! Writes a small file of the home at once and whole. Not here: files of the workspace (`workspace`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};

@@ -2,7 +2,8 @@
 //!
 //! All access goes through one directory that is opened once, below which the kernel resolves every
 //! path (openat2 with RESOLVE_BENEATH), so that links and races cannot lead out. Everything here
-//! blocks; async code calls it through [`Workspace::off_thread`]. What tools make of it is theirs.
+//! blocks; async code calls it through [`Workspace::off_thread`]. Not here: the meaning of
+//! a file to the tool that reads it (`tools`).
 
 pub mod folders;
 mod files;

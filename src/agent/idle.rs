@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::heap;
+use crate::process;
 use crate::store::Store;
 use crate::types::origin::Origin;
 use crate::types::session::Session;
@@ -40,7 +40,7 @@ impl IdleRest {
     pub(super) fn give_back(self, store: &Store) {
         store.close_idle();
         if self == Self::AfterPeak {
-            heap::return_free();
+            process::return_free_memory();
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk_writes::{DiskWriter, written_by};
+use crate::process::{DiskWriter, written_by};
 use crate::store::{DatabasePages, Store, StoreError};
 
 /// Bytes, since the start but for the size of the database.

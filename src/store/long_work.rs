@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::disk_writes::{DiskWriter, written_by};
+use crate::process::{DiskWriter, written_by};
 
 /// Work on the whole database that goes on.
 #[derive(Clone, Default)]

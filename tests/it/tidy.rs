@@ -57,6 +57,20 @@ fn every_file_says_what_it_is_for() {
     none(silent, "open these files with `//! what it is for, and what it is not`");
 }
 
+/// The words with which a module says what does not belong in it.
+const NOT_HERE: &str = "Not here: ";
+
+#[test]
+fn every_module_says_what_is_not_in_it() {
+    let silent = modules().into_iter().filter(|module| {
+        let text = read(&format!("src/{module}.rs"));
+        let opening = text.lines().map_while(|line| line.strip_prefix("//!"));
+        let opening = opening.map(str::trim).collect::<Vec<_>>().join(" ");
+        !opening.contains(NOT_HERE)
+    });
+    none(silent, "open these modules with what may be in them, and `Not here: ` what may not");
+}
+
 #[test]
 fn files_are_short() {
     let long = rust_files(&["src"]).into_iter().filter_map(|file| {

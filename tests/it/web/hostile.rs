@@ -221,7 +221,7 @@ fn hostile_pages_cost_another_process_its_memory_and_this_one_little() {
             read(n).await;
             most = most.max(own_memory().saturating_sub(before));
         }
-        peacrab::heap::return_free();
+        peacrab::process::return_free_memory();
         let left = own_memory().saturating_sub(before);
         assert!(most <= GROWTH_BYTES_MAX && left <= GROWTH_BYTES_MAX, "{most} and {left} bytes");
     });

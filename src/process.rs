@@ -1,0 +1,46 @@
+//! The process as its kernel sees it: free memory that goes back, and bytes that were written. Not here: limits of
+//! other processes (`sandbox`).
+
+#![expect(unsafe_code, reason = "malloc_trim and getrusage have no safe interface")]
+
+/// Returns free memory of the heap to the kernel. glibc keeps what a peak of turns has used; other allocators
+/// return it by themselves, so this does nothing there.
+pub fn return_free_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: `malloc_trim` may be called at any time and from any thread (malloc_trim(3), MT-Safe).
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// The writer whose bytes are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskWriter {
+    /// All threads of this process.
+    Process,
+    /// The thread that asks.
+    Thread,
+    /// Programs that this process has started and whose end it has seen, with theirs.
+    Programs,
+}
+
+/// The unit of the kernel's count, in bytes (getrusage(2)).
+const BLOCK: u64 = 512;
+
+/// Returns the bytes that were written to disks since the start, as the kernel counts them. Memory file systems do
+/// not count.
+pub fn written_by(writer: DiskWriter) -> u64 {
+    let who = match writer {
+        DiskWriter::Process => libc::RUSAGE_SELF,
+        DiskWriter::Programs => libc::RUSAGE_CHILDREN,
+        #[cfg(target_os = "linux")]
+        DiskWriter::Thread => libc::RUSAGE_THREAD,
+        #[cfg(not(target_os = "linux"))]
+        DiskWriter::Thread => return 0,
+    };
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a value that lives here. It cannot fail with these arguments.
+    unsafe { libc::getrusage(who, &raw mut usage) };
+    u64::try_from(usage.ru_oublock).unwrap_or_default() * BLOCK
+}
