@@ -14,3 +14,19 @@ pub mod restored;
 
 pub use ended::{TaskOutcome, TaskState};
 pub use table::{TaskRow, turn_begun};
+
+use chrono::{DateTime, Utc};
+use rusqlite::Connection;
+
+use crate::conversation::task_sessions;
+use crate::types::origin::TaskKind;
+
+/// Forgets the tasks of a kind that began before a time, and the conversations of those that ended before it, a slice at
+/// a time. Runs of a job stay as long as the job. Returns the number of rows.
+pub fn prune(store: &Connection, kind: TaskKind, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let tasks = match kind {
+        TaskKind::Job => schedule::prune(store, before)?,
+        _ => table::prune(store, kind, before)?,
+    };
+    Ok(tasks + task_sessions::prune(store, kind, before)?)
+}

@@ -17,7 +17,7 @@ use crate::conversation::transcript::UnreadableTurn;
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::turn::suspension;
-use crate::types::origin::{Origin, TaskKind};
+use crate::types::origin::Origin;
 
 /// Commands and asks that were read from the store.
 pub(super) struct CommandsAndAsks {
@@ -197,8 +197,7 @@ impl Agent {
 
 /// Returns true if the origin's channel exists, and a task may act. Others wait until it does.
 fn serves(config: &Config, services: &Services, origin: &Origin) -> bool {
-    let acts_by_itself =
-        matches!(origin.task().map(|task| task.kind), Some(TaskKind::Job | TaskKind::Heartbeat));
+    let acts_by_itself = origin.task().is_some_and(|task| task.kind.acts_by_itself());
     let may_act = config.safe_mode.is_none() || !acts_by_itself;
     may_act && services.channels.contains_key(origin.channel())
 }

@@ -14,6 +14,7 @@ use crate::conversation::ledger::sums::{LedgerPart, Period, SumSince};
 use crate::conversation::ledger::{CallCause, Payer};
 use crate::people::Role;
 use crate::provider::prices::Cost;
+use crate::types::origin::TaskKind;
 use crate::types::person::PersonId;
 use crate::types::persona::PersonaName;
 
@@ -190,9 +191,9 @@ impl Scope {
     fn part(self) -> Option<LedgerPart> {
         match self {
             Self::Total => Some(LedgerPart::All),
-            Self::Jobs => Some(LedgerPart::Cause(CallCause::Job)),
+            Self::Jobs => Some(LedgerPart::Cause(CallCause::Task(TaskKind::Job))),
             Self::Job(number) => Some(LedgerPart::Job(number)),
-            Self::Heartbeat => Some(LedgerPart::Cause(CallCause::Heartbeat)),
+            Self::Heartbeat => Some(LedgerPart::Cause(CallCause::Task(TaskKind::Heartbeat))),
             Self::Person(person) => Some(LedgerPart::Person(person)),
             Self::Persona(name) => Some(LedgerPart::Persona(name)),
             Self::EachJob | Self::Role(_) => None,
@@ -268,10 +269,10 @@ pub(super) fn bounds(
     payer: &Payer,
 ) -> Vec<Bound> {
     let mut scopes = vec![(Scope::Total, stored.budget(budgets, &[Scope::Total]))];
-    if payer.cause == CallCause::Heartbeat {
+    if payer.cause == CallCause::Task(TaskKind::Heartbeat) {
         scopes.push((Scope::Heartbeat, stored.budget(budgets, &[Scope::Heartbeat])));
     }
-    if let (CallCause::Job, Some(number)) = (payer.cause, payer.job) {
+    if let (CallCause::Task(TaskKind::Job), Some(number)) = (payer.cause, payer.job) {
         scopes.push((Scope::Jobs, stored.budget(budgets, &[Scope::Jobs])));
         let job = Scope::Job(number);
         scopes.push((job, stored.budget(budgets, &[job, Scope::EachJob])));
@@ -305,11 +306,14 @@ pub(super) fn bounds(
 
 /// The part of the budget for everything that a call may use, in percent.
 fn part_of_total(payer: &Payer) -> u64 {
-    match payer {
-        Payer { cause: CallCause::Job | CallCause::Heartbeat | CallCause::Memory, .. } => {
-            BACKGROUND_PART
-        }
-        Payer { role: Role::Owner, .. } => 100,
+    let is_background = match payer.cause {
+        CallCause::Task(kind) => kind.acts_by_itself(),
+        CallCause::Memory => true,
+        CallCause::Chat | CallCause::Aside | CallCause::Compaction | CallCause::Notes => false,
+    };
+    match payer.role {
+        _ if is_background => BACKGROUND_PART,
+        Role::Owner => 100,
         _ => OTHERS_PART,
     }
 }

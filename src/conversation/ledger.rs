@@ -16,7 +16,6 @@ use crate::types::origin::TaskKind;
 use crate::types::person::PersonId;
 use crate::types::persona::PersonaName;
 use crate::types::session::{SessionId, TurnId};
-use crate::types::words::words;
 
 /// Why a model is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -31,29 +30,30 @@ pub enum CallCause {
     Notes,
     /// Facts that are noticed in conversations.
     Memory,
-    Subagent,
-    Job,
-    Heartbeat,
+    /// A background task.
+    #[serde(untagged)]
+    Task(TaskKind),
 }
 
-words!(CallCause {
-    Chat = "chat",
-    Aside = "aside",
-    Compaction = "compaction",
-    Notes = "notes",
-    Memory = "memory",
-    Subagent = "subagent",
-    Job = "job",
-    Heartbeat = "heartbeat",
-});
+impl CallCause {
+    /// The causes other than background tasks.
+    const OWN: [Self; 5] = [Self::Chat, Self::Aside, Self::Compaction, Self::Notes, Self::Memory];
 
-impl From<TaskKind> for CallCause {
-    fn from(kind: TaskKind) -> Self {
-        match kind {
-            TaskKind::Subagent => Self::Subagent,
-            TaskKind::Job => Self::Job,
-            TaskKind::Heartbeat => Self::Heartbeat,
+    /// Returns the cause's name, also in the ledger. That of a task is the name of its kind.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Aside => "aside",
+            Self::Compaction => "compaction",
+            Self::Notes => "notes",
+            Self::Memory => "memory",
+            Self::Task(kind) => kind.as_str(),
         }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        let own = Self::OWN.into_iter().find(|cause| cause.as_str() == word);
+        own.or_else(|| TaskKind::parse(word).map(Self::Task))
     }
 }
 
@@ -366,7 +366,7 @@ pub fn used_by_tasks(
         .prepare_cached(
             "SELECT ifnull(sum(input + output), 0) FROM ledger WHERE at BETWEEN ? AND ? AND cause = ?",
         )?
-        .query_row(params![Time(since), Time(until), CallCause::from(kind)], |row| row.get(0))
+        .query_row(params![Time(since), Time(until), CallCause::Task(kind)], |row| row.get(0))
 }
 
 /// Moves the usage of one person to another.

@@ -57,12 +57,13 @@ pub fn shortened(text: &str) -> String {
 const CHAT: &str = "chat";
 
 /// The condition of the open session of an origin; `origin_params` are its parameters, without a thread as
-/// an empty one. Each kind has its own index, so it stands in the text.
+/// an empty one. Conversations and tasks have an index each, so the kinds stand in the text as there.
 pub fn open_for(origin: &Origin) -> String {
-    let kind = origin.task().map_or(CHAT, |task| task.kind.as_str());
-    format!(
-        "closed IS NULL AND kind = '{kind}' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?"
-    )
+    let kinds = match origin {
+        Origin::Chat(_) => "kind = 'chat'",
+        Origin::Task { .. } => "kind NOT IN ('chat', 'aside', 'command')",
+    };
+    format!("closed IS NULL AND {kinds} AND channel = ? AND chat = ? AND ifnull(thread, '') = ?")
 }
 
 /// Returns the person who spoke last in the open private conversation at an address.

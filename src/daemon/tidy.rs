@@ -23,10 +23,9 @@ use crate::memory::attachments::{self, AttachmentLimits};
 use crate::memory::forgotten;
 use crate::services::Services;
 use crate::store::{DatabasePages, Store, StoreError, Sync};
-use crate::tasks::heartbeat::{self, HEARTBEAT_RUNS_KEPT};
 use crate::tasks::schedule::{self, Clock};
-use crate::tasks::subagents;
 use crate::trust::instruction_watch::blobs_wanted;
+use crate::turn::background;
 use crate::turn::services::TurnServices;
 
 const TIDY_EVERY: Duration = Duration::from_secs(24 * 3600);
@@ -52,10 +51,9 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
     (outbox::prune, KEPT),
     (asks::prune, KEPT),
     (deferred::prune, KEPT),
-    (schedule::prune, KEPT),
     (schedule::prune_hooked, KEPT),
-    (subagents::prune, KEPT),
-    (heartbeat::prune, HEARTBEAT_RUNS_KEPT),
+    // Each kind has a retention of its own.
+    (background::prune, chrono::Duration::zero()),
     (actions::prune_commands, KEPT),
     (prune_usage, KEPT),
     (forgotten::prune, forgotten::KEPT),

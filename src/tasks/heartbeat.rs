@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use hours::QuietHours;
 pub use run::{
-    HeartbeatReport, HeartbeatRunId, RunningHeartbeat, get, may_send, prune, running_for, settle,
+    HeartbeatReport, HeartbeatRunId, RunningHeartbeat, get, may_send, running_for, settle,
 };
 pub use watched::{FILE, alert, in_effect};
 

@@ -47,9 +47,10 @@ pub use order::{CommandFor, JOBS_MAX, JobOrder, handle, listing, mentions_others
 pub use pass::{JobPersonas, JobTerms, PassInputs, PassResult, pass, reckon_all};
 pub use reading::{at, cron, every, zone, zone_in};
 pub use request::{JobRequest, JobRequestKind, JobRequester};
+pub(super) use run::prune;
 pub use run::{
     AT_ONCE_MAX, CommandRun, HISTORY_MAX, PastRun, Run, command_begins, commanded, history, of_job,
-    of_turn, prune, running_for,
+    of_turn, running_for,
 };
 pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
 pub use timing::{EVERY_MIN, Timing, midnight, moment};

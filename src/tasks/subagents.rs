@@ -298,13 +298,6 @@ pub fn settle(
     Ok(subagent.map(|(subagent, _)| subagent))
 }
 
-/// Forgets those that began before a time, and the conversations of those that ended before it, a slice at a time;
-/// returns how many rows.
-pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
-    let sessions = task_sessions::prune(store, TaskKind::Subagent, before)?;
-    Ok(sessions + table::prune(store, TaskKind::Subagent, before)?)
-}
-
 /// Where one that works was asked for.
 pub fn asked_at(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<Address>> {
     Ok(table::running_number::<Delegated>(store, id.0)?.map(|task| task.to))

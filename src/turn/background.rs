@@ -6,13 +6,14 @@ mod job;
 mod kind;
 mod subagent;
 
+use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 pub(crate) use kind::{Background, TIME_MAX, TaskEnd, TaskLimits};
 
 use crate::bus::journal::{self, InboundOutcome, RowId};
 use crate::conversation::{sessions, transcript};
-use crate::tasks::TaskOutcome;
+use crate::tasks::{self, TaskOutcome};
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{TurnId, TurnOutcome};
@@ -24,6 +25,16 @@ pub(crate) fn of(kind: TaskKind) -> &'static dyn Background {
         TaskKind::Job => &job::JobRun,
         TaskKind::Heartbeat => &heartbeat::HeartbeatRun,
     }
+}
+
+/// Forgets the tasks that had begun, and the sessions that were closed, before the retention of their kind. A slice of
+/// each kind at a time. Returns the number of rows.
+pub(crate) fn prune(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let mut forgotten = 0;
+    for kind in TaskKind::ALL {
+        forgotten += tasks::prune(store, *kind, now - of(*kind).kept())?;
+    }
+    Ok(forgotten)
 }
 
 /// Ends a task: whatever ended it, what follows is made in the same transaction, without another word of a

@@ -133,10 +133,11 @@ async fn system(
             Some(FileScope::Owner) => Audience::Owner,
             Some(FileScope::Person { .. } | FileScope::Group { .. }) | None => Audience::Others,
         };
-        let files = tasks::of(task.kind).instruction_files(files);
+        let kind = tasks::of(task.kind);
+        let files = kind.instruction_files(files);
         let rules = [rules(&turns.services, files).await, persona].join("\n\n");
         let rules = memory::fit(&rules, shares.instructions, "your instructions");
-        let parts = prompt::task_system(task.kind, &rules);
+        let parts = prompt::task_system(kind.identity(), &rules);
         return SystemPrompt { parts, facts: Vec::new() };
     }
     let provider = turns.models.for_session(session);

@@ -22,6 +22,17 @@ pub enum TaskKind {
 
 words!(TaskKind { Subagent = "subagent", Job = "job", Heartbeat = "heartbeat" });
 
+impl TaskKind {
+    /// Returns true if no person starts such a task at that moment: it waits while the daemon is in safe mode, and uses
+    /// only the background's part of a budget.
+    pub const fn acts_by_itself(self) -> bool {
+        match self {
+            Self::Job | Self::Heartbeat => true,
+            Self::Subagent => false,
+        }
+    }
+}
+
 /// A background task. The number is the visible one: of a subagent, of a job (not of its run), of a
 /// heartbeat run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -14,6 +14,7 @@ use peacrab::conversation::ledger::{CallCause, Payer, book_all_estimated};
 use peacrab::people::Role;
 use peacrab::provider::prices::{Cost, Price, TokenPrices};
 use peacrab::store::Store;
+use peacrab::types::origin::TaskKind;
 use peacrab::types::person::PersonId;
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -204,10 +205,10 @@ fn a_month_of_days_resets_each_day_and_the_month_holds_all_the_same() {
 #[test]
 fn background_work_stops_first_and_the_owners_chat_last() {
     let total = Budget { day: tokens(10_000), month: Allowance::default() };
-    let (now, jobs) = (at(5, 4, 12), CallCause::Job);
+    let (now, jobs) = (at(5, 4, 12), CallCause::Task(TaskKind::Job));
     let owner = payer(1, Role::Owner);
     let job = Payer { cause: jobs, job: Some(3), ..owner };
-    let heartbeat = Payer { cause: CallCause::Heartbeat, ..owner };
+    let heartbeat = Payer { cause: CallCause::Task(TaskKind::Heartbeat), ..owner };
     let scene = Scene::new(Budgets { total, ..Budgets::default() });
     assert_eq!(scene.grants(owner, (3_900, 4_000), now), Some(4_000));
     assert_eq!(scene.grants(job, (10, 500), now), None);
@@ -227,7 +228,11 @@ fn jobs_have_a_budget_together_and_each_its_own() {
         ..Budgets::default()
     };
     let (scene, now) = (Scene::new(budgets), at(5, 4, 12));
-    let run = |number| Payer { cause: CallCause::Job, job: Some(number), ..payer(1, Role::Owner) };
+    let run = |number| Payer {
+        cause: CallCause::Task(TaskKind::Job),
+        job: Some(number),
+        ..payer(1, Role::Owner)
+    };
     assert_eq!(scene.grants(run(1), (200, 5_000), now), Some(1_000));
     assert_eq!(scene.grants(run(1), (10, 500), now), None);
     assert_eq!(scene.grants(run(2), (200, 5_000), now), Some(600));

@@ -409,9 +409,3 @@ fn shown(state: TaskState) -> String {
         state => state.as_str().to_owned(),
     }
 }
-
-/// Forgets heartbeat runs that began before a time, with their conversations, a slice at a time; returns how many.
-pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
-    let sessions = task_sessions::prune(store, TaskKind::Heartbeat, before)?;
-    Ok(sessions + table::prune(store, TaskKind::Heartbeat, before)?)
-}

@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{self, InboundOutcome, RowId};
-use crate::conversation::{task_sessions, transcript};
+use crate::conversation::transcript;
 use crate::store::{LenientJson, Time, slice};
 use crate::tasks::ended::TaskOutcome;
 use crate::tasks::schedule::job::{self, Job, JobId, UnreadableJob};
@@ -246,9 +246,8 @@ pub fn history(store: &Connection, job: JobId, most: i64) -> rusqlite::Result<Ve
     .collect()
 }
 
-/// Forgets jobs that ended before a time, with their runs, and the conversations of runs before it. A slice
-/// at a time; returns how many.
-pub fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<usize> {
+/// Forgets jobs that ended before a time, with their runs, a slice at a time; returns how many.
+pub(in crate::tasks) fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<usize> {
     let mut over = store.prepare_cached(
         "SELECT id FROM jobs WHERE state IN ('done', 'removed') AND made < ?1
          AND NOT EXISTS (SELECT 1 FROM tasks r WHERE r.job = jobs.id
@@ -261,5 +260,5 @@ pub fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<usize
         store.prepare_cached("DELETE FROM tasks WHERE job = ?")?.execute([job])?;
         store.prepare_cached("DELETE FROM jobs WHERE id = ?")?.execute([job])?;
     }
-    Ok(over.len() + task_sessions::prune(store, TaskKind::Job, until)?)
+    Ok(over.len())
 }

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
+use crate::bus::KEPT;
 use crate::conversation::deferred::ApprovedCall;
 use crate::conversation::sessions::{self, Note};
 use crate::conversation::transcript;
@@ -19,7 +20,7 @@ use crate::turn::end::{TurnEnd, is_no_reply};
 use crate::turn::prompt;
 use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
-use crate::types::origin::Origin;
+use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{SessionId, Step, TurnId};
 use crate::types::source::Parts;
 use crate::workspace::Audience;
@@ -33,6 +34,9 @@ pub(crate) const TIME_MAX: Duration = Duration::from_secs(3_600);
 /// A kind of background task. `number` is that of the task, as people see it.
 #[async_trait]
 pub(crate) trait Background: Sync {
+    /// Returns what the system prompt tells its model of itself.
+    fn identity(&self) -> &'static str;
+
     /// The tools that its turns may call.
     fn tools(&self) -> TaskTools;
 
@@ -99,6 +103,26 @@ pub(crate) trait Background: Sync {
         _number: i64,
     ) -> Result<Option<DateTime<Utc>>, StoreError> {
         Ok(None)
+    }
+
+    /// Returns true if somebody waits for a task, and learns that its turn waits for a model.
+    fn is_awaited(&self) -> bool {
+        false
+    }
+
+    /// Returns true if a budget that is used up ends a task without a word, because its people know of it.
+    fn is_silent_over_budget(&self) -> bool {
+        false
+    }
+
+    /// Returns the name of a task in the list of calls that nobody could be asked about.
+    fn reported_as(&self, task: TaskId) -> String {
+        task.to_string()
+    }
+
+    /// The retention of tasks that have ended.
+    fn kept(&self) -> chrono::Duration {
+        KEPT
     }
 
     /// Returns the message about a turn that got no answer from a model. Usually nobody waits who would need a kind

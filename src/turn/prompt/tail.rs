@@ -132,11 +132,8 @@ fn author(row: &WaitingMessage) -> Source {
         (Cause::Heartbeat { tainted, .. }, task) => {
             source(TaskKind::Heartbeat, task.map(|task| task.number), *tainted)
         }
-        // A subagent is handed its task with sources; without them, nobody knows who wrote it.
-        (Cause::Person(_), Some(TaskId { kind: TaskKind::Subagent, number })) => {
-            source(TaskKind::Subagent, Some(number), true)
-        }
-        (Cause::Person(_), Some(_)) => Source::Unknown,
+        // A task is assigned with sources; without them, nobody knows who wrote it.
+        (Cause::Person(_), Some(TaskId { kind, number })) => source(kind, Some(number), true),
         (Cause::Person(sender), None) => {
             let (channel, id) = (inbound.from.channel.clone(), sender.id.clone());
             match inbound.body.press {

@@ -14,7 +14,7 @@ use crate::turn::end::{TurnEnd, failure_words};
 use crate::turn::error::TurnError;
 use crate::turn::run::active::ActiveTurn;
 use crate::types::event::EventKind;
-use crate::types::origin::{Origin, TaskKind};
+use crate::types::origin::Origin;
 use crate::types::session::Session;
 
 impl ActiveTurn<'_> {
@@ -25,9 +25,7 @@ impl ActiveTurn<'_> {
         begun: Instant,
     ) -> Result<Option<Session>, TurnError> {
         if let ProviderError::OverBudget(words) = error {
-            let task = self.session.origin.task();
-            // The owner was told at 80 %, and not again at each of its runs.
-            if task.is_some_and(|task| task.kind == TaskKind::Heartbeat) {
+            if self.part.background.is_some_and(|kind| kind.is_silent_over_budget()) {
                 let end = TurnEnd::silent(&self.session.origin);
                 return self.end(end, None).await;
             }
@@ -89,11 +87,11 @@ impl ActiveTurn<'_> {
         }
         let people = match &self.session.origin {
             Origin::Chat(at) => Some((at.clone(), self.asker.reply_to.clone())),
-            // Whoever asked for it waits for it.
-            Origin::Task { task, .. } if task.kind == TaskKind::Subagent => {
-                Some((self.part.people_at.clone(), None))
-            }
-            Origin::Task { .. } => None,
+            Origin::Task { .. } => self
+                .part
+                .background
+                .filter(|kind| kind.is_awaited())
+                .map(|_| (self.part.people_at.clone(), None)),
         };
         let words = match self.asker.role {
             Role::Owner => replies::model_away_because(&wait.reason),

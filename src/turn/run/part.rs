@@ -203,9 +203,10 @@ async fn payer(
     let origin = &session.origin;
     let person = person_on(services, origin.channel(), &asker.sender).await?;
     let (cause, job) = match origin.task() {
-        Some(TaskId { kind: kind @ TaskKind::Job, number }) => (kind.into(), Some(number)),
-        Some(task) => (task.kind.into(), None),
-        None if part.job.is_some() => (CallCause::Job, part.job),
+        Some(TaskId { kind, number }) => {
+            (CallCause::Task(kind), (kind == TaskKind::Job).then_some(number))
+        }
+        None if part.job.is_some() => (CallCause::Task(TaskKind::Job), part.job),
         None => (CallCause::Chat, None),
     };
     let persona = session.persona.name;

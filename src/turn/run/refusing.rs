@@ -10,11 +10,11 @@ use crate::people;
 use crate::provider::{Completion, ToolCall};
 use crate::replies;
 use crate::tools::Effect;
+use crate::turn::background;
 use crate::turn::calls;
 use crate::turn::error::TurnError;
 use crate::turn::run::active::ActiveTurn;
 use crate::turn::run::permitting::RefusedCall;
-use crate::types::origin::TaskKind;
 use crate::types::session::Call;
 use crate::workspace::Audience;
 
@@ -78,11 +78,8 @@ impl ActiveTurn<'_> {
             true => self.turns.services.bus.store.read(people::owner_place).await?,
             false => None,
         };
-        let task = self.session.origin.task().map(|task| match task.kind {
-            // Without its number, so that a run does not repeat what the last one said.
-            TaskKind::Heartbeat => "the heartbeat".to_owned(),
-            TaskKind::Job | TaskKind::Subagent => task.to_string(),
-        });
+        let task = self.session.origin.task();
+        let task = task.map(|task| background::of(task.kind).reported_as(task));
         let shown: Vec<_> = told.iter().map(|call| (&*call.tool, &*call.arguments)).collect();
         let (text, file) = replies::not_done(task.as_deref(), &shown);
         let may_decide = is_there && (owner.is_some() || self.asker.role >= Approvals::BY);

@@ -37,9 +37,9 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     let tokens = (1..2_000_u64, 200..600_u64);
     let cause = prop_oneof![
         4 => Just(CallCause::Chat),
-        2 => Just(CallCause::Job),
-        1 => Just(CallCause::Subagent),
-        1 => Just(CallCause::Heartbeat)
+        2 => Just(CallCause::Task(TaskKind::Job)),
+        1 => Just(CallCause::Task(TaskKind::Subagent)),
+        1 => Just(CallCause::Task(TaskKind::Heartbeat))
     ];
     let call = (proptest::option::weighted(0.8, person.clone()), cause, any::<bool>());
     let event = prop_oneof![
@@ -137,7 +137,8 @@ fn apply(scene: &Scene, event: Event, now: &mut DateTime<Utc>) {
                 person: person.map(PersonId),
                 role,
                 cause,
-                job: matches!(cause, CallCause::Job | CallCause::Subagent).then_some(7),
+                job: matches!(cause, CallCause::Task(TaskKind::Job | TaskKind::Subagent))
+                    .then_some(7),
                 persona: has_persona.then(kid),
             };
             scene.asks(payer, tokens, *now);

@@ -7,12 +7,13 @@ use chrono::{DateTime, Duration, TimeZone, Utc};
 use peacrab::conversation::sessions::NOTES_MAX;
 use peacrab::people::{Access, People, Role};
 use peacrab::store::{Store, StoreOptions, Sync};
-use peacrab::tasks::TaskOutcome;
 use peacrab::tasks::schedule::{
     self, CommandResult, CommandRun, Commands, JobConversation, JobDefinition, JobId, JobOrder,
     JobScope, LATE_AFTER, Missed, PassInputs, Payload, Timing, pass,
 };
+use peacrab::tasks::{self, TaskOutcome};
 use peacrab::types::message::{Address, ChatKind, Printed, Sender};
+use peacrab::types::origin::TaskKind;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -379,7 +380,7 @@ async fn old_jobs_and_the_conversations_of_their_runs_are_forgotten() {
     scene.work(TaskOutcome::Done, due).await;
     scene.write(|store| store.execute("UPDATE inbound SET state = 'done'", [])).await;
     let later = Utc::now() + Duration::days(1);
-    while scene.write(move |store| schedule::prune(store, later)).await > 0 {}
+    while scene.write(move |store| tasks::prune(store, TaskKind::Job, later)).await > 0 {}
     for table in [
         "SELECT 'x' FROM jobs",
         "SELECT 'x' FROM tasks WHERE kind = 'job'",

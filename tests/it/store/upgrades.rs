@@ -98,6 +98,35 @@ async fn a_store_of_each_former_version_becomes_like_a_new_one_and_keeps_what_wa
     }
 }
 
+/// A task of each kind with what hangs on one, as version 33 has them.
+const TASKS: &str = r#"
+    INSERT INTO tasks (id, kind, number, channel, chat, begun, state, details)
+        VALUES (1, 'subagent', 4, 'home', '1', 1, 'done', '{}'),
+               (2, 'heartbeat', 5, 'home', '1', 2, 'running', '{}');
+    INSERT INTO task_messages (task, channel, chat, words, tainted) VALUES (2, 'home', '1', 'hello', 0);
+    INSERT INTO sessions (channel, chat, thread, chat_kind, opened, kind)
+        VALUES ('(heartbeat)', '5', 'home', '"private"', 2, 'heartbeat')"#;
+
+#[test]
+fn tasks_stay_when_the_store_no_longer_checks_their_kinds() {
+    let home = TempDir::new().unwrap();
+    make_store(home.path(), 33);
+    let store = Connection::open(home.path().join("state.db")).unwrap();
+    store.execute_batch(TASKS).unwrap();
+    drop(store);
+    drop(Store::open(home.path(), &StoreOptions::default()).unwrap());
+
+    let store = Connection::open(home.path().join("state.db")).unwrap();
+    let mut rows = store.prepare("SELECT kind || ' ' || number FROM tasks ORDER BY id").unwrap();
+    let rows: Vec<String> = rows.query_map([], |row| row.get(0)).unwrap().flatten().collect();
+    assert_eq!(rows, ["subagent 4", "heartbeat 5"]);
+    let kept = "SELECT words FROM task_messages WHERE task = 2";
+    assert_eq!(store.query_row(kept, [], |row| row.get::<_, String>(0)).unwrap(), "hello");
+    let again = "INSERT INTO sessions (channel, chat, thread, chat_kind, opened, kind)
+        VALUES ('(heartbeat)', '5', 'home', '\"private\"', 3, 'heartbeat')";
+    assert!(store.execute(again, []).is_err(), "a task has one open session");
+}
+
 /// The scripts' sums, in the format of `sha256sum`.
 const SUMS: &str = include_str!("scripts.sha256");
 
