@@ -32,7 +32,7 @@ use crate::turn::services::TurnServices;
 use crate::turn::spending::{Granted, Planned, payer_on};
 use crate::types::commands::CommandId;
 use crate::types::event::{Event, EventKind};
-use crate::types::message::Sender;
+use crate::types::message::{Sender, Voice};
 use crate::types::origin::Origin;
 use crate::types::session::Session;
 
@@ -91,7 +91,9 @@ impl Agent {
         let compactions = Some(wish);
         // Nothing of it is shown.
         let shown = watch::channel(Draft::default()).1;
-        let running = Running { steer, stop, sender, claim, rows, given, shown, compactions };
+        let voice = Voice::Person(sender.id.clone());
+        let running =
+            Running { steer, stop, sender, voice, claim, rows, given, shown, compactions };
         self.occupy(id, origin, running);
     }
 

@@ -15,7 +15,7 @@ use crate::conversation::transcript::Unfinished;
 use crate::store::StoreError;
 use crate::turn::commits;
 use crate::turn::run::TurnStart;
-use crate::types::message::SenderId;
+use crate::types::message::{SenderId, Voice};
 use crate::types::origin::Origin;
 use crate::types::session::QueueMode;
 
@@ -62,8 +62,7 @@ impl Agent {
             return Ok(());
         };
         self.failing.begins(origin, first.id);
-        let mut sender = first.sender().clone();
-        sender.id = first.inbound.cause.voice();
+        let sender = first.sender().clone();
         self.start(origin.clone(), sender, claim, TurnStart::New(rows));
         Ok(())
     }
@@ -107,10 +106,10 @@ impl Agent {
             // Saving notes is cancelled as soon as somebody sends a message, whatever the queue mode.
             return self.steer(origin, newest).await;
         }
-        let (at, after, sender) = (origin.clone(), running.given, running.sender.id.clone());
+        let (at, after, voice) = (origin.clone(), running.given, running.voice.clone());
         let look = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
-            Ok((mode, journal::speaks_again(store, &at, RowRange::after(after), &sender)?))
+            Ok((mode, journal::speaks_again(store, &at, RowRange::after(after), &voice)?))
         };
         let (mode, speaks_again) = self.read(look).await?;
         match mode.unwrap_or(self.config.queue) {
@@ -127,9 +126,9 @@ impl Agent {
         newest: RowId,
     ) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(origin) else { return Ok(None) };
-        let (at, sender) = (origin.clone(), running.sender.id.clone());
+        let (at, voice) = (origin.clone(), running.voice.clone());
         let rows = RowRange { after: running.given, until: newest };
-        let next = move |store: &_| journal::next(store, &at, rows, Some(&sender));
+        let next = move |store: &_| journal::next(store, &at, rows, Some(&voice));
         let rows = self.read(next).await?;
         if rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id)) {
             return Ok(None);
@@ -158,11 +157,11 @@ impl Agent {
         else {
             return Ok(Vec::new());
         };
-        let (at, sender) = (turn.origin.clone(), turn.sender.id.clone());
+        let (at, voice) = (turn.origin.clone(), Voice::Person(turn.sender.id.clone()));
         let look = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
             let rows = RowRange { after: RowId(0), until: newest };
-            Ok((mode, journal::next(store, &at, rows, Some(&sender))?))
+            Ok((mode, journal::next(store, &at, rows, Some(&voice))?))
         };
         let (mode, rows) = self.read(look).await?;
         let joins = mode.unwrap_or(self.config.queue) == QueueMode::Steer;
@@ -204,7 +203,7 @@ impl Agent {
         let Some(running) = self.running.get(origin).filter(|it| !it.stop.is_cancelled()) else {
             return Ok(None);
         };
-        let sender = running.sender.id.clone();
+        let Voice::Person(sender) = running.voice.clone() else { return Ok(None) };
         let is_interrupted = self.end_interrupted(origin, sender).await?;
         Ok((!is_interrupted).then_some(NOT_YET_PAUSE))
     }

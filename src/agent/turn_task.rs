@@ -17,7 +17,7 @@ use crate::turn::error::{CommitError, TurnError};
 use crate::turn::run::{self as turn, TurnHandles, TurnStart};
 use crate::turn::services::TurnServices;
 use crate::turn::{STORE_PAUSE, progress};
-use crate::types::message::Sender;
+use crate::types::message::{Sender, Voice};
 use crate::types::origin::Origin;
 use crate::types::session::Session;
 
@@ -38,10 +38,13 @@ impl Agent {
     ) {
         let (steer, steered) = mpsc::channel(STEER_MAX);
         let stop = CancellationToken::new();
-        let rows: Vec<_> = match &begin {
-            TurnStart::New(rows) => rows.iter().map(|row| row.id).collect(),
-            TurnStart::Resume(..) => Vec::new(),
+        let first = match &begin {
+            TurnStart::New(rows) => &**rows,
+            TurnStart::Resume(..) => &[],
         };
+        let rows: Vec<_> = first.iter().map(|row| row.id).collect();
+        let voice = first.first().map(|row| row.inbound.cause.voice());
+        let voice = voice.unwrap_or_else(|| Voice::Person(sender.id.clone()));
         let mut given = rows.last().copied().unwrap_or(RowId(0));
         if let TurnStart::Resume(_, joins) = &begin
             && let Some(last) = joins.last().map(|row| row.id)
@@ -54,7 +57,9 @@ impl Agent {
         let ends = TaskEnds { steer: steered, stop: stop.clone(), draft };
         let task = work(Arc::clone(&self.turns), origin.clone(), session, begin, ends);
         let id = self.turn_tasks.spawn(task).id();
-        let running = Running { steer, stop, sender, claim, rows, given, shown, compactions: None };
+        let compactions = None;
+        let running =
+            Running { steer, stop, sender, voice, claim, rows, given, shown, compactions };
         self.occupy(id, origin, running);
     }
 

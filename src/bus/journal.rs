@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 pub use self::origins::{
     address_key_params, address_params, origin_params, read_address, read_address_at, read_origin,
-    read_origin_at, task_channel, task_key,
+    read_origin_at, task_channel, task_key, voice_param,
 };
 pub use self::past::{
     MessageStanding, bots_in_a_row, containers_of, count_files, files_at, knows, last_heard,
@@ -28,7 +28,7 @@ pub use self::times::{
 pub use self::unreadable::{WaitingControls, close_unreadable, keep_raw, keep_row, unreadable_at};
 pub use self::waits::{WaitingAt, all_waiting, is_empty, waiting_at};
 use crate::store::{Json, Time};
-use crate::types::message::{Address, ChannelName, DedupKey, Inbound, SenderId};
+use crate::types::message::{Address, ChannelName, DedupKey, Inbound, SenderId, Voice};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
@@ -87,7 +87,7 @@ fn insert(
             channel,
             chat,
             thread,
-            inbound.cause.voice(),
+            voice_param(&inbound.cause.voice()),
             control,
             Json(inbound),
             if done.is_some() { "done" } else { "waiting" },
@@ -166,7 +166,14 @@ pub fn next_is_unready(
              AND id > ? ORDER BY id LIMIT 1",
         )?
         .query_row(
-            params![last.inbound.cause.voice(), until, channel, chat, thread, last.id],
+            params![
+                voice_param(&last.inbound.cause.voice()),
+                until,
+                channel,
+                chat,
+                thread,
+                last.id
+            ],
             |row| row.get(0),
         )
         .optional()?;
@@ -210,13 +217,13 @@ pub fn controls(store: &Connection) -> rusqlite::Result<WaitingControls> {
     Ok(found)
 }
 
-/// Returns the next messages of one sender for an origin: those within `rows`, up to the first of another
-/// sender, or one whose files are still to be fetched. With a `sender`, only theirs.
+/// Returns the next messages of one speaker for an origin: those within `rows`, up to the first of another
+/// speaker, or one whose files are still to be fetched. With a `voice`, only theirs.
 pub fn next(
     store: &Connection,
     at: &Origin,
     rows: RowRange,
-    sender: Option<&SenderId>,
+    voice: Option<&Voice>,
 ) -> rusqlite::Result<Vec<WaitingMessage>> {
     let RowRange { after, until } = rows;
     let mut rows = store.prepare_cached(
@@ -232,7 +239,7 @@ pub fn next(
     let rows = readable(
         rows.query_map(params![channel, chat, thread, after, until, limit], read_waiting)?,
     )?;
-    let speaks = sender.cloned().or_else(|| rows.first().map(|row| row.inbound.cause.voice()));
+    let speaks = voice.cloned().or_else(|| rows.first().map(|row| row.inbound.cause.voice()));
     Ok(rows.into_iter().take_while(|row| Some(row.inbound.cause.voice()) == speaks).collect())
 }
 
@@ -260,13 +267,13 @@ pub fn said_by(
     Ok(found.into_iter().take_while(|(ready, _)| *ready).filter_map(|(_, row)| row).collect())
 }
 
-/// Returns true if a person has sent a message at an address, within `rows`, that a turn could begin
+/// Returns true if a speaker has sent a message at an address, within `rows`, that a turn could begin
 /// with.
 pub fn speaks_again(
     store: &Connection,
     at: &Origin,
     rows: RowRange,
-    sender: &SenderId,
+    voice: &Voice,
 ) -> rusqlite::Result<bool> {
     let (channel, chat, thread) = origin_params(at);
     store
@@ -277,7 +284,7 @@ pub fn speaks_again(
                  (SELECT min(id) FROM inbound WHERE state = 'waiting' AND control = 0 AND ready = 0
                   AND channel = ?1 AND chat = ?2 AND thread IS ?3), 9223372036854775807)",
         )?
-        .exists(params![channel, chat, thread, sender, rows.after, rows.until])
+        .exists(params![channel, chat, thread, voice_param(voice), rows.after, rows.until])
 }
 
 /// Reads those of the rows again that still wait. Omits one that was given other files.

@@ -8,7 +8,7 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-pub use cause::{Cause, Printed};
+pub use cause::{Cause, Printed, Voice};
 pub use press::Press;
 
 pub use crate::types::address::{

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use rusqlite::Row;
 
-use crate::types::message::{Address, DedupKey};
+use crate::types::message::{Address, DedupKey, Voice};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 
 /// Returns the values of the columns `channel`, `chat` and `thread`.
@@ -43,6 +43,17 @@ pub fn read_origin_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Origin> {
 /// Returns the value of the column `channel` of a task.
 pub fn task_channel(kind: TaskKind) -> String {
     format!("({})", kind.as_str())
+}
+
+/// Returns the value of the column `sender`. That of a task is in brackets, and is the id of no person.
+pub fn voice_param(voice: &Voice) -> Cow<'_, str> {
+    match voice {
+        Voice::Person(id) => id.as_str().into(),
+        Voice::Task { kind, number: None } => task_channel(*kind).into(),
+        Voice::Task { kind, number: Some(number) } => {
+            format!("{}:{number}", task_channel(*kind)).into()
+        }
+    }
 }
 
 /// Returns the dedup key of a task's row. `mark` distinguishes several rows of one task.

@@ -18,7 +18,7 @@ pub struct WaitingAt {
     pub sender: SenderId,
 }
 
-/// Senders that are not persons begin with a bracket. Only for them the message is needed.
+/// Tasks as speakers begin with a bracket. Only for them the message tells the person.
 const COLUMNS: &str = "SELECT channel, chat, thread, id, sender,
     CASE WHEN substr(sender, 1, 1) = '(' THEN message END
     FROM inbound WHERE state = 'waiting' AND control = 0";
@@ -42,11 +42,11 @@ pub fn waiting_at(store: &Connection, row: RowId) -> rusqlite::Result<Option<Wai
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<WaitingAt> {
-    let voice: SenderId = row.get(4)?;
+    let speaker: SenderId = row.get(4)?;
     let LenientJson(message) = row.get::<_, LenientJson<Inbound>>(5)?;
     Ok(WaitingAt {
         row: row.get(3)?,
         origin: read_origin(row)?,
-        sender: message.map_or(voice, |message| message.cause.into_sender().id),
+        sender: message.map_or(speaker, |message| message.cause.into_sender().id),
     })
 }

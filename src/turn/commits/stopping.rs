@@ -14,7 +14,7 @@ use crate::trust::clean::{self, KeptConversation};
 use crate::turn::background;
 use crate::turn::commits::{delegated, jobs};
 use crate::types::commands::CommandId;
-use crate::types::message::{ChatKind, SenderId};
+use crate::types::message::{ChatKind, SenderId, Voice};
 use crate::types::origin::Origin;
 use crate::types::session::TurnOutcome;
 
@@ -197,5 +197,6 @@ fn is_passed_over(store: &Connection, suspended: &Unfinished) -> rusqlite::Resul
     let asked = asks::questions(store)?.into_iter().find(|ask| ask.turn == suspended.turn);
     let until = asked.map_or(RowId(i64::MAX), |ask| ask.after);
     let rows = RowRange { after: RowId(0), until };
-    journal::speaks_again(store, &suspended.origin, rows, &suspended.sender.id)
+    let voice = Voice::Person(suspended.sender.id.clone());
+    journal::speaks_again(store, &suspended.origin, rows, &voice)
 }

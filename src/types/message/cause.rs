@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::address::SenderId;
 use crate::types::message::Sender;
+use crate::types::origin::TaskKind;
 
 /// The cause of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,13 +70,23 @@ impl Cause {
         }
     }
 
-    /// Identifies the speaker. A job's message is not its person's: it is neither an answer of theirs nor
-    /// joined with their messages.
-    pub fn voice(&self) -> SenderId {
+    pub fn voice(&self) -> Voice {
         match self {
-            Self::Person(sender) => sender.id.clone(),
-            Self::Job { job, .. } => format!("(job):{job}").into(),
-            Self::Heartbeat { .. } => "(heartbeat)".into(),
+            Self::Person(sender) => Voice::Person(sender.id.clone()),
+            Self::Job { job, .. } => Voice::Task { kind: TaskKind::Job, number: Some(*job) },
+            Self::Heartbeat { .. } => Voice::Task { kind: TaskKind::Heartbeat, number: None },
         }
     }
+}
+
+/// The speaker of a message. A job's message is not its person's: it is neither an answer of theirs nor joined with
+/// their messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Voice {
+    Person(SenderId),
+    /// A task that is due. The heartbeat has no number, as all its runs speak alike.
+    Task {
+        kind: TaskKind,
+        number: Option<i64>,
+    },
 }
