@@ -65,6 +65,13 @@ async fn former_home() -> Rig {
          ALTER TABLE jobs RENAME COLUMN chat_kind TO place;
          ALTER TABLE deferred_calls RENAME COLUMN chat_kind TO place;
          ALTER TABLE jobs DROP COLUMN needs;
+         DROP INDEX sessions_task;
+         CREATE UNIQUE INDEX sessions_subagent ON sessions (channel, chat, ifnull(thread, ''))
+             WHERE closed IS NULL AND kind = 'subagent';
+         CREATE UNIQUE INDEX sessions_job ON sessions (channel, chat, ifnull(thread, ''))
+             WHERE closed IS NULL AND kind = 'job';
+         CREATE UNIQUE INDEX sessions_heartbeat ON sessions (channel, chat, ifnull(thread, ''))
+             WHERE closed IS NULL AND kind = 'heartbeat';
          PRAGMA user_version = 30;",
     );
     rig.parts.agent.asking.foreign = OnUntrusted::Ask;
