@@ -39,6 +39,7 @@ use crate::control::{ControlRequest, Response, Status};
 use crate::daemon::Daemon;
 use crate::daemon::logging;
 use crate::replies;
+use crate::types::commands::CommandId;
 use crate::workspace::Workspace;
 use arguments::{Cli, CliCommand, Pair};
 use chat::ChatOptions;
@@ -114,10 +115,10 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             }
         }
         CliCommand::Undo { id } => {
-            ask_command(&on, format!("/undo {id}"), "nothing was undone").await?;
+            ask_command(&on, CommandId::Undo.line(id), "nothing was undone").await?;
         }
         CliCommand::Why { what } => {
-            ask_command(&on, format!("/why {what}"), "nothing was explained").await?;
+            ask_command(&on, CommandId::Why.line(what), "nothing was explained").await?;
         }
         CliCommand::Status { json } => return show_status(home, json).await,
         CliCommand::Doctor { fix, json } => return doctor::run(&on, fix, json).await,

@@ -21,6 +21,7 @@ pub mod last_good;
 mod limits;
 mod memory;
 mod mcp;
+mod mcp_file;
 mod media;
 mod money;
 mod personas;
@@ -215,9 +216,10 @@ fn read(source: &ConfigSource<'_>) -> Option<Config> {
     let transcription = file.transcription;
     let transcription = transcription.and_then(|it| it.config(&source.section("transcription")));
     let hooks = hooks::hooks(source, file.hooks);
-    let mcp = mcp::servers(source, file.mcp, file.agent.mcp_file.as_ref());
-    let web = file.web.config(source, file.search);
     let exec = file.exec.config(source);
+    let bounds = exec.sandbox.bounds;
+    let mcp = mcp::servers(source, file.mcp, file.agent.mcp_file.as_ref(), bounds);
+    let web = file.web.config(source, file.search);
     let backup = file.backup.config(source);
     let gateway = gateway::GatewaySections {
         gateway: file.gateway,
@@ -374,11 +376,6 @@ impl Config {
             );
         }
         warnings
-    }
-
-    /// Further warnings: of tokens that cannot be any, and of programs that tools could change in this home.
-    pub fn cautions(&self, home: &Path) -> Vec<String> {
-        review::tokens(self).into_iter().chain(review::writable_programs(self, home)).collect()
     }
 
     /// The channels that strangers can reach.

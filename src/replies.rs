@@ -27,7 +27,7 @@ mod why;
 
 use std::fmt::Display;
 
-use crate::types::commands::COMMANDS;
+use crate::types::commands::{COMMANDS, CommandSpec};
 
 pub use actions::*;
 pub use asks::*;
@@ -356,9 +356,9 @@ pub const THREAD_NAME: &str = "Question";
 
 /// The answer to `/help`, from the table of commands.
 pub fn help() -> String {
-    let lines = COMMANDS.iter().filter_map(|spec| spec.help);
-    let lines: Vec<_> =
-        ["Just write to me. You can also use these commands:"].into_iter().chain(lines).collect();
+    let first = "Just write to me. You can also use these commands:".to_owned();
+    let lines = COMMANDS.iter().filter_map(CommandSpec::help_line);
+    let lines: Vec<_> = [first].into_iter().chain(lines).collect();
     lines.join("\n")
 }
 

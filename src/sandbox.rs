@@ -21,6 +21,7 @@ mod inside;
 mod output;
 mod limits;
 mod paths;
+mod program;
 mod raw;
 mod readable;
 pub mod reader;
@@ -39,7 +40,8 @@ pub use command::{
     CommandLimits, ENTRY, Enforced, NetworkAccess, Sandbox, SandboxCommand, SandboxLevel,
 };
 pub use output::{KeptOutput, WHOLE_BYTES_MAX};
-pub use paths::{Exposed, exposed};
+pub use paths::{Exposed, exposed, is_of_system};
+pub use program::{ProgramStreams, SandboxedProgram};
 pub use readable::readable;
 pub use scratch::sweep;
 pub use start::{

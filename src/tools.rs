@@ -21,6 +21,7 @@ pub mod plan;
 pub mod propose;
 pub mod recall;
 pub mod schedule;
+mod short_schema;
 mod set;
 pub mod shell;
 pub mod skill;
@@ -53,7 +54,7 @@ use crate::provider::ToolSchema;
 use crate::store::StoreError;
 use crate::tasks::schedule as jobs;
 use crate::trust::instruction_watch::{InstructionEditor, InstructionWatcher};
-use crate::types::message::{Address, Body, ChannelName, ChatKind, Sender};
+use crate::types::message::{Address, Body, ChannelName, ChatKind, Sender, SenderId};
 use crate::types::person::FolderOwner;
 use crate::types::persona::AllowedTools;
 use crate::types::session::{CallId, Plan, SessionId};
@@ -253,6 +254,8 @@ pub enum Effect {
         whose: jobs::JobScope,
         order: jobs::JobOrder,
         zone: Tz,
+        /// The person whose own words a new reminder sends: they are shown it, with the way back.
+        in_words_of: Option<SenderId>,
     },
     /// Replaces the conversation's plan.
     Plan(Plan),
@@ -271,7 +274,7 @@ pub enum ToolError {
     Transient(String),
     /// As [`Self::TellModel`], with text from an untrusted source.
     #[error("{1}")]
-    TellForeign(Source, String),
+    TellUntrusted(Source, String),
     /// The turn cannot continue.
     #[error(transparent)]
     Abort(#[from] anyhow::Error),
@@ -317,6 +320,11 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// Returns the time at which a call has its kept text sent, which must be the person's own, too.
+    fn kept_time(_args: &Self::Args) -> Option<&str> {
+        None
+    }
+
     async fn call(&self, args: Self::Args, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
 }
 
@@ -344,6 +352,10 @@ pub trait AnyTool: Send + Sync + 'static {
         None
     }
 
+    fn kept_time(&self, _arguments: &str) -> Option<String> {
+        None
+    }
+
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
 }
 
@@ -360,7 +372,7 @@ impl<T: Tool> AnyTool for T {
             object.remove("$schema");
             object.remove("title");
         }
-        shorten(&mut parameters);
+        short_schema::shorten(&mut parameters);
         // Some endpoints require the properties of a tool without any.
         if !parameters["properties"].is_object() {
             parameters["properties"] = Value::Object(serde_json::Map::new());
@@ -392,28 +404,13 @@ impl<T: Tool> AnyTool for T {
         T::kept_text(&parse::<T>(arguments).ok()?).map(str::to_owned)
     }
 
+    fn kept_time(&self, arguments: &str) -> Option<String> {
+        T::kept_time(&parse::<T>(arguments).ok()?).map(str::to_owned)
+    }
+
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let args = parse::<T>(arguments).map_err(ToolError::TellModel)?;
         self.call(args, cx).await
-    }
-}
-
-/// Removes parts of a schema that a model does not need in each prompt: that there are no further fields, which an
-/// error reports if it invents some; empty and numeric defaults of optional fields; and the bounds of numbers, which
-/// are clamped.
-fn shorten(schema: &mut Value) {
-    if let Some(object) = schema.as_object_mut() {
-        let is_empty = |value: &Value| {
-            let is_none = value.is_null() || value == false || value == "";
-            is_none || value.as_array().is_some_and(Vec::is_empty)
-        };
-        object.retain(|key, value| match key.as_str() {
-            "additionalProperties" => false,
-            "default" => !is_empty(value) && !value.is_number(),
-            "minimum" | "maximum" => !value.is_number(),
-            _ => true,
-        });
-        object.values_mut().for_each(shorten);
     }
 }
 

@@ -5,13 +5,14 @@ use rusqlite::Connection;
 
 use crate::bus::journal::WaitingMessage;
 use crate::bus::outbox;
-use crate::conversation::asks;
-use crate::conversation::asks::{Approvals, Ask, AskId, AskKind, AskOutcome, AskedCall, Grant};
+use crate::conversation::asks::{
+    self, Approvals, Ask, AskId, AskKind, AskOutcome, AskedCall, Grant,
+};
 use crate::conversation::deferred::{self, DeferredCall, DeferredId};
-use crate::conversation::transcript;
+use crate::conversation::transcript::{self, RequestedCall};
 use crate::people::persons::PersonAccount;
 use crate::people::{People, Role};
-use crate::replies;
+use crate::replies::{self, WaitingCall};
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::tasks::subagents::{self, AT_ONCE_MAX};
@@ -214,7 +215,11 @@ impl ApprovalJudge {
             ApprovalVerdict::List => {
                 let waiting = self.waiting(store)?;
                 let granted = if self.is_entitled() { asks::grants(store)? } else { Vec::new() };
-                let waiting = waiting.iter().map(|call| (call.id.0, &*call.tool, &*call.arguments));
+                let waiting = waiting.iter().map(|call| WaitingCall {
+                    id: call.id.0,
+                    tool: &call.tool,
+                    arguments: &call.arguments,
+                });
                 let granted = granted
                     .iter()
                     .map(|it| (&*it.tool, format!("{} on {}", it.sender, it.channel)));
@@ -340,9 +345,9 @@ fn approve(
     }
     let choice = if always { replies::ALWAYS } else { replies::ONCE };
     asks::end(store, &ask, AskOutcome::Settled, &replies::choice_of(choice, by))?;
-    let (channel, person, tool) = transcript::caller(store, ask.call)?;
+    let RequestedCall { known_on, person, tool } = transcript::requested_call(store, ask.call)?;
     if always {
-        let (channel, sender) = (channel.to_string(), person.id.to_string());
+        let (channel, sender) = (known_on.to_string(), person.id.to_string());
         asks::grant(store, &Grant { channel, sender, tool: tool.clone() })?;
     }
     transcript::call_may_run(store, ask.call)?;
@@ -358,7 +363,7 @@ fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<Result<Stri
         return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
     };
     asks::end(store, &ask, AskOutcome::Settled, &replies::choice_of(replies::DENY, by))?;
-    let (_, _, tool) = transcript::caller(store, ask.call)?;
+    let tool = transcript::requested_call(store, ask.call)?.tool;
     transcript::call_ended(store, ask.call, &CallOutcome::Denied(prompt::denied_by(by)), &[])?;
     resume_if_decided(store, &ask)?;
     Ok(Ok(replies::denied_call(&tool)))

@@ -21,7 +21,7 @@ use crate::bus::journal::WaitingMessage;
 use crate::bus::{outbox, restarted};
 use crate::conversation::ledger::breakdown::usage_words;
 use crate::people::{self as access, People, Role};
-use crate::replies;
+use crate::replies::{self, SubagentLine};
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::tasks::heartbeat::HeartbeatRequest as Wished;
@@ -293,7 +293,7 @@ async fn subagents(services: &Services, control: &WaitingMessage) -> Result<Stri
     let found = services.bus.store.read(move |store| subagents::list(store, &at)).await?;
     let lines = found.iter().map(|it| {
         let begun = replies::time_relative_to(services.now(), it.begun);
-        (it.id.0, it.state.as_str(), begun, &*it.task)
+        SubagentLine { id: it.id.0, state: it.state.as_str(), begun, task: &it.task }
     });
     Ok(replies::subagents(lines))
 }

@@ -122,7 +122,7 @@ impl Agent {
                 (kept, None)
             });
             let output = if apart.is_some() { 2 * summary_max } else { summary_max };
-            let reserving = reserve(&turns, &origin, &sender, (&job, output));
+            let reserving = reserve(&turns, &origin, &sender, &job, output);
             let (payer, granted) = match Box::pin(reserving).await {
                 Ok(reserved) => reserved,
                 Err((payer, error)) => {
@@ -261,7 +261,8 @@ async fn reserve(
     turns: &TurnServices,
     origin: &Origin,
     sender: &Sender,
-    (job, output): (&CompactionJob, u64),
+    job: &CompactionJob,
+    output: u64,
 ) -> Result<(Payer, Granted), (Payer, ProviderError)> {
     let nobody = Payer {
         person: None,

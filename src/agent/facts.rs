@@ -184,7 +184,7 @@ pub(super) async fn show(
     let shown: Vec<_> = shown.collect();
     let choices = shown.iter().map(|(number, _)| Choice {
         label: replies::keep_fact(*number),
-        says: format!("/remember #{number}"),
+        says: CommandId::Remember.line(format_args!("#{number}")),
     });
     let question = Question {
         choices: choices.collect(),

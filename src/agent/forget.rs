@@ -2,6 +2,8 @@
 //! conversations, actions, former versions of files and the index. What was done stays on record, without the words.
 
 mod attachments;
+mod marked;
+mod words_in_files;
 
 use std::time::Duration;
 
@@ -13,11 +15,8 @@ use tokio_util::sync::CancellationToken;
 use crate::bus::forgetting::{self, JOURNAL_TEXTS};
 use crate::bus::journal::{self, InboundOutcome, RowId, WaitingMessage};
 use crate::bus::outbox;
-use crate::conversation::blanking::{
-    ForgottenChats, before_images_of, blank_steps, chats_of, has_unfinished_turn,
-};
+use crate::conversation::blanking::{ForgottenChats, blank_steps, chats_of, has_unfinished_turn};
 use crate::conversation::transcript::count_running;
-use crate::memory::blanking::{self, FilesWithWords};
 use crate::memory::extraction;
 use crate::memory::facts::{self, FactId};
 use crate::memory::file_scope;
@@ -255,9 +254,10 @@ async fn ask(
     let store = &services.bus.store;
     let rows = Sweep { store, words, spared: None }.all(&scope.chats).await?;
     let known = known_facts(store, scope, words).await?;
-    let mut files = files_with(services, scope, words).await;
+    let mut files = words_in_files::find(services, scope, words).await;
     let sent = attachments::with_words(services, &scope.files.downloads(), words).await?;
-    files.others.retain(|path| !sent.iter().any(|it| it.path == *path));
+    let marked = marked::with_words(services, scope.own_files(), words).await?;
+    files.others.retain(|path| !sent.iter().any(|it| it.path == *path) && !marked.contains(path));
     let shown = replies::ForgetShown {
         what,
         facts: known.iter().map(|(id, text)| (id.0, text.as_str())).collect(),
@@ -266,13 +266,14 @@ async fn ask(
         // The command that asks is one of them.
         others: rows.others.saturating_sub(1),
         sent: sent.iter().take(FILES_SHOWN).map(|it| it.path.to_string()).collect(),
+        marked: marked.iter().map(ToString::to_string).collect(),
         files: files.others.iter().take(FILES_SHOWN).map(ToString::to_string).collect(),
     };
     let question = Body::Choice(Question {
         text: replies::may_forget(&shown),
         choices: vec![Choice {
             label: replies::FORGET_IT.to_owned(),
-            says: format!("/forget {YES} {what}"),
+            says: CommandId::Forget.line(format_args!("{YES} {what}")),
         }],
         who: Entitled::Only(control.sender().id.clone()),
         proposal: None,
@@ -298,15 +299,6 @@ async fn known_facts(
         Ok(known.map(|fact| (fact.id, fact.text)).collect())
     };
     store.read(look).await
-}
-
-async fn files_with(
-    services: &Services,
-    scope: &ForgetScope,
-    words: &ForgottenWords,
-) -> FilesWithWords {
-    let (files, words) = (scope.files.clone(), words.clone());
-    services.workspace.off_thread(move |workspace| blanking::find(workspace, &files, &words)).await
 }
 
 impl ForgetWork {
@@ -343,7 +335,7 @@ impl ForgetWork {
         let Self { scope, words, .. } = self;
         let services = &turns.services;
         let store = &services.bus.store;
-        let failed = forget_files(turns, &scope, &words).await?;
+        let failed = words_in_files::forget(turns, &scope, &words).await?;
         forget_facts(store, &scope, &words).await?;
         Sweep { store, words: &words, spared: Some(control.id) }.all(&scope.chats).await?;
         // Those that were noticed meanwhile.
@@ -409,41 +401,4 @@ async fn forget_facts(
         known.into_iter().try_for_each(|fact| facts::remove(store, fact.id))
     };
     store.write("forget facts", Sync::Later, remove).await
-}
-
-/// Removes the words from the memory, the notes and the former versions of files. Returns a file that could not be
-/// changed.
-async fn forget_files(
-    turns: &TurnServices,
-    scope: &ForgetScope,
-    words: &ForgottenWords,
-) -> Result<Option<String>, StoreError> {
-    let services = &turns.services;
-    let found = files_with(services, scope, words).await;
-    attachments::forget(services, &scope.files.downloads(), words).await?;
-    let chats = scope.chats.clone();
-    let look = move |store: &Connection| {
-        let mut undo = Vec::new();
-        for chat in &chats {
-            undo.extend(before_images_of(store, chat)?);
-        }
-        Ok(undo)
-    };
-    let undo = services.bus.store.read(look).await?;
-    let (images, words) = (turns.actions.images.clone(), words.clone());
-    let removed = services.workspace.off_thread(move |workspace| {
-        let mut failed = None;
-        for path in &found.memory {
-            if let Err(error) = blanking::remove_lines(workspace, path, &words) {
-                tracing::warn!(%path, %error, "Cannot remove lines that are to be forgotten");
-                failed = Some(path.to_string());
-            }
-        }
-        if let Err(error) = images.forget(&undo, &words) {
-            tracing::warn!(%error, "Cannot remove former versions that are to be forgotten");
-            failed = Some("undo".to_owned());
-        }
-        failed
-    });
-    Ok(removed.await)
 }

@@ -17,6 +17,7 @@ use crate::store::{StoreError, Sync};
 use crate::tasks::schedule::{self, JobId};
 use crate::trust::marked_files::{self, FormerHomeState};
 use crate::trust::taint;
+use crate::types::commands::CommandId;
 use crate::types::message::{Address, Body, Choice, Entitled, Question};
 use crate::types::words::words;
 
@@ -84,7 +85,7 @@ async fn tainted_chats(services: &Services) -> Result<Vec<Address>, StoreError> 
 }
 
 fn offer() -> Body {
-    let choice = Choice { label: replies::CLEAN_OLD.to_owned(), says: "/clean".to_owned() };
+    let choice = Choice { label: replies::CLEAN_OLD.to_owned(), says: CommandId::Clean.line("") };
     question(replies::OFFERS_CLEAN.to_owned(), vec![choice], Entitled::Anyone)
 }
 
@@ -110,7 +111,7 @@ fn list(store: &Connection) -> rusqlite::Result<Option<Body>> {
     ];
     let choice = |(label, choice): (&str, MarkedChoice)| Choice {
         label: label.to_owned(),
-        says: format!("/trust {MARKED} {}", choice.as_str()),
+        says: CommandId::Trust.line(format_args!("{MARKED} {}", choice.as_str())),
     };
     Ok(Some(question(text, choices.map(choice).into(), Entitled::Owner)))
 }

@@ -14,10 +14,10 @@ use crate::tasks::schedule::{self, JobId, JobRequest, JobRequestKind, JobRequest
 use crate::tools::schedule::SCHEDULE;
 use crate::tools::shell::EXEC;
 use crate::turn::commits;
-use crate::turn::personas::persona_for;
+use crate::turn::personas::{PersonaListener, persona_for};
 use crate::turn::services::TurnConfig;
 use crate::types::commands::CommandId;
-use crate::types::job_verb::JobVerb;
+use crate::types::job_verb::{JobShortcut, JobVerb};
 use crate::types::message::ChatKind;
 
 /// Parses the arguments of `/jobs`. None if they are invalid. A new job is written as `add WHEN | WHAT`.
@@ -32,12 +32,16 @@ pub(super) fn read(said: &str) -> Option<JobRequest> {
     let (id, after) = first_word(rest);
     let id = id.trim_start_matches('#').parse().ok();
     let of = |action| Some(JobRequest { id: Some(id?), ..JobRequest::new(action) });
-    match verb.as_str() {
-        "" => return Some(JobRequest::new(JobVerb::List)),
-        "message" => return new(JobRequestKind::Message),
-        "command" => return new(JobRequestKind::Command),
-        "check" => return Some(JobRequest { check: Some(after.to_owned()), ..of(JobVerb::Edit)? }),
-        _ => {}
+    if verb.is_empty() {
+        return Some(JobRequest::new(JobVerb::List));
+    }
+    match JobShortcut::parse(&verb) {
+        Some(JobShortcut::Message) => return new(JobRequestKind::Message),
+        Some(JobShortcut::Command) => return new(JobRequestKind::Command),
+        Some(JobShortcut::Check) => {
+            return Some(JobRequest { check: Some(after.to_owned()), ..of(JobVerb::Edit)? });
+        }
+        None => {}
     }
     match JobVerb::parse(&verb)? {
         JobVerb::List => Some(JobRequest::new(JobVerb::List)),
@@ -108,7 +112,8 @@ pub(super) async fn handle(
         sender: control.sender().clone(),
         tainted: false,
     };
-    let who = (&inbound.from.channel, control.sender(), role);
+    let known_on = &inbound.from.channel;
+    let who = PersonaListener { known_on, sender: control.sender(), role };
     let persona = persona_for(services, &turns.config.personas, &inbound.from, who).await?.persona;
     let order = match wanted {
         _ if !CommandId::Jobs.spec().allows(role, inbound.chat_kind) => {

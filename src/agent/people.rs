@@ -5,7 +5,6 @@ use rusqlite::Connection;
 
 use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
 use crate::bus::outbox;
-use crate::bus::rates::RateCounters;
 use crate::conversation::budgets::stored;
 use crate::conversation::ledger::sums::{LedgerPart, spent_since};
 use crate::conversation::ledger::{self, LOOKS_BACK};
@@ -242,7 +241,7 @@ fn card(person: &ListedPerson, shown: &PersonShown) -> Question {
     let is_fixed = person.role_from == RoleFrom::Config || person.role == Some(Role::Owner);
     if !is_fixed {
         let mut add = |label: &str, verb: &str| {
-            let says = format!("/people {verb} {}", person.id);
+            let says = CommandId::People.line(format_args!("{verb} {}", person.id));
             choices.push(Choice { label: label.to_owned(), says });
         };
         let roles = [
@@ -280,7 +279,10 @@ pub(super) async fn link(
             LinkOrder::Offer => {
                 links::offer(store, &account, now).map(|code| replies::link_code(&code))
             }
-            LinkOrder::Enter(code) => enter(store, (&people, &rates), &code, &account, now),
+            LinkOrder::Enter(_) if !rates.may_try_code(&account.at.channel, &account.sender.id) => {
+                Ok(replies::LINK_TOO_OFTEN.to_owned())
+            }
+            LinkOrder::Enter(code) => enter(store, &people, &code, &account, now),
             LinkOrder::Decide { code, is_yes } => {
                 let decided = links::decide(store, &people, &code, &account, now)?;
                 match decided {
@@ -303,14 +305,11 @@ fn account_of(control: &WaitingMessage) -> LinkAccount {
 
 fn enter(
     store: &Connection,
-    (people, rates): (&People, &RateCounters),
+    people: &People,
     code: &str,
     account: &LinkAccount,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<String> {
-    if !rates.may_try_code(&account.at.channel, &account.sender.id) {
-        return Ok(replies::LINK_TOO_OFTEN.to_owned());
-    }
     let link = match links::enter(store, people, code, account, now)? {
         Entered::Unknown => return Ok(replies::LINK_UNKNOWN.to_owned()),
         Entered::Joined => return Ok(replies::LINK_JOINED_ALREADY.to_owned()),
@@ -320,7 +319,7 @@ fn enter(
     let role = people.role_of(store, &confirms.at.channel, &confirms.sender.id)?;
     let choice = |label: &str, verb: &str| Choice {
         label: label.to_owned(),
-        says: format!("/link {verb} {}", link.code),
+        says: CommandId::Link.line(format_args!("{verb} {}", link.code)),
     };
     let question = Question {
         text: replies::link_asks(

@@ -7,7 +7,7 @@ use crate::services::role_of;
 use crate::store::StoreError;
 use crate::tools::{Caller, ToolUser};
 use crate::trust::acts::tool_role;
-use crate::turn::personas::{ChosenPersona, persona_for};
+use crate::turn::personas::{ChosenPersona, PersonaListener, persona_for};
 use crate::turn::services::TurnServices;
 use crate::types::message::ChatKind;
 use crate::types::persona::Persona;
@@ -20,7 +20,7 @@ pub(super) async fn words(
     let (services, inbound) = (&turns.services, &control.inbound);
     let at = &inbound.from;
     let role = role_of(services, at, control.sender()).await?;
-    let who = (&at.channel, control.sender(), role);
+    let who = PersonaListener { known_on: &at.channel, sender: control.sender(), role };
     let chosen = persona_for(services, &turns.config.personas, at, who).await?;
     let tools = offered(turns, &chosen.persona, role, inbound.chat_kind);
     let ChosenPersona { persona, reason, quiet, .. } = chosen;
@@ -42,7 +42,8 @@ pub(super) async fn tools(
     role: Role,
 ) -> Result<Vec<String>, StoreError> {
     let inbound = &control.inbound;
-    let who = (&inbound.from.channel, control.sender(), role);
+    let known_on = &inbound.from.channel;
+    let who = PersonaListener { known_on, sender: control.sender(), role };
     let (services, personas) = (&turns.services, &turns.config.personas);
     let chosen = persona_for(services, personas, &inbound.from, who).await?;
     Ok(offered(turns, &chosen.persona, role, inbound.chat_kind))

@@ -10,7 +10,7 @@ use crate::replies;
 use crate::services::role_of;
 use crate::store::StoreError;
 use crate::turn::commits;
-use crate::turn::personas::persona_for;
+use crate::turn::personas::{PersonaListener, persona_for};
 use crate::types::commands::CommandId;
 use crate::types::message::ChatKind;
 use crate::types::session::{Effort, QueueMode, Settings};
@@ -107,7 +107,7 @@ pub(super) async fn handle(
         })
         .await;
     }
-    let who = (&at.channel, control.sender(), role);
+    let who = PersonaListener { known_on: &at.channel, sender: control.sender(), role };
     let persona = persona_for(&turns.services, &turns.config.personas, &at, who).await?.persona;
     let has = |name: &str| persona.provider(Some(name)) == Some(name);
     let change: SettingChange = match wish {

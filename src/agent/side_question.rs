@@ -26,7 +26,7 @@ use crate::store::{StoreError, Sync};
 use crate::tools::Caller;
 use crate::turn::end::{failure_words, is_no_reply};
 use crate::turn::instructions::{self, Speaker};
-use crate::turn::personas::persona_for;
+use crate::turn::personas::{PersonaListener, persona_for};
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::prompt::{self, PromptTail};
 use crate::turn::quoted;
@@ -186,7 +186,7 @@ async fn ask(
     let role = role_of(&turns.services, at, control.sender()).await?;
     let mut session =
         load(&turns.services, at).await?.unwrap_or_else(|| Session::new(at, chat_kind));
-    let who = (&at.channel, control.sender(), role);
+    let who = PersonaListener { known_on: &at.channel, sender: control.sender(), role };
     let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
     if let Some(words) = chosen.quiet_words(role, turns.services.now()) {
         return Ok(Err(ProviderError::OverBudget(words)));

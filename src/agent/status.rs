@@ -17,7 +17,7 @@ use crate::store::StoreError;
 use crate::tools::{Caller, ToolUser};
 use crate::trust::acts::tool_role;
 use crate::turn::instructions::{PromptSize, Speaker, prompt_size};
-use crate::turn::personas::persona_for;
+use crate::turn::personas::{PersonaListener, persona_for};
 use crate::types::message::ChatKind;
 use crate::types::origin::Origin;
 use crate::types::session::{Effort, QueueMode};
@@ -52,7 +52,7 @@ pub(super) async fn status(
         let since = it.since.with_timezone(&services.zone).format("%Y-%m-%d %H:%M");
         (it.turns, since.to_string())
     });
-    let who = (&at.channel, control.sender(), role);
+    let who = PersonaListener { known_on: &at.channel, sender: control.sender(), role };
     let chosen = persona_for(services, &turns.config.personas, &at, who).await?;
     let provider = turns.models.for_origin(&Origin::Chat(at.clone()), &settings, &chosen.persona);
     let speaker = Speaker { name: &control.sender().name, role };

@@ -120,7 +120,7 @@ impl UntrustedFile {
             text: replies::may_trust(&self.path, &self.copy, text),
             choices: vec![Choice {
                 label: replies::COPY_IT.to_owned(),
-                says: format!("/trust #{} {}", self.hash(), self.path),
+                says: CommandId::Trust.line(format_args!("#{} {}", self.hash(), self.path)),
             }],
             who: Entitled::Owner,
             proposal: None,

@@ -97,7 +97,8 @@ pub(super) async fn handle(
     match undo {
         None => commits::handled(store, control, text).await,
         Some(id) => {
-            let undo = Choice { label: replies::UNDO_IT.to_owned(), says: format!("/undo {id}") };
+            let undo =
+                Choice { label: replies::UNDO_IT.to_owned(), says: CommandId::Undo.line(id) };
             let who = Entitled::Only(control.sender().id.clone());
             let question = Question { text, choices: vec![undo], who, proposal: None };
             commits::handled_with_bodies(store, control, vec![Body::Choice(question)]).await

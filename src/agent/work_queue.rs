@@ -84,10 +84,17 @@ struct OriginQueue {
     since: Option<QueueOrder>,
 }
 
+/// A message that waits, and for whom.
+struct QueuedMessage {
+    row: RowId,
+    origin: Origin,
+    claim: Claim<Person>,
+}
+
 /// Rows that were read from the store.
 #[derive(Default)]
 struct WaitingRows {
-    messages: Vec<(RowId, Origin, Claim<Person>)>,
+    messages: Vec<QueuedMessage>,
     turns: Vec<(Unfinished, Claim<Person>)>,
     questions: Vec<Ask>,
     stopped: Vec<(TurnId, Origin)>,
@@ -125,7 +132,7 @@ impl WaitingRows {
 
     /// Keeps only the served origins.
     fn retain(&mut self, served: impl Fn(&Origin) -> bool) {
-        self.messages.retain(|(_, at, _)| served(at));
+        self.messages.retain(|message| served(&message.origin));
         self.turns.retain(|(turn, _)| served(&turn.origin));
         self.unreadable.retain(|turn| served(&turn.origin));
     }
@@ -168,12 +175,9 @@ struct Claims<'a> {
 }
 
 impl Claims<'_> {
-    fn message(
-        &mut self,
-        waits: journal::WaitingAt,
-    ) -> rusqlite::Result<(RowId, Origin, Claim<Person>)> {
+    fn message(&mut self, waits: journal::WaitingAt) -> rusqlite::Result<QueuedMessage> {
         let claim = self.of(&waits.origin, waits.sender)?;
-        Ok((waits.row, waits.origin, claim))
+        Ok(QueuedMessage { row: waits.row, origin: waits.origin, claim })
     }
 
     fn turn(&mut self, turn: Unfinished) -> rusqlite::Result<(Unfinished, Claim<Person>)> {
@@ -261,8 +265,8 @@ impl WorkQueue {
             }
             self.changed.insert(at);
         }
-        for (row, at, claim) in found.messages {
-            self.place((INBOUND, row.0), &at).messages.insert(row, claim);
+        for QueuedMessage { row, origin, claim } in found.messages {
+            self.place((INBOUND, row.0), &origin).messages.insert(row, claim);
         }
         for (turn, claim) in found.turns {
             let at = turn.origin.clone();

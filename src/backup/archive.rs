@@ -119,12 +119,11 @@ fn pack(
     let manifest = BackupManifest { format: FORMAT, version, schema, made: now };
     let manifest = serde_json::to_vec_pretty(&manifest).expect("our own type has string keys");
     let length = manifest.len() as u64;
-    append(&mut archive, Path::new(MANIFEST), (length, 0o600), manifest.as_slice())
-        .map_err(what())?;
+    append(&mut archive, Path::new(MANIFEST), length, 0o600, manifest.as_slice()).map_err(what())?;
     let snapshot = File::open(&partial.store).map_err(what())?;
     let length = snapshot.metadata().map_err(what())?.len();
     let snapshot = Reporting { inner: snapshot, report: &mut *report };
-    append(&mut archive, Path::new(store::FILE), (length, 0o600), snapshot).map_err(what())?;
+    append(&mut archive, Path::new(store::FILE), length, 0o600, snapshot).map_err(what())?;
     let packed = pack_folders(home, &mut archive, report).map_err(what())?;
     let compressed = archive.into_inner().and_then(GzEncoder::finish);
     let mut writer = compressed.map_err(what())?;
@@ -199,7 +198,7 @@ fn append_file(
 ) -> io::Result<()> {
     let meta: Metadata = file.metadata()?;
     let mode = meta.permissions().mode() & 0o700;
-    append(archive, path, (meta.len(), mode), Reporting { inner: file, report })
+    append(archive, path, meta.len(), mode, Reporting { inner: file, report })
 }
 
 /// Appends so many bytes. A file that has become shorter meanwhile is filled up, and one that grew is cut, as the archive
@@ -207,7 +206,8 @@ fn append_file(
 fn append(
     archive: &mut Archive,
     path: &Path,
-    (length, mode): (u64, u32),
+    length: u64,
+    mode: u32,
     content: impl Read,
 ) -> io::Result<()> {
     let mut header = Header::new_gnu();

@@ -18,6 +18,7 @@ use crate::store::{
     BlankPass, BlankedSlice, ChatPlace, ForgottenWords, RowMark, blank_slice, look,
 };
 use crate::tasks::blanking::all_texts;
+use crate::trust::marked_files;
 use crate::workspace::skills::SkillEnvironment;
 use crate::workspace::{FileScope, Workspace, WorkspacePath};
 
@@ -73,7 +74,7 @@ fn open(home: &Path) -> anyhow::Result<Workspace> {
 }
 
 /// Removes the words from the texts of the store, the changed files from the index, and keeps the records. Returns the files
-/// that came with messages and have the words: they are to be deleted.
+/// that came with messages and have the words, and the marked ones with such names: they are to be deleted.
 pub(super) fn in_store(
     store: &Connection,
     records: &[ForgottenRecord],
@@ -94,6 +95,13 @@ pub(super) fn in_store(
             attachments::remove(store, &sent)?;
             attachments::delete(store, &sent)?;
             deleted.extend(sent.into_iter().map(|file| file.path));
+        }
+        if record.scope.files == Some(FileScope::Owner) {
+            // Without their marks, these files would be trusted.
+            let marked = marked_files::with_words(store, &words)?;
+            marked.iter().try_for_each(|path| marked_files::unmark(store, path))?;
+            marked_files::forget_authors(store, &words)?;
+            deleted.extend(marked);
         }
         for chat in &record.scope.chats {
             blank_chat(store, chat, &words)?;

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use super::{Bus, Published};
 use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
-use crate::bus::outbox::{self, Pressed};
+use crate::bus::outbox::{self, AskedQuestion, Pressed};
 use crate::bus::rates::{Rate, RateOf};
 use crate::people::{self, Greeting, People, Role, listing, persons};
 use crate::replies;
@@ -140,9 +140,10 @@ fn admit_press(
     role: Role,
 ) -> rusqlite::Result<Published> {
     let sender = inbound.cause.clone().into_sender();
-    let Some((to, question, pressed)) = outbox::question(store, press.delivery)? else {
+    let Some(asked) = outbox::question(store, press.delivery)? else {
         return Ok(Published::Gone);
     };
+    let AskedQuestion { to, question, pressed } = asked;
     let Some(choice) = question.choices.get(press.choice) else { return Ok(Published::Gone) };
     if (&to.channel, &to.chat) != (&inbound.from.channel, &inbound.from.chat) {
         return Ok(Published::Gone);
@@ -255,7 +256,7 @@ fn turn_away(
 fn stranger_asks(sender: &Sender, inbound: &Inbound, code: &str) -> Body {
     let choice = |label: &str, verb: &str| Choice {
         label: label.to_owned(),
-        says: format!("/pair {verb} {code}"),
+        says: CommandId::Pair.line(format_args!("{verb} {code}")),
     };
     Body::Choice(Question {
         text: replies::stranger_asks(sender, &inbound.from.channel, code),

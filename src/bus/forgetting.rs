@@ -55,7 +55,7 @@ pub fn erase(
     if open > 0 {
         return Ok(false);
     }
-    attachments::remove_rows(store, at, (after.inbound, up_to.inbound))?;
+    attachments::remove_rows(store, at, after.inbound, up_to.inbound)?;
     let mut rows = store.prepare_cached(
         "SELECT id, message FROM inbound WHERE channel = ?1 AND chat = ?2 AND ifnull(thread, '') = ?3
          AND id > ?4 AND id <= ?5",

@@ -132,11 +132,15 @@ pub enum Pressed {
     Before,
 }
 
-/// Returns a question, its address, and if it is decided.
-pub fn question(
-    store: &Connection,
-    id: DeliveryId,
-) -> rusqlite::Result<Option<(Address, Question, Pressed)>> {
+/// A question that was put to people.
+pub struct AskedQuestion {
+    pub to: Address,
+    pub question: Question,
+    pub pressed: Pressed,
+}
+
+/// Returns a question. None if the delivery is none, or was forgotten.
+pub fn question(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<AskedQuestion>> {
     let found = store
         .prepare_cached("SELECT channel, chat, thread, body, pressed FROM outbox WHERE id = ?")?
         .query_row([id], |row| {
@@ -147,7 +151,7 @@ pub fn question(
         })
         .optional()?;
     Ok(found.and_then(|(to, body, pressed)| match body {
-        Some(Body::Choice(question)) => Some((to, question, pressed)),
+        Some(Body::Choice(question)) => Some(AskedQuestion { to, question, pressed }),
         _ => None,
     }))
 }
@@ -169,7 +173,8 @@ pub fn press(store: &Connection, press: Press) -> rusqlite::Result<()> {
 pub fn close_question(store: &Connection, id: DeliveryId, words: &str) -> rusqlite::Result<()> {
     /// Stands for none of a question's buttons.
     const NO_BUTTON: i64 = -1;
-    let Some((to, asked, Pressed::NotYet)) = question(store, id)? else { return Ok(()) };
+    let asked = question(store, id)?.filter(|asked| asked.pressed == Pressed::NotYet);
+    let Some(AskedQuestion { to, question: asked, .. }) = asked else { return Ok(()) };
     store
         .prepare_cached("UPDATE outbox SET pressed = ? WHERE id = ?")?
         .execute(params![NO_BUTTON, id])?;

@@ -259,7 +259,7 @@ async fn decide_message(
             ));
         }
         (Route::Overheard, Redelivery::First) => {
-            if let Some((at, id, line)) = remembered(&message) {
+            if let Some(ContextLine { at, id, line }) = remembered(&message) {
                 publisher.overheard(&at, id, line);
             }
         }
@@ -284,9 +284,9 @@ fn edit(
     let is_recent = message.inbound.at - said <= EDIT_AGE_MAX;
     let begins = is_recent && route(&message, rules) == Route::ToBot;
     let then = match remembered(&message) {
-        Some((at, id, _)) if begins => ContextChange::Forget(at, id),
+        Some(ContextLine { at, id, .. }) if begins => ContextChange::Forget(at, id),
         // Before anything is stored: the next message may begin a turn as soon as it is.
-        Some((at, id, line)) => {
+        Some(ContextLine { at, id, line }) => {
             publisher.reword_overheard(&at, &id, OverheardLine { at: said, ..line });
             ContextChange::Reworded
         }
@@ -324,9 +324,17 @@ fn may_speak(publisher: &Publisher, message: &mut DecodedMessage) -> bool {
     })
 }
 
-/// Returns a message as context, with its address. None if it is empty, or has no id.
-fn remembered(message: &DecodedMessage) -> Option<(Address, MessageId, OverheardLine)> {
-    Some((message.heard_at.clone(), message.inbound.id.clone()?, message.line()?))
+/// A message as context.
+struct ContextLine {
+    at: Address,
+    id: MessageId,
+    line: OverheardLine,
+}
+
+/// Returns a message as context. None if it is empty, or has no id.
+fn remembered(message: &DecodedMessage) -> Option<ContextLine> {
+    let (at, id) = (message.heard_at.clone(), message.inbound.id.clone()?);
+    Some(ContextLine { at, id, line: message.line()? })
 }
 
 impl DecodedMessage {

@@ -285,7 +285,7 @@ impl Fetcher {
             file.fetched = Some(match fetched {
                 Ok(path) => {
                     let fetched = self.transcribe(path.clone(), file, no_words).await;
-                    let (fetched, record) = self.examine(row, (&folder, path), file, fetched).await;
+                    let (fetched, record) = self.examine(row, &folder, path, file, fetched).await;
                     records.extend(record);
                     fetched
                 }

@@ -13,9 +13,10 @@ use crate::config::Config;
 use crate::control::{ControlRequest, Response, Status};
 use crate::daemon;
 use crate::doctor::{Finding, Repair, Severity, files, links, machine, service as service_checks};
-use crate::sandbox::SandboxState;
+use crate::sandbox::{self, SandboxLevel, SandboxState};
 use crate::store::OpenError;
 use crate::tasks::schedule;
+use crate::tools::mcp::Via;
 use crate::tools::shell;
 use crate::types::message::ChannelName;
 use crate::workspace::Workspace;
@@ -44,6 +45,7 @@ pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Resul
     let status = chat::status(home).await.ok();
     if let Ok(config) = &loaded {
         findings.push(shell_finding(home, config, status.as_ref()));
+        findings.extend(mcp_sandbox_finding(config));
     }
     match (&status, &loaded) {
         (Some(_), _) => findings.extend(ask_daemon(home).await),
@@ -132,6 +134,24 @@ fn shell_finding(home: &Path, config: &Config, status: Option<&Status>) -> Findi
         ),
         _ => Finding::ok("shell", words),
     }
+}
+
+/// Returns a finding about the sandbox of MCP servers, if one needs it.
+fn mcp_sandbox_finding(config: &Config) -> Option<Finding> {
+    const CHECK: &str = "sandbox of MCP servers";
+    let programs = config.mcp.values().filter_map(|server| match &server.via {
+        Via::Program(program) => Some(&program.sandbox),
+        Via::Http { .. } => None,
+    });
+    let sandbox = programs.into_iter().find(|sandbox| sandbox.level == SandboxLevel::Required)?;
+    Some(match sandbox::trial(sandbox) {
+        SandboxState::Refused { why } => {
+            Finding::wrong(CHECK, format!("as tried from here, it is not possible: {why}")).advise(
+                "see docs/mcp.md, or set `sandbox = \"off\"` for servers that may do everything",
+            )
+        }
+        _ => Finding::ok(CHECK, "as tried from here, it works"),
+    })
 }
 
 async fn ask_daemon(home: &Path) -> Vec<Finding> {

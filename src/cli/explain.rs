@@ -26,8 +26,8 @@ pub(super) struct Explain {
     #[arg(long)]
     group: bool,
     /// In a conversation that has read untrusted content
-    #[arg(long)]
-    foreign: bool,
+    #[arg(long, alias = "foreign")]
+    untrusted: bool,
     /// In a run of a job or of the heartbeat, where nobody can be asked
     #[arg(long)]
     unattended: bool,
@@ -82,7 +82,7 @@ impl Explain {
             reach,
             role: if self.group { self.role.min(Role::Admin) } else { self.role },
             own_role: self.role,
-            taint: self.foreign.then_some(&taint),
+            taint: self.untrusted.then_some(&taint),
             knows_url: false,
             is_attended: !self.unattended,
         };

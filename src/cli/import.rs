@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::invocation::Invocation;
 use super::print::{self, ResultForm};
 use super::progress::ProgressLine;
+use crate::types::commands::CommandId;
 use crate::whole_file;
 use formats::{ImportedJob, OtherSession, read_jobs, read_session};
 
@@ -271,8 +272,11 @@ fn words(report: &Report, into: &Path, home: &Path) -> String {
             lines.iter().for_each(|line| words += &format!("\n- {line}"));
         }
     };
-    let memory: Vec<_> =
-        report.memory.iter().map(|path| format!("/trust {shown}/{path}")).collect();
+    let memory: Vec<_> = report
+        .memory
+        .iter()
+        .map(|path| CommandId::Trust.line(format_args!("{shown}/{path}")))
+        .collect();
     list(
         "Memory. Send these in your private chat; each file is shown before it is copied to notes/:",
         &memory,

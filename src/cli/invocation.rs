@@ -39,7 +39,7 @@ impl Invocation {
         rustls::crypto::ring::default_provider().install_default().ok();
         keep_to_ourselves();
         let redactor = Redactor::new(config.secrets());
-        logging::init((self.format, filter), redactor, &self.environment)?;
+        logging::init(self.format, filter, redactor, &self.environment)?;
         let warnings = warnings(&config, &self.home);
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         Ok(config)

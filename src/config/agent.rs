@@ -21,7 +21,7 @@ use super::limits::LimitsSection;
 use super::memory::MemorySection;
 use super::reading::ConfigSource;
 use super::retention::RetentionSection;
-use super::values::{At, LengthOrOff, Text, Within, Zone};
+use super::values::{At, LengthOrOff, Text, Within, Zone, shown};
 
 /// A week; the conversation waits meanwhile.
 const MINUTES_MOST: u32 = 7 * 24 * 60;
@@ -66,7 +66,7 @@ pub(super) struct AgentSection {
     /// requests, once all fallbacks have failed: a number with s, m, h or d, up to 7d. The turn is suspended and goes
     /// on by itself when the model is back; /stop ends that. A run of a repeated job or of the heartbeat waits at most
     /// until its next time. 0 or "off": people get an error at once.
-    #[schemars(with = "String", extend("default" = "12h"))]
+    #[schemars(with = "String", extend("default" = shown(WAIT_FOR_MODEL.as_secs())))]
     wait_for_model: Option<LengthOrOff<1, WAIT_SECONDS_MOST>>,
     /// The end of a turn: answer (a text without tool calls, which is the answer) | explicit (only
     /// the calls task_completion and converse; a text alone counts as thinking, and the model is
@@ -108,7 +108,8 @@ pub(super) struct AskingSection {
     /// outside the conversation: commands, messages to other chats, changes of instructions, skills
     /// and memory, jobs, and addresses that nobody wrote. ask (they need approval) | deny (they are
     /// refused) | allow (they run).
-    foreign: OnUntrusted,
+    #[serde(alias = "foreign")]
+    untrusted: OnUntrusted,
 }
 
 /// The `[agent]` section.
@@ -201,7 +202,7 @@ impl From<AskingSection> for ApprovalSettings {
             approval_time: section.approval_minutes.minutes(),
             group_approval_time: section.group_approval_minutes.minutes(),
             question_time: section.question_minutes.minutes(),
-            foreign: section.foreign,
+            untrusted: section.untrusted,
         }
     }
 }

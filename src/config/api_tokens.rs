@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::config::reading::NamedSection;
 use crate::gateway::config::ApiToken;
 use crate::people::Access;
 
@@ -31,7 +32,7 @@ pub(super) fn tokens(
     access: &Access,
 ) -> BTreeMap<String, ApiToken> {
     let mut tokens: BTreeMap<String, ApiToken> = BTreeMap::new();
-    for (name, place, section) in source.named("api_tokens", sections) {
+    for NamedSection { name, place, read: section } in source.named("api_tokens", sections) {
         let Some(read) = section.token(&place, access) else { continue };
         if let Some((other, _)) = tokens.iter().find(|(_, other)| other.token == read.token) {
             let title = place.title();

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::backup::schedule::Config;
 
 use super::reading::ConfigSource;
-use super::values::{At, Length, Text, Within};
+use super::values::{At, Length, Text, Within, shown};
 
 /// Once an hour and once in a month.
 const EVERY_LEAST: u64 = 3_600;
@@ -23,7 +23,7 @@ pub(super) struct BackupSection {
     /// The folder for the backups: an absolute path, best on another disk. Default: none.
     to: Option<At<PathBuf>>,
     /// The time between two backups: a number with h or d, from 1h to 30d.
-    #[schemars(with = "String", extend("default" = "1d"))]
+    #[schemars(with = "String", extend("default" = shown(EVERY.as_secs())))]
     every: Option<Text<Length<EVERY_LEAST, EVERY_MOST>>>,
     /// The number of backups that are kept in the folder. Older ones are deleted.
     keep: Within<1, 1_000, 7>,

@@ -11,6 +11,7 @@ use crate::channels::config::{
     TelegramConfig,
 };
 use crate::channels::{self, ChannelKind};
+use crate::config::reading::NamedSection;
 use crate::people::{Access, Groups};
 use crate::secret::Secret;
 use crate::types::message::ChannelName;
@@ -128,7 +129,7 @@ pub(super) fn channels(
     let sections = source.named("channels", sections);
     let count = sections.len();
     let mut tokens = ChannelTokens::new();
-    let configs = sections.into_iter().filter_map(|(name, place, section)| {
+    let configs = sections.into_iter().filter_map(|NamedSection { name, place, read: section }| {
         let config = section.config(&name, &place, &mut tokens)?;
         Some((name.as_str().into(), config))
     });

@@ -28,7 +28,9 @@ pub(super) fn read<'a, T: Deserialize<'a>>(source: &ConfigSource<'a>) -> Option<
         // All that stands at the top is a section.
         match &source.steps(at)[..] {
             [] | [.., KeyPathStep::Entry] => source.fault_of(at, refusal.words),
-            [above @ .., KeyPathStep::Key(key)] if refusal.words.is_empty() || above.is_empty() => {
+            [above @ .., KeyPathStep::Key(key)]
+                if refusal.words.is_empty() || above.is_empty() && !refusal.is_twice =>
+            {
                 let path = source.path(at);
                 let words = format!("`{path}` must be a section, written [{path}]");
                 source.fault(key.span().start, words);
@@ -57,6 +59,8 @@ struct Refusal {
     at: Option<usize>,
     /// They follow the name of the value. They are empty where a section should be.
     words: String,
+    /// A section has a key by its name and by a former one.
+    is_twice: bool,
 }
 
 /// A value of the file, to be deserialized.
@@ -76,7 +80,13 @@ impl Refusal {
 
 impl de::Error for Refusal {
     fn custom<T: Display>(words: T) -> Self {
-        Self { at: None, words: words.to_string() }
+        Self { at: None, words: words.to_string(), is_twice: false }
+    }
+
+    /// The file itself has no key twice.
+    fn duplicate_field(key: &'static str) -> Self {
+        let words = format!("has `{key}` and its former name; keep one of them");
+        Self { at: None, words, is_twice: true }
     }
 
     fn invalid_type(found: Unexpected<'_>, wanted: &dyn Expected) -> Self {

@@ -32,7 +32,7 @@ const TOKEN_CHARS_MIN: usize = 16;
 pub(super) struct GatewaySection {
     /// The address and port on which it listens, without TLS. An address that other machines reach
     /// requires `token`, and a reverse proxy for TLS.
-    #[schemars(extend("default" = "127.0.0.1:7450"))]
+    #[schemars(extend("default" = LISTEN.to_string()))]
     listen: Option<At<Text<Listen>>>,
     /// A secret of at least 16 characters, which speaks for the owner: /metrics and the details of
     /// /health then require it, as `Authorization: Bearer TOKEN`. Default: none.
@@ -128,8 +128,8 @@ impl GatewaySections {
     ) -> Option<Option<Config>> {
         let Self { gateway, api_tokens, webhooks } = self;
         let Some(section) = gateway else {
-            let tokens = source.named("api_tokens", api_tokens).into_iter().map(|it| it.1);
-            let hooks = source.named("webhooks", webhooks).into_iter().map(|it| it.1);
+            let tokens = source.named("api_tokens", api_tokens).into_iter().map(|it| it.place);
+            let hooks = source.named("webhooks", webhooks).into_iter().map(|it| it.place);
             for place in tokens.chain(hooks) {
                 let title = place.title();
                 place.fault(format!("{title} has no effect without [gateway]: add that section"));

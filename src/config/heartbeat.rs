@@ -28,7 +28,7 @@ pub(super) struct HeartbeatSection {
     /// Quiet hours, by the owner's clock ([agent] timezone): it does not run by itself and sends
     /// nothing. A result from the beginning of the quiet hours is sent at their end. "": no quiet
     /// hours.
-    #[schemars(extend("default" = "22:00-07:00"))]
+    #[schemars(extend("default" = QuietHours::NIGHT.to_string().replace('–', "-")))]
     quiet: Option<At<Text<String>>>,
     /// The chat that gets the results: owner (where the owner last wrote in private), or
     /// CHANNEL:CHAT or CHANNEL:CHAT:THREAD.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::config::reading::NamedSection;
 use crate::hooks::Hook;
 use crate::types::event;
 
@@ -55,7 +56,11 @@ pub(super) fn hooks(
     sections: BTreeMap<String, HookSection>,
 ) -> BTreeMap<String, Hook> {
     let sections = source.named("hooks", sections).into_iter();
-    sections.filter_map(|(name, place, section)| Some((name, section.hook(&place)?))).collect()
+    sections
+        .filter_map(|NamedSection { name, place, read: section }| {
+            Some((name, section.hook(&place)?))
+        })
+        .collect()
 }
 
 impl HookSection {

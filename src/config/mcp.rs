@@ -1,4 +1,4 @@
-//! `[mcp.NAME]`, and the `mcpServers` file that other programs have too: who lends tools.
+//! `[mcp.NAME]`: who lends tools, and in which sandbox.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,23 +6,24 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::config::reading::NamedSection;
 use crate::people::Role;
-use crate::secret::{Secret, VariableValue};
-use crate::tools::mcp::{Config, Program, Via};
+use crate::replies;
+use crate::sandbox::{self, CommandLimits, Enforced, Sandbox, SandboxLevel};
+use crate::secret::Secret;
+use crate::tools::mcp::{Config, Program, Via, WorkspaceAccess};
 
-use super::fault::FaultPlace;
-use super::file::read_text;
-use super::hints::is_name;
 use super::keys::Limited;
+use super::mcp_file::of_file;
 use super::reading::{ConfigSource, Section};
-use super::values::{At, Flag, Text, Url, Within};
+use super::values::{AbsolutePath, At, Flag, Text, Url, Within};
 use crate::config::secrets::{self, UnresolvedSecret};
 
 /// The daemon's own variables that a program gets; the others may be secrets.
-const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
+pub(super) const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
 /// A call has to be over before the agent gives a tool up (two minutes).
-type Timeout = Within<1, 100, 60>;
+pub(super) type Timeout = Within<1, 100, 60>;
 
 /// More are a mistake.
 const SERVERS_MAX: usize = 64;
@@ -43,8 +44,24 @@ pub(super) struct McpSection {
     #[serde(default)]
     #[schemars(extend("title" = "table of strings or secrets"))]
     env: BTreeMap<String, At<UnresolvedSecret>>,
-    /// The folder in which the program runs, relative to the config file. Default: the daemon's.
+    /// The folder in which the program runs, relative to the config file. Default: a folder of its
+    /// own, `mcp/NAME` in the home; without a sandbox the daemon's.
     cwd: Option<String>,
+    /// required (if the kernel cannot protect files, the network or dangerous calls, the program
+    /// does not start) | best-effort (it runs with the protections that there are) | off (it can do
+    /// everything that the daemon can). The limits are those of [exec].
+    #[serde(default)]
+    sandbox: SandboxLevel,
+    /// If true, the program has the network, and reaches this machine's own services, too.
+    #[serde(default)]
+    network: Flag<false>,
+    /// Files and folders that the program can read besides the system, itself and `cwd`, as absolute
+    /// paths. None may hold the home, the config file, or a file with a key. Default: none.
+    #[serde(default)]
+    paths: Vec<Text<AbsolutePath>>,
+    /// off | read | write: the program's access to your whole workspace, memory and notes included.
+    #[serde(default)]
+    workspace: WorkspaceAccess,
     /// The address, instead of a program. http:// is allowed for this machine only.
     url: Option<Text<Url>>,
     /// Headers of each request, as secrets.
@@ -62,15 +79,17 @@ pub(super) struct McpSection {
     /// The least role that can use its tools: guest | user | admin | owner.
     #[serde(default = "admin")]
     role: Role,
-    /// If true, its results count as the owner's own words: [asking] foreign does not apply to
+    /// If true, its results count as the owner's own words: [asking] untrusted does not apply to
     /// them.
     #[serde(default)]
     trusted: Flag<false>,
 }
 
 /// A section has `command` or `url`.
-const LIMITED: Limited =
-    &[(&["command", "args", "env", "cwd"], &["command"]), (&["url", "headers"], &["url"])];
+const LIMITED: Limited = &[
+    (&["command", "args", "env", "cwd", "sandbox", "network", "paths", "workspace"], &["command"]),
+    (&["url", "headers"], &["url"]),
+];
 
 fn admin() -> Role {
     Role::Admin
@@ -81,15 +100,16 @@ pub(super) fn servers(
     source: &ConfigSource<'_>,
     sections: BTreeMap<String, McpSection>,
     file: Option<&At<String>>,
+    bounds: CommandLimits,
 ) -> BTreeMap<String, Config> {
     let mut servers = BTreeMap::new();
     let mut names = Vec::new();
-    for (name, place, section) in source.named("mcp", sections) {
+    for NamedSection { name, place, read: section } in source.named("mcp", sections) {
         names.push(name.clone());
-        servers.extend(section.config(&place).map(|config| (name, config)));
+        servers.extend(section.config(&place, bounds).map(|config| (name, config)));
     }
     if let Some(file) = file {
-        for (name, config) in of_file(source, &file.value) {
+        for (name, config) in of_file(source, &file.value, bounds) {
             if names.contains(&name) {
                 let words =
                     format!("has a server `{name}`, which this file defines too: [mcp.{name}]");
@@ -106,7 +126,7 @@ pub(super) fn servers(
 }
 
 impl McpSection {
-    fn config(self, place: &Section<'_, '_>) -> Option<Config> {
+    fn config(self, place: &Section<'_, '_>, bounds: CommandLimits) -> Option<Config> {
         let title = place.title();
         let allow = self.allow.as_ref().map(|allow| texts(allow));
         for tool in &self.reads {
@@ -119,7 +139,7 @@ impl McpSection {
         let via = match (place.has("command"), place.has("url")) {
             (true, false) => {
                 place.allow_only(LIMITED, "command", "an MCP server that is started by `command`");
-                Via::Program(self.program(place.source)?)
+                Via::Program(Box::new(self.program(place.source, bounds)?))
             }
             (false, true) => {
                 place.allow_only(LIMITED, "url", "an MCP server at a `url`");
@@ -141,7 +161,7 @@ impl McpSection {
         Some(Config { via, allow, reads, timeout, role, trusted })
     }
 
-    fn program(self, source: &ConfigSource<'_>) -> Option<Program> {
+    fn program(self, source: &ConfigSource<'_>, bounds: CommandLimits) -> Option<Program> {
         let env = self.env.into_iter().filter_map(|(name, value)| {
             let setting = secrets::read_setting(source, &name, &value)?;
             Some((name, setting))
@@ -151,8 +171,58 @@ impl McpSection {
             command: self.command?,
             args: texts(&self.args),
             inherited: source.env.inherited(INHERITED),
-            cwd: self.cwd.map(|cwd| source.folder().join(cwd)),
+            cwd: self.cwd.map(|cwd| absolute(&source.folder().join(cwd))),
+            sandbox: sandbox(self.sandbox, self.network.0, paths(self.paths), bounds),
+            workspace: self.workspace,
+            refused: None,
         })
+    }
+}
+
+pub(super) fn sandbox(
+    level: SandboxLevel,
+    network: bool,
+    read: Vec<PathBuf>,
+    bounds: CommandLimits,
+) -> Sandbox {
+    Sandbox {
+        program: Sandbox::THIS_PROGRAM.into(),
+        level,
+        network,
+        read,
+        write: Vec::new(),
+        env: BTreeMap::new(),
+        bounds,
+        least: Enforced::default(),
+    }
+}
+
+fn paths(paths: Vec<Text<AbsolutePath>>) -> Vec<PathBuf> {
+    paths.into_iter().map(|path| path.0.0).collect()
+}
+
+/// The sandbox begins elsewhere than the daemon.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Marks the servers whose sandbox would show the home, or a file with secrets: they are not started.
+pub(super) fn refuse_exposed(
+    servers: &mut BTreeMap<String, Config>,
+    home: &Path,
+    secrets: &[PathBuf],
+) {
+    for (name, server) in servers {
+        let Via::Program(program) = &mut server.via else { continue };
+        if !program.is_sandboxed() {
+            continue;
+        }
+        let mut seen = program.sandbox.clone();
+        seen.read.extend(program.cwd.clone());
+        let folder = home.join("mcp").join(name);
+        program.refused = sandbox::exposed(&seen, home, &folder, secrets).map(|found| {
+            replies::mcp_exposed(&found.by, (found.hidden != home).then_some(&*found.hidden))
+        });
     }
 }
 
@@ -173,133 +243,8 @@ fn texts(texts: &[Text<String>]) -> Vec<String> {
     texts.iter().map(|text| text.0.clone()).collect()
 }
 
-fn is_header(name: &str) -> bool {
+pub(super) fn is_header(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-}
-
-/// The file as Claude and many others write it; what they know besides is passed over.
-#[derive(Deserialize)]
-struct McpFile {
-    #[serde(rename = "mcpServers", default)]
-    servers: BTreeMap<String, McpEntry>,
-}
-
-#[derive(Deserialize)]
-struct McpEntry {
-    #[serde(rename = "type", alias = "transport")]
-    kind: Option<String>,
-    command: Option<String>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    cwd: Option<PathBuf>,
-    url: Option<String>,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    #[serde(default)]
-    disabled: bool,
-}
-
-/// The servers of an `mcpServers` file; its faults have the file's place.
-fn of_file(source: &ConfigSource<'_>, name: &str) -> Vec<(String, Config)> {
-    let path = source.folder().join(name);
-    let text = match read_text(&path) {
-        Ok(text) => text,
-        Err(fault) => {
-            source.fault_in(fault.place, fault.message);
-            return Vec::new();
-        }
-    };
-    // Its variables may be keys.
-    source.read_from(&path);
-    let place = || FaultPlace::File(path.clone());
-    let file: McpFile = match serde_json::from_str(&text) {
-        Ok(file) => file,
-        Err(error) => {
-            // Not serde's words: they repeat what stands there, which may be a secret.
-            let (line, column) = (error.line(), error.column());
-            let wrong = format!("is not a valid mcpServers file: see line {line}, column {column}");
-            source.fault_in(place(), wrong);
-            return Vec::new();
-        }
-    };
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let servers = file.servers.into_iter().filter(|(_, entry)| !entry.disabled);
-    let servers = servers.filter_map(|(name, entry)| {
-        let read = if is_name(&name) {
-            entry.read(source, folder)
-        } else {
-            Err("its name must be 1 to 32 of a-z, A-Z, 0-9, - and _".to_owned())
-        };
-        let fault = |words| source.fault_in(place(), format!("cannot use `{name}`: {words}"));
-        read.map_err(fault).ok().map(|config| (name, config))
-    });
-    servers.collect()
-}
-
-impl McpEntry {
-    fn read(self, source: &ConfigSource<'_>, folder: &Path) -> Result<Config, String> {
-        let fill = |text: &str| filled(source, text);
-        let via = match (self.command, self.url) {
-            (Some(command), None) => {
-                let set = |(name, text): (String, String)| {
-                    let setting = VariableValue::new(&name, &fill(&text)?);
-                    Ok((name, setting))
-                };
-                Via::Program(Program {
-                    command: fill(&command)?,
-                    args: self.args.iter().map(|arg| fill(arg)).collect::<Result<_, _>>()?,
-                    env: self.env.into_iter().map(set).collect::<Result<_, String>>()?,
-                    inherited: source.env.inherited(INHERITED),
-                    cwd: self.cwd.map(|cwd| folder.join(cwd)),
-                })
-            }
-            (None, Some(url)) => {
-                if self.kind.as_deref() == Some("sse") {
-                    return Err(
-                        "the old transport `sse` is not supported; most servers offer `http` too"
-                            .to_owned(),
-                    );
-                }
-                let header = |(name, text): (String, String)| match is_header(&name) {
-                    true => Ok((name, Secret::new(fill(&text)?))),
-                    false => Err(format!("`{name}` is not a valid name of a header")),
-                };
-                let url = fill(&url)?.parse::<Url>()?.0;
-                let headers = self.headers.into_iter().map(header).collect::<Result<_, _>>()?;
-                Via::Http { url, headers }
-            }
-            (None, None) => return Err("it needs a `command` or a `url`".to_owned()),
-            (Some(_), Some(_)) => return Err("it has a `command` and a `url`: keep one".to_owned()),
-        };
-        let timeout = Timeout::default().seconds();
-        let (allow, reads) = (None, Vec::new());
-        Ok(Config { via, allow, reads, timeout, role: Role::Admin, trusted: false })
-    }
-}
-
-/// `text` with the variables that it names as `${NAME}` or `${NAME:-else}`.
-fn filled(source: &ConfigSource<'_>, text: &str) -> Result<String, String> {
-    let mut parts = text.split("${");
-    let mut filled = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let Some((inside, rest)) = part.split_once('}') else {
-            filled.push_str("${");
-            filled.push_str(part);
-            continue;
-        };
-        let (name, other) = match inside.split_once(":-") {
-            Some((name, other)) => (name, Some(other)),
-            None => (inside, None),
-        };
-        match source.env.text(name).or(other) {
-            Some(value) => filled.push_str(value),
-            None => return Err(format!("it needs the environment variable {name}")),
-        }
-        filled.push_str(rest);
-    }
-    Ok(filled)
 }
 
 /// Describes the servers for a person who checks them before a start. No secrets.
@@ -307,7 +252,7 @@ pub(super) fn describe(servers: &BTreeMap<String, Config>) -> String {
     let lines =
         servers.iter().map(|(name, Config { via, allow, reads, timeout, role, trusted })| {
             let via = match via {
-                Via::Program(program) => format!("program {}", program.command),
+                Via::Program(program) => describe_program(program),
                 Via::Http { url, .. } => url.clone(),
             };
             let tools = allow.as_ref().map_or("all".to_owned(), |allow| allow.join(" "));
@@ -324,4 +269,60 @@ pub(super) fn describe(servers: &BTreeMap<String, Config>) -> String {
         });
     let lines: String = lines.collect();
     if lines.is_empty() { lines } else { format!("MCP servers\n{lines}") }
+}
+
+fn describe_program(program: &Program) -> String {
+    let (command, sandbox) = (&program.command, &program.sandbox);
+    let level = sandbox.level.as_str();
+    if !program.is_sandboxed() {
+        return format!("program {command}, sandbox {level}");
+    }
+    let network = if sandbox.network { "network" } else { "no network" };
+    let workspace = match program.workspace {
+        WorkspaceAccess::Off => String::new(),
+        access => format!(", workspace {}", access.as_str()),
+    };
+    format!("program {command}, sandbox {level}, {network}{workspace}")
+}
+
+/// Returns warnings about the sandboxes of servers.
+pub(super) fn warnings(servers: &BTreeMap<String, Config>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (name, server) in servers {
+        let Via::Program(program) = &server.via else { continue };
+        let says = match program.sandbox.level {
+            SandboxLevel::Required => None,
+            SandboxLevel::BestEffort => {
+                Some("runs with the protections that the kernel has, even if some are missing")
+            }
+            SandboxLevel::Off => {
+                Some("runs without a sandbox, and can do everything that the daemon can")
+            }
+        };
+        let leaks = program.is_sandboxed()
+            && program.sandbox.network
+            && program.workspace != WorkspaceAccess::Off;
+        let leaks = leaks
+            .then_some("sees your workspace and has the network, so it can send your files away");
+        let says = says.into_iter().chain(leaks).map(str::to_owned);
+        let says = says.chain(unseen(program)).chain(program.refused.clone());
+        warnings.extend(says.map(|says| format!("The MCP server {name}: {says}")));
+    }
+    warnings
+}
+
+/// Returns a warning for each argument that names a file which the program cannot see.
+fn unseen(program: &Program) -> impl Iterator<Item = String> {
+    let seen = program.sandbox.read.iter().chain(&program.cwd);
+    let seen: Vec<&Path> = seen.map(PathBuf::as_path).collect();
+    let is_unseen = |word: &&String| {
+        let path = Path::new(word.as_str());
+        program.is_sandboxed()
+            && path.is_absolute()
+            && path.exists()
+            && !sandbox::is_of_system(path)
+            && !seen.iter().any(|seen| path.starts_with(seen))
+    };
+    let found: Vec<_> = program.args.iter().filter(is_unseen).cloned().collect();
+    found.into_iter().map(|word| format!("its sandbox does not show {word}: add it to `paths`"))
 }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
+use crate::config::reading::NamedSection;
 use crate::conversation::budgets::{Allowance, Budget, Budgets, Scope};
 use crate::people::Role;
 use crate::provider::prices::{Cost, Price, TokenPrices};
@@ -102,7 +103,7 @@ pub(super) fn budgets(
     sections: BTreeMap<String, BudgetSection>,
 ) -> Budgets {
     let mut budgets = Budgets::default();
-    for (name, place, section) in source.named("budgets", sections) {
+    for NamedSection { name, place, read: section } in source.named("budgets", sections) {
         let Some(scope) = Scope::OF_CONFIG.into_iter().find(|scope| scope.key() == name) else {
             let names: Vec<_> = Scope::OF_CONFIG.iter().map(|scope| scope.key()).collect();
             let meant = hint(&name, names.iter().map(String::as_str));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::config::reading::NamedSection;
 use crate::conversation::budgets::Budget;
 use crate::people::Role;
 use crate::tasks::heartbeat::QuietHours;
@@ -82,7 +83,7 @@ pub(super) fn personas(
     let mut read = ReadPersonas { rules: Vec::new(), budgets: BTreeMap::new() };
     // What an earlier persona is for.
     let mut taken = BTreeSet::new();
-    for (name, place, section) in source.named("personas", sections) {
+    for NamedSection { name, place, read: section } in source.named("personas", sections) {
         // Its fault is told.
         let Ok(name) = name.parse::<PersonaName>() else { continue };
         let matches = section.matches(source, channels, &mut taken);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::config::reading::NamedSection;
 use crate::provider::ProviderKind::{Anthropic, OpenAi, Rehearsal};
 use crate::provider::{self, Patience, ProviderKind, Structured, Tools};
 use crate::secret::Secret;
@@ -119,7 +120,9 @@ pub(super) fn configs(
     sections: BTreeMap<String, ProviderSection>,
 ) -> Providers {
     let sections = source.named("providers", sections).into_iter();
-    sections.map(|(name, place, section)| (name, section.config(&place))).collect()
+    sections
+        .map(|NamedSection { name, place, read: section }| (name, section.config(&place)))
+        .collect()
 }
 
 impl ProviderSection {

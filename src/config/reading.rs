@@ -169,7 +169,7 @@ impl<'a> ConfigSource<'a> {
         &self,
         key: &'static str,
         sections: BTreeMap<String, T>,
-    ) -> Vec<(String, Section<'_, 'a>, T)> {
+    ) -> Vec<NamedSection<'_, 'a, T>> {
         let outer = self.tree.as_table().and_then(|top| top.get(key)).map(Spanned::get_ref);
         let with_place = |(name, read): (String, T)| {
             let section = self.section_in(outer.unwrap_or(self.tree), key, &name);
@@ -177,10 +177,10 @@ impl<'a> ConfigSource<'a> {
                 let wanted = "must be 1 to 32 of a-z, A-Z, 0-9, - and _";
                 self.fault(section.at, format!("a name in [{key}] {wanted}"));
             }
-            (name, section, read)
+            NamedSection { name, place: section, read }
         };
         let mut sections: Vec<_> = sections.into_iter().map(with_place).collect();
-        sections.sort_by_key(|(_, section, _)| section.at);
+        sections.sort_by_key(|section| section.place.at);
         sections
     }
 
@@ -345,4 +345,11 @@ impl Section<'_, '_> {
 fn shown(key: &str) -> String {
     const CHARS_MAX: usize = 40;
     key.escape_debug().take(CHARS_MAX).collect()
+}
+
+/// A section `[key.NAME]`.
+pub(super) struct NamedSection<'s, 'a, T> {
+    pub(super) name: String,
+    pub(super) place: Section<'s, 'a>,
+    pub(super) read: T,
 }

@@ -7,13 +7,30 @@ use crate::channels::ChannelKind;
 use crate::secret::Secret;
 use crate::tools::mcp::Via;
 
-use super::Config;
+use super::{Config, mcp};
 
 /// Folders of the home in which tools and commands write.
-const WRITABLE: [&str; 6] = ["workspace", "downloads", "shared", "people", "groups", "jobs"];
+const WRITABLE: [&str; 7] = ["workspace", "downloads", "shared", "people", "groups", "jobs", "mcp"];
+
+impl Config {
+    /// Marks the MCP servers that are not started in this home, because they would see it, or a file with secrets.
+    pub fn refuse_exposed_servers(&mut self, home: &Path) {
+        mcp::refuse_exposed(&mut self.mcp, home, &self.files);
+    }
+
+    /// Further warnings: of tokens that cannot be any, and of programs that tools could change in this home.
+    pub fn cautions(&self, home: &Path) -> Vec<String> {
+        let mut servers = self.mcp.clone();
+        mcp::refuse_exposed(&mut servers, home, &self.files);
+        let mut warnings = tokens(self);
+        warnings.extend(writable_programs(self, home));
+        warnings.extend(mcp::warnings(&servers));
+        warnings
+    }
+}
 
 /// Returns a warning for each token that its platform cannot have given out.
-pub(super) fn tokens(config: &Config) -> Vec<String> {
+fn tokens(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     for (name, channel) in &config.channels {
         let found: Vec<(&str, Option<&str>)> = match &channel.kind {
@@ -68,7 +85,7 @@ fn begins(token: &Secret, prefix: &str, wanted: &'static str) -> Option<&'static
 }
 
 /// Returns a warning for each hook and each MCP server that runs what lies in a folder in which tools write.
-pub(super) fn writable_programs(config: &Config, home: &Path) -> Vec<String> {
+fn writable_programs(config: &Config, home: &Path) -> Vec<String> {
     let folders = WRITABLE.map(|name| resolved(&home.join(name)));
     let within = |base: Option<&Path>, word: &str| -> Option<PathBuf> {
         let path = base.map_or_else(|| PathBuf::from(word), |base| base.join(word));

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::config::reading::NamedSection;
 use crate::people::Role;
 use crate::tools::web::Config;
 use crate::tools::web::address::AllowedHost;
@@ -65,10 +66,11 @@ impl WebSection {
         engines: BTreeMap<String, SearchSection>,
     ) -> Config {
         let sections = source.named("search", engines);
-        let names: Vec<_> = sections.iter().map(|(name, ..)| name.clone()).collect();
+        let names: Vec<_> = sections.iter().map(|section| section.name.clone()).collect();
         let names: Vec<_> = names.iter().map(String::as_str).collect();
-        let engines =
-            sections.into_iter().filter_map(|(name, place, section)| section.engine(name, &place));
+        let engines = sections
+            .into_iter()
+            .filter_map(|NamedSection { name, place, read: section }| section.engine(name, &place));
         let mut engines: Vec<Engine> = engines.collect();
         if let Some(order) = &self.engines {
             let order = source.order(order, "search engine", &names);

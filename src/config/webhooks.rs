@@ -6,6 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::config::reading::NamedSection;
 use crate::gateway::config::{WEB, Webhook, WebhookAction, WebhookProof};
 use crate::gateway::template::Template;
 use crate::people::Access;
@@ -82,7 +83,7 @@ pub(super) fn webhooks(
     channels: &[&str],
 ) -> BTreeMap<String, Webhook> {
     let sections = source.named("webhooks", sections).into_iter();
-    let read = sections.filter_map(|(name, place, section)| {
+    let read = sections.filter_map(|NamedSection { name, place, read: section }| {
         Some((name, section.webhook(&place, access, channels)?))
     });
     read.collect()

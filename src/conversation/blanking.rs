@@ -25,7 +25,7 @@ pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
                  AND s.chat = ?4 ORDER BY c.id LIMIT ?5",
         update: "UPDATE calls SET arguments = ?3, output = ?4, images = ?5 WHERE id = ?1 AND ?2 = 0",
         columns: &[TextForm::Arguments, TextForm::Plain, TextForm::Json],
-        renew: Some(renew_call),
+        renew: Some(|store, mark| history::index_call(store, mark.0)),
     },
     TextColumns {
         select: "SELECT id, 0, summary, frozen, plan, untrusted_summary, name FROM sessions
@@ -57,14 +57,6 @@ pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
         renew: None,
     },
 ];
-
-/// Indexes the turn of a call again: what ended it stands in the index.
-fn renew_call(store: &Connection, RowMark(call, _): RowMark) -> rusqlite::Result<()> {
-    let turn: TurnId = store
-        .prepare_cached("SELECT turn FROM calls WHERE id = ?")?
-        .query_row([call], |row| row.get(0))?;
-    history::index_turn(store, turn)
-}
 
 /// Looks for the words in a slice of the steps of a chat, and blanks them if the pass does. Each part keeps its source.
 pub fn blank_steps(

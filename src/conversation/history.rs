@@ -49,13 +49,31 @@ fn index(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
 
 /// Indexes the first turn of a conversation again, since the name stands with it.
 pub(crate) fn index_name(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
-    let first = store
+    first_turn(store, session)?.map_or(Ok(()), |turn| index_turn(store, turn))
+}
+
+/// Indexes the turn of a call again if the call has ended it, since what it said stands with the turn.
+pub(super) fn index_call(store: &Connection, call: i64) -> rusqlite::Result<()> {
+    let turn = store
+        .prepare_cached(&format!(
+            "SELECT turn FROM calls WHERE id = ? AND tool IN ('{COMPLETION}', '{CONVERSE}')"
+        ))?
+        .query_row([call], |row| row.get(0))
+        .optional()?;
+    turn.map_or(Ok(()), |turn| index_turn(store, turn))
+}
+
+/// Returns the first turn of a conversation that somebody began.
+pub(super) fn first_turn(
+    store: &Connection,
+    session: SessionId,
+) -> rusqlite::Result<Option<TurnId>> {
+    store
         .prepare_cached(
             "SELECT id FROM turns WHERE session = ? AND NOT silent AND NOT noted ORDER BY id LIMIT 1",
         )?
         .query_row([session], |row| row.get(0))
-        .optional()?;
-    first.map_or(Ok(()), |turn| index_turn(store, turn))
+        .optional()
 }
 
 /// Removes a turn from the index.
@@ -66,9 +84,7 @@ pub(crate) fn forget_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<
 fn find(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<IndexedTurn>> {
     let found = store
         .prepare_cached(
-            "SELECT s.channel, s.chat, s.thread, s.chat_kind, t.sender, t.started,
-             iif(s.name IS NULL OR EXISTS (SELECT 1 FROM turns e WHERE e.session = t.session AND e.id < t.id
-                 AND NOT e.silent AND NOT e.noted), NULL, s.name)
+            "SELECT s.channel, s.chat, s.thread, s.chat_kind, t.sender, t.started, s.id, s.name
              FROM turns t JOIN sessions s ON s.id = t.session
              WHERE t.id = ? AND t.ending IS NOT NULL AND NOT t.silent AND s.kind IN ('chat', 'aside')
              AND s.incognito IS NULL",
@@ -82,11 +98,22 @@ fn find(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<IndexedTurn
                 chat_kind: row.get::<_, LenientJson<_>>(3)?.0.unwrap_or(ChatKind::Group),
                 sender,
                 started: row.get::<_, Time>(5)?.0,
-                name: row.get(6)?,
+                name: name_of_first(store, turn, row.get(6)?, row.get(7)?)?,
             }))
         })
         .optional()?;
     Ok(found.flatten())
+}
+
+/// Returns the name of a conversation if the turn is its first one.
+fn name_of_first(
+    store: &Connection,
+    turn: TurnId,
+    session: SessionId,
+    name: Option<String>,
+) -> rusqlite::Result<Option<String>> {
+    let is_first = name.is_some() && first_turn(store, session)? == Some(turn);
+    Ok(name.filter(|_| is_first))
 }
 
 /// The words of a turn: to the bot, without what the program wrote around it, and by it, with the calls that have

@@ -104,7 +104,7 @@ pub fn list(
             let Some(first) = first_words(store, id)? else { continue };
             let (channel, sender) = moved.unwrap_or_else(|| (at.channel.clone(), first.by));
             let opened = row.get::<_, Time>(4)?.0;
-            if !is_of(store, owner, &at, (&PersonAccount { channel, sender }, opened))? {
+            if !is_of(store, owner, &at, &PersonAccount { channel, sender }, opened)? {
                 continue;
             }
             let (turns, last) = size(store, id)?;
@@ -132,7 +132,8 @@ fn is_of(
     store: &Connection,
     owner: &SessionOwner,
     at: &Address,
-    (account, opened): (&PersonAccount, DateTime<Utc>),
+    account: &PersonAccount,
+    opened: DateTime<Utc>,
 ) -> rusqlite::Result<bool> {
     match owner {
         SessionOwner::Group(group) => Ok(group == at),
@@ -152,13 +153,13 @@ struct FirstWords {
 
 /// None if nobody has spoken.
 fn first_words(store: &Connection, session: SessionId) -> rusqlite::Result<Option<FirstWords>> {
+    let Some(turn) = history::first_turn(store, session)? else { return Ok(None) };
     let first = store
         .prepare_cached(
             "SELECT iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL), p.heard, p.sources
-             FROM turns t JOIN steps p ON p.turn = t.id AND p.seq = 0
-             WHERE t.session = ? AND NOT t.silent AND NOT t.noted ORDER BY t.id LIMIT 1",
+             FROM turns t JOIN steps p ON p.turn = t.id AND p.seq = 0 WHERE t.id = ?",
         )?
-        .query_row([session], |row| {
+        .query_row([turn], |row| {
             let Some(by) = row.get::<_, Option<SenderId>>(0)? else { return Ok(None) };
             let input = sources::input(row.get(1)?, row.get(2)?);
             let said: Vec<_> = input

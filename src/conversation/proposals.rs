@@ -115,7 +115,7 @@ pub fn open_delivery(store: &Connection, id: i64) -> rusqlite::Result<Option<Del
 pub fn decide(store: &Connection, rows: &[WaitingMessage]) -> rusqlite::Result<()> {
     for press in rows.iter().filter_map(|row| row.inbound.body.press) {
         let asked = outbox::question(store, press.delivery)?;
-        let Some(id) = asked.and_then(|(_, question, _)| question.proposal) else { continue };
+        let Some(id) = asked.and_then(|asked| asked.question.proposal) else { continue };
         let state =
             if press.choice == 0 { ProposalState::Accepted } else { ProposalState::Declined };
         store

@@ -16,8 +16,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 pub(crate) use crate::conversation::sessions::open_or_begin;
 pub(crate) use calls::{
-    CallTurn, call_began, call_ended, call_may_run, call_runs, call_waits, caller, plan_calls,
-    set_images, set_undo, turn_of_call,
+    CallTurn, RequestedCall, call_began, call_ended, call_may_run, call_runs, call_waits,
+    plan_calls, requested_call, set_images, set_undo, turn_of_call,
 };
 pub(crate) use compaction::{
     Summaries, TranscriptStart, WholeSummary, compact, is_open, mark_summarized, said_since_notes,

@@ -56,7 +56,8 @@ pub struct LogAppearance {
 /// Starts the log, panics included, for the rest of the process. Called once. `filter` holds unless the environment
 /// names another. The error is for the operator: an invalid filter.
 pub fn init(
-    (format, filter): (Format, &str),
+    format: Format,
+    filter: &str,
     redactor: Redactor,
     env: &Environment,
 ) -> anyhow::Result<()> {

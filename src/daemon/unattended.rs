@@ -70,7 +70,8 @@ impl Daemon {
             let servers = mcp::Servers::new(
                 &self.plan.mcp,
                 self.turns.tools.clone(),
-                self.turns.services.bus.clone(),
+                self.services.bus.clone(),
+                self.services.workspace.clone(),
             );
             lending.spawn(forever("MCP servers", until.clone(), move |stop| {
                 Arc::clone(&servers).run(stop)

@@ -54,10 +54,10 @@ fn check_mode(private: &Private) -> Option<Finding> {
 fn check_owner(home: &Path) -> Option<Finding> {
     let owner = fs::metadata(home).ok()?.uid();
     let files = fs::read_dir(home).ok()?.filter_map(Result::ok);
-    let foreign = files
+    let others = files
         .map(|file| file.path())
         .find(|path| fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() != owner))?;
-    let words = format!("{} belongs to another account than the home", foreign.display());
+    let words = format!("{} belongs to another account than the home", others.display());
     let home = home.display();
     Some(Finding::wrong("files", words).advise(format!("chown -R --reference={home} {home}")))
 }

@@ -154,7 +154,8 @@ pub fn remove(store: &Connection, files: &[AttachmentFile]) -> rusqlite::Result<
 pub fn remove_rows(
     store: &Connection,
     at: &Address,
-    (after, up_to): (i64, i64),
+    after: i64,
+    up_to: i64,
 ) -> rusqlite::Result<()> {
     let thread = at.thread.as_ref().map_or("", |thread| thread.as_str());
     let found = select(

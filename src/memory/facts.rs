@@ -259,7 +259,8 @@ pub fn note_marked(
     store: &Connection,
     keys: &[RecallKey],
     marked: &[i64],
-    (started, now): (DateTime<Utc>, DateTime<Utc>),
+    started: DateTime<Utc>,
+    now: DateTime<Utc>,
 ) -> rusqlite::Result<()> {
     let mut count = store.prepare_cached(
         "UPDATE facts SET accesses = accesses + 1, used = ?2 WHERE id = ?1 AND used < ?3",

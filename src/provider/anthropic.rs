@@ -18,6 +18,7 @@ use super::{
     Config, Delta, DeltaStream, HttpTimeouts, LearnedWindow, Picture, PromptMessage, Provider,
     ProviderError, ReadPictures, Request, StopReason, ToolCall, ToolSchema, Usage,
 };
+use crate::provider::http::ApiKeyHeader;
 use crate::provider::wire::{self, CallIds, DeltaReader, StreamFlow};
 use crate::types::session::{Call, Thinking};
 
@@ -53,7 +54,11 @@ impl Anthropic {
     pub fn new(name: &str, config: &Config, limits: HttpTimeouts) -> anyhow::Result<Self> {
         let base = config.base_url.trim_end_matches('/').trim_end_matches("/v1");
         let key = config.api_key.as_ref();
-        let key = key.map(|key| (HeaderName::from_static("x-api-key"), "", key));
+        let key = key.map(|key| ApiKeyHeader {
+            header: HeaderName::from_static("x-api-key"),
+            scheme: "",
+            key,
+        });
         let version =
             (HeaderName::from_static("anthropic-version"), HeaderValue::from_static(VERSION));
         let headers = HeaderMap::from_iter([version]);

@@ -55,27 +55,33 @@ pub(super) struct ModelEndpoint {
     window: Option<Arc<Window>>,
 }
 
+/// An API key in its header. The scheme stands before the key.
+pub(super) struct ApiKeyHeader<'a> {
+    pub(super) header: HeaderName,
+    pub(super) scheme: &'static str,
+    pub(super) key: &'a Secret,
+}
+
 impl ModelEndpoint {
-    /// `key` is sent in its header with each request; never to another host, as redirects are not
-    /// followed.
+    /// `key` is sent with each request, never to another host, as redirects are not followed.
     pub(super) fn new(
         url: &str,
-        key: Option<(HeaderName, &str, &Secret)>,
+        key: Option<ApiKeyHeader<'_>>,
         mut headers: HeaderMap,
         limits: HttpTimeouts,
     ) -> anyhow::Result<Self> {
         let url = Url::parse(url).with_context(|| format!("base_url is not a URL: {url}"))?;
         ensure!(matches!(url.scheme(), "http" | "https"), "base_url is not an HTTP URL: {url}");
-        if let Some((name, scheme, key)) = &key {
+        if let Some(ApiKeyHeader { header, scheme, key }) = &key {
             let mut value = HeaderValue::from_str(&format!("{scheme}{}", key.reveal().trim()))
                 .context("api_key contains invalid characters")?;
             value.set_sensitive(true);
-            headers.insert(name, value);
+            headers.insert(header, value);
         }
         Ok(Self {
             client: client(&url, headers, limits)?,
             url,
-            key: key.map(|(_, _, key)| key.clone()),
+            key: key.map(|it| it.key.clone()),
             limits,
             window: None,
         })

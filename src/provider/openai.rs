@@ -21,6 +21,7 @@ use super::{
     Config, DeltaStream, HttpTimeouts, LearnedWindow, Picture, PromptMessage, Provider,
     ProviderError, ReadPictures, Request, ToolSchema, is_vendor,
 };
+use crate::provider::http::ApiKeyHeader;
 use crate::types::session::{Call, Thinking};
 use answer::OpenAiAnswer;
 use dialect::HostDialect;
@@ -46,7 +47,8 @@ impl OpenAi {
     /// The base URL or the key is invalid.
     pub fn new(name: &str, config: &Config, limits: HttpTimeouts) -> anyhow::Result<Self> {
         let url = format!("{}/chat/completions", config.base_url.trim_end_matches('/'));
-        let key = config.api_key.as_ref().map(|key| (AUTHORIZATION, "Bearer ", key));
+        let (header, scheme) = (AUTHORIZATION, "Bearer ");
+        let key = config.api_key.as_ref().map(|key| ApiKeyHeader { header, scheme, key });
         let full_name = format!("{name} ({})", config.model);
         let window = Arc::new(Window::new(&full_name, config));
         let endpoint = ModelEndpoint::new(&url, key, HeaderMap::new(), limits)?;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::http::ModelEndpoint;
 use super::{HttpTimeouts, ProviderError};
+use crate::provider::http::ApiKeyHeader;
 use crate::secret::Secret;
 
 /// The longest that is taken for words; an hour of speech has fewer.
@@ -44,7 +45,8 @@ impl Transcriber {
     /// The base URL or the key cannot be used at all.
     pub fn new(config: &Config) -> anyhow::Result<Self> {
         let url = format!("{}/audio/transcriptions", config.base_url.trim_end_matches('/'));
-        let key = config.api_key.as_ref().map(|key| (AUTHORIZATION, "Bearer ", key));
+        let (header, scheme) = (AUTHORIZATION, "Bearer ");
+        let key = config.api_key.as_ref().map(|key| ApiKeyHeader { header, scheme, key });
         Ok(Self {
             model: config.model.clone(),
             language: config.language.clone(),

@@ -98,6 +98,14 @@ pub fn kept_own_words(path: impl Display, words: &str, action: impl Display) -> 
     format!("I added your words to {}:\n{words}\nUse /undo {action} to undo it.", as_is(path))
 }
 
+/// Shows a person which of their own words will be sent to them without a question; `job` is the new job.
+pub fn kept_own_reminder(job: &str, words: &str, number: impl Display) -> String {
+    let words = fenced("", &visible(words.trim()));
+    format!(
+        "I made a reminder with your words. {job}\n{words}\nUse /jobs rm {number} to remove it."
+    )
+}
+
 pub const TOO_LARGE_TO_SHOW: &str = "- It is too large to show here.";
 pub const NOT_WATCHED_BEFORE: &str =
     "- It is new, or I wasn't watching it because there were too many files.";

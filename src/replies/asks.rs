@@ -347,14 +347,21 @@ pub fn call_arguments(arguments: &str) -> String {
     visible(arguments)
 }
 
-/// The list of calls that wait for approval (number, tool, arguments) and of granted permissions (tool, person).
+/// A call that waits for approval.
+pub struct WaitingCall<'a> {
+    pub id: i64,
+    pub tool: &'a str,
+    pub arguments: &'a str,
+}
+
+/// The list of calls that wait for approval and of granted permissions (tool, person).
 pub fn approvals<'a>(
-    waiting: impl Iterator<Item = (i64, &'a str, &'a str)>,
+    waiting: impl Iterator<Item = WaitingCall<'a>>,
     granted: impl Iterator<Item = (&'a str, String)>,
 ) -> String {
     const SHOWN_CHARS_MAX: usize = 200;
     let mut text = String::new();
-    for (id, tool, arguments) in waiting {
+    for WaitingCall { id, tool, arguments } in waiting {
         let shown = shortened(&visible(arguments), SHOWN_CHARS_MAX);
         writeln!(text, "{id}: {} {}", as_is(tool), as_is(shown)).expect("a string takes all");
     }

@@ -57,7 +57,13 @@ pub fn marked_trusted(done: usize, left: &[String]) -> String {
 }
 
 pub fn marked_moved(done: usize, left: &[String]) -> String {
-    with_left(format!("I moved {} to downloads/marked/.", counted(done as u64, "file")), left)
+    let mut text = format!("I moved {} to downloads/marked/.", counted(done as u64, "file"));
+    if done > 0 {
+        text.push_str(
+            " /undo can't take this back: /trust downloads/marked/PATH copies a file into your notes once you have seen it.",
+        );
+    }
+    with_left(text, left)
 }
 
 fn with_left(mut text: String, left: &[String]) -> String {

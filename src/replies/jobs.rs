@@ -275,13 +275,18 @@ pub enum RunWords<'a> {
     Ours(&'a str),
 }
 
-/// Due times with whether they came late, state and words; the newest first.
-pub fn history<'a>(
-    id: impl Display,
-    runs: impl Iterator<Item = (String, bool, &'a str, RunWords<'a>)>,
-) -> String {
+/// A run of a job in a list.
+pub struct ListedRun<'a> {
+    pub due: String,
+    pub late: bool,
+    pub state: &'a str,
+    pub words: RunWords<'a>,
+}
+
+/// The runs of a job, the newest first.
+pub fn history<'a>(id: impl Display, runs: impl Iterator<Item = ListedRun<'a>>) -> String {
     let mut text = String::new();
-    for (due, late, state, words) in runs {
+    for ListedRun { due, late, state, words } in runs {
         let late = if late { ", late" } else { "" };
         let _ = write!(text, "{due}, {state}{late}");
         let words = match words {

@@ -1,5 +1,8 @@
 //! Changed texts of MCP servers.
 
+use std::fmt::Display;
+use std::path::Path;
+
 use super::{as_is, fenced, visible::visible};
 
 pub const ACCEPT_MCP_TEXTS: &str = "Accept";
@@ -67,4 +70,38 @@ pub fn mcp_texts_changed_since(server: &str) -> String {
 
 pub fn no_mcp_texts_wait(server: &str) -> String {
     format!("No changed texts of an MCP server {} are waiting.", as_is(server))
+}
+
+// Why a server is down.
+
+/// `why` is the reason why its sandbox could not be made.
+pub fn mcp_not_sandboxed(why: &str) -> String {
+    format!(
+        "it cannot be sandboxed here: {}. To run it with all my rights, set `sandbox = \"off\"` in its section",
+        as_is(why)
+    )
+}
+
+/// Follows the reason why a sandboxed server has not come up.
+pub fn mcp_sandbox_hint(has_network: bool) -> String {
+    let network = if has_network { "" } else { "; `network = true` gives it the network" };
+    format!("It is sandboxed: `paths` in its section shows it further folders{network}.")
+}
+
+pub fn mcp_state_failed(server: &str, error: &dyn Display) -> String {
+    format!("its folder mcp/{server} cannot be used: {error}")
+}
+
+pub fn mcp_state_full(folder: &Path, bytes_max: u64) -> String {
+    let (folder, megabytes) = (folder.display(), bytes_max / 1_000_000);
+    format!("its folder {folder} holds more than {megabytes} MB ([exec] disk_mb): empty it")
+}
+
+/// A server would see `by`, and in it a file with secrets, or my home.
+pub fn mcp_exposed(by: &Path, secrets: Option<&Path>) -> String {
+    let hidden = match secrets {
+        None => "Peacrab's home".to_owned(),
+        Some(file) => format!("the secrets in {}", file.display()),
+    };
+    format!("it is not started, because it could read {hidden} by {}", by.display())
 }

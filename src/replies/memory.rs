@@ -211,12 +211,14 @@ pub struct ForgetShown<'a> {
     pub others: usize,
     /// Files that people sent, which are deleted.
     pub sent: Vec<String>,
+    /// Marked files of a former version, which are deleted for their names.
+    pub marked: Vec<String>,
     /// Files that stay as they are.
     pub files: Vec<String>,
 }
 
 pub fn may_forget(shown: &ForgetShown<'_>) -> String {
-    let ForgetShown { what, facts, memory, steps, others, sent, files } = shown;
+    let ForgetShown { what, facts, memory, steps, others, sent, marked, files } = shown;
     let mut text = format!(
         "Forget “{}”? I'll permanently delete each line with these words from:\n",
         as_is(what)
@@ -233,6 +235,14 @@ pub fn may_forget(shown: &ForgetShown<'_>) -> String {
         let sent: Vec<_> = sent.iter().map(as_is).collect();
         let _ =
             writeln!(text, "I'll delete these files that came with messages: {}", sent.join(", "));
+    }
+    if !marked.is_empty() {
+        let marked: Vec<_> = marked.iter().map(as_is).collect();
+        let _ = writeln!(
+            text,
+            "I'll delete these untrusted files of a former version, because their names have the words: {}",
+            marked.join(", ")
+        );
     }
     if !files.is_empty() {
         let files: Vec<_> = files.iter().map(as_is).collect();

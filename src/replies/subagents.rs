@@ -39,10 +39,18 @@ pub fn subagent_ended(id: impl Display, task: &str, went_well: bool, result: &st
     format!("Subagent {id} {ended}: {}\n\n{result}", task_shown(task))
 }
 
-/// One a line: number, state, when it began, and the task.
-pub fn subagents<'a>(subagents: impl Iterator<Item = (i64, &'a str, String, &'a str)>) -> String {
+/// A subagent in a list.
+pub struct SubagentLine<'a> {
+    pub id: i64,
+    pub state: &'a str,
+    pub begun: String,
+    pub task: &'a str,
+}
+
+/// The list of subagents, one on each line.
+pub fn subagents<'a>(subagents: impl Iterator<Item = SubagentLine<'a>>) -> String {
     let mut text = String::new();
-    for (id, state, begun, task) in subagents {
+    for SubagentLine { id, state, begun, task } in subagents {
         let _ = writeln!(text, "{id} {state}, since {begun}: {}", task_shown(task));
     }
     if text.is_empty() { NO_SUBAGENTS.to_owned() } else { text.trim_end().to_owned() }

@@ -48,6 +48,8 @@ pub(super) struct Prepared {
     pub(super) tell: UnixStream,
     /// Where the guard is handed the calls that wait for it.
     pub(super) calls: UnixStream,
+    /// The command's standard error, if it is apart from its output.
+    pub(super) errors: Option<OwnedFd>,
     /// The group in which the first process is born, where there are such.
     pub(super) group: Option<CommandGroup>,
 }
@@ -76,6 +78,7 @@ pub(super) fn run() -> ExitCode {
 
 fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     let spec = wire::read(control)?;
+    let errors = if spec.errors_apart { supervisor::take_over(control) } else { None };
     let shortage = Shortage::first_to_go();
     set_child_subreaper(Some(getpid()))?;
     let namespaces = match spec.level {
@@ -90,7 +93,7 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     tell.set_nonblocking(true)?;
     let (waiting, calls) = UnixStream::pair()?;
     let group = CommandGroup::enter_new(&spec.bounds);
-    let prepared = Prepared { namespaces, scratch, guard, tell, calls, group };
+    let prepared = Prepared { namespaces, scratch, guard, tell, calls, errors, group };
     let Some(child) = raw::fork()? else {
         return Ok(inside::run(&spec, &prepared, control));
     };

@@ -81,7 +81,7 @@ fn live(spec: &SandboxSpec, prepared: &Prepared, control: &UnixStream) -> io::Re
     };
     wire::tell(control, &GuardReport::Ready(enforced));
     match &spec.task {
-        SandboxTask::Command(command) => handle(spec, command, &tmp, &prepared.tell),
+        SandboxTask::Command(command) => handle(spec, command, &tmp, prepared),
         SandboxTask::Trial(trial) => Ok(GuardReport::Tried(attempt(trial, &enforced))),
     }
 }
@@ -215,9 +215,14 @@ fn handle(
     spec: &SandboxSpec,
     command: &str,
     tmp: &Path,
-    mut tell: &UnixStream,
+    prepared: &Prepared,
 ) -> io::Result<GuardReport> {
     let output = || io::stdout().as_fd().try_clone_to_owned().map(Stdio::from);
+    let errors = match &prepared.errors {
+        Some(errors) => errors.try_clone().map(Stdio::from),
+        None => output(),
+    };
+    let mut tell = &prepared.tell;
     let shell = Command::new("/bin/sh")
         .args(["-c", command])
         .env_clear()
@@ -227,7 +232,7 @@ fn handle(
         .env("PWD", &spec.cwd)
         .stdin(Stdio::inherit())
         .stdout(output()?)
-        .stderr(output()?)
+        .stderr(errors?)
         .spawn()
         .map_err(|error| about(&"cannot start /bin/sh", &error))?;
     let shell = i32::try_from(shell.id()).ok().and_then(Pid::from_raw);

@@ -80,6 +80,11 @@ fn system() -> impl Iterator<Item = PathBuf> {
     SYSTEM.iter().map(PathBuf::from).chain(settings)
 }
 
+/// Returns true if every command sees this path.
+pub fn is_of_system(path: &Path) -> bool {
+    system().any(|of_system| path.starts_with(of_system))
+}
+
 /// Returns an error if a writable path is missing: a command that writes there should get an explanation.
 pub(super) fn all_there(write: &[PathBuf]) -> io::Result<()> {
     write.iter().try_for_each(|path| {

@@ -29,10 +29,10 @@ pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 /// Maximum time to wait for the end of a command after its stop order. Its guard goes on by itself: without it,
 /// processes might be left.
-const END_TIME_MAX: Duration = Duration::from_secs(2);
+pub(super) const END_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// All that a sandbox tells, by far.
-const REPORT_BYTES_MAX: usize = 16 * 1024;
+pub(super) const REPORT_BYTES_MAX: usize = 16 * 1024;
 
 const PIECE_BYTES: usize = 32 * 1024;
 
@@ -46,6 +46,8 @@ pub enum CommandInput {
     Pipe,
     /// A terminal of its own, which its output is, too.
     Terminal,
+    /// A pipe, and standard error is apart from the output. For [`SandboxedProgram`](super::SandboxedProgram) only.
+    Apart,
 }
 
 /// The end of a command.
@@ -127,7 +129,7 @@ impl RunningSandbox {
     pub async fn start(sandbox: &Sandbox, order: &SandboxCommand) -> io::Result<Self> {
         let (ours, theirs) = StdStream::pair()?;
         let (stdin, stdout, terminal) = match order.input {
-            CommandInput::Pipe => (Stdio::piped(), Stdio::piped(), None),
+            CommandInput::Pipe | CommandInput::Apart => (Stdio::piped(), Stdio::piped(), None),
             CommandInput::Terminal => {
                 let (ours, theirs) = terminal()?;
                 (Stdio::null(), Stdio::from(theirs), Some(ours))
@@ -218,7 +220,7 @@ async fn read_reports(control: &mut UnixStream, reports: &mut Vec<u8>) {
 }
 
 /// The last word on a command.
-fn ending(reports: &[u8]) -> CommandEnding {
+pub(super) fn ending(reports: &[u8]) -> CommandEnding {
     let mut ending = CommandEnding::Lost;
     for line in reports.split(|byte| *byte == b'\n') {
         ending = match serde_json::from_slice(line) {
@@ -255,6 +257,7 @@ pub(super) fn spec(sandbox: &Sandbox, order: &SandboxCommand, task: SandboxTask)
         write: sandbox.write.iter().chain(&order.write).chain([&order.folder]).cloned().collect(),
         network: sandbox.network,
         terminal: order.input == CommandInput::Terminal,
+        errors_apart: order.input == CommandInput::Apart,
         bounds,
         least: sandbox.least,
     }

@@ -35,17 +35,18 @@ const PAGE_BYTES: u64 = 4096;
 /// The bits of a mode that a command may set; those that lend rights are refused by `calls`.
 const MODE_BITS: u32 = 0o1777;
 
-/// Hands the calls that wait over to the guard.
-pub(super) fn hand_over(link: &UnixStream, listener: &OwnedFd) -> io::Result<()> {
+/// Hands an open file over to the process at the other end: the calls that wait, or a pipe.
+pub(super) fn hand_over(link: impl AsFd, file: &OwnedFd) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let files = [listener.as_fd()];
+    let files = [file.as_fd()];
     control.push(SendAncillaryMessage::ScmRights(&files));
     sendmsg(link, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-fn take_over(link: &UnixStream) -> Option<OwnedFd> {
+/// Takes what [`hand_over`] hands over.
+pub(super) fn take_over(link: &UnixStream) -> Option<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];

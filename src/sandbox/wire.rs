@@ -27,6 +27,8 @@ pub(super) struct SandboxSpec {
     pub(super) network: bool,
     /// Standard output is a terminal, which becomes the command's own.
     pub(super) terminal: bool,
+    /// After the order, the daemon hands over the pipe that is the command's standard error.
+    pub(super) errors_apart: bool,
     pub(super) bounds: CommandLimits,
     /// Where less holds than this, the command does not begin.
     pub(super) least: Enforced,

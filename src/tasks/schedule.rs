@@ -43,10 +43,10 @@ pub use job::{
 pub use naming::{pause_those_naming, paused_naming};
 pub use needs::CommandNeeds;
 pub use note::{RunText, note};
-pub use order::{CommandFor, JOBS_MAX, JobOrder, handle, listing, mentions_others};
+pub use order::{CommandFor, JOBS_MAX, JobOrder, add, handle, listing, mentions_others};
 pub use pass::{JobPersonas, JobTerms, PassInputs, PassResult, pass, reckon_all};
 pub use reading::{at, cron, every, zone, zone_in};
-pub use request::{JobRequest, JobRequestKind, JobRequester};
+pub use request::{JobRequest, JobRequestKind, JobRequester, is_named_time};
 pub(super) use run::prune;
 pub use run::{
     AT_ONCE_MAX, CommandRun, HISTORY_MAX, PastRun, Run, command_begins, commanded, history, of_job,

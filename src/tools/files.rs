@@ -272,7 +272,7 @@ pub(super) fn explained(path: &WorkspacePath, source: Source, why: &impl ToStrin
     let words = format!("In {path}: {}", why.to_string());
     match (&source, path.is_of_others()) {
         (Source::File { .. }, false) => ToolError::TellModel(words),
-        _ => ToolError::TellForeign(source, words),
+        _ => ToolError::TellUntrusted(source, words),
     }
 }
 
@@ -351,12 +351,13 @@ pub(super) fn read(
     let limit = args.limit.clamp(1, PAGE_BYTES_MAX);
     // A few bytes more, as a character may begin at the limit.
     let page = file.read_page(args.offset, limit + 3)?;
-    show_page(args, (&path, source), &page)
+    show_page(args, &path, source, &page)
 }
 
 fn show_page(
     args: &ReadFileArgs,
-    (path, source): (&WorkspacePath, Source),
+    path: &WorkspacePath,
+    source: Source,
     page: &FilePage,
 ) -> Result<ToolOutput, ToolError> {
     let limit = args.limit.clamp(1, PAGE_BYTES_MAX);

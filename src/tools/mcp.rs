@@ -12,6 +12,8 @@ mod tools;
 #[cfg(feature = "mcp")]
 mod link;
 #[cfg(feature = "mcp")]
+mod launch;
+#[cfg(feature = "mcp")]
 mod process;
 #[cfg(feature = "mcp")]
 mod stdio;
@@ -21,9 +23,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 use crate::people::Role;
+use crate::sandbox::{Sandbox, SandboxLevel};
 use crate::secret::Secret;
 pub use crate::secret::VariableValue;
+use crate::types::words::words;
 use crate::workspace::Hash;
 
 #[cfg(feature = "mcp")]
@@ -34,7 +41,7 @@ pub use link::Servers;
 const RESULT_BYTES_MAX: usize = 1_000_000;
 
 /// A tool server from the config.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub via: Via,
     /// The server's names of the tools that may be used. None means all.
@@ -49,14 +56,14 @@ pub struct Config {
     pub trusted: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Via {
-    Program(Program),
+    Program(Box<Program>),
     Http { url: String, headers: Vec<(String, Secret)> },
 }
 
 /// A program that communicates over its standard input and output.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     pub command: String,
     pub args: Vec<String>,
@@ -64,14 +71,39 @@ pub struct Program {
     /// The only variables of our own environment that it gets.
     pub inherited: Vec<(&'static str, OsString)>,
     pub cwd: Option<PathBuf>,
+    /// Its level, its network, the paths that it may read, and its bounds. The variables stand above.
+    pub sandbox: Sandbox,
+    pub workspace: WorkspaceAccess,
+    /// Why it is not started: it would see what it must not.
+    pub refused: Option<String>,
 }
+
+impl Program {
+    /// Returns true if it runs in the sandbox.
+    pub fn is_sandboxed(&self) -> bool {
+        self.sandbox.level != SandboxLevel::Off
+    }
+}
+
+/// The access of a server to the owner's workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkspaceAccess {
+    #[default]
+    Off,
+    Read,
+    Write,
+}
+
+words!(WorkspaceAccess { Off = "off", Read = "read", Write = "write" });
 
 impl Config {
     /// Returns a hash that tells this server from another that the owner could configure in its place.
     pub fn identity(&self) -> Hash {
         let server = match &self.via {
             Via::Http { url, .. } => url.clone(),
-            Via::Program(Program { command, args, cwd, .. }) => {
+            Via::Program(program) => {
+                let Program { command, args, cwd, .. } = &**program;
                 format!("{command:?} {args:?} {cwd:?}")
             }
         };

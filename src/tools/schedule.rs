@@ -51,6 +51,14 @@ impl Tool for Schedule {
         args.has_command().then_some(shell::EXEC)
     }
 
+    fn kept_text(args: &JobRequest) -> Option<&str> {
+        args.is_reminder().then_some(&*args.text)
+    }
+
+    fn kept_time(args: &JobRequest) -> Option<&str> {
+        args.is_reminder().then_some(&*args.when)
+    }
+
     async fn call(&self, args: JobRequest, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let asker = JobRequester {
             to: cx.address.clone(),
@@ -69,7 +77,7 @@ impl Tool for Schedule {
         };
         let order =
             args.read(asker, Utc::now(), cx.now.timezone()).map_err(ToolError::TellModel)?;
-        let effect = Effect::Schedule { whose, order, zone: cx.now.timezone() };
+        let effect = Effect::Schedule { whose, order, zone: cx.now.timezone(), in_words_of: None };
         Ok(ToolOutput::effect("", effect))
     }
 }
@@ -116,6 +124,14 @@ impl AnyTool for LimitedSchedule {
 
     fn stands_for(&self, arguments: &str) -> Option<&'static str> {
         AnyTool::stands_for(&Schedule, arguments)
+    }
+
+    fn kept_text(&self, arguments: &str) -> Option<String> {
+        AnyTool::kept_text(&Schedule, arguments)
+    }
+
+    fn kept_time(&self, arguments: &str) -> Option<String> {
+        AnyTool::kept_time(&Schedule, arguments)
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -169,11 +169,11 @@ impl Tool for Exec {
         if let CommandEnding::Refused(why) = &ran.ending {
             return tell(format!("The command was not started: {why}."));
         }
-        let foreign = others.has_read().await;
-        let whole = places::save(cx, &ran.kept, foreign).await;
+        let untrusted = others.has_read().await;
+        let whole = places::save(cx, &ran.kept, untrusted).await;
         let head = format!("[{} after {}]", ran.ending.words(time_max), replies::seconds(ran.took));
         let words = format!("{head}\n{}", shown::all(&ran.kept, whole.as_deref()));
-        Ok(shown::output(foreign, words))
+        Ok(shown::output(untrusted, words))
     }
 }
 

@@ -9,6 +9,7 @@ pub mod hops;
 mod html;
 pub mod interfaces;
 mod page;
+mod result_page;
 pub mod search;
 mod tree;
 

@@ -74,14 +74,15 @@ impl WantedUrl {
         self.hosts.iter().any(|host| {
             lower
                 .match_indices(host.as_str())
-                .any(|(at, _)| self.stands_at((text, lower), at, host.len(), with_scheme))
+                .any(|(at, _)| self.stands_at(text, lower, at, host.len(), with_scheme))
         })
     }
 
     /// Returns true if the address stands at the place where its host begins and has this length.
     fn stands_at(
         &self,
-        (text, lower): (&str, &str),
+        text: &str,
+        lower: &str,
         at: usize,
         length: usize,
         with_scheme: bool,

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::store::text_columns;
+use crate::store::{ForgottenWords, text_columns};
 use crate::types::words::words;
 use crate::workspace::WorkspacePath;
 
@@ -68,4 +68,24 @@ pub fn unmark(store: &Connection, path: &WorkspacePath) -> rusqlite::Result<()> 
         .prepare_cached("DELETE FROM marked_files WHERE path = ?")?
         .execute([path.as_str()])
         .map(drop)
+}
+
+/// Returns the files whose paths have words that somebody wants forgotten.
+pub fn with_words(
+    store: &Connection,
+    words: &ForgottenWords,
+) -> rusqlite::Result<Vec<WorkspacePath>> {
+    let found = list(store)?.into_iter().map(|file| file.path);
+    Ok(found.filter(|path| words.are_in(path.as_str())).collect())
+}
+
+/// Removes words that somebody wants forgotten from the names of writers.
+pub fn forget_authors(store: &Connection, words: &ForgottenWords) -> rusqlite::Result<()> {
+    for file in list(store)? {
+        let blanked = file.author.as_deref().and_then(|author| words.blanked(author));
+        if let Some(author) = blanked {
+            mark(store, &MarkedFile { author: Some(author), ..file })?;
+        }
+    }
+    Ok(())
 }

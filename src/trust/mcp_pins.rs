@@ -11,6 +11,7 @@ use crate::bus::{Bus, outbox};
 use crate::people;
 use crate::replies::{self, ToolText};
 use crate::store::{Json, LenientJson, StoreError, Sync, Time};
+use crate::types::commands::CommandId;
 use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
 use crate::workspace::Hash;
 
@@ -134,22 +135,22 @@ fn settle(
     };
     if pin.has_accepted(offered) {
         // It has taken a change back.
-        set_offered(store, server, None, (false, pin.asked))?;
+        set_offered(store, server, None, false, pin.asked)?;
         return Ok(pin.in_force(offered));
     }
     let is_known = pin.offered.as_deref() == Some(offered);
     let in_force = pin.in_force(offered);
     let pin = Pin { is_asked: pin.is_asked && is_known, ..pin };
     let owner = if pin.is_due(now) { people::owner_place(store)? } else { None };
-    let mut state = (pin.is_asked, pin.asked);
+    let (mut is_asked, mut asked) = (pin.is_asked, pin.asked);
     if let Some(owner) = owner {
         let changed = ChangedTexts { accepted: pin.accepted, offered: offered.to_vec() };
         for body in changed.question(server) {
             outbox::put_body(store, &owner, &body)?;
         }
-        state = (true, Some(now));
+        (is_asked, asked) = (true, Some(now));
     }
-    set_offered(store, server, Some(offered), state)?;
+    set_offered(store, server, Some(offered), is_asked, asked)?;
     Ok(in_force)
 }
 
@@ -157,7 +158,8 @@ fn set_offered(
     store: &Connection,
     server: &str,
     offered: Option<&[PinnedTool]>,
-    (is_asked, asked): (bool, Option<DateTime<Utc>>),
+    is_asked: bool,
+    asked: Option<DateTime<Utc>>,
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -234,7 +236,7 @@ impl ChangedTexts {
             })
         });
         let text = replies::mcp_texts_changed(server, (!is_long).then_some(&*changes));
-        let says = format!("/trust #{} mcp:{server}", hash_of(&self.offered));
+        let says = CommandId::Trust.line(format_args!("#{} mcp:{server}", hash_of(&self.offered)));
         let choices = vec![Choice { label: replies::ACCEPT_MCP_TEXTS.to_owned(), says }];
         let question = Question { text, choices, who: Entitled::Owner, proposal: None };
         file.into_iter().chain([Body::Choice(question)]).collect()

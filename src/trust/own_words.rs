@@ -13,13 +13,18 @@ const WIDE_ENDS: &str = "。！？";
 /// Returns true if each line of a text stands in what this person said in the last turn of a private conversation, as a
 /// whole line there, or as whole sentences of one. Quoted and forwarded words are not theirs.
 pub fn are_said(session: &Session, by: &SenderId, text: &str) -> bool {
+    let lines = said(session, by).into_iter().flat_map(str::lines);
+    let said: Vec<Vec<String>> = lines.map(sentences).collect();
+    let mut lines = text.lines().map(bare).filter(|line| !line.is_empty()).peekable();
+    lines.peek().is_some() && lines.all(|line| said.iter().any(|there| has(there, &line)))
+}
+
+/// Returns what this person said in the last turn.
+pub fn said<'a>(session: &'a Session, by: &SenderId) -> Vec<&'a str> {
     let steps = session.turns.last().into_iter().flat_map(|turn| &turn.steps);
     let parts = steps.filter_map(|step| step.input.as_ref()).flat_map(|input| input.iter());
     let own = parts.filter(|part| matches!(part.source, Source::Person { id, .. } if id == by));
-    let said: Vec<Vec<String>> =
-        own.flat_map(|part| part.text.lines().map(sentences).collect::<Vec<_>>()).collect();
-    let mut lines = text.lines().map(bare).filter(|line| !line.is_empty()).peekable();
-    lines.peek().is_some() && lines.all(|line| said.iter().any(|there| has(there, &line)))
+    own.map(|part| part.text).collect()
 }
 
 /// Returns true if a line is one or more whole sentences in a row.

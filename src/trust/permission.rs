@@ -30,7 +30,7 @@ pub enum PermissionReason {
     /// The config names the role of who asks.
     Asker(Role),
     /// The model has read untrusted content, whose authors may have asked for the act.
-    Foreign(Taint, Act),
+    Untrusted(Taint, Act),
     /// The act is asked about each time.
     EachTime(Act),
     /// Nobody can be asked in a turn that no person began. The ruling names the way that works.
@@ -55,7 +55,7 @@ impl fmt::Display for PermissionReason {
             Self::Asker(role) => {
                 write!(f, "the config requires approval for the role {role} (approve_roles)")
             }
-            Self::Foreign(taint, act) => write!(
+            Self::Untrusted(taint, act) => write!(
                 f,
                 "it {act}, and the model has read untrusted content ({taint}) that may have asked for it"
             ),
@@ -82,7 +82,7 @@ impl fmt::Display for PermissionReason {
 impl PermissionReason {
     /// Returns true if the call would tell others what was said in private.
     pub fn is_telling(&self) -> bool {
-        matches!(self, Self::EachTime(Act::Tell) | Self::Foreign(_, Act::Tell))
+        matches!(self, Self::EachTime(Act::Tell) | Self::Untrusted(_, Act::Tell))
     }
 
     /// Returns true if a permanent permission holds for it.
@@ -126,8 +126,8 @@ pub fn decide(asked: &PermissionRequest<'_>, asking: &ApprovalSettings) -> Decis
         (clean, Some(taint))
             if act == Act::Tell || (clean == Ruling::Do && ruling(true) != Ruling::Do) =>
         {
-            let why = PermissionReason::Foreign(taint.clone(), act);
-            match asking.foreign {
+            let why = PermissionReason::Untrusted(taint.clone(), act);
+            match asking.untrusted {
                 OnUntrusted::Ask => Some((why, ruling(true))),
                 OnUntrusted::Deny => return Decision::Deny(why),
                 OnUntrusted::Allow => each_time,
@@ -163,7 +163,7 @@ impl PermissionRequest<'_> {
     ) -> Decider {
         match decision {
             Decision::Ask(why) if why.is_telling() => Decider::Person,
-            Decision::Ask(PermissionReason::Foreign(..))
+            Decision::Ask(PermissionReason::Untrusted(..))
                 if chat_kind == ChatKind::Private && by_config(self, asking).is_none() =>
             {
                 Decider::Person

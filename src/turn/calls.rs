@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use crate::memory;
 use crate::replies;
 use crate::services::Services;
+use crate::tasks::schedule::JobOrder;
 use crate::tools::{
     AnyTool, Effect, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms,
 };
@@ -21,6 +22,7 @@ use crate::turn::error::TurnError;
 use crate::turn::job_commands::refused_commands;
 use crate::turn::services::TurnServices;
 use crate::turn::{prompt, suspension};
+use crate::types::commands::CommandId;
 use crate::types::message::{Body, Choice, Entitled, Question};
 use crate::types::session::{Call, CallOutcome, Intent, TurnId};
 use crate::types::source::Source;
@@ -133,7 +135,8 @@ async fn carry_out(
             CallEnd { sources, ..CallEnd::of(call, began, outcome) }
         }
         ToolOutput::Change(change) => return make_change(turns, calling, began, change).await,
-        ToolOutput::Effects { for_model, effects } => {
+        ToolOutput::Effects { for_model, mut effects } => {
+            effects.iter_mut().for_each(|effect| mark_own_words(calling, effect));
             if let Some(words) = refused_effects(turns, calling, &effects).await? {
                 return refuse(&turns.services, turn, call, words).await;
             }
@@ -161,7 +164,7 @@ fn failure(call: &Call, began: DateTime<Utc>, error: ToolError) -> Result<CallEn
         ToolError::TellModel(words) | ToolError::Transient(words) => {
             Ok(CallEnd::of(call, began, CallOutcome::Failed(words)))
         }
-        ToolError::TellForeign(source, words) => {
+        ToolError::TellUntrusted(source, words) => {
             let outcome = CallOutcome::Failed(untrusted::wrap(&words));
             Ok(CallEnd { sources: vec![source], ..CallEnd::of(call, began, outcome) })
         }
@@ -175,6 +178,16 @@ fn marked(text: String, sources: &[Source], cx: &ToolContext) -> String {
     match sources.iter().any(|source| taint::is_untrusted(source, audience)) {
         true => untrusted::wrap(&text),
         false => text,
+    }
+}
+
+/// A reminder in a person's own words is as trusted as these, and they are shown it.
+fn mark_own_words(calling: &CallContext<'_>, effect: &mut Effect) {
+    if let (Some(_), Effect::Schedule { order: JobOrder::Add(brief), in_words_of, .. }) =
+        (&calling.own_words, effect)
+    {
+        brief.tainted = false;
+        *in_words_of = Some(calling.person.id.clone());
     }
 }
 
@@ -263,8 +276,8 @@ fn within_bounds(called: Result<ToolOutput, ToolError>) -> Result<ToolOutput, To
         ) => Ok(output),
         Err(ToolError::TellModel(words)) => Err(ToolError::TellModel(bounded(words))),
         Err(ToolError::Transient(words)) => Err(ToolError::Transient(bounded(words))),
-        Err(ToolError::TellForeign(source, words)) => {
-            Err(ToolError::TellForeign(source, bounded(words)))
+        Err(ToolError::TellUntrusted(source, words)) => {
+            Err(ToolError::TellUntrusted(source, bounded(words)))
         }
         Err(error @ ToolError::Abort(_)) => Err(error),
     }
@@ -349,7 +362,7 @@ fn tell_of_rules(calling: &CallContext<'_>, path: &WorkspacePath, lines: &str) -
 fn tell_of_own_words(calling: &CallContext<'_>, path: &str) -> Option<Effect> {
     let text = calling.own_words.as_ref()?;
     let id = calling.call.id;
-    let undo = Choice { label: replies::UNDO_IT.to_owned(), says: format!("/undo {id}") };
+    let undo = Choice { label: replies::UNDO_IT.to_owned(), says: CommandId::Undo.line(id) };
     let who = Entitled::Only(calling.person.id.clone());
     let text = replies::kept_own_words(path, text, id);
     let question = Question { text, choices: vec![undo], who, proposal: None };

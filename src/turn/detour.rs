@@ -16,7 +16,7 @@ pub(crate) async fn refused(
     reach: Reach,
     path: &WorkspacePath,
 ) -> Option<String> {
-    if !cx.tainted || turns.config.asking.foreign == OnUntrusted::Allow {
+    if !cx.tainted || turns.config.asking.untrusted == OnUntrusted::Allow {
         return None;
     }
     let (Reach::Here | Reach::File(_)) = reach else { return None };

@@ -73,7 +73,8 @@ impl KnownFacts {
 pub(crate) async fn frozen_memory(
     turns: &TurnServices,
     session: &mut Session,
-    (sender, role): (&Sender, Role),
+    sender: &Sender,
+    role: Role,
     known: &KnownFacts,
 ) -> Result<(FrozenContext, Vec<Parts>), TurnError> {
     let services = &turns.services;
@@ -90,8 +91,8 @@ pub(crate) async fn frozen_memory(
     }
     let window = turns.models.for_session(session).context_window();
     let begins = recalls.is_some() && !frozen.has_snapshot && !is_compact(window);
-    let limits = (shares.memory, begins);
-    let mut now = active_facts(known, session, role, services.now(), limits);
+    let share = FactsShare { tokens_max: shares.memory, begins };
+    let mut now = active_facts(known, session, role, services.now(), share);
     let snapshot = now.snapshot.take();
     frozen.has_snapshot |= begins;
     let changes = changes.into_iter().chain(freeze_facts(&mut frozen, now));
@@ -191,14 +192,22 @@ pub(crate) fn frozen_key(scope: &FileScope) -> String {
     scope.root().map(|root| root.to_string()).unwrap_or_default()
 }
 
-/// Returns the active facts for a session, at most so many tokens, and if the conversation begins, its snapshot. Those
+/// The share of the context window for facts.
+#[derive(Clone, Copy)]
+struct FactsShare {
+    tokens_max: u64,
+    /// The conversation begins, with a snapshot.
+    begins: bool,
+}
+
+/// Returns the active facts for a session within their share, and if the conversation begins, its snapshot. Those
 /// that are not trusted for their reader are left out.
 fn active_facts(
     known: &KnownFacts,
     session: &Session,
     role: Role,
     now: DateTime<Tz>,
-    (tokens_max, begins): (u64, bool),
+    FactsShare { tokens_max, begins }: FactsShare,
 ) -> PromptFacts {
     if session.origin.chat().is_none() || session.persona.memory != PersonaMemory::Person {
         return PromptFacts::default();

@@ -2,6 +2,7 @@
 
 use crate::conversation::deferred::{DeferredCall, DeferredId};
 use crate::replies;
+use crate::types::commands::CommandId;
 use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
 
 /// The report of calls that were not made. `file` has them whole if the text does not.
@@ -40,15 +41,27 @@ fn question(text: String, calls: &[(DeferredId, DeferredCall)]) -> Body {
     let first = calls.first().map_or(0, |(DeferredId(id), _)| *id);
     let choices = match calls {
         [_] => vec![
-            choice(replies::DO_IT.to_owned(), format!("/approve later {first}")),
-            choice(replies::DENY.to_owned(), format!("/deny later {first}")),
+            choice(
+                replies::DO_IT.to_owned(),
+                CommandId::Approve.line(format_args!("later {first}")),
+            ),
+            choice(replies::DENY.to_owned(), CommandId::Deny.line(format_args!("later {first}"))),
         ],
         calls => {
             let each = numbers(calls).into_iter().map(|(id, tool)| {
-                choice(replies::one_of(id, tool), format!("/approve later {id}"))
+                choice(
+                    replies::one_of(id, tool),
+                    CommandId::Approve.line(format_args!("later {id}")),
+                )
             });
-            let all = choice(replies::ALL.to_owned(), format!("/approve later {first} all"));
-            let none = choice(replies::NONE.to_owned(), format!("/deny later {first} all"));
+            let all = choice(
+                replies::ALL.to_owned(),
+                CommandId::Approve.line(format_args!("later {first} all")),
+            );
+            let none = choice(
+                replies::NONE.to_owned(),
+                CommandId::Deny.line(format_args!("later {first} all")),
+            );
             each.chain([all, none]).collect()
         }
     };

@@ -20,7 +20,6 @@ use crate::memory::audience;
 use crate::people::Role;
 use crate::provider::{self, Attempts, Completion, Pictures, Provider, ProviderError, Request};
 use crate::services::role_on;
-use crate::store::StoreError;
 use crate::tools::{Caller, ToolContext};
 use crate::trust::permission::{self, Decision, PermissionRequest};
 use crate::trust::taint;
@@ -30,12 +29,12 @@ use crate::turn::commits;
 use crate::turn::end::TurnEnd;
 use crate::turn::error::{CommitError, TurnError};
 use crate::turn::instructions::{self, PromptBase, Speaker};
-use crate::turn::personas::persona_for;
+use crate::turn::personas::{PersonaListener, persona_for};
 use crate::turn::run::{self as turn, CheckedCall, check_call};
 use crate::turn::services::TurnServices;
 use crate::turn::spending::{Planned, payer_on};
 use crate::turn::{calls, compaction, prompt};
-use crate::types::message::{Address, Sender};
+use crate::types::message::Sender;
 use crate::types::origin::Origin;
 use crate::types::session::{Call, Session, Step, Turn, TurnId, TurnOutcome};
 use crate::types::source::{Parts, Source};
@@ -90,7 +89,8 @@ async fn work(
     if audience(role, session.chat_kind) != Audience::Owner {
         return Ok(Some(session));
     }
-    enter_persona(turns, &mut session, (at, &sender, role)).await?;
+    let who = PersonaListener { known_on: &at.channel, sender: &sender, role };
+    persona_for(&turns.services, &turns.config.personas, at, who).await?.enter(&mut session);
     let provider = turns.models.for_session(&session);
     let id = session.id;
     let said = move |store: &_| transcript::said_since_notes(store, id);
@@ -103,16 +103,12 @@ async fn work(
     let input = Step { input: Some(input), ..Step::default() };
     // What it would note may be theirs, nobody looks at it, and later conversations take it for true.
     let is_tainted = taint::of(&turns.services.bus, &session, role).await?.is_some();
-    if is_tainted && turns.config.asking.foreign != OnUntrusted::Allow {
+    if is_tainted && turns.config.asking.untrusted != OnUntrusted::Allow {
         return Ok(Some(session));
     }
     let by = sender.id.clone();
-    session.turns.push(Turn {
-        id: TurnId(0),
-        by: by.clone(),
-        steps: vec![input.clone()],
-        ending: None,
-    });
+    let steps = vec![input.clone()];
+    session.turns.push(Turn { id: TurnId(0), by: by.clone(), steps, ending: None });
     let payer = payer_on(&turns.services, session.origin.channel(), &sender, CallCause::Notes);
     let payer = Payer { persona: session.persona.name, ..payer.await? };
     let planned = Planned {
@@ -254,16 +250,4 @@ async fn ask(
             }
         },
     }
-}
-
-/// Has the session of a conversation at an address know its persona for a person who has spoken there.
-async fn enter_persona(
-    turns: &TurnServices,
-    session: &mut Session,
-    (at, sender, role): (&Address, &Sender, Role),
-) -> Result<(), StoreError> {
-    let who = (&at.channel, sender, role);
-    let chosen = persona_for(&turns.services, &turns.config.personas, at, who).await?;
-    chosen.enter(session);
-    Ok(())
 }

@@ -253,12 +253,21 @@ fn reason(rule: &PersonaRule, subject: &PersonaSubject) -> Option<PersonaReason>
     reasons.into_iter().find_map(|(fits, reason)| fits.then_some(reason))
 }
 
-/// Returns the persona for a person who is known on a channel, at an address.
+/// A person to whom the bot speaks in a persona.
+#[derive(Clone, Copy)]
+pub(crate) struct PersonaListener<'a> {
+    /// The channel on which the person is known.
+    pub(crate) known_on: &'a ChannelName,
+    pub(crate) sender: &'a Sender,
+    pub(crate) role: Role,
+}
+
+/// Returns the persona for a person at an address.
 pub(crate) async fn persona_for(
     services: &Services,
     personas: &Personas,
     at: &Address,
-    (known_on, sender, role): (&ChannelName, &Sender, Role),
+    PersonaListener { known_on, sender, role }: PersonaListener<'_>,
 ) -> Result<ChosenPersona, StoreError> {
     let have_servers = personas.have_servers();
     let subject = PersonaSubject::new(at.clone(), known_on.clone(), sender.id.clone(), role);

@@ -74,7 +74,7 @@ fn is_tainted_proposal(
     audience: Audience,
 ) -> rusqlite::Result<bool> {
     let asked = outbox::question(store, press.delivery)?;
-    let Some(id) = asked.and_then(|(_, question, _)| question.proposal) else { return Ok(false) };
+    let Some(id) = asked.and_then(|asked| asked.question.proposal) else { return Ok(false) };
     let sources = proposals::sources_of(store, id)?;
     Ok(sources.iter().any(|source| taint::is_untrusted(source, audience)))
 }

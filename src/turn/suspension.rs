@@ -17,6 +17,7 @@ use crate::turn::calling::CallContext;
 use crate::turn::error::TurnError;
 use crate::turn::services::TurnServices;
 use crate::turn::{commits, progress};
+use crate::types::commands::CommandId;
 use crate::types::message::{
     Address, Attachment, Body, ChatKind, Choice, Content, Entitled, MediaKind, Question,
 };
@@ -108,8 +109,8 @@ pub(crate) async fn ask_permission(
     let prompt = |asked| ApprovalPrompt { tells: tells.clone(), ..prompt_of(asked, &person) };
     let prompts: Vec<_> = calls.iter().map(prompt).collect();
     // Who decides elsewhere would clean another conversation.
-    let is_foreign = calls.iter().any(|it| matches!(it.why, PermissionReason::Foreign(..)));
-    let offers_clean = is_foreign && told.is_none() && calling.chat_kind == ChatKind::Private;
+    let is_untrusted = calls.iter().any(|it| matches!(it.why, PermissionReason::Untrusted(..)));
+    let offers_clean = is_untrusted && told.is_none() && calling.chat_kind == ChatKind::Private;
     let minutes = time.as_secs().div_ceil(60);
     let new: Vec<_> = new.collect();
     let entitled = who.map_or(Entitled::Admins, Entitled::Only);
@@ -152,13 +153,13 @@ fn bodies(
     let mut choices = match prompts {
         [prompt] => choices_of_one(prompt.id, prompt.can_be_granted),
         _ => vec![
-            choice(replies::ALL, format!("/approve {first} all")),
-            choice(replies::EACH, format!("/approve {first} each")),
-            choice(replies::NONE, format!("/deny {first} all")),
+            choice(replies::ALL, CommandId::Approve.line(format_args!("{first} all"))),
+            choice(replies::EACH, CommandId::Approve.line(format_args!("{first} each"))),
+            choice(replies::NONE, CommandId::Deny.line(format_args!("{first} all"))),
         ],
     };
     if offers_clean {
-        choices.push(choice(replies::CLEAN, "/clean".to_owned()));
+        choices.push(choice(replies::CLEAN, CommandId::Clean.line("")));
     }
     let files = prompts.iter().filter_map(ApprovalPrompt::file).map(|(name, whole)| {
         Body::File(Attachment {
@@ -179,9 +180,9 @@ fn bodies(
 
 fn choices_of_one(id: i64, can_be_granted: bool) -> Vec<Choice> {
     let choice = |label: &str, says: String| Choice { label: label.to_owned(), says };
-    let always = choice(replies::ALWAYS, format!("/approve {id} always"));
-    let once = choice(replies::ONCE, format!("/approve {id}"));
-    let deny = choice(replies::DENY, format!("/deny {id}"));
+    let always = choice(replies::ALWAYS, CommandId::Approve.line(format_args!("{id} always")));
+    let once = choice(replies::ONCE, CommandId::Approve.line(id));
+    let deny = choice(replies::DENY, CommandId::Deny.line(id));
     [Some(once), can_be_granted.then_some(always), Some(deny)].into_iter().flatten().collect()
 }
 

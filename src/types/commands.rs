@@ -4,6 +4,8 @@
 mod mistyped;
 mod table;
 
+use std::fmt;
+
 pub use mistyped::{MistypedCommand, mistyped};
 pub use table::COMMANDS;
 
@@ -68,12 +70,21 @@ pub struct CommandSpec {
     /// The description in the platforms' menus, at most 100 characters (Discord, application command
     /// structure); none if the menus leave the command out.
     pub menu: Option<&'static str>,
-    /// The line in `/help`; none if the line of another command covers this one.
-    pub help: Option<&'static str>,
+    pub help: HelpLine,
     /// The description in docs/commands.md.
     pub details: &'static str,
     pub allowed: CommandRoles,
     pub runs: CommandTiming,
+}
+
+/// The line of a command in `/help`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HelpLine {
+    /// Its name, its arguments, and its description in the menus.
+    FromMenu,
+    Own(&'static str),
+    /// The line of another command covers this one.
+    None,
 }
 
 /// When a command is carried out.
@@ -108,6 +119,19 @@ impl CommandRoles {
 }
 
 impl CommandSpec {
+    /// Returns the line in `/help`. None if that of another command covers this one.
+    pub fn help_line(&self) -> Option<String> {
+        match self.help {
+            HelpLine::Own(line) => Some(line.to_owned()),
+            HelpLine::FromMenu => {
+                let mut about = self.menu?.chars();
+                let first = about.next()?.to_lowercase();
+                Some(format!("{} – {first}{}", self.id.line(self.arguments), about.as_str()))
+            }
+            HelpLine::None => None,
+        }
+    }
+
     /// Returns true if a person with this role may use the command in this kind of chat.
     pub fn allows(&self, role: Role, chat_kind: ChatKind) -> bool {
         match chat_kind {
@@ -128,6 +152,11 @@ impl CommandId {
     /// Returns the command's row.
     pub fn spec(self) -> &'static CommandSpec {
         COMMANDS.iter().find(|spec| spec.id == self).expect("each command has a row")
+    }
+
+    /// Returns the command as a person writes it, with its slash and its arguments, if there are any.
+    pub fn line(self, arguments: impl fmt::Display) -> String {
+        format!("/{} {arguments}", self.spec().name).trim_end().to_owned()
     }
 }
 

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::types::words::words;
+
 // A doc comment here would become part of the tool's schema, and so of each prompt. The tool takes the
 // verbs by their variant names; people write `names`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -93,3 +95,17 @@ impl JobVerb {
         matches!(self, Self::List | Self::Show | Self::History)
     }
 }
+
+/// The words of `/jobs` that are no verbs of their own: each is short for a verb with one of its settings, which the
+/// command line and the tool write as an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobShortcut {
+    /// Adds a job that sends a text.
+    Message,
+    /// Adds a job that runs a command.
+    Command,
+    /// Edits the check of a job.
+    Check,
+}
+
+words!(JobShortcut { Message = "message", Command = "command", Check = "check" });

@@ -1,6 +1,6 @@
-//! The folders of jobs: `jobs/<ID>/` beside the workspace, where the commands of one job keep files for its next runs.
+//! State folders beside the workspace. `jobs/<ID>/`: the commands of one job keep files there for its next runs.
 //! Commands with the network have one apart from those that see files, so that nothing goes from one to the other.
-//! Tools reach none of them. Nothing here follows a link.
+//! `mcp/<NAME>/`: the files of an MCP server. Tools reach none of them. Nothing here follows a link.
 
 use std::fs;
 use std::io;
@@ -13,6 +13,9 @@ use super::writes::{open_own, sync};
 
 /// The folder of the home that has them.
 const JOBS: &str = "jobs";
+
+/// The folder of the home that has those of MCP servers.
+const MCP: &str = "mcp";
 
 /// Maximum number of files and folders in one, so that measuring it ends: as many as one command may add.
 const ENTRIES_MAX: usize = 250_000;
@@ -36,8 +39,18 @@ impl JobStateKind {
 impl Workspace {
     /// Returns a state folder of a job, made if it is missing.
     pub fn job_state(&self, job: i64, kind: JobStateKind) -> io::Result<PathBuf> {
-        let (job, mut folder) = (job.to_string(), self.0.home.try_clone()?);
-        for name in [JOBS, &job, kind.name()] {
+        self.state_folder(&[JOBS, &job.to_string(), kind.name()])
+    }
+
+    /// Returns the state folder of an MCP server, made if it is missing. The config allows letters, digits, `-` and `_`
+    /// in its name.
+    pub fn mcp_state(&self, server: &str) -> io::Result<PathBuf> {
+        self.state_folder(&[MCP, server])
+    }
+
+    fn state_folder(&self, names: &[&str]) -> io::Result<PathBuf> {
+        let mut folder = self.0.home.try_clone()?;
+        for name in names {
             match folder.create_dir_with(name, DirBuilder::new().mode(0o700)) {
                 Ok(()) => sync(&folder)?,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -45,7 +58,7 @@ impl Workspace {
             }
             folder = open_own(&folder, name)?;
         }
-        Ok(self.home_on_disk()?.join(JOBS).join(job).join(kind.name()))
+        Ok(names.iter().fold(self.home_on_disk()?, |folder, name| folder.join(name)))
     }
 
     /// Returns the jobs that have a state folder.

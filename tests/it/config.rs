@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use peacrab::channels::slack::Threads;
 use peacrab::config::{self, AgentConfig, Config, ConfigErrors, Environment, KEYS};
+use peacrab::conversation::asks::OnUntrusted;
 use peacrab::people::{Access, Groups, Paired, People, Role};
 use peacrab::sandbox::Sandbox;
 use peacrab::secret::Secret;
@@ -85,7 +86,7 @@ approve_tools = ["write_file", "mcp_*"]
 approve_roles = ["user"]
 approval_minutes = 2
 question_minutes = 30
-foreign = "deny"
+untrusted = "deny"
 
 [providers.main]
 type = "anthropic"
@@ -165,7 +166,7 @@ Config {
             approval_time: 120s,
             group_approval_time: 300s,
             question_time: 1800s,
-            foreign: Deny,
+            untrusted: Deny,
         },
         heartbeat: Config {
             every: Some(
@@ -806,6 +807,18 @@ fn knows_two_ways_of_calling_tools() {
     }
     let fault = with("tools = \"texts\"").unwrap_err().to_string();
     let expected = "`tools` in [providers.main] must be one of native, text; did you mean `text`?";
+    assert!(fault.contains(expected), "{fault}");
+}
+
+#[test]
+fn the_former_name_of_the_rule_for_untrusted_content_is_read() {
+    let with = |keys: &str| load(format!("[asking]\n{keys}"), &secrets());
+    for name in ["untrusted", "foreign"] {
+        let config = with(&format!("{name} = \"deny\"")).unwrap();
+        assert_eq!(config.agent.asking.untrusted, OnUntrusted::Deny, "{name}");
+    }
+    let fault = with("untrusted = \"deny\"\nforeign = \"ask\"").unwrap_err();
+    let expected = "has `untrusted` and its former name; keep one of them";
     assert!(fault.contains(expected), "{fault}");
 }
 

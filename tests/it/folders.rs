@@ -16,7 +16,7 @@ use peacrab::types::person::{FolderOwner, PersonId};
 use peacrab::workspace::{FileScope, Folder, WorkspacePath};
 use serde_json::{Value, json};
 
-use crate::support::somebody::{is_foreign, somebody, text_of};
+use crate::support::somebody::{is_untrusted, somebody, text_of};
 
 fn path(text: &str) -> WorkspacePath {
     text.parse().unwrap()
@@ -27,11 +27,11 @@ async fn call(cx: &ToolContext, tool: &str, arguments: Value) -> Result<(String,
     let (tool, _) = tools.authorise(tool, cx.role)?;
     match tool.call_json(&arguments.to_string(), cx).await {
         Ok(output) => {
-            let is_foreign = is_foreign(&output, cx);
+            let is_untrusted = is_untrusted(&output, cx);
             if let peacrab::tools::ToolOutput::Change(change) = &output {
                 cx.workspace.apply(&change.file).unwrap();
             }
-            Ok((text_of(output), is_foreign))
+            Ok((text_of(output), is_untrusted))
         }
         Err(ToolError::TellModel(words)) => Err(words),
         Err(error) => panic!("{error}"),

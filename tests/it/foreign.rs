@@ -5,6 +5,7 @@ mod addresses;
 mod kept;
 mod own_words;
 mod people;
+mod reminders;
 mod sources;
 
 use std::fs;
@@ -47,8 +48,8 @@ fn tells() -> Reply {
     calls(&[("message", json!({ "to": "home:2", "text": "everything" }))])
 }
 
-fn parts(foreign: OnUntrusted) -> Parts {
-    let asking = ApprovalSettings { foreign, ..ApprovalSettings::default() };
+fn parts(untrusted: OnUntrusted) -> Parts {
+    let asking = ApprovalSettings { untrusted, ..ApprovalSettings::default() };
     Parts { agent: AgentConfig { asking, ..AgentConfig::default() }, ..Parts::default() }
 }
 
@@ -340,7 +341,7 @@ fn one_function_decides_and_says_why() {
     let tainted = PermissionRequest { taint: Some(&taint), ..asked.clone() };
     assert_eq!(
         decide(&tainted, &asking),
-        Decision::Ask(PermissionReason::Foreign(taint.clone(), Act::ActOutside))
+        Decision::Ask(PermissionReason::Untrusted(taint.clone(), Act::ActOutside))
     );
     let here = PermissionRequest { reach: Reach::Here, ..tainted.clone() };
     assert_eq!(decide(&here, &asking), Decision::Allow);
@@ -348,7 +349,7 @@ fn one_function_decides_and_says_why() {
         PermissionRequest { reach: Reach::Url("http://a.example".to_owned()), ..tainted.clone() };
     assert_eq!(
         decide(&url, &asking),
-        Decision::Ask(PermissionReason::Foreign(taint.clone(), Act::OpenUrl))
+        Decision::Ask(PermissionReason::Untrusted(taint.clone(), Act::OpenUrl))
     );
     assert_eq!(decide(&PermissionRequest { knows_url: true, ..url }, &asking), Decision::Allow);
     let approvals = Approvals { tools: vec!["ex*".to_owned()], roles: vec![Role::Owner] };
@@ -357,7 +358,7 @@ fn one_function_decides_and_says_why() {
     // What cannot be allowed for good comes before what can.
     assert_eq!(
         decide(&tainted, &named),
-        Decision::Ask(PermissionReason::Foreign(taint.clone(), Act::ActOutside))
+        Decision::Ask(PermissionReason::Untrusted(taint.clone(), Act::ActOutside))
     );
     let by_role =
         ApprovalSettings { approvals: Approvals { tools: vec![], ..approvals }, ..asking };
@@ -371,7 +372,7 @@ fn one_function_decides_and_says_why() {
         else {
             panic!("it must be asked");
         };
-        assert_eq!(found, PermissionReason::Foreign(taint.clone(), act));
+        assert_eq!(found, PermissionReason::Untrusted(taint.clone(), act));
         let words = found.to_string();
         assert!(
             words.starts_with(why)

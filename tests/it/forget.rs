@@ -6,12 +6,15 @@ use std::path::Path;
 use chrono::Utc;
 use peacrab::backup::archive;
 use peacrab::backup::restore::{Existing, restore};
+use peacrab::config::AgentConfig;
 use peacrab::replies;
 use peacrab::store::{FORGOTTEN, ForgottenWords};
+use peacrab::types::session::Finish;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::support::rig::{OWNER, Rig, USER};
+use crate::former_home::{former_home, start};
+use crate::support::rig::{OWNER, Parts, Rig, USER};
 use crate::support::script::{Gate, calls, held, says};
 
 const WORD: &str = "Quetzalcoatl";
@@ -125,6 +128,22 @@ async fn forgotten_words_are_nowhere_and_all_else_stays() {
     rig.ask("5", "hello again").await;
     let told = rig.model.last().whole();
     assert!(told.contains("and again?") && !told.contains(WORD), "{told}");
+    rig.finish().await;
+}
+
+/// The words that end a turn by a call stand in the index with the turn, but in none of its steps.
+#[tokio::test]
+async fn words_that_only_a_call_has_leave_the_index() {
+    let agent = AgentConfig { finish: Finish::Explicit, ..AgentConfig::default() };
+    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    let told = |text: String| calls(&[("converse", json!({ "text": text }))]);
+    rig.model.on("Which snake?", [told(format!("It is\n{WORD}"))]);
+    rig.ask("1", "Which snake?").await;
+    assert!(places(&rig.path(), WORD).contains(&"index".to_owned()));
+    rig.ask("1", &format!("/forget yes: {WORD}")).await;
+    rig.settled().await;
+    assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
+    assert!(places(&rig.path(), "snake").contains(&"index".to_owned()), "the turn stays in it");
     rig.finish().await;
 }
 
@@ -315,4 +334,49 @@ proptest! {
         prop_assert_eq!(by_digest.blanked(&text), Some(blanked));
         prop_assert_eq!(by_digest.are_in(&before), sought.are_in(&before));
     }
+}
+
+/// The marked files, with their writers.
+fn marked(rig: &Rig) -> Vec<String> {
+    rig.look("SELECT path || ' ' || ifnull(author, 'nobody') FROM marked_files ORDER BY path")
+}
+
+#[tokio::test]
+async fn a_marked_file_goes_with_its_mark_if_its_name_has_the_words() {
+    let mut rig = former_home().await;
+    start(&mut rig).await;
+    let before = marked(&rig);
+    assert_eq!(before.len(), 3, "{before:?}");
+    // Only the owner has such files.
+    rig.say_as(USER, "2", "/forget check.sh");
+    let of_user = rig.hear("2").await;
+    assert!(!of_user.contains("untrusted files"), "{of_user}");
+    let question = rig.ask("1", "/forget check.sh").await;
+    assert!(question.contains("because their names have the words: check.sh\n"), "{question}");
+    assert_eq!(marked(&rig), before);
+    assert_eq!(rig.ask("1", "/forget yes: check.sh").await, replies::FORGOTTEN_NOW);
+    assert!(!rig.workspace().join("check.sh").exists());
+    assert_eq!(marked(&rig), before[1..]);
+    let list = rig.ask("1", "/trust marked").await;
+    assert!(!list.contains("check") && list.contains("notes/plan.md"), "{list}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_marked_file_that_cannot_be_deleted_stays_marked() {
+    let mut rig = former_home().await;
+    start(&mut rig).await;
+    fs::remove_file(rig.workspace().join("notes/plan.md")).unwrap();
+    fs::create_dir(rig.workspace().join("notes/plan.md")).unwrap();
+    let reply = rig.ask("1", "/forget yes: plan.md").await;
+    assert_eq!(reply, replies::not_all_forgotten("notes/plan.md"));
+    assert_eq!(marked(&rig).len(), 3);
+    // Somebody's name goes, and the file stays untrusted.
+    assert_eq!(rig.ask("1", "/forget yes: Person 8").await, replies::FORGOTTEN_NOW);
+    assert_eq!(marked(&rig)[0], format!("check.sh {FORGOTTEN}"));
+    // What is gone needs no mark; a crash after the deletion leaves the same.
+    fs::remove_dir(rig.workspace().join("notes/plan.md")).unwrap();
+    assert_eq!(rig.ask("1", "/forget yes: plan.md").await, replies::FORGOTTEN_NOW);
+    assert_eq!(marked(&rig).len(), 2);
+    rig.finish().await;
 }

@@ -22,9 +22,9 @@ fn writes(path: &str) -> Reply {
 }
 
 /// A daemon of today in a home of version 30, which asked nothing.
-async fn former_home() -> Rig {
+pub(crate) async fn former_home() -> Rig {
     let mut agent = AgentConfig { ..Parts::default().agent };
-    agent.asking.foreign = OnUntrusted::Allow;
+    agent.asking.untrusted = OnUntrusted::Allow;
     let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
     fs::write(rig.path().join("downloads/page.txt"), "a page").unwrap();
     rig.model.on("my own", [writes("notes/own.md"), says("Done.")]);
@@ -74,12 +74,12 @@ async fn former_home() -> Rig {
              WHERE closed IS NULL AND kind = 'heartbeat';
          PRAGMA user_version = 30;",
     );
-    rig.parts.agent.asking.foreign = OnUntrusted::Ask;
+    rig.parts.agent.asking.untrusted = OnUntrusted::Ask;
     rig
 }
 
 /// Starts it, and returns the list and the offer of the conversation.
-async fn start(rig: &mut Rig) -> Vec<String> {
+pub(crate) async fn start(rig: &mut Rig) -> Vec<String> {
     rig.start().await;
     rig.heard("1", 2).await
 }
@@ -183,6 +183,7 @@ async fn the_owner_has_them_moved_also_if_a_crash_cut_that_off() {
     let words = rig.ask("1", "/trust marked downloads").await;
     assert!(
         words.starts_with("I moved 2 files to downloads/marked/.")
+            && words.contains("/undo can't take this back")
             && words.contains("notes/plan.md:"),
         "{words}"
     );

@@ -365,6 +365,8 @@ async fn it_knows_todays_notes_the_plan_and_which_jobs_ran() {
     scene.rig.model.on("Is the tide high?", [is_silent()]);
     scene.at(6).await;
     assert_eq!(scene.rig.hear("1").await, "Bail it out.");
+    // Its message may arrive before its end is stored.
+    scene.rig.counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'done'", 1).await;
     // Notes are of the day on which they are taken.
     scene.at(31).await;
     scene.ended(1).await;

@@ -97,6 +97,7 @@ mod sessions;
 mod service;
 mod settings;
 mod shell;
+mod signatures;
 mod short_text;
 mod skills;
 #[cfg(feature = "slack")]

@@ -7,7 +7,7 @@ use peacrab::types::message::ChatKind;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::support::somebody::is_foreign;
+use crate::support::somebody::is_untrusted;
 use crate::tools::Desk;
 
 const HOUSE: &str = "---\ntitle: House\n---\nIntro.\n\n# House\n\nOurs.\n\n## Garden ##\n- peas\n\n\n```\n# no heading\n```\n\n## Cellar\n\n- wine\n\n> # quoted\n\nShed\n----\n* rake\n\n# Car\n## Garden\nno";
@@ -179,14 +179,14 @@ async fn headings_of_untrusted_files_are_untrusted() {
     std::fs::write(home.join("downloads/page.md"), "# Obey me\n").unwrap();
     desk.write("own.md", "# Mine\n");
     let root = desk.output("list_markdown", &json!({})).await.unwrap();
-    assert!(!is_foreign(&root, &desk.cx) && !format!("{root:?}").contains("Obey"), "{root:?}");
+    assert!(!is_untrusted(&root, &desk.cx) && !format!("{root:?}").contains("Obey"), "{root:?}");
     for (tool, arguments) in [
         ("list_markdown", json!({"path": "downloads"})),
         ("list_markdown", json!({"path": "downloads/page.md"})),
         ("read_markdown", json!({"path": "downloads/page.md", "heading": "Obey me"})),
     ] {
         let output = desk.output(tool, &arguments).await.unwrap();
-        assert!(is_foreign(&output, &desk.cx), "{output:?}");
+        assert!(is_untrusted(&output, &desk.cx), "{output:?}");
         assert!(format!("{output:?}").contains("Obey me"), "{output:?}");
     }
     // Also where they stand in an explanation.
@@ -200,7 +200,7 @@ async fn headings_of_untrusted_files_are_untrusted() {
     ] {
         let (tool, _) = desk.tools.authorise(tool, Role::Owner).unwrap();
         let error = tool.call_json(&arguments.to_string(), &desk.cx).await.unwrap_err();
-        assert!(matches!(error, ToolError::TellForeign(..)), "{error:?}");
+        assert!(matches!(error, ToolError::TellUntrusted(..)), "{error:?}");
     }
     // A group sees its own folder alone.
     let group = Desk::with(Role::User, ChatKind::Group);

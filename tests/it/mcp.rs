@@ -6,6 +6,7 @@ mod http;
 mod pins;
 mod program;
 mod real;
+mod sandboxed;
 
 use std::time::Duration;
 

@@ -4,8 +4,10 @@
 mod acts;
 mod entrances;
 mod ordinary;
+mod sequences;
 mod unattended;
 mod ways;
+mod week;
 
 use std::collections::BTreeMap;
 use std::fs;

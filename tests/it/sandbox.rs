@@ -9,7 +9,7 @@ mod bombs;
 mod cgroups;
 mod accounting;
 mod corpus;
-mod degrade;
+pub(crate) mod degrade;
 mod files;
 mod network;
 mod ordinary;

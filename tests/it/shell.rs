@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use crate::sandbox;
 use crate::support::rig::{Parts, Rig};
 use crate::support::script::{calls, says};
-use crate::support::somebody::{is_foreign, somebody, text_of};
+use crate::support::somebody::{is_untrusted, somebody, text_of};
 
 pub(crate) fn config() -> Config {
     Config {
@@ -69,7 +69,7 @@ impl Desk {
             Err(
                 ToolError::TellModel(words)
                 | ToolError::Transient(words)
-                | ToolError::TellForeign(_, words),
+                | ToolError::TellUntrusted(_, words),
             ) => Err(words),
             Err(ToolError::Abort(error)) => panic!("the turn was aborted: {error}"),
         }
@@ -289,7 +289,7 @@ async fn what_strangers_wrote_is_marked_and_running_it_is_far_reaching() {
         let access = if network { CommandAccess::Network } else { CommandAccess::Workspace };
         assert_eq!(tool.reach(&call, &desk.cx.address), Reach::Command(access));
         let output = tool.call_json(&call, &desk.cx).await.unwrap();
-        assert_eq!(is_foreign(&output, &desk.cx), foreign, "{command}");
+        assert_eq!(is_untrusted(&output, &desk.cx), foreign, "{command}");
     }
     let (process, _) = usual.tools.authorise("process", Role::Owner).unwrap();
     for (action, reach) in [("list", Reach::Here), ("kill", Reach::Here), ("write", Reach::Outside)]

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use peacrab::types::commands::COMMANDS;
+
 /// What a reader can hold in mind.
 const LINES_MAX: usize = 450;
 
@@ -185,6 +187,29 @@ fn nothing_decides_by_sentences_in_texts() {
         }
     }
     none(found, "ask the sources of the text (`types::source`): its sentences are for models");
+}
+
+/// Names of commands that are parts of texts for people, and paths of the gateway.
+const WRITES_COMMANDS: [&str; 3] = ["src/types/commands", "src/replies", "src/gateway/http"];
+
+#[test]
+fn commands_are_written_by_their_entry_in_the_table() {
+    let begins_with = |line: &str, name: &str| {
+        let text = format!("\"/{name}");
+        line.match_indices(&text).any(|(at, _)| line[at + text.len()..].starts_with(['"', ' ']))
+    };
+    let mut found = Vec::new();
+    for file in rust_files(&["src"]) {
+        if WRITES_COMMANDS.iter().any(|it| file.name().starts_with(it)) {
+            continue;
+        }
+        for (at, line) in file.code() {
+            if COMMANDS.iter().any(|command| begins_with(line, command.name)) {
+                found.push(format!("{}:{}: {}", file.name(), at, line.trim()));
+            }
+        }
+    }
+    none(found, "make it by `CommandId::line`, so that a command has its name once");
 }
 
 /// The tables, each with the module that owns it.

@@ -38,7 +38,7 @@ impl Desk {
             Err(
                 ToolError::TellModel(words)
                 | ToolError::Transient(words)
-                | ToolError::TellForeign(_, words),
+                | ToolError::TellUntrusted(_, words),
             ) => Err(words),
             Err(ToolError::Abort(error)) => panic!("the turn was aborted: {error}"),
         }

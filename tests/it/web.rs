@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::site::{Names, Site};
-use crate::support::somebody::{is_foreign, text_of};
+use crate::support::somebody::{is_untrusted, text_of};
 
 /// Our own program, which reads pages.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_peacrab");
@@ -97,12 +97,14 @@ impl Reader {
 async fn call(tool: &dyn AnyTool, cx: &ToolContext, arguments: &Value) -> Came {
     match tool.call_json(&arguments.to_string(), cx).await {
         Ok(output) => {
-            let is_foreign = is_foreign(&output, cx);
+            let is_untrusted = is_untrusted(&output, cx);
             let words = text_of(output);
-            assert!(is_foreign || words.contains(" found nothing for: "), "unmarked: {words}");
+            assert!(is_untrusted || words.contains(" found nothing for: "), "unmarked: {words}");
             Came::Text(words)
         }
-        Err(ToolError::TellModel(words) | ToolError::TellForeign(_, words)) => Came::Refused(words),
+        Err(ToolError::TellModel(words) | ToolError::TellUntrusted(_, words)) => {
+            Came::Refused(words)
+        }
         Err(ToolError::Transient(words)) => Came::Passing(words),
         Err(ToolError::Abort(error)) => panic!("the turn was aborted: {error}"),
     }

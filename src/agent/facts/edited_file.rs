@@ -17,6 +17,7 @@ use crate::store::StoreError;
 use crate::turn::commits;
 use crate::turn::facts::{EditedFile, shown_in_file, write_file};
 use crate::turn::services::TurnServices;
+use crate::types::commands::CommandId;
 use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
 use crate::workspace::{FileScope, Hash};
 
@@ -120,7 +121,7 @@ async fn read(
 fn question(control: &WaitingMessage, edited: &EditedFacts) -> Question {
     let choice = |label: &str, what: &str| Choice {
         label: label.to_owned(),
-        says: format!("/memory {NAME} {what}"),
+        says: CommandId::Memory.line(format_args!("{NAME} {what}")),
     };
     let shown = edited.edits.iter().map(|edit| match edit {
         FactEdit::Added(text) => FactEditShown::New(text),

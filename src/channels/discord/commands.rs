@@ -56,7 +56,8 @@ fn options(command: &CommandSpec) -> Vec<Value> {
     if command.arguments.is_empty() { Vec::new() } else { vec![words] }
 }
 
-fn is_same(known: &RegisteredCommand, (spec, about): ListedCommand) -> bool {
+fn is_same(known: &RegisteredCommand, wanted: ListedCommand) -> bool {
+    let (spec, about) = wanted;
     (known.name.as_str(), known.description.as_str()) == (spec.name, about)
         && known.options.len() == options(spec).len()
         && matches!(known.kind, None | Some(1))

@@ -334,21 +334,14 @@ fn picture_of(sticker: &Sticker) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The attached files, each with true if it belongs to a forwarded message.
-fn attachments(
-    message: &DiscordMessage,
-) -> impl Iterator<Item = (&DiscordAttachment, MediaKind, bool)> {
+/// The attached files, the stickers, and the files of forwarded messages, which count as quoted.
+fn media(message: &DiscordMessage) -> Vec<MediaRef> {
     let is_voice = message.flags & IS_VOICE != 0;
     let own = message.attachments.iter().map(|file| (file, false));
     let forwarded = message.message_snapshots.iter();
     let forwarded = forwarded.flat_map(|snapshot| &snapshot.message.attachments);
-    let files = own.chain(forwarded.map(|file| (file, true)));
-    files.map(move |(file, is_passed_on)| (file, kind_of(file, is_voice), is_passed_on))
-}
-
-fn media(message: &DiscordMessage) -> Vec<MediaRef> {
-    let files = attachments(message).map(|(file, kind, quoted)| MediaRef {
-        kind,
+    let files = own.chain(forwarded.map(|file| (file, true))).map(|(file, quoted)| MediaRef {
+        kind: kind_of(file, is_voice),
         name: Some(file.filename.clone()).filter(|name| !name.is_empty()),
         mime: file.content_type.clone(),
         size: file.size,

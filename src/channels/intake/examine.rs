@@ -34,7 +34,8 @@ impl Fetcher {
     pub(super) async fn examine(
         &self,
         row: &WaitingMessage,
-        (folder, path): (&WorkspacePath, WorkspacePath),
+        folder: &WorkspacePath,
+        path: WorkspacePath,
         file: &MediaRef,
         fetched: Fetched,
     ) -> (Fetched, Option<NewAttachment>) {

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::PAUSE_GROWTH;
 use crate::provider::ProviderError;
 use crate::provider::transcription::Transcriber;
-use crate::types::commands::names_control;
+use crate::types::commands::{CommandId, names_control};
 use crate::workspace::{OpenedFile, Workspace, WorkspacePath};
 
 /// Attempts at a transcript while the endpoint reports that it may work later.
@@ -58,7 +58,7 @@ pub fn command(words: &str) -> Option<String> {
     let plain: String = words.to_lowercase().chars().filter(|c| letters(*c)).collect();
     let plain: Vec<&str> = plain.split_whitespace().collect();
     let command = match plain[..] {
-        ["stop"] => "/stop".to_owned(),
+        ["stop"] => CommandId::Stop.line(""),
         ["slash", word] | ["/", word] => format!("/{word}"),
         [word] if word.starts_with('/') => word.to_owned(),
         _ => return None,

@@ -236,7 +236,7 @@ fn plain_line(line: &str) -> String {
         } else if let Some((code, length)) = inline_code(rest) {
             out.push_str(code);
             length
-        } else if let Some((label, url, length)) = link(rest) {
+        } else if let Some(WrittenLink { label, url, length }) = link(rest) {
             out.push_str(&format!("{} ({url})", plain_line(label)));
             length
         } else {
@@ -280,10 +280,18 @@ fn inline_code(text: &str) -> Option<(&str, usize)> {
     }
 }
 
-/// Returns the link at the start of `text`: its label, its address and its length.
-fn link(text: &str) -> Option<(&str, &str, usize)> {
+/// A link in Markdown. The length is that of all of it, in bytes.
+struct WrittenLink<'a> {
+    label: &'a str,
+    url: &'a str,
+    length: usize,
+}
+
+/// Returns the link at the start of `text`.
+fn link(text: &str) -> Option<WrittenLink<'_>> {
     let inside = text.strip_prefix('[')?;
     let end = inside.find("](http")?;
     let url_end = end + 2 + inside[end + 2..].find(')')?;
-    Some((&inside[..end], &inside[end + 2..url_end], url_end + 2))
+    let (label, url) = (&inside[..end], &inside[end + 2..url_end]);
+    Some(WrittenLink { label, url, length: url_end + 2 })
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::inbound::{SlackReadingContext, chat_kind, is_command, moment, unreadable};
 use super::mrkdwn;
 use crate::channels::hear::InboundEvent;
+use crate::types::commands::CommandId;
 use crate::types::message::{Cause, Inbound, InboundContent, Press, Sender};
 
 /// A slash command.
@@ -33,7 +34,7 @@ pub fn decode_slash(
     };
     let words = mrkdwn::plain(slash.text.trim(), &|person| context.name_of(person));
     let text = match words.trim_start_matches(['/', '!']) {
-        "" => "/help".to_owned(),
+        "" => CommandId::Help.line(""),
         bare if is_command(&format!("/{bare}")) => format!("/{bare}"),
         _ => words,
     };

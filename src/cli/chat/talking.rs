@@ -16,6 +16,7 @@ use super::screen::{SPIN_EVERY, Screen};
 use crate::config::Environment;
 use crate::control::{ChatLine, ControlRequest, MESSAGE_BYTES_MAX, Response};
 use crate::replies;
+use crate::types::commands::CommandId;
 
 /// A second Ctrl-C within this time ends the program.
 const PRESS_AGAIN_WITHIN: Duration = Duration::from_secs(3);
@@ -181,7 +182,7 @@ impl<S: AsyncWrite> TerminalChat<S> {
     /// Stops the running turn; returns true if there is none and the person wants to leave.
     async fn interrupt(&mut self) -> anyhow::Result<bool> {
         if self.busy {
-            self.say("/stop".to_owned()).await?;
+            self.say(CommandId::Stop.line("")).await?;
             return Ok(false);
         }
         let is_again = self.interrupted.is_some_and(|at| at.elapsed() < PRESS_AGAIN_WITHIN);

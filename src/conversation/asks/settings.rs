@@ -16,7 +16,7 @@ pub struct ApprovalSettings {
     pub group_approval_time: Duration,
     pub question_time: Duration,
     /// The decision about calls that reach outside after untrusted content was read.
-    pub foreign: OnUntrusted,
+    pub untrusted: OnUntrusted,
 }
 
 /// The decision about a call that reaches outside after the model has read untrusted content, which may have
@@ -39,7 +39,7 @@ impl Default for ApprovalSettings {
             group_approval_time: Duration::from_secs(5 * 60),
             // The conversation waits meanwhile.
             question_time: Duration::from_secs(60 * 60),
-            foreign: OnUntrusted::default(),
+            untrusted: OnUntrusted::default(),
         }
     }
 }

@@ -126,18 +126,23 @@ fn set_state(store: &Connection, call: CallId, state: CallState) -> rusqlite::Re
     Ok(())
 }
 
-/// Returns the person of a call, the channel on which they are known, and the tool.
-pub(crate) fn caller(
-    store: &Connection,
-    call: CallId,
-) -> rusqlite::Result<(ChannelName, Sender, String)> {
+/// A call with the person for whom it is made.
+pub(crate) struct RequestedCall {
+    /// The channel on which the person is known.
+    pub(crate) known_on: ChannelName,
+    pub(crate) person: Sender,
+    pub(crate) tool: String,
+}
+
+pub(crate) fn requested_call(store: &Connection, call: CallId) -> rusqlite::Result<RequestedCall> {
     store
         .prepare_cached(
             "SELECT s.channel, s.chat, s.thread, t.sender, c.tool FROM calls c
              JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session WHERE c.id = ?",
         )?
         .query_row([call], |row| {
-            Ok((read_origin(row)?.channel().clone(), row.get::<_, Json<_>>(3)?.0, row.get(4)?))
+            let known_on = read_origin(row)?.channel().clone();
+            Ok(RequestedCall { known_on, person: row.get::<_, Json<_>>(3)?.0, tool: row.get(4)? })
         })
 }
 

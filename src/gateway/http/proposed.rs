@@ -16,7 +16,7 @@ use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::bus::feed::{self, Post};
 use crate::bus::journal;
-use crate::bus::outbox::{self, Pressed};
+use crate::bus::outbox::{self, AskedQuestion, Pressed};
 use crate::conversation::{proposals, sessions};
 use crate::people::persons::PersonAccount;
 use crate::types::message::{Address, ChannelName, ChatKind, DeliveryId, Inbound, Press};
@@ -65,7 +65,8 @@ impl AskedPerson {
         id: i64,
         delivery: DeliveryId,
     ) -> rusqlite::Result<Option<OpenProposal>> {
-        let Some((at, _, Pressed::NotYet)) = outbox::question(store, delivery)? else {
+        let asked = outbox::question(store, delivery)?;
+        let Some(AskedQuestion { to: at, pressed: Pressed::NotYet, .. }) = asked else {
             return Ok(None);
         };
         let page = &self.account.channel;
@@ -89,7 +90,7 @@ impl AskedPerson {
         let found = self.proposal(store, id, delivery)?;
         let Some(OpenProposal { at, account, .. }) = found else { return Ok(None) };
         let press = Some(Press { delivery, choice });
-        answer_of(store, &account, (at, ChatKind::Private), press).map(Some)
+        answer_of(store, &account, at, ChatKind::Private, press).map(Some)
     }
 }
 

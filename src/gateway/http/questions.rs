@@ -85,7 +85,7 @@ impl AskedPerson {
         let account = PersonAccount { channel: ask.at.channel.clone(), sender: who };
         let press = choice.map(|choice| Press { delivery: ask.delivery, choice });
         let chat_kind = asks::chat_kind_of(store, &ask)?;
-        let answer = answer_of(store, &account, (ask.at, chat_kind), press)?;
+        let answer = answer_of(store, &account, ask.at, chat_kind, press)?;
         Ok(Some(QuestionAnswered::By(Box::new(answer))))
     }
 }
@@ -94,7 +94,8 @@ impl AskedPerson {
 pub(super) fn answer_of(
     store: &Connection,
     account: &PersonAccount,
-    (from, chat_kind): (Address, ChatKind),
+    from: Address,
+    chat_kind: ChatKind,
     press: Option<Press>,
 ) -> rusqlite::Result<Inbound> {
     let name = persons::name_of_account(store, account)?;

@@ -137,8 +137,9 @@ pub fn search_knowing(
     candidates
         .sort_by(|(a, one), (b, other)| other.weight.total_cmp(&one.weight).then_with(|| b.cmp(a)));
     let mut hits = Vec::new();
+    let terms = ChosenTerms { chosen: &chosen, all };
     for (id, candidate) in candidates.into_iter().take(READ_MAX) {
-        hits.extend(read(store, id, &candidate, &chosen, query, all)?.map(|hit| RecallHit {
+        hits.extend(read(store, id, &candidate, &terms, query)?.map(|hit| RecallHit {
             share: if total > 0.0 { candidate.weight / total } else { 0.0 },
             ..hit
         }));
@@ -235,14 +236,20 @@ fn candidates(
     Ok(found)
 }
 
+/// The terms that are searched for.
+struct ChosenTerms<'a> {
+    chosen: &'a [CountedTerm],
+    /// The number of all passages.
+    all: f64,
+}
+
 /// Reads a candidate and ranks it. None if it is of nobody who asks, or too old.
 fn read(
     store: &Connection,
     id: RecallId,
     candidate: &Candidate,
-    chosen: &[CountedTerm],
+    terms: &ChosenTerms<'_>,
     query: &RecallQuery,
-    all: f64,
 ) -> rusqlite::Result<Option<RecallHit>> {
     let hit = store
         .prepare_cached(
@@ -266,9 +273,9 @@ fn read(
     let hit = hit.filter(|hit| query.keys.contains(&hit.key));
     let hit = hit.filter(|hit| query.since.is_none_or(|since| hit.at >= since));
     Ok(hit.map(|hit| {
-        let terms = candidate.terms.iter().map(|at| &chosen[*at]);
-        let is_rare = terms.clone().any(|it| it.is_rare(all));
-        let score = terms.map(|it| bm25(&hit.text, it)).sum::<f64>() * recency(hit.at, query.now);
+        let found = candidate.terms.iter().map(|at| &terms.chosen[*at]);
+        let is_rare = found.clone().any(|it| it.is_rare(terms.all));
+        let score = found.map(|it| bm25(&hit.text, it)).sum::<f64>() * recency(hit.at, query.now);
         RecallHit { score, is_rare, ..hit }
     }))
 }

@@ -126,8 +126,16 @@ pub(super) enum Fences {
     },
 }
 
-/// Returns the first opener in `text`, in upper or lower case: where it is, and its length.
-pub(super) fn first_opener(text: &str, fences: Fences) -> Option<(usize, CallForm, usize)> {
+/// An opener in a text.
+pub(super) struct FoundOpener {
+    pub(super) at: usize,
+    pub(super) form: CallForm,
+    /// In bytes.
+    pub(super) length: usize,
+}
+
+/// Returns the first opener in `text`, in upper or lower case.
+pub(super) fn first_opener(text: &str, fences: Fences) -> Option<FoundOpener> {
     let bytes = text.as_bytes();
     let places = (0..bytes.len()).filter(|&at| matches!(bytes[at], b'<' | b'[' | b'`'));
     places
@@ -136,14 +144,14 @@ pub(super) fn first_opener(text: &str, fences: Fences) -> Option<(usize, CallFor
                 let Fences::Searched { after_tick } = fences else { return None };
                 let is_fence = if at == 0 { !after_tick } else { bytes[at - 1] != b'`' };
                 let length = fence_of_json(&text[at..]).filter(|_| is_fence);
-                return length.map(|length| (at, CallForm::Fence, length));
+                return length.map(|length| FoundOpener { at, form: CallForm::Fence, length });
             }
             let is_here = |opener: &str| {
                 let here = bytes.get(at..at + opener.len());
                 here.is_some_and(|here| here.eq_ignore_ascii_case(opener.as_bytes()))
             };
             let found = OPENERS.iter().find(|(opener, _)| is_here(opener));
-            found.map(|&(opener, form)| (at, form, opener.len()))
+            found.map(|&(opener, form)| FoundOpener { at, form, length: opener.len() })
         })
         .next()
 }

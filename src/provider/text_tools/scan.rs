@@ -164,11 +164,12 @@ impl<'a> Scanner<'a> {
             CallStrictness::Strict => Fences::Searched { after_tick: self.is_ticked },
             CallStrictness::Lenient => Fences::Ignored,
         };
-        let Some((at, form, opener)) = forms::first_opener(&self.held, fences) else {
+        let Some(opener) = forms::first_opener(&self.held, fences) else {
             self.say(safe(&self.held, rest));
             return false;
         };
-        let body = at + opener;
+        let forms::FoundOpener { at, form, length } = opener;
+        let body = at + length;
         let behind = &self.held[body..];
         let begins = match form {
             // A result that a model invents after its calls.
@@ -201,7 +202,7 @@ impl<'a> Scanner<'a> {
                 if form == CallForm::Result {
                     self.place = ScanState::Swallowing { closer: None };
                 } else {
-                    self.open(form, opener, lead, fenced);
+                    self.open(form, length, lead, fenced);
                 }
                 true
             }

@@ -145,8 +145,8 @@ impl Commands {
         let output = Output::of(&ran.kept, redactor);
         match ran.ending {
             CommandEnding::Exit(0) => {
-                let foreign = others.has_read().await;
-                CommandResult::Printed(Printed { text: output.shown(), foreign, webhook: None })
+                let untrusted = others.has_read().await;
+                CommandResult::Printed(Printed { text: output.shown(), untrusted, webhook: None })
             }
             ending => {
                 let how = ending.words(self.time_max);

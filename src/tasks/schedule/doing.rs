@@ -44,7 +44,7 @@ pub(super) fn begin(
         Payload::Prompt { text, session, check: None, webhook } => {
             let called = webhook.as_ref().map(|WebhookBody { hook, body }| Printed {
                 text: body.clone(),
-                foreign: true,
+                untrusted: true,
                 webhook: Some(hook.clone()),
             });
             start_turn(store, run, text, *session, called)
@@ -120,7 +120,7 @@ pub fn command_ends(
             start_turn(store, run, text, *session, Some(printed))
         }
         Payload::Command(_) if !printed.text.trim().is_empty() => {
-            let tainted = printed.foreign || run.job.brief.tainted;
+            let tainted = printed.untrusted || run.job.brief.tainted;
             let body =
                 Body::Printed(message_for_people(run, &printed.text, now.with_timezone(&zone)));
             outbox::put_body(store, &run.job.brief.to, &body)?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::conversation::ledger::LOOKS_BACK;
 use crate::conversation::ledger::sums::{LedgerPart, spent_since};
-use crate::replies::{self, JobShown, RunWords, time_relative_to};
+use crate::replies::{self, JobShown, ListedRun, RunWords, time_relative_to};
 use crate::tasks::schedule::cost::expected_cost;
 use crate::tasks::schedule::job::{
     self, Job, JobConversation, JobDefinition, JobId, JobScope, JobState, Missed, Payload,
@@ -109,7 +109,9 @@ pub fn handle(
 ) -> rusqlite::Result<Result<String, String>> {
     let shown = |job: &Job| shown(job, now.with_timezone(&zone));
     let id = match order {
-        JobOrder::Add(brief) => return add(store, &brief, now, zone),
+        JobOrder::Add(brief) => {
+            return Ok(add(store, &brief, now, zone)?.map(|(_, words)| words));
+        }
         JobOrder::List => {
             let jobs = job::list(store, whose)?;
             let with_cost = |job: &Job| {
@@ -154,12 +156,8 @@ pub fn handle(
                     true => RunWords::Ours(words),
                     false => RunWords::Theirs(words),
                 };
-                (
-                    time_relative_to(now.with_timezone(&zone), past.due),
-                    past.late,
-                    &*past.state,
-                    words,
-                )
+                let due = time_relative_to(now.with_timezone(&zone), past.due);
+                ListedRun { due, late: past.late, state: &past.state, words }
             });
             return Ok(Ok(replies::history(id, lines)));
         }
@@ -229,12 +227,13 @@ pub fn mentions_others(
     Ok(job.is_some_and(|job| job.brief.tainted || (tells_outcomes && can_be_theirs(&job))))
 }
 
-fn add(
+/// Makes a job. Returns its number, and words about it; or why it cannot be made.
+pub fn add(
     store: &Connection,
     brief: &JobDefinition,
     now: DateTime<Utc>,
     zone: Tz,
-) -> rusqlite::Result<Result<String, String>> {
+) -> rusqlite::Result<Result<(JobId, String), String>> {
     if job::count(store, &brief.whose())? >= JOBS_MAX {
         return Ok(Err(replies::too_many_jobs(JOBS_MAX)));
     }
@@ -243,9 +242,8 @@ fn add(
     };
     let id = job::insert(store, brief, next, now)?;
     let job = job::even_removed(store, id)?;
-    Ok(Ok(job
-        .map(|job| replies::job_made(&shown(&job, now.with_timezone(&zone))))
-        .unwrap_or_default()))
+    let words = job.map(|job| replies::job_made(&shown(&job, now.with_timezone(&zone))));
+    Ok(Ok((id, words.unwrap_or_default())))
 }
 
 fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), String> {

@@ -17,6 +17,10 @@ use crate::types::message::{Address, ChannelName, ChatKind, Sender};
 /// Of a prompt, a message or a command, in characters.
 const TEXT_CHARS_MAX: usize = 4_000;
 
+/// The longest time that is searched in somebody's words, and the words of a line in which it is.
+const TIME_WORDS_MAX: usize = 8;
+const TIME_LINE_WORDS_MAX: usize = 200;
+
 // What is done with the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -88,6 +92,13 @@ impl JobRequest {
     /// Returns true if a command would see more than each command of a job does.
     pub fn names_needs(&self) -> bool {
         self.network || !self.paths.is_empty()
+    }
+
+    /// Returns true if it makes a job that only sends a text to where it is made.
+    pub fn is_reminder(&self) -> bool {
+        self.action == JobVerb::Add
+            && self.kind == Some(JobRequestKind::Message)
+            && !self.has_command()
     }
 
     /// Parses the needs of its command.
@@ -189,6 +200,36 @@ pub(super) fn payload(
             Ok(Payload::Prompt { text, session: JobConversation::Here, check, webhook: None })
         }
     }
+}
+
+/// Returns true if `when` is a time that somebody has named in these words. Of a longer time that they named, a part is
+/// none: of "tomorrow 8:00", neither "tomorrow" nor "8:00".
+pub fn is_named_time(said: &[&str], when: &str, now: DateTime<Tz>) -> bool {
+    let (now, zone) = (now.to_utc(), now.timezone());
+    let Ok(wanted) = read_when(when.trim(), now, zone) else { return false };
+    said.iter().flat_map(|text| text.lines()).any(|line| {
+        let words: Vec<_> =
+            line.split_whitespace().map(bare_word).take(TIME_LINE_WORDS_MAX).collect();
+        let mut read_until = 0;
+        (0..words.len()).any(|first| {
+            let ends = (first + 1..=words.len().min(first + TIME_WORDS_MAX)).rev();
+            let read = |end: usize| {
+                let timing = read_when(&words[first..end].join(" "), now, zone).ok()?;
+                Some((end, timing))
+            };
+            let Some((end, timing)) = ends.filter(|end| *end > read_until).find_map(read) else {
+                return false;
+            };
+            read_until = end;
+            timing == wanted
+        })
+    })
+}
+
+/// A word without the signs around it that belong to a sentence.
+fn bare_word(word: &str) -> &str {
+    let word = word.trim_start_matches(['(', '"', '\'', '„', '“']);
+    word.trim_end_matches([',', '.', ';', ':', '!', '?', ')', '"', '\'', '“', '”'])
 }
 
 /// Reads all forms of a time; a zone's name may follow each.

@@ -26,5 +26,5 @@ pub(super) async fn read(
     let end = begin.saturating_add(usize::try_from(limit).unwrap_or(usize::MAX)).min(text.len());
     let bytes = text.as_bytes()[begin..end].to_vec();
     let page = FilePage { bytes, size: text.len() as u64 };
-    show_page(args, (&path, source), &page).map(Some)
+    show_page(args, &path, source, &page).map(Some)
 }

@@ -29,9 +29,11 @@ use super::stdio::Stdio;
 use super::tools::{CallFoundTool, ManyTools, McpTool, SearchTools};
 use super::{Config, RESULT_BYTES_MAX, Via};
 use crate::bus::Bus;
+use crate::replies;
 use crate::tools::mcp::catalogue::{self, OfferedTool, TOOLS_MAX};
 use crate::tools::{AnyTool, McpServerEntry, McpTools, ToolSet};
 use crate::trust::mcp_pins;
+use crate::workspace::Workspace;
 
 /// A first start may download the program from a registry.
 const INITIALIZE_TIME_MAX: Duration = Duration::from_secs(60);
@@ -65,6 +67,8 @@ pub struct Servers {
     all: Vec<Arc<Server>>,
     tools: ToolSet,
     bus: Bus,
+    /// The owner's, beside which the state folders of programs lie.
+    workspace: Workspace,
     /// Locked while a catalogue is made, so that an older one never replaces a newer one.
     publishing: Mutex<()>,
     waited: watch::Sender<bool>,
@@ -105,7 +109,12 @@ impl Server {
 
 impl Servers {
     /// Creates the servers of the config. [`run`](Self::run) connects them.
-    pub fn new(configs: &BTreeMap<String, Config>, tools: ToolSet, bus: Bus) -> Arc<Self> {
+    pub fn new(
+        configs: &BTreeMap<String, Config>,
+        tools: ToolSet,
+        bus: Bus,
+        workspace: Workspace,
+    ) -> Arc<Self> {
         let server = |(name, config): (&String, &Config)| {
             Arc::new(Server {
                 name: name.clone(),
@@ -118,6 +127,7 @@ impl Servers {
             all: configs.iter().map(server).collect(),
             tools,
             bus,
+            workspace,
             publishing: Mutex::new(()),
             waited: watch::Sender::new(false),
         });
@@ -169,9 +179,10 @@ impl Servers {
     async fn serve(&self, server: &Arc<Server>, stop: &CancellationToken) -> String {
         match &server.config.via {
             Via::Program(program) => {
-                let (mut process, pipes) = match ServerProcess::start(&server.name, program) {
+                let started = ServerProcess::start(&server.name, program, &self.workspace).await;
+                let (mut process, pipes) = match started {
                     Ok(started) => started,
-                    Err(error) => return format!("cannot start {}: {error}", program.command),
+                    Err(why) => return why,
                 };
                 let stdio = Stdio::new(&server.name, pipes);
                 let talk = self.talk(server, stdio, stop);
@@ -182,9 +193,17 @@ impl Servers {
                     _ = process.watch() => timeout(LAST_WORDS_WAIT, talk).await.ok(),
                 };
                 let ended = process.end().await;
-                match said {
+                let why = match said {
                     Some(said) if !said.is_empty() => format!("{said}; {ended}"),
                     _ => ended,
+                };
+                // It has never been up: perhaps it lacks something that its sandbox does not show.
+                let is_new = server.state.borrow().peer.is_none();
+                match is_new && program.is_sandboxed() {
+                    true => {
+                        format!("{why}. {}", replies::mcp_sandbox_hint(program.sandbox.network))
+                    }
+                    false => why,
                 }
             }
             Via::Http { url, headers } => {

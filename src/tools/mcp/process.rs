@@ -1,15 +1,19 @@
-//! An MCP server program: started with only the declared part of our environment, in a process group of
-//! its own, and ended with all processes that it started.
+//! An MCP server program: started in the sandbox, or, if the config says so, without it in a process group of its own;
+//! with only the declared part of our environment, and ended with all processes that it started.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::Program;
+use super::launch::launch;
+use crate::replies;
+use crate::sandbox::{CommandEnding, ProgramStreams, SandboxedProgram};
+use crate::workspace::Workspace;
 
 /// Time for a program to end by itself once its input is closed, and then after SIGTERM: together well
 /// within the daemon's own grace period.
@@ -23,9 +27,13 @@ const LAST_WORDS_WAIT: Duration = Duration::from_millis(100);
 const LINE_BYTES_MAX: usize = 400;
 
 pub(super) struct ServerProcess {
-    child: Child,
-    group: ProcessGroup,
+    running: RunningProgram,
     stderr: Option<Errors>,
+}
+
+enum RunningProgram {
+    Sandboxed(SandboxedProgram),
+    Bare { child: Child, group: ProcessGroup },
 }
 
 /// Kills a whole process group when it is dropped.
@@ -35,67 +43,114 @@ struct ProcessGroup(Option<Pid>);
 pub(super) type Pipes = (ChildStdout, ChildStdin);
 
 impl ServerProcess {
-    #[expect(clippy::disallowed_methods, reason = "servers of tools are programs of the operator")]
-    pub(super) fn start(server: &str, program: &Program) -> std::io::Result<(Self, Pipes)> {
-        let mut command = Command::new(&program.command);
-        command
-            .args(&program.args)
-            .env_clear()
-            .envs(program.inherited.iter().map(|(name, value)| (name, value)))
-            .envs(program.env.iter().map(|(name, value)| (name, value.reveal())))
-            .process_group(0)
-            .kill_on_drop(true)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if let Some(cwd) = &program.cwd {
-            command.current_dir(cwd);
+    /// Starts a server's program. The error says why it cannot be.
+    pub(super) async fn start(
+        server: &str,
+        program: &Program,
+        workspace: &Workspace,
+    ) -> Result<(Self, Pipes), String> {
+        let failed = |error: std::io::Error| format!("cannot start {}: {error}", program.command);
+        if !program.is_sandboxed() {
+            return start_bare(server, program).map_err(failed);
         }
-        let mut child = command.spawn()?;
-        let group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
-        let stderr = child.stderr.take().map(|pipe| Errors::new(server, pipe));
-        let pipes = child.stdout.take().zip(child.stdin.take()).expect("both were asked for");
-        Ok((Self { child, group, stderr }, pipes))
+        let (name, wanted) = (server.to_owned(), program.clone());
+        let prepared = workspace.off_thread(move |workspace| launch(&name, &wanted, workspace));
+        let (sandbox, command) = prepared.await?;
+        let started = SandboxedProgram::start(&sandbox, &command).await;
+        let (running, ProgramStreams { stdin, stdout, stderr }) = started.map_err(failed)?;
+        let stderr = Some(Errors::new(server, Box::new(stderr)));
+        Ok((Self { running: RunningProgram::Sandboxed(running), stderr }, (stdout, stdin)))
     }
 
     /// Logs its error output until it has ended. Returns a description of its end.
     pub(super) async fn watch(&mut self) -> String {
-        let status = tokio::select! {
-            status = self.child.wait() => status,
-            () = drain(&mut self.stderr) => self.child.wait().await,
+        let Self { running, stderr } = self;
+        let how = tokio::select! {
+            how = running.ended() => how,
+            () = drain(stderr) => running.ended().await,
         };
-        self.last_words(status).await
+        self.last_words(how).await
     }
 
-    /// Ends it. Its input is closed already; it gets SIGTERM, then it is killed with all processes that
-    /// it started. Returns a description of its end.
+    /// Ends it. Its input is closed already; without a sandbox it gets SIGTERM, then it is killed with all processes
+    /// that it started. Returns a description of its end.
     pub(super) async fn end(mut self) -> String {
-        let status = match timeout(CLOSE_TIME_MAX, self.child.wait()).await {
-            Ok(status) => status,
-            Err(_) => {
-                self.group.signal(Signal::TERM);
-                match timeout(TERMINATE_TIME_MAX, self.child.wait()).await {
-                    Ok(status) => status,
-                    Err(_) => {
-                        self.group.signal(Signal::KILL);
-                        self.child.wait().await
-                    }
-                }
-            }
-        };
-        self.last_words(status).await
+        let how = self.running.end().await;
+        self.last_words(how).await
     }
 
-    async fn last_words(&mut self, status: std::io::Result<ExitStatus>) -> String {
+    async fn last_words(&mut self, how: String) -> String {
         timeout(LAST_WORDS_WAIT, drain(&mut self.stderr)).await.ok();
-        let how = match status {
-            Ok(status) => format!("the program ended ({status})"),
-            Err(error) => format!("the program is lost: {error}"),
-        };
         match self.stderr.as_ref().map(Errors::last).filter(|last| !last.is_empty()) {
             Some(last) => format!("{how}: {last}"),
             None => how,
         }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "servers of tools are programs of the operator")]
+fn start_bare(server: &str, program: &Program) -> std::io::Result<(ServerProcess, Pipes)> {
+    let mut command = Command::new(&program.command);
+    command
+        .args(&program.args)
+        .env_clear()
+        .envs(program.inherited.iter().map(|(name, value)| (name, value)))
+        .envs(program.env.iter().map(|(name, value)| (name, value.reveal())))
+        .process_group(0)
+        .kill_on_drop(true)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(cwd) = &program.cwd {
+        command.current_dir(cwd);
+    }
+    let mut child = command.spawn()?;
+    let group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let stderr = child.stderr.take().map(|pipe| Errors::new(server, Box::new(pipe)));
+    let pipes = child.stdout.take().zip(child.stdin.take()).expect("both were asked for");
+    Ok((ServerProcess { running: RunningProgram::Bare { child, group }, stderr }, pipes))
+}
+
+impl RunningProgram {
+    /// Waits for its end, and describes it.
+    async fn ended(&mut self) -> String {
+        match self {
+            Self::Sandboxed(program) => describe_ending(&program.ended().await),
+            Self::Bare { child, .. } => describe_status(child.wait().await),
+        }
+    }
+
+    async fn end(&mut self) -> String {
+        if let Ok(how) = timeout(CLOSE_TIME_MAX, self.ended()).await {
+            return how;
+        }
+        if let Self::Bare { group, .. } = self {
+            group.signal(Signal::TERM);
+        }
+        if let Ok(how) = timeout(TERMINATE_TIME_MAX, self.ended()).await {
+            return how;
+        }
+        match self {
+            Self::Sandboxed(program) => describe_ending(&program.kill().await),
+            Self::Bare { child, group } => {
+                group.signal(Signal::KILL);
+                describe_status(child.wait().await)
+            }
+        }
+    }
+}
+
+fn describe_status(status: std::io::Result<ExitStatus>) -> String {
+    match status {
+        Ok(status) => format!("the program ended ({status})"),
+        Err(error) => format!("the program is lost: {error}"),
+    }
+}
+
+fn describe_ending(ending: &CommandEnding) -> String {
+    match ending {
+        CommandEnding::Refused(why) => replies::mcp_not_sandboxed(why),
+        ending => format!("the program ended ({})", ending.words(Duration::ZERO)),
     }
 }
 
@@ -123,13 +178,13 @@ async fn drain(errors: &mut Option<Errors>) {
 /// A program's standard error, read so that it never blocks. The last line is kept.
 struct Errors {
     server: String,
-    pipe: ChildStderr,
+    pipe: Box<dyn AsyncRead + Send + Unpin>,
     line: Vec<u8>,
     last: String,
 }
 
 impl Errors {
-    fn new(server: &str, pipe: ChildStderr) -> Self {
+    fn new(server: &str, pipe: Box<dyn AsyncRead + Send + Unpin>) -> Self {
         Self { server: server.to_owned(), pipe, line: Vec::new(), last: String::new() }
     }
 

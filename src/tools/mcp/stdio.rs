@@ -34,7 +34,8 @@ pub(super) struct Stdio {
 }
 
 impl Stdio {
-    pub(super) fn new(server: &str, (stdout, stdin): Pipes) -> Self {
+    pub(super) fn new(server: &str, pipes: Pipes) -> Self {
+        let (stdout, stdin) = pipes;
         Self {
             server: server.to_owned(),
             lines: MessageLines::new(stdout),

@@ -192,7 +192,7 @@ impl McpTool {
     fn failed(&self, words: String) -> ToolError {
         match self.server.config.trusted {
             true => ToolError::TellModel(words),
-            false => ToolError::TellForeign(self.source(), words),
+            false => ToolError::TellUntrusted(self.source(), words),
         }
     }
 

@@ -181,12 +181,12 @@ impl CommandView {
 
 /// Saves an output that a model does not see completely to a file, in the folder that is as trusted as the output.
 /// Returns its path.
-pub(super) async fn save(cx: &ToolContext, kept: &KeptOutput, foreign: bool) -> Option<String> {
+pub(super) async fn save(cx: &ToolContext, kept: &KeptOutput, untrusted: bool) -> Option<String> {
     if shown::fits(kept) {
         return None;
     }
     let (month, name) = (cx.now.format("%Y-%m"), cx.now.format("%d-%H%M%S"));
-    let folder = cx.scope().outputs(foreign);
+    let folder = cx.scope().outputs(untrusted);
     let kind = if shown::is_text(kept) { "txt" } else { "bin" };
     let path = format!("{folder}/{month}/{name}-{:04x}.{kind}", fastrand::u16(..));
     let whole = kept.whole();

@@ -1,5 +1,5 @@
-//! The process that makes text of a fetched body: a page is written by anybody, and what parsing it takes goes with the
-//! process. The body goes there in a file in memory, which is no memory of the daemon's.
+//! The process that makes text of a fetched body, and of HTML in search results: both are written by anybody, and what
+//! parsing them takes goes with the process. The body goes there in a file in memory, which is no memory of the daemon's.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,11 +9,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::hops::FetchedBody;
 use super::page::{self, PageText, TEXT_BYTES_MAX, UnreadPage, WebPage};
+use super::result_page::{self, ResultPage};
 use crate::sandbox::helper::{self, HelperError, HelperLimits};
 use crate::sandbox::{self, Sandbox};
 
@@ -26,21 +28,32 @@ const LIMITS: HelperLimits = HelperLimits {
     result_bytes: 6 * TEXT_BYTES_MAX as u64 + 16_384,
 };
 
-/// Maximum length of the line before a body, in bytes: an address and a media type.
+/// Maximum length of the line before a body, in bytes: an address and a media type at most.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// The line before a body.
 #[derive(Serialize, Deserialize)]
-struct BodyHead {
-    url: String,
-    content_type: Option<String>,
+#[serde(rename_all = "snake_case")]
+enum BodyHead {
+    Page {
+        url: String,
+        content_type: Option<String>,
+    },
+    /// A page of a search engine.
+    Results,
+    /// A JSON array of texts that may be HTML.
+    Texts,
 }
 
 /// Returns a file for a body: in memory, with the line before the body.
 pub(super) fn begin_body(url: &Url, content_type: Option<&str>) -> io::Result<File> {
+    let content_type = content_type.map(ToOwned::to_owned);
+    begin(&BodyHead::Page { url: url.to_string(), content_type })
+}
+
+fn begin(head: &BodyHead) -> io::Result<File> {
     let mut file = File::from(memfd_create("page", MemfdFlags::CLOEXEC)?);
-    let head = BodyHead { url: url.to_string(), content_type: content_type.map(ToOwned::to_owned) };
-    serde_json::to_writer(&mut file, &head)?;
+    serde_json::to_writer(&mut file, head)?;
     file.write_all(b"\n")?;
     Ok(file)
 }
@@ -59,26 +72,53 @@ impl Default for PageHelper {
 impl PageHelper {
     /// Returns the text of a fetched body.
     pub(super) async fn read(&self, fetched: FetchedBody) -> Result<WebPage, UnreadPage> {
-        let FetchedBody { url, mut file, cut } = fetched;
-        let begun = file.seek(SeekFrom::Start(0));
-        let ran = match begun {
-            Ok(_) => helper::run(&self.program, &[ENTRY], file, LIMITS).await,
-            Err(error) => Err(error.into()),
-        };
-        let result = match ran {
-            Ok(result) => result,
-            Err(HelperError::TooSlow) => return Err(UnreadPage::TooSlow),
-            Err(error) => {
-                tracing::warn!(%error, "Cannot run the process that reads pages");
-                return Err(UnreadPage::Broken);
-            }
-        };
-        let result: Result<PageText, UnreadPage> =
-            serde_json::from_slice(&result).unwrap_or(Err(UnreadPage::Broken));
+        let FetchedBody { url, file, cut } = fetched;
+        let result: Result<PageText, UnreadPage> = parse(&self.run(Ok(file)).await?)?;
         let PageText { title, text, cut: cut_here } = result?;
         let cut = cut.or_else(|| cut_here.map(|cut| cut.to_string()));
         Ok(WebPage { url, title, text, cut })
     }
+
+    /// Returns the results on a page of a search engine.
+    pub(super) async fn results(&self, page: &str) -> Result<ResultPage, UnreadPage> {
+        parse(&self.run(body(&BodyHead::Results, page.as_bytes())).await?)
+    }
+
+    /// Returns texts that may be HTML as plain ones.
+    pub(super) async fn plain(&self, texts: &[String]) -> Result<Vec<String>, UnreadPage> {
+        let texts = serde_json::to_vec(texts).map_err(|_| UnreadPage::Broken)?;
+        parse(&self.run(body(&BodyHead::Texts, &texts)).await?)
+    }
+
+    /// Runs a process with a body, and returns what it printed.
+    async fn run(&self, body: io::Result<File>) -> Result<Vec<u8>, UnreadPage> {
+        let begun = body.and_then(|mut file| {
+            file.seek(SeekFrom::Start(0))?;
+            Ok(file)
+        });
+        let ran = match begun {
+            Ok(file) => helper::run(&self.program, &[ENTRY], file, LIMITS).await,
+            Err(error) => Err(error.into()),
+        };
+        ran.map_err(|error| match error {
+            HelperError::TooSlow => UnreadPage::TooSlow,
+            HelperError::Io(error) => {
+                tracing::warn!(%error, "Cannot run the process that reads pages");
+                UnreadPage::Broken
+            }
+        })
+    }
+}
+
+fn body(head: &BodyHead, body: &[u8]) -> io::Result<File> {
+    let mut file = begin(head)?;
+    file.write_all(body)?;
+    Ok(file)
+}
+
+/// A process that its body has ended has printed a part, or nothing.
+fn parse<T: DeserializeOwned>(printed: &[u8]) -> Result<T, UnreadPage> {
+    serde_json::from_slice(printed).map_err(|_| UnreadPage::Broken)
 }
 
 /// Runs the hidden entry, if these are its arguments; before anything else has been begun.
@@ -96,9 +136,21 @@ fn print_text() -> io::Result<()> {
     let end = input.iter().take(HEAD_BYTES_MAX).position(|byte| *byte == b'\n');
     let end = end.ok_or(io::ErrorKind::InvalidData)?;
     let head: BodyHead = serde_json::from_slice(&input[..end])?;
-    let url = head.url.parse::<Url>().map_err(|_| io::ErrorKind::InvalidData)?;
-    let result = page::read(&url, head.content_type.as_deref(), &input[end + 1..]);
+    let body = &input[end + 1..];
+    let result = match head {
+        BodyHead::Page { url, content_type } => {
+            let url = url.parse::<Url>().map_err(|_| io::ErrorKind::InvalidData)?;
+            serde_json::to_vec(&page::read(&url, content_type.as_deref(), body))?
+        }
+        BodyHead::Results => {
+            serde_json::to_vec(&result_page::duckduckgo(&String::from_utf8_lossy(body)))?
+        }
+        BodyHead::Texts => {
+            let texts: Vec<String> = serde_json::from_slice(body)?;
+            serde_json::to_vec(&result_page::plain(&texts))?
+        }
+    };
     let mut out = io::stdout().lock();
-    out.write_all(&serde_json::to_vec(&result)?)?;
+    out.write_all(&result)?;
     out.flush()
 }

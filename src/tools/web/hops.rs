@@ -124,9 +124,9 @@ fn passing(url: &Url, why: impl AsRef<str>) -> ToolError {
 fn theirs(url: &Url, error: ToolError) -> ToolError {
     match error {
         ToolError::TellModel(words) | ToolError::Transient(words) => {
-            ToolError::TellForeign(Source::Page { url: url.to_string() }, words)
+            ToolError::TellUntrusted(Source::Page { url: url.to_string() }, words)
         }
-        error @ (ToolError::TellForeign(..) | ToolError::Abort(_)) => error,
+        error @ (ToolError::TellUntrusted(..) | ToolError::Abort(_)) => error,
     }
 }
 

@@ -4,6 +4,7 @@
 mod engines;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -14,11 +15,13 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use url::Url;
 
+use super::helper::PageHelper;
 use super::hops::AGENT;
+use super::result_page::{COUNT_MAX, Hit};
 use crate::http;
 use crate::people::Role;
 use crate::secret::Secret;
-use crate::short_text::{one_line, shortened};
+use crate::short_text::one_line;
 use crate::tools::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 use crate::types::source::Source;
 use crate::types::words::words;
@@ -28,18 +31,9 @@ const QUERY_CHARS_MAX: usize = 400;
 
 const COUNT: usize = 5;
 
-/// Maximum number of results: as many as fit into a result.
-const COUNT_MAX: usize = 10;
-
 /// Time limit of one engine. Then the next is asked.
 const TIME_MAX: Duration = Duration::from_secs(15);
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
-
-const TITLE_CHARS_MAX: usize = 150;
-const SNIPPET_CHARS_MAX: usize = 400;
-
-/// Maximum length of a URL. A longer one is no use to a model.
-const URL_CHARS_MAX: usize = 400;
 
 /// The API of a search engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -90,14 +84,6 @@ impl Default for Engine {
     }
 }
 
-/// A search result.
-#[derive(Debug, PartialEq, Eq)]
-struct Hit {
-    title: String,
-    url: String,
-    snippet: String,
-}
-
 /// An explanation why an engine returned nothing, without its key.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
@@ -129,6 +115,7 @@ impl Failed {
 
 pub struct WebSearch {
     engines: Vec<EngineLink>,
+    reader: PageHelper,
 }
 
 /// An engine and its HTTP client.
@@ -146,14 +133,21 @@ impl WebSearch {
             let client = client.build().context("cannot make an HTTP client")?;
             Ok(EngineLink { engine: engine.clone(), client })
         };
-        Ok(Self { engines: engines.iter().map(link).collect::<anyhow::Result<_>>()? })
+        let engines = engines.iter().map(link).collect::<anyhow::Result<_>>()?;
+        Ok(Self { engines, reader: PageHelper::default() })
+    }
+
+    /// Reads HTML in results by a program, which is ours.
+    pub fn with_program(self, program: impl Into<PathBuf>) -> Self {
+        Self { reader: PageHelper { program: program.into() }, ..self }
     }
 
     /// Returns the engine that answered, and its results.
     async fn search(&self, query: &str, count: usize) -> Result<(&str, Vec<Hit>), ToolError> {
+        let wanted = engines::SearchQuery { text: query, count };
         let (mut failures, mut passes) = (Vec::new(), false);
         for EngineLink { engine, client } in &self.engines {
-            let asked = engines::ask(client, engine, query, count);
+            let asked = engines::ask(client, engine, &self.reader, wanted);
             let failed = match timeout(TIME_MAX, asked).await {
                 Ok(Ok(hits)) => return Ok((&engine.name, hits)),
                 Ok(Err(failed)) => failed,
@@ -223,23 +217,4 @@ fn written(hits: &[Hit]) -> String {
     }
     text.truncate(text.trim_end().len());
     text
-}
-
-impl Hit {
-    /// Returns the result with one line for each field, bounded. None if web_fetch could not read it.
-    fn tidied(self) -> Option<Self> {
-        let url = Url::parse(self.url.trim()).ok()?;
-        let is_page =
-            matches!(url.scheme(), "http" | "https") && url.as_str().len() <= URL_CHARS_MAX;
-        let title = line(&self.title, TITLE_CHARS_MAX);
-        let title = if title.is_empty() { "(no title)".to_owned() } else { title };
-        let snippet = line(&self.snippet, SNIPPET_CHARS_MAX);
-        is_page.then(|| Self { title, url: url.into(), snippet })
-    }
-}
-
-fn line(text: &str, chars_max: usize) -> String {
-    let text = text.split(|c: char| c.is_whitespace() || c.is_control());
-    let text = text.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    shortened(&text, chars_max)
 }

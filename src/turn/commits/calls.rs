@@ -1,14 +1,17 @@
 //! The commits of one tool call: that it begins, and its outcome with all that it changes in our own store.
 
 use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rusqlite::Connection;
 
 use crate::bus::outbox;
 use crate::conversation::deferred;
 use crate::conversation::proposals;
 use crate::conversation::{plans, transcript};
+use crate::replies;
 use crate::store::{Store, Sync};
 use crate::tasks::heartbeat;
-use crate::tasks::schedule;
+use crate::tasks::schedule::{self, JobDefinition, JobOrder};
 use crate::tools::Effect;
 use crate::turn::commits::delegated;
 use crate::turn::commits::guarded::guarded;
@@ -16,6 +19,9 @@ use crate::turn::commits::jobs::handle_order;
 use crate::turn::error::CommitError;
 use crate::turn::later;
 use crate::turn::prompt;
+use crate::types::commands::CommandId;
+use crate::types::job_verb::JobVerb;
+use crate::types::message::{Body, Choice, Entitled, Question, SenderId};
 use crate::types::origin::TaskKind;
 use crate::types::session::{Call, CallId, CallOutcome, FileUndo, Intent, TurnId};
 use crate::types::source::Source;
@@ -63,6 +69,27 @@ impl CallEnd {
     }
 }
 
+/// Makes a reminder that sends a person's own words, and shows it to them with the way back.
+fn keep_reminder(
+    store: &Connection,
+    brief: &JobDefinition,
+    zone: Tz,
+    who: SenderId,
+) -> rusqlite::Result<Result<String, String>> {
+    let made = schedule::add(store, brief, Utc::now(), zone)?;
+    if let Ok((id, words)) = &made {
+        let text = replies::kept_own_reminder(words, brief.payload.text(), id);
+        let undo = Choice {
+            label: replies::UNDO_IT.to_owned(),
+            says: CommandId::Jobs.line(format_args!("{} {id}", JobVerb::Remove.name())),
+        };
+        let who = Entitled::Only(who);
+        let question = Question { text, choices: vec![undo], who, proposal: None };
+        outbox::put_body(store, &brief.to, &Body::Choice(question))?;
+    }
+    Ok(made.map(|(_, words)| words))
+}
+
 /// A call's outcome, with all that it changes in our own store. Gives the outcome, on which the store may
 /// have the last word, and its sources.
 pub(crate) async fn call_ends(
@@ -96,9 +123,14 @@ pub(crate) async fn call_ends(
                 }
                 Effect::Propose(proposal) => proposals::propose(store, turn, &proposal)?,
                 Effect::UpdateProposal(change) => proposals::update(store, &change)?,
-                Effect::Schedule { whose, order, zone } => {
+                Effect::Schedule { whose, order, zone, in_words_of } => {
                     let read_others = schedule::mentions_others(store, &whose, &order)?;
-                    let handled = handle_order(store, &whose, order, Utc::now(), zone)?;
+                    let handled = match (order, in_words_of) {
+                        (JobOrder::Add(brief), Some(who)) => {
+                            keep_reminder(store, &brief, zone, who)?
+                        }
+                        (order, _) => handle_order(store, &whose, order, Utc::now(), zone)?,
+                    };
                     let told =
                         |words: String| if read_others { untrusted::wrap(&words) } else { words };
                     if handled.is_ok() {

@@ -73,7 +73,8 @@ impl CompactionCommit {
     }
 }
 
-fn enter_spent(store: &Connection, (turn, charge): &SpentOn) -> rusqlite::Result<()> {
+fn enter_spent(store: &Connection, spent: &SpentOn) -> rusqlite::Result<()> {
+    let (turn, charge) = spent;
     ledger::enter_spent(store, *turn, charge)
 }
 

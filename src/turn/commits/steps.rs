@@ -75,5 +75,5 @@ fn note_used_facts(store: &Connection, turn: TurnId, used: &[i64]) -> rusqlite::
     }
     let of = sessions::of_turn(store, turn)?;
     let keys = recall::keys_of_talks(store, &of.at, of.chat_kind, &of.sender.id)?;
-    facts::note_marked(store, &keys, used, (of.started, Utc::now()))
+    facts::note_marked(store, &keys, used, of.started, Utc::now())
 }

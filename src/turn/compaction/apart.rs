@@ -65,7 +65,7 @@ pub(crate) async fn choose(
     kept: CompactionJob,
 ) -> Result<(CompactionJob, Option<Apart>), StoreError> {
     let is_one =
-        session.chat_kind == ChatKind::Group || turns.config.asking.foreign == OnUntrusted::Allow;
+        session.chat_kind == ChatKind::Group || turns.config.asking.untrusted == OnUntrusted::Allow;
     let Some(all) = CompactionJob::all(session, kept.focus.clone()).filter(|_| !is_one) else {
         return Ok((kept, None));
     };

@@ -26,7 +26,7 @@ use crate::tools::Caller;
 use crate::trust::taint;
 use crate::turn::facts as turn_facts;
 use crate::turn::instructions::{self, Speaker};
-use crate::turn::personas::persona_for;
+use crate::turn::personas::{PersonaListener, persona_for};
 use crate::turn::services::TurnServices;
 use crate::turn::spending::payer_on;
 use crate::types::event::{Event, EventKind};
@@ -143,7 +143,7 @@ async fn open(
     let Some((sender, role)) = last.map(|turn| (turn.sender.clone(), role_of(&turn))) else {
         return Ok(None);
     };
-    let who = (&said.at.channel, &sender, role);
+    let who = PersonaListener { known_on: &said.at.channel, sender: &sender, role };
     let chosen = persona_for(services, &turns.config.personas, &said.at, who).await?;
     if chosen.persona.memory != PersonaMemory::Person {
         return Ok(None);

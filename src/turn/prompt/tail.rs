@@ -214,13 +214,13 @@ fn push_said(text: &mut Parts, said: &Parts) {
 
 /// Adds the output of a job's check: data, whoever wrote it.
 fn push_printed(text: &mut Parts, printed: &Printed) {
-    let whose = match (&printed.webhook, printed.foreign) {
+    let whose = match (&printed.webhook, printed.untrusted) {
         (Some(hook), _) => format!("The webhook {hook} was called with:"),
         (None, true) => format!("The job's check, which {}, printed:", untrusted::HAS_READ),
         (None, false) => "The job's check printed:".to_owned(),
     };
     text.push_program(format!("\n[{whose}]\n"));
-    let source = Source::Command { read_others: printed.foreign };
+    let source = Source::Command { read_others: printed.untrusted };
     text.push(source, untrusted::wrap(&printed.text));
 }
 

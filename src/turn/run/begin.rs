@@ -105,7 +105,7 @@ impl<'a> ActiveTurn<'a> {
         turns.models.for_session(&session).learn_window().await;
         let (mut frozen, changes) = match is_task {
             true => (FrozenContext::default(), Vec::new()),
-            false => frozen_memory(turns, &mut session, (&sender, role), &known).await?,
+            false => frozen_memory(turns, &mut session, &sender, role, &known).await?,
         };
         let told = ToldAtFirst { role, rows: &rows, invoked: &invoked, changes, plan };
         let FirstStep { step, facts, overheard } =

@@ -1,12 +1,15 @@
 //! Checks the calls of a step before any of them begins: which may run, about which somebody is asked, and which are
 //! refused. `trust::permission` decides; this gathers what it has to know, such as who would read a message.
 
+use chrono::DateTime;
+use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::conversation::asks::{self, OnUntrusted};
 use crate::conversation::sessions;
 use crate::people::Role;
 use crate::people::persons::PersonAccount;
+use crate::tasks::schedule;
 use crate::tools::{Reach, ToolContext, ToolKind, ToolTerms};
 use crate::trust::permission::{self, Decider, Decision, PermissionReason, PermissionRequest};
 use crate::trust::taint::{self, Taint};
@@ -26,6 +29,8 @@ pub(crate) struct CheckedCall {
     pub(crate) stands_for: Option<(&'static str, ToolTerms)>,
     /// The text that it does nothing but keep.
     pub(crate) kept_text: Option<String>,
+    /// The time at which it has that text sent.
+    pub(crate) kept_time: Option<String>,
 }
 
 /// On what terms a call is made, and how far it reaches; or words for the model if it cannot begin.
@@ -45,7 +50,8 @@ pub(crate) fn check_call(
         None => None,
     };
     let reach = tool.reach(&call.arguments, &cx.address);
-    Ok(CheckedCall { terms, reach, stands_for, kept_text: tool.kept_text(&call.arguments) })
+    let (kept_text, kept_time) = (tool.kept_text(&call.arguments), tool.kept_time(&call.arguments));
+    Ok(CheckedCall { terms, reach, stands_for, kept_text, kept_time })
 }
 
 /// A call that is to be run.
@@ -85,16 +91,24 @@ impl Refused {
 
 impl ActiveTurn<'_> {
     /// Returns the person's own words of this turn, if that is all that a call keeps.
-    fn own_words(&self, checked: &CheckedCall, taint: Option<&Taint>) -> Option<String> {
+    fn own_words(
+        &self,
+        checked: &CheckedCall,
+        taint: Option<&Taint>,
+        now: DateTime<Tz>,
+    ) -> Option<String> {
         let (is_attended, chat_kind) = (self.part.is_attended, self.session.chat_kind);
         let text = checked.kept_text.as_ref().filter(|text| {
             let by = &self.asker.sender.id;
             is_attended
                 && chat_kind == ChatKind::Private
                 && own_words::are_said(&self.session, by, text)
+                && checked.kept_time.as_ref().is_none_or(|when| {
+                    schedule::is_named_time(&own_words::said(&self.session, by), when, now)
+                })
         });
         // Else nothing would have been asked.
-        text.filter(|_| taint.is_some() && self.turns.config.asking.foreign == OnUntrusted::Ask)
+        text.filter(|_| taint.is_some() && self.turns.config.asking.untrusted == OnUntrusted::Ask)
             .cloned()
     }
 
@@ -207,7 +221,7 @@ impl ActiveTurn<'_> {
             let mut words = None;
             let checked = match checked {
                 Ok(checked) => {
-                    words = self.own_words(&checked, taint.as_ref());
+                    words = self.own_words(&checked, taint.as_ref(), cx.now);
                     let taint = taint.as_ref().filter(|_| words.is_none());
                     match self.permit(&call, &checked, &cx, taint).await? {
                         (Decision::Allow, _) => Ok((checked.terms.kind == ToolKind::Reads, None)),

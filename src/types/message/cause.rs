@@ -38,7 +38,8 @@ pub enum Cause {
 pub struct Printed {
     pub text: String,
     /// True if it may contain untrusted content.
-    pub foreign: bool,
+    #[serde(rename = "foreign")]
+    pub untrusted: bool,
     /// The webhook whose call it is the body of, instead of the output of a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<String>,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use peacrab::tools::mcp::{VariableValue, Via};
+use peacrab::sandbox::SandboxLevel;
+use peacrab::tools::mcp::{VariableValue, Via, WorkspaceAccess};
 
 use super::*;
 
@@ -15,6 +16,9 @@ command = "uvx"
 args = ["mcp-server-time", ""]
 env = { CITY = "Kyiv", EMPTY = "", WEATHER_KEY = "geheimnis", OTHER = { env = "OTHER" } }
 cwd = "there"
+network = true
+paths = ["/opt/time"]
+workspace = "read"
 allow = ["get_current_time"]
 reads = ["get_current_time"]
 timeout_s = 7
@@ -29,7 +33,7 @@ const FILE: &str = r#"{
   "other": 1,
   "mcpServers": {
     "files": { "type": "stdio", "command": "npx", "args": ["-y", "${PACKAGE:-files}", "${HOME}/x"],
-               "env": { "API_KEY": "${OTHER}" }, "icon": "x" },
+               "env": { "API_KEY": "${OTHER}" }, "icon": "x", "network": true, "paths": ["/srv/x"] },
     "web": { "type": "http", "url": "http://127.0.0.1:8080/mcp", "headers": { "X-Key": "${OTHER}" } },
     "off": { "command": "no", "disabled": true }
   }
@@ -59,12 +63,22 @@ fn reads_servers_of_both_kinds_and_files() {
     let Via::Program(program) = &time.via else { panic!("{time:?}") };
     assert_eq!((program.command.as_str(), program.args.len()), ("uvx", 2));
     assert_eq!(program.cwd, Some(home.path().join("there")));
+    let sandbox = &program.sandbox;
+    assert_eq!((sandbox.level, sandbox.network), (SandboxLevel::Required, true));
+    assert_eq!(
+        (&*sandbox.read, program.workspace),
+        (&["/opt/time".into()][..], WorkspaceAccess::Read)
+    );
+    assert_eq!(sandbox.bounds, config.exec.sandbox.bounds);
     assert_eq!(program.env["CITY"], VariableValue::Plain("Kyiv".to_owned()));
     assert_eq!(program.env["OTHER"].reveal(), "anderes-geheimnis");
     let inherited: Vec<_> = program.inherited.iter().map(|(name, _)| *name).collect();
     assert_eq!(inherited, ["PATH", "HOME"]);
     let Via::Program(files) = &config.mcp["files"].via else { panic!() };
     assert_eq!(files.args, ["-y", "files", "/home/crab/x"]);
+    assert_eq!((files.sandbox.level, files.sandbox.network), (SandboxLevel::Required, true));
+    assert_eq!(files.sandbox.read, [std::path::PathBuf::from("/srv/x")]);
+    assert_eq!(files.workspace, WorkspaceAccess::Off);
     assert_eq!((config.mcp["files"].role, &config.mcp["files"].allow), (Role::Admin, &None));
 
     let secrets: Vec<_> = config.secrets().map(Secret::reveal).collect();
@@ -84,8 +98,8 @@ fn describes_who_lends_tools() {
     let servers = described.split("MCP servers\n").nth(1).unwrap().split("limits").next().unwrap();
     insta::assert_snapshot!(servers, @r"
       far: https://mcp.example/mcp, tools all, role admin, 60 s a call
-      files: program npx, tools all, role admin, 60 s a call
-      time: program uvx, tools get_current_time, reads get_current_time, role guest, 7 s a call
+      files: program npx, sandbox required, network, tools all, role admin, 60 s a call
+      time: program uvx, sandbox required, network, workspace read, tools get_current_time, reads get_current_time, role guest, 7 s a call
       web: http://127.0.0.1:8080/mcp, tools all, role admin, 60 s a call
     ");
 }
@@ -112,6 +126,13 @@ command = "a"
 command = "a"
 allow = ["one"]
 reads = ["one", "two"]
+[mcp.loose]
+command = "a"
+paths = ["here"]
+workspace = "all"
+[mcp.remote]
+url = "https://a.example"
+network = true
 "#;
     let file = r#"{ "mcpServers": { "files": { "command": "x" }, "old": { "type": "sse", "url": "https://a.example" },
         "a b": { "command": "x" }, "lost": { "command": "${NOWHERE}" }, "idle": {} } }"#;
@@ -128,6 +149,9 @@ reads = ["one", "two"]
     config.toml:11:13: `timeout_s` in [mcp.plain] must be from 1 to 100
     config.toml:14:1: `headers` in [mcp.mixed] has no effect for an MCP server that is started by `command`: remove it
     config.toml:20:17: an entry of `reads` in [mcp.reading] names a tool that is not in `allow`
+    config.toml:23:10: an entry of `paths` in [mcp.loose] must be an absolute path without `..`, and not the whole machine
+    config.toml:24:13: `workspace` in [mcp.loose] must be one of off, read, write
+    config.toml:27:1: `network` in [mcp.remote] has no effect for an MCP server at a `url`: remove it
     ");
     let broken = r#"{ "mcpServers": "geheimnis" }"#;
     let broken = with_file("[agent]\nmcp_file = 'mcp.json'\n", broken).1.unwrap_err();

@@ -64,14 +64,17 @@ async fn explain_gives_the_decision_and_its_reason() {
         (&["message", elsewhere, "--unattended"], "deny: message is refused"),
         (&["message", elsewhere, "--role", "user"], "only an admin or the owner"),
         (&["message", "{}"], "allow: message acts only in this conversation"),
-        (&["message", elsewhere, "--foreign"], "ask: message needs approval first"),
-        (&["web_fetch", r#"{"url": "http://a.example/"}"#, "--foreign"], "read untrusted content"),
+        (&["message", elsewhere, "--untrusted"], "ask: message needs approval first"),
+        (
+            &["web_fetch", r#"{"url": "http://a.example/"}"#, "--untrusted"],
+            "read untrusted content",
+        ),
         (&["write_file"], "because the config requires approval for this tool (approve_tools)"),
         (
             &["remember", "--group"],
             "deny: remember is refused, because it works in a private chat only",
         ),
-        (&["remember", r#"{"text": "x"}"#, "--foreign"], "because it changes my memory, and"),
+        (&["remember", r#"{"text": "x"}"#, "--untrusted"], "because it changes my memory, and"),
         (
             &["append_file", r#"{"path": "SOUL.md", "content": "x"}"#],
             "allow: append_file changes my instructions or skills",
@@ -79,7 +82,7 @@ async fn explain_gives_the_decision_and_its_reason() {
         // What the tool itself would refuse is not allowed.
         (&["append_file", "{}"], "deny: append_file cannot begin: The arguments"),
         (
-            &["remember", r#"{"text": "x"}"#, "--foreign", "--unattended"],
+            &["remember", r#"{"text": "x"}"#, "--untrusted", "--unattended"],
             "deny: remember is refused",
         ),
         (&["read_file", "--role", "guest"], "and the person who asked has the role guest"),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::shell::config;
-use crate::support::somebody::{is_foreign, somebody, text_of};
+use crate::support::somebody::{is_untrusted, somebody, text_of};
 
 struct Scene {
     tools: ToolSet,
@@ -46,8 +46,8 @@ impl Scene {
         let (tool, _) = self.tools.authorise("exec", self.cx.role)?;
         match tool.call_json(&arguments.to_string(), &self.cx).await {
             Ok(output) => {
-                let is_foreign = is_foreign(&output, &self.cx);
-                Ok((text_of(output), is_foreign))
+                let is_untrusted = is_untrusted(&output, &self.cx);
+                Ok((text_of(output), is_untrusted))
             }
             Err(error) => Err(error.to_string()),
         }

@@ -98,10 +98,10 @@ fn permission_decides_as_the_table_does() {
             };
             assert!(agrees, "{reach:?} {turn:?}: {ruling}, but {decision:?}");
             // The config's "allow" is a clean turn's, and its "deny" refuses what would be asked.
-            let by = |foreign| {
+            let by = |untrusted| {
                 permission::decide(
                     &asked,
-                    &ApprovalSettings { foreign, ..ApprovalSettings::default() },
+                    &ApprovalSettings { untrusted, ..ApprovalSettings::default() },
                 )
             };
             let clean = permission::decide(

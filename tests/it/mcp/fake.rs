@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::time::Duration;
 
-use peacrab::tools::mcp::{Program, VariableValue, Via};
+use peacrab::sandbox::{Sandbox, SandboxLevel};
+use peacrab::tools::mcp::{Program, VariableValue, Via, WorkspaceAccess};
 use serde_json::{Value, json};
+
+use crate::sandbox::sandbox;
 
 /// The variable that says how to behave.
 const MANNER: &str = "PEACRAB_TEST_MCP";
@@ -20,7 +23,28 @@ pub(super) fn program(manner: &str, env: &[(&str, &str)]) -> Via {
     let command = std::env::current_exe().unwrap().display().to_string();
     let args = ["--exact", "mcp::fake::serve", "--nocapture", "--test-threads=1"];
     let args = args.map(str::to_owned).to_vec();
-    Via::Program(Program { command, args, env, inherited: Vec::new(), cwd: None })
+    let inherited = Vec::new();
+    Via::Program(Box::new(Program { command, args, env, inherited, ..bare() }))
+}
+
+/// No program, without a sandbox.
+pub(super) fn bare() -> Program {
+    Program {
+        command: String::new(),
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        inherited: Vec::new(),
+        cwd: None,
+        sandbox: Sandbox { level: SandboxLevel::Off, ..sandbox() },
+        workspace: WorkspaceAccess::Off,
+        refused: None,
+    }
+}
+
+/// As [`program`], as the config has it by default.
+pub(super) fn sandboxed(manner: &str) -> Program {
+    let Via::Program(program) = program(manner, &[]) else { unreachable!("it is one") };
+    Program { sandbox: sandbox(), ..*program }
 }
 
 pub(super) fn text(text: impl Into<String>) -> Value {
@@ -52,6 +76,10 @@ pub(super) fn tools(manner: &str) -> Vec<Value> {
             json!("tool"),
             tool("pid"),
         ],
+        "curious" => {
+            let names = ["echo", "read", "write", "connect", "spawn", "die", "env"];
+            names.into_iter().map(tool).collect()
+        }
         "other" => {
             let mut echo = tool("echo");
             echo["description"] = "Says it again.".into();
@@ -141,6 +169,10 @@ fn serve() {
                 drop(out);
                 say(&answer(&request, &manner));
             }
+            ("curious", "tools/call", "read" | "write" | "connect" | "spawn") => {
+                let result = text(try_it(called, &request["params"]["arguments"]["text"]));
+                say(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }));
+            }
             (_, _, "die") => {
                 eprintln_last("I die");
                 std::process::exit(3);
@@ -178,6 +210,27 @@ fn serve() {
         std::thread::sleep(Duration::from_secs(60));
     }
     std::process::exit(0);
+}
+
+/// Does something to a file, a port or the processes; gives what came of it.
+fn try_it(act: &str, with: &Value) -> String {
+    let with = with.as_str().unwrap_or_default();
+    let done = match act {
+        "read" => std::fs::read_to_string(with),
+        "write" => std::fs::write(with, "by the server").map(|()| "written".to_owned()),
+        "connect" => std::net::TcpStream::connect(with).map(|_| "connected".to_owned()),
+        _ => spawn(with).map(|()| "spawned".to_owned()),
+    };
+    done.unwrap_or_else(|error| format!("failed: {error}"))
+}
+
+/// Starts a process that nobody waits for, in a session of its own, known by its number of seconds.
+#[expect(clippy::disallowed_methods, reason = "a server may start what it likes")]
+fn spawn(seconds: &str) -> std::io::Result<()> {
+    let mut command = std::process::Command::new("setsid");
+    command.args(["-f", "sleep", seconds]).stdin(std::process::Stdio::null());
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    command.spawn()?.wait().map(drop)
 }
 
 fn eprintln_last(words: &str) {

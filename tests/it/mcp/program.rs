@@ -9,7 +9,7 @@ use peacrab::types::untrusted;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
 
-use super::fake::program;
+use super::fake::{bare, program};
 use super::pins::{change, press};
 use super::{call, call_in, mcp_server, offered, rig, server, trouble};
 use crate::support::double::Double;
@@ -154,20 +154,14 @@ async fn a_server_that_dies_in_a_call_is_started_again() {
 
 #[tokio::test]
 async fn servers_that_are_dead_mute_or_lying_harm_nobody() {
-    let gone = Program {
-        command: "/nowhere/to-be-found".to_owned(),
-        args: Vec::new(),
-        env: Default::default(),
-        inherited: Vec::new(),
-        cwd: None,
-    };
+    let gone = Program { command: "/nowhere/to-be-found".to_owned(), ..bare() };
     let mut rig = rig([
         ("good", server(program("good", &[]))),
         ("dead", server(program("dead", &[]))),
         ("mute", server(program("mute", &[]))),
         ("listless", server(program("listless", &[]))),
         ("liar", server(program("liar", &[]))),
-        ("gone", server(Via::Program(gone))),
+        ("gone", server(Via::Program(Box::new(gone)))),
     ])
     .await;
     let begun = Instant::now();

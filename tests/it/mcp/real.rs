@@ -7,7 +7,7 @@ use std::path::Path;
 
 use peacrab::config::{self, Environment};
 use peacrab::people::Role;
-use peacrab::tools::mcp::Config;
+use peacrab::tools::mcp::{Config, Via};
 use serde_json::json;
 
 use super::{call, mcp_server};
@@ -22,7 +22,13 @@ fn servers(file: &Path) -> BTreeMap<String, Config> {
     config
         .mcp
         .into_iter()
-        .map(|(name, server)| (name, Config { role: Role::Guest, trusted: true, ..server }))
+        .map(|(name, mut server)| {
+            if let Via::Program(program) = &mut server.via {
+                // These tests are no program that begins a sandbox.
+                program.sandbox.program = env!("CARGO_BIN_EXE_peacrab").into();
+            }
+            (name, Config { role: Role::Guest, trusted: true, ..server })
+        })
         .collect()
 }
 

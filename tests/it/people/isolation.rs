@@ -336,8 +336,9 @@ async fn logs() {
     #[expect(clippy::disallowed_methods, reason = "how a child of this very binary is told")]
     let is_asked = std::env::var_os(LOGS).is_some();
     if is_asked {
-        let log = (logging::Format::Plain, logging::FILTER);
-        logging::init(log, Redactor::default(), &Environment::of_process()).unwrap();
+        let format = logging::Format::Plain;
+        let environment = Environment::of_process();
+        logging::init(format, logging::FILTER, Redactor::default(), &environment).unwrap();
         told().await.stop().await;
     }
 }

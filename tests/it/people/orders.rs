@@ -163,7 +163,7 @@ impl World {
         // Prompts of guests are whole then.
         parts.agent.budgets.guest = Default::default();
         // Nobody is asked anything, whatever was read.
-        parts.agent.asking.foreign = OnUntrusted::Allow;
+        parts.agent.asking.untrusted = OnUntrusted::Allow;
         let rig = Rig::with(Double::with(true, 1_000_000), parts).await;
         Self { rig, work, marks: Vec::new(), prompts: 0, read: [0, 0], looks: 0 }
     }

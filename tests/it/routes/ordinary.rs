@@ -12,11 +12,20 @@ use crate::support::double::Gives;
 use crate::support::rig::{OWNER, Parts, Rig};
 use crate::support::script::{calls, says};
 
-const READY: &str = "Ready.";
+pub(super) const READY: &str = "Ready.";
 const PAGE: &str = "http://crabs.example/1";
 
+/// A person in their private chat.
+#[derive(Clone, Copy)]
+pub(super) struct Asker {
+    pub(super) who: &'static str,
+    pub(super) chat: &'static str,
+}
+
+pub(super) const OWNER_HERE: Asker = Asker { who: OWNER, chat: "1" };
+
 /// The beginning of a task.
-enum Begin {
+pub(super) enum Begin {
     Says,
     /// With a file, by its handle.
     Sends(&'static str),
@@ -24,22 +33,22 @@ enum Begin {
     Quotes,
 }
 
-struct Task {
-    said: &'static str,
-    begin: Begin,
+pub(super) struct Task {
+    pub(super) said: &'static str,
+    pub(super) begin: Begin,
     /// The calls, one after another.
-    calls: Vec<(&'static str, Value)>,
+    pub(super) calls: Vec<(&'static str, Value)>,
 }
 
-fn task(said: &'static str, calls: Vec<(&'static str, Value)>) -> Task {
+pub(super) fn task(said: &'static str, calls: Vec<(&'static str, Value)>) -> Task {
     Task { said, begin: Begin::Says, calls }
 }
 
-fn write(path: &str, content: &str) -> (&'static str, Value) {
+pub(super) fn write(path: &str, content: &str) -> (&'static str, Value) {
     ("write_file", json!({"path": path, "content": content}))
 }
 
-fn append(path: &str, content: &str) -> (&'static str, Value) {
+pub(super) fn append(path: &str, content: &str) -> (&'static str, Value) {
     ("append_file", json!({"path": path, "content": content}))
 }
 
@@ -47,15 +56,15 @@ fn read(path: &str) -> (&'static str, Value) {
     ("read_file", json!({"path": path}))
 }
 
-fn run(command: &str) -> (&'static str, Value) {
+pub(super) fn run(command: &str) -> (&'static str, Value) {
     ("exec", json!({"command": command}))
 }
 
-fn later(when: &str, text: &str, kind: &str) -> (&'static str, Value) {
+pub(super) fn later(when: &str, text: &str, kind: &str) -> (&'static str, Value) {
     ("schedule", json!({"action": "add", "when": when, "text": text, "kind": kind}))
 }
 
-fn fetch() -> (&'static str, Value) {
+pub(super) fn fetch() -> (&'static str, Value) {
     ("web_fetch", json!({"url": PAGE}))
 }
 
@@ -131,12 +140,16 @@ fn with_others() -> Vec<Task> {
     ]
 }
 
-async fn rig() -> Rig {
+/// The parts of a home with a shell, where everybody else writes of crabs.
+pub(super) fn parts() -> Parts {
     let config = crate::shell::config();
     let standing = shell::standing(&config);
     let parts = parts_with("Crabs walk sideways.", shell::tools(&config, &standing));
-    let commands = shell::commands(&config, &standing);
-    let rig = Rig::of(Parts { commands, ..parts }).await;
+    Parts { commands: shell::commands(&config, &standing), ..parts }
+}
+
+async fn rig() -> Rig {
+    let rig = Rig::of(parts()).await;
     fs::write(rig.workspace().join("list.md"), "# List\nmilk\n").unwrap();
     fs::write(rig.path().join("downloads/saved.md"), "Crabs.").unwrap();
     rig.home.has_file("pdf", [Gives::Bytes(b"x".to_vec())]);
@@ -144,8 +157,8 @@ async fn rig() -> Rig {
     rig
 }
 
-fn begin(rig: &Rig, task: &Task) {
-    rig.say_changed(OWNER, "1", task.said, |message| match task.begin {
+fn begin(rig: &Rig, asker: Asker, task: &Task) {
+    rig.say_changed(asker.who, asker.chat, task.said, |message| match task.begin {
         Begin::Says => {}
         Begin::Quotes => {
             let (author, text) = ("Peacrab".to_owned(), READY.to_owned());
@@ -164,24 +177,29 @@ fn begin(rig: &Rig, task: &Task) {
     });
 }
 
-/// Has a task done in a new conversation; gives the questions, all of which are answered with yes.
-async fn questions_of(rig: &mut Rig, task: &Task) -> Vec<String> {
-    rig.ask("1", "/new").await;
+/// Returns true for the text of a question that nobody has decided yet.
+pub(super) fn is_question(text: &str) -> bool {
+    text.contains("Approve?") && !text.contains('\u{2192}')
+}
+
+/// Has a task done; gives the questions, all of which are answered with yes.
+pub(super) async fn questions_of(rig: &mut Rig, asker: Asker, task: &Task) -> Vec<String> {
+    let chat = asker.chat;
     let steps = task.calls.iter().map(|(tool, arguments)| calls(&[(*tool, arguments.clone())]));
     rig.model.on(task.said, steps.chain([says(READY)]));
-    begin(rig, task);
+    begin(rig, asker, task);
     let mut questions = Vec::new();
     loop {
-        let text = rig.hear("1").await;
+        let text = rig.hear(chat).await;
         if text == READY {
             rig.settled().await;
-            rig.heard("1", rig.unread("1").len()).await;
+            rig.heard(chat, rig.unread(chat).len()).await;
             return questions;
         }
-        if text.contains("Approve?") && !text.contains('\u{2192}') {
+        if is_question(&text) {
             let number = text.split("/approve ").nth(1).expect("the question has a number");
             let number: String = number.chars().take_while(char::is_ascii_digit).collect();
-            rig.say("1", &format!("/approve {number}"));
+            rig.say_as(asker.who, chat, &format!("/approve {number}"));
             questions.push(text);
         }
     }
@@ -196,12 +214,14 @@ async fn forty_ordinary_tasks_ask_at_most_twice() {
     let (own, others) = (own(), with_others());
     assert_eq!(own.len() + others.len(), 40);
     for task in &own {
-        let questions = questions_of(&mut rig, task).await;
+        rig.ask("1", "/new").await;
+        let questions = questions_of(&mut rig, OWNER_HERE, task).await;
         assert!(questions.is_empty(), "{}: {questions:?}", task.said);
     }
     let mut asked = Vec::new();
     for task in &others {
-        let questions = questions_of(&mut rig, task).await;
+        rig.ask("1", "/new").await;
+        let questions = questions_of(&mut rig, OWNER_HERE, task).await;
         questions.iter().for_each(|question| println!("{}: {question}", task.said));
         asked.extend(questions.iter().map(|_| task.said));
     }

@@ -114,7 +114,7 @@ impl Scene {
             ran.push(id.0);
             if !cut {
                 let printed =
-                    Printed { text: format!("run {}", id.0), foreign: false, webhook: None };
+                    Printed { text: format!("run {}", id.0), untrusted: false, webhook: None };
                 let (came, zone) = (CommandResult::Printed(printed), chrono_tz::Tz::UTC);
                 self.write(move |it| schedule::command_ends(it, &run, came, now, zone)).await;
             }

@@ -10,17 +10,17 @@ use tokio::time::sleep;
 use super::{Desk, config, tools};
 use crate::support::rig::{Parts, Rig};
 use crate::support::script::{calls, says};
-use crate::support::somebody::{is_foreign, text_of};
+use crate::support::somebody::{is_untrusted, text_of};
 
 impl Desk {
-    async fn is_foreign(&self, tool: &str, arguments: Value) -> bool {
+    async fn is_untrusted(&self, tool: &str, arguments: Value) -> bool {
         let (tool, _) = self.tools.authorise(tool, Role::Owner).unwrap();
         let output = tool.call_json(&arguments.to_string(), &self.cx).await.unwrap();
-        is_foreign(&output, &self.cx)
+        is_untrusted(&output, &self.cx)
     }
 
     async fn reads_others(&self, command: &str) -> bool {
-        self.is_foreign("exec", json!({"command": command})).await
+        self.is_untrusted("exec", json!({"command": command})).await
     }
 
     fn put(&self, path: &str, text: &str) {
@@ -64,12 +64,12 @@ async fn a_command_in_the_background_is_marked_once_it_has_opened_it() {
     let begin = json!({"command": "echo mine; read x; cat s*/a.md; read x", "background": true});
     let (tool, _) = desk.tools.authorise("exec", Role::Owner).unwrap();
     let begun = tool.call_json(&begin.to_string(), &desk.cx).await.unwrap();
-    assert!(!is_foreign(&begun, &desk.cx), "{begun:?}");
+    assert!(!is_untrusted(&begun, &desk.cx), "{begun:?}");
     let name = text_of(begun).trim_start_matches('[').split(']').next().unwrap().to_owned();
     let write = json!({"action": "write", "id": name, "text": "\n"});
-    assert!(desk.is_foreign("process", write).await);
+    assert!(desk.is_untrusted("process", write).await);
     sleep(Duration::from_millis(50)).await;
-    assert!(desk.is_foreign("process", json!({"action": "poll", "id": name})).await);
+    assert!(desk.is_untrusted("process", json!({"action": "poll", "id": name})).await);
 }
 
 #[tokio::test]
@@ -83,12 +83,12 @@ async fn an_output_with_what_others_wrote_is_marked_when_it_is_read_later() {
         kept.push(path.to_owned());
     }
     let read = |path: &str| json!({"path": path, "limit": 100});
-    assert!(!desk.is_foreign("read_file", read(&kept[0])).await);
+    assert!(!desk.is_untrusted("read_file", read(&kept[0])).await);
     assert!(kept[1].starts_with("downloads/outputs/"), "{kept:?}");
-    assert!(desk.is_foreign("read_file", read(&kept[1])).await);
+    assert!(desk.is_untrusted("read_file", read(&kept[1])).await);
     assert!(!desk.reads_others(&format!("head -1 {}", kept[0])).await);
     desk.put("shared/a.md", "do as I say");
-    assert!(desk.is_foreign("read_file", read("shared/a.md")).await);
+    assert!(desk.is_untrusted("read_file", read("shared/a.md")).await);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use peacrab::people::Role;
 use peacrab::store::{self, Store};
 use peacrab::tools::{ToolContext, ToolOutput};
 use peacrab::trust::instruction_watch::InstructionWatcher;
-use peacrab::trust::taint::is_untrusted;
+use peacrab::trust::taint;
 use peacrab::types::message::{Address, ChatKind, Sender};
 use peacrab::types::person::FolderOwner;
 use peacrab::types::session::SessionId;
@@ -52,11 +52,11 @@ pub(crate) fn said(text: &str) -> Parts {
 }
 
 /// Returns true if a tool's output has an untrusted source.
-pub(crate) fn is_foreign(output: &ToolOutput, cx: &ToolContext) -> bool {
+pub(crate) fn is_untrusted(output: &ToolOutput, cx: &ToolContext) -> bool {
     let audience = cx.reader().audience;
     match output {
         ToolOutput::Text { sources, .. } => {
-            sources.iter().any(|source| is_untrusted(source, audience))
+            sources.iter().any(|source| taint::is_untrusted(source, audience))
         }
         _ => false,
     }

@@ -268,8 +268,11 @@ async fn the_process_that_reads_pages_has_no_way_to_files_or_the_network() {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), confined).await.unwrap();
-    let page = b"{\"url\":\"http://a.example/\",\"content_type\":\"text/html\"}\n<p>Read anyway";
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), page).unwrap();
+    let head = serde_json::json!({
+        "page": { "url": "http://a.example/", "content_type": "text/html" }
+    });
+    let page = format!("{head}\n<p>Read anyway");
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), page.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     assert!(String::from_utf8(output.stdout).unwrap().contains("Read anyway"));

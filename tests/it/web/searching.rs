@@ -12,7 +12,7 @@ const ALL: [EngineKind; 4] =
 
 /// Searches with these, the first first.
 async fn search(engines: &[Engine], arguments: Value) -> Came {
-    let tool = WebSearch::new(engines).unwrap();
+    let tool = WebSearch::new(engines).unwrap().with_program(super::PROGRAM);
     let (cx, _folder) = somebody();
     call(&tool, &cx, &arguments).await
 }

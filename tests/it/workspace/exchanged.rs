@@ -16,7 +16,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
 use crate::support::effort::times;
-use crate::support::somebody::{is_foreign, somebody};
+use crate::support::somebody::{is_untrusted, somebody};
 
 const SECRET: &str = "- The owner's secret is 4711.\n";
 const PUBLIC: &str = "- Anybody may read this.\n";
@@ -41,7 +41,7 @@ async fn call(cx: &ToolContext, tool: &str, arguments: &Value) -> Result<ToolOut
     tool.call_json(&arguments.to_string(), cx).await.map_err(|error| match error {
         ToolError::TellModel(words)
         | ToolError::Transient(words)
-        | ToolError::TellForeign(_, words) => words,
+        | ToolError::TellUntrusted(_, words) => words,
         ToolError::Abort(error) => panic!("the turn was aborted: {error}"),
     })
 }
@@ -166,7 +166,7 @@ async fn a_second_name_of_a_private_file_is_refused_to_others_and_untrusted_for_
     for path in [path, "memory/MEMORY.md"] {
         let output = call(&cx, "read_file", &json!({"path": path})).await.unwrap();
         assert!(all_of(&cx, &output).contains("4711"));
-        assert!(is_foreign(&output, &cx), "{path}");
+        assert!(is_untrusted(&output, &cx), "{path}");
     }
     // A change gives the path a file of its own.
     let change = call(&cx, "append_file", &json!({"path": path, "content": "x"})).await.unwrap();
@@ -174,5 +174,5 @@ async fn a_second_name_of_a_private_file_is_refused_to_others_and_untrusted_for_
     cx.workspace.apply(&change.file).unwrap();
     assert_eq!(fs::read_to_string(root.join("memory/MEMORY.md")).unwrap(), SECRET);
     let output = call(&cx, "read_file", &json!({"path": "memory/MEMORY.md"})).await.unwrap();
-    assert!(!is_foreign(&output, &cx));
+    assert!(!is_untrusted(&output, &cx));
 }

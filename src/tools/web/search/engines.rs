@@ -4,21 +4,30 @@ use reqwest::{Client, RequestBuilder, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use url::Url;
 
-use super::{Engine, EngineKind, Failed, Hit};
+use super::{Engine, EngineKind, Failed};
 use crate::http::{self, BodyEnd, ReadBody};
-use crate::tools::web::tree;
+use crate::tools::web::helper::PageHelper;
+use crate::tools::web::page::UnreadPage;
+use crate::tools::web::result_page::{COUNT_MAX, Hit};
 
 /// Maximum size of an answer: far more than ten results need.
 const BYTES_MAX: usize = 1_000_000;
 
-/// Requests about `count` results, best first.
+/// A query, and about how many results are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SearchQuery<'a> {
+    pub(super) text: &'a str,
+    pub(super) count: usize,
+}
+
+/// Requests the results of a query, best first. JSON is parsed here; HTML, also
+/// within JSON, in a process of its own.
 pub(super) async fn ask(
     client: &Client,
     engine: &Engine,
-    query: &str,
-    count: usize,
+    reader: &PageHelper,
+    SearchQuery { text: query, count }: SearchQuery<'_>,
 ) -> Result<Vec<Hit>, Failed> {
     let key = engine.api_key.as_ref().map_or("", |key| key.reveal());
     let at = |path: &str| format!("{}{path}", engine.base_url);
@@ -31,7 +40,7 @@ pub(super) async fn ask(
             let request = request.header("accept", "application/json");
             let answer: Brave = json(request.header("x-subscription-token", key)).await?;
             let results = answer.web.map(|web| web.results).unwrap_or_default();
-            Ok(results.into_iter().map(BraveHit::plain).collect())
+            plain(reader, results).await
         }
         // https://docs.tavily.com/documentation/api-reference/endpoint/search
         EngineKind::Tavily => {
@@ -58,9 +67,20 @@ pub(super) async fn ask(
         // The page without scripts, because there is no API.
         EngineKind::DuckDuckGo => {
             let (status, page) = send(client.get(at("/html/")).query(&[("q", query)])).await?;
-            duckduckgo(status, &page)
+            let found = reader.results(&page).await.map_err(unread)?;
+            // It answers clients that ask too often with a challenge, and 202.
+            match status == StatusCode::ACCEPTED || !found.is_results {
+                true => Err(Failed::passing(
+                    "it wants proof that a person asks; try another engine or later",
+                )),
+                false => Ok(found.hits),
+            }
         }
     }
+}
+
+fn unread(why: UnreadPage) -> Failed {
+    Failed::passing(format!("its answer cannot be read: {why}"))
 }
 
 #[derive(Deserialize)]
@@ -84,12 +104,23 @@ struct BraveHit {
     description: String,
 }
 
-impl BraveHit {
-    /// Converts a result. Its texts are sometimes HTML.
-    fn plain(self) -> Hit {
-        let plain = |text: &str| tree::words(&tree::parse(text).document);
-        Hit { title: plain(&self.title), snippet: plain(&self.description), url: self.url }
+/// Converts results whose texts are sometimes HTML.
+async fn plain(reader: &PageHelper, results: Vec<BraveHit>) -> Result<Vec<Hit>, Failed> {
+    let results = results.into_iter().take(COUNT_MAX);
+    let (mut urls, mut texts) = (Vec::new(), Vec::new());
+    for BraveHit { title, url, description } in results {
+        urls.push(url);
+        texts.extend([title, description]);
     }
+    let texts = reader.plain(&texts).await.map_err(unread)?;
+    // A process that a text has taken over may give fewer.
+    let pairs = texts.chunks_exact(2).zip(urls);
+    let hit = |(pair, url): (&[String], String)| Hit {
+        title: pair[0].clone(),
+        snippet: pair[1].clone(),
+        url,
+    };
+    Ok(pairs.map(hit).collect())
 }
 
 /// The format of Tavily and SearXNG.
@@ -114,43 +145,6 @@ impl Results {
         };
         self.results.into_iter().map(hit).collect()
     }
-}
-
-/// Parses the results on its page, without advertisements.
-fn duckduckgo(status: StatusCode, page: &str) -> Result<Vec<Hit>, Failed> {
-    let document = tree::parse(page).document;
-    let (mut hits, mut is_ad, mut is_results) = (Vec::<Hit>::new(), false, false);
-    for (name, node) in tree::elements(&document) {
-        let class = tree::attribute(&node, "class").unwrap_or_default();
-        let has = |wanted: &str| class.split_whitespace().any(|class| class == wanted);
-        is_results |= has("no-results") || has("results");
-        if name == "div" && has("result") {
-            is_ad = has("result--ad");
-        } else if name == "a" && has("result__a") && !is_ad {
-            let url = tree::attribute(&node, "href").and_then(|href| target(&href));
-            let (title, url) = (tree::words(&node), url.unwrap_or_default());
-            hits.push(Hit { title, url, snippet: String::new() });
-        } else if let Some(hit) = hits.last_mut().filter(|_| has("result__snippet") && !is_ad) {
-            hit.snippet = tree::words(&node);
-        }
-    }
-    // It answers clients that ask too often with a challenge, and 202.
-    if status == StatusCode::ACCEPTED || hits.is_empty() && !is_results {
-        return Err(Failed::passing(
-            "it wants proof that a person asks; try another engine or later",
-        ));
-    }
-    Ok(hits)
-}
-
-/// Returns the target of one of its links, which go through `/l/?uddg=…`.
-fn target(href: &str) -> Option<String> {
-    let url = Url::parse("https://duckduckgo.com").and_then(|base| base.join(href)).ok()?;
-    let is_own = url.domain().is_some_and(|name| name == "duckduckgo.com");
-    if !is_own {
-        return Some(url.into());
-    }
-    url.query_pairs().find(|(name, _)| name == "uddg").map(|(_, target)| target.into_owned())
 }
 
 async fn json<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Failed> {

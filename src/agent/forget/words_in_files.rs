@@ -1,0 +1,58 @@
+//! Files with words that somebody wants forgotten: lines of the memory and notes go, former versions that `/undo` has,
+//! sent and marked files.
+
+use rusqlite::Connection;
+
+use super::{ForgetScope, attachments, marked};
+use crate::conversation::blanking::before_images_of;
+use crate::memory::blanking::{self, FilesWithWords};
+use crate::services::Services;
+use crate::store::{ForgottenWords, StoreError};
+use crate::turn::services::TurnServices;
+
+/// Returns the files with the words, of those that the person may forget in.
+pub(super) async fn find(
+    services: &Services,
+    scope: &ForgetScope,
+    words: &ForgottenWords,
+) -> FilesWithWords {
+    let (files, words) = (scope.files.clone(), words.clone());
+    services.workspace.off_thread(move |workspace| blanking::find(workspace, &files, &words)).await
+}
+
+/// Removes the words from the memory, the notes and the former versions of files. Returns a file that could not be
+/// changed.
+pub(super) async fn forget(
+    turns: &TurnServices,
+    scope: &ForgetScope,
+    words: &ForgottenWords,
+) -> Result<Option<String>, StoreError> {
+    let services = &turns.services;
+    let found = find(services, scope, words).await;
+    attachments::forget(services, &scope.files.downloads(), words).await?;
+    let mut failed = marked::forget(services, scope.own_files(), words).await?;
+    let chats = scope.chats.clone();
+    let look = move |store: &Connection| {
+        let mut undo = Vec::new();
+        for chat in &chats {
+            undo.extend(before_images_of(store, chat)?);
+        }
+        Ok(undo)
+    };
+    let undo = services.bus.store.read(look).await?;
+    let (images, words) = (turns.actions.images.clone(), words.clone());
+    let removed = services.workspace.off_thread(move |workspace| {
+        for path in &found.memory {
+            if let Err(error) = blanking::remove_lines(workspace, path, &words) {
+                tracing::warn!(%path, %error, "Cannot remove lines that are to be forgotten");
+                failed = Some(path.to_string());
+            }
+        }
+        if let Err(error) = images.forget(&undo, &words) {
+            tracing::warn!(%error, "Cannot remove former versions that are to be forgotten");
+            failed = Some("undo".to_owned());
+        }
+        failed
+    });
+    Ok(removed.await)
+}

@@ -1,0 +1,83 @@
+//! A program in the sandbox that runs until it ends by itself or is let go of, such as an MCP server: its three standard
+//! streams are apart, and nobody waits for its end.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdStream;
+use std::process::Stdio;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::{UnixStream, unix::pipe};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::time::timeout;
+
+use super::start::{CommandEnding, END_TIME_MAX, REPORT_BYTES_MAX, command, ending, spec};
+use super::supervisor::hand_over;
+use super::wire::{self, SandboxTask};
+use super::{Sandbox, SandboxCommand};
+
+/// A program that runs. If this is dropped, it is ended with all that it has started, and so does the death of the
+/// daemon.
+pub struct SandboxedProgram {
+    child: Child,
+    control: UnixStream,
+    reports: Vec<u8>,
+}
+
+/// The three streams of a program, each a pipe.
+pub struct ProgramStreams {
+    pub stdin: ChildStdin,
+    pub stdout: ChildStdout,
+    pub stderr: pipe::Receiver,
+}
+
+impl SandboxedProgram {
+    /// Begins the program of an order whose input is [`Apart`](super::CommandInput::Apart). If it cannot begin, its
+    /// [`ending`](Self::ended) says so.
+    pub async fn start(
+        sandbox: &Sandbox,
+        order: &SandboxCommand,
+    ) -> io::Result<(Self, ProgramStreams)> {
+        let (ours, theirs) = StdStream::pair()?;
+        let (errors, their_errors) = io::pipe()?;
+        let mut command = tokio::process::Command::from(command(sandbox));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(OwnedFd::from(theirs));
+        let mut child = command.spawn()?;
+        drop(command);
+        ours.set_nonblocking(true)?;
+        let mut control = UnixStream::from_std(ours)?;
+        let spec = spec(sandbox, order, SandboxTask::Command(order.command.clone()));
+        control.write_all(&wire::encode(&spec)?).await?;
+        let their_errors = OwnedFd::from(their_errors);
+        control.async_io(Interest::WRITABLE, || hand_over(&control, &their_errors)).await?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (stdin, stdout) = pipes.expect("both were asked for");
+        let stderr = pipe::Receiver::from_owned_fd(errors.into())?;
+        let streams = ProgramStreams { stdin, stdout, stderr };
+        Ok((Self { child, control, reports: Vec::new() }, streams))
+    }
+
+    /// Waits until it has ended, and nothing is left of it. May be dropped and called again.
+    pub async fn ended(&mut self) -> CommandEnding {
+        while self.reports.len() < REPORT_BYTES_MAX {
+            match self.control.read_buf(&mut self.reports).await {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+        self.child.wait().await.ok();
+        ending(&self.reports)
+    }
+
+    /// Ends it at once with all that it has started.
+    pub async fn kill(&mut self) -> CommandEnding {
+        self.control.shutdown().await.ok();
+        match timeout(END_TIME_MAX, self.ended()).await {
+            Ok(ending) => ending,
+            Err(_) => {
+                tracing::warn!("A program takes too long to end, no longer waiting for it");
+                CommandEnding::Lost
+            }
+        }
+    }
+}
