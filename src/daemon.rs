@@ -145,7 +145,7 @@ impl DaemonParts {
                 channels.insert(name, (channel, access));
             }
         }
-        let shell = shell::sandbox(&config.exec, exposed);
+        let shell = shell::sandbox(&config.exec, &home.join("workspace"), exposed);
         let transcriber = config.transcription.as_ref().map(Transcriber::new).transpose()?;
         let transcriber = transcriber.map(Arc::new);
         Ok(Self {

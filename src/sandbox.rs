@@ -9,6 +9,7 @@
 //!            ← reports  ends all if the socket closes
 //! ```
 
+pub mod account;
 mod allowed;
 mod calls;
 mod cgroup;
@@ -37,7 +38,8 @@ use std::process::ExitCode;
 
 pub use cgroup::adopt_cgroup;
 pub use command::{
-    CommandLimits, ENTRY, Enforced, NetworkAccess, Sandbox, SandboxCommand, SandboxLevel,
+    AccountKind, CommandLimits, ENTRY, Enforced, NetworkAccess, Sandbox, SandboxCommand,
+    SandboxLevel,
 };
 pub use output::{KeptOutput, WHOLE_BYTES_MAX};
 pub use paths::{Exposed, exposed, is_of_system};

@@ -125,7 +125,7 @@ fn shell_finding(home: &Path, config: &Config, status: Option<&Status>) -> Findi
     }
     let (state, by) = match status {
         Some(status) => (status.shell.clone(), "as the daemon that runs found it: "),
-        None => (shell::standing(&config.exec), "as tried from here: "),
+        None => (shell::standing_in(&config.exec, &home.join("workspace")), "as tried from here: "),
     };
     let words = format!("{by}{}", state.words());
     match state {

@@ -1,5 +1,6 @@
 //! The parts of a daemon that the shell's sandbox decides on: its state, and the tools.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::Exposure;
@@ -22,12 +23,16 @@ pub(super) fn more_tools(
 }
 
 /// Tests the sandbox, unless commands could read what they must not. Logs its state.
-pub(super) fn sandbox(config: &tools::shell::Config, exposed: Option<Exposure>) -> SandboxState {
+pub(super) fn sandbox(
+    config: &tools::shell::Config,
+    workspace: &Path,
+    exposed: Option<Exposure>,
+) -> SandboxState {
     sandbox::sweep();
     sandbox::adopt_cgroup();
     let standing = match exposed {
         Some(Exposure { words: why, .. }) => SandboxState::Refused { why },
-        None => tools::shell::standing(config),
+        None => tools::shell::standing_in(config, workspace),
     };
     match &standing {
         SandboxState::Off => {}

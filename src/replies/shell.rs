@@ -49,6 +49,21 @@ pub fn sandboxed_files(landlock: u32, own_root: bool) -> String {
     format!("files limited to the workspace and the system{by}")
 }
 
+/// `why` is empty, or stands in parentheses.
+pub fn weaker_sandbox(lost: &str, why: &str) -> String {
+    format!("its sandbox would be weaker than at my start, without {lost}{why}")
+}
+
+/// Why a daemon that is root runs no commands.
+pub fn no_account(why: &str) -> String {
+    format!(
+        "I run as root, and commands can't get an account of their own here: {}. Run me as another account (`peacrab \
+         service install` makes one), or set `sandbox = \"best-effort\"` in [exec]",
+        as_is(why)
+    )
+}
+
+pub const SANDBOXED_ACCOUNT: &str = "an account of their own, as I run as root";
 pub const SANDBOXED_NETWORK: &str = "no network";
 pub const SANDBOXED_NETWORK_ON: &str = "network on by config";
 pub const SANDBOXED_PROCESSES: &str = "no access to other processes";

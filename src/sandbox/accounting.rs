@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use rustix::process::{Pid, Uid, getpid};
 
@@ -32,6 +33,17 @@ const SMALL_PIPE_BYTES: u64 = 8 * 1024;
 const SHARED_NAMES: [&str; 5] =
     ["/dev/zero (deleted)", "[anon_shmem:", "/memfd:", "/SYSV", "/dev/shm/"];
 
+/// Bytes by which a command's processes together can exceed their limit for a moment, for each core of the machine: that
+/// much is taken between two looks. Measured on a machine with two.
+pub const BEYOND_EACH_CORE: u64 = 128 * 1024 * 1024;
+
+/// Bytes that a command can take in a millisecond by each core, by and large.
+const FILLED_EACH_MS: u64 = 1024 * 1024;
+
+/// The pause between two looks, by the memory that is left until the limit.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
 /// Memory of the machine that must stay free: so much, or a part of it, or half of the memory that was free at the
 /// beginning. Not all that the kernel keeps for a process counts somewhere.
 const LEFT_BYTES: u64 = 128 * 1024 * 1024;
@@ -46,6 +58,10 @@ pub(super) struct ResourceAccounting<'a> {
     disks: Disks,
     /// Bytes of memory that must be left.
     left: u64,
+    /// Bytes of memory that the command had not taken of what it may, at the last look.
+    room: u64,
+    /// Bytes that it can take in a millisecond.
+    filled_each_ms: u64,
 }
 
 /// The kernel's figures for a process.
@@ -71,7 +87,18 @@ impl<'a> ResourceAccounting<'a> {
         let disks = Disks::new(places, spec.bounds.disk, spec.bounds.files, told)?;
         let [total, free] = memory();
         let left = LEFT_BYTES.min(total / LEFT_SHARE).min(free / 2);
-        Ok(Self { first, spec, scratch, counts_memory, disks, left })
+        let room = spec.bounds.memory;
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let filled_each_ms = FILLED_EACH_MS * cores;
+        Ok(Self { first, spec, scratch, counts_memory, disks, left, room, filled_each_ms })
+    }
+
+    /// The time until the next look: shorter, the sooner the command could have taken all that it may.
+    pub(super) fn pause(&self) -> Duration {
+        if !self.counts_memory {
+            return PAUSE_MAX;
+        }
+        Duration::from_millis(self.room / self.filled_each_ms).clamp(PAUSE_MIN, PAUSE_MAX)
     }
 
     /// Returns the limit that is exceeded, if any.
@@ -92,7 +119,11 @@ impl<'a> ResourceAccounting<'a> {
         }
         // It is ours, and no command can reach its files.
         inside.retain(|pid| *pid != self.first);
-        let takes_more = self.counts_memory && takes_more(bounds.memory, &inside, &all);
+        let takes_more = self.counts_memory && {
+            let quick = quick_sum(&inside, &all);
+            self.room = bounds.memory.saturating_sub(quick);
+            takes_more(bounds.memory, quick, &inside, &all)
+        };
         if memory()[1] < self.left || takes_more {
             return Some(ExceededLimit::Memory);
         }
@@ -103,20 +134,23 @@ impl<'a> ResourceAccounting<'a> {
 
 /// Returns true if these take more memory. The quick figures count too much (shared memory twice, each open file as a
 /// socket), so exact ones are taken only if they exceed the limit.
-fn takes_more(most: u64, inside: &[Pid], all: &[ProcessUsage]) -> bool {
-    let sum = |of: fn(Pid) -> u64| inside.iter().map(|pid| of(*pid)).sum::<u64>();
-    let tables: u64 = all.iter().map(|process| process.tables).sum();
-    let shared = shared(inside);
-    let resident = tables + shared + all.iter().map(|process| process.resident).sum::<u64>();
-    if resident + sum(opened) * SOCKET_BYTES <= most {
+fn takes_more(most: u64, resident: u64, inside: &[Pid], all: &[ProcessUsage]) -> bool {
+    if resident + inside.iter().map(|pid| opened(*pid)).sum::<u64>() * SOCKET_BYTES <= most {
         return false;
     }
+    let tables: u64 = all.iter().map(|process| process.tables).sum();
+    let shared = shared(inside);
     // Sockets on their way in others are left out; the kernel lets a user have as many of those as one
     // process may have files open (unix(7)).
     let buffers = buffers(inside);
     let own =
         inside.iter().map(|pid| own(*pid)).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
     resident + buffers > most && tables + own.0 + own.1.max(shared) + buffers > most
+}
+
+/// Bytes in memory that these take at most, apart from buffers.
+fn quick_sum(inside: &[Pid], all: &[ProcessUsage]) -> u64 {
+    shared(inside) + all.iter().map(|process| process.tables + process.resident).sum::<u64>()
 }
 
 /// Bytes of shared memory without a disk, each counted once and whole.

@@ -123,6 +123,21 @@ pub struct Enforced {
     /// The kernel limits the memory of all its processes together, by a control group.
     #[serde(default)]
     pub group: bool,
+    #[serde(default)]
+    pub account: AccountKind,
+}
+
+/// The account of a command, as the machine sees it. Weaker kinds come first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccountKind {
+    /// The daemon's, which is root.
+    #[default]
+    Root,
+    /// The daemon's.
+    Daemon,
+    /// One that nobody has. The daemon is root.
+    Unused,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,6 +172,7 @@ impl Enforced {
             (least.signals && !self.signals, "the signal block"),
             (least.calls && !self.calls, "the block of dangerous system calls"),
             (least.group && !self.group, "its control group"),
+            (self.account < least.account, "an account of its own"),
         ];
         pairs.into_iter().find_map(|(lost, what)| lost.then_some(what))
     }

@@ -2,8 +2,9 @@
 //! sandboxed command. It makes the namespaces, watches over what the command takes, and ends all of it when
 //! the daemon lets go of their socket, be it because the daemon was killed.
 
+use std::ffi::c_int;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -13,18 +14,18 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getegid, geteuid, getpid, kill_process,
-    pidfd_open, pidfd_send_signal, set_child_subreaper, set_dumpable_behavior, wait,
+    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open,
+    pidfd_send_signal, set_child_subreaper, set_dumpable_behavior, wait,
 };
 
+use super::account::CommandAccount;
 use super::cgroup::CommandGroup;
+use super::paths::{self, VisiblePath};
 use super::scratch::Scratch;
-use super::{SandboxLevel, inside, raw, supervisor};
+use super::{AccountKind, SandboxLevel, inside, raw, supervisor};
+use crate::replies;
 use crate::sandbox::accounting::{self, ResourceAccounting};
-use crate::sandbox::wire::{self, ExceededLimit, GuardReport};
-
-/// The interval between two looks at a command's resources.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+use crate::sandbox::wire::{self, ExceededLimit, GuardReport, SandboxSpec};
 
 /// The time for killing the processes that a command left behind, where they cannot be killed as one, and the number of
 /// rounds without a pause: a process that starts another and ends must be overtaken.
@@ -32,15 +33,10 @@ const SWEEP_TIME_MAX: Duration = Duration::from_secs(10);
 const SWEEPS_AT_ONCE: usize = 500;
 const SWEEP_PAUSE: Duration = Duration::from_millis(1);
 
-/// The most that one TCP socket holds for each way, as of other sockets: least, at first, at most.
-const TCP_BUFFERS: [(&str, &str); 2] = [
-    ("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 212992"),
-    ("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 212992"),
-];
-
 /// The resources that the guard has prepared for the first process.
 pub(super) struct Prepared {
-    pub(super) namespaces: Namespaces,
+    pub(super) seen: Vec<VisiblePath>,
+    pub(super) start: FirstStart,
     pub(super) scratch: Scratch,
     /// The guard, by a handle that tells of its end.
     pub(super) guard: OwnedFd,
@@ -54,11 +50,36 @@ pub(super) struct Prepared {
     pub(super) group: Option<CommandGroup>,
 }
 
-/// Namespaces that were made for the command and are not in place yet.
-pub(super) struct Namespaces {
-    /// Of users, or else this account may do without.
-    pub(super) made: bool,
+impl Prepared {
+    /// Leaves nothing behind of a command that was not begun.
+    fn give_up(self) {
+        if let Some(group) = self.group {
+            group.leave().ok();
+            group.remove();
+        }
+        self.scratch.remove();
+    }
+}
+
+/// The start of the first process, as both sides know it.
+pub(super) struct FirstStart {
+    pub(super) account: CommandAccount,
+    /// In namespaces of its own: of users, or else this account may do without, of processes, and others.
+    pub(super) namespaces: bool,
+    /// In a network of its own, too.
     pub(super) network: bool,
+    /// Where the guard tells it to go on.
+    pub(super) begin: Option<UnixStream>,
+}
+
+impl FirstStart {
+    /// Waits for the guard's word, and becomes its account.
+    pub(super) fn await_turn(&self) -> io::Result<()> {
+        if let Some(mut begin) = self.begin.as_ref() {
+            begin.read_exact(&mut [0])?;
+        }
+        self.account.enter()
+    }
 }
 
 /// Runs the command that the socket on standard error orders.
@@ -81,23 +102,34 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     let errors = if spec.errors_apart { supervisor::take_over(control) } else { None };
     let shortage = Shortage::first_to_go();
     set_child_subreaper(Some(getpid()))?;
-    let namespaces = match spec.level {
-        SandboxLevel::Off => Namespaces { made: false, network: false },
-        SandboxLevel::Required | SandboxLevel::BestEffort => namespaces(!spec.network),
+    let seen = match spec.level {
+        SandboxLevel::Off => Vec::new(),
+        SandboxLevel::Required => {
+            paths::all_there(&spec.write)?;
+            paths::seen(&spec.read, &spec.write)
+        }
+        SandboxLevel::BestEffort => paths::seen(&spec.read, &spec.write),
     };
-    // From now on nobody of this account can look into this process.
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let guard = pidfd_open(getpid(), PidfdFlags::empty())?;
     let scratch = Scratch::new(spec.level)?;
     let (told, tell) = UnixStream::pair()?;
     tell.set_nonblocking(true)?;
     let (waiting, calls) = UnixStream::pair()?;
     let group = CommandGroup::enter_new(&spec.bounds);
-    let prepared = Prepared { namespaces, scratch, guard, tell, calls, errors, group };
-    let Some(child) = raw::fork()? else {
-        return Ok(inside::run(&spec, &prepared, control));
+    let account = CommandAccount::of_daemon();
+    let start = FirstStart { account, namespaces: false, network: false, begin: None };
+    let mut prepared = Prepared { seen, start, scratch, guard, tell, calls, errors, group };
+    let child = match first_process(&spec, &mut prepared) {
+        Ok(Some(child)) => child,
+        Ok(None) => return Ok(inside::run(&spec, &prepared, control)),
+        Err(error) => {
+            prepared.give_up();
+            return Err(error);
+        }
     };
-    let Prepared { namespaces, scratch, group, .. } = prepared;
+    // From now on nobody of this account can look into this process.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    let Prepared { start, scratch, group, .. } = prepared;
     if let Some(group) = &group {
         group.leave()?;
     }
@@ -116,7 +148,7 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
         }
         group.kill();
     }
-    if namespaces.made || sweep() {
+    if start.namespaces || sweep() {
         scratch.remove();
     }
     if let Some(group) = group {
@@ -149,28 +181,64 @@ impl Shortage {
     }
 }
 
-/// Makes what namespaces the kernel lets us have; with all of them, or none.
-fn namespaces(without_network: bool) -> Namespaces {
-    let network = if without_network { libc::CLONE_NEWNET } else { 0 };
+/// Starts the first process in what namespaces the kernel lets us have; with all of them, or none. It is told `None`.
+fn first_process(spec: &SandboxSpec, prepared: &mut Prepared) -> io::Result<Option<Pid>> {
+    let network = if spec.network { 0 } else { libc::CLONE_NEWNET };
     let wanted = libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | network;
-    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    let made = match raw::unshare(libc::CLONE_NEWUSER | wanted) {
-        Ok(()) => {
-            // Everybody stays who they are.
-            let maps = fs::write("/proc/self/setgroups", "deny")
-                .and_then(|()| fs::write("/proc/self/uid_map", format!("{user} {user} 1")))
-                .and_then(|()| fs::write("/proc/self/gid_map", format!("{group} {group} 1")));
-            maps.is_ok()
+    let with_users = libc::CLONE_NEWUSER | wanted;
+    let is_sandboxed = spec.level != SandboxLevel::Off;
+    if is_sandboxed && let Some(other) = CommandAccount::instead_of_root(&spec.home)? {
+        let lent = other
+            .take(&mut prepared.seen)
+            .and_then(|()| other.give_streams(prepared.errors.as_ref()));
+        match lent.and_then(|()| start(other, with_users, prepared)) {
+            Err(error) if spec.level == SandboxLevel::Required => {
+                let why = match spec.least.account {
+                    AccountKind::Unused => {
+                        replies::weaker_sandbox("an account of its own", &format!(" ({error})"))
+                    }
+                    AccountKind::Root | AccountKind::Daemon => {
+                        replies::no_account(&error.to_string())
+                    }
+                };
+                return Err(io::Error::other(why));
+            }
+            Err(_) => {}
+            started => return started,
         }
-        // Only root may.
-        Err(_) => raw::unshare(wanted).is_ok(),
-    };
-    let network = made && without_network;
-    for (setting, most) in TCP_BUFFERS.into_iter().filter(|_| network) {
-        // Of this network alone; refused where settings of the kernel are covered.
-        fs::write(setting, most).ok();
     }
-    Namespaces { made, network }
+    let own = CommandAccount::of_daemon();
+    // The second way is for root only.
+    for namespaces in [with_users, wanted].into_iter().filter(|_| is_sandboxed) {
+        if let Ok(started) = start(own, namespaces, prepared) {
+            return Ok(started);
+        }
+    }
+    start(own, 0, prepared)
+}
+
+/// Starts the first process in these namespaces, with this account mapped into them.
+fn start(
+    account: CommandAccount,
+    namespaces: c_int,
+    prepared: &mut Prepared,
+) -> io::Result<Option<Pid>> {
+    let (begin, mut go) = UnixStream::pair()?;
+    let network = namespaces & libc::CLONE_NEWNET != 0;
+    prepared.start =
+        FirstStart { account, namespaces: namespaces != 0, network, begin: Some(begin) };
+    let Some(first) = raw::fork_into(namespaces)? else { return Ok(None) };
+    prepared.start.begin = None;
+    let mapped = match namespaces & libc::CLONE_NEWUSER {
+        0 => Ok(()),
+        _ => account.map(first, &prepared.seen),
+    };
+    if let Err(error) = mapped.and_then(|()| go.write_all(&[1])) {
+        kill_process(first, Signal::KILL).ok();
+        rustix::process::waitpid(Some(first), WaitOptions::empty())?;
+        return Err(error);
+    }
+    Ok(Some(first))
 }
 
 /// Waits for the end of the command; brings it about if the daemon goes or the command takes too much.
@@ -180,8 +248,9 @@ fn watch(
     mut accounting: ResourceAccounting<'_>,
 ) -> io::Result<()> {
     let handle = pidfd_open(child, PidfdFlags::empty())?;
-    let tick = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_EVERY.subsec_nanos()) };
     loop {
+        let pause = i64::from(accounting.pause().subsec_nanos());
+        let tick = Timespec { tv_sec: 0, tv_nsec: pause };
         let mut ends = [PollFd::new(&handle, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
         match poll(&mut ends, Some(&tick)) {
             Err(Errno::INTR) => continue,

@@ -18,8 +18,8 @@ use landlock::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, ioctl_tiocsctty, set_child_subreaper,
-    set_parent_process_death_signal, setsid, test_kill_process, wait,
+    DumpableBehavior, Pid, Signal, WaitOptions, getpid, ioctl_tiocsctty, set_child_subreaper,
+    set_dumpable_behavior, set_parent_process_death_signal, setsid, test_kill_process, wait,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin};
 
@@ -27,7 +27,7 @@ use super::entry::Prepared;
 use super::{Enforced, NetworkAccess, SandboxLevel, limits, raw, root, supervisor};
 use crate::replies;
 use crate::sandbox::calls::{self, OwnNamespaces, Sockets};
-use crate::sandbox::paths::{self, DEVICES, VisiblePath};
+use crate::sandbox::paths::{DEVICES, VisiblePath};
 use crate::sandbox::wire::{self, GuardReport, SandboxSpec, SandboxTask, Trial, TrialResult};
 
 /// The newest Landlock that is asked for; kernels give what they have of it.
@@ -35,6 +35,12 @@ const LANDLOCK: ABI = ABI::V9;
 
 /// Maximum time of a call that must be refused.
 const TRY_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// The most that one TCP socket holds for each way, as of other sockets: least, at first, at most.
+const TCP_BUFFERS: [(&str, &str); 2] = [
+    ("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 212992"),
+    ("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 212992"),
+];
 
 /// The guard is told how much those have written who have ended, by steps of this many bytes.
 const TELL_EVERY: u64 = 1024 * 1024;
@@ -54,6 +60,10 @@ pub(super) fn run(spec: &SandboxSpec, prepared: &Prepared, control: &UnixStream)
 }
 
 fn live(spec: &SandboxSpec, prepared: &Prepared, control: &UnixStream) -> io::Result<GuardReport> {
+    prepared.start.await_turn()?;
+    // From now on nobody of this account can look into this process. This comes after another account was entered, which
+    // takes it back, and the next thing, too.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have gone before that.
     let mut gone = [PollFd::new(&prepared.guard, PollFlags::IN)];
@@ -70,7 +80,8 @@ fn live(spec: &SandboxSpec, prepared: &Prepared, control: &UnixStream) -> io::Re
     }
     dup2_stderr(stdout.as_fd())?;
     let group = prepared.group.as_ref().is_some_and(|group| group.memory);
-    let mut enforced = Enforced { group, ..Enforced::default() };
+    let account = prepared.start.account.kind();
+    let mut enforced = Enforced { group, account, ..Enforced::default() };
     let tmp = match spec.level {
         SandboxLevel::Off => {
             std::env::set_current_dir(&spec.cwd)?;
@@ -88,32 +99,36 @@ fn live(spec: &SandboxSpec, prepared: &Prepared, control: &UnixStream) -> io::Re
 
 /// Shuts the sandbox around this process; gives the folder for temporary files.
 fn shut(spec: &SandboxSpec, prepared: &Prepared, enforced: &mut Enforced) -> io::Result<PathBuf> {
-    let Prepared { namespaces, scratch, .. } = prepared;
-    if spec.level == SandboxLevel::Required {
-        paths::all_there(&spec.write)?;
+    let Prepared { seen, start, scratch, .. } = prepared;
+    enforced.processes = start.namespaces;
+    for (setting, most) in TCP_BUFFERS.into_iter().filter(|_| start.network) {
+        // Of this network alone; refused where settings of the kernel are covered.
+        fs::write(setting, most).ok();
     }
-    let seen = paths::seen(&spec.read, &spec.write);
-    enforced.processes = namespaces.made;
-    let entered = namespaces.made.then(|| root::enter(&seen, &spec.bounds));
+    let entered = start.namespaces.then(|| root::enter(seen, &spec.bounds));
     enforced.own_root = matches!(entered, Some(Ok(())));
-    if namespaces.network {
+    if let (true, Some(Err(error))) = (start.account.is_other(), &entered) {
+        // What it was lent is nowhere else.
+        return Err(io::Error::other(replies::no_account(&error.to_string())));
+    }
+    if start.network {
         // Without it a command cannot talk to itself.
         raw::loopback_up().ok();
     }
     std::env::set_current_dir(&spec.cwd).map_err(|error| about(&spec.cwd.display(), &error))?;
-    limits::set(&spec.bounds, namespaces.made)?;
+    limits::set(&spec.bounds, start.namespaces)?;
     limits::give_up_rights()?;
     let tmp = match enforced.own_root {
         true => PathBuf::from("/tmp"),
         false => scratch.path().to_owned(),
     };
-    let landlock = restrict(&seen, &tmp, enforced.own_root);
+    let landlock = restrict(seen, &tmp, enforced.own_root);
     if let Ok(status) = landlock {
         (enforced.landlock, enforced.signals) = status;
     }
     enforced.signals |= enforced.processes;
-    let alone = namespaces.network || enforced.landlock >= ABI::V6 as u32;
-    let sockets = match (spec.network || namespaces.network, enforced.own_root && alone) {
+    let alone = start.network || enforced.landlock >= ABI::V6 as u32;
+    let sockets = match (spec.network || start.network, enforced.own_root && alone) {
         (true, true) => Sockets::Usual,
         (true, false) => Sockets::NetworkOnly,
         (false, _) => Sockets::None,
@@ -129,7 +144,7 @@ fn shut(spec: &SandboxSpec, prepared: &Prepared, enforced: &mut Enforced) -> io:
         None => Ok(()),
     });
     enforced.calls = refused.is_ok();
-    enforced.network = match (spec.network, namespaces.network, enforced.calls) {
+    enforced.network = match (spec.network, start.network, enforced.calls) {
         (true, ..) => NetworkAccess::On,
         (false, true, _) => NetworkAccess::Apart,
         (false, false, true) => NetworkAccess::Refused,
@@ -140,10 +155,7 @@ fn shut(spec: &SandboxSpec, prepared: &Prepared, enforced: &mut Enforced) -> io:
     }
     let Some(lost) = enforced.lost(&spec.least) else { return Ok(tmp) };
     let why = entered.and_then(Result::err).map(|error| format!(" ({error})"));
-    Err(io::Error::other(format!(
-        "its sandbox would be weaker than at my start, without {lost}{}",
-        why.unwrap_or_default()
-    )))
+    Err(io::Error::other(replies::weaker_sandbox(lost, why.as_deref().unwrap_or_default())))
 }
 
 /// Returns an error if a protection is missing that the config requires.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use super::Sandbox;
@@ -72,6 +73,14 @@ pub(super) struct VisiblePath {
     /// It is a link into something else that may be seen, and says so.
     pub(super) link: Option<PathBuf>,
     pub(super) writable: bool,
+    /// It as a mount of its own, where it has been taken already.
+    pub(super) tree: Option<OwnedFd>,
+}
+
+impl VisiblePath {
+    fn new(path: &Path, link: Option<PathBuf>, writable: bool) -> Self {
+        Self { path: path.to_owned(), link, writable, tree: None }
+    }
 }
 
 /// Returns the paths of the system, even those that do not exist.
@@ -103,8 +112,8 @@ pub(super) fn seen(read: &[PathBuf], write: &[PathBuf]) -> Vec<VisiblePath> {
     let write = write.iter().filter(|path| path.exists());
     let mut all: Vec<VisiblePath> = read
         .iter()
-        .map(|path| VisiblePath { path: path.clone(), link: link(path, &read), writable: false })
-        .chain(write.map(|path| VisiblePath { path: path.clone(), link: None, writable: true }))
+        .map(|path| VisiblePath::new(path, link(path, &read), false))
+        .chain(write.map(|path| VisiblePath::new(path, None, true)))
         .collect();
     all.sort_by(|a, b| a.path.cmp(&b.path).then(a.writable.cmp(&b.writable)));
     all

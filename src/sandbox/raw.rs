@@ -23,10 +23,12 @@ fn checked(result: impl Into<i64>) -> io::Result<i64> {
     }
 }
 
-/// Splits the process in two; the child is told `None`.
-pub(super) fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: this process has one thread, so nothing that the child needs is held by another.
-    let pid = checked(unsafe { libc::fork() })?;
+/// Splits the process in two; the child, in these new namespaces, is told `None`.
+pub(super) fn fork_into(namespaces: c_int) -> io::Result<Option<Pid>> {
+    let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
+    // SAFETY: this process has one thread, so nothing that the child needs is held by another. Without a stack the
+    // child goes on with a copy of this one (clone(2)); the other arguments are not looked at with these flags.
+    let pid = checked(unsafe { libc::syscall(libc::SYS_clone, flags, 0_usize, 0, 0, 0) })?;
     Ok(i32::try_from(pid).ok().and_then(Pid::from_raw))
 }
 
@@ -45,10 +47,24 @@ pub(super) fn close_the_rest() {
 
 /// Sets attributes of a mount, and of those below it if `deep`.
 pub(super) fn set_mount(tree: impl AsFd, attributes: u64, deep: bool) -> io::Result<()> {
-    let flags = libc::AT_EMPTY_PATH | if deep { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut wanted: libc::mount_attr = unsafe { std::mem::zeroed() };
     wanted.attr_set = attributes;
+    change_mount(tree, wanted, deep)
+}
+
+/// Shows what belongs to users of the machine as belonging to those to whom this namespace of users maps them, in a
+/// mount that is in no place yet and in those below it.
+pub(super) fn lend_mount(tree: impl AsFd, users: impl AsFd) -> io::Result<()> {
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut wanted: libc::mount_attr = unsafe { std::mem::zeroed() };
+    wanted.attr_set = libc::MOUNT_ATTR_IDMAP;
+    wanted.userns_fd = u64::try_from(users.as_fd().as_raw_fd()).map_err(io::Error::other)?;
+    change_mount(tree, wanted, true)
+}
+
+fn change_mount(tree: impl AsFd, wanted: libc::mount_attr, deep: bool) -> io::Result<()> {
+    let flags = libc::AT_EMPTY_PATH | if deep { libc::AT_RECURSIVE } else { 0 };
     let tree = tree.as_fd().as_raw_fd();
     // SAFETY: the pointers are to values that live here, and the size is theirs.
     let done = unsafe {

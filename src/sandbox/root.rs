@@ -57,9 +57,7 @@ pub(super) fn enter(seen: &[VisiblePath], bounds: &CommandLimits) -> io::Result<
     // All is taken before the root covers a part of it.
     let mut taken = Vec::new();
     for it in seen.iter().filter(|it| it.link.is_none()) {
-        let tree = tree(&it.path)?;
-        let least = if it.writable { 0 } else { READ_ONLY };
-        raw::set_mount(&tree, least | NO_SETUID | NO_DEVICES, true)?;
+        let tree = it.tree.as_ref().map_or_else(|| take(it), OwnedFd::try_clone)?;
         taken.push((it.path.as_path(), tree));
     }
     for device in DEVICES.iter().map(Path::new).filter(|device| device.exists()) {
@@ -97,6 +95,14 @@ pub(super) fn enter(seen: &[VisiblePath], bounds: &CommandLimits) -> io::Result<
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")
+}
+
+/// Takes what may be seen as a mount of its own, with the rights that the command has to it.
+pub(super) fn take(it: &VisiblePath) -> io::Result<OwnedFd> {
+    let tree = tree(&it.path)?;
+    let least = if it.writable { 0 } else { READ_ONLY };
+    raw::set_mount(&tree, least | NO_SETUID | NO_DEVICES, true)?;
+    Ok(tree)
 }
 
 /// `/usr` as seen from the new root before it is one.

@@ -15,7 +15,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::start::{command, enforced, spec};
-use super::{CommandInput, Enforced, NetworkAccess, Sandbox, SandboxCommand, SandboxLevel};
+use super::{
+    AccountKind, CommandInput, Enforced, NetworkAccess, Sandbox, SandboxCommand, SandboxLevel,
+};
 use crate::replies;
 use crate::sandbox::scratch::TRIAL_NAME;
 use crate::sandbox::wire::{self, GuardReport, SandboxSpec, SandboxTask, Trial, TrialResult};
@@ -70,12 +72,17 @@ impl Enforced {
             NetworkAccess::Open => Some((false, replies::SANDBOXED_NETWORK)),
         };
         let files = replies::sandboxed_files(self.landlock, self.own_root);
+        let account = match self.account {
+            AccountKind::Daemon => None,
+            kind => Some((kind == AccountKind::Unused, replies::SANDBOXED_ACCOUNT)),
+        };
         let parts = [
             Some((self.files(), files.as_str())),
             network,
             Some((self.processes, replies::SANDBOXED_PROCESSES)),
             Some((self.signals, replies::SANDBOXED_SIGNALS)),
             Some((self.calls, replies::SANDBOXED_CALLS)),
+            account,
         ];
         let pick = |wanted: bool| {
             let parts = parts.into_iter().flatten();
@@ -189,6 +196,7 @@ fn believed(said: Enforced, held: TrialResult) -> Enforced {
         calls: said.calls && held.calls,
         processes: said.processes,
         group: said.group,
+        account: said.account,
     }
 }
 

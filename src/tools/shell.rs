@@ -60,6 +60,14 @@ pub fn standing(config: &Config) -> SandboxState {
     if config.enabled { sandbox::trial(&config.sandbox) } else { SandboxState::Off }
 }
 
+/// [`standing`] for commands in this workspace, which a daemon that is root must be able to lend them.
+pub fn standing_in(config: &Config, workspace: &Path) -> SandboxState {
+    let mut config = config.clone();
+    // Before the very first start there is none.
+    config.sandbox.write.extend(workspace.exists().then(|| workspace.to_owned()));
+    standing(&config)
+}
+
 /// Returns the tools of the shell, if it is offered.
 pub fn tools(config: &Config, standing: &SandboxState) -> Vec<Arc<dyn AnyTool>> {
     if !standing.is_offered() {

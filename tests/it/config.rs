@@ -480,6 +480,7 @@ Config {
                 signals: false,
                 calls: false,
                 group: false,
+                account: Root,
             },
         },
         time_max: 60s,

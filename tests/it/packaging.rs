@@ -120,6 +120,7 @@ fn a_container_may_make_the_calls_of_the_sandbox_and_no_others_of_a_kind() {
     let always: Vec<_> =
         rules.iter().filter(|rule| rule["args"].is_null()).flat_map(names).collect();
     for needed in [
+        "clone",
         "unshare",
         "fsopen",
         "fsmount",

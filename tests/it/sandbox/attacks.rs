@@ -5,13 +5,14 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use std::time::Duration;
 
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use peacrab::sandbox::accounting::shared_mapping;
+use peacrab::sandbox::accounting::{BEYOND_EACH_CORE, shared_mapping};
 use peacrab::sandbox::{CommandEnding, CommandLimits, ExceededLimit};
 
 use super::degrade::{NO_NAMESPACES, without};
@@ -46,6 +47,7 @@ fn attacks_when_it_is_told_to() {
     let Ok(wanted) = std::env::var(ATTACK) else { return };
     let (attack, place) = wanted.split_once(' ').unwrap_or((&wanted, ""));
     let said = match attack {
+        "grow" => grow(place),
         "fill" => fill(false),
         "fill-and-leave" => fill(true),
         "enlarge" => enlarge(),
@@ -137,6 +139,29 @@ fn forget() -> io::Result<String> {
         std::thread::sleep(Duration::from_millis(20));
     }
     std::thread::sleep(Duration::from_secs(60));
+    Ok("WENT THROUGH".to_owned())
+}
+
+/// Takes memory as fast as it can, private or shared, and writes down how much it has.
+#[expect(unsafe_code, reason = "only the kernel's own calls take memory without more")]
+fn grow(kind: &str) -> io::Result<String> {
+    const LENGTH: usize = 1 << 20;
+    const ALL: usize = 60 << 30;
+    let sharing = if kind == "shared" { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+    let flags = sharing | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let held = File::create(format!("held-{}", std::process::id()))?;
+    for taken in (LENGTH..ALL).step_by(LENGTH) {
+        // SAFETY: a new mapping, of which only its own bytes are written.
+        unsafe {
+            let writable = libc::PROT_READ | libc::PROT_WRITE;
+            let map = libc::mmap(std::ptr::null_mut(), LENGTH, writable, flags, -1, 0);
+            if map == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            map.cast::<u8>().write_bytes(1, LENGTH);
+        }
+        held.write_all_at(&(taken as u64).to_ne_bytes(), 0)?;
+    }
     Ok("WENT THROUGH".to_owned())
 }
 
@@ -343,7 +368,7 @@ async fn memory_that_sockets_hold_counts() {
 #[test]
 fn memory_that_sockets_hold_counts_without_namespaces() {
     without(NO_NAMESPACES, async || {
-        let mut scene = Scene::new();
+        let mut scene = Scene::bare();
         scene.sandbox.bounds = CommandLimits::new(64 * MB, 64 * MB, 200 * MB, 64);
         let command = scene.attack("fill");
         let done = scene.run(&command).await;
@@ -391,7 +416,7 @@ fn shared_mappings_are_told_from_files() {
 #[test]
 fn no_process_of_others_is_scheduled_without_namespaces() {
     without(NO_NAMESPACES, async || {
-        let mut scene = Scene::new();
+        let mut scene = Scene::bare();
         let schedule = scene.attack(&format!("schedule {}", std::process::id()));
         assert!(scene.run(&schedule).await.well().contains("ALL HELD"));
     });
@@ -404,7 +429,7 @@ fn shared_memory_of_others_is_out_of_reach_without_namespaces() {
     let segment = unsafe { libc::shmget(libc::IPC_PRIVATE, 4096, 0o600) };
     assert!(segment >= 0, "{}", io::Error::last_os_error());
     without(NO_NAMESPACES, async move || {
-        let mut scene = Scene::new();
+        let mut scene = Scene::bare();
         let attach = scene.attack(&format!("attach {segment}"));
         assert!(scene.run(&attach).await.well().contains("ALL HELD"));
     });
@@ -420,6 +445,44 @@ async fn memory_by_which_memory_is_found_counts() {
     let done = scene.run(&tables).await;
     assert_eq!(done.ending, CommandEnding::Over(ExceededLimit::Memory), "{done:?}");
     assert!(done.took < SOON, "{done:?}");
+}
+
+/// Memory that a command's processes have written down, all together.
+fn held(scene: &Scene) -> u64 {
+    let files = std::fs::read_dir(scene.workspace()).unwrap().flatten();
+    let held = files.filter(|it| it.file_name().to_string_lossy().starts_with("held-"));
+    let number = |it: std::fs::DirEntry| {
+        let bytes = std::fs::read(it.path()).unwrap();
+        std::fs::remove_file(it.path()).unwrap();
+        bytes.try_into().map(u64::from_ne_bytes).unwrap_or_default()
+    };
+    held.map(number).sum()
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the peaks are worth knowing")]
+fn memory_that_is_taken_fast_exceeds_the_limit_by_no_more_than_is_said() {
+    let cores = std::thread::available_parallelism().unwrap().get() as u64;
+    without(&[], async move || {
+        let mut scene = Scene::new();
+        let limit = 256 * MB;
+        scene.sandbox.bounds = CommandLimits::new(limit, 64 * MB, 200 * MB, 64);
+        for kind in ["private", "shared"] {
+            for processes in [1, 2, 8] {
+                let grow = scene.attack(&format!("grow {kind}"));
+                let all = vec![format!("({grow}) >/dev/null 2>&1 &"); processes].join(" ");
+                let done = scene.run(&format!("{all} wait")).await;
+                let held = held(&scene);
+                println!(
+                    "{kind}, {processes}: {} MB of {}, {:?}",
+                    held / MB,
+                    limit / MB,
+                    done.ending
+                );
+                assert!(held <= limit + BEYOND_EACH_CORE * cores, "{kind}, {processes}: {held}");
+            }
+        }
+    });
 }
 
 #[tokio::test]
@@ -548,7 +611,7 @@ async fn one_of_a_pair_reaches_no_socket_outside() {
 fn without_namespaces_there_are_no_pairs_that_could_reach_a_socket_outside() {
     without(NO_NAMESPACES, async || {
         for network in [false, true] {
-            let mut scene = Scene::new();
+            let mut scene = Scene::bare();
             scene.sandbox.network = network;
             let (outside, attack) = listeners(&scene);
             let attack = scene.attack(&attack);

@@ -54,7 +54,7 @@ fn alive(mark: &str) -> usize {
 #[test]
 fn orphans_are_counted_and_none_is_left() {
     without(NO_NAMESPACES, async || {
-        let mut scene = Scene::new();
+        let mut scene = Scene::bare();
         scene.sandbox.bounds = CommandLimits::new(256 * MB, 64 * MB, 200 * MB, 24);
         let mark = mark();
         for bomb in [
@@ -80,7 +80,7 @@ fn orphans_are_counted_and_none_is_left() {
 #[test]
 fn a_process_that_begins_another_and_ends_is_overtaken() {
     without(NO_NAMESPACES, async || {
-        let scene = Scene::new();
+        let scene = Scene::bare();
         let mark = mark();
         // Neither its number nor its parent is ever the same for long.
         scene.write("hop.sh", "date +%s%N > beat\nsetsid sh ./hop.sh $1 >/dev/null 2>&1 &\n");
@@ -100,7 +100,7 @@ fn a_process_that_begins_another_and_ends_is_overtaken() {
 #[test]
 fn orphans_that_end_are_waited_for() {
     without(NO_NAMESPACES, async || {
-        let scene = Scene::new();
+        let scene = Scene::bare();
         let command = "i=0; while [ $i -lt 300 ]; do (true &); i=$((i + 1)); done; touch made; \
                        while ! test -e looked; do sleep 0.01; done; echo done";
         let look = async {
@@ -131,7 +131,7 @@ fn orphans_that_end_are_waited_for() {
 #[test]
 fn temporary_files_are_bounded_and_do_not_stay() {
     without(NO_NAMESPACES, async || {
-        let mut scene = Scene::new();
+        let mut scene = Scene::bare();
         scene.sandbox.bounds.tmp = 8 * MB;
         let begin = "echo $TMPDIR > where; cd $TMPDIR;";
         let gone = |scene: &Scene| {
@@ -197,7 +197,7 @@ fn what_killed_commands_have_left_is_swept_up() {
 #[test]
 fn a_killed_guard_leaves_a_folder_that_the_next_start_removes() {
     without(NO_NAMESPACES, async || {
-        let scene = Scene::new();
+        let scene = Scene::bare();
         // Without its guard, the command lives on until it ends by itself.
         let command = "echo $TMPDIR > where; echo x > $TMPDIR/x; mv where there; sleep 4";
         let kill = async {

@@ -163,6 +163,6 @@ async fn ordinary_tools_work_with_namespaces() {
 
 #[test]
 fn ordinary_tools_work_without_namespaces() {
-    let tried = without(NO_NAMESPACES, async || run_corpus(Scene::new()).await);
+    let tried = without(NO_NAMESPACES, async || run_corpus(Scene::bare()).await);
     assert!(tried.contains(&"cp") && tried.contains(&"find"), "{tried:?}");
 }

@@ -19,7 +19,7 @@ fn state(path: &Path) -> (u32, i64, u32) {
 #[test]
 fn no_file_outside_changes_its_mode_times_or_owner() {
     without(NO_NAMESPACES, async || {
-        let mut scene = Scene::new();
+        let mut scene = Scene::bare();
         // One may be read, the others not even that.
         let seen = tempfile::tempdir().unwrap();
         let readable = seen.path().canonicalize().unwrap().join("book");
@@ -48,7 +48,7 @@ fn no_file_outside_changes_its_mode_times_or_owner() {
 #[test]
 fn a_file_that_may_only_be_read_is_not_cut_off() {
     without(NO_NAMESPACES, async || {
-        let mut scene = Scene::new();
+        let mut scene = Scene::bare();
         let seen = tempfile::tempdir().unwrap();
         let readable = seen.path().canonicalize().unwrap().join("book");
         fs::write(&readable, "a book").unwrap();
@@ -65,7 +65,7 @@ fn a_file_that_may_only_be_read_is_not_cut_off() {
 #[test]
 fn a_link_that_is_swapped_meanwhile_leads_no_change_out() {
     without(NO_NAMESPACES, async || {
-        let mut scene = Scene::new();
+        let mut scene = Scene::bare();
         let outside = scene.root().join("home/state.db");
         fs::set_permissions(&outside, Permissions::from_mode(0o600)).unwrap();
         let before = state(&outside);
@@ -78,7 +78,7 @@ fn a_link_that_is_swapped_meanwhile_leads_no_change_out() {
 #[test]
 fn own_files_change_their_mode_and_times() {
     without(NO_NAMESPACES, async || {
-        let scene = Scene::new();
+        let scene = Scene::bare();
         let command = "mkdir -p a/b && echo x > a/b/f && chmod 640 a/b/f && chmod 750 a && touch -d @7 a/b/f && \
                        stat -c '%a %Y' a/b/f && ln -s f a/b/l && touch -h -d @9 a/b/l && stat -c %Y a/b/l a/b/f && \
                        chown \"$(id -u):$(id -g)\" a/b/f && echo x > $TMPDIR/t && chmod 600 $TMPDIR/t && echo kept; \

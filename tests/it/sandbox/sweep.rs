@@ -207,5 +207,5 @@ async fn calls_that_are_not_listed_do_not_exist() {
 
 #[test]
 fn calls_that_are_not_listed_do_not_exist_without_namespaces() {
-    without(NO_NAMESPACES, async || check_sweep(Scene::new()).await);
+    without(NO_NAMESPACES, async || check_sweep(Scene::bare()).await);
 }

@@ -54,7 +54,8 @@ async fn a_command_at_a_terminal_is_in_the_same_cage() {
 #[test]
 fn so_it_is_without_namespaces() {
     without(NO_NAMESPACES, async || {
-        let scene = scene();
+        let mut scene = Scene::bare();
+        scene.order.input = CommandInput::Terminal;
         hold(&scene).await;
         assert_eq!(scene.run("echo x > $TMPDIR/x && cat $TMPDIR/x").await.well(), "x\r\n");
     });
