@@ -3,7 +3,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdStream;
 use std::process::Stdio;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -11,9 +10,8 @@ use tokio::net::{UnixStream, unix::pipe};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
-use super::start::{CommandEnding, END_TIME_MAX, REPORT_BYTES_MAX, command, ending, spec};
+use super::start::{CommandEnding, END_TIME_MAX, REPORT_BYTES_MAX, begin, ending};
 use super::supervisor::hand_over;
-use super::wire::{self, SandboxTask};
 use super::{Sandbox, SandboxCommand};
 
 /// A program that runs. If this is dropped, it is ended with all that it has started, and so does the death of the
@@ -38,16 +36,8 @@ impl SandboxedProgram {
         sandbox: &Sandbox,
         order: &SandboxCommand,
     ) -> io::Result<(Self, ProgramStreams)> {
-        let (ours, theirs) = StdStream::pair()?;
+        let (mut child, control) = begin(sandbox, order, Stdio::piped(), Stdio::piped()).await?;
         let (errors, their_errors) = io::pipe()?;
-        let mut command = tokio::process::Command::from(command(sandbox));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(OwnedFd::from(theirs));
-        let mut child = command.spawn()?;
-        drop(command);
-        ours.set_nonblocking(true)?;
-        let mut control = UnixStream::from_std(ours)?;
-        let spec = spec(sandbox, order, SandboxTask::Command(order.command.clone()));
-        control.write_all(&wire::encode(&spec)?).await?;
         let their_errors = OwnedFd::from(their_errors);
         control.async_io(Interest::WRITABLE, || hand_over(&control, &their_errors)).await?;
         let pipes = child.stdin.take().zip(child.stdout.take());

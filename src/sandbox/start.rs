@@ -127,7 +127,6 @@ pub async fn run(
 impl RunningSandbox {
     /// Begins a command; says nothing of whether it could begin, as its end does that.
     pub async fn start(sandbox: &Sandbox, order: &SandboxCommand) -> io::Result<Self> {
-        let (ours, theirs) = StdStream::pair()?;
         let (stdin, stdout, terminal) = match order.input {
             CommandInput::Pipe | CommandInput::Apart => (Stdio::piped(), Stdio::piped(), None),
             CommandInput::Terminal => {
@@ -135,14 +134,7 @@ impl RunningSandbox {
                 (Stdio::null(), Stdio::from(theirs), Some(ours))
             }
         };
-        let mut command = tokio::process::Command::from(command(sandbox));
-        command.stdin(stdin).stdout(stdout).stderr(OwnedFd::from(theirs));
-        let mut child = command.spawn()?;
-        drop(command);
-        ours.set_nonblocking(true)?;
-        let mut control = UnixStream::from_std(ours)?;
-        let spec = spec(sandbox, order, SandboxTask::Command(order.command.clone()));
-        control.write_all(&wire::encode(&spec)?).await?;
+        let (mut child, control) = begin(sandbox, order, stdin, stdout).await?;
         let (input, output) = match terminal {
             Some(ours) => {
                 // Terminals are read and written as pipes are.
@@ -212,6 +204,25 @@ impl RunningSandbox {
             (None, ended) => ended,
         }
     }
+}
+
+/// Starts a guard with these streams and gives it its order over the socket that it shares with us.
+pub(super) async fn begin(
+    sandbox: &Sandbox,
+    order: &SandboxCommand,
+    stdin: Stdio,
+    stdout: Stdio,
+) -> io::Result<(Child, UnixStream)> {
+    let (ours, theirs) = StdStream::pair()?;
+    let mut command = tokio::process::Command::from(command(sandbox));
+    command.stdin(stdin).stdout(stdout).stderr(OwnedFd::from(theirs));
+    let child = command.spawn()?;
+    drop(command);
+    ours.set_nonblocking(true)?;
+    let mut control = UnixStream::from_std(ours)?;
+    let spec = spec(sandbox, order, SandboxTask::Command(order.command.clone()));
+    control.write_all(&wire::encode(&spec)?).await?;
+    Ok((child, control))
 }
 
 async fn read_reports(control: &mut UnixStream, reports: &mut Vec<u8>) {
