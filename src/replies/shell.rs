@@ -57,10 +57,18 @@ pub fn weaker_sandbox(lost: &str, why: &str) -> String {
 /// Why a daemon that is root runs no commands.
 pub fn no_account(why: &str) -> String {
     format!(
-        "I run as root, and commands can't get an account of their own here: {}. Run me as another account (`peacrab \
-         service install` makes one), or set `sandbox = \"best-effort\"` in [exec]",
-        as_is(why)
+        "I run as root, and commands can't get an account of their own here: {why}. Run me as another account, as the \
+         service does, or set sandbox to best-effort in the config"
     )
+}
+
+pub fn cannot_be_lent(path: &Path, error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EINVAL) => {
+            format!("the file system of {} has no id-mapped mounts (EINVAL)", path.display())
+        }
+        _ => format!("{} cannot be lent to it: {error}", path.display()),
+    }
 }
 
 pub const SANDBOXED_ACCOUNT: &str = "an account of their own, as I run as root";

@@ -13,6 +13,7 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::paths::{VisiblePath, is_of_system};
 use super::{AccountKind, raw, root};
+use crate::replies;
 
 /// No distribution and no tool gives out this number, as a user's or as a group's
 /// (<https://systemd.io/UIDS-GIDS>: 1879048192 to 2147483647 are unused).
@@ -104,8 +105,7 @@ impl CommandAccount {
                 // It stays readable for those whom its modes let read it.
                 Err(_) if !it.writable => {}
                 lent => lent.map_err(|error| {
-                    let what = format!("{} cannot be lent to one ({error})", it.path.display());
-                    io::Error::new(error.kind(), what)
+                    io::Error::new(error.kind(), replies::cannot_be_lent(&it.path, &error))
                 })?,
             }
         }
