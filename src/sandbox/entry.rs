@@ -1,6 +1,6 @@
 //! The hidden entry of the program: a process with one thread that stands between the daemon and a
-//! sandboxed command. It makes the namespaces, watches over what the command takes, and ends all of it when
-//! the daemon lets go of their socket, be it because the daemon was killed.
+//! sandboxed command. It starts the first process in its namespaces, watches over what the command takes, and ends
+//! all of it when the daemon lets go of their socket, be it because the daemon was killed.
 
 use std::ffi::c_int;
 use std::fs::{self, File};
