@@ -231,26 +231,17 @@ pub fn may_forget(shown: &ForgetShown<'_>) -> String {
     }
     let _ =
         writeln!(text, "{steps} of our messages and answers, and {others} other records of them");
-    if !sent.is_empty() {
-        let sent: Vec<_> = sent.iter().map(as_is).collect();
-        let _ =
-            writeln!(text, "I'll delete these files that came with messages: {}", sent.join(", "));
-    }
-    if !marked.is_empty() {
-        let marked: Vec<_> = marked.iter().map(as_is).collect();
-        let _ = writeln!(
-            text,
-            "I'll delete these untrusted files of a former version, because their names have the words: {}",
-            marked.join(", ")
-        );
-    }
-    if !files.is_empty() {
-        let files: Vec<_> = files.iter().map(as_is).collect();
-        let _ = writeln!(
-            text,
-            "These files contain them too, and I won't change them: {}",
-            files.join(", ")
-        );
+    let lists = [
+        ("I'll delete these files that came with messages", sent),
+        (
+            "I'll delete these untrusted files of a former version, because their names have the words",
+            marked,
+        ),
+        ("These files contain them too, and I won't change them", files),
+    ];
+    for (words, paths) in lists.into_iter().filter(|(_, paths)| !paths.is_empty()) {
+        let paths: Vec<_> = paths.iter().map(as_is).collect();
+        let _ = writeln!(text, "{words}: {}", paths.join(", "));
     }
     text.push_str("This can't be undone. Existing backups stay as they are.");
     text
