@@ -11,8 +11,8 @@ use rustix::fs::{FileType, fchown, fstat};
 use rustix::process::{Gid, Pid, Uid, getegid, geteuid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use super::paths::{VisiblePath, is_of_system};
-use super::{AccountKind, raw, root};
+use super::paths::VisiblePath;
+use super::{AccountKind, raw};
 use crate::replies;
 
 /// No distribution and no tool gives out this number, as a user's or as a group's
@@ -63,22 +63,13 @@ impl CommandAccount {
         }
     }
 
-    /// Takes what the config and the command name, to be lent to this account. The system's own stays as it is.
-    pub(super) fn take(&self, seen: &mut [VisiblePath]) -> io::Result<()> {
-        let own = seen.iter_mut().filter(|it| it.link.is_none() && !is_of_system(&it.path));
-        for it in own.filter(|_| self.is_other()) {
-            it.tree = Some(root::take(it)?);
-        }
-        Ok(())
-    }
-
     /// Lets the command open its streams by their names, as `/dev/stdout` is. What was not made for it, such as
     /// `/dev/null`, stays as it is; terminals are not opened so in a sandbox.
     pub(super) fn give_streams(&self, errors: Option<&OwnedFd>) -> io::Result<()> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let streams = [Some(stdin.as_fd()), Some(stdout.as_fd()), errors.map(AsFd::as_fd)];
         let (user, group) = (Uid::from_raw(self.outside.user), Gid::from_raw(self.outside.group));
-        for stream in streams.into_iter().flatten().filter(|_| self.is_other()) {
+        for stream in streams.into_iter().flatten() {
             if FileType::from_raw_mode(fstat(stream)?.st_mode) == FileType::Fifo {
                 fchown(stream, Some(user), Some(group))?;
             }

@@ -22,7 +22,7 @@ use super::account::CommandAccount;
 use super::cgroup::CommandGroup;
 use super::paths::{self, VisiblePath};
 use super::scratch::Scratch;
-use super::{AccountKind, SandboxLevel, inside, raw, supervisor};
+use super::{AccountKind, SandboxLevel, inside, raw, root, supervisor};
 use crate::replies;
 use crate::sandbox::accounting::{self, ResourceAccounting};
 use crate::sandbox::wire::{self, ExceededLimit, GuardReport, SandboxSpec};
@@ -102,13 +102,12 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     let errors = if spec.errors_apart { supervisor::take_over(control) } else { None };
     let shortage = Shortage::first_to_go();
     set_child_subreaper(Some(getpid()))?;
+    if spec.level == SandboxLevel::Required {
+        paths::all_there(&spec.write)?;
+    }
     let seen = match spec.level {
         SandboxLevel::Off => Vec::new(),
-        SandboxLevel::Required => {
-            paths::all_there(&spec.write)?;
-            paths::seen(&spec.read, &spec.write)
-        }
-        SandboxLevel::BestEffort => paths::seen(&spec.read, &spec.write),
+        SandboxLevel::Required | SandboxLevel::BestEffort => paths::seen(&spec.read, &spec.write),
     };
     let guard = pidfd_open(getpid(), PidfdFlags::empty())?;
     let scratch = Scratch::new(spec.level)?;
@@ -188,8 +187,7 @@ fn first_process(spec: &SandboxSpec, prepared: &mut Prepared) -> io::Result<Opti
     let with_users = libc::CLONE_NEWUSER | wanted;
     let is_sandboxed = spec.level != SandboxLevel::Off;
     if is_sandboxed && let Some(other) = CommandAccount::instead_of_root(&spec.home)? {
-        let lent = other
-            .take(&mut prepared.seen)
+        let lent = root::take_named(&mut prepared.seen)
             .and_then(|()| other.give_streams(prepared.errors.as_ref()));
         match lent.and_then(|()| start(other, with_users, prepared)) {
             Err(error) if spec.level == SandboxLevel::Required => {

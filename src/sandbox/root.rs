@@ -17,7 +17,7 @@ use rustix::process::{fchdir, pivot_root};
 
 use super::CommandLimits;
 use super::command::{BYTES_A_FILE, THREADS_EACH};
-use super::paths::{DEVICES, VisiblePath};
+use super::paths::{DEVICES, VisiblePath, is_of_system};
 use crate::sandbox::raw::{self, NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY};
 
 /// Where the new root stands until it is one; every system has it.
@@ -97,8 +97,16 @@ pub(super) fn enter(seen: &[VisiblePath], bounds: &CommandLimits) -> io::Result<
     std::env::set_current_dir("/")
 }
 
+/// Takes what the config and the command name, so that it can be lent to another account. The system's own is left.
+pub(super) fn take_named(seen: &mut [VisiblePath]) -> io::Result<()> {
+    for it in seen.iter_mut().filter(|it| it.link.is_none() && !is_of_system(&it.path)) {
+        it.tree = Some(take(it)?);
+    }
+    Ok(())
+}
+
 /// Takes what may be seen as a mount of its own, with the rights that the command has to it.
-pub(super) fn take(it: &VisiblePath) -> io::Result<OwnedFd> {
+fn take(it: &VisiblePath) -> io::Result<OwnedFd> {
     let tree = tree(&it.path)?;
     let least = if it.writable { 0 } else { READ_ONLY };
     raw::set_mount(&tree, least | NO_SETUID | NO_DEVICES, true)?;
