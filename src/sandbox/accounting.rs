@@ -8,16 +8,14 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::process::{Pid, Uid, getpid};
+use rustix::process::{Pid, Uid};
 
 use super::command::THREADS_EACH;
 use super::disk::Disks;
 use super::limits;
+use super::processes;
 use super::scratch::Scratch;
 use super::wire::{ExceededLimit, SandboxSpec};
-
-/// Processes that are looked at in one go; more are too many anyhow.
-const LOOKED_AT_MAX: usize = 4_096;
 
 /// Kernel memory that a socket can hold: `net.core.wmem_default` (208 KB), and a message more.
 const SOCKET_BYTES: u64 = 256 * 1024;
@@ -103,11 +101,7 @@ impl<'a> ResourceAccounting<'a> {
 
     /// Returns the limit that is exceeded, if any.
     pub(super) fn look(&mut self) -> Option<ExceededLimit> {
-        let mut inside = match fs::exists(format!("/proc/{}", self.first.as_raw_nonzero())) {
-            // Where an account sees only whom it could trace (`hidepid`), it does not see our own.
-            Ok(false) => by_parents(self.first),
-            _ => descendants(getpid()),
-        };
+        let mut inside = processes::of_command(self.first);
         let bounds = &self.spec.bounds;
         let most = bounds.processes as usize;
         if inside.len() > most {
@@ -181,59 +175,6 @@ pub fn shared_mapping(line: &str) -> Option<(String, u64)> {
     let (from, to) = addresses.split_once('-')?;
     let length = number(to)?.checked_sub(number(from)?)?;
     Some((format!("{device} {inode}"), number(offset)?.saturating_add(length)))
-}
-
-/// The processes that a process has started or inherited, and those that these have started.
-pub fn descendants(of: Pid) -> Vec<Pid> {
-    let mut found = vec![of];
-    let mut at = 0;
-    while at < found.len() && found.len() < LOOKED_AT_MAX {
-        let Some(children) = children(found[at]) else { return by_parents(of) };
-        found.extend(children);
-        at += 1;
-    }
-    found.split_off(1)
-}
-
-/// None where this kernel has no such list.
-fn children(of: Pid) -> Option<Vec<Pid>> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{}/task", of.as_raw_nonzero())) else {
-        return Some(Vec::new());
-    };
-    let mut found = Vec::new();
-    for thread in threads.flatten() {
-        match fs::read_to_string(thread.path().join("children")) {
-            Ok(list) => found.extend(list.split_whitespace().filter_map(pid)),
-            Err(_) if thread.path().exists() => return None,
-            // It has just ended.
-            Err(_) => {}
-        }
-    }
-    Some(found)
-}
-
-/// [`descendants`] by the parent that each process of the machine names: slower, and needs no list of the
-/// kernel's.
-pub fn by_parents(of: Pid) -> Vec<Pid> {
-    let of_all = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
-        let name = pid(entry.file_name().to_str()?)?;
-        let text = fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name before may hold anything.
-        let parent = text.rsplit_once(") ")?.1.split(' ').nth(1).and_then(pid)?;
-        Some((name, parent))
-    });
-    let of_all: Vec<(Pid, Pid)> = of_all.collect();
-    let (mut found, mut at) = (vec![of], 0);
-    while at < found.len() {
-        let parent = found[at];
-        found.extend(of_all.iter().filter(|one| one.1 == parent).map(|one| one.0));
-        at += 1;
-    }
-    found.split_off(1)
-}
-
-fn pid(text: &str) -> Option<Pid> {
-    text.parse().ok().and_then(Pid::from_raw)
 }
 
 fn process(process: Pid) -> ProcessUsage {

@@ -14,6 +14,7 @@ use seccompiler::{
 
 use super::allowed::{ALLOWED, ALLOWED_HERE, ALLOWED_NEWER};
 use super::raw;
+use super::signals::SIGNALS;
 
 /// Refused as by a kernel that does not allow it.
 const DENIED: &[libc::c_long] = &[
@@ -135,6 +136,11 @@ const SUPERVISED: &[libc::c_long] = &[
     libc::SYS_futimesat,
 ];
 
+/// By `fcntl` and `ioctl`, the process that gets a file's signals: F_SETOWN, F_SETOWN_EX, FIOSETOWN and SIOCSPGRP
+/// (asm-generic/fcntl.h, asm-generic/sockios.h), which libc does not have everywhere.
+const SIGNAL_OWNERS: [u64; 2] = [8, 15];
+const SOCKET_OWNERS: [u64; 2] = [0x8901, 0x8902];
+
 /// Calls that set how a process is scheduled, by its number: the first argument. 0 is the caller.
 const SCHEDULE: &[libc::c_long] = &[
     libc::SYS_sched_setscheduler,
@@ -233,13 +239,18 @@ pub(super) fn refuse(own: OwnNamespaces) -> io::Result<Option<OwnedFd>> {
     for (rules, error) in [(denied, libc::EPERM), (unsupported, libc::EOPNOTSUPP), (idle, 0)] {
         apply(rules, errno(error), SeccompAction::Allow)?;
     }
-    if own.root {
+    if own.root && own.processes {
         return Ok(None);
     }
-    let waiting = compile(whole(SUPERVISED), SeccompAction::Trap, SeccompAction::Allow)?;
+    let mut waiting = if own.root { SeccompRules::new() } else { whole(SUPERVISED) };
+    if !own.processes {
+        waiting.extend(whole(SIGNALS));
+    }
+    let waiting = compile(waiting, SeccompAction::Trap, SeccompAction::Allow)?;
     match raw::install_listener(&supervised(waiting)) {
         Ok(listener) => Ok(Some(listener)),
         // Somebody else listens already, or this kernel has no listeners.
+        Err(_) if own.root => Ok(None),
         Err(_) => apply(whole(SUPERVISED), errno(libc::EPERM), SeccompAction::Allow).map(|()| None),
     }
 }
@@ -282,7 +293,7 @@ fn values(argument: u8, codes: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::
     codes.iter().map(is).collect()
 }
 
-/// Setters that name another process, which may be the daemon.
+/// Calls that name another process, which may be the daemon.
 fn others() -> Result<SeccompRules, seccompiler::BackendError> {
     let is_not =
         |argument, value| one(SeccompCondition::new(argument, Dword, SeccompCmpOp::Ne, value)?);
@@ -293,6 +304,10 @@ fn others() -> Result<SeccompRules, seccompiler::BackendError> {
     for (call, process) in PRIORITIES {
         rules.insert(call, vec![is_not(0, process)?, is_not(1, 0)?]);
     }
+    // Programs send signals by numbers then, which the supervisor can look at.
+    rules.insert(libc::SYS_pidfd_send_signal, Vec::new());
+    rules.insert(libc::SYS_fcntl, requests(&[&DENIED_CONTROLS[..], &SIGNAL_OWNERS].concat())?);
+    rules.insert(libc::SYS_ioctl, requests(&[&TYPING[..], &SOCKET_OWNERS].concat())?);
     Ok(rules)
 }
 

@@ -22,9 +22,9 @@ use super::account::CommandAccount;
 use super::cgroup::CommandGroup;
 use super::paths::{self, VisiblePath};
 use super::scratch::Scratch;
-use super::{AccountKind, SandboxLevel, inside, raw, root, supervisor};
+use super::{AccountKind, SandboxLevel, inside, processes, raw, root, supervisor};
 use crate::replies;
-use crate::sandbox::accounting::{self, ResourceAccounting};
+use crate::sandbox::accounting::ResourceAccounting;
 use crate::sandbox::wire::{self, ExceededLimit, GuardReport, SandboxSpec};
 
 /// The time for killing the processes that a command left behind, where they cannot be killed as one, and the number of
@@ -137,7 +137,7 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     }
     let writable: Vec<_> = spec.write.iter().cloned().chain([scratch.path().to_owned()]).collect();
     // It ends with this process. If it cannot begin, nobody takes the calls over, and the command is refused.
-    thread::Builder::new().spawn(move || supervisor::supervise(&waiting, &writable)).ok();
+    thread::Builder::new().spawn(move || supervisor::supervise(&waiting, &writable, child)).ok();
     let is_counted = !group.as_ref().is_some_and(|group| group.memory);
     let accounting = ResourceAccounting::new(child, &spec, &scratch, told, is_counted);
     let watched = accounting.and_then(|accounting| watch(control, child, accounting));
@@ -281,10 +281,10 @@ fn kill(process: &OwnedFd) {
 fn sweep() -> bool {
     let until = Instant::now() + SWEEP_TIME_MAX;
     for round in 0_usize.. {
-        let mut left = accounting::descendants(getpid());
+        let mut left = processes::descendants(getpid());
         if left.is_empty() {
             // A list that changes while it is read may miss somebody.
-            left = accounting::by_parents(getpid());
+            left = processes::by_parents(getpid());
         }
         for process in left {
             kill_process(process, Signal::KILL).ok();

@@ -140,7 +140,9 @@ fn shut(spec: &SandboxSpec, prepared: &Prepared, enforced: &mut Enforced) -> io:
         truncation: enforced.own_root || enforced.landlock >= ABI::V3 as u32,
     };
     let refused = calls::refuse(own).and_then(|waiting| match waiting {
-        Some(listener) => supervisor::hand_over(&prepared.calls, &listener),
+        Some(listener) => {
+            supervisor::hand_over(&prepared.calls, &listener).map(|()| enforced.signals = true)
+        }
         None => Ok(()),
     });
     enforced.calls = refused.is_ok();

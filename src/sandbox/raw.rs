@@ -149,8 +149,27 @@ pub(super) fn is_waiting(listener: &OwnedFd, id: u64) -> bool {
 
 /// Answers a call that waits: 0, or the number of an error.
 pub(super) fn answer_call(listener: &OwnedFd, id: u64, error: c_int) -> io::Result<()> {
-    let answer = libc::seccomp_notif_resp { id, val: 0, error: -error, flags: 0 };
+    answer(listener, libc::seccomp_notif_resp { id, val: 0, error: -error, flags: 0 })
+}
+
+/// Has the kernel make a call that waits, with the arguments that it was shown with. Memory that they point to may have
+/// changed.
+pub(super) fn let_pass(listener: &OwnedFd, id: u64) -> io::Result<()> {
+    // SECCOMP_USER_NOTIF_FLAG_CONTINUE (linux/seccomp.h), which libc does not have everywhere.
+    const CONTINUE: u32 = 1;
+    answer(listener, libc::seccomp_notif_resp { id, val: 0, error: 0, flags: CONTINUE })
+}
+
+fn answer(listener: &OwnedFd, answer: libc::seccomp_notif_resp) -> io::Result<()> {
     let (listener, request) = (listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND);
     // SAFETY: as above.
     checked(unsafe { libc::ioctl(listener, request, &raw const answer) }).map(drop)
+}
+
+/// Sends a signal by its number, of which 0 only asks.
+pub(super) fn send_signal(process: &OwnedFd, signal: c_int) -> io::Result<()> {
+    let (process, no_more) = (process.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
+    // SAFETY: the null pointer stands for a signal as `kill` sends it.
+    checked(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process, signal, no_more, 0) })
+        .map(drop)
 }

@@ -1,7 +1,7 @@
-//! Changes of files that Landlock does not guard: mode, times and owner. Where a command has no root of its own, these
-//! calls wait for this supervisor, which stands outside in the guard and makes them itself, beneath the folders that
-//! the command may change. It acts on descriptors that it has opened, so that the file which it has looked at is the
-//! one that it changes, whatever the command does meanwhile.
+//! Calls that wait for this supervisor, which stands outside in the guard. Where a command has no root of its own, these
+//! are changes of files that Landlock does not guard: mode, times and owner. It makes them itself, beneath the folders
+//! that the command may change. It acts on descriptors that it has opened, so that the file which it has looked at is
+//! the one that it changes, whatever the command does meanwhile. For signals, see [`signals`].
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -22,9 +22,10 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::geteuid;
+use rustix::process::{Pid, geteuid};
 
 use super::raw;
+use super::signals::{self, SIGNALS, SignalCall};
 
 /// Paths are not longer (PATH_MAX, limits.h), with the zero at their end.
 const PATH_BYTES_MAX: usize = 4096;
@@ -57,8 +58,9 @@ pub(super) fn take_over(link: &UnixStream) -> Option<OwnedFd> {
     })
 }
 
-/// Answers the calls of a command as long as it runs. `writable`: the folders and files that it may change.
-pub(super) fn supervise(link: &UnixStream, writable: &[PathBuf]) {
+/// Answers the calls of a command as long as it runs. `writable`: the folders and files that it may change; `first`: its
+/// first process.
+pub(super) fn supervise(link: &UnixStream, writable: &[PathBuf], first: Pid) {
     let Some(listener) = take_over(link) else { return };
     let writable: Vec<PathBuf> =
         writable.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
@@ -73,9 +75,19 @@ pub(super) fn supervise(link: &UnixStream, writable: &[PathBuf]) {
         // Its caller may have been killed.
         let Ok(call) = raw::next_call(&listener) else { continue };
         let caller = SupervisedCall { listener: &listener, id: call.id, process: call.pid };
-        let made = caller.make(&call.data, &writable);
-        let error = made.err().map_or(0, Errno::raw_os_error);
-        raw::answer_call(&listener, call.id, error).ok();
+        let made = match SIGNALS.contains(&libc::c_long::from(call.data.nr)) {
+            true => caller.signal(&call.data, first),
+            false => caller.make(&call.data, &writable).map(|()| None),
+        };
+        match made {
+            Ok(Some(SignalCall::Own)) => raw::let_pass(&listener, call.id).ok(),
+            Ok(Some(SignalCall::ToOthers(signalling))) => {
+                // A caller that was interrupted makes its call again.
+                raw::answer_call(&listener, call.id, 0).ok().map(|()| signalling.send())
+            }
+            Ok(None) => raw::answer_call(&listener, call.id, 0).ok(),
+            Err(error) => raw::answer_call(&listener, call.id, error.raw_os_error()).ok(),
+        };
     }
 }
 
@@ -110,6 +122,14 @@ fn number(argument: u64) -> i32 {
 }
 
 impl SupervisedCall<'_> {
+    fn signal(&self, call: &libc::seccomp_data, first: Pid) -> Result<Option<SignalCall>, Errno> {
+        let thread = Pid::from_raw(self.process.cast_signed()).ok_or(Errno::SRCH)?;
+        let [target, signal, ..] = call.args.map(number);
+        let read = signals::read(libc::c_long::from(call.nr), [target, signal], thread, first)?;
+        // Until here, its number might have been given to another.
+        raw::is_waiting(self.listener, self.id).then_some(Some(read)).ok_or(Errno::SRCH)
+    }
+
     fn make(&self, call: &libc::seccomp_data, writable: &[PathBuf]) -> Result<(), Errno> {
         let (named, change) = self.wanted(call)?;
         let file = self.open(&named)?;

@@ -17,6 +17,7 @@ mod ordinary;
 mod processes;
 mod root;
 mod scratch;
+mod signals;
 mod supervised;
 mod sweep;
 mod terminal;

@@ -1,6 +1,7 @@
 //! Which processes of this machine belong to a command.
 
-use peacrab::sandbox::accounting::{by_parents, descendants, tasks_of};
+use peacrab::sandbox::accounting::tasks_of;
+use peacrab::sandbox::processes::{by_parents, descendants};
 use rustix::process::{getpid, getppid, getuid};
 
 #[test]

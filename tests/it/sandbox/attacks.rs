@@ -60,6 +60,7 @@ fn attacks_when_it_is_told_to() {
         "attach" => attach(place),
         "pipes" => pipes(),
         "modes" => modes(place),
+        "signal" => super::signals::signal(place),
         "swap" => swap(place),
         "truncate" => truncate(place),
         other => panic!("{other} is no attack"),

@@ -56,7 +56,7 @@ pub(crate) const NO_LANDLOCK: &[(libc::c_long, libc::c_int)] =
     &[(libc::SYS_landlock_create_ruleset, libc::ENOSYS)];
 pub(crate) const NO_NAMESPACES: &[(libc::c_long, libc::c_int)] =
     &[(libc::SYS_unshare, libc::EPERM)];
-const NEITHER: &[(libc::c_long, libc::c_int)] =
+pub(crate) const NEITHER: &[(libc::c_long, libc::c_int)] =
     &[(libc::SYS_landlock_create_ruleset, libc::EOPNOTSUPP), (libc::SYS_unshare, libc::EPERM)];
 const NO_FILTERS: &[(libc::c_long, libc::c_int)] =
     &[(libc::SYS_unshare, libc::EPERM), (libc::SYS_seccomp, libc::EINVAL)];
