@@ -154,7 +154,7 @@ pub enum Decider {
 
 impl PermissionRequest<'_> {
     /// Returns who is asked about the call, if anybody is: the person alone, if it tells others what they said in
-    /// private, or if they could simply have it made in a clean conversation of their own.
+    /// private, or if their role allows it and it waits for the sake of their own data.
     pub fn decider(
         &self,
         decision: &Decision,
@@ -163,7 +163,7 @@ impl PermissionRequest<'_> {
     ) -> Decider {
         match decision {
             Decision::Ask(why) if why.is_telling() => Decider::Person,
-            Decision::Ask(PermissionReason::Untrusted(..))
+            Decision::Ask(PermissionReason::Untrusted(..) | PermissionReason::EachTime(_))
                 if chat_kind == ChatKind::Private && by_config(self, asking).is_none() =>
             {
                 Decider::Person

@@ -13,6 +13,7 @@ use std::time::Duration;
 use peacrab::config::AgentConfig;
 use peacrab::conversation::asks::{ApprovalSettings, Approvals};
 use peacrab::people::Role;
+use peacrab::replies;
 use peacrab::sandbox::{SandboxLevel, SandboxState};
 use peacrab::tools::shell::{self, Config};
 use peacrab::tools::{Caller, Reach, ToolContext, ToolError, ToolSet};
@@ -24,7 +25,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use crate::sandbox;
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Parts, Rig, USER};
 use crate::support::script::{calls, says};
 use crate::support::somebody::{is_untrusted, somebody, text_of};
 
@@ -330,4 +331,38 @@ async fn a_command_waits_for_approval_where_the_config_says_so() {
     let id = rig.look("SELECT CAST(id AS TEXT) FROM asks WHERE state = 'open'").remove(0);
     rig.say("1", &format!("/approve {id}"));
     rig.becomes(|rig| rig.workspace().join("it").exists()).await;
+}
+
+#[tokio::test]
+async fn who_may_run_commands_decides_about_their_own_paths_with_the_network() {
+    let config = Config { network: shell::NetworkRule::On, role: Role::User, ..config() };
+    let mut rig = Rig::of(Parts { tools: tools(&config), ..Parts::default() }).await;
+    let both = json!({"command": "pwd", "network": true, "paths": ["project"]});
+    for yes in [true, false] {
+        rig.model.on("pull", [calls(&[("exec", both.clone())]), says("Pulled.")]);
+        rig.say_as(USER, "5", "pull my project");
+        let question = rig.hear("5").await;
+        assert!(question.contains("project") && question.contains("network"), "{question}");
+        // The owner neither sees it nor can allow it.
+        assert!(rig.unread("1").is_empty());
+        let number = question.split("/approve ").nth(1).unwrap();
+        let number = number.split(|sign: char| !sign.is_ascii_digit()).next().unwrap();
+        let said = rig.ask("1", &format!("/approve {number}")).await;
+        assert_eq!(said, replies::CALL_FOR_ITS_PERSON);
+        rig.say_as(USER, "5", &format!("/{} {number}", if yes { "approve" } else { "deny" }));
+        while rig.hear("5").await != "Pulled." {}
+    }
+    rig.finish().await;
+    // What the config has asked about is the owner's, as before.
+    let asking = ApprovalSettings {
+        approvals: Approvals { tools: vec!["exec".to_owned()], ..Approvals::default() },
+        ..ApprovalSettings::default()
+    };
+    let agent = AgentConfig { asking, ..AgentConfig::default() };
+    let mut rig = Rig::of(Parts { tools: tools(&config), agent, ..Parts::default() }).await;
+    rig.ask("1", "hello").await;
+    rig.model.on("pull", [calls(&[("exec", both)]), says("No.")]);
+    rig.say_as(USER, "5", "pull my project");
+    let question = rig.hear("1").await;
+    assert!(question.contains("Approve?"), "{question}");
 }
