@@ -122,6 +122,9 @@ pub(super) struct How {
     /// Show the command this path and a folder of its own in place of the workspace; may be repeated
     #[arg(long, value_name = "PATH")]
     path: Vec<String>,
+    /// Let the prompt use this tool, or open pages of this site, after untrusted content; may be repeated
+    #[arg(long, value_name = "TOOL|SITE", conflicts_with_all = ["message", "command"])]
+    allow: Vec<String>,
 }
 
 impl How {
@@ -134,8 +137,9 @@ impl How {
     }
 
     fn request(self, verb: JobVerb) -> JobRequest {
-        let Self { check, network, path, .. } = self;
-        JobRequest { check, network, paths: path, ..JobRequest::new(verb) }
+        let Self { check, network, path, allow, .. } = self;
+        let allow = allow.join(" ");
+        JobRequest { check, network, paths: path, allow, ..JobRequest::new(verb) }
     }
 }
 

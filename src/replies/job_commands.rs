@@ -10,6 +10,23 @@ pub const NETWORK_OR_PATHS: &str = "A job's command has the network or sees file
 pub const NEEDS_WITHOUT_COMMAND: &str =
     "Only a job with a command or a check can have the network or paths.";
 
+pub const UNASKED_WITHOUT_PROMPT: &str = "Only a job with a prompt, in a session of its own, can name tools and sites that it needs unasked.";
+
+pub fn too_many_unasked(most: usize) -> String {
+    format!("A job can name at most {most} tools and sites.")
+}
+
+pub fn wrong_unasked(name: &str) -> String {
+    let name = short_line(name, ABOUT_CHARS_MAX);
+    format!("\"{name}\" is neither the name of a tool nor a site. Write a site as example.org.")
+}
+
+/// A part of a list: `unasked: mcp_mail_send, example.org`.
+pub fn job_unasked<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.map(|name| short_line(name, ABOUT_CHARS_MAX)).collect();
+    format!("unasked: {}", names.join(", "))
+}
+
 /// A part of a list: `sees downloads, notes/plan.md`.
 pub fn job_sees<'a>(paths: impl Iterator<Item = &'a str>) -> String {
     let paths: Vec<_> = paths.map(|path| short_line(path, ABOUT_CHARS_MAX)).collect();

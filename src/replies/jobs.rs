@@ -106,6 +106,8 @@ pub struct JobShown {
     pub failures: u32,
     /// The files or the network that its command has in place of the workspace.
     pub sees: Option<String>,
+    /// The calls that its runs make unasked, as [`job_unasked`] says it.
+    pub unasked: Option<String>,
     /// The cost of its runs in the last 30 days, with the currency. None if it is zero, or nobody asks.
     pub cost: Option<String>,
     /// The cost of a run and of a month, as [`job_expected`] says it.
@@ -149,8 +151,8 @@ fn head(job: &JobShown) -> String {
     if let Some(kind) = job.kind {
         let _ = write!(text, ", {kind}");
     }
-    if let Some(sees) = &job.sees {
-        let _ = write!(text, ", {sees}");
+    for more in job.sees.iter().chain(&job.unasked) {
+        let _ = write!(text, ", {more}");
     }
     if let Some(cost) = &job.cost {
         let _ = write!(text, ", {cost} in 30 days");

@@ -14,11 +14,13 @@ mod needs;
 mod note;
 mod order;
 mod pass;
+mod payload;
 mod reading;
 mod run;
 mod settling;
 mod state_folders;
 mod timing;
+mod unasked;
 mod request;
 mod running_commands;
 
@@ -37,14 +39,14 @@ pub use doing::{command_ends, message_for_people};
 pub use due::{Due, DueAction, LATE_AFTER, after_failures, due, reckoned};
 pub use hooked::{HookedAction, HookedCall, HookedOutcome, prune_hooked, take_call};
 pub use job::{
-    Job, JobConversation, JobDefinition, JobId, JobScope, JobState, Missed, Payload, WebhookBody,
-    due_soon, get, list, remove_all_of,
+    Job, JobDefinition, JobId, JobScope, JobState, Missed, due_soon, get, list, remove_all_of,
 };
 pub use naming::{pause_those_naming, paused_naming};
 pub use needs::CommandNeeds;
 pub use note::{RunText, note};
 pub use order::{CommandFor, JOBS_MAX, JobOrder, add, handle, listing, mentions_others};
 pub use pass::{JobPersonas, JobTerms, PassInputs, PassResult, pass, reckon_all};
+pub use payload::{JobConversation, Payload, WebhookBody};
 pub use reading::{at, cron, every, zone, zone_in};
 pub use request::{JobRequest, JobRequestKind, JobRequester, is_named_time};
 pub(super) use run::prune;
@@ -54,6 +56,7 @@ pub use run::{
 };
 pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
 pub use timing::{EVERY_MIN, Timing, midnight, moment};
+pub use unasked::UnaskedCalls;
 
 use crate::bus::{journal, outbox};
 use crate::conversation::transcript;

@@ -31,7 +31,7 @@ impl Tool for Schedule {
     type Args = JobRequest;
     const SPEC: ToolSpec = ToolSpec {
         name: SCHEDULE,
-        description: "Do something later or regularly: text is a prompt, a message or a command.",
+        description: "Do something later or regularly.",
         role: Role::User,
         kind: ToolKind::Queues,
         retries: false,
@@ -41,7 +41,7 @@ impl Tool for Schedule {
     fn reach(args: &JobRequest, _: &Address) -> Reach {
         match args.action {
             JobVerb::List => Reach::Here,
-            JobVerb::Add | JobVerb::Edit if args.names_needs() => Reach::JobNeeds,
+            JobVerb::Add | JobVerb::Edit if args.is_granting() => Reach::JobNeeds,
             _ => Reach::Outside,
         }
     }
@@ -103,13 +103,10 @@ impl AnyTool for LimitedSchedule {
         if let Some(properties) = properties.as_object_mut() {
             properties.retain(|name, _| !hidden.contains(&name.as_str()));
         }
-        if !self.offers_commands {
-            if let Some(kinds) = properties["kind"]["enum"].as_array_mut() {
-                kinds.retain(|kind| kind != "command");
-            }
-            schema.description =
-                "Have something done later or regularly: text is a prompt, or sent as it is."
-                    .to_owned();
+        if !self.offers_commands
+            && let Some(kinds) = properties["kind"]["enum"].as_array_mut()
+        {
+            kinds.retain(|kind| kind != "command");
         }
         schema
     }

@@ -33,7 +33,8 @@ pub enum Reach {
     Here,
     /// It acts where nothing takes it back, or speaks to others.
     Outside,
-    /// It gives the command of a job the network or paths, for each of its runs.
+    /// It lets each run of a job do more than others may: its command has the network or paths, or its prompt makes calls
+    /// unasked.
     JobNeeds,
     /// It sends a message to another chat.
     Tell(Telling),

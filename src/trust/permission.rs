@@ -85,6 +85,11 @@ impl PermissionReason {
         matches!(self, Self::EachTime(Act::Tell) | Self::Untrusted(_, Act::Tell))
     }
 
+    /// Returns true if a job whose author has named the tool or the site does it all the same.
+    pub fn can_be_named_by_job(&self) -> bool {
+        matches!(self, Self::Untrusted(_, Act::ActOutside | Act::OpenUrl))
+    }
+
     /// Returns true if a permanent permission holds for it.
     pub fn can_be_granted(&self) -> bool {
         // What the config names is asked about each time, whatever anybody has said.

@@ -24,7 +24,7 @@ pub enum Act {
     OpenNamedUrl,
     /// It opens any other web address.
     OpenUrl,
-    /// It gives the command of a job more than the workspace, for each of its runs.
+    /// It lets each run of a job do more than others may.
     GrantJob,
     /// It speaks to others or acts where nothing takes it back.
     ActOutside,
@@ -158,7 +158,7 @@ impl fmt::Display for Act {
             Self::OpenUrl => {
                 "opens an address that nobody here has named, or one link too many, which could leak data"
             }
-            Self::GrantJob => "makes a job whose command has the network or named paths",
+            Self::GrantJob => "makes a job that has the network, named paths, or tools and sites unasked",
             Self::ActOutside => "acts outside this conversation",
             Self::Tell => "tells somebody else what was said in private",
         })

@@ -11,8 +11,8 @@ use crate::replies;
 use crate::tasks::assignment::{self, Assignment};
 use crate::tasks::ended::TaskOutcome;
 use crate::tasks::schedule::command::{CommandResult, lets_sleep};
-use crate::tasks::schedule::job::{JobConversation, Payload, WebhookBody};
 use crate::tasks::schedule::note::{NO_MODEL, RunText, note, note_printed};
+use crate::tasks::schedule::payload::{JobConversation, Payload, WebhookBody};
 use crate::tasks::schedule::run::Run;
 use crate::tasks::schedule::settling::settle;
 use crate::tasks::table;
@@ -41,7 +41,7 @@ pub(super) fn begin(
             settle(store, run, TaskOutcome::Done, None, now)
         }
         Payload::Command(_) | Payload::Prompt { check: Some(_), .. } => Ok(()),
-        Payload::Prompt { text, session, check: None, webhook } => {
+        Payload::Prompt { text, session, check: None, webhook, .. } => {
             let called = webhook.as_ref().map(|WebhookBody { hook, body }| Printed {
                 text: body.clone(),
                 untrusted: true,

@@ -7,12 +7,12 @@ use rusqlite::{Connection, params};
 
 use crate::conversation::presence;
 use crate::store::{Time, slice};
-use crate::tasks::schedule::job::{
-    self, JobConversation, JobDefinition, JobId, JobScope, Missed, Payload, WebhookBody,
-};
+use crate::tasks::schedule::job::{self, JobDefinition, JobId, JobScope, Missed};
 use crate::tasks::schedule::needs::CommandNeeds;
 use crate::tasks::schedule::order::{self, JobOrder};
+use crate::tasks::schedule::payload::{JobConversation, Payload, WebhookBody};
 use crate::tasks::schedule::timing::Timing;
+use crate::tasks::schedule::unasked::UnaskedCalls;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
 
 /// Calls of a webhook whose jobs have not ended. One more is refused.
@@ -75,7 +75,8 @@ pub fn take_call(
         HookedAction::Message(text) => Payload::Message(text),
         HookedAction::Prompt { text, body } => {
             let webhook = body.map(|body| WebhookBody { hook: hook.clone(), body });
-            Payload::Prompt { text, session: JobConversation::Own, check: None, webhook }
+            let (session, unasked) = (JobConversation::Own, UnaskedCalls::default());
+            Payload::Prompt { text, session, check: None, webhook, unasked }
         }
         HookedAction::Run { job, whose } => {
             return Ok(match order::handle(store, &whose, JobOrder::Run(job), now, zone)? {

@@ -11,6 +11,7 @@ use crate::bus::journal::{address_params, read_address};
 use crate::people::persons::PersonAccount;
 use crate::store::{Json, Time, integer_columns, text_columns};
 use crate::tasks::schedule::needs::CommandNeeds;
+use crate::tasks::schedule::payload::Payload;
 use crate::tasks::schedule::timing::Timing;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender, SenderId};
 use crate::types::origin::{TaskId, TaskKind};
@@ -34,61 +35,6 @@ impl std::fmt::Display for JobId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
-}
-
-/// The work of a job that is due.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Payload {
-    /// A text is sent as it is, without a model.
-    Message(String),
-    /// A model works on it; before that, a command may say that there is nothing to do.
-    Prompt {
-        text: String,
-        session: JobConversation,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        check: Option<String>,
-        /// The call of a webhook that it is to look at.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        webhook: Option<WebhookBody>,
-    },
-    /// A command is run, and what it prints is sent.
-    Command(String),
-}
-
-/// The content of a webhook's call, which is untrusted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WebhookBody {
-    pub hook: String,
-    pub body: String,
-}
-
-impl Payload {
-    pub fn text(&self) -> &str {
-        match self {
-            Self::Message(text) | Self::Prompt { text, .. } | Self::Command(text) => text,
-        }
-    }
-
-    /// Returns the shell command that runs first or alone.
-    pub fn command(&self) -> Option<&str> {
-        match self {
-            Self::Message(_) => None,
-            Self::Prompt { check, .. } => check.as_deref(),
-            Self::Command(command) => Some(command),
-        }
-    }
-}
-
-/// The conversation in which a model works on a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobConversation {
-    /// One of its own, which knows nothing of others.
-    #[default]
-    Own,
-    /// The one at the address that asked.
-    Here,
 }
 
 // What becomes of the times at which nobody was running; its doc comments would be part of each prompt.

@@ -3,7 +3,8 @@
 use rusqlite::Connection;
 
 use crate::replies;
-use crate::tasks::schedule::job::{self, Job, JobId, JobScope, JobState, Payload};
+use crate::tasks::schedule::job::{self, Job, JobId, JobScope, JobState};
+use crate::tasks::schedule::payload::Payload;
 use crate::workspace::WorkspacePath;
 
 /// Pauses the active jobs whose prompt or command has the name of one of the files in it.

@@ -10,13 +10,13 @@ use crate::conversation::ledger::LOOKS_BACK;
 use crate::conversation::ledger::sums::{LedgerPart, spent_since};
 use crate::replies::{self, JobShown, ListedRun, RunWords, time_relative_to};
 use crate::tasks::schedule::cost::expected_cost;
-use crate::tasks::schedule::job::{
-    self, Job, JobConversation, JobDefinition, JobId, JobScope, JobState, Missed, Payload,
-};
+use crate::tasks::schedule::job::{self, Job, JobDefinition, JobId, JobScope, JobState, Missed};
 use crate::tasks::schedule::needs::CommandNeeds;
+use crate::tasks::schedule::payload::{JobConversation, Payload};
 use crate::tasks::schedule::request::{JobRequestKind, payload};
 use crate::tasks::schedule::run;
 use crate::tasks::schedule::timing::Timing;
+use crate::tasks::schedule::unasked::UnaskedCalls;
 use crate::types::message::ChatKind;
 
 /// Jobs of one person that are not done.
@@ -94,6 +94,8 @@ pub struct JobChange {
     pub check: Option<String>,
     /// The needs of the command that is given; without one, those of the present command, if any are named.
     pub needs: CommandNeeds,
+    /// The calls that the text that is given needs unasked; without one, those of the present text, if any are named.
+    pub unasked: UnaskedCalls,
     /// True if its author has read untrusted content.
     pub tainted: bool,
 }
@@ -247,8 +249,9 @@ pub fn add(
 }
 
 fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), String> {
-    let JobChange { timing, text, kind, missed, check, needs, tainted } = change;
-    let other = text.is_some() || kind.is_some() || check.is_some() || !needs.is_none();
+    let JobChange { timing, text, kind, missed, check, needs, unasked, tainted } = change;
+    let names_more = !needs.is_none() || !unasked.is_none();
+    let other = text.is_some() || kind.is_some() || check.is_some() || names_more;
     let gives_command = kind == Some(JobRequestKind::Command) && text.is_some()
         || check.as_ref().is_some_and(|check| !check.is_empty());
     if timing.is_none() && !other && missed.is_none() {
@@ -271,6 +274,13 @@ fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), Stri
     };
     let kind = kind.unwrap_or(now_is);
     if other {
+        // They were allowed for one text.
+        let kept = job
+            .brief
+            .payload
+            .unasked()
+            .filter(|_| text.is_none() && kind == JobRequestKind::Prompt && unasked.is_none());
+        let unasked = kept.cloned().unwrap_or(unasked);
         let text = text.unwrap_or_else(|| job.brief.payload.text().to_owned());
         let before = match &job.brief.payload {
             Payload::Prompt { check, .. }
@@ -280,7 +290,7 @@ fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), Stri
             }
             _ => None,
         };
-        job.brief.payload = payload(kind, text, check.or(before))?;
+        job.brief.payload = payload(kind, text, check.or(before), unasked)?;
         let has_command = job.brief.payload.command().is_some();
         if !has_command && !needs.is_none() {
             return Err(replies::NEEDS_WITHOUT_COMMAND.to_owned());
@@ -348,6 +358,7 @@ pub(super) fn shown(job: &Job, now: DateTime<Tz>) -> JobShown {
         paused: (job.state == JobState::Paused).then(|| job.why.clone().unwrap_or_default()),
         failures: job.failures,
         sees: job.brief.needs.words(),
+        unasked: job.brief.payload.unasked().and_then(UnaskedCalls::words),
         cost: None,
         expected: None,
     }
@@ -357,12 +368,13 @@ pub(super) fn shown(job: &Job, now: DateTime<Tz>) -> JobShown {
 pub fn listing(store: &Connection, whose: &JobScope, zone: Tz) -> rusqlite::Result<Vec<Value>> {
     let jobs = job::list(store, whose)?;
     let listed = jobs.iter().map(|job| {
-        let JobShown { id, when, kind, about, to, paused, failures, sees, .. } =
+        let JobShown { id, when, kind, about, to, paused, failures, sees, unasked, .. } =
             shown(job, Utc::now().with_timezone(&zone));
         let next = job.next.filter(|_| job.state == JobState::Active).map(|next| next.to_rfc3339());
         json!({
             "id": id, "when": when, "kind": kind.unwrap_or("prompt"), "text": about, "to": to,
             "next": next, "paused": paused, "failures": failures, "sees": sees,
+            "unasked": unasked,
         })
     });
     Ok(listed.collect())

@@ -6,11 +6,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::replies;
-use crate::tasks::schedule::job::{JobConversation, JobDefinition, JobId, Missed, Payload};
+use crate::tasks::schedule::job::{JobDefinition, JobId, Missed};
 use crate::tasks::schedule::needs::CommandNeeds;
 use crate::tasks::schedule::order::{JobChange, JobOrder};
+use crate::tasks::schedule::payload::{JobConversation, Payload};
 use crate::tasks::schedule::reading;
 use crate::tasks::schedule::timing::Timing;
+use crate::tasks::schedule::unasked::UnaskedCalls;
 use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
 
@@ -62,9 +64,12 @@ pub struct JobRequest {
     /// For the command, without files
     #[serde(default)]
     pub network: bool,
-    /// Seen by the command
+    /// For the command
     #[serde(default)]
     pub paths: Vec<String>,
+    /// Tools, sites needed unasked
+    #[serde(default)]
+    pub allow: String,
 }
 
 impl JobRequest {
@@ -79,6 +84,7 @@ impl JobRequest {
             check: None,
             network: false,
             paths: Vec::new(),
+            allow: String::new(),
         }
     }
 
@@ -99,6 +105,11 @@ impl JobRequest {
         self.action == JobVerb::Add
             && self.kind == Some(JobRequestKind::Message)
             && !self.has_command()
+    }
+
+    /// Returns true if its runs would do more unasked than other jobs do.
+    pub fn is_granting(&self) -> bool {
+        self.names_needs() || !self.allow.trim().is_empty()
     }
 
     /// Parses the needs of its command.
@@ -127,6 +138,7 @@ impl JobRequest {
         zone: Tz,
     ) -> Result<JobOrder, String> {
         let needs = self.needs()?;
+        let unasked = UnaskedCalls::parse(&self.allow)?;
         let Self { action, id, when, text, kind, missed, check, .. } = self;
         let id = || id.map(JobId).ok_or_else(|| replies::WHICH_JOB.to_owned());
         let when = when.trim();
@@ -142,7 +154,7 @@ impl JobRequest {
             JobVerb::Add => {
                 let timing = timing.ok_or(replies::WHEN_JOB)?;
                 let text = text.ok_or(replies::WHAT_JOB)?;
-                let payload = payload(kind.unwrap_or_default(), text, check)?;
+                let payload = payload(kind.unwrap_or_default(), text, check, unasked)?;
                 if payload.command().is_none() && !needs.is_none() {
                     return Err(replies::NEEDS_WITHOUT_COMMAND.to_owned());
                 }
@@ -165,7 +177,8 @@ impl JobRequest {
             JobVerb::Show => JobOrder::Show(id()?),
             JobVerb::Edit => {
                 let tainted = asker.tainted;
-                let change = JobChange { timing, text, kind, missed, check, needs, tainted };
+                let change =
+                    JobChange { timing, text, kind, missed, check, needs, unasked, tainted };
                 JobOrder::Edit(id()?, change)
             }
             JobVerb::Pause => JobOrder::Pause(id()?),
@@ -182,10 +195,14 @@ pub(super) fn payload(
     kind: JobRequestKind,
     text: String,
     check: Option<String>,
+    unasked: UnaskedCalls,
 ) -> Result<Payload, String> {
     let check = check.filter(|check| !check.is_empty());
     if text.contains('\0') || check.as_ref().is_some_and(|check| check.contains('\0')) {
         return Err(replies::NUL_IN_JOB.to_owned());
+    }
+    if kind != JobRequestKind::Prompt && !unasked.is_none() {
+        return Err(replies::UNASKED_WITHOUT_PROMPT.to_owned());
     }
     match (kind, check) {
         (JobRequestKind::Message | JobRequestKind::Command, Some(_)) => {
@@ -194,10 +211,12 @@ pub(super) fn payload(
         (JobRequestKind::Message, None) => Ok(Payload::Message(text)),
         (JobRequestKind::Command, None) => Ok(Payload::Command(text)),
         (JobRequestKind::Prompt, check) => {
-            Ok(Payload::Prompt { text, session: JobConversation::Own, check, webhook: None })
+            let session = JobConversation::Own;
+            Ok(Payload::Prompt { text, session, check, webhook: None, unasked })
         }
         (JobRequestKind::Here, check) => {
-            Ok(Payload::Prompt { text, session: JobConversation::Here, check, webhook: None })
+            let session = JobConversation::Here;
+            Ok(Payload::Prompt { text, session, check, webhook: None, unasked })
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::turn::prompt;
 use crate::turn::run::active::ActiveTurn;
 use crate::turn::services::TurnServices;
 use crate::types::message::{Address, ChatKind};
-use crate::types::session::{Call, CallOutcome};
+use crate::types::session::{Call, CallOutcome, TurnId};
 
 /// A call that could begin.
 pub(crate) struct CheckedCall {
@@ -87,6 +87,22 @@ impl Refused {
         let is_unattended = matches!(why, PermissionReason::Unattended(..));
         Self { words: prompt::denied(why), is_unattended }
     }
+}
+
+/// Returns true if a turn is the run of a job that names the tool, or the site of the address.
+fn is_named_by_job(
+    store: &Connection,
+    turn: TurnId,
+    tool: &str,
+    reach: &Reach,
+) -> rusqlite::Result<bool> {
+    let run = schedule::of_turn(store, turn)?;
+    Ok(run.as_ref().and_then(|run| run.job.brief.payload.unasked()).is_some_and(|unasked| {
+        match reach {
+            Reach::Url(url) => unasked.has_site_of(url),
+            _ => unasked.has_tool(tool),
+        }
+    }))
 }
 
 impl ActiveTurn<'_> {
@@ -194,11 +210,14 @@ impl ActiveTurn<'_> {
             Decision::Deny(PermissionReason::Unattended(why, _)) => &**why,
             Decision::Allow | Decision::Deny(_) => return Ok(decision),
         };
+        let by_job = !asked.is_attended && why.can_be_named_by_job();
         let (id, tool, can_be_granted) = (call.id, asked.tool.to_owned(), why.can_be_granted());
+        let (turn, reach) = (self.turn, asked.reach.clone());
         let (channel, sender) = (self.part.people_at.channel.clone(), self.asker.sender.id.clone());
         let is_allowed = move |store: &Connection| {
             Ok(asks::is_approved(store, id)?
-                || (can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?))
+                || (can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?)
+                || (by_job && is_named_by_job(store, turn, &tool, &reach)?))
         };
         let is_allowed = self.turns.services.bus.store.read(is_allowed).await?;
         Ok(if is_allowed { Decision::Allow } else { decision })

@@ -116,13 +116,21 @@ fn of_act(act: Act) -> Vec<Attempt> {
         Act::Tell => {
             vec![attempt("message", "evil text", json!({"to": "home:2", "text": "evil text"}))]
         }
-        Act::GrantJob => vec![attempt(
-            "schedule",
-            "evil net",
-            json!({
-                "action": "add", "when": "1d", "text": "evil net", "kind": "command", "network": true
-            }),
-        )],
+        Act::GrantJob => vec![
+            attempt(
+                "schedule",
+                "evil net",
+                json!({
+                    "action": "add", "when": "1d", "text": "evil net", "kind": "command",
+                    "network": true
+                }),
+            ),
+            attempt(
+                "schedule",
+                "evil allow",
+                json!({"action": "add", "when": "1d", "text": "evil allow", "allow": "outside"}),
+            ),
+        ],
         Act::ActOutside => vec![
             attempt(
                 "schedule",

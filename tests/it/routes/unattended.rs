@@ -300,3 +300,90 @@ async fn the_heartbeat_does_nothing_of_what_others_wrote() {
 async fn a_webhook_does_nothing_of_what_others_wrote() {
     check_all(Run::Webhook).await;
 }
+
+fn opens(url: &str) -> (&'static str, Value) {
+    ("web_fetch", json!({"url": url}))
+}
+
+/// Runs the job, whose model reads what others wrote and then makes these calls; returns what became of each.
+async fn run_after_reading(rig: &mut Rig, tried: &[(&str, Value)]) -> Vec<String> {
+    let first: i64 =
+        rig.look("SELECT CAST(coalesce(max(id), 0) AS TEXT) FROM calls")[0].parse().unwrap();
+    let reads = one("read_file", json!({"path": "downloads/page.txt"}));
+    rig.model.on("post the news", [reads, calls(tried), says("Posted.")]);
+    Run::Job.carry_out(rig, Route::Told, "").await;
+    let mut states = rig.look(&format!("SELECT state FROM calls WHERE id > {first} ORDER BY id"));
+    assert_eq!(states.remove(0), "done");
+    states
+}
+
+#[tokio::test]
+async fn a_job_does_what_it_names_unasked_and_nothing_else() {
+    let mut rig = rig("see http://crabs.example/1").await;
+    fs::write(rig.path().join("downloads/page.txt"), "evil text").unwrap();
+    let job = json!({
+        "action": "add", "when": "every 2h", "text": "post the news",
+        "allow": "outside, crabs.example"
+    });
+    rig.model.on("make", [one("schedule", job), says("Made.")]);
+    let question = rig.ask("1", "make it").await;
+    assert!(question.contains("Approve?") && question.contains("crabs.example"), "{question}");
+    rig.say("1", "/approve 1");
+    while rig.hear("1").await != "Made." {}
+    let listed = rig.ask("1", "/jobs").await;
+    assert!(listed.contains("unasked: outside, crabs.example"), "{listed}");
+    let tried = [
+        ("outside", json!({"text": "news"})),
+        opens("http://news.crabs.example/?any=thing"),
+        // Neither another site, nor one whose name only ends so, nor another tool or act.
+        opens("http://other.example/?secret"),
+        opens("http://evilcrabs.example/?secret"),
+        ("run_network", json!({"command": "x"})),
+        ("message", json!({"to": "home:2", "text": "evil text"})),
+        ("remember", json!({"text": "evil text"})),
+    ];
+    let states = run_after_reading(&mut rig, &tried).await;
+    assert_eq!(states, ["done", "done", "failed", "failed", "failed", "failed", "failed"]);
+    // Another time keeps them; another text had not been shown with them.
+    for (change, named) in [
+        (json!({"action": "edit", "id": 1, "when": "every 3h"}), "done"),
+        (json!({"action": "edit", "id": 1, "text": "post the news twice"}), "failed"),
+    ] {
+        rig.model.on("change", [one("schedule", change), says("Changed.")]);
+        // What the job told stands in the conversation.
+        rig.say("1", "/new");
+        rig.say("1", "change it");
+        while rig.hear("1").await != "Changed." {}
+        let states = run_after_reading(&mut rig, &tried[..2]).await;
+        assert_eq!(states, [named, named]);
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_job_cannot_name_is_explained() {
+    let mut rig = rig("nothing").await;
+    for (more, words) in [
+        (json!({"allow": "com"}), None),
+        (json!({"allow": "co.uk"}), Some("neither the name of a tool nor a site")),
+        (json!({"allow": "https://crabs.example/1"}), Some("Write a site as example.org")),
+        (json!({"allow": "127.0.0.1"}), Some("neither")),
+        (json!({"allow": "mail!"}), Some("neither")),
+        (json!({"allow": "a ".repeat(9)}), Some("at most 8")),
+        (json!({"allow": "a", "kind": "message"}), Some("Only a job with a prompt")),
+        (json!({"allow": "a", "kind": "here"}), Some("Only a job with a prompt")),
+    ] {
+        let mut job = json!({"action": "add", "when": "1d", "text": "x"});
+        job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        rig.model.on("make", [one("schedule", job), says("Tried.")]);
+        rig.ask("1", "make it").await;
+        let number = rig.look("SELECT CAST(max(id) AS TEXT) FROM asks").remove(0);
+        rig.say("1", &format!("/approve {number}"));
+        while rig.hear("1").await != "Tried." {}
+        let outcome = rig.look("SELECT output FROM calls ORDER BY id DESC LIMIT 1").remove(0);
+        if let Some(words) = words {
+            assert!(outcome.contains(words), "{more}: {outcome}");
+        }
+    }
+    rig.stop().await;
+}

@@ -9,7 +9,7 @@ use peacrab::people::{Access, People, Role};
 use peacrab::store::{Store, StoreOptions, Sync};
 use peacrab::tasks::schedule::{
     self, CommandResult, CommandRun, Commands, JobConversation, JobDefinition, JobId, JobOrder,
-    JobScope, LATE_AFTER, Missed, PassInputs, Payload, Timing, pass,
+    JobScope, LATE_AFTER, Missed, PassInputs, Payload, Timing, UnaskedCalls, pass,
 };
 use peacrab::tasks::{self, TaskOutcome};
 use peacrab::types::message::{Address, ChatKind, Printed, Sender};
@@ -168,6 +168,7 @@ fn prompt(text: &str) -> Payload {
         session: JobConversation::Own,
         check: None,
         webhook: None,
+        unasked: UnaskedCalls::default(),
     }
 }
 
@@ -402,6 +403,7 @@ async fn a_year_of_power_cuts_runs_no_command_twice_and_tells_of_each_that_was_c
         session: JobConversation::Own,
         check: Some("date".to_owned()),
         webhook: None,
+        unasked: UnaskedCalls::default(),
     };
     scene.add(every, checked, Missed::Once, start() + Duration::seconds(1)).await;
     let (mut now, end) = (start(), start() + Duration::days(365));
