@@ -32,7 +32,7 @@ const SHARED_NAMES: [&str; 5] =
     ["/dev/zero (deleted)", "[anon_shmem:", "/memfd:", "/SYSV", "/dev/shm/"];
 
 /// Bytes by which a command's processes together can exceed their limit for a moment, for each core of the machine: that
-/// much is taken between two looks. Measured on a machine with two.
+/// much is taken between two looks. Measured on a machine with two. It holds as long as the machine lets the guard run.
 pub const BEYOND_EACH_CORE: u64 = 128 * 1024 * 1024;
 
 /// Bytes that a command can take in a millisecond by each core, by and large.

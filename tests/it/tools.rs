@@ -519,7 +519,7 @@ fn models_are_shown_these_tools() {
 
     {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you always see.","parameters":{"type":"object","properties":{"text":{"type":"string","description":"One sentence, clear by itself."}},"required":["text"]}}
 
-    {"name":"schedule","description":"Do something later or regularly.","parameters":{"type":"object","properties":{"action":{"type":"string","enum":["add","list","edit","pause","resume","remove"]},"id":{"type":"integer"},"when":{"type":"string","description":"20m, tomorrow 8:00, ISO time, every 2h, cron: 30 7 * * 1-5"},"text":{"type":"string"},"kind":{"type":"string","enum":["prompt","here","message"]},"missed":{"type":"string","enum":["once","skip"]},"allow":{"type":"string","description":"Tools, sites needed unasked"}},"required":["action"]}}
+    {"name":"schedule","description":"Do something later or regularly.","parameters":{"type":"object","properties":{"action":{"type":"string","enum":["add","list","edit","pause","resume","remove"]},"id":{"type":"integer"},"when":{"type":"string","description":"20m, tomorrow 8:00, ISO time, every 2h, cron: 30 7 * * 1-5"},"text":{"type":"string"},"kind":{"type":"string","enum":["prompt","here","message"]},"missed":{"type":"string","enum":["once","skip"]},"allow":{"type":"string","description":"Tools, sites used unasked"}},"required":["action"]}}
 
     {"name":"spawn","description":"Hand a longer task, told whole, to a subagent beside you; its result is sent here.","parameters":{"type":"object","properties":{"task":{"type":"string"}},"required":["task"]}}
 

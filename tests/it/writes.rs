@@ -46,7 +46,9 @@ async fn a_plain_message_costs_few_commits_and_two_syncs() {
     rig.ask("1", "and again").await;
     rig.settled().await;
     let commits = std::mem::take(&mut *commits.lock().unwrap());
-    let labels: Vec<_> = commits.iter().flat_map(|(_, labels)| labels).copied().collect();
+    let labels = commits.iter().flat_map(|(_, labels)| labels).copied();
+    // On a slow machine, the daemon may tidy as late as this after its start.
+    let labels: Vec<_> = labels.filter(|label| *label != "attachments expire").collect();
     assert_eq!(labels, ["publish", "turn start", "answer", "sending", "sent"]);
     // It is on the disk before it is acknowledged, its answer before that is sent.
     let synced = commits.iter().filter(|(sync, _)| *sync == Sync::Now);

@@ -57,7 +57,7 @@ pub struct JobRequest {
     #[serde(default)]
     #[schemars(with = "Missed")]
     pub missed: Option<Missed>,
-    /// Command whose output joins the prompt; {"wakeAgent":false} skips the run
+    /// Command to add context; {"wakeAgent":false} skips the run
     #[serde(default)]
     #[schemars(with = "String")]
     pub check: Option<String>,
@@ -67,7 +67,7 @@ pub struct JobRequest {
     /// For the command
     #[serde(default)]
     pub paths: Vec<String>,
-    /// Tools, sites needed unasked
+    /// Tools, sites used unasked
     #[serde(default)]
     pub allow: String,
 }
