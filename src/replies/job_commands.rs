@@ -23,14 +23,17 @@ pub fn wrong_unasked(name: &str) -> String {
 
 /// A part of a list: `unasked: mcp_mail_send, example.org`.
 pub fn job_unasked<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<_> = names.map(|name| short_line(name, ABOUT_CHARS_MAX)).collect();
-    format!("unasked: {}", names.join(", "))
+    format!("unasked: {}", short_names(names))
 }
 
 /// A part of a list: `sees downloads, notes/plan.md`.
 pub fn job_sees<'a>(paths: impl Iterator<Item = &'a str>) -> String {
-    let paths: Vec<_> = paths.map(|path| short_line(path, ABOUT_CHARS_MAX)).collect();
-    format!("sees {}", paths.join(", "))
+    format!("sees {}", short_names(paths))
+}
+
+fn short_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.map(|name| short_line(name, ABOUT_CHARS_MAX)).collect();
+    names.join(", ")
 }
 
 pub fn too_many_job_paths(most: usize) -> String {

@@ -75,18 +75,19 @@ pub(super) fn supervise(link: &UnixStream, writable: &[PathBuf], first: Pid) {
         // Its caller may have been killed.
         let Ok(call) = raw::next_call(&listener) else { continue };
         let caller = SupervisedCall { listener: &listener, id: call.id, process: call.pid };
-        let made = match SIGNALS.contains(&libc::c_long::from(call.data.nr)) {
-            true => caller.signal(&call.data, first),
-            false => caller.make(&call.data, &writable).map(|()| None),
+        let answer = |made: Result<(), Errno>| {
+            let error = made.err().map_or(0, Errno::raw_os_error);
+            raw::answer_call(&listener, call.id, error).ok()
         };
-        match made {
-            Ok(Some(SignalCall::Own)) => raw::let_pass(&listener, call.id).ok(),
-            Ok(Some(SignalCall::ToOthers(signalling))) => {
-                // A caller that was interrupted makes its call again.
-                raw::answer_call(&listener, call.id, 0).ok().map(|()| signalling.send())
+        let is_signal = SIGNALS.contains(&libc::c_long::from(call.data.nr));
+        match is_signal.then(|| caller.signal(&call.data, first)) {
+            None => answer(caller.make(&call.data, &writable)),
+            Some(Ok(SignalCall::Own)) => raw::let_pass(&listener, call.id).ok(),
+            // A caller that was interrupted makes its call again.
+            Some(Ok(SignalCall::ToOthers(signalling))) => {
+                answer(Ok(())).map(|()| signalling.send())
             }
-            Ok(None) => raw::answer_call(&listener, call.id, 0).ok(),
-            Err(error) => raw::answer_call(&listener, call.id, error.raw_os_error()).ok(),
+            Some(Err(error)) => answer(Err(error)),
         };
     }
 }
@@ -122,12 +123,11 @@ fn number(argument: u64) -> i32 {
 }
 
 impl SupervisedCall<'_> {
-    fn signal(&self, call: &libc::seccomp_data, first: Pid) -> Result<Option<SignalCall>, Errno> {
+    fn signal(&self, call: &libc::seccomp_data, first: Pid) -> Result<SignalCall, Errno> {
         let thread = Pid::from_raw(self.process.cast_signed()).ok_or(Errno::SRCH)?;
         let [target, signal, ..] = call.args.map(number);
-        let read = signals::read(libc::c_long::from(call.nr), [target, signal], thread, first)?;
-        // Until here, its number might have been given to another.
-        raw::is_waiting(self.listener, self.id).then_some(Some(read)).ok_or(Errno::SRCH)
+        // If its number has been given to another meanwhile, nobody waits for an answer, and none is sent.
+        signals::read(libc::c_long::from(call.nr), [target, signal], thread, first)
     }
 
     fn make(&self, call: &libc::seccomp_data, writable: &[PathBuf]) -> Result<(), Errno> {
