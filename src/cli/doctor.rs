@@ -20,6 +20,7 @@ use crate::tools::mcp::Via;
 use crate::tools::shell;
 use crate::types::message::ChannelName;
 use crate::workspace::Workspace;
+use crate::workspace::job_state::MCP_STATES;
 use crate::workspace::skills::SkillEnvironment;
 use crate::{people, store};
 
@@ -45,7 +46,7 @@ pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Resul
     let status = chat::status(home).await.ok();
     if let Ok(config) = &loaded {
         findings.push(shell_finding(home, config, status.as_ref()));
-        findings.extend(mcp_sandbox_finding(config));
+        findings.extend(mcp_sandbox_finding(home, config));
     }
     match (&status, &loaded) {
         (Some(_), _) => findings.extend(ask_daemon(home).await),
@@ -136,15 +137,20 @@ fn shell_finding(home: &Path, config: &Config, status: Option<&Status>) -> Findi
     }
 }
 
-/// Returns a finding about the sandbox of MCP servers, if one needs it.
-fn mcp_sandbox_finding(config: &Config) -> Option<Finding> {
+/// Returns a finding about the sandbox of MCP servers, if one needs it. It is tried with the folder in which their state
+/// folders lie: a file system may not let a root daemon share that one with commands.
+fn mcp_sandbox_finding(home: &Path, config: &Config) -> Option<Finding> {
     const CHECK: &str = "sandbox of MCP servers";
     let programs = config.mcp.values().filter_map(|server| match &server.via {
         Via::Program(program) => Some(&program.sandbox),
         Via::Http { .. } => None,
     });
-    let sandbox = programs.into_iter().find(|sandbox| sandbox.level == SandboxLevel::Required)?;
-    Some(match sandbox::trial(sandbox) {
+    let mut sandbox =
+        programs.into_iter().find(|sandbox| sandbox.level == SandboxLevel::Required)?.clone();
+    // Before the first start of a server there is only the home.
+    let states = [home.join(MCP_STATES), home.to_owned()];
+    sandbox.write.extend(states.into_iter().find(|folder| folder.exists()));
+    Some(match sandbox::trial(&sandbox) {
         SandboxState::Refused { why } => {
             Finding::wrong(CHECK, format!("as tried from here, it is not possible: {why}")).advise(
                 "see docs/mcp.md, or set `sandbox = \"off\"` for servers that may do everything",

@@ -15,7 +15,7 @@ use super::writes::{open_own, sync};
 const JOBS: &str = "jobs";
 
 /// The folder of the home that has those of MCP servers.
-const MCP: &str = "mcp";
+pub const MCP_STATES: &str = "mcp";
 
 /// Maximum number of files and folders in one, so that measuring it ends: as many as one command may add.
 const ENTRIES_MAX: usize = 250_000;
@@ -45,7 +45,7 @@ impl Workspace {
     /// Returns the state folder of an MCP server, made if it is missing. The config allows letters, digits, `-` and `_`
     /// in its name.
     pub fn mcp_state(&self, server: &str) -> io::Result<PathBuf> {
-        self.state_folder(&[MCP, server])
+        self.state_folder(&[MCP_STATES, server])
     }
 
     fn state_folder(&self, names: &[&str]) -> io::Result<PathBuf> {
