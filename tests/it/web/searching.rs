@@ -12,7 +12,12 @@ const ALL: [EngineKind; 4] =
 
 /// Searches with these, the first first.
 async fn search(engines: &[Engine], arguments: Value) -> Came {
-    let tool = WebSearch::new(engines).unwrap().with_program(super::PROGRAM);
+    search_with(super::PROGRAM, engines, arguments).await
+}
+
+/// Searches with another program in the place of the process that reads HTML.
+async fn search_with(reader: &str, engines: &[Engine], arguments: Value) -> Came {
+    let tool = WebSearch::new(engines).unwrap().with_program(reader);
     let (cx, _folder) = somebody();
     call(&tool, &cx, &arguments).await
 }
@@ -153,6 +158,26 @@ async fn an_engine_that_takes_us_for_a_machine_has_not_answered() {
         duck.replies(status, riddle);
         let words = search_for(&[duck.engine()], "x").await.passing();
         assert!(words.contains("duckduckgo: it wants proof that a person asks"), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_dies_or_prints_nonsense_costs_one_engine_and_not_the_search() {
+    for reader in ["/bin/false", "/bin/true", "/bin/cat", "/no/such/program"] {
+        for api in [EngineKind::DuckDuckGo, EngineKind::Brave] {
+            let (broken, other) =
+                (SearchApi::start(api).await, SearchApi::start(EngineKind::Tavily).await);
+            broken.finds(&[("Lost", "https://lost.example/", "s")]);
+            broken.finds(&[("Lost", "https://lost.example/", "s")]);
+            other.finds(&[("Found", "https://found.example/", "s")]);
+            let query = json!({ "query": "x" });
+            let engines = [broken.engine(), other.engine()];
+            let text = search_with(reader, &engines, query.clone()).await.text();
+            assert_eq!(text, "1. Found\n   https://found.example/\n   s", "{reader}");
+            let words = search_with(reader, &engines[..1], query).await.passing();
+            let end = "its answer cannot be read: its HTML broke my reader.";
+            assert!(words.ends_with(end), "{reader}: {words}");
+        }
     }
 }
 
