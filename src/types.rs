@@ -6,6 +6,7 @@ pub mod hex;
 pub mod role;
 pub mod untrusted;
 pub mod address;
+pub mod row_id;
 pub mod message;
 pub mod origin;
 pub mod person;

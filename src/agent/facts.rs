@@ -186,12 +186,11 @@ pub(super) async fn show(
         label: replies::keep_fact(*number),
         says: CommandId::Remember.line(format_args!("#{number}")),
     });
-    let question = Question {
-        choices: choices.collect(),
-        text: replies::facts_offered(&shown, offered.len() - shown.len()),
-        who: Entitled::Only(control.sender().id.clone()),
-        proposal: None,
-    };
+    let question = Question::new(
+        replies::facts_offered(&shown, offered.len() - shown.len()),
+        choices.collect(),
+        Entitled::Only(control.sender().id.clone()),
+    );
     let bodies = vec![Body::Text(words), Body::Choice(question)];
     commits::handled_with_bodies(store, control, bodies).await
 }

@@ -269,15 +269,14 @@ async fn ask(
         marked: marked.iter().map(ToString::to_string).collect(),
         files: files.others.iter().take(FILES_SHOWN).map(ToString::to_string).collect(),
     };
-    let question = Body::Choice(Question {
-        text: replies::may_forget(&shown),
-        choices: vec![Choice {
+    let question = Body::Choice(Question::new(
+        replies::may_forget(&shown),
+        vec![Choice {
             label: replies::FORGET_IT.to_owned(),
             says: CommandId::Forget.line(format_args!("{YES} {what}")),
         }],
-        who: Entitled::Only(control.sender().id.clone()),
-        proposal: None,
-    });
+        Entitled::Only(control.sender().id.clone()),
+    ));
     let (row, at) = (control.id, control.inbound.from.clone());
     let ask = move |store: &Connection| {
         if journal::settle(store, row, InboundOutcome::Handled)? {

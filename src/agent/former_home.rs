@@ -90,7 +90,7 @@ fn offer() -> Body {
 }
 
 fn question(text: String, choices: Vec<Choice>, who: Entitled) -> Body {
-    Body::Choice(Question { text, choices, who, proposal: None })
+    Body::Choice(Question::new(text, choices, who))
 }
 
 /// The list for the owner, with the choices about all. None if no file is marked.

@@ -258,7 +258,7 @@ fn card(person: &ListedPerson, shown: &PersonShown) -> Question {
         }
         add(replies::REMOVE, "remove");
     }
-    Question { text: replies::person(shown), choices, who: Entitled::Owner, proposal: None }
+    Question::new(replies::person(shown), choices, Entitled::Owner)
 }
 
 /// Answers `/link`.
@@ -321,16 +321,11 @@ fn enter(
         label: label.to_owned(),
         says: CommandId::Link.line(format_args!("{verb} {}", link.code)),
     };
-    let question = Question {
-        text: replies::link_asks(
-            name_of(confirms),
-            name_of(&link.joins),
-            role.unwrap_or(Role::Guest),
-        ),
-        choices: vec![choice(replies::LINK_YES, "yes"), choice(replies::LINK_NO, "no")],
-        who: Entitled::Only(confirms.sender.id.clone()),
-        proposal: None,
-    };
+    let question = Question::new(
+        replies::link_asks(name_of(confirms), name_of(&link.joins), role.unwrap_or(Role::Guest)),
+        vec![choice(replies::LINK_YES, "yes"), choice(replies::LINK_NO, "no")],
+        Entitled::Only(confirms.sender.id.clone()),
+    );
     outbox::put_body(store, &confirms.at, &Body::Choice(question))?;
     Ok(replies::LINK_WAITS.to_owned())
 }

@@ -100,7 +100,7 @@ pub(super) async fn handle(
             let undo =
                 Choice { label: replies::UNDO_IT.to_owned(), says: CommandId::Undo.line(id) };
             let who = Entitled::Only(control.sender().id.clone());
-            let question = Question { text, choices: vec![undo], who, proposal: None };
+            let question = Question::new(text, vec![undo], who);
             commits::handled_with_bodies(store, control, vec![Body::Choice(question)]).await
         }
     }

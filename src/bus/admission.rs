@@ -258,10 +258,9 @@ fn stranger_asks(sender: &Sender, inbound: &Inbound, code: &str) -> Body {
         label: label.to_owned(),
         says: CommandId::Pair.line(format_args!("{verb} {code}")),
     };
-    Body::Choice(Question {
-        text: replies::stranger_asks(sender, &inbound.from.channel, code),
-        choices: vec![choice(replies::LET_IN, "approve"), choice(replies::TURN_AWAY, "deny")],
-        who: Entitled::Owner,
-        proposal: None,
-    })
+    Body::Choice(Question::new(
+        replies::stranger_asks(sender, &inbound.from.channel, code),
+        vec![choice(replies::LET_IN, "approve"), choice(replies::TURN_AWAY, "deny")],
+        Entitled::Owner,
+    ))
 }

@@ -85,6 +85,7 @@ pub fn propose(store: &Connection, turn: TurnId, proposal: &NewProposal) -> rusq
         // What follows is done with the rights of who presses.
         who: Entitled::Anyone,
         proposal: Some(id),
+        written_in: Some(turn),
     };
     let delivery = outbox::put_body(store, to, &Body::Choice(question))?;
     store

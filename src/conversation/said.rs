@@ -1,8 +1,10 @@
 //! Finds the turns in which the bot said a text that comes back to it as a quote, and what their models had been shown.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, params};
 
-use crate::conversation::sources;
+use crate::conversation::{sessions, sources};
 use crate::types::message::Address;
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::Source;
@@ -10,14 +12,14 @@ use crate::types::source::Source;
 /// Turns of a chat that are looked at, the newest. A quote of an older one is of an unknown source.
 const TURNS_MAX: i64 = 500;
 
-/// Turns that may have said the same, the newest.
-const FOUND_MAX: usize = 8;
+/// Maximum number of conversations that may have said the same. The author of a quote from more is unknown.
+const CONVERSATIONS_MAX: usize = 8;
 
 /// Letters and digits of a quote that are compared. Platforms cut longer quotes at different lengths.
 const LETTERS_MAX: usize = 300;
 
-/// Returns, for each turn that said a text in a chat, the sources of all that its model had been shown by then.
-/// Nothing if no turn is known that said it.
+/// Returns, for each conversation of a chat that said a text, the sources of all that its model had been shown when it
+/// last said so. Nothing if no turn is known that said it.
 pub(crate) fn sources_of_said(
     store: &Connection,
     at: &Address,
@@ -28,12 +30,20 @@ pub(crate) fn sources_of_said(
         return Ok(Vec::new());
     }
     let mut found = turns_that_said(store, at, &wanted)?;
-    found.truncate(FOUND_MAX);
-    let shown = |(session, turn)| -> rusqlite::Result<Vec<Source>> {
-        let shown = sources::up_to(store, session, turn)?;
-        Ok(shown.into_iter().map(|(_, source)| source).collect())
+    let mut known = BTreeSet::new();
+    found.retain(|(session, _)| known.insert(*session));
+    if found.len() > CONVERSATIONS_MAX {
+        return Ok(Vec::new());
+    }
+    found.into_iter().map(|(_, turn)| sources_of_author(store, turn)).collect()
+}
+
+/// Returns the sources of all that the model of a turn had been shown; an unknown one if the turn was forgotten.
+pub(crate) fn sources_of_author(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Source>> {
+    let Some(session) = sessions::id_of_turn(store, turn)? else {
+        return Ok(vec![Source::Unknown]);
     };
-    found.into_iter().map(shown).collect()
+    Ok(sources::up_to(store, session, turn)?.into_iter().map(|(_, source)| source).collect())
 }
 
 /// The turns, the newest first.

@@ -46,7 +46,7 @@ impl Tool for AskQuestion {
             true => Body::Text(text),
             false => {
                 let who = Entitled::Only(cx.who.id.clone());
-                Body::Choice(Question { text, choices, who, proposal: None })
+                Body::Choice(Question::new(text, choices, who))
             }
         };
         Ok(ToolOutput::Asks(body))

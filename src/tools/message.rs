@@ -201,7 +201,7 @@ fn bodies(
             None
         }
         (true, None) => Some(Body::Text(text)),
-        (false, _) => Some(Body::Choice(Question { text, choices, who, proposal: None })),
+        (false, _) => Some(Body::Choice(Question::new(text, choices, who))),
     };
     files.into_iter().map(Body::File).chain(last).collect()
 }

@@ -365,7 +365,7 @@ fn tell_of_own_words(calling: &CallContext<'_>, path: &str) -> Option<Effect> {
     let undo = Choice { label: replies::UNDO_IT.to_owned(), says: CommandId::Undo.line(id) };
     let who = Entitled::Only(calling.person.id.clone());
     let text = replies::kept_own_words(path, text, id);
-    let question = Question { text, choices: vec![undo], who, proposal: None };
+    let question = Question::new(text, vec![undo], who);
     Some(Effect::Say { to: calling.at.clone(), body: Body::Choice(question) })
 }
 

@@ -65,5 +65,5 @@ fn question(text: String, calls: &[(DeferredId, DeferredCall)]) -> Body {
             each.chain([all, none]).collect()
         }
     };
-    Body::Choice(Question { text, choices, who: Entitled::Admins, proposal: None })
+    Body::Choice(Question::new(text, choices, Entitled::Admins))
 }

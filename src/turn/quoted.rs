@@ -4,13 +4,14 @@
 use rusqlite::Connection;
 
 use crate::bus::journal::WaitingMessage;
-use crate::bus::outbox;
+use crate::bus::outbox::{self, AskedQuestion};
 use crate::conversation::{proposals, said};
 use crate::memory::audience;
 use crate::people::Role;
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::trust::taint;
+use crate::types::commands::is_control;
 use crate::types::message::Press;
 use crate::types::source::{Source, SourceSpan};
 use crate::workspace::Audience;
@@ -44,7 +45,7 @@ fn mark(store: &Connection, row: &mut WaitingMessage, role: Role) -> rusqlite::R
     let body = &mut row.inbound.body;
     let is_tainted = match (&body.press, &body.quoted) {
         (Some(press), _) => {
-            let is_tainted = is_tainted_proposal(store, *press, audience)?;
+            let is_tainted = is_tainted_button(store, *press, &body.text, audience)?;
             if is_tainted {
                 let source = Source::Proposal { read_others: true };
                 body.sources = vec![SourceSpan(source, body.text.len())];
@@ -56,7 +57,7 @@ fn mark(store: &Connection, row: &mut WaitingMessage, role: Role) -> rusqlite::R
             let is_clean = |sources: &Vec<Source>| {
                 !sources.iter().any(|source| taint::is_untrusted(source, audience))
             };
-            !found.iter().any(is_clean)
+            found.is_empty() || !found.iter().all(is_clean)
         }
         (None, None) => false,
     };
@@ -66,15 +67,21 @@ fn mark(store: &Connection, row: &mut WaitingMessage, role: Role) -> rusqlite::R
     Ok(())
 }
 
-/// Returns true if a button is that of a proposal whose author had read untrusted content. The question of a call is
-/// answered in the very turn that asked, and other buttons stand for commands.
-fn is_tainted_proposal(
+/// Returns true if the author of a button had read untrusted content, or is not known. `text` is what the button says.
+fn is_tainted_button(
     store: &Connection,
     press: Press,
+    text: &str,
     audience: Audience,
 ) -> rusqlite::Result<bool> {
-    let asked = outbox::question(store, press.delivery)?;
-    let Some(id) = asked.and_then(|asked| asked.question.proposal) else { return Ok(false) };
-    let sources = proposals::sources_of(store, id)?;
+    let Some(AskedQuestion { question, .. }) = outbox::question(store, press.delivery)? else {
+        return Ok(true);
+    };
+    let sources = match (question.proposal, question.written_in) {
+        (Some(id), _) => proposals::sources_of(store, id)?,
+        (None, Some(turn)) => said::sources_of_author(store, turn)?,
+        // A former version did not store who wrote the other choices.
+        (None, None) => return Ok(!is_control(text)),
+    };
     Ok(sources.iter().any(|source| taint::is_untrusted(source, audience)))
 }

@@ -45,6 +45,7 @@ pub(crate) async fn ask(
         shown: None,
     };
     let is_there = calling.is_there;
+    let body = body.written_in(calling.turn);
     suspend(turns, calling, vec![new], None, move |_| match body {
         Body::Choice(question) if !is_there => {
             vec![Body::Choice(Question { who: Entitled::Owner, ..question })]
@@ -174,7 +175,7 @@ fn bodies(
         [prompt] => replies::may_i(prompt, minutes),
         prompts => replies::may_i_all(prompts, minutes),
     };
-    let question = Question { text, choices, who, proposal: None };
+    let question = Question::new(text, choices, who);
     files.chain([Body::Choice(question)]).collect()
 }
 
@@ -192,7 +193,7 @@ pub(crate) fn one_question(asked: &AskedCall) -> Body {
     let choices = choices_of_one(asked.id.0, asked.offers_always);
     let who = asked.decider.as_ref().map(|account| account.sender.clone());
     let who = who.map_or(Entitled::Admins, Entitled::Only);
-    Body::Choice(Question { text, choices, who, proposal: None })
+    Body::Choice(Question::new(text, choices, who))
 }
 
 /// Returns who reads a chat, for people.

@@ -14,6 +14,7 @@ pub use press::Press;
 pub use crate::types::address::{
     Address, ChannelName, ChatId, DedupKey, MessageId, SenderId, ThreadId,
 };
+use crate::types::row_id::TurnId;
 use crate::types::source::{Source, SourceSpan};
 
 /// The sender of a message on a platform: the account and its visible name.
@@ -105,6 +106,18 @@ impl InboundContent {
         Self { text: text.into(), ..Self::default() }
     }
 
+    /// Creates a message whose text the person did not write. `author` is how people know who did.
+    pub fn of_others(text: String, author: &str) -> Self {
+        let mut content = Self::text(text);
+        content.set_author(author);
+        content
+    }
+
+    fn set_author(&mut self, author: &str) {
+        let source = Source::Quoted { author: author.to_owned(), by_others: true };
+        self.sources = vec![SourceSpan(source, self.text.len())];
+    }
+
     /// Returns true if attached files are still to be fetched.
     pub fn awaits_files(&self) -> bool {
         self.media.iter().any(|media| media.fetched.is_none())
@@ -139,8 +152,7 @@ impl InboundContent {
         }
         if !is_recorded {
             // Anybody may speak in a file, which is no recording of the person.
-            let source = Source::Quoted { author: SPEAKER.to_owned(), by_others: true };
-            self.sources = vec![SourceSpan(source, self.text.len())];
+            self.set_author(SPEAKER);
         }
     }
 }
@@ -256,6 +268,14 @@ pub enum Body {
 }
 
 impl Body {
+    /// Returns the body as one that the model of a turn wrote.
+    pub fn written_in(self, turn: TurnId) -> Self {
+        match self {
+            Self::Choice(question) => Self::Choice(Question { written_in: Some(turn), ..question }),
+            body => body,
+        }
+    }
+
     /// Its text: the text, the question, or the file's caption.
     pub fn text(&self) -> &str {
         match self {
@@ -280,9 +300,17 @@ pub struct Question {
     pub who: Entitled,
     /// The proposal that a press decides: the first choice accepts it, any other declines it.
     pub proposal: Option<i64>,
+    /// The turn whose model wrote the text and the choices. None if the program wrote them; its choices are commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_in: Option<TurnId>,
 }
 
 impl Question {
+    /// Creates a question of the program.
+    pub fn new(text: String, choices: Vec<Choice>, who: Entitled) -> Self {
+        Self { text, choices, who, proposal: None, written_in: None }
+    }
+
     /// The end of its text. Only that is shown above its buttons if it is long.
     pub fn end(&self) -> &str {
         const SHOWN_CHARS_MAX: usize = 500;

@@ -13,33 +13,10 @@ use crate::types::message::{ChatKind, SenderId};
 use crate::types::origin::Origin;
 use crate::types::person::FolderOwner;
 use crate::types::persona::Persona;
+pub use crate::types::row_id::{CallId, SessionId, TurnId};
 use crate::types::source::{self, Parts, Source};
 pub use crate::types::token_estimate::{TokenEstimate, TokenSums};
 use crate::types::words::words;
-
-/// Declares a newtype over a row id of the store.
-macro_rules! row_id {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(transparent)]
-        pub struct $name(pub i64);
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-    )+};
-}
-
-row_id! {
-    /// One conversation; never used again.
-    SessionId,
-    TurnId,
-    /// One tool call of one step.
-    CallId,
-}
 
 /// An open conversation: with people at an address, or of a background task with itself.
 #[derive(Clone, Debug, PartialEq)]

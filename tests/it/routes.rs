@@ -175,6 +175,7 @@ ways! {
     a_fact_that_was_noticed_in_it = Way::Fact;
     a_fact_that_is_looked_for = Way::OpenedFact;
     the_name_of_a_conversation = Way::SessionName;
+    a_button_under_a_message = Way::MessageButton;
 }
 
 #[test]

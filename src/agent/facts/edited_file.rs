@@ -128,15 +128,14 @@ fn question(control: &WaitingMessage, edited: &EditedFacts) -> Question {
         FactEdit::Changed { id, from, to } => FactEditShown::Instead { number: id.0, from, to },
         FactEdit::Removed { id, text } => FactEditShown::Gone { number: id.0, text },
     });
-    Question {
-        text: replies::facts_file_edits(&shown.collect::<Vec<_>>()),
-        choices: vec![
+    Question::new(
+        replies::facts_file_edits(&shown.collect::<Vec<_>>()),
+        vec![
             choice(replies::KEEP_EDITS, &format!("{YES} {}", edited.digest)),
             choice(replies::DROP_EDITS, NO),
         ],
-        who: Entitled::Only(control.sender().id.clone()),
-        proposal: None,
-    }
+        Entitled::Only(control.sender().id.clone()),
+    )
 }
 
 /// Applies the changes in one transaction with the command's row.

@@ -84,7 +84,7 @@ fn keep_reminder(
             says: CommandId::Jobs.line(format_args!("{} {id}", JobVerb::Remove.name())),
         };
         let who = Entitled::Only(who);
-        let question = Question { text, choices: vec![undo], who, proposal: None };
+        let question = Question::new(text, vec![undo], who);
         outbox::put_body(store, &brief.to, &Body::Choice(question))?;
     }
     Ok(made.map(|(_, words)| words))
@@ -104,7 +104,7 @@ pub(crate) async fn call_ends(
                 Effect::Say { to, body } => drop(outbox::put_body(store, &to, &body)?),
                 Effect::Send { to, body, tainted } => {
                     match heartbeat::may_send(store, turn, &to, body.text(), tainted)? {
-                        true => drop(outbox::put_body(store, &to, &body)?),
+                        true => drop(outbox::put_body(store, &to, &body.written_in(turn))?),
                         false => outcome = CallOutcome::Failed(prompt::TOLD_BEFORE.to_owned()),
                     }
                 }

@@ -19,12 +19,11 @@ use crate::support::discord_api::{DiscordApi, Fault, Sent};
 /// A question of two choices that stands in the crew's channel, for Ada alone.
 async fn ask(api: &DiscordApi, desk: &Desk) -> Sent {
     let choice = |label: &str| Choice { label: label.to_owned(), says: format!("/{label}") };
-    let body = Body::Choice(Question {
-        text: "Shall I?".to_owned(),
-        choices: vec![choice("yes"), choice("no")],
-        who: Entitled::Only(SenderId::from(ADA.id.to_string())),
-        proposal: None,
-    });
+    let body = Body::Choice(Question::new(
+        "Shall I?".to_owned(),
+        vec![choice("yes"), choice("no")],
+        Entitled::Only(SenderId::from(ADA.id.to_string())),
+    ));
     let to = address(CREW, None);
     let (put_to, put_body) = (to.clone(), body.clone());
     let put = move |store: &_| outbox::put_body(store, &put_to, &put_body);

@@ -200,12 +200,7 @@ async fn shows_that_it_types_and_that_it_has_seen() {
 fn question(count: usize) -> Outbound {
     let choice = |n| Choice { label: format!("Choice {n}"), says: format!("/pick {n}") };
     let choices = (0..count).map(choice).collect();
-    let body = Body::Choice(Question {
-        text: "Which?".to_owned(),
-        choices,
-        who: Entitled::Anyone,
-        proposal: None,
-    });
+    let body = Body::Choice(Question::new("Which?".to_owned(), choices, Entitled::Anyone));
     Outbound { id: DeliveryId(9), body, ..to_ada("") }
 }
 

@@ -25,6 +25,7 @@ pub(super) enum Way {
     Quoted,
     QuotedBot,
     Button,
+    MessageButton,
     Plan,
     Summary,
     OpenedSummary,
@@ -78,7 +79,7 @@ pub(super) fn read_page(rig: &Rig, more: Option<Reply>, said: &str) {
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 40] = [
+    pub(super) const ALL: [Self; 41] = [
         Self::DownloadedFile,
         Self::SharedFile,
         Self::ListedName,
@@ -91,6 +92,7 @@ impl Way {
         Self::Quoted,
         Self::QuotedBot,
         Self::Button,
+        Self::MessageButton,
         Self::Plan,
         Self::Summary,
         Self::OpenedSummary,
@@ -171,6 +173,12 @@ impl Way {
             Self::Button => {
                 let proposal = one("propose", json!({"title": text, "body": "It is good."}));
                 read_page(rig, Some(proposal), "Have a look.");
+                rig.heard("1", 2).await;
+                rig.ask("1", "/new").await;
+            }
+            Self::MessageButton => {
+                let question = one("message", json!({"text": text, "choices": ["Yes", "No"]}));
+                read_page(rig, Some(question), "Have a look.");
                 rig.heard("1", 2).await;
                 rig.ask("1", "/new").await;
             }
@@ -314,6 +322,7 @@ impl Way {
                 | Self::QuotedBot
                 | Self::QuotedCommand
                 | Self::Button
+                | Self::MessageButton
                 | Self::Picture
                 | Self::AttachmentName
                 | Self::Overheard
@@ -388,7 +397,7 @@ impl Way {
                 Self::QuotedBot.quote(rig, &list);
             }
             Self::Fact => rig.say("1", "what does Bauer want?"),
-            Self::Button => {
+            Self::Button | Self::MessageButton => {
                 let got = rig.home.got();
                 let asked = got.borrow().iter().rev().find(|got| !got.choices.is_empty()).cloned();
                 let delivery = DeliveryId(asked.unwrap().delivery);

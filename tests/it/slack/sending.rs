@@ -271,8 +271,7 @@ async fn says_when_it_cannot_know() {
 fn question(text: &str) -> Outbound {
     let choice = |label: &str| Choice { label: label.to_owned(), says: format!("/{label}") };
     let choices = vec![choice("Yes"), choice(&"No, never. ".repeat(20))];
-    let question =
-        Question { text: text.to_owned(), choices, who: Entitled::Anyone, proposal: None };
+    let question = Question::new(text.to_owned(), choices, Entitled::Anyone);
     Outbound { body: Body::Choice(question), ..to_ada("") }
 }
 

@@ -14,12 +14,7 @@ use crate::support::bot_api::line::{ADA, BOB, Line};
 fn question(labels: &[&str]) -> Body {
     let choice = |label: &&str| Choice { label: (*label).to_owned(), says: (*label).to_owned() };
     let choices = labels.iter().map(choice).collect();
-    Body::Choice(Question {
-        text: "Shall I?".to_owned(),
-        choices,
-        who: Entitled::Anyone,
-        proposal: None,
-    })
+    Body::Choice(Question::new("Shall I?".to_owned(), choices, Entitled::Anyone))
 }
 
 #[tokio::test]

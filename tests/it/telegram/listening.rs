@@ -396,7 +396,7 @@ async fn all_of_an_album_is_said_to_whom_its_words_are() {
 async fn asked(api: &BotApi, desk: &Desk, who: Entitled) -> i64 {
     let choice = |label: &str| Choice { label: label.to_owned(), says: format!("I say {label}") };
     let choices = vec![choice("yes"), choice("no")];
-    let body = Body::Choice(Question { text: "Shall I?".to_owned(), choices, who, proposal: None });
+    let body = Body::Choice(Question::new("Shall I?".to_owned(), choices, who));
     let (to, stored) = (address(ADA.id, None), body.clone());
     let put = move |store: &_| outbox::put_body(store, &to, &stored);
     let id = desk.bus.store.write("put", Sync::Now, put).await.unwrap();
