@@ -19,9 +19,6 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// A longer text comes as a file before the question, in characters.
 const SHOWN_CHARS_MAX: usize = 3_000;
 
-/// Hex digits of the hash that a button carries.
-const HASH_DIGITS: usize = 16;
-
 /// Before the name of an MCP server, whose changed texts are meant.
 const MCP: &str = "mcp:";
 
@@ -81,7 +78,7 @@ impl UntrustedFile {
     }
 
     fn hash(&self) -> String {
-        Hash::of(self.text.as_bytes()).as_str()[..HASH_DIGITS].to_owned()
+        Hash::of(self.text.as_bytes()).as_str().to_owned()
     }
 
     /// Makes the copy, if the bytes are those that were shown. Gives the answer to the owner.
@@ -116,15 +113,14 @@ impl UntrustedFile {
             })
         });
         let text = (!long).then_some(&*self.text);
-        let question = Body::Choice(Question {
-            text: replies::may_trust(&self.path, &self.copy, text),
-            choices: vec![Choice {
+        let question = Body::Choice(Question::new(
+            replies::may_trust(&self.path, &self.copy, text),
+            vec![Choice {
                 label: replies::COPY_IT.to_owned(),
                 says: CommandId::Trust.line(format_args!("#{} {}", self.hash(), self.path)),
             }],
-            who: Entitled::Owner,
-            proposal: None,
-        });
+            Entitled::Owner,
+        ));
         file.into_iter().chain([question]).collect()
     }
 }

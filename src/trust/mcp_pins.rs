@@ -21,9 +21,6 @@ const ASKED_EVERY: Duration = Duration::days(1);
 /// Longer changes come as a file before the question, in characters.
 const SHOWN_CHARS_MAX: usize = 1_500;
 
-/// Hex digits of the hash that a button carries.
-const HASH_DIGITS: usize = 16;
-
 /// The texts of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PinnedTool {
@@ -218,7 +215,7 @@ fn read(store: &Connection, server: &str) -> rusqlite::Result<Option<Pin>> {
 
 fn hash_of(tools: &[PinnedTool]) -> String {
     let json = serde_json::to_vec(tools).unwrap_or_default();
-    Hash::of(&json).as_str()[..HASH_DIGITS].to_owned()
+    Hash::of(&json).as_str().to_owned()
 }
 
 impl ChangedTexts {
@@ -238,7 +235,7 @@ impl ChangedTexts {
         let text = replies::mcp_texts_changed(server, (!is_long).then_some(&*changes));
         let says = CommandId::Trust.line(format_args!("#{} mcp:{server}", hash_of(&self.offered)));
         let choices = vec![Choice { label: replies::ACCEPT_MCP_TEXTS.to_owned(), says }];
-        let question = Question { text, choices, who: Entitled::Owner, proposal: None };
+        let question = Question::new(text, choices, Entitled::Owner);
         file.into_iter().chain([Body::Choice(question)]).collect()
     }
 
