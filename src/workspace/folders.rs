@@ -108,6 +108,14 @@ impl FileScope {
         }
     }
 
+    /// Returns a path of the tree as it is called below the root that tools show, if it lies there.
+    pub fn below_root(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        match self.root() {
+            None => Some(path.clone()),
+            Some(root) => path.below(&root),
+        }
+    }
+
     /// The folder for untrusted files.
     pub fn downloads(&self) -> WorkspacePath {
         match self {

@@ -27,7 +27,7 @@ pub enum NamedPathError {
 
 impl Workspace {
     /// Finds the paths that a command names: those in untrusted folders can be changed, those of the workspace can be
-    /// read, or changed if `changes_own`. Memory, notes and `USER.md` are never seen.
+    /// read, or changed if `changes_own`. Memory, notes and `USER.md` of the person are never seen, by whatever link.
     pub fn named_paths<'a>(
         &self,
         scope: &FileScope,
@@ -36,16 +36,23 @@ impl Workspace {
     ) -> Result<NamedPaths, NamedPathError> {
         let mut paths = NamedPaths::default();
         for given in named {
-            let path = scope.path(given);
-            if path.folder() == Folder::Shared {
+            let named = scope.path(given);
+            if named.folder() == Folder::Shared {
                 self.make_folder(&WorkspacePath::shared())?;
             }
-            let is_hidden = !path.is_beside() && path.is_private() && !path.is_sent();
-            if !scope.reaches(&path) || is_hidden {
-                return Err(NamedPathError::Hidden(given.clone()));
+            let hidden = || NamedPathError::Hidden(given.clone());
+            if !scope.reaches(&named) || is_hidden(scope, &named) {
+                return Err(hidden());
+            }
+            let path = self.resolve_for(&named, scope).map_err(|error| match error {
+                FileError::Private(_) => hidden(),
+                error => error.into(),
+            })?;
+            if is_hidden(scope, &path) {
+                return Err(hidden());
             }
             let changes = path.folder() != Folder::Workspace || changes_own;
-            if changes && path.is_shown_changed() {
+            if changes && scope.below_root(&path).is_some_and(|own| own.is_shown_changed()) {
                 return Err(NamedPathError::Instructions(given.clone()));
             }
             let found = self.place_of(&path).ok_or_else(|| FileError::Missing(given.clone()))?;
@@ -53,4 +60,10 @@ impl Workspace {
         }
         Ok(paths)
     }
+}
+
+/// Returns true if a path of the tree belongs to what no command sees of a workspace.
+fn is_hidden(scope: &FileScope, path: &WorkspacePath) -> bool {
+    let own = scope.below_root(path).filter(|own| !own.is_beside());
+    own.is_some_and(|own| own.is_private() && !own.is_sent())
 }

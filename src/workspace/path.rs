@@ -197,6 +197,12 @@ impl WorkspacePath {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
+    /// Returns the path from a folder on, if it lies below that one.
+    pub(super) fn below(&self, folder: &Self) -> Option<Self> {
+        let rest = self.0.strip_prefix(folder.as_str())?.strip_prefix('/')?;
+        Some(Self(rest.to_owned()))
+    }
+
     /// A path below this one; `below` is one or more names that have been parsed, or our own.
     pub(super) fn join(&self, below: &str) -> Self {
         Self(format!("{}/{below}", self.0))
