@@ -10,7 +10,7 @@ pub const NETWORK_OR_PATHS: &str = "A job's command has the network or sees file
 pub const NEEDS_WITHOUT_COMMAND: &str =
     "Only a job with a command or a check can have the network or paths.";
 
-pub const UNASKED_WITHOUT_PROMPT: &str = "Only a job with a prompt, in a session of its own, can name tools and sites that it needs unasked.";
+pub const UNASKED_WITHOUT_PROMPT: &str = "Only a job with a prompt, in a session of its own, can name tools and sites that it may use without approval.";
 
 pub fn too_many_unasked(most: usize) -> String {
     format!("A job can name at most {most} tools and sites.")
@@ -21,9 +21,9 @@ pub fn wrong_unasked(name: &str) -> String {
     format!("\"{name}\" is neither the name of a tool nor a site. Write a site as example.org.")
 }
 
-/// A part of a list: `unasked: mcp_mail_send, example.org`.
+/// A part of a list: `without approval: mcp_mail_send, example.org`.
 pub fn job_unasked<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    format!("unasked: {}", short_names(names))
+    format!("without approval: {}", short_names(names))
 }
 
 /// A part of a list: `sees downloads, notes/plan.md`.
@@ -46,7 +46,7 @@ pub fn wrong_job_path(why: &dyn Display) -> String {
 
 pub fn job_state_full(id: impl Display, bytes_max: u64) -> String {
     format!(
-        "The command of job {id} was not run: the files that it keeps take more than {} MB. Make the job anew, \
+        "The command of job {id} was not run: the files that it keeps take more than {} MB. Create the job again, \
          which deletes them.",
         bytes_max / 1_000_000
     )
@@ -56,15 +56,13 @@ pub fn job_state_full(id: impl Display, bytes_max: u64) -> String {
 
 pub const NO_NETWORK_FOR_COMMANDS: &str =
     "commands have no network here ([exec] network in the config)";
-pub const NO_NEEDS_UNSANDBOXED: &str = "files can't be sandboxed on this machine, so a command can't be kept to the network or to named paths";
-
 pub const JOBS_NOT_OF_PERSONA: &str =
     "I can't make jobs here. /persona shows what I can do for you.";
 pub const COMMANDS_NOT_OF_PERSONA: &str =
     "the persona has no shell commands here (/persona shows its tools)";
 pub const COMMANDS_NOT_OFFERED: &str = "shell commands are not available here";
 pub const COMMANDS_NOT_SANDBOXED: &str =
-    "files can't be sandboxed on this machine, so only the owner can run commands, in private";
+    "files can't be sandboxed on this machine, so jobs can't run commands";
 
 pub fn commands_need(needs: impl Display, is: impl Display) -> String {
     format!("commands need the role {needs}, and the person's role there is {is}")

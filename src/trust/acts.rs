@@ -65,6 +65,8 @@ pub enum CommandAccess {
     Workspace,
     /// The downloads, and no network.
     Downloads,
+    /// The downloads and named paths of the workspace, which it can read, and no network.
+    Named,
     /// The downloads alone, with the network.
     Network,
     /// As [`Self::Network`], where the config has each such call asked about.
@@ -74,8 +76,14 @@ pub enum CommandAccess {
 }
 
 impl CommandAccess {
-    pub const ALL: [Self; 5] =
-        [Self::Workspace, Self::Downloads, Self::Network, Self::AskedNetwork, Self::Both];
+    pub const ALL: [Self; 6] = [
+        Self::Workspace,
+        Self::Downloads,
+        Self::Named,
+        Self::Network,
+        Self::AskedNetwork,
+        Self::Both,
+    ];
 }
 
 impl Reach {
@@ -86,7 +94,7 @@ impl Reach {
             (Self::File(Folder::Workspace | Folder::Downloads), ChatKind::Group) => {
                 Self::File(Folder::Group)
             }
-            (Self::Command(CommandAccess::Workspace), ChatKind::Group) => {
+            (Self::Command(CommandAccess::Workspace | CommandAccess::Named), ChatKind::Group) => {
                 Self::Command(CommandAccess::Downloads)
             }
             (Self::Tell(_), ChatKind::Group) => Self::Outside,

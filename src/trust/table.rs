@@ -103,13 +103,14 @@ pub fn decide(act: Act, turn: TurnState) -> Ruling {
         Act::Write(Folder::Workspace | Folder::Shared)
         | Act::WriteInstructions
         | Act::WriteMemory
-        | Act::Run(CommandAccess::Workspace | CommandAccess::Network)
+        | Act::Run(CommandAccess::Workspace | CommandAccess::Named | CommandAccess::Network)
         | Act::OpenUrl
         | Act::ActOutside => is_tainted,
     };
     let has_other_way = matches!(
         act,
-        Act::Write(Folder::Workspace | Folder::Shared) | Act::Run(CommandAccess::Workspace)
+        Act::Write(Folder::Workspace | Folder::Shared)
+            | Act::Run(CommandAccess::Workspace | CommandAccess::Named)
     );
     match (asks, is_attended) {
         (false, _) => Ruling::Do,
@@ -145,6 +146,9 @@ impl fmt::Display for Act {
             Self::WriteMemory => "changes my memory",
             Self::Run(CommandAccess::Workspace) => "runs a command in the workspace",
             Self::Run(CommandAccess::Downloads) => "runs a command in `downloads/`",
+            Self::Run(CommandAccess::Named) => {
+                "runs a command in `downloads/` that reads paths of the workspace"
+            }
             Self::Run(CommandAccess::Network) => {
                 "runs a command in `downloads/` with the network (`network = \"on\"`)"
             }

@@ -36,7 +36,7 @@ pub struct Commands {
     /// The least role that may have them run.
     pub role: Role,
     pub time_max: Duration,
-    /// The sandbox keeps files away, so that others than the owner may.
+    /// The sandbox keeps files away. Without that, no job has a command.
     pub files_sandboxed: bool,
     /// The config lets commands ask for the network.
     pub network: bool,
@@ -67,11 +67,10 @@ impl Commands {
         if in_place < self.role {
             return Err(replies::commands_need(self.role, in_place));
         }
-        match audience(in_place, chat_kind) {
-            Audience::Others if !self.files_sandboxed => {
-                Err(replies::COMMANDS_NOT_SANDBOXED.to_owned())
-            }
-            audience => Ok(audience),
+        match self.files_sandboxed {
+            true => Ok(audience(in_place, chat_kind)),
+            // Each such command is asked about, and a job asks nobody.
+            false => Err(replies::COMMANDS_NOT_SANDBOXED.to_owned()),
         }
     }
 
@@ -79,7 +78,6 @@ impl Commands {
     pub fn may_need(&self, needs: &CommandNeeds) -> Result<(), String> {
         match needs {
             CommandNeeds::Workspace => Ok(()),
-            _ if !self.files_sandboxed => Err(replies::NO_NEEDS_UNSANDBOXED.to_owned()),
             CommandNeeds::Network if !self.network => {
                 Err(replies::NO_NETWORK_FOR_COMMANDS.to_owned())
             }

@@ -57,10 +57,11 @@ pub(super) fn access(args: &ExecArgs) -> CommandAccess {
     match (args.network, names_own) {
         (true, true) => CommandAccess::Both,
         (true, false) => CommandAccess::Network,
-        (false, _) if args.untrusted || begins_outside || !args.paths.is_empty() => {
+        (false, true) => CommandAccess::Named,
+        (false, false) if args.untrusted || begins_outside || !args.paths.is_empty() => {
             CommandAccess::Downloads
         }
-        (false, _) => CommandAccess::Workspace,
+        (false, false) => CommandAccess::Workspace,
     }
 }
 

@@ -122,6 +122,47 @@ async fn named_paths_are_read_only_and_never_the_memory() {
     assert_eq!(fs::read_to_string(root.join("project/a.txt")).unwrap(), "the sourcex\n");
 }
 
+#[tokio::test]
+async fn nobodys_memory_is_named_by_a_command_nor_a_link_to_it() {
+    for role in [Role::Owner, Role::Admin] {
+        let scene = Scene::of(&with(NetworkRule::On), role, ChatKind::Private);
+        let root = scene.cx.workspace.root().join("..");
+        let root = root.join(match scene.cx.scope().root() {
+            Some(own) => own.as_str().to_owned(),
+            None => "workspace".to_owned(),
+        });
+        for name in ["memory/MEMORY.md", "notes/day.md", "USER.md", "AGENTS.md", "project/a.txt"] {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), "hidden words").unwrap();
+        }
+        for (link, target) in [("x", "memory"), ("y.md", "USER.md"), ("z", "notes/day.md")] {
+            std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+        }
+        std::os::unix::fs::symlink("../AGENTS.md", root.join("project/rules.md")).unwrap();
+        for hidden in
+            ["memory", "memory/MEMORY.md", "USER.md", "notes", "x", "x/MEMORY.md", "y.md", "z"]
+        {
+            for network in [false, true] {
+                let call = json!({
+                    "command": "cat ../*/* ../*/*/*", "untrusted": true, "network": network, "paths": [hidden]
+                });
+                let said = scene.exec(call).await.unwrap_err();
+                let end = format!("commands like this one never see `{hidden}`.");
+                assert!(said.ends_with(&end), "{role:?} {hidden}: {said}");
+            }
+        }
+        for changed in ["AGENTS.md", "project/rules.md"] {
+            let call = json!({"command": "true", "network": true, "paths": [changed]});
+            let said = scene.exec(call).await.unwrap_err();
+            assert!(said.contains("do not change instructions"), "{role:?} {changed}: {said}");
+        }
+        let call =
+            json!({"command": "cat ../*/project/a.txt", "untrusted": true, "paths": ["project"]});
+        let (said, _) = scene.exec(call).await.unwrap();
+        assert!(said.contains("hidden words"), "{role:?}: {said}");
+    }
+}
+
 #[test]
 fn what_a_command_sees_is_known_before_it_runs() {
     let reach = |network, arguments: Value| {
@@ -135,6 +176,12 @@ fn what_a_command_sees_is_known_before_it_runs() {
         (off, json!({"command": "ls", "cwd": "Downloads/x"}), CommandAccess::Downloads),
         (off, json!({"command": "ls", "untrusted": true}), CommandAccess::Downloads),
         (off, json!({"command": "ls", "paths": ["shared"]}), CommandAccess::Downloads),
+        (off, json!({"command": "ls", "paths": ["project"]}), CommandAccess::Named),
+        (
+            off,
+            json!({"command": "ls", "untrusted": true, "paths": ["project"]}),
+            CommandAccess::Named,
+        ),
         (on, json!({"command": "ls", "network": true}), CommandAccess::Network),
         (
             on,

@@ -35,7 +35,9 @@ pub(super) fn attempts(in_group: bool, is_attended: bool) -> Vec<Attempt> {
     // A group's folder takes the place of the workspace.
     let here = |act| match act {
         Act::Write(Folder::Workspace) if in_group => Act::Write(Folder::Group),
-        Act::Run(CommandAccess::Workspace) if in_group => Act::Run(CommandAccess::Downloads),
+        Act::Run(CommandAccess::Workspace | CommandAccess::Named) if in_group => {
+            Act::Run(CommandAccess::Downloads)
+        }
         act => act,
     };
     let asked = Act::all().filter(|act| decide(here(*act), tainted) != Ruling::Do);
@@ -102,6 +104,7 @@ fn of_act(act: Act) -> Vec<Attempt> {
             let (tool, mark) = match access {
                 CommandAccess::Workspace => ("run_workspace", "evil run"),
                 CommandAccess::Downloads => return Vec::new(),
+                CommandAccess::Named => ("run_named", "evil named"),
                 CommandAccess::Network => ("run_network", "evil net"),
                 CommandAccess::AskedNetwork => ("run_asked", "evil ask"),
                 CommandAccess::Both => ("run_both", "evil both"),
@@ -174,6 +177,7 @@ pub(super) fn parts_with(text: &str, more: Vec<Arc<dyn AnyTool>>) -> Parts {
     let tools = vec![
         fake("run_workspace", command(CommandAccess::Workspace), output()),
         fake("run_downloads", command(CommandAccess::Downloads), output()),
+        fake("run_named", command(CommandAccess::Named), output()),
         fake("run_network", command(CommandAccess::Network), output()),
         fake("run_asked", command(CommandAccess::AskedNetwork), output()),
         fake("run_both", command(CommandAccess::Both), output()),
