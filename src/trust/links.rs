@@ -1,10 +1,12 @@
-//! Which addresses a model may ask for unasked once it has read untrusted content: those that a person or a
+//! The addresses that a model may ask for without a question once it has read untrusted content: those that a person or a
 //! search named, and a few links of what it has read. Each choice among links tells a server something, so
-//! both the links and the choices are bounded. Pure.
+//! both the links and the choices are bounded, and where nobody can be asked there are none. Pure.
 
 use reqwest::Url;
 
 use super::known_urls::WantedUrl;
+use crate::trust::taint::is_own_file;
+use crate::types::origin::TaskKind;
 use crate::types::session::{Call, CallOutcome, Session, Turn};
 use crate::types::source::{Part, Parts, Source};
 
@@ -18,10 +20,16 @@ pub const FOLLOWED_MAX: usize = 3;
 const FETCH: &str = "web_fetch";
 
 /// Returns true if a model may ask for an address without a person's yes: somebody named it, or it is among the
-/// links that may be followed in this turn.
-pub(crate) fn may_be_fetched(session: &Session, url: &str) -> bool {
+/// links that may be followed in this turn. In a turn that nobody attends, only the person and the job name addresses.
+pub(crate) fn may_be_fetched(session: &Session, url: &str, is_attended: bool) -> bool {
     let Some(wanted) = WantedUrl::read(url) else { return false };
-    if is_named(session, &wanted) || was_read(session.turns.iter(), &wanted) {
+    if is_named_by_person(session, &wanted) || was_read(session.turns.iter(), &wanted) {
+        return true;
+    }
+    if !is_attended {
+        return false;
+    }
+    if is_named_by_search(session, &wanted) {
         return true;
     }
     if !is_link(session, &wanted) {
@@ -32,21 +40,27 @@ pub(crate) fn may_be_fetched(session: &Session, url: &str) -> bool {
     rank.unwrap_or(followed.len()) < FOLLOWED_MAX
 }
 
-/// Returns true if a person or a search named an address. Of a heartbeat's task, that is the owner's file, of
-/// which the owner has been asked about each change.
-fn is_named(session: &Session, wanted: &WantedUrl) -> bool {
-    let mut steps = session.turns.iter().flat_map(|turn| &turn.steps);
-    steps.any(|step| {
-        let mut said = step.input.iter().flat_map(Parts::iter);
-        said.any(|part| is_by_person(part.source) && wanted.stands_in(part.text))
-            || step.calls.iter().any(|call| is_search(call) && stands_in_links(call, wanted))
-    })
+/// Returns true if a person named an address: in what they said, in the text of their job, or in HEARTBEAT.md.
+fn is_named_by_person(session: &Session, wanted: &WantedUrl) -> bool {
+    let steps = session.turns.iter().flat_map(|turn| &turn.steps);
+    let mut said = steps.filter_map(|step| step.input.as_ref()).flat_map(Parts::iter);
+    said.any(|part| is_by_person(part.source) && wanted.stands_in(part.text))
 }
 
-/// Returns true if a person wrote a part, or handed it on as their own.
+/// Returns true if an address stands among the results of a search.
+fn is_named_by_search(session: &Session, wanted: &WantedUrl) -> bool {
+    let steps = session.turns.iter().flat_map(|turn| &turn.steps);
+    let mut calls = steps.flat_map(|step| &step.calls);
+    calls.any(|call| is_search(call) && stands_in_links(call, wanted))
+}
+
+/// Returns true if a person wrote a part, or handed it on as their own. A file that somebody sent is not theirs.
 fn is_by_person(source: &Source) -> bool {
     match source {
-        Source::Person { .. } | Source::Skill { .. } | Source::File { .. } => true,
+        Source::Person { .. }
+        | Source::Skill { .. }
+        | Source::Task { kind: TaskKind::Job, read_others: false, .. } => true,
+        Source::File { path } => is_own_file(path),
         Source::Quoted { by_others, .. } => !by_others,
         Source::Program
         | Source::Overheard { .. }
@@ -138,7 +152,8 @@ fn followed(session: &Session) -> Vec<WantedUrl> {
     let mut followed: Vec<WantedUrl> = Vec::new();
     for wanted in asked {
         if !followed.iter().any(|known| known.is_same(&wanted))
-            && !is_named(session, &wanted)
+            && !is_named_by_person(session, &wanted)
+            && !is_named_by_search(session, &wanted)
             && !was_read(before.iter(), &wanted)
             && is_link(session, &wanted)
         {

@@ -41,6 +41,11 @@ impl fmt::Display for Taint {
     }
 }
 
+/// Returns true if a file lies in no untrusted folder.
+pub(crate) fn is_own_file(path: &str) -> bool {
+    path.parse::<WorkspacePath>().is_ok_and(|path| !path.is_of_others())
+}
+
 /// Returns true if a source is untrusted, whoever it is shown to with that audience. A person's own words are
 /// not: their role tells what they may cause.
 pub fn is_untrusted(source: &Source, audience: Audience) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::short_text::one_line;
 use crate::trust::acts::Telling;
+use crate::trust::taint::is_own_file;
 use crate::types::origin::TaskKind;
 use crate::types::session::Session;
 use crate::types::source::{Part, Parts, Source};
@@ -25,9 +26,8 @@ pub fn is_agreed(session: &Session, telling: &Telling, is_attended: bool) -> boo
 fn is_request(part: &Part<'_>, is_attended: bool) -> bool {
     match part.source {
         Source::Person { .. } => true,
-        Source::Task { kind: TaskKind::Job, read_others: false, .. } | Source::File { .. } => {
-            !is_attended
-        }
+        Source::Task { kind: TaskKind::Job, read_others: false, .. } => !is_attended,
+        Source::File { path } => !is_attended && is_own_file(path),
         _ => false,
     }
 }

@@ -140,8 +140,11 @@ impl ActiveTurn<'_> {
             return Ok((Decision::Allow, Decider::Admins));
         }
         let asking = &self.turns.config.asking;
-        let knows_url =
-            matches!(&checked.reach, Reach::Url(url) if links::may_be_fetched(&self.session, url));
+        let is_attended = self.part.is_attended;
+        let knows_url = matches!(
+            &checked.reach,
+            Reach::Url(url) if links::may_be_fetched(&self.session, url, is_attended)
+        );
         let asked = PermissionRequest {
             tool: &call.tool,
             terms: checked.terms,
@@ -150,7 +153,7 @@ impl ActiveTurn<'_> {
             own_role: self.asker.role,
             taint,
             knows_url,
-            is_attended: self.part.is_attended,
+            is_attended,
         };
         let mut decision = self.decide(call, &asked).await?;
         let mut decider = asked.decider(&decision, cx.chat_kind, asking);
