@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent;
 use crate::config::{self, Environment};
 use crate::control::listing::Listing;
-use crate::control::{ControlRequest, Response, Status};
+use crate::control::{ChatLine, ControlRequest, Response, Status};
 use crate::daemon::Daemon;
 use crate::daemon::logging;
 use crate::replies;
@@ -107,7 +107,7 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Chat { message, session, verbose } => {
             let is_piped = message.is_none();
             let message = chat::message_to_say(message)?;
-            if !(is_piped && message.as_deref() == Some("")) {
+            if !(is_piped && message.as_ref().is_some_and(|message| message.say.is_empty())) {
                 let (home, failed) = (home.clone(), "there was no answer; see the message above");
                 let events = verbose;
                 let options = ChatOptions { message, session, events, failed, home, environment };
@@ -226,7 +226,8 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
 
 /// Gives one chat command, and shows the answer.
 async fn ask_command(on: &Invocation, command: String, failed: &'static str) -> anyhow::Result<()> {
-    let (message, session) = (Some(command), COMMAND_SESSION.to_owned());
+    let message = Some(ChatLine { say: command, piped: false });
+    let session = COMMAND_SESSION.to_owned();
     let (home, environment) = (on.home.clone(), &on.environment);
     talk(on, &ChatOptions { message, session, events: false, failed, home, environment }).await
 }

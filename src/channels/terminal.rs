@@ -59,7 +59,7 @@ pub struct TerminalMessage {
 struct TypedLine {
     chat: ChatId,
     key: DedupKey,
-    text: String,
+    content: InboundContent,
     kept: oneshot::Sender<bool>,
 }
 
@@ -88,10 +88,10 @@ impl Terminal {
     }
 
     /// Submits a typed line. Returns its key once it is stored, or none if it could not be.
-    pub async fn say(&self, chat: &ChatId, text: String) -> Option<DedupKey> {
+    pub async fn say(&self, chat: &ChatId, content: InboundContent) -> Option<DedupKey> {
         let key = DedupKey::from(format!("{}:{}", self.name, random_hex::<16>()));
         let (kept, was_kept) = oneshot::channel();
-        let line = TypedLine { chat: chat.clone(), key: key.clone(), text, kept };
+        let line = TypedLine { chat: chat.clone(), key: key.clone(), content, kept };
         self.lines.send(line).await.ok()?;
         was_kept.await.unwrap_or(false).then_some(key)
     }
@@ -120,7 +120,7 @@ impl Channel for Terminal {
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         let mut typed = self.typed.lock().await;
         publisher.link_up("control socket".to_owned());
-        while let Some(TypedLine { chat, key, text, kept }) = typed.recv().await {
+        while let Some(TypedLine { chat, key, content, kept }) = typed.recv().await {
             let from = Address { channel: self.name.clone(), chat, thread: None };
             let sender = Sender::person(LOCAL, "owner");
             let inbound = Inbound {
@@ -131,7 +131,7 @@ impl Channel for Terminal {
                 within: Vec::new(),
                 cause: Cause::Person(sender),
                 id: None,
-                body: InboundContent::text(text),
+                body: content,
             };
             let published = publisher.publish(inbound).await;
             kept.send(published.is_ok()).ok();

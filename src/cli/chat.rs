@@ -22,7 +22,9 @@ use super::invocation::Invocation;
 use super::print;
 use crate::config::{self, TERMINAL};
 use crate::control::listing::{self, Listing};
-use crate::control::{self, ControlRequest, ControlServer, MESSAGE_BYTES_MAX, Response, Status};
+use crate::control::{
+    self, ChatLine, ControlRequest, ControlServer, MESSAGE_BYTES_MAX, Response, Status,
+};
 use crate::conversation::actions::{self, Action, ActionReader, ActionScope};
 use crate::conversation::ledger::breakdown::usage_words;
 use crate::people::persons::PersonAccount;
@@ -56,17 +58,19 @@ fn nothing_set_up(program: &str) -> String {
     )
 }
 
-/// Returns what is to be said at once: what the option says, or what is piped in, whole. None: somebody talks.
-pub(super) fn message_to_say(option: Option<String>) -> anyhow::Result<Option<String>> {
+/// Returns the message to say at once: the option's text, or the whole standard input. None if somebody talks.
+pub(super) fn message_to_say(option: Option<String>) -> anyhow::Result<Option<ChatLine>> {
     match option {
-        Some(text) if text != "-" => Ok(Some(text)),
+        Some(say) if say != "-" => Ok(Some(ChatLine { say, piped: false })),
         None if stdin().is_terminal() => Ok(None),
         _ => {
             let mut read = String::new();
             // One more than fits, which is then refused with an explanation.
             let most = MESSAGE_BYTES_MAX as u64 + 1;
             stdin().take(most).read_to_string(&mut read).context("cannot read what to say")?;
-            Ok(Some(read.trim_end().to_owned()))
+            let say = read.trim_end().to_owned();
+            // Somebody who redirects their keyboard has written it.
+            Ok(Some(ChatLine { say, piped: !stdin().is_terminal() }))
         }
     }
 }

@@ -13,10 +13,13 @@ use crate::channels::terminal::{TerminalMessage, TerminalOutput};
 use crate::replies;
 use crate::store::Sync;
 use crate::types::event::Event;
-use crate::types::message::{Address, ChatId, DedupKey};
+use crate::types::message::{Address, ChatId, DedupKey, InboundContent};
 
 /// A client that says and is shown nothing for so long is gone, or forgotten.
 const IDLE_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The author of what another program prints into a client.
+const PIPED: &str = "piped input";
 
 /// A client that is a terminal.
 pub(super) struct ChatClient<'a> {
@@ -98,18 +101,24 @@ impl<'a> ChatClient<'a> {
     ) -> std::io::Result<()> {
         let response = match serde_json::from_str::<ChatLine>(line) {
             Err(error) => Response::Failed(format!("cannot read the line: {error}")),
-            Ok(ChatLine { say }) if say.trim().is_empty() => Response::Settled { well: true },
-            Ok(ChatLine { say }) if say.len() > MESSAGE_BYTES_MAX => {
+            Ok(ChatLine { say, .. }) if say.trim().is_empty() => Response::Settled { well: true },
+            Ok(ChatLine { say, .. }) if say.len() > MESSAGE_BYTES_MAX => {
                 Response::Failed(replies::too_long_to_say(say.len(), MESSAGE_BYTES_MAX))
             }
-            Ok(ChatLine { say }) => match self.server.terminal.say(&self.address.chat, say).await {
-                None => Response::Failed(replies::NOT_KEPT.to_owned()),
-                Some(key) => {
-                    self.hasten().await;
-                    self.said.push(key);
-                    return Ok(());
+            Ok(ChatLine { say, piped }) => {
+                let content = match piped {
+                    true => InboundContent::of_others(say, PIPED),
+                    false => InboundContent::text(say),
+                };
+                match self.server.terminal.say(&self.address.chat, content).await {
+                    None => Response::Failed(replies::NOT_KEPT.to_owned()),
+                    Some(key) => {
+                        self.hasten().await;
+                        self.said.push(key);
+                        return Ok(());
+                    }
                 }
-            },
+            }
         };
         write_line(out, &response).await
     }

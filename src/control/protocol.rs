@@ -116,10 +116,13 @@ pub enum WebRequest {
 }
 
 /// A further line of a client that chats.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChatLine {
     pub say: String,
+    /// True for the output of another program, which anybody may have written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub piped: bool,
 }
 
 /// A line of ours.

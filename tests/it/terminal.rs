@@ -330,6 +330,9 @@ async fn what_is_piped_in_is_one_message() {
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
         assert_eq!(ended.out.matches("You said").count(), 1, "{args:?}: {ended:?}");
         assert!(ended.out.contains("You said: one\ntwo"), "{args:?}: {ended:?}");
+        // Another program wrote it, and that one may have it from anybody.
+        let sources = scene.run(&["chat", "-m", "/why"]).await.out;
+        assert!(sources.contains("piped input (untrusted)"), "{args:?}: {sources}");
     }
     let ended = scene.run_with(scene.command(&[], &["chat", "-m", "-"]), "").await;
     assert_eq!(ended.code, Some(1), "{ended:?}");

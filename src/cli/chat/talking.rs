@@ -27,7 +27,7 @@ const PRESS_AGAIN: &str =
 
 pub(in crate::cli) struct ChatOptions<'a> {
     /// Say this and leave, else talk.
-    pub(in crate::cli) message: Option<String>,
+    pub(in crate::cli) message: Option<ChatLine>,
     pub(in crate::cli) session: String,
     pub(in crate::cli) events: bool,
     /// The error message if it did not go well.
@@ -51,7 +51,7 @@ pub(super) async fn talk(
     options: &ChatOptions<'_>,
 ) -> anyhow::Result<ChatEnd> {
     let ChatOptions { message, session, events, failed, home, environment } = options;
-    if message.as_ref().is_some_and(|message| message.trim().is_empty()) {
+    if message.as_ref().is_some_and(|message| message.say.trim().is_empty()) {
         bail!("the message is empty");
     }
     let (read, write) = tokio::io::split(stream);
@@ -74,7 +74,7 @@ pub(super) async fn talk(
     send(&mut talk.write, &ControlRequest::Chat { session: session.clone(), events: *events })
         .await?;
     if let Some(message) = message {
-        talk.say(message.clone()).await?;
+        talk.say_line(message.clone()).await?;
     }
     talk.run(BufReader::new(read).lines(), input).await
 }
@@ -197,16 +197,20 @@ impl<S: AsyncWrite> TerminalChat<S> {
     }
 
     async fn say(&mut self, say: String) -> anyhow::Result<()> {
-        if say.len() > MESSAGE_BYTES_MAX {
-            let words = replies::too_long_to_say(say.len(), MESSAGE_BYTES_MAX);
+        self.say_line(ChatLine { say, piped: false }).await
+    }
+
+    async fn say_line(&mut self, line: ChatLine) -> anyhow::Result<()> {
+        if line.say.len() > MESSAGE_BYTES_MAX {
+            let words = replies::too_long_to_say(line.say.len(), MESSAGE_BYTES_MAX);
             if self.leaves {
                 bail!(words);
             }
             self.screen.print_beside(&words).await;
-        } else if !say.trim().is_empty() {
+        } else if !line.say.trim().is_empty() {
             self.busy = true;
             self.screen.said();
-            return Ok(send(&mut self.write, &ChatLine { say }).await?);
+            return Ok(send(&mut self.write, &line).await?);
         }
         match self.busy {
             true => self.screen.watch(),
