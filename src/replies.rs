@@ -307,15 +307,15 @@ pub fn model_unavailable(reason: &str) -> String {
 }
 
 /// The only message to people while their turn waits for a model.
-pub const MODEL_AWAY: &str = "I can't reach the model; I'll answer when it's back.";
+pub const MODEL_UNREACHABLE: &str = "I can't reach the model; I'll answer when it's back.";
 
 /// The same, to the owner.
 pub fn model_away_because(reason: &str) -> String {
-    format!("{MODEL_AWAY} (/stop ends the wait; the reason: {})", as_is(reason))
+    format!("{MODEL_UNREACHABLE} (/stop ends the wait; the reason: {})", as_is(reason))
 }
 
 /// A wait for a model is over. `since` is when it began, by the owner's clock.
-pub fn model_stayed_away(since: &str, reason: &str) -> String {
+pub fn gave_up_waiting_for_model(since: &str, reason: &str) -> String {
     format!(
         "I have waited for the model since {since} and still can't reach it, so I have stopped waiting: {}. Your \
          message is kept in our conversation; ask me again once it is back.",
@@ -367,10 +367,10 @@ pub const STOPPED: &str = "Stopped.";
 pub const CLEAN_IN_PRIVATE: &str =
     "/clean works in a private chat only. In a group, /new starts a new conversation.";
 pub const NOTHING_TO_CLEAN: &str =
-    "I see nothing here that others wrote, so there is nothing to leave out.";
+    "There is no untrusted content here, so there is nothing to leave out.";
 pub const NEW_SESSION: &str =
-    "This is a new conversation. The old one is saved, but I no longer have it in mind.";
-pub const INCOGNITO: &str = "This is a new conversation that I won't keep: I note nothing, and erase all of it when you end it with /new. Files that I write or that you send stay.";
+    "This is a new conversation. The old one is saved, but I don't use it here.";
+pub const INCOGNITO: &str = "This is a new conversation that I won't keep: I save no notes, and erase all of it when you end it with /new. Files that I write or that you send stay.";
 pub const INCOGNITO_OVER: &str = "I erase the conversation. This is a new one, which is saved.";
 pub const INCOGNITO_IN_PRIVATE: &str = "/incognito works in a private chat only.";
 pub const NOT_YOURS_TO_STOP: &str =

@@ -78,7 +78,7 @@ pub fn may_command(
     let is_asked_about = approvals.names(EXEC) || approvals.roles.contains(&role);
     match role {
         Role::Guest | Role::User | Role::Admin if is_asked_about => {
-            Err(replies::COMMAND_NEEDS_LEAVE.to_owned())
+            Err(replies::COMMAND_NEEDS_APPROVAL.to_owned())
         }
         _ => Ok(()),
     }

@@ -48,7 +48,7 @@ impl Agent {
         let Suspended { turn, wait } = suspended;
         tracing::warn!(turn = turn.turn.0, reason = wait.reason, "Gave up waiting for the model");
         let since = wait.since.with_timezone(&self.services.zone).format("%Y-%m-%d %H:%M");
-        let words = replies::model_stayed_away(&since.to_string(), &wait.reason);
+        let words = replies::gave_up_waiting_for_model(&since.to_string(), &wait.reason);
         let end = TurnEnd::failed(turn, words, self.services.zone);
         let ended = commits::answer(&self.services.bus.store, turn.turn, None, end).await;
         self.services.bus.outbox.up();

@@ -211,7 +211,7 @@ async fn ask(
         background: &[],
         changes: Vec::new(),
     };
-    let mut input = Parts::of(Source::Program, format!("{}\n", prompt::ASIDE));
+    let mut input = Parts::of(Source::Program, format!("{}\n", prompt::SIDE_QUESTION));
     input.append(&prompt::tail(&tail));
     let step = Step { input: Some(input.clone()), ..Step::default() };
     session.turns.push(Turn {

@@ -10,7 +10,7 @@ use crate::short_text::shortened;
 pub const ONCE: &str = "Once";
 pub const ALWAYS: &str = "Always";
 pub const DENY: &str = "No";
-pub const CLEAN: &str = "No, and forget what others wrote";
+pub const CLEAN: &str = "No, and leave out untrusted content";
 
 // What stands in the place of the buttons afterwards.
 pub const NOBODY_ANSWERED: &str = "no answer in time";
@@ -272,7 +272,7 @@ pub fn revoked_grants(tool: &str, grants: usize) -> String {
 /// Confirms that a conversation goes on without what others wrote.
 pub fn cleaned(left_out: usize) -> String {
     format!(
-        "I left out what others wrote, and {} of mine that came after it. Your own words are still here. The old \
+        "I left out the untrusted content, and {} of mine that came after it. Your own words are still here. The old \
          conversation is saved.",
         counted(left_out as u64, "message")
     )

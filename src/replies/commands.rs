@@ -27,7 +27,7 @@ pub fn models(models: &[ModelShown<'_>]) -> String {
             (true, _) => ", answers here",
             (false, true) if at == 0 && !chosen => ", answers here (the default)",
             (false, true) if at == 0 => ", the default",
-            (false, true) => ", steps in",
+            (false, true) => ", a fallback",
             (false, false) => "",
         };
         let _ = write!(text, "\n{}{state}", model.shown);
@@ -47,7 +47,7 @@ pub fn unknown_model(asked: &str) -> String {
 }
 
 pub fn model_is(model: &str) -> String {
-    format!("{model} now answers here. If it is unavailable, the others step in.")
+    format!("{model} now answers here. The others are its fallbacks.")
 }
 
 pub fn effort_is(effort: &str) -> String {

@@ -33,12 +33,12 @@ pub const CHECK_WITHOUT_PROMPT: &str = "Only a job with a prompt can have a chec
 pub const SAY_COMMAND: &str =
     "This job runs a command. To change it, give kind command (--command) with the new text.";
 pub const NAME_COMMAND: &str = "Give the command as text. The job's present text is not a command.";
-pub const COMMAND_NEEDS_LEAVE: &str = "Not done: commands need approval here. Ask me in a normal message, so that I can request the approval, or \
+pub const COMMAND_NEEDS_APPROVAL: &str = "Not done: commands need approval here. Ask me in a normal message, so that I can request the approval, or \
      let my owner do it.";
 pub const JOB_PRINTED: &str = "I forwarded the output of the job's command.";
 pub const NUL_IN_JOB: &str = "I can't save a text that contains a NUL character.";
 pub const RUN_ENDED: &str = "Its run was stopped.";
-pub const JOB_SPOKEN_INTO: &str = "A new message there interrupted it.";
+pub const JOB_INTERRUPTED: &str = "A new message there interrupted it.";
 pub const JOB_BREAKS: &str = "it can't be read or saved";
 pub const JOB_OF_NOBODY: &str = "its person no longer has access";
 pub const NO_JOBS_FOR_GUESTS: &str = "Guests can't have jobs.";

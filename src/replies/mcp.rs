@@ -49,7 +49,7 @@ pub fn mcp_texts_changed(server: &str, changes: Option<&str>) -> String {
         None => "The file above has all of it.".to_owned(),
     };
     format!(
-        "The MCP server {server} now describes its tools in another way. My model keeps the texts that you accepted, \
+        "The MCP server {server} has changed its tool descriptions. My model keeps the texts that you accepted, \
          until you accept these.\n{shown}\nShall I use exactly these texts? (/trust mcp:{server} shows them again.)"
     )
 }
@@ -85,7 +85,7 @@ pub fn mcp_not_sandboxed(why: &str) -> String {
 /// Follows the reason why a sandboxed server has not come up.
 pub fn mcp_sandbox_hint(has_network: bool) -> String {
     let network = if has_network { "" } else { "; `network = true` gives it the network" };
-    format!("It is sandboxed: `paths` in its section shows it further folders{network}.")
+    format!("It is sandboxed: `paths` in its section lets it read more folders{network}.")
 }
 
 pub fn mcp_state_failed(server: &str, error: &dyn Display) -> String {

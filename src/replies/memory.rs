@@ -113,15 +113,15 @@ pub fn facts_file(facts: &[FactInFile<'_>]) -> String {
     text
 }
 
-pub const FACTS_FILE_UNCHANGED: &str = "FACTS.md is as I made it.";
-pub const FACTS_FILE_MADE_ANEW: &str = "I made FACTS.md anew, and kept the facts as they were.";
+pub const FACTS_FILE_UNCHANGED: &str = "FACTS.md has no changes.";
+pub const FACTS_FILE_MADE_ANEW: &str = "I recreated FACTS.md, and kept the facts as they were.";
 pub const EDITS_KEPT: &str = "Done. The facts are now as the file says.";
 pub const KEEP_EDITS: &str = "Keep these changes";
-pub const DROP_EDITS: &str = "Make the file anew";
+pub const DROP_EDITS: &str = "Recreate the file";
 
 pub fn facts_file_edits_too_many(number: usize, most: usize) -> String {
     format!(
-        "FACTS.md has {number} changes, and I can show {most} at once. Change fewer lines, or have it made anew: \
+        "FACTS.md has {number} changes, and I can show {most} at once. Change fewer lines, or have it recreated: \
          /memory FACTS.md no"
     )
 }
@@ -152,8 +152,7 @@ pub fn facts_file_edits(edits: &[FactEditShown<'_>]) -> String {
 
 /// Facts that were noticed in untrusted content, with their numbers; `more` are left out.
 pub fn facts_offered(facts: &[(i64, &str)], more: usize) -> String {
-    let mut text =
-        "I read this, and others may have written it. I use it only if you keep it:".to_owned();
+    let mut text = "I noticed this in untrusted content. I use it only if you keep it:".to_owned();
     for (number, fact) in facts {
         let _ = write!(text, "\n#{number} {}", as_is(fact));
     }

@@ -67,11 +67,11 @@ pub fn cannot_be_lent(path: &Path, error: &std::io::Error) -> String {
         Some(libc::EINVAL) => {
             format!("the file system of {} has no id-mapped mounts (EINVAL)", path.display())
         }
-        _ => format!("{} cannot be lent to it: {error}", path.display()),
+        _ => format!("{} cannot be mounted for it: {error}", path.display()),
     }
 }
 
-pub const SANDBOXED_ACCOUNT: &str = "an account of their own, as I run as root";
+pub const SANDBOXED_ACCOUNT: &str = "an account of their own, because I run as root";
 pub const SANDBOXED_NETWORK: &str = "no network";
 pub const SANDBOXED_NETWORK_ON: &str = "network on by config";
 pub const SANDBOXED_PROCESSES: &str = "no access to other processes";

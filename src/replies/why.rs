@@ -43,7 +43,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         Some(action) => format!("Action {}", as_is(action)),
     };
     let task = task.as_ref().map(|task| format!(" in {task}")).unwrap_or_default();
-    let mut lines = vec![what, format!("Begun {at} for {}{task}.", as_is(person))];
+    let mut lines = vec![what, format!("Started {at} for {}{task}.", as_is(person))];
     match sources {
         None => lines.push("I show its sources only to that person.".to_owned()),
         Some(ExplainedSources { of_turn, earlier }) => {
@@ -87,30 +87,28 @@ pub fn fact_explained(explanation: &FactExplanation<'_>) -> String {
     let mut lines = vec![format!("Fact #{number}: {}", as_is(text))];
     lines.push(format!("Kept since {day}: {source}."));
     lines.push(match &fact.standing {
-        FactStanding::InPrompt => "It stands in my prompts.".to_owned(),
+        FactStanding::InPrompt => "It is in my prompts.".to_owned(),
         FactStanding::Found => "It is found when it matters.".to_owned(),
         FactStanding::Until(day) => format!("It was true until {day}, and is history now."),
-        FactStanding::Offered => {
-            "It stands in no prompt until you keep it: see /memory.".to_owned()
-        }
+        FactStanding::Offered => "It is in no prompt until you keep it: see /memory.".to_owned(),
     });
     lines.push(match uses {
-        0 => "It has not been of use yet.".to_owned(),
-        1 => "It has been of use once.".to_owned(),
-        uses => format!("It has been of use {uses} times."),
+        0 => "I haven't used it yet.".to_owned(),
+        1 => "I have used it once.".to_owned(),
+        uses => format!("I have used it {uses} times."),
     });
     match sources.is_empty() {
-        true => lines.push("It was made from nothing that I know of.".to_owned()),
+        true => lines.push("I don't know its source.".to_owned()),
         false => lines.push("It was made from:".to_owned()),
     }
     lines.extend(listed(sources));
     if !former.is_empty() {
-        lines.push("Before it was:".to_owned());
+        lines.push("Earlier versions:".to_owned());
         let former: Vec<_> =
             former.iter().map(|(text, day)| format!("{} (until {day})", as_is(text))).collect();
         lines.extend(listed(&former));
     }
-    lines.push(format!("To have it forgotten: /forget #{number}"));
+    lines.push(format!("To delete it: /forget #{number}"));
     lines.join("\n")
 }
 

@@ -109,7 +109,7 @@ pub(crate) fn cannot_stand_for(other: &str, why: &str) -> String {
 /// The result of a call that would change an instruction by another path, without anybody's approval.
 pub(crate) fn rule_by_detour(path: &WorkspacePath) -> String {
     format!(
-        "Not changed: {path} is what I go by or remember, and this conversation has read what strangers wrote. Name it \
+        "Not changed: {path} is an instruction or memory file, and this conversation has read untrusted content. Name it \
          by its own path, so that somebody is asked; a change of it is taken back by the person, with /undo."
     )
 }
@@ -127,8 +127,8 @@ pub(crate) fn denied_by(name: &str) -> String {
 }
 
 /// The note before a side question.
-pub(crate) const ASIDE: &str = "\
-[A question aside, while the conversation above goes on elsewhere. Answer it by itself and briefly, without \
+pub(crate) const SIDE_QUESTION: &str = "\
+[A side question, while the conversation above goes on elsewhere. Answer it by itself and briefly, without \
 calling tools; neither question nor answer becomes part of the conversation.]";
 
 /// The system prompt of a background task with this identity.

@@ -54,7 +54,7 @@ async fn only_the_owner_is_told_the_reason() {
     let mut rig = Rig::new().await;
     rig.model.on("hello", [away()]);
     rig.say_as(USER, "2", "hello");
-    assert_eq!(rig.heard("2", 2).await, [replies::MODEL_AWAY, "re: hello"]);
+    assert_eq!(rig.heard("2", 2).await, [replies::MODEL_UNREACHABLE, "re: hello"]);
     rig.finish().await;
 }
 
@@ -214,7 +214,7 @@ async fn others_in_a_group_wait_behind_it() {
     let mut rig = Rig::new().await;
     rig.model.on("hello", [away(), away()]);
     rig.say_as(USER, "-1", "hello");
-    assert_eq!(rig.hear("-1").await, replies::MODEL_AWAY);
+    assert_eq!(rig.hear("-1").await, replies::MODEL_UNREACHABLE);
     rig.say_as(OTHER_USER, "-1", "me too");
     assert_eq!(rig.heard("-1", 2).await, ["re: hello", "re: me too"]);
     rig.finish().await;

@@ -47,7 +47,7 @@ async fn an_answer_names_what_others_wrote_as_untrusted_also_when_it_was_read_be
     rig.model.on("what does it say", [read, says("Buy.")]);
     assert_eq!(rig.ask("1", "what does it say").await, "Buy.");
     let told = rig.ask("1", "/why").await;
-    assert!(told.starts_with("My last answer here\nBegun "), "{told}");
+    assert!(told.starts_with("My last answer here\nStarted "), "{told}");
     assert!(
         told.ends_with("\n- your messages\n- the file downloads/page.md (untrusted)"),
         "{told}"
@@ -87,7 +87,7 @@ async fn a_fact_names_its_sources_and_what_it_was_before_to_its_person_alone() {
     let told = rig.ask("1", "/why fact 1").await;
     let words = ["Fact #1: Ada lives in Paris\nKept since ", replies::SOURCE_YOU];
     assert!(words.iter().all(|it| told.contains(it)), "{told}");
-    assert!(told.contains("It stands in my prompts.\nIt has not been of use yet."), "{told}");
+    assert!(told.contains("It is in my prompts.\nI haven't used it yet."), "{told}");
     assert!(told.contains("It was made from:\n- your messages\n"), "{told}");
     assert!(told.ends_with("/forget #1"), "{told}");
     // A page had said something else before.
@@ -97,7 +97,7 @@ async fn a_fact_names_its_sources_and_what_it_was_before_to_its_person_alone() {
                   '[{"page":{"url":"http://crabs.example/"}}]', made, used, made, id FROM facts"#,
     );
     let told = rig.ask("1", "/why FACT #1").await;
-    assert!(told.contains("Before it was:\n- Ada lives in Rome (until 20"), "{told}");
+    assert!(told.contains("Earlier versions:\n- Ada lives in Rome (until 20"), "{told}");
     let told = rig.ask("1", "/why fact 2").await;
     assert!(told.contains("and is history now.") && told.contains("(untrusted)"), "{told}");
     // Others' facts are not there, for the owner either.

@@ -87,7 +87,7 @@ pub(super) fn line(text: &str) -> String {
 }
 
 /// The alerts and messages at an address of heartbeat runs that began after a time and not after another, the
-/// newest first; and whether those had read what strangers wrote.
+/// newest first; and whether those had read untrusted content.
 pub(super) fn sent_since(
     store: &Connection,
     at: &Address,

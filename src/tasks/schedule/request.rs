@@ -125,7 +125,7 @@ pub struct JobRequester {
     pub known_on: ChannelName,
     pub chat_kind: ChatKind,
     pub sender: Sender,
-    /// They have read what strangers wrote.
+    /// They have read untrusted content.
     pub tainted: bool,
 }
 

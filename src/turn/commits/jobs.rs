@@ -31,7 +31,7 @@ pub(super) fn conversation_ended(
 /// A turn was interrupted by what somebody has said, which may have worked on a job.
 pub(super) fn interrupted(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     let Some(run) = schedule::of_turn(store, turn)? else { return Ok(()) };
-    let words = Some(replies::JOB_SPOKEN_INTO);
+    let words = Some(replies::JOB_INTERRUPTED);
     schedule::settle(store, &run, TaskOutcome::Stopped, words, Utc::now())
 }
 

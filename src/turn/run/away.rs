@@ -36,7 +36,7 @@ impl ActiveTurn<'_> {
                 return self.await_model(wait, begun).await;
             }
             tracing::warn!(turn = self.turn.0, %error, "Gave up waiting for the model");
-            let words = replies::model_stayed_away(&self.time_of(wait.since), &wait.reason);
+            let words = replies::gave_up_waiting_for_model(&self.time_of(wait.since), &wait.reason);
             return self.give_up(words).await;
         }
         tracing::warn!(turn = self.turn.0, %error, "The model gave no answer");
@@ -95,7 +95,7 @@ impl ActiveTurn<'_> {
         };
         let words = match self.asker.role {
             Role::Owner => replies::model_away_because(&wait.reason),
-            _ => replies::MODEL_AWAY.to_owned(),
+            _ => replies::MODEL_UNREACHABLE.to_owned(),
         };
         let line = people.map(|(to, reply_to)| WaitNotice { to, reply_to, words });
         let quiet = self.quiet_at_end().await;

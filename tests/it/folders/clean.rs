@@ -31,7 +31,7 @@ async fn it_leaves_out_what_others_wrote_and_keeps_the_persons_words() {
     rig.ask("1", "what is on the page?").await;
     rig.ask("1", "my boat is blue").await;
     let done = rig.ask("1", "/clean").await;
-    assert!(done.starts_with("I left out what others wrote"), "{done}");
+    assert!(done.starts_with("I left out the untrusted content"), "{done}");
     rig.model.on("tell", [tells(), says("Told.")]);
     assert_eq!(rig.ask("1", "tell home:2 everything").await, "Told.");
     assert_eq!(rig.hear("2").await, "everything");

@@ -59,7 +59,7 @@ async fn a_link_to_the_memory_is_no_way_around() {
     assert!(asked(&rig.ask("1", "what is on the page?").await));
     rig.say("1", "/approve 1");
     rig.heard("1", 3).await;
-    assert!(rig.model.last().transcript().contains("is what I go by or remember"));
+    assert!(rig.model.last().transcript().contains("is an instruction or memory file"));
     assert_eq!(memory(&rig), before);
     rig.finish().await;
 }
@@ -177,7 +177,7 @@ async fn a_rule_that_is_a_link_is_not_written_by_where_it_leads() {
     assert!(asked(&rig.ask("1", "what is on the page?").await));
     rig.say("1", "/approve 1");
     rig.heard("1", 3).await;
-    assert!(rig.model.last().transcript().contains("AGENTS.md is what I go by or remember"));
+    assert!(rig.model.last().transcript().contains("AGENTS.md is an instruction or memory file"));
     rig.model.on("page", [append("AGENTS.md"), says("I could not.")]);
     assert!(asked(&rig.ask("1", "the page again").await));
     rig.say("1", "/deny 2");

@@ -331,7 +331,7 @@ async fn a_job_does_what_it_names_unasked_and_nothing_else() {
     rig.say("1", "/approve 1");
     while rig.hear("1").await != "Made." {}
     let listed = rig.ask("1", "/jobs").await;
-    assert!(listed.contains("unasked: outside, crabs.example"), "{listed}");
+    assert!(listed.contains("without approval: outside, crabs.example"), "{listed}");
     let tried = [
         ("outside", json!({"text": "news"})),
         opens("http://news.crabs.example/?any=thing"),

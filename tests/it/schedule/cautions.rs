@@ -101,7 +101,7 @@ async fn who_must_be_allowed_a_command_makes_none_by_saying_so() {
         assert!(scene.rig.hear("2").await.starts_with("Created: job 1, every 2h"));
         for says in ["/jobs command 20m | true", "/jobs check 1 true"] {
             scene.rig.say_as(USER, "2", says);
-            assert_eq!(scene.rig.hear("2").await, replies::COMMAND_NEEDS_LEAVE, "{says}");
+            assert_eq!(scene.rig.hear("2").await, replies::COMMAND_NEEDS_APPROVAL, "{says}");
         }
         // To have none any more is allowed.
         scene.rig.say_as(USER, "2", "/jobs check 1");

@@ -259,7 +259,7 @@ async fn a_run_that_was_interrupted_by_words_says_so_in_its_history() {
         .counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'stopped'", 1)
         .await;
     let history = scene.rig.ask("1", "/jobs history 1").await;
-    assert!(history.contains(&format!(" stopped: {}", replies::JOB_SPOKEN_INTO)), "{history}");
+    assert!(history.contains(&format!(" stopped: {}", replies::JOB_INTERRUPTED)), "{history}");
     scene.rig.finish().await;
 }
 
