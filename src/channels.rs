@@ -1,6 +1,6 @@
-//! A chat platform behind one trait: listen, send once, hint, find. The differences between platforms are data
-//! ([`PlatformLimits`]). Supervision, splitting and delivery exist once, beside the adapters. Not here: access
-//! control (`bus`), and answers (`turn`).
+//! Chat platforms behind one trait, [`Channel`]: listen, send, hint, find. The differences between platforms are
+//! data ([`PlatformLimits`]). Supervision, splitting and delivery exist once, beside the adapters. Not here:
+//! access control (`bus`), and answers (`turn`).
 
 mod api;
 #[cfg(any(feature = "discord", feature = "slack"))]
@@ -39,7 +39,8 @@ pub use api::{
 };
 pub use config::{ChannelKind, Config};
 
-/// Creates the adapter of a config section. None for the terminal, which is always there.
+/// Creates the adapter of a config section. None for the terminal, which every daemon has. Returns an error for
+/// invalid settings, and for a platform that this build lacks.
 pub fn connect(kind: &ChannelKind) -> anyhow::Result<Option<Arc<dyn Channel>>> {
     Ok(match kind {
         #[cfg(feature = "discord")]

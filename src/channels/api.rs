@@ -1,4 +1,4 @@
-//! The trait of a channel, and what it says of its platform.
+//! The trait [`Channel`], the limits of a platform, and the errors of its calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ pub struct PlatformLimits {
     pub unit: Unit,
     /// Maximum length of a file's caption, in `unit`s.
     pub caption_max: usize,
-    /// The platform fetches the links under a file, and nothing keeps it from that: such a text follows the file.
+    /// True if the platform always fetches links in a caption. A caption with a link then follows the file as text.
     pub caption_previews: bool,
-    /// The interval at which a typing sign must be repeated to stay. None if the platform has no such sign.
+    /// Interval at which a typing indicator must be repeated to stay. None if the platform has none.
     pub typing_every: Option<Duration>,
     pub drafts: Drafts,
     /// Minimum pause before an ambiguous send (it may or may not have arrived) is repeated.
@@ -58,7 +58,7 @@ pub struct PlatformLimits {
 pub enum Markup {
     /// The text is neither parsed nor converted.
     Plain,
-    /// Markdown as it was written, for a person to read: only its backslash escapes are taken away.
+    /// Markdown source for a person to read, without its backslash escapes.
     Terminal,
     /// The HTML of Telegram's Bot API.
     TelegramHtml,
@@ -71,12 +71,13 @@ pub enum Markup {
 /// Method of showing an answer while it is written, and the minimum interval between two updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drafts {
-    /// By [`Hint::Draft`], which leaves nothing behind.
+    /// By [`Hint::Draft`], which leaves no message behind.
     Hinted { every: Duration },
     /// As a message that is edited and finally becomes the answer.
     Edited { every: Duration, every_in_groups: Duration },
 }
 
+/// The unit in which a platform measures texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Utf16,
@@ -90,7 +91,7 @@ pub struct Sent {
     pub id: Option<MessageId>,
 }
 
-/// The platform's answer to the question if it has a message.
+/// The result of a search for a message on the platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendLookup {
     Sent(Sent),
@@ -98,14 +99,14 @@ pub enum SendLookup {
     Unknowable,
 }
 
-/// The platform's answer to the question who the bot is.
+/// The bot's account on the platform, and the faults of its setup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChannelProbe {
     /// The bot's name there, such as `@pea_bot`.
     pub name: String,
     /// The address at which a person opens a chat with the bot, or adds it. None if it has no such address.
     pub link: Option<String>,
-    /// Faults that do not keep the token from being accepted, each with what to do.
+    /// Faults beside an accepted token, each with what to do.
     pub faults: Vec<String>,
 }
 
@@ -156,37 +157,38 @@ pub struct FileContent {
 pub struct MediaSink {
     file: tokio::fs::File,
     /// Bytes that may still be written.
-    room: u64,
+    bytes_left: u64,
 }
 
 impl MediaSink {
     pub fn new(file: tokio::fs::File, bytes_max: u64) -> Self {
-        Self { file, room: bytes_max }
+        Self { file, bytes_left: bytes_max }
     }
 
     /// Appends `bytes`. Returns `Refused` if the file exceeds its limit.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let Some(room) = self.room.checked_sub(length) else {
+        let Some(bytes_left) = self.bytes_left.checked_sub(length) else {
             return Err(ChannelError::Refused(replies::FILE_TOO_LARGE.to_owned()));
         };
-        self.room = room;
-        let written = self.file.write_all(bytes).await;
-        written.map_err(|error| ChannelError::unavailable(format!("cannot write a file: {error}")))
+        self.bytes_left = bytes_left;
+        let result = self.file.write_all(bytes).await;
+        result.map_err(|error| ChannelError::unavailable(format!("cannot write a file: {error}")))
     }
 
-    /// Returns the file after all of it is written.
+    /// Flushes the file, and returns it.
     pub async fn finish(mut self) -> std::io::Result<tokio::fs::File> {
         self.file.flush().await?;
         Ok(self.file)
     }
 }
 
+/// The adapter of one configured channel.
 #[async_trait]
 pub trait Channel: Send + Sync + 'static {
     fn limits(&self) -> PlatformLimits;
 
-    /// Asks the platform who the bot is and what it lacks. Confirms no event, and keeps no link open.
+    /// Requests the bot's account and the faults of its setup. Confirms no event, and keeps no link open.
     async fn probe(&self) -> Result<ChannelProbe, ChannelError> {
         Ok(ChannelProbe::default())
     }
@@ -221,7 +223,7 @@ pub trait Channel: Send + Sync + 'static {
     /// Sends a hint, best effort.
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError>;
 
-    /// Asks the platform if it has a message whose sending began at `since`.
+    /// Searches the platform for a message whose sending began at `since`.
     async fn find(
         &self,
         message: &Outbound,

@@ -1,6 +1,6 @@
-//! Reads messages that were missed while there was no link, one conversation at a time. One that cannot
-//! be read now is read later, while new messages arrive, and delays no other. A platform supplies
-//! [`HistoryPages`].
+//! Reads messages that were missed while there was no link, one conversation at a time. A conversation
+//! that cannot be read now is read later, while new messages arrive, and delays no other. A platform
+//! supplies [`HistoryPages`].
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +19,9 @@ use crate::types::message::{Address, MessageId};
 /// turn.
 const PAGES_MAX: usize = 5;
 
-/// Attempts to read a page that fails, before other conversations are read.
-const TRIES: u32 = 3;
-const TRY_PAUSE: Duration = Duration::from_millis(500);
+/// Attempts to read a page before other conversations are read.
+const ATTEMPTS_MAX: u32 = 3;
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Number and length of the waits that a platform may request in one round. After that, the remaining
 /// conversations are left for the next round.
@@ -79,14 +79,14 @@ impl Backlog {
         self.lock().iter().map(|(at, unread)| (at.clone(), unread.clone())).collect()
     }
 
-    /// Adds a conversation. If it is there already, reading starts again from the earlier position of
-    /// both.
+    /// Adds a conversation. If it is there already, reading starts again from the earlier of both
+    /// positions.
     pub fn note(&self, at: Address, unread: Unread) {
         let mut places = self.lock();
-        let noted = places.entry(at).or_insert_with(|| unread.clone());
-        noted.after = unread.after.min(noted.after.clone());
+        let entry = places.entry(at).or_insert_with(|| unread.clone());
+        entry.after = unread.after.min(entry.after.clone());
         // New messages may have arrived since reading began.
-        noted.cursor = None;
+        entry.cursor = None;
     }
 
     /// Adds threads that have new messages since their channel was last received.
@@ -101,7 +101,7 @@ impl Backlog {
         }
     }
 
-    /// Notes what is left to read of a conversation. None if all of it was read.
+    /// Sets the rest of a conversation that is still to be read. None removes the conversation.
     fn set(&self, at: Address, rest: Option<Unread>) {
         match rest {
             Some(rest) => self.lock().insert(at, rest),
@@ -187,10 +187,10 @@ pub async fn note_missed<P: HistoryPages>(
     pages: &P,
     until: Option<DateTime<Utc>>,
 ) -> Result<(), PublishError> {
-    let all_heard = until.map(|until| P::position_at(until - LATE_MAX)).unwrap_or_default();
+    let complete_until = until.map(|until| P::position_at(until - LATE_MAX)).unwrap_or_default();
     let until = until.filter(|_| P::IS_IN_ORDER);
-    for (at, last) in places::<P>(pages.publisher().last_heard().await?) {
-        let after = last.max(all_heard.clone());
+    for (at, last) in conversations::<P>(pages.publisher().last_heard().await?) {
+        let after = last.max(complete_until.clone());
         pages.backlog().note(at, Unread { after, cursor: None, until });
     }
     Ok(())
@@ -208,7 +208,7 @@ pub async fn read_round<P: HistoryPages>(pages: &P, pause: Duration) -> Result<(
     for of_threads in [false, true] {
         let places = pages.backlog().places();
         for (at, from) in places.into_iter().filter(|(at, _)| at.thread.is_some() == of_threads) {
-            let rest = match read(pages, &at, &from, &mut waits).await {
+            let rest = match read_pages(pages, &at, &from, &mut waits).await {
                 Ok(rest) => rest,
                 Err(PageError::Never(reason)) => {
                     tracing::info!(%at, reason, "Cannot read missed messages here");
@@ -226,12 +226,12 @@ pub async fn read_round<P: HistoryPages>(pages: &P, pause: Duration) -> Result<(
             pages.backlog().set(at, rest);
         }
     }
-    // The next daemon need not read this again.
+    // So that the next daemon does not read this again.
     pages.keep_backlog().await
 }
 
 /// Reads a few pages of a conversation. Returns what is left to read.
-async fn read<P: HistoryPages>(
+async fn read_pages<P: HistoryPages>(
     pages: &P,
     at: &Address,
     from: &Unread,
@@ -239,8 +239,8 @@ async fn read<P: HistoryPages>(
 ) -> Result<Option<Unread>, PageError> {
     let (mut found, mut next) = (Vec::new(), Some(from.clone()));
     for _ in 0..PAGES_MAX {
-        let Some(here) = next.take() else { break };
-        let page = read_page(pages, at, &here, waits).await?;
+        let Some(unread) = next.take() else { break };
+        let page = read_page(pages, at, &unread, waits).await?;
         pages.publisher().note_bytes();
         let places_max = P::CHANNELS_MAX + 2 * P::THREADS_MAX;
         pages.backlog().note_threads(page.threads, from, places_max);
@@ -260,20 +260,20 @@ async fn read<P: HistoryPages>(
         // There may be a thousand messages: let the link's own task run in between.
         tokio::task::yield_now().await;
         // In sequence, because the bot's participation in a thread may depend on the message before.
-        let received = hear::receive_one(pages.publisher(), event).await;
-        received.map_err(|error| PageError::Link(error.into()))?;
+        let result = hear::receive_one(pages.publisher(), event).await;
+        result.map_err(|error| PageError::Link(error.into()))?;
     }
     Ok(next)
 }
 
-/// Reads one page. Waits as long as the platform's rate limit demands.
+/// Reads one page, and waits if the platform's rate limit demands it.
 async fn read_page<P: HistoryPages>(
     pages: &P,
     at: &Address,
     from: &Unread,
     waits: &mut usize,
 ) -> Result<HistoryPage, PageError> {
-    let mut tries = 1;
+    let mut attempts = 1;
     loop {
         match pages.page(at, from).await {
             Err(PageError::Limited(wait))
@@ -282,9 +282,9 @@ async fn read_page<P: HistoryPages>(
                 *waits += 1;
                 sleep(wait.min(WAIT_MAX)).await;
             }
-            Err(PageError::Later(_)) if tries < TRIES => {
-                tries += 1;
-                sleep(TRY_PAUSE).await;
+            Err(PageError::Later(_)) if attempts < ATTEMPTS_MAX => {
+                attempts += 1;
+                sleep(RETRY_PAUSE).await;
             }
             page => return page,
         }
@@ -293,10 +293,10 @@ async fn read_page<P: HistoryPages>(
 
 /// Returns the conversations to read, each with its newest received message. A thread's first message is
 /// in the channel around it, so that channel is read too, from the newest message of all its threads.
-fn places<P: HistoryPages>(heard: Vec<(Address, MessageId)>) -> Vec<(Address, Position)> {
+fn conversations<P: HistoryPages>(received: Vec<(Address, MessageId)>) -> Vec<(Address, Position)> {
     let mut newest: BTreeMap<Address, Position> = BTreeMap::new();
     let (mut channels, mut threads, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
-    for (at, id) in heard {
+    for (at, id) in received {
         let (channel, position) =
             (Address { thread: None, ..at.clone() }, Position(id.as_str().to_owned()));
         if seen.insert(channel.clone()) && channels.len() < P::CHANNELS_MAX {

@@ -1,6 +1,6 @@
-//! One HTTP call of a platform's API, as far as all platforms are alike: the client, the bytes of an
-//! answer, and what is certain about a failed call. The content of a request and the form and meaning of
-//! a refusal are the platform's own.
+//! The parts of an HTTP call that all platforms share: the client, the body of a response, and whether a
+//! failed call may have had an effect. The content of a request, and the form and meaning of a refusal,
+//! are in the adapters.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::http::{self, BodyEnd, ReadBody};
 /// request lost in one may or may not have arrived.
 const IDLE_MAX: Duration = Duration::from_secs(20);
 
-/// Maximum size of an answer. A hundred updates with the longest texts are well below, and so are two
-/// hundred messages.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Maximum size of a response, in bytes. A hundred updates with the longest texts are well below, and so
+/// are two hundred messages.
+const RESPONSE_BYTES_MAX: usize = 16 << 20;
 
-/// A failed call, sorted by what is certain about it.
+/// A failed call, sorted by whether it may have had an effect.
 #[derive(Debug)]
 pub(super) enum CallError<P> {
     /// There was no connection: the request was not sent.
@@ -42,7 +42,7 @@ pub enum DenialKind {
     Later,
     /// It may have been done.
     Perhaps,
-    /// Permanent, whatever was requested.
+    /// Permanent, for any request.
     Never,
     /// Permanent for this message. A call that changes nothing may be repeated.
     Unsendable,
@@ -50,9 +50,9 @@ pub enum DenialKind {
 
 /// A row of a platform's table of refusals.
 pub struct DenialRow<Sign: 'static> {
-    /// Empty matches any status.
+    /// HTTP statuses that match. Empty matches any.
     pub statuses: &'static [u16],
-    /// The refusal shows one of these signs. Empty matches any refusal.
+    /// Signs of which the refusal must show one. Empty matches any refusal.
     pub signs: &'static [Sign],
     pub kind: DenialKind,
     /// An explanation for people. Empty if the platform's own text is used. `{said}` is replaced by that
@@ -60,7 +60,7 @@ pub struct DenialRow<Sign: 'static> {
     pub meaning: &'static str,
 }
 
-/// Creates a row. Short, so that a table stays readable.
+/// Creates a row. The name is short, so that a table stays readable.
 pub const fn row<Sign>(
     statuses: &'static [u16],
     signs: &'static [Sign],
@@ -116,14 +116,14 @@ pub trait Platform: Sized + Default {
         }
     }
 
-    /// Fills the gaps of a table's text.
+    /// Fills the placeholders in a row's text.
     fn explain(denial: &Denial<Self>, meaning: &str) -> String {
         meaning.replace("{said}", &denial.said)
     }
 }
 
 impl<P: Platform> Denial<P> {
-    /// A refusal that has only a status.
+    /// Creates a refusal that has only a status.
     pub fn bare(status: StatusCode) -> Self {
         let said = status.canonical_reason().unwrap_or("an unknown status").to_owned();
         Self { status: status.as_u16(), said, ..Self::default() }
@@ -144,7 +144,7 @@ impl<P: Platform> Denial<P> {
         self.row().map_or("", |row| row.meaning)
     }
 
-    /// The error of a call that changes nothing visible.
+    /// Returns the error of a call that changes nothing visible.
     fn while_asking(self) -> ChannelError {
         match self.kind() {
             DenialKind::Perhaps | DenialKind::Unsendable => self.unavailable(),
@@ -152,7 +152,7 @@ impl<P: Platform> Denial<P> {
         }
     }
 
-    /// The error of a call that sends a message.
+    /// Returns the error of a call that sends a message.
     pub(super) fn while_sending(self) -> ChannelError {
         match (self.kind(), self.meaning()) {
             (DenialKind::Closed, _) if self.ambiguity.is_some() => {
@@ -181,7 +181,7 @@ impl<P: Platform> Denial<P> {
 }
 
 impl<P: Platform> CallError<P> {
-    /// The error of a call that changes nothing visible: polling, identifying ourselves, typing.
+    /// Returns the error of a call that changes nothing visible: polling, identifying ourselves, typing.
     pub(super) fn while_asking(self) -> ChannelError {
         let platform = P::NAME;
         match self {
@@ -195,8 +195,8 @@ impl<P: Platform> CallError<P> {
         }
     }
 
-    /// The error of a call that sends, where "perhaps" matters. `Unreadable` means success, and the
-    /// caller handles it.
+    /// Returns the error of a call that sends, which is `Ambiguous` if the message may have arrived.
+    /// `Unreadable` means success, and the caller handles it.
     pub(super) fn while_sending(self) -> ChannelError {
         let platform = P::NAME;
         match self {
@@ -212,15 +212,15 @@ impl<P: Platform> CallError<P> {
 /// The client of one platform's API.
 pub struct ApiClient {
     pub(super) client: Client,
-    /// Ends in a slash.
+    /// The base of all URLs. Ends in a slash.
     pub(super) base: Url,
-    /// The configured base, if it is not the platform's own. It may be wrong.
-    elsewhere: Option<String>,
+    /// The configured base, if it is not the platform's default. It may be wrong.
+    custom_base: Option<String>,
 }
 
 impl ApiClient {
-    /// Creates a client for the API at `api_url`. `own` is the platform's own URL.
-    pub fn new(api_url: &str, own: &str, connect: Duration) -> anyhow::Result<Self> {
+    /// Creates a client for the API at `api_url`. `default_url` is the platform's own.
+    pub fn new(api_url: &str, default_url: &str, connect: Duration) -> anyhow::Result<Self> {
         let base: Url = format!("{}/", api_url.trim_end_matches('/'))
             .parse()
             .with_context(|| format!("api_url `{api_url}` is not a URL"))?;
@@ -230,16 +230,20 @@ impl ApiClient {
             .http1_only()
             .build()
             .context("cannot set up HTTP")?;
-        let place = format!("{}{}", base.origin().ascii_serialization(), base.path());
-        let place = place.trim_end_matches('/');
-        Ok(Self { client, elsewhere: (place != own).then(|| place.to_owned()), base })
+        let shown_base = format!("{}{}", base.origin().ascii_serialization(), base.path());
+        let shown_base = shown_base.trim_end_matches('/');
+        Ok(Self {
+            client,
+            custom_base: (shown_base != default_url).then(|| shown_base.to_owned()),
+            base,
+        })
     }
 
     pub(super) async fn send<P>(&self, request: RequestBuilder) -> Result<Response, CallError<P>> {
         request.send().await.map_err(|error| {
             let reason = in_words(&error);
             if error.is_connect() {
-                CallError::NotSent(self.placed(reason))
+                CallError::NotSent(self.with_address(reason))
             } else if error.is_builder() {
                 CallError::NotSent(reason)
             } else {
@@ -248,44 +252,45 @@ impl ApiClient {
         })
     }
 
-    /// Explains an unreadable success. A truncated answer comes from the platform; an HTML page does not.
+    /// Returns the error for a success whose body cannot be parsed. A truncated answer comes from the
+    /// platform; an HTML page does not.
     pub(super) fn unreadable<P>(&self, error: &serde_json::Error) -> CallError<P> {
         let reason = error.to_string();
-        CallError::Unreadable(if error.is_syntax() { self.placed(reason) } else { reason })
+        CallError::Unreadable(if error.is_syntax() { self.with_address(reason) } else { reason })
     }
 
-    /// Describes a status without the platform's own text, if another server may have answered. None if
-    /// the server is only in trouble or rate-limits us: then it may answer as briefly.
+    /// Describes a status without the platform's own text, if another server may have answered. None for
+    /// server errors and rate limits: then the platform itself may answer without a text.
     pub fn ambiguity(&self, status: StatusCode) -> Option<String> {
         let in_trouble = status.is_server_error()
             || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE);
-        self.elsewhere.as_ref().filter(|_| !in_trouble)?;
-        Some(self.placed(status.to_string()))
+        self.custom_base.as_ref().filter(|_| !in_trouble)?;
+        Some(self.with_address(status.to_string()))
     }
 
-    /// Adds the address to `what`, if the configured address may be wrong.
-    fn placed(&self, what: String) -> String {
-        match &self.elsewhere {
-            Some(place) => format!("{what} at {place}: is api_url right?"),
-            None => what,
+    /// Adds the address to an error text, if the configured address may be wrong.
+    fn with_address(&self, text: String) -> String {
+        match &self.custom_base {
+            Some(base) => format!("{text} at {base}: is api_url right?"),
+            None => text,
         }
     }
 }
 
-/// Reads the whole body of an answer. If the body of a refusal is lost on the way, it counts as empty.
+/// Reads the whole body of a response. If the body of a refusal is lost on the way, it counts as empty.
 pub(super) async fn whole<P>(response: Response) -> Result<Vec<u8>, CallError<P>> {
     let succeeded = response.status().is_success();
-    match read(response).await {
+    match read_limited(response).await {
         Err(reason) if succeeded => Err(CallError::Unreadable(reason)),
         body => Ok(body.unwrap_or_default()),
     }
 }
 
-async fn read(mut response: Response) -> Result<Vec<u8>, String> {
-    let ReadBody { bytes, end } = http::read_body(&mut response, ANSWER_BYTES_MAX, || None).await;
+async fn read_limited(mut response: Response) -> Result<Vec<u8>, String> {
+    let ReadBody { bytes, end } = http::read_body(&mut response, RESPONSE_BYTES_MAX, || None).await;
     match end {
         BodyEnd::Whole => Ok(bytes),
-        BodyEnd::TooLong => Err(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes")),
+        BodyEnd::TooLong => Err(format!("the answer is longer than {RESPONSE_BYTES_MAX} bytes")),
         BodyEnd::Late => Err("no answer in time".to_owned()),
         BodyEnd::Lost(error) => Err(in_words(&error)),
     }
@@ -293,12 +298,13 @@ async fn read(mut response: Response) -> Result<Vec<u8>, String> {
 
 /// Describes the error with its innermost cause, without the URL, which may contain a token.
 pub(super) fn in_words(error: &reqwest::Error) -> String {
-    let what = if error.is_timeout() {
+    let summary = if error.is_timeout() {
         "no answer in time"
     } else if error.is_connect() {
         "no connection"
     } else {
         "the connection was lost"
     };
-    http::root_cause(error).map_or_else(|| what.to_owned(), |cause| format!("{what}: {cause}"))
+    http::root_cause(error)
+        .map_or_else(|| summary.to_owned(), |cause| format!("{summary}: {cause}"))
 }

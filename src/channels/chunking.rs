@@ -11,7 +11,7 @@ use crate::types::hex::random_hex;
 use crate::types::message::{Attachment, Body, Content, MediaKind, Outbound, Question};
 use crate::workspace::{FileError, Workspace, WorkspacePath};
 
-/// The bodies that a message is sent as, each within the limits. Never empty.
+/// Splits a message into the bodies to send, each within the limits. The result is never empty.
 pub fn cut(message: &Outbound, limits: &PlatformLimits) -> Vec<Body> {
     match &message.body {
         Body::Text(whole) => cut_text(TextFormat::Markup, whole, limits),
@@ -25,25 +25,25 @@ pub fn cut(message: &Outbound, limits: &PlatformLimits) -> Vec<Body> {
             bodies
         }
         Body::File(file) if limits.file_max == 0 => {
-            let mut bodies = cut_text(reading_of(file), &file.caption, limits);
+            let mut bodies = cut_text(format_of(file), &file.caption, limits);
             if file.caption.is_empty() {
                 bodies.clear();
             }
-            let words = match &file.content {
+            let note = match &file.content {
                 Content::Workspace(path) | Content::Copy { original: path, .. } => {
                     replies::file_lies_at(&file.name, path)
                 }
                 Content::Text(whole) => whole.clone(),
             };
-            bodies.extend(cut_text(TextFormat::Markup, &words, limits));
+            bodies.extend(cut_text(TextFormat::Markup, &note, limits));
             bodies
         }
         Body::File(file) => {
-            let caption = |max| render(reading_of(file), &file.caption, max, limits);
+            let caption = |max| render(format_of(file), &file.caption, max, limits);
             let mut captions = caption(limits.caption_max);
-            let is_fetched = limits.caption_previews && has_link(&file.caption);
+            let has_preview = limits.caption_previews && has_link(&file.caption);
             let (caption, below) = match captions.len() {
-                _ if is_fetched => (String::new(), caption(limits.text_max)),
+                _ if has_preview => (String::new(), caption(limits.text_max)),
                 0 => (String::new(), Vec::new()),
                 1 => (captions.remove(0), Vec::new()),
                 // A caption that does not fit below the file follows it, as a whole.
@@ -56,7 +56,7 @@ pub fn cut(message: &Outbound, limits: &PlatformLimits) -> Vec<Body> {
     }
 }
 
-/// Interpretation of a text.
+/// The format of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextFormat {
     /// CommonMark.
@@ -65,17 +65,17 @@ enum TextFormat {
     Printed,
 }
 
-fn reading_of(file: &Attachment) -> TextFormat {
+fn format_of(file: &Attachment) -> TextFormat {
     if file.printed { TextFormat::Printed } else { TextFormat::Markup }
 }
 
-/// Returns true if a platform may see an address in a text.
+/// Returns true if a platform may find a link in a text.
 fn has_link(text: &str) -> bool {
     text.contains("://") || text.to_ascii_lowercase().contains("www.")
 }
 
-fn cut_text(reading: TextFormat, whole: &str, limits: &PlatformLimits) -> Vec<Body> {
-    let mut texts = render(reading, whole, limits.text_max, limits);
+fn cut_text(format: TextFormat, whole: &str, limits: &PlatformLimits) -> Vec<Body> {
+    let mut texts = render(format, whole, limits.text_max, limits);
     if texts.is_empty() {
         texts.push(replies::NO_WORDS.to_owned());
     }
@@ -87,7 +87,7 @@ fn cut_text(reading: TextFormat, whole: &str, limits: &PlatformLimits) -> Vec<Bo
         name: replies::WHOLE_ANSWER_NAME.to_owned(),
         kind: MediaKind::Document,
         caption: replies::WHOLE_ANSWER.to_owned(),
-        printed: reading == TextFormat::Printed,
+        printed: format == TextFormat::Printed,
         content: Content::Text(whole.to_owned()),
     };
     vec![Body::Text(first), Body::File(whole)]
@@ -98,23 +98,23 @@ fn cut_text(reading: TextFormat, whole: &str, limits: &PlatformLimits) -> Vec<Bo
 pub fn instead_of(file: &Attachment, reason: &str, limits: &PlatformLimits) -> Vec<Body> {
     let no_files = PlatformLimits { file_max: 0, ..*limits };
     match &file.content {
-        // The first part of an answer went before.
+        // The first part of an answer was sent before the file.
         Content::Text(whole) => {
-            let mut texts = cut_text(reading_of(file), whole, &no_files);
+            let mut texts = cut_text(format_of(file), whole, &no_files);
             if file.name == replies::WHOLE_ANSWER_NAME { texts.split_off(1) } else { texts }
         }
         Content::Workspace(_) | Content::Copy { .. } => {
-            let words = replies::file_not_sent(&file.name, reason);
+            let note = replies::file_not_sent(&file.name, reason);
             let caption = (!file.caption.is_empty()).then(|| Body::Text(file.caption.clone()));
-            caption.into_iter().chain(cut_text(TextFormat::Markup, &words, &no_files)).collect()
+            caption.into_iter().chain(cut_text(TextFormat::Markup, &note, &no_files)).collect()
         }
     }
 }
 
-fn render(reading: TextFormat, whole: &str, max: usize, limits: &PlatformLimits) -> Vec<String> {
+fn render(format: TextFormat, whole: &str, max: usize, limits: &PlatformLimits) -> Vec<String> {
     // Reserves space for the mark that a repeated chunk may need. The mark is plain ASCII.
     let mark = replies::perhaps_repeated("").len();
-    match reading {
+    match format {
         TextFormat::Markup => markup::render(whole, limits.markup, max - mark, limits.unit),
         TextFormat::Printed => {
             markup::render_printed(whole, limits.markup, max - mark, limits.unit)
@@ -122,7 +122,7 @@ fn render(reading: TextFormat, whole: &str, max: usize, limits: &PlatformLimits)
     }
 }
 
-/// An explanation why a file has no content to send.
+/// The reason why a file has no content to send.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoContent {
     /// Permanent.
@@ -134,23 +134,25 @@ pub enum NoContent {
 impl From<FileError> for NoContent {
     fn from(error: FileError) -> Self {
         match error {
-            FileError::Io { ref source, .. } if passes(source) => Self::NotNow(error.to_string()),
+            FileError::Io { ref source, .. } if is_temporary(source) => {
+                Self::NotNow(error.to_string())
+            }
             _ => Self::Gone(error.to_string()),
         }
     }
 }
 
-/// Returns true if the machine is only short of a resource. A file that cannot be opened for another
-/// reason would delay everything that is sent after it.
-fn passes(error: &io::Error) -> bool {
-    let passing = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
-    Errno::from_io_error(error).is_some_and(|error| passing.contains(&error))
+/// Returns true if the machine is only short of a resource. Retries for another reason would delay everything
+/// that is sent after the file.
+fn is_temporary(error: &io::Error) -> bool {
+    let temporary = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
+    Errno::from_io_error(error).is_some_and(|error| temporary.contains(&error))
 }
 
 /// Returns the kind of a file by its extension, which is all that platforms look at.
 pub fn kind_of(name: &str) -> MediaKind {
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    match ending.as_deref().unwrap_or_default() {
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    match extension.as_deref().unwrap_or_default() {
         "jpg" | "jpeg" | "png" | "gif" | "webp" => MediaKind::Image,
         "mp3" | "m4a" | "ogg" | "oga" | "opus" | "flac" | "wav" | "aac" => MediaKind::Audio,
         "mp4" | "mov" | "webm" | "mkv" => MediaKind::Video,
@@ -173,7 +175,7 @@ pub fn open(
             file.into_file()
         }
         Content::Text(text) => {
-            let content = nameless(text).map_err(|error| match passes(&error) {
+            let content = create_unlinked(text).map_err(|error| match is_temporary(&error) {
                 true => NoContent::NotNow(error.to_string()),
                 false => NoContent::Gone(error.to_string()),
             })?;
@@ -187,7 +189,7 @@ pub fn open(
 }
 
 /// Creates a temporary file that is deleted when it is closed.
-fn nameless(text: &str) -> io::Result<fs::File> {
+fn create_unlinked(text: &str) -> io::Result<fs::File> {
     let name = format!("peacrab-{}", random_hex::<16>());
     let path = std::env::temp_dir().join(name);
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;

@@ -45,13 +45,13 @@ const AT_ONCE_MAX: usize = 16;
 /// Additional deliveries that are reserved for answers to commands.
 const URGENT_AT_ONCE_MAX: usize = 4;
 
-/// A send that takes longer may or may not have arrived.
+/// Time limit of a send. One that takes longer may or may not have arrived.
 const SEND_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// An upload takes longer over a slow line.
+/// Time limit of an upload, which takes longer over a slow line.
 const UPLOAD_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// An attempt that runs for longer is stuck: looking for an earlier send, the upload, and as much again for our part.
+/// Age from which an attempt is stuck: a search for an earlier send, an upload, and as much again for our part.
 pub const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(660);
 
 /// Pause between attempts while the platform does not accept our token.
@@ -87,8 +87,8 @@ pub async fn run(queue: DeliveryQueue, stop: CancellationToken) {
     loop {
         woken.mark_unchanged();
         set_back.follow(&queue).await;
-        let risen = link.borrow_and_update().ups;
-        ups = queue.hasten_after_outage(risen, ups).await;
+        let ups_now = link.borrow_and_update().ups;
+        ups = queue.hasten_after_outage(ups_now, ups).await;
         let wait = match queue.begin_due(&mut sends, &mut busy).await {
             Ok(wait) => wait,
             Err(error) => {
@@ -119,29 +119,28 @@ impl DeliveryQueue {
         sends: &mut JoinSet<Lane>,
         busy: &mut HashSet<Lane>,
     ) -> Result<Option<Duration>, StoreError> {
-        let (asked, working) = (self.name.clone(), busy.clone());
+        let (name, in_use) = (self.name.clone(), busy.clone());
         // One more than can start, because the next one determines the wait.
         let heads = self.bus.store.read(move |store| {
             let mut heads =
-                outbox::next_of_each_chat(store, &asked, true, URGENT_AT_ONCE_MAX + 1, &working)?;
-            let others =
-                outbox::next_of_each_chat(store, &asked, false, AT_ONCE_MAX + 1, &working)?;
+                outbox::next_of_each_chat(store, &name, true, URGENT_AT_ONCE_MAX + 1, &in_use)?;
+            let others = outbox::next_of_each_chat(store, &name, false, AT_ONCE_MAX + 1, &in_use)?;
             let is_full = heads.len() > URGENT_AT_ONCE_MAX || others.len() > AT_ONCE_MAX;
             heads.extend(others);
             Ok((heads, is_full))
         });
         let (heads, is_full) = heads.await?;
         let (now, before) = (Utc::now(), busy.len());
-        // No wait is longer than that: a longer one was computed before the clock was set back.
+        // No wait is longer than that, unless the clock was set back since.
         let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * AFTER_MAX;
         let (due, later): (Vec<_>, Vec<_>) = heads.into_iter().partition(|head| is_due(head.next));
         for NextOfChat { id, lane, .. } in due {
-            // A delivery that let the next one pass and the next one may both be due.
+            // A delivery that lets others pass may be due together with the one behind it.
             if busy.contains(&lane) {
                 continue;
             }
-            let alike = busy.iter().filter(|other| other.urgent == lane.urgent).count();
-            if alike >= if lane.urgent { URGENT_AT_ONCE_MAX } else { AT_ONCE_MAX } {
+            let same_kind = busy.iter().filter(|other| other.urgent == lane.urgent).count();
+            if same_kind >= if lane.urgent { URGENT_AT_ONCE_MAX } else { AT_ONCE_MAX } {
                 continue;
             }
             busy.insert(lane.clone());
@@ -189,7 +188,7 @@ impl DeliveryQueue {
         for chunk in &delivery.chunks.clone() {
             running.next_part();
             let deliverer = Deliverer { channel, store, queue: self, delivery: &delivery, is_cut };
-            match deliverer.bring(chunk).await? {
+            match deliverer.deliver_chunk(chunk).await? {
                 // As in the store: the next chunk starts without this one's failures.
                 AfterChunk::GoOn => (delivery.attempts, delivery.failures) = (0, None),
                 AfterChunk::Leave => break,
@@ -201,23 +200,23 @@ impl DeliveryQueue {
     }
 }
 
-/// Knowledge about a chunk after its attempt has failed.
+/// Outcome of a failed attempt to send a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChunkFailure {
-    /// Unchanged: it may have arrived.
-    Kept,
-    /// This attempt has certainly not arrived. Doubts about earlier ones remain.
+    /// It may have arrived.
+    Unknown,
+    /// This attempt has certainly not arrived. Earlier ones may have.
     NotSent,
 }
 
-/// Knowledge about the attempts before this one.
+/// Facts about the attempts before this one.
 #[derive(Clone, Copy)]
-struct Knowledge {
-    /// An earlier one may have arrived, and nobody will ever know.
-    ambiguity: bool,
+struct PriorSends {
+    /// An earlier one may have arrived, and its outcome stays unknown.
+    is_ambiguous: bool,
     /// The platform was reachable since the last attempt. If this one fails too, the platform is not
     /// away.
-    is_heard: bool,
+    is_reachable: bool,
 }
 
 /// The next action after a chunk.
@@ -244,17 +243,17 @@ struct Deliverer<'a> {
 }
 
 impl Deliverer<'_> {
-    async fn bring(&self, chunk: &Chunk) -> Result<AfterChunk, StoreError> {
+    async fn deliver_chunk(&self, chunk: &Chunk) -> Result<AfterChunk, StoreError> {
         if patience::is_too_old(self.delivery, Utc::now()) {
             return self.dead(DeliveryLoss::GivenUp, "it could not be delivered for a week").await;
         }
         let message = self.message(chunk, chunk.ambiguous_sends > 0);
-        let (mut ambiguity, mut is_heard) = (false, self.link_is_heard());
+        let (mut is_ambiguous, mut is_reachable) = (false, self.link_is_heard());
         if let Some(since) = chunk.sending_since {
-            match self.ask(&message, since).await {
-                Ok(SendLookup::Sent(sent)) => return self.sent(chunk, sent.id).await,
+            match self.find(&message, since).await {
+                Ok(SendLookup::Sent(sent)) => return self.record_sent(chunk, sent.id).await,
                 // The platform answers.
-                Ok(SendLookup::Absent) => is_heard = true,
+                Ok(SendLookup::Absent) => is_reachable = true,
                 // Editing a draft twice has the same result as editing it once.
                 Ok(SendLookup::Unknowable) if message.replaces.is_some() => {}
                 Ok(SendLookup::Unknowable)
@@ -262,41 +261,41 @@ impl Deliverer<'_> {
                 {
                     return self.give_up(chunk, "nobody can say whether it arrived").await;
                 }
-                Ok(SendLookup::Unknowable) if self.sends_no_more(chunk) => {
+                Ok(SendLookup::Unknowable) if self.waits_for_arrivals(chunk) => {
                     let reason = "nobody can say whether it arrived".to_owned();
-                    if self.fails_while_heard(is_heard) >= patience::HEARD_MIN {
+                    if self.fails_while_heard(is_reachable) >= patience::HEARD_MIN {
                         return self.give_up(chunk, &reason).await;
                     }
-                    return self.fails(chunk, ChunkFailure::Kept, AFTER_MAX, reason).await;
+                    return self.retry_later(chunk, ChunkFailure::Unknown, AFTER_MAX, reason).await;
                 }
-                Ok(SendLookup::Unknowable) => ambiguity = true,
+                Ok(SendLookup::Unknowable) => is_ambiguous = true,
                 Err(reason) => {
                     let pause = patience::pause_after_failure(self.delivery.attempts, None);
-                    return self.fails(chunk, ChunkFailure::Kept, pause, reason).await;
+                    return self.retry_later(chunk, ChunkFailure::Unknown, pause, reason).await;
                 }
             }
         }
-        self.send(chunk, Knowledge { ambiguity, is_heard }).await
+        self.send(chunk, PriorSends { is_ambiguous, is_reachable }).await
     }
 
-    /// Returns true if so many copies of a chunk may exist that the next one waits until anything
-    /// arrives.
-    fn sends_no_more(&self, chunk: &Chunk) -> bool {
+    /// Returns true if so many copies of a chunk may exist that the next one waits until any delivery
+    /// of the channel arrives.
+    fn waits_for_arrivals(&self, chunk: &Chunk) -> bool {
         let failed = self.delivery.failures.map(|failures| failures.last);
         chunk.ambiguous_sends + 1 >= patience::COPIES_MAX && self.queue.arrivals.last() <= failed
     }
 
-    async fn send(&self, chunk: &Chunk, known: Knowledge) -> Result<AfterChunk, StoreError> {
-        let (ambiguity, ups) = (known.ambiguity, self.queue.link.state().ups);
+    async fn send(&self, chunk: &Chunk, prior: PriorSends) -> Result<AfterChunk, StoreError> {
+        let (is_ambiguous, ups) = (prior.is_ambiguous, self.queue.link.state().ups);
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let overtakes = self.delivery.message.overtakes;
-        let uncut = (!self.is_cut && seq == 0).then(|| self.delivery.chunks.clone());
-        let begun = move |store: &_| {
-            uncut.map_or(Ok(()), |chunks| outbox::cut(store, id, &chunks, overtakes))?;
-            outbox::sending(store, id, seq, ambiguity)
+        let new_chunks = (!self.is_cut && seq == 0).then(|| self.delivery.chunks.clone());
+        let begin_sending = move |store: &_| {
+            new_chunks.map_or(Ok(()), |chunks| outbox::cut(store, id, &chunks, overtakes))?;
+            outbox::sending(store, id, seq, is_ambiguous)
         };
-        self.store.write("sending", Sync::Now, begun).await?;
-        let message = self.message(chunk, ambiguity || chunk.ambiguous_sends > 0);
+        self.store.write("sending", Sync::Now, begin_sending).await?;
+        let message = self.message(chunk, is_ambiguous || chunk.ambiguous_sends > 0);
         let sent = match &message.body {
             Body::File(file) => timeout(UPLOAD_TIME_MAX, self.upload(&message, file)).await,
             Body::Text(_) | Body::Choice(_) | Body::Printed(_) => {
@@ -304,17 +303,17 @@ impl Deliverer<'_> {
             }
         };
         match sent {
-            Ok(Ok(sent)) => self.sent(chunk, sent.id).await,
+            Ok(Ok(sent)) => self.record_sent(chunk, sent.id).await,
             Ok(Err(ChannelError::Unavailable { after, reason })) => {
                 let attempts = self.delivery.attempts;
                 // The link came up after this attempt began, so its failure has an outdated reason.
-                let is_over = self.queue.link.state().ups != ups;
-                let attempts = if is_over { 0 } else { attempts };
+                let is_outdated = self.queue.link.state().ups != ups;
+                let attempts = if is_outdated { 0 } else { attempts };
                 let pause = patience::pause_after_failure(attempts, after.map(patience::bounded));
-                self.fails(chunk, ChunkFailure::NotSent, pause, reason).await
+                self.retry_later(chunk, ChunkFailure::NotSent, pause, reason).await
             }
             Ok(Err(ChannelError::Closed(reason))) => {
-                self.fails(chunk, ChunkFailure::NotSent, CLOSED_PAUSE, reason).await
+                self.retry_later(chunk, ChunkFailure::NotSent, CLOSED_PAUSE, reason).await
             }
             Ok(Err(ChannelError::DraftGone)) => self.forget_draft(chunk).await,
             Ok(Err(ChannelError::Refused(reason))) => match &chunk.body {
@@ -323,17 +322,17 @@ impl Deliverer<'_> {
                     self.dead(DeliveryLoss::Refused, &reason).await
                 }
             },
-            Ok(Err(ChannelError::Ambiguous(reason))) => self.ambiguity(chunk, known, reason).await,
+            Ok(Err(ChannelError::Ambiguous(reason))) => self.find_later(chunk, prior, reason).await,
             Err(_) => {
                 let reason = "the platform did not answer in time".to_owned();
-                self.ambiguity(chunk, known, reason).await
+                self.find_later(chunk, prior, reason).await
             }
         }
     }
 
     async fn upload(&self, message: &Outbound, file: &Attachment) -> Result<Sent, ChannelError> {
-        let (wanted, limits) = (file.clone(), self.channel.limits());
-        let open = move |workspace: &Workspace| chunking::open(&wanted, workspace, &limits);
+        let (attachment, limits) = (file.clone(), self.channel.limits());
+        let open = move |workspace: &Workspace| chunking::open(&attachment, workspace, &limits);
         match self.queue.workspace.off_thread(open).await {
             Ok(content) => self.channel.upload(message, content).await,
             Err(NoContent::NotNow(reason)) => Err(ChannelError::unavailable(reason)),
@@ -341,26 +340,26 @@ impl Deliverer<'_> {
         }
     }
 
-    /// Schedules another look at a chunk that may have arrived, when the platform's trouble may be over.
-    /// Each pause is longer.
-    async fn ambiguity(
+    /// Schedules another search for a chunk that may have arrived, when the platform's trouble may be
+    /// over. Each pause is longer.
+    async fn find_later(
         &self,
         chunk: &Chunk,
-        known: Knowledge,
+        prior: PriorSends,
         reason: String,
     ) -> Result<AfterChunk, StoreError> {
-        let times = self.fails_while_heard(known.is_heard);
-        if times >= patience::UPLOADS_MAX && matches!(chunk.body, Body::File(_)) {
+        let failures = self.fails_while_heard(prior.is_reachable);
+        if failures >= patience::UPLOADS_MAX && matches!(chunk.body, Body::File(_)) {
             return self.give_up(chunk, &reason).await;
         }
         let least = self.channel.limits().ambiguity_pause;
-        let ambiguous_sends = chunk.ambiguous_sends + u32::from(known.ambiguity);
+        let ambiguous_sends = chunk.ambiguous_sends + u32::from(prior.is_ambiguous);
         let pause = patience::ambiguity_pause(least, self.delivery.attempts, ambiguous_sends);
-        self.fails(chunk, ChunkFailure::Kept, pause, reason).await
+        self.retry_later(chunk, ChunkFailure::Unknown, pause, reason).await
     }
 
     /// Schedules another attempt after a failure, or gives up after the time limit.
-    async fn fails(
+    async fn retry_later(
         &self,
         chunk: &Chunk,
         failed_as: ChunkFailure,
@@ -377,13 +376,13 @@ impl Deliverer<'_> {
         };
         self.late(&reason);
         let (id, chunk) = (delivery.message.id, chunk.clone());
-        let fails = move |store: &_| {
+        let record_failure = move |store: &_| {
             if failed_as == ChunkFailure::NotSent {
                 outbox::not_sent(store, id, &chunk)?;
             }
             outbox::fails(store, id, &failure)
         };
-        self.store.write("not sent", Sync::Later, fails).await?;
+        self.store.write("not sent", Sync::Later, record_failure).await?;
         Ok(AfterChunk::Leave)
     }
 
@@ -401,17 +400,17 @@ impl Deliverer<'_> {
         message
     }
 
-    /// Asks the platform if it has the message. Returns an error if it cannot be asked now.
-    async fn ask(&self, message: &Outbound, since: DateTime<Utc>) -> Result<SendLookup, String> {
+    /// Searches the platform for the message. Returns an error if that is impossible now.
+    async fn find(&self, message: &Outbound, since: DateTime<Utc>) -> Result<SendLookup, String> {
         match timeout(SEND_TIME_MAX, self.channel.find(message, since)).await {
-            // We are not allowed to look any more: nobody will ever know.
+            // We may not read there any more, so the outcome stays unknown.
             Ok(Err(ChannelError::Refused(_))) => Ok(SendLookup::Unknowable),
             Ok(found) => found.map_err(|error| error.to_string()),
             Err(_) => Err("the platform did not answer in time".to_owned()),
         }
     }
 
-    async fn sent(
+    async fn record_sent(
         &self,
         chunk: &Chunk,
         platform_id: Option<crate::types::message::MessageId>,

@@ -1,5 +1,5 @@
-//! Discord. Gateway events are received in [`gateway`] and `events`, and decoded in [`inbound`]. `sending` has the
-//! outgoing calls, and `call` the meaning of a failed one.
+//! The Discord adapter. Gateway events are received in [`gateway`] and `events`, and decoded in [`inbound`]. `sending`
+//! has the outgoing calls, and `call` the meaning of a failed one.
 //!
 //! Discord gets no acknowledgement of a stored message. The bot remembers its position in the session's sequence, and
 //! resumes there, also after a restart. If the session is gone, missed messages are read back from the channels in
@@ -49,19 +49,20 @@ use wire::DiscordUser;
 /// never counts fewer.
 const TEXT_MAX: usize = 2000;
 
-/// A typing indicator disappears after ten seconds (Channel resource, trigger typing indicator).
+/// Interval of typing indicators, which disappear after ten seconds (Channel resource, trigger typing
+/// indicator).
 const TYPING_EVERY: Duration = Duration::from_secs(8);
 
-/// A message may be edited five times in five seconds.
+/// Interval of edits. A message may be edited five times in five seconds.
 const DRAFT_EVERY: Duration = Duration::from_millis(1500);
 
-/// Discord can be asked for a message, so an ambiguous send is resolved soon.
+/// Pause before an ambiguous send is resolved, which is short because Discord can be searched for it.
 const AMBIGUITY_PAUSE: Duration = Duration::from_secs(2);
 
-/// Maximum upload of a bot in a server without boosts (Reference, uploading files).
+/// Maximum upload of a bot in a server without boosts, in bytes (Reference, uploading files).
 const FILE_MAX: u64 = 10 << 20;
 
-/// More messages would disturb others.
+/// Maximum number of messages for one answer. More would disturb others.
 const MESSAGES_MAX: usize = 5;
 
 /// One Discord bot.
@@ -97,6 +98,7 @@ impl Discord {
         })
     }
 
+    /// Requests the bot's identity.
     async fn get_me(&self) -> Result<DiscordIdentity, ChannelError> {
         let me = self.api.get::<DiscordUser>(Endpoint::CurrentUser, &[]).await;
         let me = me.map_err(DiscordCallError::while_asking)?;

@@ -1,6 +1,6 @@
-//! The inbound pipeline. An adapter decodes its platform's events into [`InboundEvent`]. Only this module
-//! decides if an event is answered, remembered as context, applied to an earlier message, or ignored. Not
-//! here: the platforms' JSON, and access control (`bus`).
+//! Decides if an inbound event is answered, remembered as context, applied to an earlier message, or
+//! ignored. Adapters decode their platform's events into [`InboundEvent`]; all platforms share these
+//! rules. Not here: the platforms' JSON, and access control (`bus`).
 
 use chrono::{DateTime, Duration, Utc};
 use sha2::{Digest as _, Sha256};
@@ -91,7 +91,7 @@ pub enum Route {
     Ignored,
 }
 
-/// Result of an event.
+/// Outcome of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventOutcome {
     Published(Published),
@@ -121,7 +121,10 @@ impl AddressingRules {
         Self { groups, takes_part: false }
     }
 
-    async fn of(message: &DecodedMessage, publisher: &Publisher) -> Result<Self, PublishError> {
+    async fn for_message(
+        message: &DecodedMessage,
+        publisher: &Publisher,
+    ) -> Result<Self, PublishError> {
         let inbound = &message.inbound;
         let groups = publisher.groups(inbound.places());
         let may_take_part = message.addressee == Addressee::Thread && groups == Groups::Mention;
@@ -133,8 +136,8 @@ impl AddressingRules {
 /// Decides if a message addresses the bot.
 pub fn route(message: &DecodedMessage, rules: AddressingRules) -> Route {
     let addressee = match message.addressee {
-        // A person who wants it to stop does not take the time to mention it.
-        Addressee::Thread | Addressee::Others if stops(message) => Addressee::Bot,
+        // `/stop` needs no mention: a person in a hurry leaves it out.
+        Addressee::Thread | Addressee::Others if is_stop_command(message) => Addressee::Bot,
         addressee => addressee,
     };
     match (message.inbound.chat_kind, rules.groups, addressee) {
@@ -151,7 +154,7 @@ pub fn route(message: &DecodedMessage, rules: AddressingRules) -> Route {
 }
 
 /// Returns true if a message is the command that ends turns.
-fn stops(message: &DecodedMessage) -> bool {
+fn is_stop_command(message: &DecodedMessage) -> bool {
     commands::find(&message.inbound.body.text).is_some_and(|it| it.id == CommandId::Stop)
 }
 
@@ -166,8 +169,8 @@ pub async fn receive(
     let (mut arrivals, mut decisions) = (Vec::new(), Vec::new());
     for event in events {
         let (decision, arrival) = match decide(publisher, event).await? {
-            InboundDecision::Take(arrival, then) => {
-                (InboundDecision::Take((), then), Some(arrival))
+            InboundDecision::Take(arrival, change) => {
+                (InboundDecision::Take((), change), Some(arrival))
             }
             InboundDecision::Done(outcome) => (InboundDecision::Done(outcome), None),
         };
@@ -176,7 +179,9 @@ pub async fn receive(
     }
     let mut published = publisher.publish_all(arrivals, mark).await?.into_iter();
     let outcomes = decisions.into_iter().map(|decision| match decision {
-        InboundDecision::Take((), then) => conclude(publisher, then, published.next().flatten()),
+        InboundDecision::Take((), change) => {
+            update_context(publisher, change, published.next().flatten())
+        }
         InboundDecision::Done(outcome) => outcome,
     });
     Ok(outcomes.collect())
@@ -221,7 +226,7 @@ async fn decide(
         InboundEvent::Reread(message) => {
             decide_message(publisher, message, Redelivery::Again).await?
         }
-        InboundEvent::Edited { message, said } => edit(publisher, message, said),
+        InboundEvent::Edited { message, said } => decide_edit(publisher, message, said),
         InboundEvent::Deleted { at, id, key } => {
             InboundDecision::Take(Arrival::Withdrawn { key }, ContextChange::Forget(at, id))
         }
@@ -244,14 +249,14 @@ async fn decide(
 async fn decide_message(
     publisher: &Publisher,
     mut message: DecodedMessage,
-    told: Redelivery,
+    delivery: Redelivery,
 ) -> Result<InboundDecision<Arrival>, PublishError> {
-    if !may_speak(publisher, &mut message) {
+    if !admit_sender(publisher, &mut message) {
         return Ok(InboundDecision::Done(EventOutcome::Ignored));
     }
-    let rules = AddressingRules::of(&message, publisher).await?;
-    let rules = if told == Redelivery::Again { rules.strict() } else { rules };
-    match (route(&message, rules), told) {
+    let rules = AddressingRules::for_message(&message, publisher).await?;
+    let rules = if delivery == Redelivery::Again { rules.strict() } else { rules };
+    match (route(&message, rules), delivery) {
         (Route::ToBot, _) => {
             return Ok(InboundDecision::Take(
                 Arrival::New(message.inbound),
@@ -259,7 +264,7 @@ async fn decide_message(
             ));
         }
         (Route::Overheard, Redelivery::First) => {
-            if let Some(ContextLine { at, id, line }) = remembered(&message) {
+            if let Some(ContextLine { at, id, line }) = context_line(&message) {
                 publisher.overheard(&at, id, line);
             }
         }
@@ -271,38 +276,38 @@ async fn decide_message(
 /// Decides about an edited message. If the journal knows it, its new text is answered while it waits;
 /// later, its answer remains. If the journal does not know it, it was meant for others: it is answered
 /// only if the edit addresses the bot soon enough. Otherwise it remains context, with its new text.
-fn edit(
+fn decide_edit(
     publisher: &Publisher,
     mut message: DecodedMessage,
     said: DateTime<Utc>,
 ) -> InboundDecision<Arrival> {
-    if !may_speak(publisher, &mut message) || message.addressee == Addressee::AnotherBot {
+    if !admit_sender(publisher, &mut message) || message.addressee == Addressee::AnotherBot {
         return InboundDecision::Done(EventOutcome::Ignored);
     }
     let groups = publisher.groups(message.inbound.places());
     let rules = AddressingRules { groups, takes_part: false }.strict();
     let is_recent = message.inbound.at - said <= EDIT_AGE_MAX;
-    let begins = is_recent && route(&message, rules) == Route::ToBot;
-    let then = match remembered(&message) {
-        Some(ContextLine { at, id, .. }) if begins => ContextChange::Forget(at, id),
-        // Before anything is stored: the next message may begin a turn as soon as it is.
+    let addresses_bot = is_recent && route(&message, rules) == Route::ToBot;
+    let change = match context_line(&message) {
+        Some(ContextLine { at, id, .. }) if addresses_bot => ContextChange::Forget(at, id),
+        // Before the edit is stored: the next message may begin a turn right after that.
         Some(ContextLine { at, id, line }) => {
             publisher.reword_overheard(&at, &id, OverheardLine { at: said, ..line });
             ContextChange::Reworded
         }
         None => ContextChange::Nothing,
     };
-    let arrival = if begins { Arrival::Changed } else { Arrival::Amended };
-    InboundDecision::Take(arrival(message.inbound), then)
+    let arrival = if addresses_bot { Arrival::Changed } else { Arrival::Amended };
+    InboundDecision::Take(arrival(message.inbound), change)
 }
 
 /// Updates the context after an arrival is stored.
-fn conclude(
+fn update_context(
     publisher: &Publisher,
-    then: ContextChange,
+    change: ContextChange,
     published: Option<Published>,
 ) -> EventOutcome {
-    match (then, published) {
+    match (change, published) {
         (ContextChange::Reworded, None) => return EventOutcome::Ignored,
         (ContextChange::Forget(at, id), _) => publisher.forget_overheard(&at, &id),
         (ContextChange::Nothing | ContextChange::Reworded, _) => {}
@@ -310,35 +315,35 @@ fn conclude(
     published.map_or(EventOutcome::Kept, EventOutcome::Published)
 }
 
-/// Returns false for another bot that the config does not admit. An admitted one gets the id that the
-/// config names.
-fn may_speak(publisher: &Publisher, message: &mut DecodedMessage) -> bool {
+/// Returns false if the sender is a bot that the config does not admit. An admitted bot gets the id that
+/// the config names.
+fn admit_sender(publisher: &Publisher, message: &mut DecodedMessage) -> bool {
     let sender = message.inbound.cause.sender_mut();
     if !sender.bot {
         return true;
     }
-    let known = message.bot_ids.iter().find(|id| publisher.lets_bot(id));
-    known.is_some_and(|known| {
-        sender.id = known.clone();
+    let admitted = message.bot_ids.iter().find(|id| publisher.lets_bot(id));
+    admitted.is_some_and(|admitted| {
+        sender.id = admitted.clone();
         true
     })
 }
 
-/// A message as context.
+/// A message as a line of context.
 struct ContextLine {
     at: Address,
     id: MessageId,
     line: OverheardLine,
 }
 
-/// Returns a message as context. None if it is empty, or has no id.
-fn remembered(message: &DecodedMessage) -> Option<ContextLine> {
+/// Returns a message as a line of context. None if it is empty, or has no id.
+fn context_line(message: &DecodedMessage) -> Option<ContextLine> {
     let (at, id) = (message.heard_at.clone(), message.inbound.id.clone()?);
     Some(ContextLine { at, id, line: message.line()? })
 }
 
 impl DecodedMessage {
-    /// The message as a line of context. None if it is empty.
+    /// Returns the message as a line of context. None if it is empty.
     pub fn line(&self) -> Option<OverheardLine> {
         let Inbound { at, cause, .. } = &self.inbound;
         let (author, text) = (cause.sender().name.clone(), self.context.clone());
@@ -346,7 +351,7 @@ impl DecodedMessage {
     }
 }
 
-/// The reply to the person who pressed a button. None if the press was accepted.
+/// Returns the reply to the person who pressed a button. None if the press was accepted.
 pub fn reply_to_press(published: Published) -> Option<&'static str> {
     match published {
         Published::Accepted | Published::Repeated => None,
@@ -357,7 +362,7 @@ pub fn reply_to_press(published: Published) -> Option<&'static str> {
     }
 }
 
-/// The reply to the person who invoked a native command.
+/// Returns the reply to the person who invoked a native command.
 pub fn reply_to_command(published: Published) -> &'static str {
     match published {
         Published::Accepted | Published::Repeated => replies::COMMAND_TAKEN,
@@ -368,21 +373,21 @@ pub fn reply_to_command(published: Published) -> &'static str {
     }
 }
 
-/// Replaces the id of an event that has no readable one. Equal bytes have equal digests.
+/// Returns an id for an event without a readable one: a digest, which is the same for equal bytes.
 pub fn digest(raw: &str) -> String {
     format!("raw:{}", hex(&Sha256::digest(raw)[..8]))
 }
 
-/// The text of a message as context: its files, its forwarded text, and its own text.
+/// Returns the text of a message as context: its files, its forwarded text, and its own text.
 pub fn context(files: &[MediaRef], forwarded: Option<&Quote>, text: &str) -> String {
     let forwarded = forwarded.map(|Quote { author, text, .. }| format!("({author}) {text}"));
-    let parts = files.iter().map(described).chain(forwarded).chain([text.to_owned()]);
+    let parts = files.iter().map(describe_file).chain(forwarded).chain([text.to_owned()]);
     let parts = parts.map(|part| part.trim_end().to_owned()).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("\n")
 }
 
-fn described(file: &MediaRef) -> String {
-    let what = match file.kind {
+fn describe_file(file: &MediaRef) -> String {
+    let noun = match file.kind {
         MediaKind::Voice => return "[sent a voice message]".to_owned(),
         MediaKind::Image => "a photo",
         MediaKind::Video => "a video",
@@ -391,7 +396,7 @@ fn described(file: &MediaRef) -> String {
         MediaKind::Document => "a file",
     };
     match &file.name {
-        Some(name) => format!("[sent {what}: {name}]"),
-        None => format!("[sent {what}]"),
+        Some(name) => format!("[sent {noun}: {name}]"),
+        None => format!("[sent {noun}]"),
     }
 }

@@ -1,5 +1,6 @@
-//! Downloads the files of messages into the downloads of their person, or into their group's folder, and transcribes speech, before a turn sees them.
-//! Shared by all adapters. A file is fetched again after a crash, under the same name.
+//! Downloads the files of messages into the downloads of their person, or into their group's folder, and
+//! transcribes speech, before a turn sees them. Shared by all adapters. A file is fetched again after a
+//! crash, under the same name.
 
 mod examine;
 pub mod names;
@@ -61,7 +62,7 @@ pub struct IntakeStores {
     pub workspace: Workspace,
 }
 
-/// Settings of the intake.
+/// The settings of the intake of files.
 #[derive(Clone, Default)]
 pub struct Intake {
     pub limits: IntakeLimits,
@@ -74,19 +75,19 @@ pub struct Intake {
 /// Bounds for incoming files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntakeLimits {
-    /// Of one file, in bytes.
+    /// Maximum size of one file, in bytes.
     pub file_max: u64,
-    /// Of all files together, in bytes. The oldest are deleted first.
+    /// Maximum size of all files together, in bytes. The oldest are deleted first.
     pub inbox_max: u64,
-    /// Of all files of a person or a group, in bytes.
+    /// Maximum size of all files of a person or a group, in bytes.
     pub person_max: u64,
     /// Time after which a file is deleted.
     pub kept: Duration,
-    /// For one attempt to download a file.
+    /// Time limit of one attempt to download a file.
     pub time_max: Duration,
-    /// For a transcript, with its attempts.
+    /// Time limit of a transcript, with its attempts.
     pub transcript_time_max: Duration,
-    /// Before the second attempt.
+    /// Pause before the second attempt.
     pub pause: Duration,
     /// Sum of all pauses for a message's files while the network or the platform is unreachable. Starts
     /// again after a restart.
@@ -111,7 +112,7 @@ impl Default for IntakeLimits {
 }
 
 impl IntakeLimits {
-    /// The limits of what is kept.
+    /// Returns the limits of the files that are kept.
     pub fn kept(&self) -> AttachmentLimits {
         let kept = chrono::Duration::from_std(self.kept).unwrap_or(chrono::Duration::MAX);
         AttachmentLimits { kept, bytes_max: self.person_max }
@@ -130,13 +131,14 @@ pub async fn run(
     let IntakeStores { bus, workspace } = stores;
     let mut woken = bus.inbox.watch();
     let slots = Arc::new(Semaphore::new(AT_ONCE_MAX));
-    let mut work: JoinSet<RowId> = JoinSet::new();
+    let mut downloads: JoinSet<RowId> = JoinSet::new();
     let mut busy: HashSet<RowId> = HashSet::new();
     let mut chats: HashMap<ChatId, Arc<Mutex<()>>> = HashMap::new();
     loop {
         woken.mark_unchanged();
-        let asked = name.clone();
-        let rest = match bus.store.read(move |store| journal::unready(store, &asked)).await {
+        let channel_name = name.clone();
+        let pause = match bus.store.read(move |store| journal::unready(store, &channel_name)).await
+        {
             Ok(rows) => {
                 for row in rows {
                     if !busy.insert(row.id) {
@@ -150,7 +152,7 @@ pub async fn run(
                         slots: Arc::clone(&slots),
                         chat: Arc::clone(chats.entry(row.inbound.from.chat.clone()).or_default()),
                     };
-                    work.spawn(async move { fetcher.take_in(row).await });
+                    downloads.spawn(async move { fetcher.fetch_files(row).await });
                 }
                 None
             }
@@ -161,12 +163,12 @@ pub async fn run(
         };
         tokio::select! {
             () = stop.cancelled() => return,
-            Some(ended) = work.join_next() => {
+            Some(ended) = downloads.join_next() => {
                 busy.remove(&ended.expect("the work catches its panics, and is not aborted"));
                 chats.retain(|_, chat| Arc::strong_count(chat) > 1);
             }
             changed = woken.changed() => if changed.is_err() { return },
-            () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
+            () = sleep(pause.unwrap_or_default()), if pause.is_some() => {}
         }
     }
 }
@@ -184,7 +186,7 @@ struct Fetcher {
 
 impl Fetcher {
     /// Downloads all files of a message, and marks it ready.
-    async fn take_in(&self, row: WaitingMessage) -> RowId {
+    async fn fetch_files(&self, row: WaitingMessage) -> RowId {
         let id = row.id;
         let mut files = row.inbound.body.media.clone();
         let mut records = Vec::new();
@@ -232,7 +234,7 @@ impl Fetcher {
         self.bus.store.write("files", Sync::Now, receive).await
     }
 
-    /// Deletes files that are too old, or too many of a person.
+    /// Deletes files that are too old, or above the limit of their person.
     async fn expire(&self) {
         let limits = self.intake.limits.kept();
         let expire = move |store: &_| attachments::expire(store, Utc::now(), limits);
@@ -247,7 +249,7 @@ impl Fetcher {
         }
     }
 
-    /// Deletes files that nobody will see.
+    /// Deletes the files of a withdrawn message.
     async fn drop_files(&self, files: Vec<MediaRef>) {
         let paths = files.into_iter().filter_map(|file| file.fetched?.path()?.parse().ok());
         let paths: Vec<WorkspacePath> = paths.collect();
@@ -264,27 +266,29 @@ impl Fetcher {
         files: &mut [MediaRef],
         records: &mut Vec<NewAttachment>,
     ) {
-        let no_words = row.inbound.body.text.trim().is_empty();
-        let mut patience = self.intake.limits.patience;
+        let has_no_text = row.inbound.body.text.trim().is_empty();
+        let mut pauses_left = self.intake.limits.patience;
         let folder = self.folder(row).await;
-        let open = files.iter_mut().enumerate().filter(|(_, file)| file.fetched.is_none());
-        for (n, file) in open {
+        let unfetched = files.iter_mut().enumerate().filter(|(_, file)| file.fetched.is_none());
+        for (n, file) in unfetched {
             let fetched = match n {
                 FILES_MAX.. => Err(replies::too_many_files(FILES_MAX)),
                 _ => {
                     let path = names::path(&folder, (row.id, row.received), n, file);
-                    let fetched = self.fetch(&path, file, &mut patience).await;
+                    let fetched = self.fetch(&path, file, &mut pauses_left).await;
                     if fetched.is_err() {
                         // A crash may have left a partial file there.
-                        let left = path.clone();
-                        self.workspace.off_thread(move |it| it.remove(&left)).await;
+                        let partial = path.clone();
+                        self.workspace
+                            .off_thread(move |workspace| workspace.remove(&partial))
+                            .await;
                     }
                     fetched.map(|()| path)
                 }
             };
             file.fetched = Some(match fetched {
                 Ok(path) => {
-                    let fetched = self.transcribe(path.clone(), file, no_words).await;
+                    let fetched = self.transcribe(path.clone(), file, has_no_text).await;
                     let (fetched, record) = self.examine(row, &folder, path, file, fetched).await;
                     records.extend(record);
                     fetched
@@ -295,17 +299,17 @@ impl Fetcher {
                 }
             });
         }
-        let (room, kept) = (self.intake.limits.inbox_max, format!("{}-", row.id.0));
-        let made = move |workspace: &Workspace| {
-            workspace.make_room(&workspace.attachment_folders(), room, &kept)
+        let (bytes_max, kept_prefix) = (self.intake.limits.inbox_max, format!("{}-", row.id.0));
+        let make_room = move |workspace: &Workspace| {
+            workspace.make_room(&workspace.attachment_folders(), bytes_max, &kept_prefix)
         };
-        if let Err(error) = self.workspace.off_thread(made).await {
+        if let Err(error) = self.workspace.off_thread(make_room).await {
             tracing::warn!(%error, "Cannot delete old attachments");
         }
     }
 
-    /// Returns the folder for a message's files: the downloads of the person, or the group's folder. While the
-    /// store cannot tell who the person is, nobody else than that person reaches them.
+    /// Returns the folder for a message's files: the downloads of the person, or the group's folder. If the store
+    /// cannot tell who the person is, only the sending account can reach them.
     async fn folder(&self, row: &WaitingMessage) -> WorkspacePath {
         let (from, sender) = (&row.inbound.from, row.sender().clone());
         let (people, channel, id) =
@@ -321,12 +325,12 @@ impl Fetcher {
         file_scope(role, row.inbound.chat_kind, from, &owner).downloads()
     }
 
-    /// Downloads one file, with the remaining patience. Returns an explanation if it fails.
+    /// Downloads one file. All pauses together are at most `pauses_left`. Returns an explanation if it fails.
     async fn fetch(
         &self,
         path: &WorkspacePath,
         file: &mut MediaRef,
-        patience: &mut Duration,
+        pauses_left: &mut Duration,
     ) -> Result<(), String> {
         let IntakeLimits { file_max, time_max, pause, .. } = self.intake.limits;
         if file.size.is_some_and(|size| size > file_max) {
@@ -336,12 +340,12 @@ impl Fetcher {
         loop {
             // The time limit begins when the attempt gets its slot.
             let attempt = async { timeout(time_max, self.attempt(path, file)).await };
-            match self.in_turn(attempt).await {
+            match self.with_slot(attempt).await {
                 Err(_) => return Err(replies::FILE_TOO_SLOW.to_owned()),
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(ChannelError::Unavailable { after, .. })) if !patience.is_zero() => {
-                    let pause = after.unwrap_or(wait).max(AFTER_MIN).min(*patience);
-                    *patience -= pause;
+                Ok(Err(ChannelError::Unavailable { after, .. })) if !pauses_left.is_zero() => {
+                    let pause = after.unwrap_or(wait).max(AFTER_MIN).min(*pauses_left);
+                    *pauses_left -= pause;
                     sleep(pause).await;
                     wait = (wait * PAUSE_GROWTH).min(PAUSE_MAX);
                 }
@@ -351,17 +355,17 @@ impl Fetcher {
     }
 
     /// Makes one attempt as soon as the chat has a slot. The pauses between attempts block nobody.
-    async fn in_turn<T>(&self, attempt: impl Future<Output = T>) -> T {
+    async fn with_slot<T>(&self, attempt: impl Future<Output = T>) -> T {
         let _chat = self.chat.lock().await;
         let _slot = self.slots.acquire().await.expect("the slots are never closed");
         attempt.await
     }
 
     async fn attempt(&self, path: &WorkspacePath, file: &mut MediaRef) -> Result<(), ChannelError> {
-        let failed = |error: FileError| ChannelError::Refused(error.to_string());
-        let wanted = path.clone();
-        let begin = move |workspace: &Workspace| workspace.begin_file(&wanted);
-        let (incoming, content) = self.workspace.off_thread(begin).await.map_err(failed)?;
+        let to_refused = |error: FileError| ChannelError::Refused(error.to_string());
+        let target = path.clone();
+        let begin = move |workspace: &Workspace| workspace.begin_file(&target);
+        let (incoming, content) = self.workspace.off_thread(begin).await.map_err(to_refused)?;
         let content = tokio::fs::File::from_std(content);
         let mut sink = MediaSink::new(content, self.intake.limits.file_max);
         self.channel.fetch(file, &mut sink).await?;
@@ -372,7 +376,7 @@ impl Fetcher {
             let path = incoming.keep(&content)?;
             workspace.open_exactly(&path)?.read_page(0, HEAD_BYTES)
         };
-        let head = self.workspace.off_thread(keep).await.map_err(failed)?;
+        let head = self.workspace.off_thread(keep).await.map_err(to_refused)?;
         file.size = Some(head.size);
         match (picture_type(&head.bytes), &file.mime) {
             (Some(mime), _) => file.mime = Some(mime.to_owned()),
@@ -383,21 +387,21 @@ impl Fetcher {
     }
 
     /// Transcribes a voice message, or an audio file that came without text.
-    async fn transcribe(&self, path: WorkspacePath, file: &MediaRef, no_words: bool) -> Fetched {
-        let speaks = match file.kind {
+    async fn transcribe(&self, path: WorkspacePath, file: &MediaRef, has_no_text: bool) -> Fetched {
+        let is_speech = match file.kind {
             MediaKind::Voice => true,
-            MediaKind::Audio => no_words && self.intake.transcriber.is_some(),
+            MediaKind::Audio => has_no_text && self.intake.transcriber.is_some(),
             MediaKind::Image | MediaKind::Video | MediaKind::Document | MediaKind::Sticker => false,
         };
-        if !speaks {
+        if !is_speech {
             return Fetched::Workspace(path.to_string());
         }
         let reason = match &self.intake.transcriber {
             None => replies::NO_TRANSCRIPTION.to_owned(),
             Some(transcriber) => {
                 let IntakeLimits { transcript_time_max, pause, .. } = self.intake.limits;
-                let written = spoken::words(transcriber, &self.workspace, &path, pause);
-                match timeout(transcript_time_max, written).await {
+                let transcription = spoken::words(transcriber, &self.workspace, &path, pause);
+                match timeout(transcript_time_max, transcription).await {
                     Ok(Ok(words)) => {
                         return Fetched::Transcribed { path: path.to_string(), words };
                     }

@@ -7,22 +7,22 @@ use tokio::sync::mpsc;
 
 use crate::types::message::ChatId;
 
-/// The attached clients of each chat, and what `T` they are sent.
+/// The attached clients of each chat. `T` is the message that they receive.
 pub(super) struct Listeners<T> {
-    /// Number of `T` that a client may be behind.
-    behind_max: usize,
+    /// Capacity of a client's queue, in messages.
+    queue_max: usize,
     /// A mutex, because clients come and go while deliveries run. Locked only briefly.
     by_chat: Mutex<HashMap<ChatId, Vec<mpsc::Sender<T>>>>,
 }
 
 impl<T> Listeners<T> {
-    pub(super) fn new(behind_max: usize) -> Self {
-        Self { behind_max, by_chat: Mutex::default() }
+    pub(super) fn new(queue_max: usize) -> Self {
+        Self { queue_max, by_chat: Mutex::default() }
     }
 
     /// Attaches a client to a chat. It is detached when the receiver is dropped.
     pub(super) fn attach(&self, chat: &ChatId) -> mpsc::Receiver<T> {
-        let (sender, receiver) = mpsc::channel(self.behind_max);
+        let (sender, receiver) = mpsc::channel(self.queue_max);
         let mut by_chat = self.by_chat.lock().unwrap_or_else(PoisonError::into_inner);
         by_chat.retain(|_, clients| {
             clients.retain(|client| !client.is_closed());
@@ -32,22 +32,22 @@ impl<T> Listeners<T> {
         receiver
     }
 
-    /// The clients of a chat.
+    /// Returns the clients of a chat.
     pub(super) fn of(&self, chat: &ChatId) -> Vec<mpsc::Sender<T>> {
         let by_chat = self.by_chat.lock().unwrap_or_else(PoisonError::into_inner);
         by_chat.get(chat).cloned().unwrap_or_default()
     }
 
-    /// The clients of all other chats whose id begins so.
+    /// Returns the clients of all other chats whose id begins with `prefix`.
     #[cfg(feature = "gateway")]
     pub(super) fn of_others(&self, prefix: &str, chat: &ChatId) -> Vec<mpsc::Sender<T>> {
         let by_chat = self.by_chat.lock().unwrap_or_else(PoisonError::into_inner);
         let others =
-            by_chat.iter().filter(|(it, _)| *it != chat && it.as_str().starts_with(prefix));
+            by_chat.iter().filter(|(id, _)| *id != chat && id.as_str().starts_with(prefix));
         others.flat_map(|(_, clients)| clients.clone()).collect()
     }
 
-    /// Number of attached clients.
+    /// Returns the number of attached clients.
     #[cfg(feature = "gateway")]
     pub(super) fn count(&self) -> usize {
         let by_chat = self.by_chat.lock().unwrap_or_else(PoisonError::into_inner);

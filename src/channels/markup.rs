@@ -1,5 +1,5 @@
-//! The only place that converts CommonMark, as models write it, into the platforms' formats, in chunks
-//! within their limits. Pure. A text is parsed once into a flat [`Document`] and cut there, so that a
+//! Converts CommonMark, as models write it, into the platforms' formats, in chunks within their limits: the
+//! only place that does. Pure. A text is parsed once into a flat [`Document`] and cut there, so that a
 //! platform's markup is never cut: formatting is closed at a cut, and reopened in the next chunk.
 
 mod chunks;
@@ -60,8 +60,8 @@ fn has_columns(text: &str) -> bool {
     text.contains("\n\n\n") || text.trim_end().lines().any(|line| is_shaped(line.trim_end()))
 }
 
-/// Converts a chunk back to plain text, for a platform that refuses its markup. Omits the addresses of
-/// links if the text would be longer than `max` `unit`s with them.
+/// Converts a chunk back to plain text, for a platform that refuses its markup. Omits the addresses of links
+/// if the text would otherwise be longer than `max` `unit`s.
 pub fn plain(chunk: &str, markup: Markup, max: usize, unit: Unit) -> String {
     let size = Size { max, unit };
     dialect(markup).map_or_else(|| chunk.to_owned(), |dialect| dialect.plain(chunk, size))

@@ -1,6 +1,6 @@
-//! Slack, in Socket Mode. [`inbound`] decodes events, `socket` is the link, and `failure` has the meaning
-//! of a failed call. An envelope is acknowledged only after `publish` has returned. Slack repeats one
-//! that is not acknowledged.
+//! The Slack adapter, in Socket Mode. [`inbound`] decodes events, `socket` is the link, and `failure` has the
+//! meaning of a failed call. An envelope is acknowledged only after `publish` has returned. Slack repeats an
+//! envelope that is not acknowledged.
 
 mod call;
 mod deadlines;
@@ -53,16 +53,16 @@ use socket::Socket;
 /// and drafts are edited.
 const TEXT_MAX: usize = 4000;
 
-/// A longer answer is easier to read in one piece.
+/// Maximum number of messages for one answer. A longer one is easier to read as a file.
 const MESSAGES_MAX: usize = 4;
 
-/// A status disappears after two minutes (assistant.threads.setStatus).
+/// Interval of statuses, which disappear after two minutes (assistant.threads.setStatus).
 const TYPING_EVERY: Duration = Duration::from_secs(60);
 
-/// A workspace may edit 50 times a minute (tier 3, chat.update).
+/// Interval of edits. A workspace may edit 50 times a minute (tier 3, chat.update).
 const DRAFT_EVERY: Duration = Duration::from_secs(3);
 
-/// Slack's brief outages are over by then, and a posted message is in the history.
+/// Pause after which Slack's brief outages are over, and a posted message is in the history.
 const AMBIGUITY_PAUSE: Duration = Duration::from_secs(5);
 
 /// Maximum number of addresses whose status is remembered. The status of the others disappears by itself.
@@ -78,7 +78,7 @@ pub struct Slack {
     bot: OnceLock<SlackIdentity>,
     /// True once Slack has reported that it shows no status of this app.
     no_status: AtomicBool,
-    /// Connections of the app that are not ours, as Slack last counted.
+    /// Connections of the app that are not ours, by Slack's last count.
     others: AtomicU64,
     /// The position in the events. A mutex, because the next listener takes it over from one that was
     /// dropped. Locked only briefly.
@@ -116,6 +116,7 @@ impl Slack {
         })
     }
 
+    /// Requests our identity.
     async fn identity(&self) -> Result<SlackIdentity, ChannelError> {
         let bot: SlackIdentity =
             self.api.call(&AuthTest {}).await.map_err(SlackCallError::while_asking)?;
@@ -123,6 +124,7 @@ impl Slack {
         Ok(bot)
     }
 
+    /// Returns our identity, remembered or requested.
     async fn known_identity(&self) -> Result<SlackIdentity, ChannelError> {
         match self.bot.get() {
             Some(bot) => Ok(bot.clone()),
@@ -158,9 +160,9 @@ impl Slack {
         Socket::open(&url, self.api.is_here(), self.deadlines).await
     }
 
-    /// Returns the description of a new link for `status`, and warns once if Slack counts connections beside it and `own`
-    /// others of this program. Slack gives each event to one connection of an app. But it may also count one for hours
-    /// whose network has gone, so that nothing says for certain that another program runs: this one goes on.
+    /// Describes a new link for `status`, and warns once if Slack counts connections beside it and `own` others of this
+    /// program. Slack sends each event to one connection of an app. But it may also count a connection for hours after
+    /// its network has gone, so the count does not prove that another program runs: this one goes on.
     fn describe_link(&self, bot: &SlackIdentity, link: &Socket, own: u64) -> String {
         let about = format!("@{} in {}", bot.name, bot.team_name);
         let others = link.connections().saturating_sub(1 + own);
@@ -179,7 +181,7 @@ impl Slack {
         format!("{about}; Slack counts {others} more connection{plural} of this app")
     }
 
-    /// Returns the address of a new link. Nothing is connected by that, but the app's token is checked.
+    /// Requests the URL of a new link. Opens no connection, but checks the app's token.
     async fn socket_address(&self) -> Result<String, ChannelError> {
         let open = SlackApiAppsConnectionOpenRequest::new();
         let opened = self.api.call::<_, OpenedSocket>(&open).await;

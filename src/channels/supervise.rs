@@ -1,5 +1,5 @@
 //! Keeps a channel's link alive: a link that ends is started again with back-off, without limit. Also
-//! sends a notice to people whose messages could not be stored.
+//! notifies people whose messages could not be stored.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -30,16 +30,16 @@ const FAILURES_AFTER_CHANGE: u32 = 2;
 /// Maximum wait that a platform can demand.
 pub(super) const AFTER_MAX: Duration = Duration::from_secs(3600);
 
-/// Interval of attempts with a token that the platform rejected. It may have been repaired there.
-const CLOSED_AGAIN: Duration = Duration::from_secs(300);
+/// Pause between attempts with a token that the platform rejected. It may be accepted again.
+const CLOSED_PAUSE: Duration = Duration::from_secs(300);
 
-/// A link that held for this long restarts its back-off.
+/// Age of a link from which its back-off starts anew.
 const STEADY: Duration = Duration::from_secs(60);
 
 /// A link is reported as up once it has held for this long: some come up and break at once, for hours.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Minimum interval between two notices to one chat that the store fails.
+/// Minimum interval between two notices of a failed store to one chat.
 const NOTICE_EVERY: Duration = Duration::from_secs(3600);
 const NOTICE_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -55,7 +55,7 @@ pub async fn run(
     tokio::select! {
         () = stop.cancelled() => {}
         () = keep_listening(&name, channel.as_ref(), &publisher, &link) => {}
-        () = give_notice(channel.as_ref(), rejected) => {}
+        () = send_notices(channel.as_ref(), rejected) => {}
     }
 }
 
@@ -66,12 +66,12 @@ async fn keep_listening(
     link: &Link,
 ) {
     let mut failures = 0;
-    let mut log = LinkLog { name, told: LoggedState::Nothing };
+    let mut log = LinkLog { name, logged: LoggedState::Nothing };
     loop {
         let begun = Instant::now();
         let mut listening = pin!(AssertUnwindSafe(channel.listen(publisher)).catch_unwind());
-        let ended = tokio::select! {
-            ended = &mut listening => ended,
+        let result = tokio::select! {
+            result = &mut listening => result,
             () = link.holds(SETTLED) => {
                 log.up(&link.state().about);
                 listening.await
@@ -80,7 +80,7 @@ async fn keep_listening(
         if begun.elapsed() > STEADY {
             failures = 0;
         }
-        let wanted = match ended {
+        let demanded = match result {
             Ok(Ok(())) => {
                 link.down("the platform has ended the link");
                 None
@@ -88,7 +88,7 @@ async fn keep_listening(
             Ok(Err(ChannelError::Closed(reason))) => {
                 link.down(&reason);
                 log.closed(reason);
-                Some(CLOSED_AGAIN)
+                Some(CLOSED_PAUSE)
             }
             Ok(Err(error)) => {
                 log.down(&error);
@@ -104,17 +104,17 @@ async fn keep_listening(
                 None
             }
         };
-        failures = rest(failures, wanted).await;
+        failures = pause_before_retry(failures, demanded).await;
     }
 }
 
-/// Pauses after `failures` failures: as long as the platform `wanted`, or else until the network may be
+/// Pauses after `failures` failures: as long as the platform `demanded`, or else until the network may be
 /// back. Returns the number of failures for the next pause.
-async fn rest(failures: u32, wanted: Option<Duration>) -> u32 {
+async fn pause_before_retry(failures: u32, demanded: Option<Duration>) -> u32 {
     let wait = backoff(failures);
-    let pause = match wanted {
+    let pause = match demanded {
         // No platform can make us try faster than our own back-off.
-        Some(wanted) => network::pause(wanted.min(AFTER_MAX).max(wait), pending()).await,
+        Some(demanded) => network::pause(demanded.min(AFTER_MAX).max(wait), pending()).await,
         None => network::pause(wait, network::changed()).await,
     };
     match pause {
@@ -126,7 +126,7 @@ async fn rest(failures: u32, wanted: Option<Duration>) -> u32 {
 /// Logs each change of a link once, however often it is tried.
 struct LinkLog<'a> {
     name: &'a ChannelName,
-    told: LoggedState,
+    logged: LoggedState,
 }
 
 /// The last state that was logged.
@@ -143,7 +143,7 @@ enum LoggedState {
 impl LinkLog<'_> {
     /// Called when the link has held for [`SETTLED`]. `about` names the account.
     fn up(&mut self, about: &str) {
-        match self.told {
+        match self.logged {
             LoggedState::Nothing => {
                 tracing::info!(channel = %self.name, about, "The channel is up")
             }
@@ -154,11 +154,11 @@ impl LinkLog<'_> {
                 tracing::info!(channel = %self.name, about, ?down_for, "The channel is up again");
             }
         }
-        self.told = LoggedState::Up;
+        self.logged = LoggedState::Up;
     }
 
     fn down(&mut self, error: &ChannelError) {
-        match self.told {
+        match self.logged {
             LoggedState::Nothing => {
                 tracing::warn!(channel = %self.name, %error, "Cannot reach the channel, will keep trying");
             }
@@ -169,13 +169,13 @@ impl LinkLog<'_> {
                 tracing::debug!(channel = %self.name, %error, "The channel is still down");
             }
         }
-        self.note_down();
+        self.mark_down();
     }
 
-    /// Somebody must act, so another reason is worth another line.
+    /// Logs each reason once: somebody must act on it.
     fn closed(&mut self, reason: String) {
         let name = self.name;
-        if let LoggedState::Down { closed, .. } = self.note_down()
+        if let LoggedState::Down { closed, .. } = self.mark_down()
             && closed.as_ref() != Some(&reason)
         {
             tracing::error!(channel = %name, %reason, "The platform does not accept this channel");
@@ -185,14 +185,14 @@ impl LinkLog<'_> {
 
     fn panicked(&mut self) {
         tracing::error!(channel = %self.name, "The channel panicked, will restart it");
-        self.note_down();
+        self.mark_down();
     }
 
-    fn note_down(&mut self) -> &mut LoggedState {
-        if !matches!(self.told, LoggedState::Down { .. }) {
-            self.told = LoggedState::Down { since: Instant::now(), closed: None };
+    fn mark_down(&mut self) -> &mut LoggedState {
+        if !matches!(self.logged, LoggedState::Down { .. }) {
+            self.logged = LoggedState::Down { since: Instant::now(), closed: None };
         }
-        &mut self.told
+        &mut self.logged
     }
 }
 
@@ -203,15 +203,15 @@ pub fn backoff(failures: u32) -> Duration {
     full.mul_f64(fastrand::f64().mul_add(0.5, 0.5))
 }
 
-/// Sends people a notice that the store fails, without the outbox. Each chat gets at most one an hour.
-async fn give_notice(channel: &dyn Channel, mut rejected: Rejected) {
-    let mut told: HashMap<ChatId, Instant> = HashMap::new();
+/// Notifies people that the store fails, without the outbox. Each chat gets at most one notice an hour.
+async fn send_notices(channel: &dyn Channel, mut rejected: Rejected) {
+    let mut notified: HashMap<ChatId, Instant> = HashMap::new();
     while let Some(to) = rejected.recv().await {
-        told.retain(|_, at| at.elapsed() < NOTICE_EVERY);
-        if told.contains_key(&to.chat) {
+        notified.retain(|_, at| at.elapsed() < NOTICE_EVERY);
+        if notified.contains_key(&to.chat) {
             continue;
         }
-        told.insert(to.chat.clone(), Instant::now());
+        notified.insert(to.chat.clone(), Instant::now());
         let body = Body::Text(replies::STORE_FAILED.to_owned());
         let notice = Outbound {
             id: DeliveryId(0),

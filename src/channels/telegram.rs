@@ -1,4 +1,5 @@
-//! Telegram, by long polling (`polling`). [`inbound`] decodes updates, and `call` has the meaning of a failed call.
+//! The Telegram adapter, by long polling (`polling`). [`inbound`] decodes updates, and `call` has the meaning of a
+//! failed call.
 
 mod call;
 mod files;
@@ -42,13 +43,13 @@ const CAPTION_MAX: usize = 1024;
 /// Maximum size of a file that a bot may send, in bytes (Bot API, "Sending files").
 const FILE_MAX: u64 = 50_000_000;
 
-/// A longer answer is easier to read as a file.
+/// Maximum number of messages for one answer. A longer one is easier to read as a file.
 const MESSAGES_MAX: usize = 5;
 
 /// The format of our chunks.
 const MARKUP: Markup = Markup::TelegramHtml;
 
-/// A typing indicator disappears after five seconds (Bot API, sendChatAction).
+/// Interval of typing indicators, which disappear after five seconds (Bot API, sendChatAction).
 const TYPING_EVERY: Duration = Duration::from_secs(4);
 
 /// Deadlines for Telegram's server.
@@ -83,10 +84,11 @@ impl Default for TelegramDeadlines {
     }
 }
 
-/// Telegram's brief outages are over by then. The deliverer bounds the number of copies.
+/// Pause after which Telegram's brief outages are over. The deliverer bounds the number of copies.
 const AMBIGUITY_PAUSE: Duration = Duration::from_secs(10);
 
-/// A chat may get one message a second, a group 20 a minute (Bot API FAQ, "My bot is hitting limits").
+/// Interval of edits. A chat may get one message a second, a group 20 a minute (Bot API FAQ, "My bot is
+/// hitting limits").
 const DRAFT_EVERY: Duration = Duration::from_secs(1);
 const DRAFT_EVERY_IN_GROUPS: Duration = Duration::from_secs(3);
 
@@ -94,7 +96,7 @@ const DRAFT_EVERY_IN_GROUPS: Duration = Duration::from_secs(3);
 /// a failed poll is no reason to ask.
 const IDENTITY_TIME: Duration = Duration::from_secs(3600);
 
-/// Commands are registered when the link comes up. Receiving is more urgent.
+/// Time limit for registering the commands when the link comes up. Receiving is more urgent.
 const COMMANDS_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// One Telegram bot.
@@ -128,7 +130,7 @@ impl Telegram {
         })
     }
 
-    /// Returns our identity, requested or remembered.
+    /// Requests our identity.
     async fn ask_identity(&self) -> Result<TelegramIdentity, ChannelError> {
         self.api
             .call(&GetMe::new(), self.deadlines.call)
@@ -136,20 +138,21 @@ impl Telegram {
             .map_err(TelegramCallError::while_asking)
     }
 
+    /// Returns our identity, requested or remembered.
     async fn identity(&self) -> Result<TelegramIdentity, ChannelError> {
         let known = self.me.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((me, asked)) = known
-            && asked.elapsed() < IDENTITY_TIME
+        if let Some((me, requested_at)) = known
+            && requested_at.elapsed() < IDENTITY_TIME
         {
             return Ok(me);
         }
         let me = self.ask_identity().await?;
-        let told = Some((me.clone(), Instant::now()));
-        *self.me.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        let remembered = Some((me.clone(), Instant::now()));
+        *self.me.lock().unwrap_or_else(PoisonError::into_inner) = remembered;
         Ok(me)
     }
 
-    /// Registers our commands, unless they are registered already. Nothing depends on it.
+    /// Registers our commands, unless they are registered already. A failure is only logged.
     async fn list_commands(&self) {
         if self.has_commands.load(Ordering::Relaxed) {
             return;
@@ -157,14 +160,15 @@ impl Telegram {
         let wanted: Vec<_> =
             commands::menu().map(|(spec, about)| BotCommand::new(spec.name, about)).collect();
         let deadline = self.deadlines.call.min(COMMANDS_TIME_MAX);
-        let listed = async {
-            let there: Vec<BotCommand> = self.api.call(&GetMyCommands::new(), deadline).await?;
-            if there != wanted {
+        let registering = async {
+            let registered: Vec<BotCommand> =
+                self.api.call(&GetMyCommands::new(), deadline).await?;
+            if registered != wanted {
                 self.api.call::<_, Value>(&SetMyCommands::new(wanted), deadline).await?;
             }
             Ok(())
         };
-        match listed.await.map_err(TelegramCallError::while_asking) {
+        match registering.await.map_err(TelegramCallError::while_asking) {
             Ok(()) => self.has_commands.store(true, Ordering::Relaxed),
             Err(error) => tracing::info!(%error, "Cannot register the commands at Telegram"),
         }
@@ -220,7 +224,7 @@ impl Channel for Telegram {
         }
     }
 
-    /// A bot cannot read what it has sent.
+    /// Unknowable: a bot cannot read its own messages.
     async fn find(
         &self,
         _message: &Outbound,

@@ -22,14 +22,14 @@ use crate::types::message::{
     Outbound, Sender,
 };
 
-/// Longer messages are shown in parts.
+/// Maximum length of a message, in characters. A longer one is split.
 const TEXT_CHARS_MAX: usize = 100_000;
 
-/// Maximum number of messages that a terminal may be behind before it counts as gone.
+/// Capacity of a terminal's queue, in messages.
 const BEHIND_MAX: usize = 32;
 
 /// Maximum number of typed lines that wait.
-const SAID_MAX: usize = 16;
+const TYPED_MAX: usize = 16;
 
 /// Retry pause of a message whose chat has no terminal. A terminal that attaches shortens it.
 const NOBODY_THERE: Duration = Duration::from_secs(3600);
@@ -60,7 +60,7 @@ struct TypedLine {
     chat: ChatId,
     key: DedupKey,
     content: InboundContent,
-    kept: oneshot::Sender<bool>,
+    stored: oneshot::Sender<bool>,
 }
 
 pub struct Terminal {
@@ -73,7 +73,7 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn new(name: ChannelName) -> Self {
-        let (lines, typed) = mpsc::channel(SAID_MAX);
+        let (lines, typed) = mpsc::channel(TYPED_MAX);
         let terminals = Listeners::new(BEHIND_MAX);
         Self { name, lines, typed: tokio::sync::Mutex::new(typed), terminals }
     }
@@ -90,10 +90,10 @@ impl Terminal {
     /// Submits a typed line. Returns its key once it is stored, or none if it could not be.
     pub async fn say(&self, chat: &ChatId, content: InboundContent) -> Option<DedupKey> {
         let key = DedupKey::from(format!("{}:{}", self.name, random_hex::<16>()));
-        let (kept, was_kept) = oneshot::channel();
-        let line = TypedLine { chat: chat.clone(), key: key.clone(), content, kept };
+        let (stored, was_stored) = oneshot::channel();
+        let line = TypedLine { chat: chat.clone(), key: key.clone(), content, stored };
         self.lines.send(line).await.ok()?;
-        was_kept.await.unwrap_or(false).then_some(key)
+        was_stored.await.unwrap_or(false).then_some(key)
     }
 }
 
@@ -120,7 +120,7 @@ impl Channel for Terminal {
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         let mut typed = self.typed.lock().await;
         publisher.link_up("control socket".to_owned());
-        while let Some(TypedLine { chat, key, content, kept }) = typed.recv().await {
+        while let Some(TypedLine { chat, key, content, stored }) = typed.recv().await {
             let from = Address { channel: self.name.clone(), chat, thread: None };
             let sender = Sender::person(LOCAL, "owner");
             let inbound = Inbound {
@@ -134,13 +134,13 @@ impl Channel for Terminal {
                 body: content,
             };
             let published = publisher.publish(inbound).await;
-            kept.send(published.is_ok()).ok();
+            stored.send(published.is_ok()).ok();
         }
         Ok(())
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
-        let text = in_words(&message.body);
+        let text = shown_text(&message.body);
         let (mut shown, mut behind) = (false, false);
         for terminal in self.terminals.of(&message.to.chat) {
             let (written, is_written) = oneshot::channel();
@@ -161,10 +161,10 @@ impl Channel for Terminal {
 
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError> {
         if let Hint::Draft(text) = hint {
-            // Its last sign may be half of an escape.
+            // A trailing backslash may be half of an escape.
             let text = unescaped(text.trim_end_matches('\\'));
             for terminal in self.terminals.of(&to.chat) {
-                // The other half is reserved for messages.
+                // Half of the queue is reserved for messages.
                 if terminal.capacity() > BEHIND_MAX / 2 {
                     terminal.try_send(TerminalOutput::Draft(text.clone())).ok();
                 }
@@ -178,8 +178,8 @@ impl Channel for Terminal {
     }
 }
 
-/// The text to show. A question lists what can be typed to answer it.
-fn in_words(body: &Body) -> String {
+/// Returns the text to show. A question lists the answers that can be typed.
+fn shown_text(body: &Body) -> String {
     match body {
         Body::Choice(question) => {
             let choices = question.choices.iter().map(|choice| (&choice.label, &choice.says));

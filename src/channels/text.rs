@@ -22,17 +22,17 @@ pub fn split(text: &str, max: usize, unit: Unit) -> Vec<String> {
     let mut rest = skip_gap(text, false);
     while !rest.trim().is_empty() {
         let head = open.map(|fence| ruler.opening(&fence)).unwrap_or_default();
-        let room = max - length(&head, unit);
-        if length(rest.trim_end(), unit) <= room {
+        let available = max - length(&head, unit);
+        if length(rest.trim_end(), unit) <= available {
             chunks.push(head + rest.trim_end());
             break;
         }
-        let cut = ruler.cut(rest, room, open);
+        let cut = ruler.cut(rest, available, open);
         let piece = rest[..cut.end].trim_end();
-        let repeated = cut.open.is_some_and(|fence| {
+        let only_reopens = cut.open.is_some_and(|fence| {
             piece == fence.line.trim_end() && ruler.opening(&fence).trim_end() == fence.line.trim()
         });
-        if !piece.trim().is_empty() && !repeated {
+        if !piece.trim().is_empty() && !only_reopens {
             let tail = cut.open.map(|fence| format!("\n{}", fence.marker)).unwrap_or_default();
             chunks.push(head + piece + &tail);
         }
@@ -79,11 +79,11 @@ impl Ruler {
         }
     }
 
-    /// Chooses the end of a piece of `rest` that fits into `room`, with a closing fence.
-    fn cut<'a>(&self, rest: &'a str, room: usize, open: Option<Fence<'a>>) -> Cut<'a> {
+    /// Chooses the end of a piece of `rest` that fits into `available` units, with a closing fence.
+    fn cut<'a>(&self, rest: &'a str, available: usize, open: Option<Fence<'a>>) -> Cut<'a> {
         let mut reserve = 0;
         loop {
-            let end = self.best_break(rest, room - reserve, open.is_some());
+            let end = self.best_break(rest, available - reserve, open.is_some());
             let inside = self.scan(&rest[..end], open);
             let Some(fence) = inside else { return Cut { end, open: None } };
             let opened_last = open.is_none()
@@ -93,7 +93,7 @@ impl Ruler {
                 return Cut { end: fence.at, open: None };
             }
             let closing = 1 + length(fence.marker, self.unit);
-            if length(rest[..end].trim_end(), self.unit) + closing <= room {
+            if length(rest[..end].trim_end(), self.unit) + closing <= available {
                 return Cut { end, open: inside };
             }
             // Grows each time, and is bounded, because `scan` ignores long markers.
@@ -120,13 +120,13 @@ impl Ruler {
         open
     }
 
-    /// Returns the best place to end a piece of at most `room`: more than 0 and at most `rest.len()`.
-    fn best_break(&self, rest: &str, room: usize, code: bool) -> usize {
-        let limit = fitting(rest, room, self.unit);
+    /// Returns the best place to end a piece of at most `max` units: more than 0 and at most `rest.len()`.
+    fn best_break(&self, rest: &str, max: usize, code: bool) -> usize {
+        let limit = fitting(rest, max, self.unit);
         if limit == rest.len() {
             return limit;
         }
-        // A break of a better kind is not worth a chunk that is nearly empty.
+        // A better kind of break does not justify a chunk that is nearly empty.
         let floor = limit / 3;
         let mut best = [0; 4];
         let mut before = None;
@@ -151,13 +151,13 @@ impl Ruler {
     }
 }
 
-/// Returns the bytes of `text` that fit into `room` `unit`s: whole characters, and at least one.
-pub(super) fn fitting(text: &str, room: usize, unit: Unit) -> usize {
+/// Returns how many bytes of `text` fit into `max` `unit`s: whole characters, and at least one.
+pub(super) fn fitting(text: &str, max: usize, unit: Unit) -> usize {
     let mut used = 0;
     text.char_indices()
         .find(|(at, char)| {
             used += width(*char, unit);
-            used > room && *at > 0
+            used > max && *at > 0
         })
         .map_or(text.len(), |(at, _)| at)
 }
@@ -224,16 +224,16 @@ fn skip_gap(rest: &str, code: bool) -> &str {
 /// Returns the marker if `line` opens a fence (CommonMark §4.5).
 fn opener(line: &str) -> Option<&str> {
     let (indent, line) = unindented(line);
-    let sign = line.chars().next().filter(|char| matches!(char, '`' | '~'))?;
-    let run = line.len() - line.trim_start_matches(sign).len();
-    let info_allowed = sign == '~' || !line[run..].contains('`');
+    let fence_char = line.chars().next().filter(|char| matches!(char, '`' | '~'))?;
+    let run = line.len() - line.trim_start_matches(fence_char).len();
+    let info_allowed = fence_char == '~' || !line[run..].contains('`');
     (indent < 4 && run >= 3 && info_allowed).then(|| &line[..run])
 }
 
 fn closes(line: &str, fence: Fence<'_>) -> bool {
     let (indent, line) = unindented(line);
-    let sign = fence.marker.chars().next().unwrap_or('`');
-    let after = line.trim_start_matches(sign);
+    let fence_char = fence.marker.chars().next().unwrap_or('`');
+    let after = line.trim_start_matches(fence_char);
     indent < 4 && line.len() - after.len() >= fence.marker.len() && after.trim().is_empty()
 }
 

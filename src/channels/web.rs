@@ -1,6 +1,6 @@
-//! The page in the browser, and the API, as a channel. A chat is `PERSON/SESSION`. What is sent stays in the outbox,
-//! from which pages read it (`bus::feed`): a message has arrived as soon as it is there, and a page that was away
-//! misses none.
+//! The page in the browser, and the API, as a channel. A chat is `PERSON/SESSION`. Sent messages stay in the outbox,
+//! from which pages read them (`bus::feed`): a message counts as arrived at once, and a page that was away misses
+//! none.
 
 pub mod entrance;
 pub mod files;
@@ -26,25 +26,25 @@ pub use entrance::{SignInLink, WebEntrance};
 use files::Files;
 use logins::Codes;
 
-/// A longer message is shown in parts.
+/// Maximum length of a message, in characters. A longer one is split.
 const TEXT_CHARS_MAX: usize = 1_000_000;
 
 /// The largest file in either direction, in bytes.
 pub const FILE_BYTES_MAX: u64 = 50_000_000;
 
-/// Signs that a page may be behind before it misses some. It reads the messages from the store.
+/// Capacity of a page's queue. A page that misses signs still reads all messages from the store.
 const BEHIND_MAX: usize = 16;
 
-/// Messages that wait to be stored.
-const SAID_MAX: usize = 64;
+/// Maximum number of messages that wait to be stored.
+const SUBMISSIONS_MAX: usize = 64;
 
 /// Interval of the updates of a draft, each with the whole text.
 const DRAFT_EVERY: Duration = Duration::from_millis(150);
 
-/// A typing sign lasts longer on a page.
+/// Interval of typing indicators. A page shows each for longer.
 const TYPING_EVERY: Duration = Duration::from_secs(5);
 
-/// A sign for the pages of a chat.
+/// A notification for the pages of a chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// There are messages to read.
@@ -59,7 +59,7 @@ pub enum Sign {
 /// A message of a page, to be stored.
 struct Submission {
     inbound: Box<Inbound>,
-    kept: oneshot::Sender<Option<Published>>,
+    stored: oneshot::Sender<Option<Published>>,
 }
 
 pub struct Web {
@@ -78,7 +78,7 @@ pub struct Web {
 impl Web {
     /// `folder` is where files of people and of the bot are kept.
     pub fn new(name: ChannelName, folder: PathBuf) -> Self {
-        let (posts, posted) = mpsc::channel(SAID_MAX);
+        let (posts, posted) = mpsc::channel(SUBMISSIONS_MAX);
         Self {
             name,
             posts,
@@ -94,7 +94,7 @@ impl Web {
         &self.name
     }
 
-    /// The address of a session of a person.
+    /// Returns the address of a session of a person.
     pub fn address(&self, person: &SenderId, session: &str) -> Address {
         let chat = format!("{person}/{session}").into();
         Address { channel: self.name.clone(), chat, thread: None }
@@ -105,12 +105,12 @@ impl Web {
         self.pages.attach(chat)
     }
 
-    /// Number of attached pages.
+    /// Returns the number of attached pages.
     pub fn attached(&self) -> usize {
         self.pages.count()
     }
 
-    /// Tells open streams that a sign-in has ended, perhaps theirs.
+    /// Notifies open streams that a sign-in has ended, perhaps their own.
     pub fn note_ended_login(&self) {
         self.ended_logins.send_replace(());
     }
@@ -123,32 +123,32 @@ impl Web {
     /// Stores a message. None if it could not be stored.
     pub async fn post(&self, inbound: Inbound) -> Option<Published> {
         let chat = inbound.from.chat.clone();
-        let (kept, was_kept) = oneshot::channel();
-        self.posts.send(Submission { inbound: Box::new(inbound), kept }).await.ok()?;
-        let published = was_kept.await.ok().flatten();
-        self.show_news(&chat);
+        let (stored, was_stored) = oneshot::channel();
+        self.posts.send(Submission { inbound: Box::new(inbound), stored }).await.ok()?;
+        let published = was_stored.await.ok().flatten();
+        self.announce_messages(&chat);
         published
     }
 
-    /// Tells the pages of a chat, and those of other sessions of its person, that there are messages.
-    fn show_news(&self, chat: &ChatId) {
-        self.show(chat, &Sign::News);
+    /// Notifies the pages of a chat, and those of other sessions of its person, of messages.
+    fn announce_messages(&self, chat: &ChatId) {
+        self.send_to_pages(chat, &Sign::News);
         let Some((person, session)) = chat.as_str().split_once('/') else { return };
         if session.starts_with(feed::ONCE) {
             return;
         }
         let others = self.pages.of_others(&format!("{person}/"), chat);
-        others.iter().for_each(|page| give(page, &Sign::Elsewhere));
+        others.iter().for_each(|page| send_sign(page, &Sign::Elsewhere));
     }
 
-    /// Gives a sign to the pages of a chat. A page that is behind misses drafts, and finds the messages later.
-    fn show(&self, chat: &ChatId, sign: &Sign) {
-        self.pages.of(chat).iter().for_each(|page| give(page, sign));
+    /// Sends a sign to the pages of a chat. A page that is behind misses drafts, and finds the messages later.
+    fn send_to_pages(&self, chat: &ChatId, sign: &Sign) {
+        self.pages.of(chat).iter().for_each(|page| send_sign(page, sign));
     }
 }
 
-/// Gives a sign to a page. A page that is behind misses all but the news of its own chat.
-fn give(page: &mpsc::Sender<Sign>, sign: &Sign) {
+/// Sends a sign to a page. A page that is behind misses all but the news of its own chat.
+fn send_sign(page: &mpsc::Sender<Sign>, sign: &Sign) {
     // A full queue holds news, after which the page reads the store.
     if *sign == Sign::News || page.capacity() > BEHIND_MAX / 2 {
         page.try_send(sign.clone()).ok();
@@ -178,15 +178,15 @@ impl Channel for Web {
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         let mut posted = self.posted.lock().await;
         publisher.link_up("gateway".to_owned());
-        while let Some(Submission { inbound, kept }) = posted.recv().await {
+        while let Some(Submission { inbound, stored }) = posted.recv().await {
             let published = publisher.publish(*inbound).await;
-            kept.send(published.ok()).ok();
+            stored.send(published.ok()).ok();
         }
         Ok(())
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
-        self.show_news(&message.to.chat);
+        self.announce_messages(&message.to.chat);
         Ok(Sent { id: Some(message_id(message)) })
     }
 
@@ -202,11 +202,11 @@ impl Channel for Web {
 
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError> {
         match hint {
-            // Its last sign may be half of an escape.
+            // A trailing backslash may be half of an escape.
             Hint::Draft(text) => {
-                self.show(&to.chat, &Sign::Draft(text.trim_end_matches('\\').to_owned()));
+                self.send_to_pages(&to.chat, &Sign::Draft(text.trim_end_matches('\\').to_owned()));
             }
-            Hint::Typing => self.show(&to.chat, &Sign::Typing),
+            Hint::Typing => self.send_to_pages(&to.chat, &Sign::Typing),
             Hint::Erase(_) | Hint::React { .. } => {}
         }
         Ok(())
@@ -222,7 +222,7 @@ impl Channel for Web {
     }
 }
 
-/// The id by which a page knows a message of the bot: its delivery.
+/// Returns the id by which a page knows a message of the bot: its delivery.
 fn message_id(message: &Outbound) -> MessageId {
     message.id.0.to_string().into()
 }

@@ -1,4 +1,5 @@
-//! Tracks deliveries of a channel, which show if its platform is reachable while one of them fails.
+//! Tracks when deliveries of a channel arrive and fail. This shows if the platform is reachable while one of
+//! them fails.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,11 +25,11 @@ struct Latest {
     /// The first failure after it.
     failure: Option<DateTime<Utc>>,
     /// Number of failures of each delivery while the platform was reachable, since the start.
-    while_heard: HashMap<DeliveryId, u32>,
+    reachable_failures: HashMap<DeliveryId, u32>,
 }
 
 impl Arrivals {
-    /// Time of the last arrival since the start.
+    /// Returns the time of the last arrival since the start.
     pub(super) fn last(&self) -> Option<DateTime<Utc>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).arrival
     }
@@ -45,16 +46,16 @@ impl Arrivals {
     }
 
     /// Records a failure of a delivery. Returns how often it has failed while the platform was reachable.
-    pub(super) fn note_failure_of(&self, delivery: DeliveryId, is_heard: bool) -> u32 {
+    pub(super) fn note_failure_of(&self, delivery: DeliveryId, is_reachable: bool) -> u32 {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_heard {
-            *latest.while_heard.entry(delivery).or_default() += 1;
+        if is_reachable {
+            *latest.reachable_failures.entry(delivery).or_default() += 1;
         }
-        latest.while_heard.get(&delivery).copied().unwrap_or_default()
+        latest.reachable_failures.get(&delivery).copied().unwrap_or_default()
     }
 
     /// Forgets a delivery that has arrived in part, or has ended.
     pub(super) fn forget(&self, delivery: DeliveryId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).while_heard.remove(&delivery);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).reachable_failures.remove(&delivery);
     }
 }

@@ -1,4 +1,4 @@
-//! Ends deliveries that do not arrive: text replaces a file, and a lost message is reported to somebody.
+//! Ends deliveries that do not arrive: text replaces a file, and the loss of a message is reported.
 
 use super::{AfterChunk, Deliverer};
 use crate::bus::outbox::{self, Chunk, DeliveryLoss};
@@ -24,6 +24,7 @@ impl Deliverer<'_> {
         Ok(AfterChunk::Leave)
     }
 
+    /// Ends the attempts to send a chunk: text replaces a file, and any other message is lost.
     pub(super) async fn give_up(
         &self,
         chunk: &Chunk,
@@ -37,6 +38,7 @@ impl Deliverer<'_> {
         }
     }
 
+    /// Marks the message as lost, and reports that.
     pub(super) async fn dead(
         &self,
         lost: DeliveryLoss,
@@ -52,7 +54,7 @@ impl Deliverer<'_> {
         Ok(AfterChunk::Leave)
     }
 
-    /// Sends an answer as a message of its own after its draft is gone. It was certainly not sent before.
+    /// Converts an answer whose draft is gone to a message of its own. It was certainly not sent before.
     pub(super) async fn forget_draft(&self, chunk: &Chunk) -> Result<AfterChunk, StoreError> {
         let (id, chunk) =
             (self.delivery.message.id, Chunk { sending_since: None, ..chunk.clone() });

@@ -1,6 +1,6 @@
-//! Computes the pause between two attempts of a delivery, when later deliveries stop waiting for it, and
-//! when it is given up: only while others of its channel arrive. While none does, the platform is away,
-//! and all wait. Pure.
+//! Decides the pause between two attempts of a delivery, when later deliveries stop waiting for it, and
+//! when it is given up. A delivery is given up only while others of its channel arrive: if none does, the
+//! platform is away, and all wait. Pure.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::channels::supervise::{AFTER_MAX, backoff};
 use crate::types::message::Body;
 
 /// Growth of the pauses after an ambiguous send whose outcome can be found out.
-const ASKED_GROWTH: u32 = 2;
+const RESOLVABLE_GROWTH: u32 = 2;
 
-/// Maximum of these pauses: an upload is not worth more traffic, and a person waits no longer once the
-/// platform is back.
-const ASKED_PAUSE_MAX: Duration = Duration::from_secs(120);
+/// Maximum of these pauses. A shorter one would repeat uploads too often; a longer one would keep people
+/// waiting after the platform is back.
+const RESOLVABLE_PAUSE_MAX: Duration = Duration::from_secs(120);
 
-/// Growth of the pauses after an ambiguous send whose outcome nobody will ever know: each attempt may be
+/// Growth of the pauses after an ambiguous send whose outcome stays unknown: each attempt may be
 /// one more copy.
 const AMBIGUITY_GROWTH: u32 = 6;
 
@@ -27,11 +27,11 @@ const AMBIGUITY_PAUSE_MAX: Duration = Duration::from_secs(3600);
 /// Ambiguous sends of one chunk before it is given up while others arrive.
 const AMBIGUOUS_SENDS_MAX: u32 = 3;
 
-/// The same while nothing else arrives either: the next send waits until something does.
+/// Ambiguous sends of one chunk while nothing else arrives. The next send waits until something does.
 pub(super) const COPIES_MAX: u32 = 6;
 
-/// Failures while the platform is otherwise reachable, among them, after which the send does not wait:
-/// the platform is not away.
+/// Failures while the platform is otherwise reachable, after which a chunk with that many sends is given
+/// up at once: the platform is not away.
 pub(super) const HEARD_MIN: u32 = 3;
 
 /// Failed uploads of one file while the platform is otherwise reachable, before text replaces it, also
@@ -41,26 +41,26 @@ pub const UPLOADS_MAX: u32 = 12;
 /// Attempts whose pauses the platform may choose. After that the pauses grow in any case.
 const PLATFORM_PAUSES_MAX: u32 = 8;
 
-/// With fewer attempts than this, the clock has jumped, or no daemon was running meanwhile.
+/// Attempts before a delivery is given up. With fewer, the clock has jumped, or no daemon was running.
 const ATTEMPTS_MIN: u32 = 5;
 
-/// Number of times that others must have arrived between two failures: a platform that comes back may
-/// still fail now and then.
+/// Gaps between two failures in which others must have arrived: a platform that comes back may still fail
+/// now and then.
 const OTHERS_ARRIVED_MIN: u32 = 2;
 
-/// A message that could not be delivered for this long is of no use any more.
+/// Age from which a message that could not be delivered is useless.
 const AGE_MAX: chrono::Duration = chrono::Duration::days(7);
 
-/// With fewer attempts than this in [`AGE_MAX`], the clock has jumped, or no daemon was running
-/// meanwhile.
+/// Attempts in [`AGE_MAX`] before a delivery ends. With fewer, the clock has jumped, or no daemon was
+/// running.
 const AGED_ATTEMPTS_MIN: u32 = 20;
 
 /// Fraction (1/n) of its time limit for which a failing delivery delays later ones.
-const ASIDE_SHARE: u32 = 5;
+const DELAY_SHARE: u32 = 5;
 
-/// Later deliveries of the chat do not wait for a pause that is longer. Pauses after a certain failure
-/// never are.
-const HELD_UP_MAX: Duration = Duration::from_secs(60);
+/// Longest pause for which later deliveries of the chat wait. Pauses after a certain failure are never
+/// longer.
+const DELAYING_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// Minimum wait that a platform can demand.
 const AFTER_MIN: Duration = Duration::from_millis(5);
@@ -70,11 +70,13 @@ pub(super) fn bounded(after: Duration) -> Duration {
     after.clamp(AFTER_MIN, AFTER_MAX)
 }
 
-/// Returns the pause after an attempt that has certainly failed. `asked` is the pause that the platform
-/// demands.
-pub fn pause_after_failure(attempts: u32, asked: Option<Duration>) -> Duration {
-    let Some(asked) = asked else { return backoff(attempts) };
-    attempts.checked_sub(PLATFORM_PAUSES_MAX).map_or(asked, |beyond| asked.max(backoff(beyond)))
+/// Returns the pause after an attempt that has certainly failed. `demanded` is the pause that the
+/// platform demands.
+pub fn pause_after_failure(attempts: u32, demanded: Option<Duration>) -> Duration {
+    let Some(demanded) = demanded else { return backoff(attempts) };
+    attempts
+        .checked_sub(PLATFORM_PAUSES_MAX)
+        .map_or(demanded, |beyond| demanded.max(backoff(beyond)))
 }
 
 /// Returns the pause after an ambiguous attempt. `ambiguous_sends` earlier ones can never be resolved. `least` is
@@ -83,14 +85,14 @@ pub fn ambiguity_pause(least: Duration, attempts: u32, ambiguous_sends: u32) -> 
     let grown = |growth: u32, times: u32, max: Duration| {
         least.saturating_mul(growth.saturating_pow(times)).min(max.max(least))
     };
-    grown(ASKED_GROWTH, attempts, ASKED_PAUSE_MAX).max(grown(
+    grown(RESOLVABLE_GROWTH, attempts, RESOLVABLE_PAUSE_MAX).max(grown(
         AMBIGUITY_GROWTH,
         ambiguous_sends,
         AMBIGUITY_PAUSE_MAX,
     ))
 }
 
-/// Returns true if a delivery has been useless for so long that it ends, whatever the platform does.
+/// Returns true if a delivery is too old to be of use, so that it ends in any case.
 pub(super) fn is_too_old(delivery: &Delivery, now: DateTime<Utc>) -> bool {
     now - delivery.created > AGE_MAX && delivery.attempts >= AGED_ATTEMPTS_MIN
 }
@@ -120,34 +122,35 @@ pub struct FailedAttempt<'a> {
 }
 
 impl FailedAttempt<'_> {
-    /// Judges the attempt. `give_up_after` is the time limit for a delivery while others arrive.
+    /// Decides about the delivery. `give_up_after` is its time limit while others arrive.
     pub fn judge(&self, give_up_after: Duration, reason: String) -> FailureVerdict {
         let before = self.delivery.failures;
         let others_arrived =
             before.is_some_and(|failures| self.last_arrival.is_some_and(|at| at > failures.last));
-        let times =
+        let others_count =
             before.map_or(0, |failures| failures.others_arrived) + u32::from(others_arrived);
         let time_since = |then: Option<DateTime<Utc>>| {
             then.map_or(Duration::ZERO, |then| (self.at - then).to_std().unwrap_or_default())
         };
         let failing_for = time_since(before.map(|failures| failures.since));
         // An outage before that does not count.
-        let beside_others = time_since(before.and_then(|failures| failures.others_since));
+        let others_arriving_for = time_since(before.and_then(|failures| failures.others_since));
         let attempts = self.delivery.attempts + 1;
-        let is_given_up = beside_others >= give_up_after
+        let is_given_up = others_arriving_for >= give_up_after
             && attempts >= ATTEMPTS_MIN
-            && times >= OTHERS_ARRIVED_MIN;
+            && others_count >= OTHERS_ARRIVED_MIN;
         if is_given_up {
             return FailureVerdict::GiveUp;
         }
-        let is_alone =
-            times > 0 || self.pause > HELD_UP_MAX || matches!(self.chunk.body, Body::File(_));
+        let may_be_passed = others_count > 0
+            || self.pause > DELAYING_PAUSE_MAX
+            || matches!(self.chunk.body, Body::File(_));
         FailureVerdict::TryLater(DeliveryFailure {
             at: self.at,
             next: self.at + self.pause,
             reason,
             others_arrived,
-            lets_others_pass: is_alone && failing_for >= give_up_after / ASIDE_SHARE,
+            lets_others_pass: may_be_passed && failing_for >= give_up_after / DELAY_SHARE,
         })
     }
 }

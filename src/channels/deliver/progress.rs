@@ -1,4 +1,4 @@
-//! Shows if the deliveries of a channel make progress: its task comes round, and each attempt ends in its time.
+//! Shows if the deliveries of a channel make progress: its task goes on, and each attempt ends in time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,14 +16,14 @@ pub struct DeliveryProgress {
     attempts: Arc<Mutex<HashMap<DeliveryId, Instant>>>,
 }
 
-/// A delivery that runs, until this is dropped.
+/// The guard of a running delivery, which counts as ended when this is dropped.
 pub(super) struct RunningDelivery {
     id: DeliveryId,
     progress: DeliveryProgress,
 }
 
 impl DeliveryProgress {
-    /// Returns for how long the oldest attempt to send a part of a delivery has been running.
+    /// Returns how long the oldest attempt to send a part of a delivery has been running. None if none runs.
     pub fn oldest_attempt(&self) -> Option<Duration> {
         self.lock().values().map(Instant::elapsed).max()
     }

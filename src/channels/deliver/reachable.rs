@@ -1,4 +1,4 @@
-//! Uses the state of a channel's link for its deliveries. After an outage none waits for its own pause. A
+//! Uses the state of a channel's link for its deliveries. After an outage they are retried at once. A
 //! delivery that fails while the platform is reachable does not wait for others to arrive.
 
 use super::{Deliverer, DeliveryQueue};
@@ -7,9 +7,9 @@ use crate::channels::supervise::BACKOFF_MAX;
 use crate::store::Sync;
 
 impl DeliveryQueue {
-    /// Retries at once what failed while the link was down, if the link has come up since. `ups` is how often
-    /// the link has come up, and `before` the count of the last call. Returns the count for the next call, which
-    /// tries again what the store could not write.
+    /// Retries at once the deliveries that failed while the link was down, if it has come up since. `ups` counts
+    /// how often it has come up, and `before` is the count of the last call. Returns the count for the next call,
+    /// which repeats a failed write.
     pub(super) async fn hasten_after_outage(&self, ups: u64, before: u64) -> u64 {
         if ups == before {
             return before;
@@ -30,11 +30,12 @@ impl Deliverer<'_> {
     pub(super) fn link_is_heard(&self) -> bool {
         let link = self.queue.link.state();
         let failed = self.delivery.failures.map(|failures| failures.last);
-        link.up && failed.is_some_and(|failed| link.last_byte.is_some_and(|heard| heard > failed))
+        link.up
+            && failed.is_some_and(|failed| link.last_byte.is_some_and(|received| received > failed))
     }
 
-    /// Returns how often this delivery has failed while the platform was reachable, with this time.
-    pub(super) fn fails_while_heard(&self, is_heard: bool) -> u32 {
-        self.queue.arrivals.note_failure_of(self.delivery.message.id, is_heard)
+    /// Records a failure. Returns how often this delivery has failed while the platform was reachable.
+    pub(super) fn fails_while_heard(&self, is_reachable: bool) -> u32 {
+        self.queue.arrivals.note_failure_of(self.delivery.message.id, is_reachable)
     }
 }

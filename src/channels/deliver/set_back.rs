@@ -1,5 +1,5 @@
-//! Moves waiting deliveries when the clock is set back. They wait by the clock, because they outlive
-//! restarts, and would wait longer by that amount.
+//! Moves waiting deliveries forward when the clock is set back. They wait by the clock, because they
+//! outlive restarts, and would wait longer by the difference.
 
 use std::time::Instant;
 
@@ -15,29 +15,29 @@ const SET_BACK_MIN: Duration = Duration::seconds(5);
 /// A reading of the clock, and the monotonic time of the reading.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockReading {
-    shown: DateTime<Utc>,
+    wall: DateTime<Utc>,
     at: Instant,
 }
 
 impl ClockReading {
-    pub fn begin(shown: DateTime<Utc>, at: Instant) -> Self {
-        Self { shown, at }
+    pub fn begin(wall: DateTime<Utc>, at: Instant) -> Self {
+        Self { wall, at }
     }
 
     /// Returns how far the clock has been set back since the reading. None if it runs as expected, or is
     /// ahead.
     pub fn by(&self, now: DateTime<Utc>, at: Instant) -> Option<Duration> {
         let passed = Duration::from_std(at - self.at).ok()?;
-        let back = self.shown + passed - now;
+        let back = self.wall + passed - now;
         (back >= SET_BACK_MIN).then_some(back)
     }
 
-    /// Restarts pauses that began later than now, by the clock of then, from now on.
+    /// Reads the clock, and restarts pauses that began in the future: the clock was ahead then.
     pub(super) async fn at_start(queue: &DeliveryQueue) -> Self {
         let (now, at) = (Utc::now(), Instant::now());
         let name = queue.name.clone();
-        let again = move |store: &_| outbox::begin_pauses_again(store, &name, now);
-        if let Err(error) = queue.bus.store.write("pauses", Sync::Later, again).await {
+        let restart = move |store: &_| outbox::begin_pauses_again(store, &name, now);
+        if let Err(error) = queue.bus.store.write("pauses", Sync::Later, restart).await {
             tracing::warn!(channel = %queue.name, %error, "Cannot restart the pauses of deliveries, they may wait too long");
         }
         Self::begin(now, at)

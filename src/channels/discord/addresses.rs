@@ -35,25 +35,25 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Returns the address of the messages of `channel`. The gateway reports the server (`told`); REST
-    /// may not.
+    /// Returns the address of the messages of `channel`. The gateway reports its server (`known_guild`);
+    /// REST may not.
     pub(super) async fn of(
         &self,
         api: &DiscordApi,
         channel: &str,
-        told: Option<&Snowflake>,
+        known_guild: Option<&Snowflake>,
     ) -> Result<DiscordAddress, ChannelError> {
         // The gateway knows better than an earlier request that could see little.
-        let fits = |at: &DiscordAddress| told.is_none() || at.guild.is_some();
-        if let Some(at) = self.known(channel).filter(fits) {
+        let is_complete = |at: &DiscordAddress| known_guild.is_none() || at.guild.is_some();
+        if let Some(at) = self.known(channel).filter(is_complete) {
             return Ok(at);
         }
         let unseen = || DiscordAddress {
-            guild: told.cloned(),
+            guild: known_guild.cloned(),
             chat: channel.to_owned(),
             ..Default::default()
         };
-        match self.ask(api, channel, told).await {
+        match self.request(api, channel, known_guild).await {
             Ok(at) => Ok(at.unwrap_or_else(unseen)),
             Err(error @ ChannelError::Closed(_)) => Err(error),
             // A message from a channel that the bot may not look up still addresses it. The next message
@@ -73,21 +73,21 @@ impl Addresses {
     ) -> Result<Option<DiscordAddress>, ChannelError> {
         match self.known(channel) {
             Some(at) => Ok(Some(at)),
-            None => self.ask(api, channel, None).await,
+            None => self.request(api, channel, None).await,
         }
     }
 
-    async fn ask(
+    async fn request(
         &self,
         api: &DiscordApi,
         channel: &str,
-        told: Option<&Snowflake>,
+        known_guild: Option<&Snowflake>,
     ) -> Result<Option<DiscordAddress>, ChannelError> {
         let Ok(channel_id) = channel_id(channel) else { return Ok(None) };
         let found = api.get::<DiscordChannel>(Endpoint::Channel(channel_id), &[]).await;
         match found.map_err(DiscordCallError::while_asking) {
             Ok(found) => {
-                let at = read(channel, &found, told);
+                let at = read(channel, &found, known_guild);
                 if let Some(at) = &at {
                     self.remember(channel, at.clone());
                 }
@@ -102,10 +102,10 @@ impl Addresses {
     pub(super) fn address_in_event(
         &self,
         channel: &str,
-        told: &DiscordChannel,
+        found: &DiscordChannel,
         guild: &Snowflake,
     ) -> Option<DiscordAddress> {
-        let at = read(channel, told, Some(guild)).filter(|at| at.guild.is_some())?;
+        let at = read(channel, found, Some(guild)).filter(|at| at.guild.is_some())?;
         self.remember(channel, at.clone());
         Some(at)
     }
@@ -114,7 +114,7 @@ impl Addresses {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).get(channel).cloned()
     }
 
-    /// The address of a channel that could not be looked up.
+    /// Returns the address of a channel that could not be looked up.
     pub(super) fn unseen(channel: &str, guild: &Snowflake) -> DiscordAddress {
         DiscordAddress {
             guild: Some(guild.clone()),
@@ -132,7 +132,7 @@ impl Addresses {
         self.posts.lock().unwrap_or_else(PoisonError::into_inner).contains(thread)
     }
 
-    /// Notes a thread that cannot be opened: messages for it go to the channel around it.
+    /// Notes a thread that cannot be opened: its messages go to the channel around it.
     pub(super) fn note_barred(&self, thread: &str) {
         note(&self.barred, thread);
     }
@@ -174,7 +174,7 @@ impl Addresses {
         Ok(role)
     }
 
-    /// The address of a private chat, as the gateway reports it. Needs no request.
+    /// Returns the address of a private chat, as the gateway reports it. Needs no request.
     pub(super) fn private(channel: &str) -> DiscordAddress {
         DiscordAddress { chat: channel.to_owned(), ..Default::default() }
     }
@@ -188,8 +188,8 @@ impl Addresses {
     }
 }
 
-fn note(among: &Mutex<HashSet<Snowflake>>, thread: &str) {
-    let mut noted = among.lock().unwrap_or_else(PoisonError::into_inner);
+fn note(set: &Mutex<HashSet<Snowflake>>, thread: &str) {
+    let mut noted = set.lock().unwrap_or_else(PoisonError::into_inner);
     if noted.len() >= ADDRESSES_MAX {
         noted.clear();
     }
@@ -198,11 +198,15 @@ fn note(among: &Mutex<HashSet<Snowflake>>, thread: &str) {
 
 /// Parses a channel. None if a server's channel does not name its server: nothing else distinguishes it
 /// from a private chat.
-fn read(channel: &str, found: &DiscordChannel, told: Option<&Snowflake>) -> Option<DiscordAddress> {
+fn read(
+    channel: &str,
+    found: &DiscordChannel,
+    known_guild: Option<&Snowflake>,
+) -> Option<DiscordAddress> {
     if matches!(found.kind, DM | GROUP_DM) {
         return Some(Addresses::private(channel));
     }
-    let guild = Some(found.guild_id.as_ref().or(told)?.clone());
+    let guild = Some(found.guild_id.as_ref().or(known_guild)?.clone());
     Some(match &found.parent_id {
         Some(parent) if THREADS.contains(&found.kind) => DiscordAddress {
             guild,

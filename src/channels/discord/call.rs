@@ -1,4 +1,4 @@
-//! One call of Discord's REST API, its answer, and its errors, sorted by what is certain.
+//! One call of Discord's REST API, its answer, and its errors, sorted by whether it may have had an effect.
 //! [`endpoints`](super::endpoints) has the paths. serenity's own client is not used: it drops the wait
 //! that a 429 demands, and adds a second TLS stack.
 
@@ -20,8 +20,8 @@ use crate::channels::config::DISCORD_URL;
 use crate::channels::discord::endpoints::{self, Endpoint};
 use crate::channels::json;
 
-/// Suppresses previews of links (Message resource, flags): Discord would fetch an address that a model wrote, and
-/// so tell its server something.
+/// Suppresses link previews (Message resource, flags): Discord would fetch an address that a model wrote, which may
+/// leak data to its server.
 pub(super) const SUPPRESS_EMBEDS: u64 = 1 << 2;
 
 /// Discord rejects a user agent without a URL and a version in this form (Reference, user agent). Peacrab
@@ -32,23 +32,23 @@ const OUR_USER_AGENT: &str = concat!(
 );
 
 /// Maximum wait within a call, for which drafts allow five seconds. The caller makes longer waits.
-const REST_MAX: Duration = Duration::from_secs(2);
+const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Maximum number of routes whose waits are remembered. Beyond it, they are learnt again.
+/// Maximum number of routes whose waits are remembered. Discord reports the others again.
 const ROUTES_MAX: usize = 256;
 
-/// Maximum wait that is believed, in seconds.
+/// Maximum wait that Discord can demand, in seconds.
 const AFTER_SECS_MAX: f64 = 3600.0;
 
 /// Discord's REST API with our token.
 pub(super) struct DiscordApi {
     caller: ApiClient,
-    /// The value of the header.
+    /// The value of the `Authorization` header.
     token: String,
     deadline: Duration,
     /// End of the wait of each route, and of all routes under the empty name. A mutex, because sends and
     /// the listener are different tasks. It guards a few instants.
-    rests: Mutex<HashMap<String, Instant>>,
+    waits: Mutex<HashMap<String, Instant>>,
 }
 
 pub(super) type DiscordCallError = call::CallError<DiscordRefusal>;
@@ -82,7 +82,7 @@ impl DiscordApi {
             caller: ApiClient::new(&config.api_url, DISCORD_URL, deadlines.connect)?,
             token: format!("Bot {token}"),
             deadline: deadlines.call,
-            rests: Mutex::default(),
+            waits: Mutex::default(),
         })
     }
 
@@ -90,12 +90,12 @@ impl DiscordApi {
         &self.caller.client
     }
 
-    /// The server that may serve files, besides Discord's own file servers.
+    /// Returns the base of the API. Its server may serve files, besides Discord's own file servers.
     pub(super) fn base(&self) -> &Url {
         &self.caller.base
     }
 
-    /// The token without its prefix, for the gateway.
+    /// Returns the token without its prefix, for the gateway.
     pub(super) fn token(&self) -> &str {
         self.token.trim_start_matches("Bot ")
     }
@@ -147,19 +147,19 @@ impl DiscordApi {
         read.map_err(|error| self.caller.unreadable(&error))
     }
 
-    /// Makes one call, to which `add` adds its body. Returns the body of the answer.
+    /// Makes one call, to which `add_body` adds its body. Returns the body of the answer.
     async fn execute(
         &self,
         endpoint: Endpoint<'_>,
-        add: impl FnOnce(RequestBuilder) -> RequestBuilder,
+        add_body: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> Result<Vec<u8>, DiscordCallError> {
         let (method, path) = endpoint.method_and_path();
         let route = format!("{method} {path}");
-        self.rest(&route).await?;
+        self.await_limit(&route).await?;
         let url = endpoints::address(self.base(), &path)
             .map_err(|error| DiscordCallError::NotSent(error.to_string()))?;
         let request = self.client().request(method, url).header(AUTHORIZATION, &self.token);
-        self.conclude(&route, add(request.header(USER_AGENT, OUR_USER_AGENT))).await
+        self.conclude(&route, add_body(request.header(USER_AGENT, OUR_USER_AGENT))).await
     }
 
     async fn conclude(
@@ -171,15 +171,16 @@ impl DiscordApi {
         let (status, headers) = (response.status(), response.headers().clone());
         let body = call::whole(response).await;
         if status.is_success() {
-            self.note_rest(route, used_up(&headers));
+            self.note_wait(route, wait_after_last(&headers));
             return body;
         }
         let refusal: ErrorBody = serde_json::from_slice(&body?).unwrap_or_default();
-        let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let header_wait =
+            headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         // The body has fractions of seconds. The header is there too when a proxy answers for Discord.
-        let after = refusal.retry_after.or(header).and_then(seconds);
+        let after = refusal.retry_after.or(header_wait).and_then(seconds);
         if status == StatusCode::TOO_MANY_REQUESTS {
-            self.note_rest(if refusal.global { "" } else { route }, after);
+            self.note_wait(if refusal.global { "" } else { route }, after);
         }
         let own = DiscordRefusal { code: refusal.code, is_discords: !refusal.message.is_empty() };
         let ambiguity = self.caller.ambiguity(status).filter(|_| !own.is_discords);
@@ -196,14 +197,14 @@ impl DiscordApi {
 
     /// Waits until the route's rate limit ends. A call with a long wait is not sent, and returns the wait
     /// as an error.
-    async fn rest(&self, route: &str) -> Result<(), DiscordCallError> {
+    async fn await_limit(&self, route: &str) -> Result<(), DiscordCallError> {
         let until = {
-            let rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
-            [route, ""].iter().filter_map(|name| rests.get(*name).copied()).max()
+            let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+            [route, ""].iter().filter_map(|name| waits.get(*name).copied()).max()
         };
         let Some(until) = until else { return Ok(()) };
         let wait = until.saturating_duration_since(Instant::now());
-        if wait > REST_MAX {
+        if wait > WAIT_MAX {
             let denial = DiscordDenial::bare(StatusCode::TOO_MANY_REQUESTS);
             return Err(DiscordCallError::Denied(DiscordDenial { after: Some(wait), ..denial }));
         }
@@ -211,19 +212,19 @@ impl DiscordApi {
         Ok(())
     }
 
-    fn note_rest(&self, route: &str, wait: Option<Duration>) {
+    fn note_wait(&self, route: &str, wait: Option<Duration>) {
         let Some(wait) = wait else { return };
-        let mut rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        rests.retain(|_, until| *until > now);
-        if rests.len() < ROUTES_MAX {
-            rests.insert(route.to_owned(), now + wait);
+        waits.retain(|_, until| *until > now);
+        if waits.len() < ROUTES_MAX {
+            waits.insert(route.to_owned(), now + wait);
         }
     }
 }
 
-/// Returns how long a route must wait if its last call of this window was just made.
-fn used_up(headers: &HeaderMap) -> Option<Duration> {
+/// Returns how long a route must wait if this was its last call in the rate limit's window.
+fn wait_after_last(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.parse::<f64>().ok();
     let is_last = number("x-ratelimit-remaining")? < 1.0;
     is_last.then(|| number("x-ratelimit-reset-after").and_then(seconds)).flatten()
@@ -234,7 +235,7 @@ fn seconds(after: f64) -> Option<Duration> {
 }
 
 impl DiscordCallError {
-    /// The error of an edit. Repeating an edit does no harm, so an ambiguous one is `Unavailable`. If
+    /// Returns the error of an edit. Repeating an edit does no harm, so an ambiguous one is `Unavailable`. If
     /// `perhaps` is set, other text may appear there meanwhile, and it stays ambiguous.
     pub(super) fn while_editing(self, perhaps: bool) -> ChannelError {
         match self {

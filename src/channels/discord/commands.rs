@@ -1,5 +1,5 @@
-//! Registers our commands, which Discord lists under `/`. Only if they differ from the registered ones:
-//! Discord allows no more than 200 new ones a day.
+//! Registers our commands, which Discord lists under `/`, if they differ from the registered ones: Discord
+//! allows no more than 200 new ones a day.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,16 +22,17 @@ struct Application {
 
 impl Discord {
     pub(super) async fn tell_commands(&self) -> Result<(), ChannelError> {
-        let ours = self.api.get::<Application>(Endpoint::CurrentApplication, &[]).await;
-        let ours = ours.map_err(DiscordCallError::while_asking)?;
-        let application = number(&ours.id).map_err(ChannelError::Refused)?;
+        let found = self.api.get::<Application>(Endpoint::CurrentApplication, &[]).await;
+        let found = found.map_err(DiscordCallError::while_asking)?;
+        let application = number(&found.id).map_err(ChannelError::Refused)?;
         let application = id::ApplicationId::new(application);
-        let known =
+        let registered =
             self.api.get::<Vec<RegisteredCommand>>(Endpoint::Commands(application), &[]).await;
-        let known = known.map_err(DiscordCallError::while_asking)?;
-        let is_known = |wanted: &ListedCommand| known.iter().any(|known| is_same(known, *wanted));
+        let registered = registered.map_err(DiscordCallError::while_asking)?;
+        let is_registered =
+            |wanted: &ListedCommand| registered.iter().any(|command| is_same(command, *wanted));
         let listed: Vec<ListedCommand> = commands::menu().collect();
-        if known.len() == listed.len() && listed.iter().all(is_known) {
+        if registered.len() == listed.len() && listed.iter().all(is_registered) {
             return Ok(());
         }
         let wanted: Vec<Value> = listed
@@ -41,24 +42,24 @@ impl Discord {
                 json!({ "type": 1, "name": spec.name, "description": about, "options": options })
             })
             .collect();
-        let told = self.api.send::<Value>(Endpoint::SetCommands(application), &wanted).await;
-        told.map(drop).map_err(DiscordCallError::while_asking)
+        let result = self.api.send::<Value>(Endpoint::SetCommands(application), &wanted).await;
+        result.map(drop).map_err(DiscordCallError::while_asking)
     }
 }
 
 /// A command with its description.
 type ListedCommand = (&'static CommandSpec, &'static str);
 
-/// Returns a command's one option, if it takes arguments.
+/// Returns the option of a command that takes arguments.
 fn options(command: &CommandSpec) -> Vec<Value> {
     let (name, about) = replies::COMMAND_WORDS;
-    let words = json!({ "type": 3, "name": name, "description": about, "required": false });
-    if command.arguments.is_empty() { Vec::new() } else { vec![words] }
+    let option = json!({ "type": 3, "name": name, "description": about, "required": false });
+    if command.arguments.is_empty() { Vec::new() } else { vec![option] }
 }
 
-fn is_same(known: &RegisteredCommand, wanted: ListedCommand) -> bool {
+fn is_same(registered: &RegisteredCommand, wanted: ListedCommand) -> bool {
     let (spec, about) = wanted;
-    (known.name.as_str(), known.description.as_str()) == (spec.name, about)
-        && known.options.len() == options(spec).len()
-        && matches!(known.kind, None | Some(1))
+    (registered.name.as_str(), registered.description.as_str()) == (spec.name, about)
+        && registered.options.len() == options(spec).len()
+        && matches!(registered.kind, None | Some(1))
 }

@@ -1,4 +1,4 @@
-//! The deadlines of the adapter for Discord.
+//! The deadlines of the Discord adapter.
 
 use std::time::Duration;
 

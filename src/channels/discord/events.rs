@@ -27,15 +27,15 @@ pub(super) const INTERACTION: &str = "INTERACTION_CREATE";
 /// Time in which an interaction must be answered. Discord drops it after that.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// The part of it that may be spent on looking up the channel.
-const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
+/// The part of it in which the channel is looked up.
+const LOOKUP_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Kinds of interactions, and of answers to them (Interactions, receiving and responding).
 const COMMAND: u8 = 2;
 const BUTTON: u8 = 3;
-const SAY: u8 = 4;
-const NOTHING: u8 = 6;
-/// Only the person who pressed sees it.
+const CHANNEL_MESSAGE: u8 = 4;
+const DEFERRED_UPDATE: u8 = 6;
+/// Message flag: only the person who pressed sees it.
 const EPHEMERAL: u64 = 64;
 
 /// The listener of one link.
@@ -50,7 +50,7 @@ impl DiscordListener<'_> {
     pub(super) async fn receive(&self, name: &str, data: &Value) -> Result<bool, ChannelError> {
         let events = match name {
             "MESSAGE_CREATE" => vec![self.decode_new(data).await?],
-            // Embeds that Discord adds change a message too, but nobody wrote anything then.
+            // Discord also reports embeds that it adds, but then the text is unchanged.
             "MESSAGE_UPDATE" if data["edited_timestamp"].is_string() => {
                 vec![self.decode_edit(data).await?]
             }
@@ -155,19 +155,19 @@ impl DiscordListener<'_> {
             return false;
         }
         let at = self.address_of_interaction(&interaction).await;
-        let taken = match inbound::decode_interaction(&interaction, &at, &self.context()) {
+        let outcome = match inbound::decode_interaction(&interaction, &at, &self.context()) {
             Some(event) => hear::receive_one(self.publisher, event).await.ok(),
             None => Some(EventOutcome::Published(Published::Gone)),
         };
-        let words = match taken.map(EventOutcome::published) {
+        let text = match outcome.map(EventOutcome::published) {
             None => replies::NOT_KEPT,
             Some(published) if interaction.kind == COMMAND => {
                 published.map_or("", hear::reply_to_command)
             }
             Some(published) => published.and_then(hear::reply_to_press).unwrap_or_default(),
         };
-        self.answer(&interaction, words).await;
-        taken.is_some()
+        self.answer(&interaction, text).await;
+        outcome.is_some()
     }
 
     /// Returns the address of an interaction: from its own fields, or looked up within the time limit.
@@ -175,26 +175,26 @@ impl DiscordListener<'_> {
         let DiscordInteraction { channel_id, guild_id, channel, .. } = interaction;
         let Some(guild) = guild_id else { return Addresses::private(channel_id) };
         let Discord { addresses, api, .. } = self.discord;
-        let told =
-            channel.as_ref().and_then(|told| addresses.address_in_event(channel_id, told, guild));
-        if let Some(at) = told {
+        let named =
+            channel.as_ref().and_then(|found| addresses.address_in_event(channel_id, found, guild));
+        if let Some(at) = named {
             return at;
         }
-        let looked = timeout(LOOK_TIME_MAX, addresses.of(api, channel_id, Some(guild))).await;
-        looked.ok().and_then(Result::ok).unwrap_or_else(|| Addresses::unseen(channel_id, guild))
+        let lookup = timeout(LOOKUP_TIME_MAX, addresses.of(api, channel_id, Some(guild))).await;
+        lookup.ok().and_then(Result::ok).unwrap_or_else(|| Addresses::unseen(channel_id, guild))
     }
 
-    async fn answer(&self, interaction: &DiscordInteraction, words: &str) {
-        let answer = match words {
-            "" => json!({ "type": NOTHING }),
-            words => json!({ "type": SAY, "data": {
-                "content": words, "flags": EPHEMERAL | SUPPRESS_EMBEDS, "allowed_mentions": { "parse": [] },
+    async fn answer(&self, interaction: &DiscordInteraction, text: &str) {
+        let answer = match text {
+            "" => json!({ "type": DEFERRED_UPDATE }),
+            text => json!({ "type": CHANNEL_MESSAGE, "data": {
+                "content": text, "flags": EPHEMERAL | SUPPRESS_EMBEDS, "allowed_mentions": { "parse": [] },
             } }),
         };
         let Ok(id) = interaction.id.parse().map(id::InteractionId::new) else { return };
         let endpoint = Endpoint::CreateInteractionResponse(id, &interaction.token);
-        let answered = self.discord.api.order(endpoint, Some(&answer));
-        match timeout(ANSWER_TIME_MAX, answered).await {
+        let sending = self.discord.api.order(endpoint, Some(&answer));
+        match timeout(ANSWER_TIME_MAX, sending).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::debug!(?error, "Could not acknowledge a button or a command")

@@ -1,4 +1,4 @@
-//! Reads from Discord on demand: files of messages, and earlier messages.
+//! Reads files and earlier messages from Discord on demand.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::types::message::{Address, MessageId, OverheardLine};
 /// Discord's file servers (Reference, CDN).
 const FILE_HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
 
-/// Maximum pause within a file.
+/// Maximum wait for the next part of a file.
 const PIECE_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Maximum number of messages of one request (Message resource, get channel messages).
@@ -32,21 +32,23 @@ impl Discord {
         url: &str,
         into: &mut MediaSink,
     ) -> Result<(), ChannelError> {
-        let elsewhere = || ChannelError::Refused("the file is not on Discord's servers".to_owned());
-        let url = Url::parse(url).ok().filter(|url| self.holds_files(url)).ok_or_else(elsewhere)?;
+        let not_at_discord =
+            || ChannelError::Refused("the file is not on Discord's servers".to_owned());
+        let url =
+            Url::parse(url).ok().filter(|url| self.holds_files(url)).ok_or_else(not_at_discord)?;
         let too_slow = |_| ChannelError::unavailable("discord: the download is too slow");
-        let asked = timeout(PIECE_TIME_MAX, self.api.client().get(url).send());
+        let request = timeout(PIECE_TIME_MAX, self.api.client().get(url).send());
         let lost = |_| ChannelError::unavailable("discord: the connection was lost");
-        let mut response = asked.await.map_err(too_slow)?.map_err(lost)?;
+        let mut response = request.await.map_err(too_slow)?.map_err(lost)?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND | StatusCode::FORBIDDEN | StatusCode::GONE => {
-                let words = "the file is no longer at Discord";
-                return Err(ChannelError::Refused(words.to_owned()));
+                let reason = "the file is no longer at Discord";
+                return Err(ChannelError::Refused(reason.to_owned()));
             }
             status => {
-                let words = format!("discord's files answer with {status}");
-                return Err(ChannelError::unavailable(words));
+                let reason = format!("discord's files answer with {status}");
+                return Err(ChannelError::unavailable(reason));
             }
         }
         loop {

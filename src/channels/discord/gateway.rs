@@ -41,11 +41,11 @@ impl SessionPosition {
     /// Parses the result of [`Self::mark`]. None if it belongs to another bot.
     pub fn from_mark(bot: &str, mark: &str) -> Option<Self> {
         let mut parts = mark.splitn(4, ' ');
-        let (of, session) = (parts.next()?, parts.next()?);
+        let (owner, session) = (parts.next()?, parts.next()?);
         let (seq, url) = (parts.next()?.parse().ok()?, parts.next()?);
-        let point =
-            Self { bot: of.to_owned(), session: session.to_owned(), seq, url: url.to_owned() };
-        (of == bot && is_gateway(url)).then_some(point)
+        let position =
+            Self { bot: owner.to_owned(), session: session.to_owned(), seq, url: url.to_owned() };
+        (owner == bot && is_gateway(url)).then_some(position)
     }
 
     pub fn mark(&self) -> String {
@@ -53,7 +53,7 @@ impl SessionPosition {
     }
 }
 
-/// Returns true for an address to connect to. The library panics at others.
+/// Returns true for a WebSocket URL. The library panics at others.
 pub(super) fn is_gateway(url: &str) -> bool {
     url.parse::<url::Url>()
         .is_ok_and(|url| matches!(url.scheme(), "ws" | "wss") && url.host_str().is_some())
@@ -91,15 +91,15 @@ pub(super) struct Gateway {
     /// The link counts as dead if nothing arrives before this.
     until: Instant,
     unreadable: u32,
-    /// There was no READY or RESUMED since the last connection.
+    /// There was no READY or RESUMED on this connection.
     is_awaited: bool,
-    /// Discord greeted this connection, which then has identified itself.
+    /// Discord greeted this connection, and we identified ourselves on it.
     is_greeted: bool,
     /// There is a session to resume.
     has_session: bool,
-    /// An address without an answer was given up already.
+    /// An address that did not answer was given up already.
     has_fallen_back: bool,
-    /// The session is gone. The library would begin another by itself, whatever the limits are.
+    /// The session is gone. The library would begin another, without regard to the limits.
     is_over: bool,
 }
 
@@ -182,20 +182,20 @@ impl Gateway {
             return std::future::pending().await;
         }
         loop {
-            let Ok(came) = timeout_at(self.until, self.shard.next()).await else {
+            let Ok(received) = timeout_at(self.until, self.shard.next()).await else {
                 if self.is_unresumed() {
                     self.is_over = true;
                     return Ok(LinkMessage::Unanswered);
                 }
                 return Err(ChannelError::unavailable("discord's gateway has fallen silent"));
             };
-            match came {
+            match received {
                 Some(Ok(Message::Text(text))) => {
-                    let told = self.read(&text)?;
-                    self.put_off_deadline(told.as_ref());
-                    if let Some(told) = told {
+                    let message = self.read(&text)?;
+                    self.extend_deadline(message.as_ref());
+                    if let Some(message) = message {
                         self.unreadable = 0;
-                        return Ok(told);
+                        return Ok(message);
                     }
                 }
                 Some(Ok(Message::Close(frame))) => {
@@ -210,7 +210,7 @@ impl Gateway {
                     self.connect_anew()?;
                     return Ok(LinkMessage::Lost);
                 }
-                Some(Err(error)) => self.stumble(&error)?,
+                Some(Err(error)) => self.handle_error(&error)?,
                 None => return Err(ChannelError::unavailable("discord's gateway has closed")),
             }
         }
@@ -218,16 +218,16 @@ impl Gateway {
 
     /// Extends the deadline. Any frame keeps a confirmed link alive. Before that only missed events
     /// count: a gateway may acknowledge heartbeats forever and never confirm the session.
-    fn put_off_deadline(&mut self, told: Option<&LinkMessage>) {
+    fn extend_deadline(&mut self, message: Option<&LinkMessage>) {
         let DiscordDeadlines { ready, silence, .. } = self.deadlines;
-        match told {
+        match message {
             _ if !self.is_awaited => self.until = Instant::now() + silence,
             Some(LinkMessage::Event { .. }) => self.until = Instant::now() + ready,
             _ => {}
         }
     }
 
-    fn stumble(
+    fn handle_error(
         &mut self,
         error: &twilight_gateway::error::ReceiveMessageError,
     ) -> Result<(), ChannelError> {
@@ -249,8 +249,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// Notes a new connection. One that ended before the session was confirmed would end so again: the
-    /// library retries at once, and every attempt counts against the day's limit.
+    /// Notes a new connection. Returns an error if the last one ended before the session was confirmed: the library
+    /// would retry at once, and every attempt counts against the day's limit.
     fn connect_anew(&mut self) -> Result<(), ChannelError> {
         if std::mem::replace(&mut self.is_awaited, true) {
             return Err(ChannelError::unavailable("discord's gateway sent an invalid end of data"));
@@ -275,7 +275,7 @@ impl Gateway {
         Ok(match (frame.op, frame.t, frame.s, frame.d) {
             (0, Some("READY"), Some(seq), data) => {
                 let Ok(ready) = ReadyEvent::deserialize(data) else { return Ok(None) };
-                self.goes();
+                self.confirm();
                 self.has_session = true;
                 let (session, url) = (ready.session_id, ready.resume_gateway_url);
                 Some(LinkMessage::Ready(SessionPosition {
@@ -286,7 +286,7 @@ impl Gateway {
                 }))
             }
             (0, Some("RESUMED"), ..) => {
-                self.goes();
+                self.confirm();
                 Some(LinkMessage::Resumed)
             }
             (0, Some(name), Some(seq), data) => {
@@ -311,18 +311,19 @@ impl Gateway {
         })
     }
 
-    fn goes(&mut self) {
+    /// Notes a READY or RESUMED.
+    fn confirm(&mut self) {
         (self.is_awaited, self.has_fallen_back) = (false, false);
     }
 }
 
-/// Not authenticated, an invalid sequence number, or a session that timed out: the library would try to
-/// resume the same session forever.
+/// Close codes after which a session is gone: not authenticated, an invalid sequence number, or a session that
+/// timed out. The library would try to resume it forever.
 const FORGOTTEN: [u16; 3] = [4003, 4007, 4009];
 
 /// Returns an error for close codes after which a new connection would end the same way.
 fn fatal(code: u16) -> Option<ChannelError> {
-    let words = match code {
+    let reason = match code {
         4004 => return Some(token_not_accepted("Authentication failed")),
         4010..=4012 => "the bot is in too many servers for one connection",
         4013 => "the bot asked for events that Discord does not know; is this version too old?",
@@ -332,5 +333,5 @@ fn fatal(code: u16) -> Option<ChannelError> {
         }
         _ => return None,
     };
-    Some(ChannelError::Closed(words.to_owned()))
+    Some(ChannelError::Closed(reason.to_owned()))
 }

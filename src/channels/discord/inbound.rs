@@ -1,4 +1,4 @@
-//! Decodes a message or an interaction. Pure: it and its address in, an [`InboundEvent`] out.
+//! Decodes a message or an interaction. Pure: one with its address in, an [`InboundEvent`] out.
 //! [`hear`](crate::channels::hear) decides about the result.
 
 use chrono::{DateTime, Utc};
@@ -78,16 +78,16 @@ pub fn decode(
         ChatKind::Private => Vec::new(),
         ChatKind::Group => mention_forms(bot, at.role.as_ref()),
     };
-    let text = said(message, bot, &mentions);
+    let text = own_text(message, bot, &mentions);
     let media = media(message);
-    let says_nothing = text.is_empty() && media.is_empty();
-    if says_nothing && forwarded(message).is_none_or(|it| it.text.is_empty()) {
+    let is_empty = text.is_empty() && media.is_empty();
+    if is_empty && forwarded(message).is_none_or(|it| it.text.is_empty()) {
         return None;
     }
     let heard_at = at.address(context.channel);
     let mut from = heard_at.clone();
     let opens = context.threads == Threads::Open && at.has_threads && from.thread.is_none();
-    // A command concerns the place where it is given.
+    // A command applies to the conversation in which it is given.
     if opens && !text.starts_with('/') {
         // A thread that is made from a message has its id.
         from.thread = Some(ThreadId::from(message.id.as_str()));
@@ -146,8 +146,8 @@ pub fn decode_interaction(
         let press = Some(data.custom_id.parse::<Press>().ok()?);
         (InboundEvent::Pressed, InboundContent { press, ..InboundContent::default() })
     } else {
-        let given = data.options.iter().filter_map(|option| option.value.as_str());
-        let words: Vec<&str> = std::iter::once(data.name.as_str()).chain(given).collect();
+        let arguments = data.options.iter().filter_map(|option| option.value.as_str());
+        let words: Vec<&str> = std::iter::once(data.name.as_str()).chain(arguments).collect();
         (InboundEvent::Command, InboundContent::text(format!("/{}", words.join(" "))))
     };
     Some(to_event(Inbound {
@@ -176,7 +176,7 @@ pub fn line(message: &DiscordMessage, bot: &DiscordIdentity) -> Option<Overheard
 
 /// The full text of a message, with its forwarded text and descriptions of its files.
 pub(super) fn words_of(message: &DiscordMessage, bot: &DiscordIdentity) -> String {
-    let text = said(message, bot, &mention_forms(bot, None));
+    let text = own_text(message, bot, &mention_forms(bot, None));
     hear::context(&media(message), forwarded(message).as_ref(), &text)
 }
 
@@ -213,7 +213,7 @@ fn addressee(message: &DiscordMessage, bot: &DiscordIdentity, at: &DiscordAddres
     let DiscordMessage { content, mentions, referenced_message, .. } = message;
     let names_others =
         !mentions.is_empty() || !message.mention_roles.is_empty() || message.mention_everyone;
-    let replied = referenced_message.as_ref().map(|said| said.author.id == bot.id);
+    let replied = referenced_message.as_ref().map(|replied| replied.author.id == bot.id);
     let names_us = mentions.iter().any(|user| user.id == bot.id)
         || mention_forms(bot, at.role.as_ref()).iter().any(|form| content.contains(form));
     if names_us || replied == Some(true) {
@@ -227,9 +227,9 @@ fn addressee(message: &DiscordMessage, bot: &DiscordIdentity, at: &DiscordAddres
 
 /// Returns the text without mentions that only address the bot, and without forwarded text: that is
 /// another person's, and none of it is a command.
-fn said(message: &DiscordMessage, bot: &DiscordIdentity, address: &[String]) -> String {
-    let text = without_address(&message.content, address);
-    let parts = other_things(message).map(|what| format!("[sent {what}]"));
+fn own_text(message: &DiscordMessage, bot: &DiscordIdentity, own_mentions: &[String]) -> String {
+    let text = without_address(&message.content, own_mentions);
+    let parts = described_objects(message).map(|noun| format!("[sent {noun}]"));
     let parts = parts.chain([readable(&text, &message.mentions, bot)]);
     let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
     parts.join("\n")
@@ -242,10 +242,10 @@ fn mention_forms(bot: &DiscordIdentity, role: Option<&Snowflake>) -> Vec<String>
 }
 
 /// Removes mentions of the bot at either end. A text that is nothing else stays.
-fn without_address(content: &str, address: &[String]) -> String {
+fn without_address(content: &str, own_mentions: &[String]) -> String {
     let whole = content.trim();
     let mut rest = whole;
-    for form in address {
+    for form in own_mentions {
         while let Some(after) = rest.strip_prefix(form.as_str()) {
             rest = after.trim_start_matches([',', ':', ' ', '\n']);
         }
@@ -298,10 +298,10 @@ fn shown_mark(mark: &str, mentions: &[DiscordUser], bot: &DiscordIdentity) -> Op
 /// The forwarded text of a message. Discord does not report its author.
 fn forwarded(message: &DiscordMessage) -> Option<Quote> {
     let snapshots = message.message_snapshots.iter();
-    let words = snapshots.map(|it| readable(&it.message.content, &[], &DiscordIdentity::default()));
-    let words = words.reduce(|words, more| format!("{words}\n{more}"))?;
+    let text = snapshots.map(|it| readable(&it.message.content, &[], &DiscordIdentity::default()));
+    let text = text.reduce(|text, more| format!("{text}\n{more}"))?;
     let author = "forwarded from somebody".to_owned();
-    Some(Quote { author, text: words.trim().to_owned(), by_others: true, by_bot: false })
+    Some(Quote { author, text: text.trim().to_owned(), by_others: true, by_bot: false })
 }
 
 /// The message that this one forwards or replies to.
@@ -309,17 +309,18 @@ fn quoted(message: &DiscordMessage, bot: &DiscordIdentity) -> Option<Quote> {
     if let Some(forwarded) = forwarded(message) {
         return Some(forwarded);
     }
-    let said = message.referenced_message.as_ref()?;
-    let text = words_of(said, &DiscordIdentity::default()).chars().take(QUOTE_CHARS_MAX).collect();
-    let by_others = ![&message.author.id, &bot.id].contains(&&said.author.id)
-        || !said.message_snapshots.is_empty();
-    let by_bot = said.author.id == bot.id && !by_others;
-    Some(Quote { author: said.author.shown().to_owned(), text, by_others, by_bot })
+    let replied = message.referenced_message.as_ref()?;
+    let text =
+        words_of(replied, &DiscordIdentity::default()).chars().take(QUOTE_CHARS_MAX).collect();
+    let by_others = ![&message.author.id, &bot.id].contains(&&replied.author.id)
+        || !replied.message_snapshots.is_empty();
+    let by_bot = replied.author.id == bot.id && !by_others;
+    Some(Quote { author: replied.author.shown().to_owned(), text, by_others, by_bot })
         .filter(|quote| !quote.text.is_empty())
 }
 
 /// Describes sent objects that are neither text nor a file that could be fetched.
-fn other_things(message: &DiscordMessage) -> impl Iterator<Item = String> {
+fn described_objects(message: &DiscordMessage) -> impl Iterator<Item = String> {
     let polls = message.poll.iter().map(|poll| format!("a poll: {}", poll.question.text));
     let stickers = message.sticker_items.iter().filter(|sticker| picture_of(sticker).is_none());
     polls.chain(stickers.map(|sticker| format!("a sticker: {}", sticker.name)))

@@ -1,5 +1,5 @@
-//! One link from beginning to end, and the position for the next one: in a session's sequence, and in
-//! time, in case the session is gone.
+//! One gateway link from beginning to end, and the position for the next one: in a session's sequence, and
+//! in time, in case the session is gone.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -121,23 +121,23 @@ struct Reader {
 }
 
 impl Reader {
-    /// Awaits `doing` while the link is kept alive. Messages of the link are held meanwhile.
+    /// Awaits `work` while the link is kept alive. Messages of the link are held meanwhile.
     async fn during<T>(
         &mut self,
         listener: &DiscordListener<'_>,
-        doing: impl Future<Output = Result<T, ChannelError>>,
+        work: impl Future<Output = Result<T, ChannelError>>,
     ) -> Result<T, ChannelError> {
-        let mut doing = pin!(doing);
+        let mut work = pin!(work);
         loop {
             tokio::select! {
                 biased;
-                done = &mut doing => return done,
-                told = self.link.next(), if self.held.len() < HELD_MAX => match told? {
+                done = &mut work => return done,
+                message = self.link.next(), if self.held.len() < HELD_MAX => match message? {
                     // A pressed button is answered within three seconds or not at all.
                     LinkMessage::Event { name, data, .. } if name == events::INTERACTION => {
                         Box::pin(listener.receive(&name, &data)).await?;
                     }
-                    told => self.held.push_back(told),
+                    message => self.held.push_back(message),
                 },
             }
         }
@@ -159,7 +159,7 @@ impl Discord {
         // The future is large: it holds the calls that are made meanwhile.
         let ended = Box::pin(self.follow(&listener, &mut reader)).await;
         if reader.link.is_awaited() {
-            // Nobody answers at the address for resuming.
+            // The address for resuming does not answer.
             if let Some(point) = &mut self.progress().point {
                 point.url = url;
             }
@@ -193,27 +193,27 @@ impl Discord {
         let DiscordListener { publisher, bot, .. } = *listener;
         let about = format!("@{}", bot.name);
         let mut reading = Box::pin(backlog::read_round(listener, Duration::ZERO));
-        let mut telling = Box::pin(self.tell_commands_once());
-        let mut has_tried_to_tell = false;
+        let mut registering = Box::pin(self.register_commands_once());
+        let mut has_tried_to_register = false;
         let mut is_renewed = false;
         loop {
-            let told = match reader.held.pop_front() {
-                Some(told) => told,
+            let message = match reader.held.pop_front() {
+                Some(message) => message,
                 None => tokio::select! {
-                    told = reader.link.next() => told?,
+                    message = reader.link.next() => message?,
                     read = &mut reading, if !self.backlog.is_empty() => {
                         read?;
                         reading.set(backlog::read_round(listener, self.deadlines.again));
                         continue;
                     }
-                    () = &mut telling, if !has_tried_to_tell => {
-                        has_tried_to_tell = true;
+                    () = &mut registering, if !has_tried_to_register => {
+                        has_tried_to_register = true;
                         continue;
                     }
                 },
             };
             publisher.note_bytes();
-            match told {
+            match message {
                 LinkMessage::Ready(point) => {
                     self.progress().unresumed = 0;
                     publisher.link_up(about.clone());
@@ -247,7 +247,7 @@ impl Discord {
                 LinkMessage::Event { name, data, seq } => {
                     let receiving = Box::pin(listener.receive(&name, &data));
                     let kept = reader.during(listener, receiving).await?;
-                    self.get_to(seq, kept, publisher).await?;
+                    self.note_sequence(seq, kept, publisher).await?;
                 }
                 LinkMessage::Beat => self.note_all_received(publisher).await?,
                 LinkMessage::Invalid if !is_renewed => {
@@ -280,9 +280,9 @@ impl Discord {
     }
 
     /// Registers our commands, if they differ. The link does not wait for that.
-    async fn tell_commands_once(&self) {
-        let telling = self.told_commands.get_or_try_init(|| self.tell_commands());
-        match timeout(COMMANDS_TIME_MAX, telling).await {
+    async fn register_commands_once(&self) {
+        let registering = self.told_commands.get_or_try_init(|| self.tell_commands());
+        match timeout(COMMANDS_TIME_MAX, registering).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "Could not register the commands at Discord"),
             Err(_) => tracing::warn!("Could not register the commands at Discord in time"),
@@ -325,9 +325,9 @@ impl Discord {
         let mark = publisher.mark().await?;
         let Some((mark, at)) = mark else { return Ok(None) };
         let channel = publisher.channel();
-        let found = EventPosition::from_mark(&bot.id, &mark, at, channel, &self.backlog);
-        let point = found.point.clone();
-        *self.progress() = found;
+        let position = EventPosition::from_mark(&bot.id, &mark, at, channel, &self.backlog);
+        let point = position.point.clone();
+        *self.progress() = position;
         Ok(point)
     }
 
@@ -335,8 +335,8 @@ impl Discord {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the position. If an event was `kept`, also durably for the next daemon.
-    async fn get_to(
+    /// Notes the sequence number. If its event was `kept`, also durably for the next daemon.
+    async fn note_sequence(
         &self,
         seq: u64,
         kept: bool,

@@ -1,4 +1,4 @@
-//! The questions to Discord that open no gateway session: who we are, which intents are on, and if a session could begin.
+//! Checks the bot's account by calls that open no gateway session: its identity, its intents, and its session limit.
 
 use serde::Deserialize;
 

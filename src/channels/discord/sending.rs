@@ -26,14 +26,14 @@ use crate::types::message::{Address, Body, MessageId, Outbound, Question, Reacti
 /// Maximum length of a nonce (Message resource, create message).
 const NONCE_CHARS: usize = 25;
 
-/// Maximum length of a thread's name (Channel resource).
+/// Maximum length of a thread's name, in characters (Channel resource).
 const NAME_CHARS_MAX: usize = 100;
 const LABEL_CHARS_MAX: usize = 80;
 const BUTTONS_IN_ROW: usize = 5;
 const ROWS_MAX: usize = 5;
 
-/// Maximum lag of Discord's clock behind ours. No more, because an equal text from just before belongs to
-/// another answer.
+/// Maximum lag of Discord's clock behind ours. It is short, because an equal text from just before belongs
+/// to another answer.
 const SKEW: chrono::Duration = chrono::Duration::seconds(2);
 
 /// Time for which Discord certainly remembers a nonce. It documents "the past few minutes" (Message
@@ -56,12 +56,12 @@ pub(super) struct DiscordTarget {
 
 impl DiscordTarget {
     pub(super) fn of(address: &Address) -> Result<Self, ChannelError> {
-        let stray = |_| {
+        let invalid = |_| {
             ChannelError::Refused(format!("`{address}` is not a Discord address: ids are numbers"))
         };
-        let chat = channel_id(address.chat.as_str()).map_err(stray)?;
+        let chat = channel_id(address.chat.as_str()).map_err(invalid)?;
         let thread = address.thread.as_ref().map(|thread| channel_id(thread.as_str()));
-        Ok(Self { chat, thread: thread.transpose().map_err(stray)? })
+        Ok(Self { chat, thread: thread.transpose().map_err(invalid)? })
     }
 
     /// The channel to write to: a thread is a channel of its own.
@@ -108,7 +108,7 @@ impl Discord {
             };
             let posted = post().await;
             let thread =
-                self.opened_for(to, &posted).await.map_err(DiscordCallError::while_sending)?;
+                self.open_if_missing(to, &posted).await.map_err(DiscordCallError::while_sending)?;
             match thread {
                 Thread::Fine => return sent(posted),
                 Thread::Opened => return sent(post().await),
@@ -136,7 +136,7 @@ impl Discord {
             };
             let posted = post()?.await;
             let thread =
-                self.opened_for(to, &posted).await.map_err(DiscordCallError::while_sending)?;
+                self.open_if_missing(to, &posted).await.map_err(DiscordCallError::while_sending)?;
             match thread {
                 Thread::Fine => return sent(posted),
                 Thread::Opened => return sent(post()?.await),
@@ -157,9 +157,9 @@ impl Discord {
         };
         let body = json!({
             "content": message.body.text(),
-            "allowed_mentions": quiet(),
+            "allowed_mentions": allowed_mentions(),
             "flags": SUPPRESS_EMBEDS,
-            // Those of a question that is decided go.
+            // Removes those of a question that is decided.
             "components": buttons(message),
         });
         let channel_id = self.channel_of(to, message_id);
@@ -178,7 +178,7 @@ impl Discord {
             |to: DiscordTarget| self.api.order(Endpoint::TriggerTyping(to.channel()), None);
         let typed = typing(to).await;
         let typed =
-            match self.opened_for(to, &typed).await.map_err(DiscordCallError::while_asking)? {
+            match self.open_if_missing(to, &typed).await.map_err(DiscordCallError::while_asking)? {
                 Thread::Fine => typed,
                 Thread::Opened => typing(to).await,
                 Thread::Barred => typing(self.target(address)?).await,
@@ -250,7 +250,7 @@ impl Discord {
     }
 
     /// Opens the thread if a call failed because it was missing.
-    async fn opened_for<T>(
+    async fn open_if_missing<T>(
         &self,
         to: DiscordTarget,
         done: &Result<T, DiscordCallError>,
@@ -278,9 +278,9 @@ impl Discord {
     ) -> Result<(), DiscordCallError> {
         let message_id = id::MessageId::new(thread.get());
         let endpoint = Endpoint::Message(channel_id, message_id);
-        let asked: DiscordMessage = self.api.get(endpoint, &[]).await?;
+        let starter: DiscordMessage = self.api.get(endpoint, &[]).await?;
         let bot = self.me.get().cloned().unwrap_or_default();
-        let name = name_of(&super::inbound::words_of(&asked, &bot));
+        let name = thread_name(&super::inbound::words_of(&starter, &bot));
         let endpoint = Endpoint::StartThread(channel_id, message_id);
         match self.api.send::<Value>(endpoint, &CreateThread::new(name)).await {
             Ok(_) | Err(DiscordCallError::Unreadable(_)) => Ok(()),
@@ -292,7 +292,7 @@ impl Discord {
     async fn body_of(&self, message: &Outbound, to: DiscordTarget) -> Result<Value, ChannelError> {
         let mut body = json!({
             "content": message.body.text(),
-            "allowed_mentions": quiet(),
+            "allowed_mentions": allowed_mentions(),
             "flags": SUPPRESS_EMBEDS,
         });
         if let Some(nonce) = nonce(message) {
@@ -305,12 +305,12 @@ impl Discord {
         // Outside of a thread that cannot be opened, the reply names the message that the thread belongs
         // to.
         let barred = message.to.thread.as_ref().filter(|_| to.thread.is_none());
-        let asked = message.reply_to.as_ref().map(MessageId::as_str);
-        let asked = barred.map(|thread| thread.as_str()).or(asked);
-        let asked = asked.and_then(|id| message_id(id).ok());
+        let reply_to = message.reply_to.as_ref().map(MessageId::as_str);
+        let reply_to = barred.map(|thread| thread.as_str()).or(reply_to);
+        let reply_to = reply_to.and_then(|id| message_id(id).ok());
         // The message that a thread was made from is outside of it.
-        let asked = asked.filter(|id| self.channel_of(to, *id) == to.channel());
-        if let Some(id) = asked
+        let reply_to = reply_to.filter(|id| self.channel_of(to, *id) == to.channel());
+        if let Some(id) = reply_to
             && (message.overtakes || !self.is_private(to).await?)
         {
             // The question may have been deleted meanwhile. Its answer is still wanted.
@@ -320,14 +320,14 @@ impl Discord {
         Ok(body)
     }
 
-    /// Returns true for a private chat, where the question is obvious unless an older answer was
-    /// overtaken.
+    /// Returns true for a private chat, where the question is obvious unless the answer overtakes an older
+    /// one.
     async fn is_private(&self, to: DiscordTarget) -> Result<bool, ChannelError> {
         if to.thread.is_some() {
             return Ok(false);
         }
-        let spot = self.addresses.look(&self.api, &to.chat.to_string()).await;
-        Ok(spot.is_ok_and(|spot| spot.is_some_and(|spot| spot.guild.is_none())))
+        let place = self.addresses.look(&self.api, &to.chat.to_string()).await;
+        Ok(place.is_ok_and(|place| place.is_some_and(|place| place.guild.is_none())))
     }
 }
 
@@ -342,8 +342,8 @@ fn sent(posted: Result<DiscordSentMessage, DiscordCallError>) -> Result<Sent, Ch
     }
 }
 
-/// A model's text pings nobody, except the person it answers.
-fn quiet() -> CreateAllowedMentions {
+/// Returns the allowed mentions: a model's text pings nobody, except the person it answers.
+fn allowed_mentions() -> CreateAllowedMentions {
     CreateAllowedMentions::new().replied_user(true)
 }
 
@@ -363,12 +363,13 @@ fn is_same(found: &DiscordMessage, message: &Outbound) -> bool {
     if let (Some(Value::String(theirs)), Some(ours)) = (&found.nonce, nonce(message)) {
         return *theirs == ours;
     }
-    let replies_to = found.message_reference.as_ref().and_then(|said| said.message_id.as_deref());
-    let asked = message.reply_to.as_ref().map(MessageId::as_str);
+    let replies_to =
+        found.message_reference.as_ref().and_then(|reference| reference.message_id.as_deref());
+    let reply_to = message.reply_to.as_ref().map(MessageId::as_str);
     let carries_file = matches!(message.body, Body::File(_));
     found.content.trim() == message.body.text().trim()
         && found.attachments.is_empty() != carries_file
-        && (replies_to.is_none() || replies_to == asked)
+        && (replies_to.is_none() || replies_to == reply_to)
 }
 
 fn buttons(message: &Outbound) -> Vec<CreateActionRow> {
@@ -387,7 +388,7 @@ fn buttons(message: &Outbound) -> Vec<CreateActionRow> {
 }
 
 /// Returns a thread's name: the first words of a question.
-fn name_of(text: &str) -> String {
+fn thread_name(text: &str) -> String {
     let line = one_line(text);
     if line.is_empty() {
         return crate::replies::THREAD_NAME.to_owned();
@@ -401,14 +402,15 @@ fn name_of(text: &str) -> String {
 }
 
 fn form(body: &Value, file: &FileContent) -> std::io::Result<Form> {
-    let mut again = file.file.try_clone()?;
-    std::io::Seek::rewind(&mut again)?;
-    let file_pieces = stream::try_unfold(tokio::fs::File::from_std(again), async |mut file| {
-        let mut piece = vec![0; PIECE];
-        let read = file.read(&mut piece).await?;
-        piece.truncate(read);
-        Ok::<_, std::io::Error>((read > 0).then_some((piece, file)))
-    });
+    let mut content_file = file.file.try_clone()?;
+    std::io::Seek::rewind(&mut content_file)?;
+    let file_pieces =
+        stream::try_unfold(tokio::fs::File::from_std(content_file), async |mut file| {
+            let mut piece = vec![0; PIECE];
+            let read = file.read(&mut piece).await?;
+            piece.truncate(read);
+            Ok::<_, std::io::Error>((read > 0).then_some((piece, file)))
+        });
     let content = reqwest::Body::wrap_stream(Box::pin(file_pieces));
     let part = Part::stream_with_length(content, file.length).file_name(file.name.clone());
     Ok(Form::new().text("payload_json", body.to_string()).part("files[0]", part))

@@ -1,4 +1,4 @@
-//! Makes the record of a file that has come, with its hash, and with the text of a document.
+//! Creates the record of a fetched file, with its hash, and with the text of a document.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -18,10 +18,10 @@ use crate::workspace::{OpenedFile, WorkspacePath};
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Maximum length of the first line that a model gets with a message, in characters.
+/// Maximum length, in characters, of the first line of a document that a model gets with a message.
 const BEGINS_CHARS_MAX: usize = 100;
 
-/// A file that was looked at.
+/// A file with its hash, and its format if it is a document.
 struct ExaminedFile {
     file: File,
     size: u64,
@@ -39,12 +39,12 @@ impl Fetcher {
         file: &MediaRef,
         fetched: Fetched,
     ) -> (Fetched, Option<NewAttachment>) {
-        let wanted = path.clone();
-        let look = move |workspace: &crate::workspace::Workspace| {
-            let opened = workspace.open_exactly(&wanted).map_err(|error| error.to_string())?;
-            look_at(opened, wanted.name()).map_err(|error| error.to_string())
+        let target = path.clone();
+        let open_and_hash = move |workspace: &crate::workspace::Workspace| {
+            let opened = workspace.open_exactly(&target).map_err(|error| error.to_string())?;
+            hash_file(opened, target.name()).map_err(|error| error.to_string())
         };
-        let examined = match self.workspace.off_thread(look).await {
+        let examined = match self.workspace.off_thread(open_and_hash).await {
             Ok(examined) => examined,
             Err(error) => {
                 tracing::warn!(%path, error, "Cannot look at a file that has come");
@@ -84,26 +84,27 @@ impl Fetcher {
     }
 }
 
-fn look_at(opened: OpenedFile, name: &str) -> io::Result<ExaminedFile> {
+/// Hashes a file, and detects the format of a document.
+fn hash_file(opened: OpenedFile, name: &str) -> io::Result<ExaminedFile> {
     let (mut file, size) = opened.into_file();
-    let (mut digest, mut piece) = (Sha256::new(), vec![0; PIECE_BYTES]);
+    let (mut digest, mut buffer) = (Sha256::new(), vec![0; PIECE_BYTES]);
     let mut form = None;
     let mut is_first = true;
     loop {
-        let read = file.read(&mut piece)?;
-        if read == 0 {
+        let length = file.read(&mut buffer)?;
+        if length == 0 {
             break;
         }
         if std::mem::take(&mut is_first) {
-            form = DocumentForm::detect(&piece[..read], name);
+            form = DocumentForm::detect(&buffer[..length], name);
         }
-        digest.update(&piece[..read]);
+        digest.update(&buffer[..length]);
     }
     file.rewind()?;
     Ok(ExaminedFile { file, size, hash: hex(&digest.finalize()), form })
 }
 
-/// The first line with words, on one line.
+/// Returns the first line that has a letter or a digit, shortened.
 fn first_line(text: &str) -> String {
     let has_words = |line: &&str| line.chars().any(char::is_alphanumeric);
     let line = text.lines().find(has_words).unwrap_or_default();

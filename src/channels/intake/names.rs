@@ -1,4 +1,4 @@
-//! Names an incoming file, and detects its type from its bytes.
+//! Chooses the path of an incoming file: a safe name with an extension.
 
 use chrono::{DateTime, Utc};
 
@@ -6,17 +6,17 @@ use crate::bus::journal::RowId;
 use crate::types::message::{MediaKind, MediaRef};
 use crate::workspace::WorkspacePath;
 
-/// Maximum number of characters that are kept of a file's own name. More is of no use to a reader.
+/// Maximum number of characters that are kept of a file's own name. More does not help a reader.
 const NAME_CHARS_MAX: usize = 80;
 
 /// Maximum number of bytes of a name. With the prefix it must fit into a file system's limit.
 pub const NAME_BYTES_MAX: usize = 150;
 
 /// Maximum number of characters of an extension.
-const ENDING_CHARS_MAX: usize = 8;
+const EXTENSION_CHARS_MAX: usize = 8;
 
 /// Media types and their common extensions.
-const ENDINGS: [(&str, &str); 24] = [
+const EXTENSIONS: [(&str, &str); 24] = [
     ("image/jpeg", "jpg"),
     ("image/png", "png"),
     ("image/webp", "webp"),
@@ -56,35 +56,38 @@ pub(super) fn path(
     path.parse().expect("a name of letters, digits and a few signs is one")
 }
 
-/// Returns a safe name for a file: nothing in it can lead elsewhere, or pass for something else.
+/// Returns a safe name for a file: nothing in it can lead to another folder, or look like something else.
 pub fn name(file: &MediaRef) -> String {
-    let own = file.name.as_deref().unwrap_or_default();
-    let own = own.rsplit(['/', '\\']).next().unwrap_or_default();
-    let (stem, ending) = match own.rsplit_once('.') {
-        Some((stem, ending)) if (1..=ENDING_CHARS_MAX).contains(&ending.chars().count()) => {
-            (safe(stem), safe(ending))
+    let own_name = file.name.as_deref().unwrap_or_default();
+    let own_name = own_name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let (stem, extension) = match own_name.rsplit_once('.') {
+        Some((stem, extension))
+            if (1..=EXTENSION_CHARS_MAX).contains(&extension.chars().count()) =>
+        {
+            (safe(stem), safe(extension))
         }
-        _ => (safe(own), String::new()),
+        _ => (safe(own_name), String::new()),
     };
-    let stem = if stem.is_empty() { word(file.kind).to_owned() } else { stem };
-    let ending = if ending.is_empty() { known_ending(file).to_owned() } else { ending };
-    let dotted = if ending.is_empty() { String::new() } else { format!(".{ending}") };
+    let stem = if stem.is_empty() { default_stem(file.kind).to_owned() } else { stem };
+    let extension =
+        if extension.is_empty() { default_extension(file).to_owned() } else { extension };
+    let suffix = if extension.is_empty() { String::new() } else { format!(".{extension}") };
     let mut name = String::new();
-    for sign in stem.chars().take(NAME_CHARS_MAX - dotted.chars().count()) {
-        if name.len() + sign.len_utf8() + dotted.len() > NAME_BYTES_MAX {
+    for char in stem.chars().take(NAME_CHARS_MAX - suffix.chars().count()) {
+        if name.len() + char.len_utf8() + suffix.len() > NAME_BYTES_MAX {
             break;
         }
-        name.push(sign);
+        name.push(char);
     }
-    name + &dotted
+    name + &suffix
 }
 
 /// Keeps letters and digits of any script, and replaces everything between them by `-`.
 fn safe(text: &str) -> String {
     let mut safe = String::new();
-    for sign in text.chars() {
-        match sign {
-            sign if sign.is_alphanumeric() || sign == '_' => safe.push(sign),
+    for char in text.chars() {
+        match char {
+            char if char.is_alphanumeric() || char == '_' => safe.push(char),
             _ if safe.is_empty() || safe.ends_with('-') => {}
             _ => safe.push('-'),
         }
@@ -93,7 +96,7 @@ fn safe(text: &str) -> String {
     safe
 }
 
-fn word(kind: MediaKind) -> &'static str {
+fn default_stem(kind: MediaKind) -> &'static str {
     match kind {
         MediaKind::Image => "photo",
         MediaKind::Audio => "audio",
@@ -104,11 +107,11 @@ fn word(kind: MediaKind) -> &'static str {
     }
 }
 
-/// The extension for the media type, else the one that most platforms send for that kind.
-fn known_ending(file: &MediaRef) -> &'static str {
+/// Returns the extension for the media type, else the one that most platforms send for that kind.
+fn default_extension(file: &MediaRef) -> &'static str {
     let mime = file.mime.as_deref().and_then(|mime| mime.split(';').next()).unwrap_or_default();
-    let known = ENDINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(mime.trim()));
-    known.map(|(_, ending)| *ending).unwrap_or(match file.kind {
+    let known = EXTENSIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(mime.trim()));
+    known.map(|(_, extension)| *extension).unwrap_or(match file.kind {
         MediaKind::Image => "jpg",
         MediaKind::Audio => "mp3",
         MediaKind::Voice => "ogg",

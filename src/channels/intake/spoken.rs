@@ -10,7 +10,7 @@ use crate::provider::transcription::Transcriber;
 use crate::types::commands::{CommandId, names_control};
 use crate::workspace::{OpenedFile, Workspace, WorkspacePath};
 
-/// Attempts at a transcript while the endpoint reports that it may work later.
+/// Maximum attempts at a transcript while the endpoint may still succeed.
 const ATTEMPTS_MAX: u32 = 3;
 
 /// Transcribes a file, with retries. Returns an explanation if it fails.
@@ -22,13 +22,13 @@ pub(super) async fn words(
 ) -> Result<String, String> {
     let mut wait = pause;
     for attempt in 1.. {
-        let wanted = path.clone();
+        let target = path.clone();
         let open =
-            move |workspace: &Workspace| workspace.open_exactly(&wanted).map(OpenedFile::into_file);
+            move |workspace: &Workspace| workspace.open_exactly(&target).map(OpenedFile::into_file);
         let opened = workspace.off_thread(open).await;
         let (file, length) = opened.map_err(|error| error.to_string())?;
-        match transcriber.words(&known_name(path.name()), file, length).await {
-            Ok(words) => return Ok(command(&words).unwrap_or(words)),
+        match transcriber.words(&accepted_name(path.name()), file, length).await {
+            Ok(transcript) => return Ok(command(&transcript).unwrap_or(transcript)),
             Err(ProviderError::Busy { after, .. }) if attempt < ATTEMPTS_MAX => {
                 sleep(after.unwrap_or(wait)).await;
                 wait *= PAUSE_GROWTH;
@@ -45,7 +45,7 @@ pub(super) async fn words(
 
 /// Returns the name with an extension that endpoints know. A format may have several extensions, of which
 /// they accept one (OpenAI, Audio API: flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav, webm).
-fn known_name(name: &str) -> String {
+fn accepted_name(name: &str) -> String {
     match name.rsplit_once('.') {
         Some((stem, "oga" | "opus")) => format!("{stem}.ogg"),
         _ => name.to_owned(),
@@ -53,9 +53,9 @@ fn known_name(name: &str) -> String {
 }
 
 /// Returns the spoken command: "slash status", or the one word that must not wait, "stop".
-pub fn command(words: &str) -> Option<String> {
-    let letters = |c: char| c.is_alphanumeric() || c == '/' || c.is_whitespace();
-    let plain: String = words.to_lowercase().chars().filter(|c| letters(*c)).collect();
+pub fn command(transcript: &str) -> Option<String> {
+    let is_kept = |c: char| c.is_alphanumeric() || c == '/' || c.is_whitespace();
+    let plain: String = transcript.to_lowercase().chars().filter(|c| is_kept(*c)).collect();
     let plain: Vec<&str> = plain.split_whitespace().collect();
     let command = match plain[..] {
         ["stop"] => CommandId::Stop.line(""),

@@ -26,7 +26,7 @@ pub(super) fn cut(document: &Document, dialect: &dyn Dialect, size: Size) -> Vec
 #[derive(Clone, Copy)]
 enum ChunkForm {
     Whole,
-    /// Only the text, for the case that even one character does not fit with its markup.
+    /// Only the text, if even one character does not fit with its markup.
     Bare,
 }
 
@@ -42,9 +42,9 @@ impl Cutter<'_> {
         for form in [ChunkForm::Whole, ChunkForm::Bare] {
             let Some(limit) = self.limit(from, form) else { continue };
             let best = self.best_break(from, limit);
-            // A better place may need more markup, though it is nearer.
+            // An earlier place may need more markup.
             let fitting = [best, limit].into_iter().find_map(|end| {
-                let chunk = self.written(from..end, form);
+                let chunk = self.render(from..end, form);
                 self.dialect.load(&chunk, self.size).fits().then_some((chunk, end))
             });
             if let Some(found) = fitting {
@@ -53,10 +53,10 @@ impl Cutter<'_> {
         }
         // Not reached: one escaped character is shorter than the smallest `max`.
         let end = self.document.text.ceil_char_boundary(from + 1);
-        (self.written(from..end, ChunkForm::Bare), end)
+        (self.render(from..end, ChunkForm::Bare), end)
     }
 
-    fn written(&self, range: Range<usize>, form: ChunkForm) -> String {
+    fn render(&self, range: Range<usize>, form: ChunkForm) -> String {
         match form {
             ChunkForm::Whole => write::write(self.document, &range, self.dialect),
             ChunkForm::Bare => self.dialect.escaped(self.document.text[range].trim()),
@@ -64,7 +64,7 @@ impl Cutter<'_> {
     }
 
     fn load(&self, range: Range<usize>, form: ChunkForm) -> Load {
-        self.dialect.load(&self.written(range, form), self.size)
+        self.dialect.load(&self.render(range, form), self.size)
     }
 
     /// Returns the last place up to which the text from `from` fits, or nearly the last. None if nothing
@@ -107,7 +107,7 @@ impl Cutter<'_> {
         if limit == text.len() {
             return limit;
         }
-        // A break of a better kind is not worth a chunk that is nearly empty.
+        // A better kind of break does not justify a chunk that is nearly empty.
         let floor = from + (limit - from) / 3;
         let mut best = [None; 4];
         let mut mark = |kind: usize, at: usize| best[..=kind].fill(Some(at));
@@ -115,7 +115,7 @@ impl Cutter<'_> {
         for (number, leaf) in leaves.iter().enumerate() {
             let start = leaf.range.start.max(from);
             let end = leaf.range.end.min(limit + 1);
-            let code = matches!(leaf.kind, BlockKind::Code { .. });
+            let is_code = matches!(leaf.kind, BlockKind::Code { .. });
             let mut before = None;
             for (at, char) in text[start..leaf.range.end].char_indices() {
                 if start + at >= end {
@@ -123,7 +123,7 @@ impl Cutter<'_> {
                 }
                 if before.is_some()
                     && let Some(kind) =
-                        text::break_kind(&text[start + at..leaf.range.end], before, code)
+                        text::break_kind(&text[start + at..leaf.range.end], before, is_code)
                     && self.document.link_around(start + at).is_none()
                 {
                     mark(kind, start + at);
@@ -134,8 +134,8 @@ impl Cutter<'_> {
             }
             // A heading stays with the text below it.
             if leaf.range.end <= limit && !matches!(leaf.kind, BlockKind::Heading(_)) {
-                let loose = leaves.get(number + 1).is_none_or(|next| next.loose);
-                mark(if loose { 3 } else { 2 }, leaf.range.end);
+                let is_loose = leaves.get(number + 1).is_none_or(|next| next.loose);
+                mark(if is_loose { 3 } else { 2 }, leaf.range.end);
             }
         }
         let [word, better @ ..] = best;

@@ -12,8 +12,8 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// Length in bytes, with the address, from which a link is written out as text. A longer link leaves
-    /// no space for the markup around it, and would have to be cut.
+    /// Returns the length in bytes, with the address, from which a link is written out as text. A longer link
+    /// leaves no space for the markup around it, and would have to be cut.
     pub(super) fn link_max(self) -> usize {
         self.max / 4 * 3
     }
@@ -31,7 +31,7 @@ impl Load {
         self.used <= self.max
     }
 
-    /// Returns true if a longer chunk is not worth the search.
+    /// Returns true if the search for a longer chunk may stop.
     pub(super) fn is_nearly_full(self) -> bool {
         self.used + self.max / 16 >= self.max
     }
@@ -59,12 +59,13 @@ pub(super) trait Dialect {
     fn misreads(&self, _: &str) -> bool {
         false
     }
-    /// `text` without any formatting.
+    /// Returns `text` as plain text in this markup.
     fn escaped(&self, text: &str) -> String;
     /// Returns how much of a message's limits `chunk` uses.
     fn load(&self, chunk: &str, size: Size) -> Load {
         Load { used: text::length(chunk, size.unit), max: size.max }
     }
+    /// Converts a chunk back to plain text.
     fn plain(&self, chunk: &str, size: Size) -> String;
 }
 

@@ -1,5 +1,5 @@
-//! Discord's markdown: close to CommonMark, but parsed by other rules. Characters that it shows
-//! differently, or would take for formatting, are escaped.
+//! Writes Discord's markdown, which is close to CommonMark, but parsed by other rules. Characters that it shows
+//! differently, or would parse as formatting, are escaped.
 
 use super::dialect::{Dialect, QuoteStyle, Size, has_scheme, with_fences, without_fences};
 use super::document::{Marker, Piece, checkbox};
@@ -36,10 +36,10 @@ impl Dialect for Markdown {
 
     fn line(&self, out: &mut String, pieces: &[Piece<'_>]) {
         let spans = emphasis::settle(pieces, &mark);
-        let words: String =
+        let text: String =
             spans.iter().filter(|span| !span.style.code).map(|span| span.text).collect();
         let escape = Escape {
-            brackets: words.contains("]("),
+            brackets: text.contains("]("),
             underscores: spans.iter().any(|span| span.marks[1].is_some()),
         };
         let mut is_start = true;
@@ -62,7 +62,7 @@ impl Dialect for Markdown {
         out
     }
 
-    /// No longer than the chunk, with all its addresses.
+    /// The result has all addresses, and is no longer than the chunk.
     fn plain(&self, chunk: &str, _: Size) -> String {
         plain(chunk)
     }
@@ -82,20 +82,20 @@ fn has_even_brackets(label: &str) -> bool {
 
 /// Chooses the signs of a group. Italic has two, and each of them fails beside certain neighbours.
 fn mark(group: &EmphasisGroup<'_>) -> Option<EmphasisMark> {
-    let raw = |sign: char| {
+    let has_raw = |sign: char| {
         let is_raw = |span: &&EmphasisSpan<'_>| span.style.code || span.text.contains("://");
         group.spans.iter().filter(is_raw).any(|span| span.text.contains(sign))
             || group.spans.iter().filter_map(|span| span.url).any(|url| url.contains(sign))
     };
     match group.attribute {
-        Attribute::Bold => (!raw('*')).then_some(("**", "**")),
-        Attribute::Strike => (!raw('~')).then_some(("~~", "~~")),
+        Attribute::Bold => (!has_raw('*')).then_some(("**", "**")),
+        Attribute::Strike => (!has_raw('~')).then_some(("~~", "~~")),
         Attribute::Italic => {
             let ends_word = group.after.is_none_or(|char| !char.is_alphanumeric() && char != '_');
-            if ends_word && !raw('_') {
+            if ends_word && !has_raw('_') {
                 return Some(("_", "_"));
             }
-            (!group.touches_outer && !raw('*')).then_some(("*", "*"))
+            (!group.touches_outer && !has_raw('*')).then_some(("*", "*"))
         }
     }
 }
@@ -104,7 +104,7 @@ fn mark(group: &EmphasisGroup<'_>) -> Option<EmphasisMark> {
 struct Escape {
     /// Escape brackets, because something looks like a link.
     brackets: bool,
-    /// Also inside of words.
+    /// Escape underscores also inside of words.
     underscores: bool,
 }
 
@@ -153,7 +153,7 @@ impl Escape {
         match char {
             '*' | '`' => true,
             '_' => self.underscores || !is_word(before) || !is_word(after),
-            // Only a pair of them has a meaning, but the other one may be a sign of ours.
+            // Only a pair of them has a meaning, but the other one may be written by us.
             '~' | '|' => [before, after].iter().any(|beside| beside.is_none_or(|it| it == char)),
             '\\' => after.is_none_or(|char| !char.is_alphanumeric() && !char.is_whitespace()),
             '[' | ']' => self.brackets,
@@ -280,7 +280,7 @@ fn inline_code(text: &str) -> Option<(&str, usize)> {
     }
 }
 
-/// A link in Markdown. The length is that of all of it, in bytes.
+/// A link in Markdown. `length` is that of the whole link, in bytes.
 struct WrittenLink<'a> {
     label: &'a str,
     url: &'a str,

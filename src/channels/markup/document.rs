@@ -1,8 +1,9 @@
-//! A parsed text, independent of the platform. Flat: blocks and formatted runs follow each other over one
-//! string, so that a part is a range, and nothing here recurses.
+//! A parsed text, independent of the platform. It is flat: blocks and formatted runs are ranges of one string,
+//! so that a part is a range, and nothing here recurses.
 
 use std::ops::Range;
 
+/// A parsed text with its blocks, formatted runs and links.
 #[derive(Default)]
 pub(super) struct Document {
     /// The visible text without markers. Leaves are separated by one line end, or two.
@@ -42,7 +43,7 @@ pub(super) enum Marker {
 }
 
 impl Marker {
-    /// The columns that it takes with the following blank.
+    /// Returns its width in columns, with the blank after it.
     pub(super) fn width(self) -> usize {
         match self {
             Self::Bullet | Self::Task { .. } => 2,
@@ -50,7 +51,7 @@ impl Marker {
         }
     }
 
-    /// The form that most platforms show.
+    /// Returns the form that most platforms show.
     pub(super) fn shown(self) -> String {
         match self {
             Self::Bullet => "• ".to_owned(),
@@ -99,14 +100,14 @@ impl Document {
         Self { text: flow.text, leaves: vec![leaf], runs: flow.runs, links: Vec::new() }
     }
 
-    /// The leaves that have text in `range`.
+    /// Returns the leaves that have text in `range`.
     pub(super) fn leaves_in(&self, range: &Range<usize>) -> &[Leaf] {
         let first = self.leaves.partition_point(|leaf| leaf.range.end <= range.start);
         let end = self.leaves.partition_point(|leaf| leaf.range.start < range.end);
         &self.leaves[first..end.max(first)]
     }
 
-    /// The lines of `range`, which lies within one leaf.
+    /// Returns the lines of `range`, which lies within one leaf.
     pub(super) fn lines(&self, range: &Range<usize>) -> Vec<Vec<Piece<'_>>> {
         let mut lines = vec![Vec::new()];
         let first = self.runs.partition_point(|run| run.range.end <= range.start);

@@ -1,5 +1,5 @@
-//! Bold, italic and strikethrough in one line: places the signs, properly nested, and not around white
-//! space. A dialect may refuse a group, whose text then has no formatting.
+//! Places the signs of bold, italic and strikethrough in one line, properly nested, and not around white space.
+//! A dialect may refuse a group, whose text then has no formatting.
 
 use super::document::{Piece, Style};
 
@@ -23,7 +23,7 @@ impl Attribute {
     }
 }
 
-/// The signs before and after.
+/// The opening and the closing sign.
 pub(super) type EmphasisMark = (&'static str, &'static str);
 
 /// A piece of a line with its signs, from outermost to innermost.
@@ -66,10 +66,10 @@ pub(super) fn settle<'a>(
                 marks[level..].fill(None);
                 marks
             };
-            let inside = outer(&spans[at]);
+            let outer_marks = outer(&spans[at]);
             let length = spans[at..]
                 .iter()
-                .take_while(|span| attribute.is_in(span.style) && outer(span) == inside)
+                .take_while(|span| attribute.is_in(span.style) && outer(span) == outer_marks)
                 .count();
             let (mut start, mut end) = (at, at + length);
             at = end.max(at + 1);
@@ -84,7 +84,8 @@ pub(super) fn settle<'a>(
             }
             let before = start.checked_sub(1).map(|before| &spans[before]);
             let after = spans.get(end);
-            let touches = |span: Option<&EmphasisSpan<'_>>| span.map_or([None; 3], outer) != inside;
+            let touches =
+                |span: Option<&EmphasisSpan<'_>>| span.map_or([None; 3], outer) != outer_marks;
             let mark = choose(&EmphasisGroup {
                 attribute,
                 spans: &spans[start..end],
@@ -98,7 +99,7 @@ pub(super) fn settle<'a>(
     spans
 }
 
-/// Returns the pieces with the white space at their ends as pieces of its own, except in code.
+/// Returns the pieces with the white space at their ends as separate pieces, except in code.
 fn without_edges<'a>(line: &[Piece<'a>]) -> Vec<EmphasisSpan<'a>> {
     let mut spans = Vec::with_capacity(line.len());
     for piece in line {
@@ -109,11 +110,11 @@ fn without_edges<'a>(line: &[Piece<'a>]) -> Vec<EmphasisSpan<'a>> {
             let tail = text.trim_end().len();
             ((text.len() - text.trim_start().len()).min(tail), tail)
         };
-        let blank = Style { link: None, ..piece.style };
+        let edge_style = Style { link: None, ..piece.style };
         let parts = [
-            (&text[..lead], blank, None),
+            (&text[..lead], edge_style, None),
             (&text[lead..tail], piece.style, piece.url),
-            (&text[tail..], blank, None),
+            (&text[tail..], edge_style, None),
         ];
         let parts = parts.into_iter().filter(|(text, ..)| !text.is_empty());
         spans.extend(parts.map(|(text, style, url)| EmphasisSpan {

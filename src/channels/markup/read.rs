@@ -1,6 +1,6 @@
 //! Parses CommonMark, with tables, strikethrough and task lists, into a [`Document`]. HTML is text. Links
-//! that a platform does not support become "words (address)". Unfinished markup, as in a draft, is shown
-//! as far as it goes.
+//! that a platform does not support become "words (address)". Unfinished markup, as in a draft, is parsed
+//! as far as possible.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -77,7 +77,7 @@ fn clean(text: &str) -> Cow<'_, str> {
 
 /// Returns the offset of the sign in `line` that exceeds [`NESTED_MAX`] quotes and lists.
 fn excess(line: &str) -> Option<usize> {
-    let ends = |at: usize| line[at..].chars().next().is_none_or(char::is_whitespace);
+    let ends_marker = |at: usize| line[at..].chars().next().is_none_or(char::is_whitespace);
     let mut at = 0;
     for _ in 0..=NESTED_MAX {
         at = line.len() - line[at..].trim_start_matches([' ', '\t']).len();
@@ -86,8 +86,8 @@ fn excess(line: &str) -> Option<usize> {
         at = line.len() - rest.len();
         match rest.chars().next()? {
             '>' if !is_number => {}
-            '-' | '+' | '*' if !is_number && ends(at + 1) => {}
-            '.' | ')' if is_number && ends(at + 1) => {}
+            '-' | '+' | '*' if !is_number && ends_marker(at + 1) => {}
+            '.' | ')' if is_number && ends_marker(at + 1) => {}
             _ => return None,
         }
         at += 1;
@@ -266,8 +266,9 @@ impl MarkdownReader<'_> {
     }
 
     fn line_end(&mut self, at: usize) {
-        let heading = matches!(&self.open, Some(DocumentDraft { kind: BlockKind::Heading(_), .. }));
-        self.push(if heading || self.link.is_some() { " " } else { "\n" }, at);
+        let is_heading =
+            matches!(&self.open, Some(DocumentDraft { kind: BlockKind::Heading(_), .. }));
+        self.push(if is_heading || self.link.is_some() { " " } else { "\n" }, at);
     }
 
     fn html(&mut self, html: &str, at: usize) {
@@ -309,7 +310,7 @@ impl MarkdownReader<'_> {
     fn close(&mut self) {
         match self.open.take().map(DocumentDraft::trimmed) {
             Some(Ok(draft)) => self.drafts.push(draft),
-            // The item's text is still to come.
+            // The item's text follows.
             Some(Err(Some(marker))) => self.place.marker = Some(marker),
             Some(Err(None)) | None => {}
         }
@@ -336,22 +337,23 @@ impl MarkdownReader<'_> {
         let Some(open) = self.open.as_mut().filter(|_| !link.bare) else { return };
         let flow = &mut open.flow;
         let label = &flow.text[link.start..];
-        let blank = label.trim().is_empty();
-        let same = label == link.url || link.url.strip_prefix("mailto:") == Some(label);
-        let kept = !blank && !same && (self.keeps_link)(label, &link.url);
+        let is_blank = label.trim().is_empty();
+        let is_address = label == link.url || link.url.strip_prefix("mailto:") == Some(label);
+        let is_link = !is_blank && !is_address && (self.keeps_link)(label, &link.url);
         let id = self.links.len();
         let first = flow.runs.partition_point(|run| run.range.end <= link.start);
-        if kept {
-            let inside = flow.runs[first].style;
-            let even = flow.runs[first..].iter().all(|run| run.style == inside);
-            let style = if even { inside } else { Style { link: Some(id), ..link.around } };
+        if is_link {
+            let first_style = flow.runs[first].style;
+            let is_uniform = flow.runs[first..].iter().all(|run| run.style == first_style);
+            let style =
+                if is_uniform { first_style } else { Style { link: Some(id), ..link.around } };
             flow.runs.truncate(first);
             flow.runs.push(StyledRun { range: link.start..flow.text.len(), style });
             self.links.push(link.url);
             return;
         }
         flow.runs[first..].iter_mut().for_each(|run| run.style.link = None);
-        match (blank, same || link.url.is_empty()) {
+        match (is_blank, is_address || link.url.is_empty()) {
             (_, true) => {}
             (true, _) => flow.push(&link.url, link.around),
             (false, false) => flow.push(&format!(" ({})", link.url), link.around),

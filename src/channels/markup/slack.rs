@@ -1,5 +1,5 @@
-//! Slack's mrkdwn. Its signs cannot be escaped, so ambiguous text goes without formatting. `&`, `<` and
-//! `>` are escaped, so that no text can ping anybody.
+//! Writes Slack's mrkdwn. Its signs cannot be escaped, so ambiguous text gets no formatting. `&`, `<` and `>`
+//! are escaped, so that no text can ping anybody.
 
 use super::dialect::{Dialect, QuoteStyle, Size, has_scheme, with_fences, without_fences};
 use super::document::{Marker, Piece};
@@ -51,8 +51,8 @@ impl Dialect for Mrkdwn {
             let trimmed = word.trim_end_matches(['.', ',', ';', '!', '?', ')']);
             (starts && word.len() > 1) || trimmed.ends_with(['*', '_', '~', '`'])
         };
-        let colons = |word: &&str| !word.contains("://") && word.matches(':').count() > 1;
-        text.split_whitespace().any(|word| has_sign(word) || colons(&word))
+        let has_emoji = |word: &&str| !word.contains("://") && word.matches(':').count() > 1;
+        text.split_whitespace().any(|word| has_sign(word) || has_emoji(&word))
             || text.contains(['*', '`'])
             || text.lines().any(|line| line.starts_with('>'))
     }
@@ -61,8 +61,8 @@ impl Dialect for Mrkdwn {
         without_fences(&escaped(text))
     }
 
-    /// Keeps the signs, which are readable as text: they cannot be distinguished from signs in the text
-    /// itself. No longer than the chunk, with all its addresses.
+    /// Keeps the signs, which are readable as text, and cannot be distinguished from signs in the text itself.
+    /// The result has all addresses, and is no longer than the chunk.
     fn plain(&self, chunk: &str, _: Size) -> String {
         let mut out = String::with_capacity(chunk.len());
         for (at, part) in chunk.split('<').enumerate() {

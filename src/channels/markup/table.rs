@@ -27,6 +27,7 @@ impl Table {
         Self { alignments, rows: Vec::new() }
     }
 
+    /// Renders the table as leaves of the document.
     pub(super) fn lay_out(mut self) -> Vec<Block> {
         let widths = self.widths();
         let total = widths.iter().sum::<usize>() + 3 * widths.len().saturating_sub(1);
@@ -114,11 +115,11 @@ fn joined<'a>(
 }
 
 fn padded(text: &str, width: usize, alignment: Alignment) -> String {
-    let room = width.saturating_sub(text.width());
+    let padding = width.saturating_sub(text.width());
     let left = match alignment {
         Alignment::None | Alignment::Left => 0,
-        Alignment::Center => room / 2,
-        Alignment::Right => room,
+        Alignment::Center => padding / 2,
+        Alignment::Right => padding,
     };
-    format!("{}{text}{}", " ".repeat(left), " ".repeat(room - left))
+    format!("{}{text}{}", " ".repeat(left), " ".repeat(padding - left))
 }

@@ -1,4 +1,4 @@
-//! The HTML of Telegram's Bot API (parse_mode `HTML`).
+//! Writes the HTML of Telegram's Bot API (parse_mode `HTML`).
 
 use super::dialect::{Dialect, Load, QuoteStyle, Size, has_scheme};
 use super::document::{Marker, Piece};
@@ -73,7 +73,7 @@ impl Dialect for Html {
             .or(Load { used: tags, max: ENTITIES_MAX })
     }
 
-    /// With the addresses of its links, unless it would be too long with them.
+    /// Includes the addresses of links, unless the result would be too long.
     fn plain(&self, chunk: &str, size: Size) -> String {
         let whole = shown(chunk, true);
         if text::length(&whole, size.unit) > size.max { shown(chunk, false) } else { whole }

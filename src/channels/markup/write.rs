@@ -1,5 +1,5 @@
-//! Renders a part of a document in a dialect. The result is complete by itself, wherever the part begins
-//! and ends.
+//! Renders a part of a document in a dialect. The result is valid by itself, wherever the part begins and
+//! ends.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub(super) fn write(document: &Document, range: &Range<usize>, dialect: &dyn Dia
     let mut page = ChunkPage { document, dialect, out, quote: 0 };
     for leaf in document.leaves_in(range) {
         let part = leaf.range.start.max(range.start)..leaf.range.end.min(range.end);
-        let part = shown(document, leaf, part);
+        let part = trimmed(document, leaf, part);
         if !part.is_empty() {
             page.leaf(leaf, &part);
         }
@@ -21,7 +21,7 @@ pub(super) fn write(document: &Document, range: &Range<usize>, dialect: &dyn Dia
 }
 
 /// Returns `part` of `leaf` without invisible white space around it.
-fn shown(document: &Document, leaf: &Leaf, part: Range<usize>) -> Range<usize> {
+fn trimmed(document: &Document, leaf: &Leaf, part: Range<usize>) -> Range<usize> {
     let text = &document.text[part.clone()];
     let end = part.start + text.trim_end().len();
     let start = match leaf.kind {
@@ -66,7 +66,7 @@ impl ChunkPage<'_> {
     }
 
     fn text(&mut self, leaf: &Leaf, part: &Range<usize>, lead: String) {
-        let bold = match leaf.kind {
+        let is_bold = match leaf.kind {
             BlockKind::Heading(level) => self.dialect.heading(level).is_none(),
             BlockKind::Text | BlockKind::Code { .. } => false,
         };
@@ -77,7 +77,7 @@ impl ChunkPage<'_> {
             }
             self.begin_line();
             if !line.is_empty() {
-                if bold {
+                if is_bold {
                     line.iter_mut().for_each(|piece: &mut Piece<'_>| piece.style.bold = true);
                 }
                 self.out.push_str(&lead);
@@ -89,7 +89,7 @@ impl ChunkPage<'_> {
         }
     }
 
-    /// Writes code from the first column, whatever it is inside of.
+    /// Writes code from the first column, also inside of lists.
     fn code(&mut self, lead: &str, is_marked: bool, code: &str) {
         for (at, line) in code.split('\n').enumerate() {
             if at > 0 {

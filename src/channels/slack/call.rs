@@ -1,4 +1,4 @@
-//! One call of the Web API, its answer, and its errors, sorted by what is certain. slack-morphism
+//! One call of the Web API, its answer, and its errors, sorted by whether it may have had an effect. slack-morphism
 //! supplies the requests. Its client is not used, because it has no deadlines and parses answers
 //! strictly: one new kind of block in a channel's history would be a failure.
 
@@ -24,7 +24,7 @@ use crate::channels::json;
 use crate::http::is_loopback;
 use crate::secret::Secret;
 
-/// Slack warns about JSON without a charset.
+/// Content type of requests. Slack warns about JSON without a charset.
 const JSON: &str = "application/json; charset=utf-8";
 
 /// The Web API with our tokens.
@@ -82,7 +82,7 @@ impl Method for SlackApiChatPostMessageRequest {
     const NAME: &'static str = "chat.postMessage";
 }
 
-/// A request that says that its links are not to be fetched, where the library has no words for that.
+/// A request with link previews disabled, for requests in which the library cannot disable them.
 #[derive(Serialize)]
 pub(super) struct WithoutPreviews<M> {
     #[serde(flatten)]
@@ -143,7 +143,7 @@ impl SlackApi {
         })
     }
 
-    /// Returns true if the Web API is on this machine. Then its links may be, too.
+    /// Returns true if the Web API is on this machine. Then its URLs may be, too.
     pub(super) fn is_here(&self) -> bool {
         is_loopback(&self.caller.base)
     }
@@ -164,7 +164,7 @@ impl SlackApi {
         self.call_with_scopes(request).await.map(|(answer, _)| answer)
     }
 
-    /// As [`Self::call`]. Returns also the scopes of the token, if Slack names them.
+    /// Calls the method as [`Self::call`] does. Returns also the scopes of the token, if Slack names them.
     pub(super) async fn call_with_scopes<M: Method, T: DeserializeOwned>(
         &self,
         request: &M,
@@ -214,7 +214,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// The scopes of the token that was used (Slack's docs, "Checking the scopes of a token").
+/// Returns the scopes of the token that was used (Slack's docs, "Checking the scopes of a token").
 fn scopes(headers: &HeaderMap) -> Option<Vec<String>> {
     let listed = headers.get("x-oauth-scopes")?.to_str().ok()?;
     Some(listed.split(',').map(|scope| scope.trim().to_owned()).collect())

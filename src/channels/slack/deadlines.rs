@@ -1,4 +1,4 @@
-//! The deadlines of the adapter for Slack.
+//! The deadlines of the Slack adapter.
 
 use std::time::Duration;
 

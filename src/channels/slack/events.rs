@@ -30,24 +30,24 @@ use crate::types::message::{self, ChatKind, Inbound};
 const ORDINARY: &[&str] = &["warning", "refresh_requested", "socket_refresh_requested", ""];
 
 /// Maximum number of ephemeral messages being sent. A person who presses faster gets none.
-const WHISPERS_MAX: usize = 16;
+const EPHEMERALS_MAX: usize = 16;
 
-/// Maximum number of chats that are known to contain the bot. Beyond it, they are learnt again.
+/// Maximum number of remembered chats with the bot. When it is reached, all are forgotten and requested again.
 const CHATS_MAX: usize = 1000;
 
 /// An ephemeral message to one person.
-struct Whisper {
+struct EphemeralMessage {
     at: message::Address,
     to: message::SenderId,
-    words: &'static str,
+    text: &'static str,
 }
 
 /// The immediate answer to a person's action.
 enum ImmediateReply {
     None,
     /// Sent with the acknowledgement.
-    Words(&'static str),
-    Whisper(Whisper),
+    Text(&'static str),
+    Ephemeral(EphemeralMessage),
 }
 
 /// The listener of one link.
@@ -60,7 +60,7 @@ pub(super) struct SlackListener<'a> {
 impl SlackListener<'_> {
     /// Receives envelopes until Slack wants a new link.
     pub(super) async fn receive(&self, socket: &mut Socket) -> Result<(), ChannelError> {
-        let heard = || self.publisher.note_bytes();
+        let note_bytes = || self.publisher.note_bytes();
         self.note_missed().await?;
         let deadlines = self.slack.deadlines;
         let mut reading = pin!(backlog::read_round(self, Duration::ZERO));
@@ -69,7 +69,7 @@ impl SlackListener<'_> {
             read?;
             reading.set(backlog::read_round(self, deadlines.again));
         }
-        let mut whispers = FuturesUnordered::new();
+        let mut ephemerals = FuturesUnordered::new();
         loop {
             let frame = tokio::select! {
                 read = &mut reading, if !self.slack.backlog.is_empty() => {
@@ -77,8 +77,8 @@ impl SlackListener<'_> {
                     reading.set(backlog::read_round(self, deadlines.again));
                     continue;
                 }
-                Some(()) = whispers.next(), if !whispers.is_empty() => continue,
-                frame = socket.next(&heard) => frame?,
+                Some(()) = ephemerals.next(), if !ephemerals.is_empty() => continue,
+                frame = socket.next(&note_bytes) => frame?,
             };
             match frame {
                 SocketFrame::Disconnect(reason) if ORDINARY.contains(&reason.as_str()) => {
@@ -87,17 +87,18 @@ impl SlackListener<'_> {
                 SocketFrame::Disconnect(reason) => return Err(refused(&reason)),
                 SocketFrame::Envelope(envelope) => {
                     let answer = self.accept(&envelope).await?;
-                    let (words, whisper) = match answer {
+                    let (text, ephemeral) = match answer {
                         ImmediateReply::None => (None, None),
-                        ImmediateReply::Words(words) => (Some(words), None),
-                        ImmediateReply::Whisper(whisper) => (None, Some(whisper)),
+                        ImmediateReply::Text(text) => (Some(text), None),
+                        ImmediateReply::Ephemeral(message) => (None, Some(message)),
                     };
-                    socket.acknowledge(&envelope.id, words).await?;
+                    socket.acknowledge(&envelope.id, text).await?;
                     if envelope.kind == "events_api" {
                         self.note_received(&envelope.payload["event"]).await?;
                     }
-                    if let Some(whisper) = whisper.filter(|_| whispers.len() < WHISPERS_MAX) {
-                        whispers.push(self.whisper(whisper));
+                    if let Some(ephemeral) = ephemeral.filter(|_| ephemerals.len() < EPHEMERALS_MAX)
+                    {
+                        ephemerals.push(self.send_ephemeral(ephemeral));
                     }
                 }
             }
@@ -148,7 +149,7 @@ impl SlackListener<'_> {
                 let names = BTreeMap::new();
                 match interaction::decode_slash(payload, &self.context(&names), Utc::now()) {
                     InboundEvent::Command(inbound) => {
-                        self.command(inbound).await.map(ImmediateReply::Words)
+                        self.command(inbound).await.map(ImmediateReply::Text)
                     }
                     event => {
                         hear::receive_one(self.publisher, event).await?;
@@ -167,8 +168,7 @@ impl SlackListener<'_> {
         }
     }
 
-    /// Accepts a slash command. It can be given in a chat without the bot, where the bot could not
-    /// answer.
+    /// Accepts a slash command. A person may give it in a chat without the bot, where the bot could not answer.
     async fn command(&self, mut inbound: Inbound) -> Result<&'static str, PublishError> {
         match self.is_here(&inbound.from).await {
             Some(true) => {}
@@ -186,11 +186,11 @@ impl SlackListener<'_> {
         if own().contains(&at.chat) {
             return Some(true);
         }
-        let spot = SlackAddress::of(at).ok()?;
-        let look =
-            SlackApiConversationsHistoryRequest::new().with_channel(spot.channel).with_limit(1);
-        let looking = self.slack.api.call::<_, Value>(&look);
-        match timeout(self.slack.deadlines.names, looking).await.ok()? {
+        let target = SlackAddress::of(at).ok()?;
+        let request =
+            SlackApiConversationsHistoryRequest::new().with_channel(target.channel).with_limit(1);
+        let lookup = self.slack.api.call::<_, Value>(&request);
+        match timeout(self.slack.deadlines.names, lookup).await.ok()? {
             Ok(_) => {
                 let mut own = own();
                 if own.len() >= CHATS_MAX {
@@ -222,19 +222,19 @@ impl SlackListener<'_> {
     async fn press(&self, inbound: Inbound) -> Result<ImmediateReply, PublishError> {
         let (at, to) = (inbound.from.clone(), inbound.cause.sender().id.clone());
         let outcome = hear::receive_one(self.publisher, InboundEvent::Pressed(inbound)).await?;
-        let words = outcome.published().and_then(hear::reply_to_press);
-        Ok(words.map_or(ImmediateReply::None, |words| {
-            ImmediateReply::Whisper(Whisper { at, to, words })
+        let text = outcome.published().and_then(hear::reply_to_press);
+        Ok(text.map_or(ImmediateReply::None, |text| {
+            ImmediateReply::Ephemeral(EphemeralMessage { at, to, text })
         }))
     }
 
-    async fn whisper(&self, whisper: Whisper) {
-        let Whisper { at, to, words } = whisper;
-        let Ok(spot) = SlackAddress::of(&at) else { return };
-        let content = SlackMessageContent::new().with_text(words.to_owned());
+    async fn send_ephemeral(&self, ephemeral: EphemeralMessage) {
+        let EphemeralMessage { at, to, text } = ephemeral;
+        let Ok(target) = SlackAddress::of(&at) else { return };
+        let content = SlackMessageContent::new().with_text(text.to_owned());
         let to = SlackUserId(to.as_str().to_owned());
-        let request = SlackApiChatPostEphemeralRequest::new(spot.channel, to, content)
-            .opt_thread_ts(spot.thread);
+        let request = SlackApiChatPostEphemeralRequest::new(target.channel, to, content)
+            .opt_thread_ts(target.thread);
         if let Err(error) = self.slack.api.call::<_, Value>(&request).await {
             tracing::debug!(%at, ?error, "Could not send a private note");
         }

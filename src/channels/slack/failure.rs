@@ -98,7 +98,7 @@ const fn refused(
 const RATE_LIMIT_PAUSE: Duration = Duration::from_secs(30);
 
 impl SlackCallError {
-    /// The error of a call that may be repeated without harm, but may be refused: an edit, for example.
+    /// Returns the error of a call that may be repeated without harm, but may be refused, such as an edit.
     pub(super) fn while_editing(self) -> ChannelError {
         match self {
             Self::Denied(denial) if denial.kind() == DenialKind::Perhaps => denial.unavailable(),
@@ -107,6 +107,7 @@ impl SlackCallError {
         }
     }
 
+    /// Returns true if Slack refused with one of these error names.
     pub(super) fn says(&self, errors: &[&str]) -> bool {
         match self {
             Self::Denied(denial) => errors.contains(&denial.said.as_str()),
@@ -114,8 +115,8 @@ impl SlackCallError {
         }
     }
 
-    /// The error of a call that may be repeated without harm, unless other text may appear there
-    /// meanwhile. Then "perhaps" matters.
+    /// Returns the error of an edit of a draft. Other text may appear there meanwhile, so an ambiguous one stays
+    /// ambiguous.
     pub(super) fn while_drafting(self) -> ChannelError {
         match self {
             Self::Lost(_) | Self::NotSent(_) | Self::Denied(_) => self.while_sending(),
@@ -123,7 +124,7 @@ impl SlackCallError {
         }
     }
 
-    /// The missing scopes, if that is the reason.
+    /// Returns the missing scopes, if that is the reason.
     pub(super) fn missing_scope(&self) -> Option<&str> {
         match self {
             Self::Denied(denial) if denial.said == MISSING_SCOPE => Some(denial.scope()),
@@ -131,7 +132,7 @@ impl SlackCallError {
         }
     }
 
-    /// The wait that Slack demands, if the rate limit is the only problem.
+    /// Returns the wait that Slack demands, if the rate limit is the only problem.
     pub(super) fn wait(&self) -> Option<Duration> {
         match self {
             Self::Denied(denial) if denial.kind() == DenialKind::Limited => {
@@ -166,14 +167,14 @@ impl Platform for SlackRefusal {
 }
 
 impl SlackDenial {
-    /// A refusal with Slack's error name.
+    /// Creates a refusal with Slack's error name.
     pub(super) fn of(status: StatusCode, after: Option<Duration>, answer: &Value) -> Self {
         let field = |name| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let own = SlackRefusal { needed: field("needed") };
         Self { said: field("error"), own, ..Self::silent(status, after, None) }
     }
 
-    /// A refusal without Slack's error name.
+    /// Creates a refusal without Slack's error name.
     pub(super) fn silent(
         status: StatusCode,
         after: Option<Duration>,

@@ -26,10 +26,10 @@ use crate::types::message::{MediaKind, MediaRef, Outbound};
 /// Maximum size of a file on Slack, in bytes.
 pub(super) const FILE_MAX: u64 = 1_000_000_000;
 
-/// For the content of one file. Below the deadline of a delivery.
+/// Time limit for the content of one file. Below the deadline of a delivery.
 const TRANSFER_TIME_MAX: Duration = Duration::from_secs(240);
 
-/// Bytes that are read and sent at a time.
+/// Bytes of a file that are in memory at once.
 const PIECE_BYTES: usize = 64 << 10;
 
 const NO_SCOPE: &str = "the app may not read files: give it the scope files:read at \
@@ -105,13 +105,13 @@ pub(super) async fn fetch(
     let url = match media.handle.parse::<Url>() {
         Ok(url) => url,
         Err(_) => {
-            let told = api.call::<_, FileInfo>(&AskFile { file: &media.handle }).await;
-            let file = told.map_err(SlackCallError::while_editing)?.file;
+            let info = api.call::<_, FileInfo>(&AskFile { file: &media.handle }).await;
+            let file = info.map_err(SlackCallError::while_editing)?.file;
             let url = address(&file).and_then(|url| url.parse().ok());
             url.ok_or_else(|| ChannelError::Refused("slack gives no address for it".to_owned()))?
         }
     };
-    check(api, &url)?;
+    check_url(api, &url)?;
     let get = api.client().get(url).timeout(TRANSFER_TIME_MAX).bearer_auth(api.bot_token());
     let response = get.send().await.map_err(|error| lost(&error))?;
     let mut response = downloaded(response, media)?;
@@ -141,11 +141,11 @@ fn lost(error: &reqwest::Error) -> ChannelError {
 }
 
 /// Returns an error unless `url` is Slack's: nobody else gets our token and our files.
-fn check(api: &SlackApi, url: &Url) -> Result<(), ChannelError> {
+fn check_url(api: &SlackApi, url: &Url) -> Result<(), ChannelError> {
     let host = url.host_str().unwrap_or_default();
     let is_slack = host == "slack.com" || host.ends_with(".slack.com");
-    let fits = url.scheme() == "https" && is_slack || api.is_here() && is_loopback(url);
-    if fits {
+    let is_allowed = url.scheme() == "https" && is_slack || api.is_here() && is_loopback(url);
+    if is_allowed {
         Ok(())
     } else {
         Err(ChannelError::Refused(format!("{host} is not an address of Slack's")))
@@ -164,11 +164,11 @@ pub(super) async fn upload(
         return Err(ChannelError::Refused("slack takes no empty files".to_owned()));
     }
     let size = usize::try_from(length).unwrap_or(usize::MAX);
-    let ask = SlackApiFilesGetUploadUrlExternalRequest::new(name.clone(), size);
+    let request = SlackApiFilesGetUploadUrlExternalRequest::new(name.clone(), size);
     let place: UploadPlace =
-        api.call(&ask).await.map_err(|e| no_scope(&e).unwrap_or_else(|| e.while_editing()))?;
-    check(api, &place.upload_url)?;
-    put(api, place.upload_url, tokio::fs::File::from_std(file), length).await?;
+        api.call(&request).await.map_err(|e| no_scope(&e).unwrap_or_else(|| e.while_editing()))?;
+    check_url(api, &place.upload_url)?;
+    upload_content(api, place.upload_url, tokio::fs::File::from_std(file), length).await?;
 
     let entry = SlackApiFilesComplete::new(SlackFileId(place.file_id)).with_title(name);
     let caption = message.body.text();
@@ -183,17 +183,17 @@ pub(super) async fn upload(
     }
 }
 
-/// A missing scope refuses only the file: an app without it is still useful.
+/// Returns the refusal for a missing scope. It applies only to the file: an app without the scope is still useful.
 fn no_scope(error: &SlackCallError) -> Option<ChannelError> {
-    let words = format!(
+    let reason = format!(
         "the app may not send files: {} is needed. Add it at https://api.slack.com/apps under \
          OAuth & Permissions, and install the app again",
         error.missing_scope()?
     );
-    Some(ChannelError::Refused(words))
+    Some(ChannelError::Refused(reason))
 }
 
-async fn put(
+async fn upload_content(
     api: &SlackApi,
     url: Url,
     file: tokio::fs::File,

@@ -1,7 +1,7 @@
 //! Decodes an event. Pure: Slack's event in, ours out. [`hear`](crate::channels::hear) decides about the
 //! result. Slack sends a mention twice, as `message` and as `app_mention`, in any order: both are decoded
 //! alike and have one key, and the text shows if the bot is addressed. The structs are our own, because
-//! the SDK's reject a whole event for one new kind of block in it.
+//! the SDK's structs reject a whole event for one new kind of block in it.
 
 use std::collections::BTreeMap;
 
@@ -88,17 +88,18 @@ pub fn decode(event: &Value, context: &SlackReadingContext<'_>) -> hear::Inbound
     if !matches!(kind, "message" | "app_mention") {
         return hear::InboundEvent::Ignored;
     }
-    let decoded = SlackEvent::deserialize(event).or_else(|_| SlackEvent::deserialize(bare(event)));
-    let Ok(mut whole) = decoded else { return unreadable(context.bot, event) };
-    let place = (whole.channel.clone(), whole.channel_type.clone());
-    for inner in [&mut whole.message, &mut whole.previous_message].into_iter().flatten() {
+    let decoded = SlackEvent::deserialize(event)
+        .or_else(|_| SlackEvent::deserialize(essential_fields(event)));
+    let Ok(mut outer) = decoded else { return unreadable(context.bot, event) };
+    let place = (outer.channel.clone(), outer.channel_type.clone());
+    for inner in [&mut outer.message, &mut outer.previous_message].into_iter().flatten() {
         (inner.channel, inner.channel_type) = place.clone();
     }
-    context.decode(&whole)
+    context.decode(&outer)
 }
 
-/// Keeps only the essential fields. Another one may have a new shape.
-fn bare(event: &Value) -> Value {
+/// Keeps only the essential fields: another one may have a new shape.
+fn essential_fields(event: &Value) -> Value {
     const ESSENTIAL: &[&str] = &[
         "type",
         "subtype",
@@ -120,7 +121,7 @@ fn bare(event: &Value) -> Value {
 impl SlackReadingContext<'_> {
     fn decode(&self, event: &SlackEvent) -> hear::InboundEvent {
         let decoded = match (event.subtype.as_deref(), &event.message) {
-            (subtype, _) if is_said(subtype) => self.message(event).map(hear::InboundEvent::New),
+            (subtype, _) if is_written(subtype) => self.message(event).map(hear::InboundEvent::New),
             (Some("message_changed"), Some(message)) => self.change(event, message),
             (Some("message_deleted"), _) => self.deletion(event),
             _ => None,
@@ -128,13 +129,13 @@ impl SlackReadingContext<'_> {
         decoded.unwrap_or(hear::InboundEvent::Ignored)
     }
 
-    /// Decodes a change. Slack also reports unfolding links and growing threads as changes.
+    /// Decodes a change. Slack also reports link previews and new replies in threads as changes.
     fn change(&self, event: &SlackEvent, message: &SlackEvent) -> Option<hear::InboundEvent> {
         if message.subtype.as_deref() == Some("tombstone") {
             return self.deletion(event);
         }
         let before = event.previous_message.as_ref().map(|before| &before.text);
-        if before == Some(&message.text) || !is_said(message.subtype.as_deref()) {
+        if before == Some(&message.text) || !is_written(message.subtype.as_deref()) {
             return None;
         }
         let mut message = self.message(message)?;
@@ -160,7 +161,7 @@ impl SlackReadingContext<'_> {
         let raw = event.text.as_deref().unwrap_or_default();
         // A thread's first message is reported as part of the thread, but it is in the channel.
         let thread = event.thread_ts.as_deref().filter(|thread| *thread != ts);
-        let body = self.said(event, raw)?;
+        let body = self.content(event, raw)?;
         let addressee = match thread {
             _ if mrkdwn::mentions(raw, &self.bot.user) => Addressee::Bot,
             Some(_) if mrkdwn::addresses(raw) => Addressee::Others,
@@ -168,16 +169,17 @@ impl SlackReadingContext<'_> {
             Some(_) => Addressee::Thread,
             None => Addressee::Others,
         };
-        let answered_in = match (thread, chat_kind, self.threads) {
+        let answer_thread = match (thread, chat_kind, self.threads) {
             (None, ChatKind::Group, Threads::Thread) => Some(ts),
             _ => thread,
         };
-        let own = Some(body.text.as_str()).filter(|text| *text != FORWARDED);
-        let context = hear::context(&body.media, body.quoted.as_ref(), own.unwrap_or_default());
+        let own_text = Some(body.text.as_str()).filter(|text| *text != FORWARDED);
+        let context =
+            hear::context(&body.media, body.quoted.as_ref(), own_text.unwrap_or_default());
         let inbound = Inbound {
             key: self.key(chat, ts),
             at: moment(ts)?,
-            from: self.address(chat, answered_in),
+            from: self.address(chat, answer_thread),
             chat_kind,
             within: vec![self.bot.team.as_str().into()],
             cause: Cause::Person(sender),
@@ -214,9 +216,9 @@ impl SlackReadingContext<'_> {
     }
 
     /// Returns the content without mentions that only address the bot. None if it is empty.
-    fn said(&self, event: &SlackEvent, raw: &str) -> Option<InboundContent> {
-        let words = mrkdwn::without_address(raw, &self.bot.user);
-        let mut text = command(&mrkdwn::plain(words, &|person| self.name_of(person)));
+    fn content(&self, event: &SlackEvent, raw: &str) -> Option<InboundContent> {
+        let own_text = mrkdwn::without_address(raw, &self.bot.user);
+        let mut text = command(&mrkdwn::plain(own_text, &|person| self.name_of(person)));
         let quoted = event.attachments.iter().flatten().find_map(|shared| self.quote(shared));
         let files = event.files.iter().flatten();
         let media: Vec<_> = files.filter_map(files::read).take(FILES_MAX).collect();
@@ -230,8 +232,8 @@ impl SlackReadingContext<'_> {
     /// Returns a forwarded message. None for other attachments.
     fn quote(&self, attachment: &Value) -> Option<Quote> {
         let field = |name: &str| attachment.get(name).and_then(Value::as_str);
-        let is = |name: &str| attachment.get(name).and_then(Value::as_bool).unwrap_or_default();
-        if !is("is_share") && !is("is_msg_unfurl") {
+        let flag = |name: &str| attachment.get(name).and_then(Value::as_bool).unwrap_or_default();
+        if !flag("is_share") && !flag("is_msg_unfurl") {
             return None;
         }
         let text = mrkdwn::plain(field("text")?, &|person| self.name_of(person));
@@ -251,7 +253,7 @@ impl SlackReadingContext<'_> {
     }
 }
 
-/// Slack's own bot appears as a user.
+/// User id of Slack's own bot.
 const SLACKBOT: &str = "USLACKBOT";
 
 /// Text of a message that only forwards another one.
@@ -259,9 +261,9 @@ const FORWARDED: &str = "[forwarded a message]";
 
 /// Returns true if a message of this kind is written by somebody. The other kinds report joins, topics
 /// and pins.
-fn is_said(subtype: Option<&str>) -> bool {
-    const SAID: &[&str] = &["bot_message", "file_share", "me_message", "thread_broadcast"];
-    subtype.is_none_or(|subtype| SAID.contains(&subtype))
+fn is_written(subtype: Option<&str>) -> bool {
+    const WRITTEN: &[&str] = &["bot_message", "file_share", "me_message", "thread_broadcast"];
+    subtype.is_none_or(|subtype| WRITTEN.contains(&subtype))
 }
 
 /// Converts `!stop` to `/stop`: Slack allows no slash commands in threads.

@@ -1,5 +1,4 @@
-//! Decodes actions besides messages: slash commands, and the buttons of our questions. Pure, as `inbound`
-//! is.
+//! Decodes slash commands, and the buttons of our questions. Pure, as `inbound` is.
 
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -32,11 +31,11 @@ pub fn decode_slash(
     let Ok(slash) = Slash::deserialize(payload) else {
         return unreadable(context.bot, payload);
     };
-    let words = mrkdwn::plain(slash.text.trim(), &|person| context.name_of(person));
-    let text = match words.trim_start_matches(['/', '!']) {
+    let typed = mrkdwn::plain(slash.text.trim(), &|person| context.name_of(person));
+    let text = match typed.trim_start_matches(['/', '!']) {
         "" => CommandId::Help.line(""),
         bare if is_command(&format!("/{bare}")) => format!("/{bare}"),
-        _ => words,
+        _ => typed,
     };
     let name = if slash.user_name.is_empty() { slash.user_id.clone() } else { slash.user_name };
     InboundEvent::Command(Inbound {
@@ -99,7 +98,7 @@ pub fn decode_press(
     if payload.get("type").and_then(Value::as_str) != Some("block_actions") {
         return InboundEvent::Ignored;
     }
-    // Buttons in views, and of other shapes, do not belong to our messages.
+    // Buttons in views, or of another shape, are not those of our messages.
     let Ok(SlackInteraction { user, channel, container, actions }) =
         SlackInteraction::deserialize(payload)
     else {

@@ -21,12 +21,12 @@ impl Slack {
         before: Option<&MessageId>,
         max: usize,
     ) -> Result<Vec<OverheardLine>, ChannelError> {
-        let spot = SlackAddress::of(at)?;
+        let target = SlackAddress::of(at)?;
         let bot = self.known_identity().await?;
         let mut found: Vec<Value> = Vec::new();
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
-            let page = match messages(&self.api, &spot, None, cursor).await {
+            let page = match messages(&self.api, &target, None, cursor).await {
                 Ok(page) => page,
                 // Slack does not show these messages.
                 Err(SlackCallError::Denied(denial)) if denial.is_no() => return Ok(Vec::new()),
@@ -35,7 +35,7 @@ impl Slack {
             found.extend(page.messages.iter().cloned());
             cursor = page.next();
             // Slack returns channels from their end, and threads from their beginning.
-            if cursor.is_none() || spot.thread.is_none() && found.len() > max {
+            if cursor.is_none() || target.thread.is_none() && found.len() > max {
                 break;
             }
         }
@@ -50,8 +50,12 @@ impl Slack {
                     super::mrkdwn::plain(event["text"].as_str().unwrap_or_default(), &|id| {
                         id.to_owned()
                     });
-                let said = inbound::moment(event["ts"].as_str().unwrap_or_default());
-                lines.extend(said.map(|at| OverheardLine { at, author: bot.name.clone(), text }));
+                let sent_at = inbound::moment(event["ts"].as_str().unwrap_or_default());
+                lines.extend(sent_at.map(|at| OverheardLine {
+                    at,
+                    author: bot.name.clone(),
+                    text,
+                }));
                 continue;
             }
             event["channel"] = at.chat.as_str().into();

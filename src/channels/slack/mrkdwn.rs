@@ -3,7 +3,7 @@
 /// A part of a text as Slack sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MrkdwnPart<'a> {
-    Words(&'a str),
+    Text(&'a str),
     /// The text between `<` and `>`.
     Link(&'a str),
 }
@@ -15,7 +15,7 @@ pub(super) fn people(text: &str) -> impl Iterator<Item = &str> {
             let (target, label) = split(link);
             target.strip_prefix('@').filter(|_| label.is_none())
         }
-        MrkdwnPart::Words(_) => None,
+        MrkdwnPart::Text(_) => None,
     })
 }
 
@@ -30,7 +30,7 @@ pub(super) fn addresses(text: &str) -> bool {
     const CALLS: &[&str] = &["!here", "!channel", "!everyone"];
     let calls = |part| match part {
         MrkdwnPart::Link(link) => CALLS.contains(&split(link).0) || link.starts_with("!subteam^"),
-        MrkdwnPart::Words(_) => false,
+        MrkdwnPart::Text(_) => false,
     };
     matches!(parts(text.trim_start()).next(), Some(MrkdwnPart::Link(link)) if link.starts_with('@'))
         || parts(text).any(calls)
@@ -59,7 +59,7 @@ pub(super) fn without_address<'a>(text: &'a str, person: &str) -> &'a str {
 pub(super) fn plain(text: &str, name_of: &dyn Fn(&str) -> String) -> String {
     parts(text)
         .map(|part| match part {
-            MrkdwnPart::Words(words) => unescaped(words),
+            MrkdwnPart::Text(text) => unescaped(text),
             MrkdwnPart::Link(link) => shown(link, name_of),
         })
         .collect()
@@ -68,7 +68,7 @@ pub(super) fn plain(text: &str, name_of: &dyn Fn(&str) -> String) -> String {
 fn is_mention(part: MrkdwnPart<'_>, person: &str) -> bool {
     match part {
         MrkdwnPart::Link(link) => split(link).0.strip_prefix('@') == Some(person),
-        MrkdwnPart::Words(_) => false,
+        MrkdwnPart::Text(_) => false,
     }
 }
 
@@ -80,11 +80,11 @@ fn parts(text: &str) -> impl Iterator<Item = MrkdwnPart<'_>> {
             (_, Some(link)) => match link.split_once('>') {
                 Some((link, after)) => (MrkdwnPart::Link(link), after),
                 // Slack escapes every other `<`. An unexpected one stays as it is.
-                None => (MrkdwnPart::Words(rest), ""),
+                None => (MrkdwnPart::Text(rest), ""),
             },
             (_, None) => {
-                let (words, after) = rest.split_at(rest.find('<').unwrap_or(rest.len()));
-                (MrkdwnPart::Words(words), after)
+                let (text, after) = rest.split_at(rest.find('<').unwrap_or(rest.len()));
+                (MrkdwnPart::Text(text), after)
             }
         };
         rest = after;
@@ -103,12 +103,12 @@ fn split(link: &str) -> (&str, Option<&str>) {
 fn shown(link: &str, name_of: &dyn Fn(&str) -> String) -> String {
     let (target, label) = split(link);
     let label = label.map(unescaped);
-    let tagged = |sign: char, name: String| {
+    let with_sign = |sign: char, name: String| {
         if name.starts_with(sign) { name } else { format!("{sign}{name}") }
     };
     match target.chars().next() {
-        Some('@') => tagged('@', label.unwrap_or_else(|| name_of(&target[1..]))),
-        Some('#') => tagged('#', label.unwrap_or_else(|| target[1..].to_owned())),
+        Some('@') => with_sign('@', label.unwrap_or_else(|| name_of(&target[1..]))),
+        Some('#') => with_sign('#', label.unwrap_or_else(|| target[1..].to_owned())),
         // `!here`, `!channel`, `!subteam^S1|@crew`, `!date^…|when`.
         Some('!') => label.unwrap_or_else(|| match target[1..].split_once('^') {
             Some(("subteam", id)) => format!("@{id}"),

@@ -12,12 +12,11 @@ use tokio::time::timeout;
 
 use super::call::SlackApi;
 
-/// Maximum number of remembered names. When it is reached, all are requested again, so that changes are
-/// noticed.
+/// Maximum number of remembered names. When it is reached, all are requested again, which also updates them.
 const KEPT_MAX: usize = 1000;
 
-/// Maximum number of people of one event who are looked up.
-const ASKED_MAX: usize = 10;
+/// Maximum number of people that are looked up for one event.
+const LOOKUPS_MAX: usize = 10;
 
 /// Refusals after which the id serves as the name, because they will not change soon.
 const NO_NAME: &[&str] =
@@ -66,23 +65,23 @@ impl Names {
         &self,
         people: &[String],
         api: &SlackApi,
-        within: Duration,
+        time_max: Duration,
     ) -> BTreeMap<String, String> {
         let mut unknown: Vec<&String> = {
-            let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            people.iter().filter(|person| !kept.contains_key(*person)).collect()
+            let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            people.iter().filter(|person| !names.contains_key(*person)).collect()
         };
         unknown.sort();
         unknown.dedup();
-        unknown.truncate(ASKED_MAX);
-        let asking = unknown.into_iter().map(|person| self.ask(person, api));
-        timeout(within, join_all(asking)).await.ok();
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = people.iter().filter_map(|person| kept.get_key_value(person));
+        unknown.truncate(LOOKUPS_MAX);
+        let lookups = unknown.into_iter().map(|person| self.look_up(person, api));
+        timeout(time_max, join_all(lookups)).await.ok();
+        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = people.iter().filter_map(|person| names.get_key_value(person));
         known.map(|(person, name)| (person.clone(), name.clone())).collect()
     }
 
-    async fn ask(&self, person: &str, api: &SlackApi) {
+    async fn look_up(&self, person: &str, api: &SlackApi) {
         let request = SlackApiUsersInfoRequest::new(SlackUserId(person.to_owned()));
         let name = match api.call::<_, UserInfo>(&request).await {
             Ok(answer) => answer.user.shown().unwrap_or_else(|| person.to_owned()),
@@ -92,10 +91,10 @@ impl Names {
                 return;
             }
         };
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() >= KEPT_MAX {
+            names.clear();
         }
-        kept.insert(person.to_owned(), name);
+        names.insert(person.to_owned(), name);
     }
 }

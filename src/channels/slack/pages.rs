@@ -55,7 +55,7 @@ impl HistoryPages for SlackListener<'_> {
         };
         let threads = match at.thread {
             Some(_) => Vec::new(),
-            None => grown(at, &from.after.0, roots.iter().chain(&page.messages)),
+            None => with_new_replies(at, &from.after.0, roots.iter().chain(&page.messages)),
         };
         let messages = std::mem::take(&mut page.messages);
         let next = page.next();
@@ -69,7 +69,7 @@ impl HistoryPages for SlackListener<'_> {
                 event.entry("type").or_insert_with(|| "message".into());
             }
             events.push((position, self.decode(&message).await));
-            // The link must not fall silent while two hundred messages are decoded.
+            // So that the link is served while two hundred messages are decoded.
             tokio::task::yield_now().await;
         }
         Ok(HistoryPage { events, next, threads })
@@ -85,7 +85,7 @@ impl From<SlackCallError> for PageError {
         match (error.wait(), error) {
             (Some(wait), _) => Self::Limited(wait),
             (None, SlackCallError::Denied(denial)) if denial.is_no() => Self::Never(denial.said),
-            // A rejected token ends the link by itself.
+            // A rejected token ends the link anyway.
             (None, error) => Self::Later(error.while_asking().to_string()),
         }
     }
@@ -97,10 +97,10 @@ async fn roots(
     at: &SlackAddress,
     since: &str,
 ) -> Result<sending::MessagesPage, SlackCallError> {
-    let Some(begun) = moment(since) else { return Ok(sending::MessagesPage::default()) };
+    let Some(since_time) = moment(since) else { return Ok(sending::MessagesPage::default()) };
     let history = SlackApiConversationsHistoryRequest::new()
         .with_channel(at.channel.clone())
-        .with_oldest(ts_of(begun - ROOT_AGE_MAX))
+        .with_oldest(ts_of(since_time - ROOT_AGE_MAX))
         .with_latest(SlackTs(since.to_owned()))
         .with_inclusive(true)
         .with_limit(PAGE);
@@ -108,11 +108,16 @@ async fn roots(
 }
 
 /// Returns the threads of a channel with replies after `since`, the latest first.
-fn grown<'a>(at: &Address, since: &str, roots: impl Iterator<Item = &'a Value>) -> Vec<Address> {
-    let mut grown: Vec<_> = roots.filter(|root| field(root, "latest_reply") > since).collect();
-    grown.sort_by_key(|root| Reverse(field(root, "latest_reply")));
+fn with_new_replies<'a>(
+    at: &Address,
+    since: &str,
+    roots: impl Iterator<Item = &'a Value>,
+) -> Vec<Address> {
+    let mut roots_with_replies: Vec<_> =
+        roots.filter(|root| field(root, "latest_reply") > since).collect();
+    roots_with_replies.sort_by_key(|root| Reverse(field(root, "latest_reply")));
     let thread = |root: &&Value| Address { thread: Some(field(root, "ts").into()), ..at.clone() };
-    grown.iter().map(thread).collect()
+    roots_with_replies.iter().map(thread).collect()
 }
 
 fn field<'a>(message: &'a Value, name: &str) -> &'a str {

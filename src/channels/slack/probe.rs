@@ -1,4 +1,4 @@
-//! The questions to Slack that receive no event: `auth.test`, the scopes of the token, and if a link could be opened.
+//! Checks the bot's account by calls that receive no event: `auth.test`, the scopes of the token, and the URL of a link.
 
 use super::call::AuthTest;
 use super::failure::SlackCallError;
@@ -8,8 +8,8 @@ use crate::channels::{ChannelError, ChannelProbe};
 
 impl Slack {
     pub(super) async fn ask_who_we_are(&self) -> Result<ChannelProbe, ChannelError> {
-        let asked = self.api.call_with_scopes::<_, SlackIdentity>(&AuthTest {}).await;
-        let (me, scopes) = asked.map_err(SlackCallError::while_asking)?;
+        let result = self.api.call_with_scopes::<_, SlackIdentity>(&AuthTest {}).await;
+        let (me, scopes) = result.map_err(SlackCallError::while_asking)?;
         self.socket_address().await?;
         let missing = |has: Vec<String>| {
             let lacks = |scope: &&str| !has.iter().any(|it| it == scope);
@@ -21,7 +21,7 @@ impl Slack {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        // A server that does not name the scopes has none that could be compared.
+        // A server may not name the scopes. Then there is nothing to compare.
         let missing = scopes.map(missing).filter(|missing| !missing.is_empty());
         let faults = missing.map(|missing| {
             format!(

@@ -1,5 +1,5 @@
-//! The position in Slack's events, and the durable mark of it and of missed messages. A later event of a
-//! conversation does not prove that nothing was missed there.
+//! Tracks the position in Slack's events, and writes the durable mark of it and of missed messages. A later
+//! event of a conversation does not prove that nothing was missed there.
 
 use chrono::{DateTime, Duration, Utc};
 use serde::{Deserialize, Serialize};

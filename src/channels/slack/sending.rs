@@ -1,4 +1,4 @@
-//! Sends messages, and finds them again: a message has our id in its metadata, which people do not see.
+//! Sends messages, and finds them again by our id in their metadata, which people do not see.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ const DELIVERY: &str = "peacrab_delivery";
 /// Tolerance for a difference between Slack's clock and ours.
 const SKEW: Duration = Duration::minutes(5);
 
-/// The same for files, which have no id: one of the same name that was sent just before is a different
+/// Tolerance for files, which have no id: a file of the same name that was sent just before is a different
 /// one.
 const FILE_SKEW: Duration = Duration::seconds(2);
 
@@ -59,7 +59,7 @@ impl Method for SlackApiReactionsAddRequest {
 }
 
 /// Errors of chat.update if there is nothing to edit.
-const GONE_DRAFT: &[&str] = &[
+const DRAFT_GONE: &[&str] = &[
     "message_not_found",
     "cant_update_message",
     "edit_window_closed",
@@ -67,7 +67,7 @@ const GONE_DRAFT: &[&str] = &[
     "is_inactive",
 ];
 
-/// Errors that mean that Slack never shows a status for this app.
+/// Errors with which Slack never shows a status of this app.
 const NO_STATUS: &[&str] = &[
     "access_denied",
     "method_not_supported_for_channel_type",
@@ -205,7 +205,7 @@ async fn edit(
     let request = WithoutPreviews::of(request);
     match api.call::<_, Value>(&request).await {
         Ok(_) | Err(SlackCallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
-        Err(error) if error.says(GONE_DRAFT) => Err(ChannelError::DraftGone),
+        Err(error) if error.says(DRAFT_GONE) => Err(ChannelError::DraftGone),
         Err(error) if is_draft => Err(error.while_drafting()),
         Err(error) => Err(error.while_editing()),
     }
@@ -218,7 +218,7 @@ pub(super) async fn find(
     message: &Outbound,
     since: DateTime<Utc>,
 ) -> Result<SendLookup, ChannelError> {
-    // An edit is simply repeated.
+    // An edit is repeated.
     if message.replaces.is_some() {
         return Ok(SendLookup::Unknowable);
     }

@@ -1,6 +1,5 @@
-//! One Socket Mode link. The loop is ours, not the SDK's: the SDK hides pings and `hello`, so that a
-//! silent link would go unnoticed. It has no deadlines, and reconnects forever when only the operator can
-//! help.
+//! One Socket Mode link. The loop is ours, not the SDK's: the SDK hides pings and `hello`, so that a silent
+//! link would go unnoticed, has no deadlines, and reconnects forever when only the operator can help.
 
 use std::time::Duration;
 
@@ -17,19 +16,19 @@ use super::SlackDeadlines;
 use crate::channels::{ChannelError, json};
 use crate::http::is_loopback;
 
-/// Far more than an event with its blocks and files needs.
+/// Maximum size of a message: far more than an event with its blocks and files needs.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
-/// Events are a few kilobytes. The buffer lives as long as the link.
+/// Size of the read buffer, which lives as long as the link. Events are a few kilobytes.
 const BUFFER_BYTES: usize = 16 << 10;
 
 pub(super) struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
     deadlines: SlackDeadlines,
     opened: Instant,
-    /// Connections of the app that Slack counted with the greeting, this one included.
+    /// Number of the app's connections in Slack's greeting, with this one.
     connections: u64,
-    /// The link counts as dead if not a byte arrives before this.
+    /// The link counts as dead if no byte arrives before this.
     silent_at: Instant,
     ping_at: Instant,
 }
@@ -65,8 +64,8 @@ struct Raw {
 }
 
 impl Drop for Socket {
-    /// Says goodbye as far as that needs no waiting. Slack counts a connection that just breaks for hours, and sends events
-    /// there.
+    /// Sends a close frame if that needs no waiting. Slack counts a connection that just breaks for hours, and sends
+    /// events there.
     fn drop(&mut self) {
         self.stream.send(Message::Close(None)).now_or_never();
     }
@@ -123,14 +122,14 @@ impl Socket {
         self.connections
     }
 
-    /// Waits for the next message. Calls `heard` for every byte. Returns an error if the link is lost, or
+    /// Waits for the next message. Calls `note_bytes` for everything received. Returns an error if the link is lost, or
     /// silent in spite of our pings. Cancel-safe.
     pub(super) async fn next(
         &mut self,
-        heard: &(dyn Fn() + Sync),
+        note_bytes: &(dyn Fn() + Sync),
     ) -> Result<SocketFrame, ChannelError> {
         loop {
-            let Some(raw) = self.frame(heard).await? else { continue };
+            let Some(raw) = self.frame(note_bytes).await? else { continue };
             match (raw.kind.as_str(), raw.envelope_id) {
                 ("disconnect", _) => {
                     return Ok(SocketFrame::Disconnect(raw.reason.unwrap_or_default()));
@@ -151,23 +150,23 @@ impl Socket {
         envelope: &str,
         answer: Option<&str>,
     ) -> Result<(), ChannelError> {
-        let mut words = serde_json::json!({ "envelope_id": envelope });
+        let mut body = serde_json::json!({ "envelope_id": envelope });
         if let Some(text) = answer {
-            words["payload"] = serde_json::json!({ "response_type": "ephemeral", "text": text });
+            body["payload"] = serde_json::json!({ "response_type": "ephemeral", "text": text });
         }
-        self.send(Message::text(words.to_string())).await
+        self.send(Message::text(body.to_string())).await
     }
 
     /// Reads the next text. None if it is not one of Slack's.
-    async fn frame(&mut self, heard: &(dyn Fn() + Sync)) -> Result<Option<Raw>, ChannelError> {
+    async fn frame(&mut self, note_bytes: &(dyn Fn() + Sync)) -> Result<Option<Raw>, ChannelError> {
         let now = Instant::now();
         if now >= self.silent_at {
-            // The program was busy elsewhere for so long, and neither pinged nor read.
+            // The program was busy for so long that it neither pinged nor read.
             self.silent_at = now + self.deadlines.silence;
         }
         loop {
-            let came = timeout_at(self.ping_at.min(self.silent_at), self.stream.next()).await;
-            let message = match came {
+            let received = timeout_at(self.ping_at.min(self.silent_at), self.stream.next()).await;
+            let message = match received {
                 Ok(Some(Ok(message))) => message,
                 Ok(Some(Err(error))) => return Err(lost(&error)),
                 Ok(None) => return Err(ChannelError::unavailable("slack has closed the link")),
@@ -181,7 +180,7 @@ impl Socket {
                 }
             };
             self.silent_at = Instant::now() + self.deadlines.silence;
-            heard();
+            note_bytes();
             match message {
                 Message::Text(text) => {
                     let raw = json::read(text.as_bytes()).and_then(Raw::deserialize);

@@ -1,5 +1,5 @@
-//! One call of the Bot API, its answer, and its errors, sorted by what is certain. teloxide's own client
-//! is not used, because it sleeps for ten seconds on a 5xx and drops the status code.
+//! One call of the Bot API, its answer, and its errors, sorted by whether the call may have had an effect.
+//! teloxide's own client is not used, because it sleeps for ten seconds on a 5xx and drops the status code.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl TelegramApi {
         let token = config.token.reveal().trim();
         anyhow::ensure!(!token.is_empty(), "the Telegram token is empty");
         let caller = ApiClient::new(&config.api_url, TELEGRAM_URL, deadlines.connect)?;
-        let under = |path: &[&str]| {
+        let url_below = |path: &[&str]| {
             let mut url = caller.base.clone();
             url.path_segments_mut()
                 .map_err(|()| anyhow::anyhow!("api_url `{}` cannot have a path", config.api_url))?
@@ -65,8 +65,9 @@ impl TelegramApi {
                 .extend(path);
             anyhow::Ok(url)
         };
-        let ours = format!("bot{token}");
-        let (base, files) = (under(&[&ours, ""])?, under(&["file", &ours, ""])?);
+        let bot_segment = format!("bot{token}");
+        let (base, files) =
+            (url_below(&[&bot_segment, ""])?, url_below(&["file", &bot_segment, ""])?);
         Ok(Self { caller, base, files })
     }
 
@@ -118,7 +119,7 @@ impl TelegramApi {
         let status = response.status();
         let body = call::whole(response).await?;
         match json::read(&body).and_then(TelegramResponse::deserialize) {
-            Ok(answer) => judge(status, answer),
+            Ok(answer) => parse_answer(status, answer),
             Err(error) if status.is_success() => Err(self.caller.unreadable(&error)),
             Err(_) => {
                 let ambiguity = self.caller.ambiguity(status);
@@ -143,7 +144,7 @@ impl Download {
     }
 }
 
-fn judge<T: DeserializeOwned>(
+fn parse_answer<T: DeserializeOwned>(
     status: StatusCode,
     answer: TelegramResponse,
 ) -> Result<T, TelegramCallError> {
@@ -169,9 +170,9 @@ impl TelegramCallError {
         }
     }
 
-    pub(super) fn says(&self, words: &[&str]) -> bool {
+    pub(super) fn says(&self, phrases: &[&str]) -> bool {
         match self {
-            Self::Denied(denial) => denial.status == 400 && says(denial, words),
+            Self::Denied(denial) => denial.status == 400 && says(denial, phrases),
             _ => false,
         }
     }
@@ -227,8 +228,11 @@ const REFUSALS: &[DenialRow<&str>] = &[
     refused(&[], ""),
 ];
 
-const fn refused(words: &'static [&'static str], meaning: &'static str) -> DenialRow<&'static str> {
-    row(&[400, 403, 413], words, DenialKind::Unsendable, meaning)
+const fn refused(
+    phrases: &'static [&'static str],
+    meaning: &'static str,
+) -> DenialRow<&'static str> {
+    row(&[400, 403, 413], phrases, DenialKind::Unsendable, meaning)
 }
 
 impl Platform for TelegramRefusal {
@@ -237,12 +241,12 @@ impl Platform for TelegramRefusal {
     const NAME: &'static str = "telegram";
     const REFUSALS: &'static [DenialRow<&'static str>] = REFUSALS;
 
-    fn shows(denial: &TelegramDenial, word: &&'static str) -> bool {
-        says(denial, &[word])
+    fn shows(denial: &TelegramDenial, phrase: &&'static str) -> bool {
+        says(denial, &[phrase])
     }
 }
 
-fn says(denial: &TelegramDenial, words: &[&str]) -> bool {
+fn says(denial: &TelegramDenial, phrases: &[&str]) -> bool {
     let said = denial.said.to_ascii_lowercase();
-    words.iter().any(|word| said.contains(word))
+    phrases.iter().any(|phrase| said.contains(phrase))
 }

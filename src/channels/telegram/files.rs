@@ -22,14 +22,14 @@ use crate::types::message::{MediaKind, MediaRef, Outbound};
 /// Maximum size of a photo, in bytes. Larger images are sent as files (Bot API, sendPhoto).
 const PHOTO_MAX: u64 = 10 << 20;
 
-/// Bytes of a file that are in memory at a time.
+/// Bytes of a file that are in memory at once.
 const CHUNK: usize = 64 << 10;
 
 /// Maximum number of requests for a file that Telegram cannot reach.
-const ASKED_MAX: u32 = 3;
+const REQUESTS_MAX: u32 = 3;
 
 /// Telegram's errors for an image or a voice that it would accept as a file.
-const NOT_AS_THAT: &[&str] = &[
+const ONLY_AS_FILE: &[&str] = &[
     "image_process_failed",
     "photo_invalid_dimensions",
     "photo_ext_invalid",
@@ -112,7 +112,7 @@ impl Telegram {
             let uploaded = self.api.upload(shape.method(), form, self.deadlines.file).await;
             match posted(uploaded) {
                 Err(error) if attempt.mend(&error) => {}
-                Err(error) if shape != Shape::Document && error.says(NOT_AS_THAT) => {
+                Err(error) if shape != Shape::Document && error.says(ONLY_AS_FILE) => {
                     shape = Shape::Document;
                 }
                 Err(error) => {
@@ -132,15 +132,17 @@ impl Telegram {
         media: &MediaRef,
         into: &mut MediaSink,
     ) -> Result<(), ChannelError> {
-        let ask = GetFile::new(FileId(media.handle.clone()));
-        let mut asked = 1;
+        let request = GetFile::new(FileId(media.handle.clone()));
+        let mut requests = 1;
         let located: Located = loop {
-            match self.api.call(&ask, self.deadlines.call).await {
+            match self.api.call(&request, self.deadlines.call).await {
                 // Telegram gives this error for a file that is gone, and for one that it cannot reach at
                 // the moment.
-                Err(error) if asked < ASKED_MAX && error.says(&["temporarily unavailable"]) => {
-                    sleep(self.deadlines.ask_again * asked).await;
-                    asked += 1;
+                Err(error)
+                    if requests < REQUESTS_MAX && error.says(&["temporarily unavailable"]) =>
+                {
+                    sleep(self.deadlines.ask_again * requests).await;
+                    requests += 1;
                 }
                 located => break located.map_err(not_located)?,
             }
@@ -201,28 +203,29 @@ fn form(attempt: &SendAttempt, shape: Shape, file: &FileContent) -> io::Result<F
 
 /// Returns a name that is safe in a header.
 fn file_name(name: &str) -> String {
-    let plain = |c: char| if c.is_control() || matches!(c, '"' | '\\') { '_' } else { c };
-    name.chars().map(plain).collect()
+    let replace = |c: char| if c.is_control() || matches!(c, '"' | '\\') { '_' } else { c };
+    name.chars().map(replace).collect()
 }
 
 /// Streams exactly `length` bytes of a file. It may grow or shrink meanwhile, but the length was
 /// announced before.
 fn chunks(file: std::fs::File, length: u64) -> impl Stream<Item = io::Result<Vec<u8>>> {
-    stream::try_unfold((file, length), |(file, left)| async move {
-        if left == 0 {
+    stream::try_unfold((file, length), |(file, bytes_left)| async move {
+        if bytes_left == 0 {
             return Ok(None);
         }
-        let read = move || {
+        let read_chunk = move || {
             let mut bytes = Vec::with_capacity(CHUNK);
-            let mut part = (&file).take(left.min(CHUNK as u64));
+            let mut part = (&file).take(bytes_left.min(CHUNK as u64));
             part.read_to_end(&mut bytes)?;
             Ok::<_, io::Error>((file, bytes))
         };
-        let (file, bytes) = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
+        let (file, bytes) =
+            tokio::task::spawn_blocking(read_chunk).await.map_err(io::Error::other)??;
         if bytes.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let left = left - bytes.len() as u64;
-        Ok(Some((bytes, (file, left))))
+        let bytes_left = bytes_left - bytes.len() as u64;
+        Ok(Some((bytes, (file, bytes_left))))
     })
 }

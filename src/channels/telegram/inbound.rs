@@ -65,7 +65,7 @@ pub fn decode(update: &Value, context: &TelegramReadingContext<'_>) -> Decoded {
     let decoded = if let Some(raw) = update.get("message") {
         read_message(raw, context, InboundEvent::New).map(Decoded::from)
     } else if let Some(raw) = update.get("edited_message") {
-        let edited = |message| InboundEvent::Edited { message, said: said_at(raw, context) };
+        let edited = |message| InboundEvent::Edited { message, said: sent_at(raw, context) };
         read_message(raw, context, edited).map(Decoded::from)
     } else if let Some(raw) = update.get("callback_query") {
         press::read(raw, context)
@@ -73,12 +73,12 @@ pub fn decode(update: &Value, context: &TelegramReadingContext<'_>) -> Decoded {
         read_other(update).map(Decoded::from)
     };
     decoded.unwrap_or_else(|| {
-        let key = raw_key(update, context.bot);
+        let key = unreadable_key(update, context.bot);
         InboundEvent::Unreadable { key, raw: update.to_string() }.into()
     })
 }
 
-/// Decodes other updates. Known kinds are ignored. None for unknown kinds.
+/// Decodes an update of another kind, which is ignored. None if the kind is unknown.
 fn read_other(update: &Value) -> Option<InboundEvent> {
     match Update::deserialize(update) {
         Ok(Update { kind: UpdateKind::Error(_), .. }) | Err(_) => None,
@@ -87,9 +87,9 @@ fn read_other(update: &Value) -> Option<InboundEvent> {
 }
 
 /// Returns the time at which a message was first sent, however often it was edited since.
-fn said_at(raw: &Value, context: &TelegramReadingContext<'_>) -> DateTime<Utc> {
-    let said = raw.get("date").and_then(Value::as_i64);
-    said.and_then(|said| DateTime::from_timestamp(said, 0)).unwrap_or(context.now)
+fn sent_at(raw: &Value, context: &TelegramReadingContext<'_>) -> DateTime<Utc> {
+    let sent = raw.get("date").and_then(Value::as_i64);
+    sent.and_then(|sent| DateTime::from_timestamp(sent, 0)).unwrap_or(context.now)
 }
 
 /// Decodes a message. None if it is unreadable.
@@ -98,20 +98,19 @@ fn read_message(
     context: &TelegramReadingContext<'_>,
     to_event: impl FnOnce(hear::DecodedMessage) -> InboundEvent,
 ) -> Option<InboundEvent> {
-    let legible = legible(raw);
-    let has_words = legible.get("text").is_some();
-    let whole = Message::deserialize(&legible);
-    let message = match whole {
-        Ok(message) if message.text().is_some() || !has_words => message,
-        _ => Message::deserialize(bare(legible)).ok()?,
+    let readable = readable_fields(raw);
+    let has_text = readable.get("text").is_some();
+    let parsed = Message::deserialize(&readable);
+    let message = match parsed {
+        Ok(message) if message.text().is_some() || !has_text => message,
+        _ => Message::deserialize(essential_fields(readable)).ok()?,
     };
     Some(build_message(&message, raw, context).map_or(InboundEvent::Ignored, to_event))
 }
 
-/// Returns the message without the fields that we do not read, and as a text if somebody sent it.
-/// Otherwise a new kind of entity, or a file without a MIME type, would make the whole message
-/// unreadable.
-fn legible(raw: &Value) -> Value {
+/// Returns the message without the fields that we do not read, and with media as texts. Otherwise a new
+/// kind of entity, or a file without a MIME type, would make the whole message unreadable.
+fn readable_fields(raw: &Value) -> Value {
     const UNREAD: &[&str] = &[
         "effect_id",
         "external_reply",
@@ -147,13 +146,13 @@ fn legible(raw: &Value) -> Value {
         quote.remove("entities");
     }
     if let Some(replied) = object.get_mut("reply_to_message") {
-        *replied = legible(replied);
+        *replied = readable_fields(replied);
     }
     message
 }
 
-/// Keeps only the essential fields. Another one may have a new shape.
-fn bare(mut message: Value) -> Value {
+/// Keeps only the essential fields: another one may have a new shape.
+fn essential_fields(mut message: Value) -> Value {
     const ESSENTIAL: &[&str] = &[
         "message_id",
         "date",
@@ -168,8 +167,8 @@ fn bare(mut message: Value) -> Value {
     ];
     if let Some(object) = message.as_object_mut() {
         object.retain(|key, value| {
-            let marks = key != "entities" || Vec::<MessageEntity>::deserialize(&*value).is_ok();
-            ESSENTIAL.contains(&key.as_str()) && marks
+            let is_valid = key != "entities" || Vec::<MessageEntity>::deserialize(&*value).is_ok();
+            ESSENTIAL.contains(&key.as_str()) && is_valid
         });
     }
     message
@@ -188,10 +187,11 @@ fn build_message(
     };
     let sender = sender(message)?;
     let bot_ids = if sender.bot { vec![sender.id.clone()] } else { Vec::new() };
-    let unknown = matches!(message.kind, MessageKind::Empty {}) && chat_kind == ChatKind::Private;
+    let is_unknown =
+        matches!(message.kind, MessageKind::Empty {}) && chat_kind == ChatKind::Private;
     let described = match description(raw) {
         // Most likely some new kind of media. In groups, a new kind of service message.
-        None if unknown => Some("[sent something that cannot be read here]".to_owned()),
+        None if is_unknown => Some("[sent something that cannot be read here]".to_owned()),
         described => described,
     };
     let thread = message.thread_id.filter(|_| message.is_topic_message);
@@ -200,10 +200,11 @@ fn build_message(
         chat: message.chat.id.0.to_string().into(),
         thread: thread.map(|thread| thread.0.0.to_string().into()),
     };
-    let words = spoken_text(message, described.clone(), context.bot, chat_kind).unwrap_or_default();
-    let words = match forward::author(raw) {
-        Some(author) if !words.is_empty() => format!("({author}) {words}"),
-        _ => words,
+    let context_text =
+        spoken_text(message, described.clone(), context.bot, chat_kind).unwrap_or_default();
+    let context_text = match forward::author(raw) {
+        Some(author) if !context_text.is_empty() => format!("({author}) {context_text}"),
+        _ => context_text,
     };
     let album = raw.get("media_group_id").and_then(Value::as_str);
     let addressee = match addressee(message, context.bot) {
@@ -218,45 +219,51 @@ fn build_message(
         within: Vec::new(),
         cause: Cause::Person(sender),
         id: Some(message.id.0.to_string().into()),
-        body: said(message, raw, described, context.bot, chat_kind)?,
+        body: content(message, raw, described, context.bot, chat_kind)?,
     };
-    Some(hear::DecodedMessage { inbound, addressee, heard_at: from, context: words, bot_ids })
+    Some(hear::DecodedMessage {
+        inbound,
+        addressee,
+        heard_at: from,
+        context: context_text,
+        bot_ids,
+    })
 }
 
 /// Returns the content of a message. None if it is empty. Forwarded text is quoted: it is another
 /// person's, and none of it is a command.
-fn said(
+fn content(
     message: &Message,
     raw: &Value,
     described: Option<String>,
     bot: &TelegramIdentity,
     chat_kind: ChatKind,
 ) -> Option<InboundContent> {
-    let own = media::file(raw);
+    let own_file = media::file(raw);
     let more = raw.get("media_group_id").is_some()
         || message.text().unwrap_or_default().encode_utf16().count() >= PASTE_MIN;
-    // Another bot wrote what it offers a person to send.
+    // A message that a person sent via another bot was written by that bot.
     if let Some(author) = forward::author(raw).or_else(|| forward::other_bot(raw, bot.id)) {
         let text = spoken_text(message, described, bot, chat_kind).unwrap_or_default();
-        if text.is_empty() && own.is_none() {
+        if text.is_empty() && own_file.is_none() {
             return None;
         }
-        let media = own.map(quoted_file).into_iter().collect();
+        let media = own_file.map(quoted_file).into_iter().collect();
         let quoted = Some(Quote { author, text, by_others: true, by_bot: false });
         return Some(InboundContent { quoted, media, more, ..InboundContent::default() });
     }
     // A file that can be fetched needs no description, except a sticker's emoji.
-    let described = described.filter(|_| own.is_none() || raw.get("sticker").is_some());
+    let described = described.filter(|_| own_file.is_none() || raw.get("sticker").is_some());
     let text = spoken_text(message, described, bot, chat_kind);
-    if text.is_none() && own.is_none() {
+    if text.is_none() && own_file.is_none() {
         return None;
     }
-    let beside = beside(message, raw).and_then(media::file).map(quoted_file);
+    let quoted_media = raw_replied(message, raw).and_then(media::file).map(quoted_file);
     Some(InboundContent {
         text: text.unwrap_or_default(),
         quoted: quoted(message, raw, bot),
         // A person who replies to a picture asks about it.
-        media: own.into_iter().chain(beside).collect(),
+        media: own_file.into_iter().chain(quoted_media).collect(),
         more,
         ..InboundContent::default()
     })
@@ -323,7 +330,7 @@ fn replies_to_us(message: &Message, bot: &TelegramIdentity) -> bool {
 }
 
 /// Returns the raw message that is replied to: one of this chat, or of another.
-fn beside<'a>(message: &Message, raw: &'a Value) -> Option<&'a Value> {
+fn raw_replied<'a>(message: &Message, raw: &'a Value) -> Option<&'a Value> {
     match replied(message) {
         Some(_) => raw.get("reply_to_message"),
         None => raw.get("external_reply"),
@@ -331,28 +338,33 @@ fn beside<'a>(message: &Message, raw: &'a Value) -> Option<&'a Value> {
 }
 
 fn quoted(message: &Message, raw: &Value, bot: &TelegramIdentity) -> Option<Quote> {
-    let beside = beside(message, raw)?;
+    let raw_quoted = raw_replied(message, raw)?;
     let author = match replied(message) {
         Some(replied) => {
             let chat = replied.sender_chat.as_ref().map(chat_name);
             chat.or(replied.from.as_ref().map(User::full_name))
         }
-        None => beside.get("origin").and_then(forward::author_of),
+        None => raw_quoted.get("origin").and_then(forward::author_of),
     };
     let author = author.unwrap_or_else(|| "somebody".to_owned());
-    let chosen = message.quote().map(|quote| quote.text.as_str());
-    let whole = replied(message).and_then(Message::text);
-    let text = chosen.or(whole).filter(|text| !text.is_empty());
+    let selected = message.quote().map(|quote| quote.text.as_str());
+    let full = replied(message).and_then(Message::text);
+    let text = selected.or(full).filter(|text| !text.is_empty());
     let text = text
         .map(|text| text.chars().take(QUOTE_CHARS_MAX).collect())
-        .or_else(|| description(beside))?;
-    let is_forward = beside.get("forward_origin").is_some();
-    let who = replied(message).and_then(|replied| replied.from.as_ref());
-    let own = |said: &User| {
-        said.id.0 == bot.id || message.from.as_ref().is_some_and(|me| me.id == said.id)
+        .or_else(|| description(raw_quoted))?;
+    let is_forward = raw_quoted.get("forward_origin").is_some();
+    let replied_user = replied(message).and_then(|replied| replied.from.as_ref());
+    let is_known = |user: &User| {
+        user.id.0 == bot.id || message.from.as_ref().is_some_and(|me| me.id == user.id)
     };
-    let by_bot = !is_forward && who.is_some_and(|said| said.id.0 == bot.id);
-    Some(Quote { author, text, by_others: is_forward || !who.is_some_and(own), by_bot })
+    let by_bot = !is_forward && replied_user.is_some_and(|user| user.id.0 == bot.id);
+    Some(Quote {
+        author,
+        text,
+        by_others: is_forward || !replied_user.is_some_and(is_known),
+        by_bot,
+    })
 }
 
 /// Dedup key of a message. Never made from the update's id, which Telegram may use twice.
@@ -360,7 +372,7 @@ fn key(bot: &TelegramIdentity, chat: i64, message: i64) -> DedupKey {
     format!("telegram:{}:{chat}:{message}", bot.id).into()
 }
 
-fn raw_key(update: &Value, bot: &TelegramIdentity) -> DedupKey {
+fn unreadable_key(update: &Value, bot: &TelegramIdentity) -> DedupKey {
     let message = update.get("message");
     let ids = message.and_then(|message| {
         let chat = message.get("chat")?.get("id")?.as_i64()?;

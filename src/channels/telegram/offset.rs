@@ -1,10 +1,10 @@
-//! The polling offset, as a value: the id to request, and the mark to store.
+//! The offset of the long poll: the id to request, and the mark to store.
 
 use chrono::{DateTime, Duration, Utc};
 
-/// After a week without updates Telegram continues from a random id, often a lower one (Bot API,
-/// `Update.update_id`). From a day before that on, we request all updates. Those that we have read were
-/// confirmed long before.
+/// Age of the last update from which all are requested. After a week without updates Telegram continues from
+/// a random id, often a lower one (Bot API, `Update.update_id`). Those that we have read were confirmed long
+/// before.
 const QUIET_MAX: Duration = Duration::days(6);
 
 /// The offset of one bot.
@@ -19,12 +19,13 @@ impl Offset {
     /// Parses a mark that [`Offset::mark`] wrote at that time. Another bot's mark is ignored.
     pub fn from_mark(bot: u64, mark: Option<(String, DateTime<Utc>)>) -> Self {
         let next = mark.and_then(|(mark, at)| {
-            let (of, next) = mark.split_once(':')?;
-            Some((next.parse().ok().filter(|_| of.parse() == Ok(bot))?, at))
+            let (owner, next) = mark.split_once(':')?;
+            Some((next.parse().ok().filter(|_| owner.parse() == Ok(bot))?, at))
         });
         Self { bot, next }
     }
 
+    /// Returns the mark to store. None before the first update.
     pub fn mark(&self) -> Option<String> {
         self.next.map(|(next, _)| format!("{}:{next}", self.bot))
     }

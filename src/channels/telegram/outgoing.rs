@@ -23,21 +23,22 @@ use crate::types::message::{
     Address, Body, Choice, MessageId, Outbound, Press, Question, Reaction,
 };
 
-/// Longer labels get a row of their own, so that they can be read on a telephone.
+/// Maximum characters of labels in one row. Longer ones get a row of their own, to be readable on a telephone.
 const LABEL_CHARS_IN_ROW: usize = 16;
 const IN_ROW_MAX: usize = 3;
 
-/// Maximum characters of a button's label. Telegram would not show more of it.
+/// Maximum characters of a button's label. Telegram shows no more of it.
 const LABEL_CHARS_MAX: usize = 64;
 
-/// The person who pressed a button sees it wait.
+/// Time limit for the answer to a pressed button, which shows that it waits.
 const PRESS_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Telegram's errors for markup that it cannot parse. Nothing was sent then.
-const NOT_READ: &[&str] = &["can't parse", "unsupported start tag", "entity", "entities_too_long"];
+const MARKUP_REJECTED: &[&str] =
+    &["can't parse", "unsupported start tag", "entity", "entities_too_long"];
 
 /// Errors of editMessageText if there is nothing to edit.
-const GONE_DRAFT: &[&str] = &[
+const DRAFT_GONE: &[&str] = &[
     "message to edit not found",
     "message can't be edited",
     "message_id_invalid",
@@ -60,14 +61,14 @@ pub(super) struct TelegramAddress {
 
 impl TelegramAddress {
     pub(super) fn of(address: &Address) -> Result<Self, ChannelError> {
-        let no_such_place = || {
+        let invalid_address = || {
             let reason = format!("`{address}` is not a Telegram address: ids are numbers");
             ChannelError::Refused(reason)
         };
-        let chat = address.chat.as_str().parse().map_err(|_| no_such_place())?;
+        let chat = address.chat.as_str().parse().map_err(|_| invalid_address())?;
         let thread = match &address.thread {
             Some(thread) => {
-                let id = thread.as_str().parse().map_err(|_| no_such_place())?;
+                let id = thread.as_str().parse().map_err(|_| invalid_address())?;
                 Some(ThreadId(TelegramMessageId(id)))
             }
             None => None,
@@ -91,8 +92,8 @@ impl SendAttempt {
     pub(super) fn new(message: &Outbound) -> Result<Self, ChannelError> {
         let to = TelegramAddress::of(&message.to)?;
         // In private the question is obvious, except for an overtaking answer. Groups have negative ids.
-        let asked = message.reply_to.as_ref().filter(|_| to.chat.0 < 0 || message.overtakes);
-        let reply_to = asked.and_then(parse_message_id);
+        let question = message.reply_to.as_ref().filter(|_| to.chat.0 < 0 || message.overtakes);
+        let reply_to = question.and_then(parse_message_id);
         let text = message.body.text().to_owned();
         let text_max = match message.body {
             Body::File(_) => CAPTION_MAX,
@@ -113,7 +114,7 @@ impl SendAttempt {
     /// Changes the attempt after an error with which nothing was sent. Returns true if it should be
     /// repeated.
     pub(super) fn mend(&mut self, error: &TelegramCallError) -> bool {
-        if self.parse_mode().is_some() && error.says(NOT_READ) {
+        if self.parse_mode().is_some() && error.says(MARKUP_REJECTED) {
             tracing::warn!("Telegram does not accept our markup, sending plain text");
             self.text = markup::plain(&self.text, self.markup, self.text_max, Unit::Utf16);
             self.markup = Markup::Plain;
@@ -131,7 +132,7 @@ impl SendAttempt {
     }
 }
 
-/// Returns the result of a message that was to be posted.
+/// Converts the result of sending a message. An unreadable response counts as sent.
 pub(super) fn posted(
     result: Result<TelegramSentMessage, TelegramCallError>,
 ) -> Result<Sent, TelegramCallError> {
@@ -159,10 +160,10 @@ impl Telegram {
             };
             return match edited {
                 Ok(()) => Ok(Sent { id: Some(draft.clone()) }),
-                Err(error) if error.says(GONE_DRAFT) => Err(ChannelError::DraftGone),
-                // An edit may be repeated without harm, so an ambiguous one is `Unavailable`. An
-                // ambiguous edit of a draft may arrive after the answer's, and replace it: nobody may
-                // then edit it as if it were there.
+                Err(error) if error.says(DRAFT_GONE) => Err(ChannelError::DraftGone),
+                // An edit may be repeated without harm, so an ambiguous one is `Unavailable`. But an
+                // ambiguous edit of a draft may arrive after the answer's, and replace it: the caller
+                // must not edit that message again.
                 Err(error) => match error.while_sending() {
                     ChannelError::Ambiguous(reason) if !is_draft(message) => {
                         Err(ChannelError::unavailable(reason))
@@ -246,11 +247,11 @@ impl Telegram {
         shown.map(drop).map_err(TelegramCallError::while_sending)
     }
 
-    /// Notifies the person who pressed a button of the result. Best effort: the press itself is stored.
+    /// Shows the result to the person who pressed a button. Best effort: the press itself is stored.
     pub(super) async fn answer_press(&self, query: String, published: Option<Published>) {
-        let words = published.and_then(hear::reply_to_press);
+        let text = published.and_then(hear::reply_to_press);
         let mut payload = AnswerCallbackQuery::new(CallbackQueryId(query));
-        payload.text = words.map(str::to_owned);
+        payload.text = text.map(str::to_owned);
         let deadline = self.deadlines.call.min(PRESS_TIME_MAX);
         if let Err(error) = self.api.call::<_, Value>(&payload, deadline).await {
             let error = error.while_asking();
@@ -259,8 +260,8 @@ impl Telegram {
     }
 }
 
-/// A preview would have Telegram fetch an address that a model wrote, and so tell its server something. Captions
-/// have none.
+/// Disables link previews: Telegram would fetch an address that a model wrote, which may leak data to its server.
+/// Captions have no previews.
 fn no_preview() -> LinkPreviewOptions {
     LinkPreviewOptions {
         is_disabled: true,
@@ -271,7 +272,7 @@ fn no_preview() -> LinkPreviewOptions {
     }
 }
 
-/// Drafts are no rows of the outbox, and have no ids.
+/// Returns true for a draft, which is not in the outbox and has no id.
 fn is_draft(message: &Outbound) -> bool {
     message.id.0 == 0
 }
@@ -280,10 +281,10 @@ pub(super) fn parse_message_id(id: &MessageId) -> Option<TelegramMessageId> {
     id.as_str().parse().ok().map(TelegramMessageId)
 }
 
-/// The buttons of a question.
+/// Returns the buttons of a question.
 fn keyboard(message: &Outbound) -> Option<InlineKeyboardMarkup> {
     let Body::Choice(Question { choices, .. }) = &message.body else { return None };
-    let short = choices.iter().all(|choice| choice.label.chars().count() <= LABEL_CHARS_IN_ROW);
+    let is_short = choices.iter().all(|choice| choice.label.chars().count() <= LABEL_CHARS_IN_ROW);
     let buttons: Vec<_> = choices
         .iter()
         .enumerate()
@@ -293,6 +294,6 @@ fn keyboard(message: &Outbound) -> Option<InlineKeyboardMarkup> {
             InlineKeyboardButton::callback(label, press.to_string())
         })
         .collect();
-    let rows = buttons.chunks(if short { IN_ROW_MAX } else { 1 }).map(<[_]>::to_vec);
+    let rows = buttons.chunks(if is_short { IN_ROW_MAX } else { 1 }).map(<[_]>::to_vec);
     Some(InlineKeyboardMarkup::new(rows))
 }

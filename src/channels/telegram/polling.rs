@@ -1,5 +1,5 @@
-//! The long poll. A request for the next update confirms the one before, and is sent only after `publish` has returned;
-//! nothing else confirms updates. Beside it, pressed buttons are answered.
+//! The long poll. A request for updates confirms the ones before, and is sent only after `publish` has returned;
+//! nothing else confirms updates. Pressed buttons are answered in parallel.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -21,15 +21,15 @@ use crate::channels::ChannelError;
 use crate::channels::hear::{self, Addressee, InboundEvent};
 use crate::types::message::ChannelName;
 
-/// Minimum duration of an empty long poll. If one ends sooner, something between us and Telegram does not
-/// wait, and without a pause we would send thousands of requests per second.
+/// Minimum duration of an empty long poll. If one ends sooner, a proxy between us and Telegram does not wait,
+/// and without a pause we would send thousands of requests per second.
 const EMPTY_POLL_MIN: Duration = Duration::from_secs(1);
 
 /// Maximum number of parallel answers to pressed buttons. Further presses get no answer while so many
 /// wait.
 const ANSWERS_MAX: usize = 16;
 
-/// The albums that recently addressed the bot, over whichever link.
+/// The albums that recently addressed the bot, on any link.
 #[derive(Default)]
 pub(super) struct Albums(VecDeque<Album>);
 
@@ -62,7 +62,7 @@ fn album_of(update: &RawUpdate) -> Option<Album> {
     Some(Album { chat: message.get("chat")?.get("id")?.to_string(), name })
 }
 
-/// An accepted press and its outcome. None if the button was not ours.
+/// An accepted press and its outcome, which is None if the button was not ours.
 struct PressAnswer {
     query: String,
     published: Option<Published>,
@@ -77,28 +77,29 @@ impl Telegram {
         let bot = self.identity().await?;
         let mark = publisher.mark().await?;
         let mut offset = Offset::from_mark(bot.id, mark);
-        // They run beside the loop, because nobody else waits for an answer that only the presser sees.
+        // They run beside the loop: no update waits for an answer that only the presser sees.
         let mut answers = FuturesUnordered::new();
         // The first poll is answered at once: only that shows that the link works.
         let mut hold = Duration::ZERO;
         loop {
-            let asked = Instant::now();
-            let updates = beside(self.poll(offset.ask(Utc::now()), hold), &mut answers).await?;
+            let begun = Instant::now();
+            let updates =
+                await_beside(self.poll(offset.ask(Utc::now()), hold), &mut answers).await?;
             publisher.note_bytes();
             if hold.is_zero() {
-                publisher.link_up(about(&bot));
+                publisher.link_up(describe_link(&bot));
             }
-            let taken = self.take_in(&updates, &mut offset, &bot, publisher);
-            for PressAnswer { query, published } in beside(taken, &mut answers).await? {
+            let accepting = self.accept(&updates, &mut offset, &bot, publisher);
+            for PressAnswer { query, published } in await_beside(accepting, &mut answers).await? {
                 if answers.len() < ANSWERS_MAX {
                     answers.push(self.answer_press(query, published));
                 }
             }
-            if updates.is_empty() && !hold.is_zero() && asked.elapsed() < EMPTY_POLL_MIN {
-                beside(tokio::time::sleep(EMPTY_POLL_MIN), &mut answers).await;
+            if updates.is_empty() && !hold.is_zero() && begun.elapsed() < EMPTY_POLL_MIN {
+                await_beside(tokio::time::sleep(EMPTY_POLL_MIN), &mut answers).await;
             }
             if hold.is_zero() {
-                beside(self.list_commands(), &mut answers).await;
+                await_beside(self.list_commands(), &mut answers).await;
                 hold = self.deadlines.poll;
             }
         }
@@ -110,7 +111,7 @@ impl Telegram {
         offset: Option<i32>,
         hold: Duration,
     ) -> Result<Vec<RawUpdate>, ChannelError> {
-        let ask = GetUpdates {
+        let request = GetUpdates {
             offset,
             limit: None,
             timeout: u32::try_from(hold.as_secs()).ok(),
@@ -121,9 +122,9 @@ impl Telegram {
             ]),
         };
         let deadline = hold + self.deadlines.poll_grace;
-        let answer = self.api.call(&ask, deadline).await;
+        let result = self.api.call(&request, deadline).await;
         let mut rivalry = self.rivalry.lock().unwrap_or_else(PoisonError::into_inner);
-        match answer {
+        match result {
             Ok(updates) => {
                 rivalry.polled(Instant::now());
                 Ok(updates)
@@ -136,7 +137,7 @@ impl Telegram {
     }
 
     /// Accepts updates and advances the offset. Once this returns, they may be confirmed.
-    async fn take_in(
+    async fn accept(
         &self,
         updates: &[RawUpdate],
         offset: &mut Offset,
@@ -181,7 +182,7 @@ impl Telegram {
 }
 
 /// Describes a link for `status`.
-fn about(bot: &TelegramIdentity) -> String {
+fn describe_link(bot: &TelegramIdentity) -> String {
     let name = &bot.username;
     if bot.can_read_all_group_messages {
         format!("@{name}")
@@ -191,7 +192,7 @@ fn about(bot: &TelegramIdentity) -> String {
 }
 
 /// Awaits `work`, and drives the `others` meanwhile.
-async fn beside<T>(
+async fn await_beside<T>(
     work: impl Future<Output = T>,
     others: &mut FuturesUnordered<impl Future<Output = ()>>,
 ) -> T {

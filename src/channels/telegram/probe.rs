@@ -1,4 +1,4 @@
-//! The questions to Telegram that neither confirm nor receive an update: `getMe` and `getWebhookInfo`.
+//! Checks the bot's account by calls that neither confirm nor receive updates: `getMe` and `getWebhookInfo`.
 
 use serde::Deserialize;
 use teloxide::payloads::GetWebhookInfo;
@@ -7,7 +7,7 @@ use super::Telegram;
 use super::call::TelegramCallError;
 use crate::channels::{ChannelError, ChannelProbe};
 
-/// The part of Telegram's answer that matters: a webhook receives the updates in our place.
+/// The needed part of the answer: a webhook would receive the updates in our place.
 #[derive(Deserialize)]
 struct WebhookInfo {
     #[serde(default)]

@@ -1,22 +1,23 @@
-//! Another program that polls with the same token. Telegram ends the poll of either whenever the other one begins its own,
-//! so both would go on for ever and share the messages. The one that began later makes way. Pure.
+//! Detects another program that polls with the same token. Telegram ends the poll of one whenever the other begins its
+//! own, so both would go on for ever and share the messages. The one that began later makes way. Pure.
 
 use std::time::{Duration, Instant};
 
-/// Polling for so long without a conflict makes this one the first: more than a restart of the other takes.
+/// Time of polling without a conflict after which this program is the first: longer than a restart of the other.
 const FIRST_AFTER: Duration = Duration::from_secs(300);
 
-/// Fewer conflicts may be with our own former poll, which the server has not given up yet, or with somebody's short test.
+/// Conflicts before this program makes way. Fewer may be with our own former poll, which the server has not given up
+/// yet, or with somebody's short test.
 const CONFLICTS_MIN: u32 = 5;
 
-/// The explanation of the later one.
+/// The reason that the later program reports.
 pub const MAKES_WAY: &str = "another program polls Telegram with the same token, and did so before this one: this one \
      makes way, and looks again every five minutes. Stop one of them";
 
 /// The polls and conflicts of one token, in this process.
 #[derive(Debug, Default)]
 pub struct Rivalry {
-    /// The begin of the polls since the last conflict.
+    /// Time of the first poll since the last conflict.
     since: Option<Instant>,
     conflicts: u32,
     is_first: bool,

@@ -1,4 +1,4 @@
-//! The way in to the page: the address at which browsers reach it, and links with which people sign in.
+//! The address at which browsers reach the page, and the links with which people sign in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use url::{Host, Url};
 use super::Web;
 use crate::types::message::SenderId;
 
-/// Time for the gateway to listen, which it does at once unless another program uses the port.
+/// Maximum wait for the gateway to listen, which it does at once unless another program uses the port.
 const LISTEN_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// The page, and the address at which browsers reach it.
@@ -34,12 +34,13 @@ impl WebEntrance {
         Self { web, url: Arc::new(watch::Sender::new(None)) }
     }
 
-    /// Returns a link with which a person can sign in once. None if the gateway does not listen, also not soon.
+    /// Returns a link with which a person can sign in once. None if the gateway does not listen within
+    /// a few seconds.
     pub async fn link(&self, person: &SenderId) -> Option<String> {
         let mut url = self.url.subscribe();
         let listening = timeout(LISTEN_TIME_MAX, url.wait_for(Option::is_some)).await;
         listening.ok()?.ok()?;
-        self.link_now(person).map(|it| it.link)
+        self.link_now(person).map(|sign_in| sign_in.link)
     }
 
     /// Returns a link with which a person can sign in once. None if the gateway does not listen at this moment.
@@ -50,7 +51,7 @@ impl WebEntrance {
     }
 }
 
-/// Returns true for an address that leads each machine to itself.
+/// Returns true for a loopback address.
 fn is_local(url: &str) -> bool {
     let url = Url::parse(url).ok();
     match url.as_ref().and_then(Url::host) {

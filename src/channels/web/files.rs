@@ -1,5 +1,5 @@
-//! Files of the page: those that people have uploaded, until their message is taken in, and copies of those that
-//! the bot has sent.
+//! Files of the page: uploads of people, until the intake has fetched them, and copies of the files that the bot
+//! has sent.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -19,14 +19,14 @@ use crate::types::message::{DeliveryId, SenderId};
 /// An upload whose message did not come within this time is deleted.
 const UPLOAD_AGE_MAX: Duration = Duration::from_secs(3600);
 
-/// Uploads at a time. One more is refused until old ones are deleted.
+/// Maximum number of uploads. One more is refused until old ones are deleted.
 const UPLOADS_MAX: usize = 80;
 
-/// Those of one person: the files of two messages, so that nobody uses up the room of others.
+/// Maximum number of uploads of one person: the files of two messages, so that nobody uses up the share of others.
 const UPLOADS_OF_PERSON_MAX: usize = 20;
 
-/// Characters of an upload's name that stand for its person.
-const MARK_CHARS: usize = 16;
+/// Characters of the person's hash in an upload's name.
+const OWNER_CHARS: usize = 16;
 
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -43,14 +43,14 @@ impl Files {
     /// Creates a file for an upload of a person. Returns the name by which its message refers to it. Too many are an
     /// error of the kind `QuotaExceeded`.
     pub async fn begin_upload(&self, person: &SenderId) -> io::Result<(String, File)> {
-        self.make_folder()?;
-        let beginning = format!("up-{}-", &hashed(person.as_str())[..MARK_CHARS]);
+        self.create_folder()?;
+        let prefix = format!("up-{}-", &hashed(person.as_str())[..OWNER_CHARS]);
         let uploads = self.delete_old().await?;
-        let own = uploads.iter().filter(|name| name.starts_with(&beginning)).count();
+        let own = uploads.iter().filter(|name| name.starts_with(&prefix)).count();
         if own >= UPLOADS_OF_PERSON_MAX || uploads.len() >= UPLOADS_MAX {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        let handle = format!("{beginning}{}", random_hex::<16>());
+        let handle = format!("{prefix}{}", random_hex::<16>());
         let file = File::create_new(self.folder.join(&handle)).await?;
         Ok((handle, file))
     }
@@ -72,22 +72,22 @@ impl Files {
             return Err(gone());
         }
         let mut file = File::open(self.folder.join(handle)).await.map_err(|_| gone())?;
-        let mut piece = vec![0; PIECE_BYTES];
+        let mut buffer = vec![0; PIECE_BYTES];
         loop {
-            let read = file.read(&mut piece).await;
+            let read = file.read(&mut buffer).await;
             let length = read.map_err(|error| ChannelError::unavailable(error.to_string()))?;
             if length == 0 {
                 return Ok(());
             }
-            sink.write(&piece[..length]).await?;
+            sink.write(&buffer[..length]).await?;
         }
     }
 
     /// Keeps a copy of a file that the bot sends, so that a page shows what was sent.
     pub(super) async fn keep_sent(&self, id: DeliveryId, content: FileContent) -> io::Result<()> {
-        self.make_folder()?;
+        self.create_folder()?;
         self.delete_old().await?;
-        let (path, part) = (self.sent(id), self.sent(id).with_extension("part"));
+        let (path, part) = (self.sent_path(id), self.sent_path(id).with_extension("part"));
         let mut from = File::from_std(content.file);
         let mut copy = File::create(&part).await?;
         tokio::io::copy(&mut from, &mut copy).await?;
@@ -96,24 +96,23 @@ impl Files {
     }
 
     pub(super) async fn has_sent(&self, id: DeliveryId) -> bool {
-        fs::try_exists(self.sent(id)).await.unwrap_or(false)
+        fs::try_exists(self.sent_path(id)).await.unwrap_or(false)
     }
 
     /// Opens a file that the bot has sent.
     pub async fn open_sent(&self, id: DeliveryId) -> io::Result<File> {
-        File::open(self.sent(id)).await
+        File::open(self.sent_path(id)).await
     }
 
-    fn sent(&self, id: DeliveryId) -> PathBuf {
+    fn sent_path(&self, id: DeliveryId) -> PathBuf {
         self.folder.join(format!("sent-{}", id.0))
     }
 
-    fn make_folder(&self) -> io::Result<()> {
+    fn create_folder(&self) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)
     }
 
-    /// Deletes uploads that are no longer needed, and files whose messages are forgotten. Returns the names of the
-    /// uploads that are left.
+    /// Deletes old uploads, and sent files whose messages are forgotten. Returns the names of the remaining uploads.
     async fn delete_old(&self) -> io::Result<Vec<String>> {
         let mut uploads = Vec::new();
         let kept = KEPT.to_std().unwrap_or_default();
@@ -121,7 +120,7 @@ impl Files {
         while let Some(entry) = entries.next_entry().await? {
             let upload = entry.file_name().into_string().ok().filter(|name| is_upload(name));
             let age_max = if upload.is_some() { UPLOAD_AGE_MAX } else { kept };
-            let changed = entry.metadata().await.and_then(|about| about.modified());
+            let changed = entry.metadata().await.and_then(|metadata| metadata.modified());
             let age = changed.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
             match age.is_some_and(|age| age > age_max) {
                 // Another request may have deleted it.
@@ -140,8 +139,8 @@ fn is_upload(handle: &str) -> bool {
         part.len() == chars && part.bytes().all(|byte| byte.is_ascii_hexdigit())
     };
     match rest.split_once('-') {
-        Some((mark, random)) => is_hex(mark, MARK_CHARS) && is_hex(random, 32),
-        // As former versions named them.
+        Some((owner, random)) => is_hex(owner, OWNER_CHARS) && is_hex(random, 32),
+        // The names of former versions.
         None => is_hex(rest, 32),
     }
 }

@@ -15,7 +15,7 @@ use crate::store::Time;
 use crate::types::hex::{hex, random_hex};
 use crate::types::message::SenderId;
 
-/// Validity of a link.
+/// Time for which a link is valid.
 pub const CODE_AGE_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// Links that are valid at a time. A new one takes the place of the oldest.
@@ -28,13 +28,13 @@ const CODES_OF_PERSON_MAX: usize = 4;
 /// A sign-in that was not used for this long ends.
 pub const IDLE_MAX: chrono::Duration = chrono::Duration::days(30);
 
-/// The time of the last use is stored this often.
+/// Interval at which the time of the last use is stored.
 const SEEN_EVERY: chrono::Duration = chrono::Duration::hours(1);
 
 /// Sign-ins of one person at a time. A new one takes the place of the one that was not used for longest.
 const LOGINS_OF_PERSON_MAX: i64 = 50;
 
-/// Characters that are kept of what a browser calls itself.
+/// Characters that are kept of a browser's user agent.
 const AGENT_CHARS_MAX: usize = 120;
 
 /// One-time codes of links, in memory: a restart makes them invalid.
@@ -47,14 +47,15 @@ pub struct Codes(
 impl Codes {
     /// Creates a code with which a person can sign in once.
     pub fn issue(&self, person: &SenderId) -> Secret {
-        let code = random();
+        let code = random_secret();
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|_, (_, at)| at.elapsed() < CODE_AGE_MAX);
-        let of_person = codes.values().filter(|(whose, _)| whose == person).count();
-        let only_theirs = of_person >= CODES_OF_PERSON_MAX;
-        if only_theirs || codes.len() >= CODES_MAX {
-            let goes = codes.iter().filter(|(_, (whose, _))| !only_theirs || whose == person);
-            let oldest = goes.min_by_key(|(_, (_, at))| *at).map(|(hash, _)| hash.clone());
+        let of_person = codes.values().filter(|(owner, _)| owner == person).count();
+        let person_is_full = of_person >= CODES_OF_PERSON_MAX;
+        if person_is_full || codes.len() >= CODES_MAX {
+            let candidates =
+                codes.iter().filter(|(_, (owner, _))| !person_is_full || owner == person);
+            let oldest = candidates.min_by_key(|(_, (_, at))| *at).map(|(hash, _)| hash.clone());
             oldest.and_then(|oldest| codes.remove(&oldest));
         }
         codes.insert(hashed(code.reveal()), (person.clone(), Instant::now()));
@@ -72,7 +73,7 @@ impl Codes {
 /// A sign-in of a browser.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Login {
-    /// The beginning of its hash, by which people name it.
+    /// The first characters of its hash, by which people name it.
     pub id: String,
     pub person: SenderId,
     pub since: DateTime<Utc>,
@@ -85,8 +86,9 @@ const ID_CHARS: usize = 8;
 
 /// Signs a person in. Returns the cookie's value.
 pub fn begin(store: &Connection, person: &SenderId, agent: &str) -> rusqlite::Result<Secret> {
-    let cookie = random();
-    let agent: String = agent.chars().filter(|it| !it.is_control()).take(AGENT_CHARS_MAX).collect();
+    let cookie = random_secret();
+    let agent: String =
+        agent.chars().filter(|char| !char.is_control()).take(AGENT_CHARS_MAX).collect();
     store
         .prepare_cached(
             "INSERT INTO web_logins (hash, person, since, seen, agent) VALUES (?1, ?2, ?3, ?3, ?4)",
@@ -101,7 +103,7 @@ pub fn begin(store: &Connection, person: &SenderId, agent: &str) -> rusqlite::Re
     Ok(cookie)
 }
 
-/// The person of a cookie.
+/// The signed-in person of a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedIn {
     pub person: SenderId,
@@ -171,7 +173,7 @@ pub fn id_of(hash: &str) -> String {
     hash.chars().take(ID_CHARS).collect()
 }
 
-/// Stands for the ids of all sign-ins.
+/// The id with which [`revoke`] ends all sign-ins.
 pub const ALL: &str = "all";
 
 /// Ends the sign-in with this id, or all. Returns their number.
@@ -186,17 +188,17 @@ pub fn revoke(store: &Connection, id: &str) -> rusqlite::Result<usize> {
     }
 }
 
-/// The SHA-256 of a text, in hexadecimal.
+/// Returns the SHA-256 of a text, in hexadecimal.
 pub fn hashed(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
-/// A name that nothing else has: 256 random bits, in hexadecimal.
+/// Returns a unique name: 256 random bits, in hexadecimal.
 pub fn unique() -> String {
-    random().reveal().to_owned()
+    random_secret().reveal().to_owned()
 }
 
-/// 256 random bits.
-fn random() -> Secret {
+/// Returns 256 random bits, in hexadecimal.
+fn random_secret() -> Secret {
     Secret::new(random_hex::<32>())
 }

@@ -4,11 +4,12 @@ use serde_json::Value;
 
 /// Fields of a forwarded message. An operator's own server may still send the older ones, without
 /// `forward_origin` (Bot API 7.0).
-const SIGNS: &[&str] =
+const FORWARD_FIELDS: &[&str] =
     &["forward_origin", "forward_date", "forward_from", "forward_from_chat", "forward_sender_name"];
 
+/// Returns true for a forwarded message.
 pub(super) fn is_one(raw: &Value) -> bool {
-    SIGNS.iter().any(|sign| raw.get(sign).is_some_and(|value| !value.is_null()))
+    FORWARD_FIELDS.iter().any(|field| raw.get(field).is_some_and(|value| !value.is_null()))
 }
 
 /// Returns the author of a forwarded message, for its quote. None if it is not forwarded.
@@ -23,10 +24,10 @@ pub(super) fn author(raw: &Value) -> Option<String> {
     is_one(raw).then(|| format!("forwarded from {}", name.as_deref().unwrap_or("somebody")))
 }
 
-/// Returns the bot by way of which somebody sent a message. None if there is none, or it is this one.
-pub(super) fn other_bot(raw: &Value, us: u64) -> Option<String> {
+/// Returns the bot via which a person sent a message. None if there is none, or it is this one.
+pub(super) fn other_bot(raw: &Value, own_id: u64) -> Option<String> {
     let bot = raw.get("via_bot")?;
-    let is_us = bot.get("id").and_then(Value::as_u64) == Some(us);
+    let is_us = bot.get("id").and_then(Value::as_u64) == Some(own_id);
     (!is_us).then(|| format!("by way of {}", full_name(bot).as_deref().unwrap_or("a bot")))
 }
 
@@ -45,6 +46,6 @@ fn full_name(user: &Value) -> Option<String> {
     })
 }
 
-fn text(of: &Value, name: &str) -> Option<String> {
-    of.get(name).and_then(Value::as_str).map(str::to_owned)
+fn text(object: &Value, name: &str) -> Option<String> {
+    object.get(name).and_then(Value::as_str).map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! Mentions and commands in a text: their addressees, and the text without those that only address the
+//! Finds mentions and commands in a text, with their addressees, and removes those that only address the
 //! bot.
 
 use teloxide::types::{Message, MessageEntity, MessageEntityKind};
@@ -6,6 +6,7 @@ use teloxide::types::{Message, MessageEntity, MessageEntityKind};
 use super::TelegramIdentity;
 use crate::types::message::ChatKind;
 
+/// Returns the mentions and commands of a message, in order.
 pub(super) fn marks<'a>(message: &'a Message, bot: &TelegramIdentity) -> Vec<TextMark<'a>> {
     let (text, entities) =
         (message.text().unwrap_or_default(), message.entities().unwrap_or_default());
@@ -67,7 +68,7 @@ fn byte_at(text: &str, units: usize) -> Option<usize> {
 pub(super) fn without_address(text: &str, marks: &[TextMark<'_>], chat_kind: ChatKind) -> String {
     let mut rest = text.to_owned();
     for mark in marks.iter().rev().filter(|mark| mark.is_for == For::Us) {
-        // Overlapping entities would not be there any more.
+        // An overlapping entity may have been removed already.
         let (Some(before), Some(after)) = (rest.get(..mark.start), rest.get(mark.end..)) else {
             continue;
         };

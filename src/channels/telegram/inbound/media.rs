@@ -37,49 +37,50 @@ pub(super) fn description(raw: &Value) -> Option<String> {
         Some(Value::Number(number)) => Some(number.to_string()),
         _ => None,
     };
-    let with = |what: &str, detail: Option<String>| match detail {
-        Some(detail) => format!("{what}: {detail}"),
-        None => what.to_owned(),
+    let with_detail = |noun: &str, detail: Option<String>| match detail {
+        Some(detail) => format!("{noun}: {detail}"),
+        None => noun.to_owned(),
     };
-    let lasting = |what: &str| match field("duration") {
-        Some(seconds) => format!("{what}, {seconds} s"),
-        None => what.to_owned(),
+    let with_duration = |noun: &str| match field("duration") {
+        Some(seconds) => format!("{noun}, {seconds} s"),
+        None => noun.to_owned(),
     };
-    let place = |of: &Value| {
+    let coordinates = |of: &Value| {
         let [latitude, longitude] = ["latitude", "longitude"].map(|name| of.get(name));
         Some(format!("latitude {}, longitude {}", latitude?, longitude?))
     };
-    let what = match kind {
+    let noun = match kind {
         "animation" => "an animation".to_owned(),
-        "audio" => lasting("an audio file"),
+        "audio" => with_duration("an audio file"),
         "contact" => {
             let contact = [field("first_name"), field("last_name"), field("phone_number")];
             let contact: Vec<_> = contact.into_iter().flatten().collect();
-            with("a contact", Some(contact.join(" ")))
+            with_detail("a contact", Some(contact.join(" ")))
         }
-        "checklist" => with("a checklist", field("title")),
+        "checklist" => with_detail("a checklist", field("title")),
         "dice" => format!(
             "{} that shows {}",
             field("emoji").unwrap_or_else(|| "a dice".to_owned()),
             field("value").unwrap_or_default()
         ),
-        "document" => with("a file", field("file_name")),
-        "game" => with("a game", field("title")),
+        "document" => with_detail("a file", field("file_name")),
+        "game" => with_detail("a game", field("title")),
         "venue" => {
-            let parts = [field("title"), field("address"), media.get("location").and_then(place)];
-            with("a place", Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
+            let parts =
+                [field("title"), field("address"), media.get("location").and_then(coordinates)];
+            with_detail("a place", Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
         }
-        "location" => with("a location", place(media)),
+        "location" => with_detail("a location", coordinates(media)),
         "paid_media" => "paid media".to_owned(),
         "photo" => "a photo".to_owned(),
-        "poll" => with("a poll", field("question")),
-        "sticker" => with("a sticker", field("emoji")),
+        "poll" => with_detail("a poll", field("question")),
+        "sticker" => with_detail("a sticker", field("emoji")),
         "story" => "a story".to_owned(),
-        "video" => lasting("a video"),
-        "video_note" => lasting("a video message"),
-        _ => lasting("a voice message"),
+        "video" => with_duration("a video"),
+        "video_note" => with_duration("a video message"),
+        _ => with_duration("a voice message"),
     };
-    Some(format!("[sent {what}]"))
+    Some(format!("[sent {noun}]"))
 }
 
 /// Returns the attached file, if it can be fetched.
@@ -117,8 +118,8 @@ fn largest(sizes: &Value) -> Option<&Value> {
 
 /// Returns the media type of a sticker. Telegram does not send one.
 fn sticker_type(sticker: &Value) -> &'static str {
-    let is = |name: &str| sticker.get(name).and_then(Value::as_bool).unwrap_or_default();
-    match (is("is_animated"), is("is_video")) {
+    let flag = |name: &str| sticker.get(name).and_then(Value::as_bool).unwrap_or_default();
+    match (flag("is_animated"), flag("is_video")) {
         (true, _) => "application/x-tgsticker",
         (_, true) => "video/webm",
         _ => "image/webp",
