@@ -1,7 +1,7 @@
-//! A model behind an API: one verb, [`Provider::stream`], and the completion that is made of its deltas. What is
-//! sent is built in this module from turns, so that every wire format gets a valid transcript. Retry, fallback and
-//! calls in text are providers around providers; they are in their own files. Not here: which model a conversation
-//! has, and what a person may spend (`turn`).
+//! A model behind an API: one method, [`Provider::stream`], and the completion that is made of its deltas. This
+//! module builds requests from turns, so that every wire format gets a valid transcript. Retry, fallback and calls
+//! in text are providers that wrap others, in their own files. Not here: the choice of a conversation's model, and
+//! the budget of a person (`turn`).
 
 pub mod answer_reader;
 mod answer_schema;
@@ -59,7 +59,7 @@ pub use crate::types::session::Effort;
 use api::begin_stream;
 use used_marker::UsedMarkFilter;
 
-/// Makes a whole completion, showing each delta to `watch` on the way.
+/// Makes a whole completion, and passes each delta to `watch` on the way.
 pub async fn complete(
     provider: &dyn Provider,
     request: &Request<'_>,
@@ -72,7 +72,7 @@ pub async fn complete(
     complete_checked(provider, request, watch).await
 }
 
-/// Makes a completion of at most so many bytes of text and reasoning. A longer one is ended with an error.
+/// Makes a completion of at most `bytes_max` bytes of text, reasoning and arguments. A longer one ends with an error.
 pub async fn complete_within(
     provider: &dyn Provider,
     request: &Request<'_>,
@@ -93,7 +93,7 @@ pub async fn complete_within(
     complete_checked(provider, request, check).await
 }
 
-/// Makes a completion, unless a delta is refused.
+/// Makes a completion. An error of `check` ends it.
 async fn complete_checked(
     provider: &dyn Provider,
     request: &Request<'_>,
@@ -149,7 +149,7 @@ async fn complete_checked(
     Err(ProviderError::cut())
 }
 
-/// The provider that a config section describes, with retries. `name` is that of the section.
+/// Creates the provider of a config section, with retries. `name` is that of the section.
 ///
 /// # Errors
 /// The base URL or the key cannot be used at all.
@@ -160,13 +160,14 @@ pub fn connect(name: &str, config: &Config) -> anyhow::Result<Arc<dyn Provider>>
         ProviderKind::OpenAi => Arc::new(openai::OpenAi::new(name, config, limits)?),
         ProviderKind::Rehearsal => return Ok(Arc::new(rehearsal::Rehearsal)),
     };
-    let reading = Arc::new(text_tools::TextTools::new(bare, config.tools));
-    let watched =
-        Arc::new(repetition::WithoutRepetition::new(Arc::new(echo::WithoutEchoes::new(reading))));
+    let with_text_calls = Arc::new(text_tools::TextTools::new(bare, config.tools));
+    let watched = Arc::new(repetition::WithoutRepetition::new(Arc::new(echo::WithoutEchoes::new(
+        with_text_calls,
+    ))));
     Ok(Arc::new(retry::Retry::new(watched, retry::RetryOptions::default())))
 }
 
-/// Providers as one: the first answers, the others are its fallbacks in this order.
+/// Joins providers: the first answers, the others are its fallbacks in this order.
 ///
 /// # Panics
 /// If there are none.

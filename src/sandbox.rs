@@ -1,6 +1,6 @@
-//! The sandbox in which commands run: a process of our own binary that takes rights away from itself and becomes
-//! the command. It sees the system and what it is given, and nothing of the daemon, its home, or others. What a
-//! kernel cannot enforce is found out by trying, and said; there are no patterns of what looks dangerous. Not here:
+//! The sandbox in which commands run: a process of our own binary that drops its rights and becomes the command. It
+//! sees the system and the paths that it is given, and nothing of the daemon, its home, or others. A trial finds out
+//! what the kernel cannot enforce, and the status reports it; there are no patterns of dangerous commands. Not here:
 //! the decision if a command may run (`trust`).
 //!
 //! ```text
@@ -54,7 +54,7 @@ pub use start::{
 pub use trial::{SandboxState, trial};
 pub use wire::ExceededLimit;
 
-/// Runs the hidden entry, if these are its arguments; before anything else has been begun.
+/// Runs the hidden entry, if these are its arguments. To be called before anything else.
 pub fn entry(mut args: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
     (args.nth(1)?.as_ref() == ENTRY).then(entry::run)
 }

@@ -1,6 +1,6 @@
-//! The tools of a model, with typed arguments, behind one erased form. The program supplies the asking person and
-//! the address in [`ToolContext`]; a model can never set them. Not here: the decision if a call may run (`trust`),
-//! and the commit of its effects (`turn`).
+//! Tools that a model can call. Each has typed arguments, behind the type-erased [`AnyTool`]. The program supplies the
+//! asking person and the address in [`ToolContext`]; a model can never set them. Not here: the decision if a call
+//! may run (`trust`), and the commit of its effects (`turn`).
 
 pub mod ask;
 mod arguments;
@@ -94,7 +94,7 @@ pub struct ToolContext {
     /// The owner of the folder in a private chat.
     pub owner: FolderOwner,
     pub role: Role,
-    /// Those of the persona.
+    /// The tools that the persona allows.
     pub allowed: AllowedTools,
     pub address: Address,
     pub chat_kind: ChatKind,
@@ -123,7 +123,7 @@ impl ToolContext {
         ToolReader { audience, scope, came_here: Arc::clone(&self.came_here) }
     }
 
-    /// Returns who calls, as somebody who asks for actions.
+    /// Returns the caller as a reader of the record of actions.
     pub fn action_reader(&self) -> ActionReader {
         let account =
             PersonAccount { channel: self.address.channel.clone(), sender: self.who.id.clone() };
@@ -148,7 +148,7 @@ impl ToolContext {
 }
 
 impl ToolReader {
-    /// The reader of what stands in a prompt by itself: files that came to a chat are not among it.
+    /// Returns the reader of content that prompts contain unasked. It cannot see files received in a chat.
     pub(crate) fn of(scope: FileScope) -> Self {
         Self { audience: scope.audience(), scope, came_here: Arc::default() }
     }
@@ -235,13 +235,13 @@ pub enum Effect {
         /// The turn has read untrusted content.
         tainted: bool,
     },
-    /// Tells people what was not done because nobody could be asked. A heartbeat run does not repeat itself.
+    /// Reports calls that were not made because nobody could be asked. A heartbeat run does not repeat itself.
     Report {
         to: Address,
         text: String,
         /// The whole calls, as a file, if the text has not all of them.
         file: Option<String>,
-        /// Those that can be made later, by a button each.
+        /// The calls that can be made later, each with a button.
         calls: Vec<DeferredCall>,
         /// The turn has read untrusted content.
         tainted: bool,
@@ -254,7 +254,7 @@ pub enum Effect {
         whose: jobs::JobScope,
         order: jobs::JobOrder,
         zone: Tz,
-        /// The person whose own words a new reminder sends: they are shown it, with the way back.
+        /// The person whose own words a new reminder sends. They see the reminder and how to cancel it.
         in_words_of: Option<SenderId>,
     },
     /// Replaces the conversation's plan.
@@ -293,9 +293,9 @@ impl From<StoreError> for ToolError {
     }
 }
 
-/// Returns an explanation for the model instead of a result.
-fn tell(words: String) -> Result<ToolOutput, ToolError> {
-    Err(ToolError::TellModel(words))
+/// Returns a [`ToolError::TellModel`] with an explanation.
+fn tell(explanation: String) -> Result<ToolOutput, ToolError> {
+    Err(ToolError::TellModel(explanation))
 }
 
 #[async_trait]
@@ -315,12 +315,12 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
-    /// Returns the text that a call only keeps, to be taken back: a person's own words are kept unasked.
+    /// Returns the text that a call stores reversibly. A person's own words are stored without approval.
     fn kept_text(_args: &Self::Args) -> Option<&str> {
         None
     }
 
-    /// Returns the time at which a call has its kept text sent, which must be the person's own, too.
+    /// Returns the time at which the stored text is sent. It must be in the person's own words, too.
     fn kept_time(_args: &Self::Args) -> Option<&str> {
         None
     }
@@ -377,7 +377,7 @@ impl<T: Tool> AnyTool for T {
         if !parameters["properties"].is_object() {
             parameters["properties"] = Value::Object(serde_json::Map::new());
         }
-        // Rust's integer formats, which some endpoints do not know.
+        // Some endpoints do not know Rust's integer formats.
         for (_, property) in parameters["properties"].as_object_mut().into_iter().flatten() {
             property.as_object_mut().map(|property| property.remove("format"));
         }

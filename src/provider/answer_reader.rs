@@ -1,18 +1,18 @@
-//! Reads an answer that was asked for by a schema, `{"text":…,"used":[…]}`, while it arrives: the text as people see
-//! it, and the numbers of the facts that it rests on. Lenient: an answer of any other form is a text. Pure.
+//! Reads an answer in the form of the schema, `{"text":…,"used":[…]}`, while it arrives: the text for people, and the
+//! numbers of the facts that it rests on. Lenient: an answer of any other form is a text. Pure.
 
 use super::StopReason;
 
-/// Maximum length of what comes before the text or the facts, in bytes. A longer beginning is no such answer.
+/// Maximum bytes before the text or the facts. An answer with a longer beginning is not of the form.
 const BEGINNING_BYTES_MAX: usize = 64 * 1024;
 
-/// Longer than the names of the two fields; only they are told apart.
+/// Characters of a key that are kept: more than the two known keys have.
 const KEY_CHARS_MAX: usize = 8;
 
 /// Digits of the largest id.
 const DIGITS_MAX: usize = 19;
 
-/// Stands for what no text can hold: half of a pair, or an escape without its digits.
+/// Replaces an unpaired surrogate, and an escape without its digits.
 const UNREADABLE: char = char::REPLACEMENT_CHARACTER;
 
 /// Reads an answer in pieces.
@@ -27,9 +27,9 @@ pub struct AnswerReader {
     key: String,
     digits: String,
     escape: JsonEscape,
-    /// The first half of a character that takes two escapes.
-    high_half: Option<u32>,
-    /// A field of the form was found.
+    /// The high surrogate of a pair whose low one has not arrived.
+    high_surrogate: Option<u32>,
+    /// True once a field of the form was found.
     is_of_form: bool,
     has_text: bool,
 }
@@ -38,7 +38,7 @@ pub struct AnswerReader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JsonPlace {
     Start,
-    /// It is no JSON.
+    /// The answer is not JSON.
     Plain,
     BeforeKey,
     Key,
@@ -46,13 +46,13 @@ enum JsonPlace {
     BeforeValue,
     Text,
     Used,
-    /// A value of another field: so many brackets are open.
+    /// A value of another field, with `open` open brackets.
     Other {
         open: usize,
         in_string: bool,
         is_escaped: bool,
     },
-    /// Text that follows the object, or makes no sense in it, is left out.
+    /// After the object, or after an error in it. Further text is left out.
     Over,
 }
 
@@ -61,7 +61,7 @@ enum JsonPlace {
 enum JsonEscape {
     None,
     Begun,
-    /// So many hex digits are to come.
+    /// `left` hex digits are still to come.
     Unicode {
         left: u8,
         code: u32,
@@ -79,13 +79,13 @@ impl AnswerReader {
             key: String::new(),
             digits: String::new(),
             escape: JsonEscape::None,
-            high_half: None,
+            high_surrogate: None,
             is_of_form: false,
             has_text: false,
         }
     }
 
-    /// Adds a piece. Returns the text that is known by now.
+    /// Adds a piece. Returns the text that is known so far.
     pub fn push(&mut self, piece: &str) -> String {
         let mut text = String::new();
         for sign in piece.chars() {
@@ -97,8 +97,8 @@ impl AnswerReader {
     /// Ends the answer. Returns the rest of the text, and the facts that it rests on, each once.
     pub fn finish(&mut self, stop: StopReason) -> (String, Vec<i64>) {
         let mut text = String::new();
-        self.end_half(&mut text);
-        // Its beginning tells nobody anything.
+        self.end_surrogate(&mut text);
+        // A cut beginning of JSON is of no use.
         let is_cut = matches!(stop, StopReason::MaxTokens | StopReason::Refused);
         if !self.is_of_form && self.place != JsonPlace::Plain && !is_cut {
             text.push_str(&self.beginning);
@@ -111,14 +111,14 @@ impl AnswerReader {
         if !self.is_of_form && self.place != JsonPlace::Plain {
             self.beginning.push(sign);
             if self.beginning.len() > BEGINNING_BYTES_MAX {
-                return self.leave(text);
+                return self.give_up(text);
             }
         }
         let is_space = sign.is_ascii_whitespace();
         self.place = match self.place {
             JsonPlace::Start if is_space => JsonPlace::Start,
             JsonPlace::Start if sign == '{' => JsonPlace::BeforeKey,
-            JsonPlace::Start => return self.leave(text),
+            JsonPlace::Start => return self.give_up(text),
             JsonPlace::Plain => {
                 text.push(sign);
                 JsonPlace::Plain
@@ -138,7 +138,7 @@ impl AnswerReader {
             }
             JsonPlace::BeforeColon if is_space => JsonPlace::BeforeColon,
             JsonPlace::BeforeColon if sign == ':' => JsonPlace::BeforeValue,
-            JsonPlace::BeforeKey | JsonPlace::BeforeColon => return self.leave(text),
+            JsonPlace::BeforeKey | JsonPlace::BeforeColon => return self.give_up(text),
             JsonPlace::BeforeValue if is_space => JsonPlace::BeforeValue,
             JsonPlace::BeforeValue => self.begin_value(sign),
             JsonPlace::Text => return self.take_text(sign, text),
@@ -150,8 +150,8 @@ impl AnswerReader {
         };
     }
 
-    /// It is no answer of the form: it is shown as it is, unless a part of it was of the form.
-    fn leave(&mut self, text: &mut String) {
+    /// Ends the parsing of an answer that is not of the form. It is shown as it is, unless a part was of the form.
+    fn give_up(&mut self, text: &mut String) {
         self.place = match self.is_of_form {
             true => JsonPlace::Over,
             false => {
@@ -182,25 +182,25 @@ impl AnswerReader {
             JsonEscape::None => match sign {
                 '\\' => self.escape = JsonEscape::Begun,
                 '"' => {
-                    self.end_half(text);
+                    self.end_surrogate(text);
                     self.place = JsonPlace::BeforeKey;
                 }
-                sign => self.say(sign, text),
+                sign => self.push_char(sign, text),
             },
             JsonEscape::Begun => {
                 self.escape = JsonEscape::None;
                 match sign {
                     'u' => self.escape = JsonEscape::Unicode { left: 4, code: 0 },
-                    'n' => self.say('\n', text),
-                    't' => self.say('\t', text),
-                    'r' => self.say('\r', text),
-                    'b' => self.say('\u{8}', text),
-                    'f' => self.say('\u{c}', text),
-                    '"' | '\\' | '/' => self.say(sign, text),
+                    'n' => self.push_char('\n', text),
+                    't' => self.push_char('\t', text),
+                    'r' => self.push_char('\r', text),
+                    'b' => self.push_char('\u{8}', text),
+                    'f' => self.push_char('\u{c}', text),
+                    '"' | '\\' | '/' => self.push_char(sign, text),
                     // A backslash of the text, as of LaTeX, that was not escaped.
                     sign => {
-                        self.say('\\', text);
-                        self.say(sign, text);
+                        self.push_char('\\', text);
+                        self.push_char(sign, text);
                     }
                 }
             }
@@ -212,48 +212,48 @@ impl AnswerReader {
                         left => JsonEscape::Unicode { left: left - 1, code },
                     };
                     if left == 1 {
-                        self.say_code(code, text);
+                        self.push_escaped(code, text);
                     }
                 }
                 None => {
                     self.escape = JsonEscape::None;
-                    self.say(UNREADABLE, text);
+                    self.push_char(UNREADABLE, text);
                     self.take_text(sign, text);
                 }
             },
         }
     }
 
-    fn say(&mut self, sign: char, text: &mut String) {
-        self.end_half(text);
+    fn push_char(&mut self, sign: char, text: &mut String) {
+        self.end_surrogate(text);
         text.push(sign);
     }
 
-    /// Adds the character of a `\u` escape; of two that are its halves, with the second.
-    fn say_code(&mut self, code: u32, text: &mut String) {
-        match (self.high_half.take(), code) {
+    /// Adds the character of a `\u` escape, or of a pair of surrogates with its second escape.
+    fn push_escaped(&mut self, code: u32, text: &mut String) {
+        match (self.high_surrogate.take(), code) {
             (Some(high), 0xDC00..=0xDFFF) => {
                 let whole = 0x1_0000 + ((high - 0xD800) << 10) + (code - 0xDC00);
                 text.push(char::from_u32(whole).unwrap_or(UNREADABLE));
             }
-            (half, code) => {
-                text.extend(half.map(|_| UNREADABLE));
+            (surrogate, code) => {
+                text.extend(surrogate.map(|_| UNREADABLE));
                 match code {
-                    0xD800..=0xDBFF => self.high_half = Some(code),
+                    0xD800..=0xDBFF => self.high_surrogate = Some(code),
                     code => text.push(char::from_u32(code).unwrap_or(UNREADABLE)),
                 }
             }
         }
     }
 
-    /// The second half of a character did not come.
-    fn end_half(&mut self, text: &mut String) {
-        text.extend(self.high_half.take().map(|_| UNREADABLE));
+    /// Replaces a high surrogate without a low one.
+    fn end_surrogate(&mut self, text: &mut String) {
+        text.extend(self.high_surrogate.take().map(|_| UNREADABLE));
     }
 
     fn take_used(&mut self, sign: char) {
         if sign.is_ascii_digit() {
-            // One digit more than an id can have makes it none.
+            // One digit more than an id can have makes the number invalid.
             if self.digits.len() <= DIGITS_MAX {
                 self.digits.push(sign);
             }
@@ -271,7 +271,7 @@ impl AnswerReader {
     }
 }
 
-/// Goes on in a value that is not needed.
+/// Returns the place after a sign of a value that is skipped.
 fn skip(sign: char, open: usize, in_string: bool, is_escaped: bool) -> JsonPlace {
     if in_string {
         return match sign {

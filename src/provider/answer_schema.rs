@@ -19,8 +19,8 @@ use super::{
     Config, Delta, DeltaStream, ProviderError, ProviderKind, Request, StopReason, Structured,
 };
 
-/// An endpoint that has refused a schema gets none for so long. A server may be upgraded meanwhile, and one refused
-/// request a day costs nothing. It is kept in memory: after a restart the first request tells it again.
+/// Time for which an endpoint that has refused a schema gets none. A server may be upgraded meanwhile, and one refused
+/// request a day costs nothing. Kept in memory: after a restart, the first request finds it out again.
 const REFUSAL_REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
 /// The form in which an answer is asked for.
@@ -35,7 +35,7 @@ pub enum AnswerForm {
 }
 
 impl AnswerForm {
-    /// Returns the system prompt with what it says about the form.
+    /// Returns the system prompt, with instructions on the form if it needs them.
     pub(super) fn system<'a>(self, request: &Request<'a>) -> Cow<'a, [String]> {
         match self {
             Self::Marked => Cow::Owned(used_marker::system_asking(request.system)),
@@ -82,8 +82,8 @@ impl AnswerSchema {
         Self { provider: provider.to_owned(), is_wanted, refused: Mutex::new(None) }
     }
 
-    /// Makes a request in the form that fits. An endpoint that refuses the schema, and takes the same request without,
-    /// is remembered.
+    /// Makes a request in the right form. Remembers an endpoint that refuses the schema and accepts the same request
+    /// without it.
     pub(super) async fn ask<F>(
         &self,
         request: &Request<'_>,
@@ -147,10 +147,10 @@ pub fn takes_schema(kind: ProviderKind, model: &str, base_url: &str) -> bool {
     match kind {
         ProviderKind::OpenAi if HostDialect::of(&url) == HostDialect::OpenAi => {
             let families = ["gpt-4o", "gpt-4.1", "gpt-5", "o1", "o3", "o4"];
-            let without =
+            let exceptions =
                 ["gpt-4o-2024-05-13", "gpt-4o-audio", "gpt-4o-search", "o1-mini", "o1-preview"];
             let is_of = |families: &[&str]| families.iter().any(|it| model.starts_with(it));
-            is_of(&families) && !is_of(&without)
+            is_of(&families) && !is_of(&exceptions)
         }
         ProviderKind::Anthropic if url.host_str() == Some("api.anthropic.com") => {
             super::anthropic::effort::version(model).is_some_and(|version| version >= (4, 5))
@@ -159,7 +159,7 @@ pub fn takes_schema(kind: ProviderKind, model: &str, base_url: &str) -> bool {
     }
 }
 
-/// Reads the text and the facts out of an answer of the schema.
+/// Converts an answer in the form of the schema to its text and its facts.
 fn read(deltas: DeltaStream<'static>, facts: &[i64]) -> DeltaStream<'static> {
     let reading = (deltas, AnswerReader::new(facts), VecDeque::new());
     stream::try_unfold(reading, |(mut deltas, mut reader, mut ready)| async move {
@@ -167,7 +167,7 @@ fn read(deltas: DeltaStream<'static>, facts: &[i64]) -> DeltaStream<'static> {
             let Some(delta) = deltas.next().await.transpose()? else { break };
             let stop = match &delta {
                 Delta::Text(piece) => {
-                    say(reader.push(piece), &mut ready);
+                    push_text(reader.push(piece), &mut ready);
                     continue;
                 }
                 Delta::Call(_) => Some(StopReason::Calls),
@@ -176,7 +176,7 @@ fn read(deltas: DeltaStream<'static>, facts: &[i64]) -> DeltaStream<'static> {
             };
             if let Some(stop) = stop {
                 let (rest, used) = reader.finish(stop);
-                say(rest, &mut ready);
+                push_text(rest, &mut ready);
                 ready.push_back(Delta::UsedFacts(used));
             }
             ready.push_back(delta);
@@ -186,7 +186,7 @@ fn read(deltas: DeltaStream<'static>, facts: &[i64]) -> DeltaStream<'static> {
     .boxed()
 }
 
-fn say(text: String, ready: &mut VecDeque<Delta>) {
+fn push_text(text: String, ready: &mut VecDeque<Delta>) {
     if !text.is_empty() {
         ready.push_back(Delta::Text(text));
     }

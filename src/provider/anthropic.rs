@@ -25,8 +25,8 @@ use crate::types::session::{Call, Thinking};
 /// The only version of the API so far.
 const VERSION: &str = "2023-06-01";
 /// Numbers of system parts and of messages that end with a cache breakpoint: the API allows four in all.
-/// Those of the messages are the newest, where the next request will find it, and the one before, where
-/// this request finds the one of the last: the API itself looks back only 20 blocks.
+/// Of the messages, these are the newest, where the next request will find it, and the one before, where
+/// this request finds that of the last request: the API itself looks back only 20 blocks.
 const SYSTEM_CUTS: usize = 2;
 const MESSAGE_CUTS: usize = 2;
 
@@ -84,7 +84,7 @@ impl Anthropic {
         request: &Request<'_>,
         form: AnswerForm,
         names: &ToolNames,
-        seen: &ReadPictures,
+        pictures: &ReadPictures,
     ) -> RequestBody {
         let mut tools = None;
         let tokens_max = request.tokens_max.map_or(self.tokens_max, |it| it.min(self.tokens_max));
@@ -113,7 +113,7 @@ impl Anthropic {
         if let Some(schema) = form.schema(request) {
             body["output_config"]["format"] = json!({"type": "json_schema", "schema": schema});
         }
-        let mut messages = self.transcript(request, !is_unthinking, names, seen);
+        let mut messages = self.transcript(request, !is_unthinking, names, pictures);
         let input = messages.iter_mut().rev().filter(|message| message["role"] == "user");
         for message in input.take(MESSAGE_CUTS) {
             message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()).map(cut);
@@ -122,16 +122,16 @@ impl Anthropic {
         RequestBody { fields: body, tools }
     }
 
-    /// Sends a request, and reads what comes as it is written.
+    /// Sends a request. Returns the answer as a stream.
     async fn post(
         &self,
         request: &Request<'_>,
         form: AnswerForm,
     ) -> Result<DeltaStream<'static>, PostFailure> {
         let names = ToolNames::of(request.tools);
-        let seen = request.pictures.load_if(self.images).await;
-        let body = self.body(request, form, &names, &seen);
-        let _in_turn = seen.written();
+        let pictures = request.pictures.load_if(self.images).await;
+        let body = self.body(request, form, &names, &pictures);
+        let _in_turn = pictures.written();
         self.endpoint.stream(body, AnthropicAnswer::new(&self.model, names)).await
     }
 
@@ -141,30 +141,31 @@ impl Anthropic {
         request: &Request<'_>,
         thinks: bool,
         names: &ToolNames,
-        seen: &ReadPictures,
+        pictures: &ReadPictures,
     ) -> Vec<Value> {
         let mut sent: Vec<Value> = Vec::new();
         let mut ids = CallIds::of_plain_letters();
-        let mut asked = Vec::new();
+        let mut call_ids = Vec::new();
         for message in &request.messages {
             match message {
                 PromptMessage::User { text, images } => {
                     // Pictures first: models understand them better that way (Anthropic, Vision).
-                    let blocks = seen.of(images).map(image_block).chain([text_block(text)]);
+                    let blocks = pictures.of(images).map(image_block).chain([text_block(text)]);
                     push_user(&mut sent, blocks.collect());
                 }
                 PromptMessage::Assistant { text, thinking, calls } => {
-                    asked = ids.name(calls);
+                    call_ids = ids.name(calls);
                     let mut blocks =
                         if thinks { own_thinking(thinking, &self.model) } else { Vec::new() };
                     blocks.extend((!super::request::is_blank(text)).then(|| text_block(text)));
                     blocks.extend(
-                        calls.iter().zip(&asked).map(|(call, id)| tool_use(call, id, names)),
+                        calls.iter().zip(&call_ids).map(|(call, id)| tool_use(call, id, names)),
                     );
                     sent.push(json!({"role": "assistant", "content": blocks}));
                 }
                 PromptMessage::Results(calls) => {
-                    let results = asked.iter().zip(*calls).map(|(id, call)| tool_result(call, id));
+                    let results =
+                        call_ids.iter().zip(*calls).map(|(id, call)| tool_result(call, id));
                     push_user(&mut sent, results.collect());
                 }
             }
@@ -307,9 +308,9 @@ impl DeltaReader for AnthropicAnswer {
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => self.count(&event["message"]["usage"]),
-            "content_block_start" => self.open(index, &event["content_block"], deltas),
-            "content_block_delta" => self.add(index, &event["delta"], deltas),
-            "content_block_stop" => self.shut(index, deltas),
+            "content_block_start" => self.open_block(index, &event["content_block"], deltas),
+            "content_block_delta" => self.add_part(index, &event["delta"], deltas),
+            "content_block_stop" => self.close_block(index, deltas),
             "message_delta" => {
                 self.count(&event["usage"]);
                 if let Some(reason) = event["delta"]["stop_reason"].as_str() {
@@ -347,10 +348,10 @@ impl AnthropicAnswer {
         }
     }
 
-    fn open(&mut self, index: u64, block: &Value, deltas: &mut VecDeque<Delta>) {
+    fn open_block(&mut self, index: u64, block: &Value, deltas: &mut VecDeque<Delta>) {
         let word = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
         match block["type"].as_str().unwrap_or_default() {
-            "text" => say(&block["text"], Delta::Text, deltas),
+            "text" => push_text(&block["text"], Delta::Text, deltas),
             "thinking" | "redacted_thinking" => {
                 self.open.insert(index, AnthropicBlock::Thinking(block.clone()));
             }
@@ -363,11 +364,11 @@ impl AnthropicAnswer {
         }
     }
 
-    fn add(&mut self, index: u64, delta: &Value, deltas: &mut VecDeque<Delta>) {
+    fn add_part(&mut self, index: u64, delta: &Value, deltas: &mut VecDeque<Delta>) {
         match (delta["type"].as_str().unwrap_or_default(), self.open.get_mut(&index)) {
-            ("text_delta", _) => say(&delta["text"], Delta::Text, deltas),
+            ("text_delta", _) => push_text(&delta["text"], Delta::Text, deltas),
             ("thinking_delta", Some(AnthropicBlock::Thinking(block))) => {
-                say(&delta["thinking"], Delta::Thinking, deltas);
+                push_text(&delta["thinking"], Delta::Thinking, deltas);
                 append(block, "thinking", &delta["thinking"]);
             }
             ("signature_delta", Some(AnthropicBlock::Thinking(block))) => {
@@ -380,7 +381,7 @@ impl AnthropicAnswer {
         }
     }
 
-    fn shut(&mut self, index: u64, deltas: &mut VecDeque<Delta>) {
+    fn close_block(&mut self, index: u64, deltas: &mut VecDeque<Delta>) {
         match self.open.remove(&index) {
             Some(AnthropicBlock::Thinking(block)) => {
                 let model = self.model.clone();
@@ -421,7 +422,7 @@ impl AnthropicAnswer {
     }
 }
 
-fn say(text: &Value, delta: fn(String) -> Delta, deltas: &mut VecDeque<Delta>) {
+fn push_text(text: &Value, delta: fn(String) -> Delta, deltas: &mut VecDeque<Delta>) {
     if let Some(text) = text.as_str().filter(|text| !text.is_empty()) {
         deltas.push_back(delta(text.to_owned()));
     }

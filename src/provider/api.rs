@@ -9,10 +9,10 @@ use super::completion::Delta;
 use super::request::Request;
 use super::window::LearnedWindow;
 
-/// Borrows the request, which retry and fallback may have to send again.
+/// The deltas of one completion. Borrows the request, which retry and fallback may have to send again.
 pub type DeltaStream<'a> = BoxStream<'a, Result<Delta, ProviderError>>;
 
-/// Sorted by who acts next.
+/// A failed completion. The variants are sorted by who acts next.
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
     /// Wait, try again, or try another: it cannot be reached, rate limit, overload, 5xx, no answer has begun.
@@ -30,7 +30,7 @@ pub enum ProviderError {
     /// The operator acts: a wrong key, an unknown model, a bad request, no credit.
     #[error("{0}")]
     Refused(String),
-    /// The person waits, or the owner raises the budget. No model was called. The words are for the person.
+    /// The person waits, or the owner raises the budget. No model was called. The message is for the person.
     #[error("{0}")]
     OverBudget(String),
 }
@@ -40,18 +40,18 @@ impl ProviderError {
         Self::Busy { after: None, reason: reason.into() }
     }
 
-    /// The stream ended before its end.
+    /// Creates the error of a stream that ended too early.
     pub(super) fn cut() -> Self {
         Self::Broken("the answer was cut off in the middle".to_owned())
     }
 }
 
-/// The rest of 128,000 tokens, the smallest window of most models, after an answer of usual length.
-const ROOM: u64 = 112_000;
+/// Default tokens of a prompt: 128,000, the smallest window of most models, without an answer of usual length.
+const DEFAULT_WINDOW: u64 = 112_000;
 
 #[async_trait]
 pub trait Provider: Send + Sync + 'static {
-    /// The name of its config section and its model, as people are shown them: `main (qwen3:8b)`.
+    /// Returns the names of the config section and of the model, as people see them: `main (qwen3:8b)`.
     fn name(&self) -> &str;
 
     /// Returns true if the model accepts pictures.
@@ -59,17 +59,17 @@ pub trait Provider: Send + Sync + 'static {
         false
     }
 
-    /// False for rules that stand for a model, which understand nothing of what is said.
+    /// Returns false for fixed rules in place of a model, which understand nothing.
     fn is_model(&self) -> bool {
         true
     }
 
-    /// Tokens that a prompt may have: the model's context without what its answer needs.
+    /// Returns the maximum tokens of a prompt: the model's context without the tokens of an answer.
     fn context_window(&self) -> u64 {
-        ROOM
+        DEFAULT_WINDOW
     }
 
-    /// The context window that was learned from the server, if it is another than was thought.
+    /// Returns the context window that was learned from the server, if it differs from the assumed one.
     fn learned_window(&self) -> Option<LearnedWindow> {
         None
     }
@@ -130,7 +130,7 @@ impl<L: ProviderLayer> Provider for L {
     }
 }
 
-/// A completion whose failure to begin is the stream's first item.
+/// Begins a completion. A failure to begin is the stream's first item.
 pub(super) fn begin_stream<'a>(
     provider: &'a dyn Provider,
     request: &'a Request<'a>,

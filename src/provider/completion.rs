@@ -14,14 +14,14 @@ pub enum Delta {
     ThinkingBlock(Thinking),
     /// A whole call; a provider joins the fragments.
     Call(ToolCall),
-    /// The numbers of facts of the prompt that the answer rests on, where the API tells them apart from its text.
+    /// The numbers of facts of the prompt that the answer rests on, where the API separates them from its text.
     UsedFacts(Vec<i64>),
     Usage(Usage),
-    /// A line for the person: that another provider answers, say.
+    /// A line for the person, such as that another provider answers.
     Note(String),
-    /// The name of another provider than the one that was asked, which answers.
+    /// The name of the provider that answers in place of the one that was asked.
     By(String),
-    /// The answer begins again: everything before, except for notes, is to be forgotten.
+    /// The answer begins again: everything before is to be dropped, except for notes.
     Restart,
     /// The last one; a stream that ends without it was cut.
     End(StopReason),
@@ -51,7 +51,7 @@ pub struct Usage {
     /// All tokens of the prompt, cached ones included.
     pub input: u64,
     pub cached: u64,
-    /// Of the input, what was written to the provider's cache, where that has a price of its own.
+    /// Tokens of the input that were written to the provider's cache, where that has a price of its own.
     pub cache_written: u64,
     pub output: u64,
 }
@@ -73,12 +73,12 @@ pub struct Completion {
     pub thinking: Vec<Thinking>,
     pub calls: Vec<ToolCall>,
     pub usage: Usage,
-    /// Of attempts that broke off before this one.
+    /// Tokens of attempts that broke off before this one.
     pub wasted: Usage,
     /// The name of the provider that has answered, if it is not the one that was asked.
     pub by: Option<String>,
     pub note: Option<String>,
-    /// The numbers of the facts that the answer rests on, as the model says: of those in the request, each once.
+    /// The numbers of the facts that the answer rests on, according to the model: of those in the request, each once.
     pub used_facts: Vec<i64>,
     pub stop: Option<StopReason>,
 }

@@ -11,21 +11,21 @@ use crate::http;
 use crate::secret::Secret;
 use crate::types::words::words;
 
-/// The answers of a server of one's own have a quarter of its context, within these bounds in tokens.
+/// Answers of the owner's own server have at most a quarter of its context, within these bounds in tokens.
 const OWN_ANSWER_PART: u32 = 4;
 const OWN_ANSWER_MIN: u32 = 1_024;
 const OWN_ANSWER_MAX: u32 = 8_192;
 
-/// An 8B model on a small board reads a prompt of some thousand tokens for that long.
+/// Time to the first byte of a local server: an 8B model on a small board reads some thousand tokens for that long.
 const LOCAL_BEGIN: Duration = Duration::from_secs(15 * 60);
 
-/// A slow model writes a call for that long, which its server sends whole.
+/// Time between bytes of a local server: a slow model writes a call for that long, and its server sends it whole.
 const LOCAL_STALL: Duration = Duration::from_secs(300);
 
-/// A long answer at two tokens a second, and the prompt before it.
+/// Time of a whole local answer: a long one at two tokens a second, and the prompt before it.
 const LOCAL_WHOLE: Duration = Duration::from_secs(90 * 60);
 
-/// A vendor's servers have begun by then, or another provider should be asked.
+/// Time to the first byte of a vendor's server. After that, another provider should be asked.
 const REMOTE_BEGIN: Duration = Duration::from_secs(90);
 
 /// One `[providers.NAME]` section.
@@ -33,11 +33,11 @@ const REMOTE_BEGIN: Duration = Duration::from_secs(90);
 pub struct Config {
     pub kind: ProviderKind,
     pub model: String,
-    /// None where the endpoint wants none.
+    /// None if the endpoint needs none.
     pub api_key: Option<Secret>,
     /// Without a slash at the end; the vendor's own by default.
     pub base_url: String,
-    /// The longest answer to ask for, in tokens; none leaves it to the server, if the API allows that.
+    /// Maximum length of an answer, in tokens. None leaves it to the server, if the API allows that.
     pub tokens_max: Option<u32>,
     /// The context window in tokens: prompt and answer together.
     pub context: u32,
@@ -74,7 +74,7 @@ pub struct HttpTimeouts {
 }
 
 impl Config {
-    /// The longest answer to ask for, in tokens: on a server of one's own it is bounded, too.
+    /// Returns the maximum length of an answer, in tokens. The owner's own server always has one.
     pub fn answer_tokens_max(&self) -> Option<u32> {
         let is_own = Url::parse(&self.base_url).is_ok_and(|url| http::is_local(&url));
         let own = (self.context / OWN_ANSWER_PART).clamp(OWN_ANSWER_MIN, OWN_ANSWER_MAX);
@@ -94,8 +94,8 @@ impl Default for HttpTimeouts {
 }
 
 impl HttpTimeouts {
-    /// The limits for the server that `base_url` names. One on this machine or network is mostly a slow one, which
-    /// reads a long prompt for minutes, and may be silent as long as it writes a call.
+    /// Returns the limits for the server of `base_url`. A server on this machine or network is mostly slow: it reads a
+    /// long prompt for minutes, and may be silent while it writes a call.
     pub fn of(base_url: &str) -> Self {
         let limits = Self::default();
         match Url::parse(base_url) {
@@ -106,7 +106,7 @@ impl HttpTimeouts {
         }
     }
 
-    /// The limits of a config section, which may set some of them.
+    /// Returns the limits of a config section, which may set some of them.
     pub fn for_provider(config: &Config) -> Self {
         let limits = Self::of(&config.base_url);
         let begin = config.patience.first_byte.unwrap_or(limits.begin);

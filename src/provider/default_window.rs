@@ -4,8 +4,8 @@ use url::Url;
 
 use super::ToolSchema;
 
-/// A token is about four letters of prose, or three and a half bytes of anything else: code,
-/// figures, scripts that are not Latin. In parts of which 28 make a token.
+/// Weights of bytes, of which 28 make a token. A token is about four letters of prose, or three and a half bytes
+/// of anything else: code, figures, scripts that are not Latin.
 const LETTER_WEIGHT: u64 = 7;
 const OTHER_WEIGHT: u64 = 8;
 const TOKEN_WEIGHT: u64 = 28;
@@ -13,8 +13,8 @@ const TOKEN_WEIGHT: u64 = 28;
 /// Tokens of a tool besides its texts.
 const TOOL_FRAME_TOKENS: u64 = 8;
 
-/// Families of models by how their names begin, with their context in tokens (the vendors' lists of
-/// models). The first that fits counts.
+/// Families of models by the beginning of their names, with their context in tokens (the vendors' lists of
+/// models). The first match counts.
 const FAMILIES: &[(&str, u32)] = &[
     ("claude-", 200_000),
     ("gpt-4.1", 1_047_576),
@@ -30,7 +30,7 @@ const FAMILIES: &[(&str, u32)] = &[
     ("gemini-", 1_048_576),
 ];
 
-/// Services that run models of all kinds in full; what they serve nowadays has this at least.
+/// Services that run models of all kinds with their full context: nowadays [`VENDORS_CONTEXT`] tokens at least.
 const VENDORS: &[&str] = &[
     "anthropic.com",
     "openai.com",
@@ -47,10 +47,10 @@ const VENDORS: &[&str] = &[
 ];
 const VENDORS_CONTEXT: u32 = 128_000;
 
-/// The window with which a server of one's own was probably started.
+/// The probable window of the owner's own server, in tokens.
 const OTHERS_CONTEXT: u32 = 32_768;
 
-/// The context of a model at an address, in tokens, as far as it can be known.
+/// Returns the assumed context window of a model at an address, in tokens.
 pub fn default_context(model: &str, base_url: &str) -> u32 {
     // OpenRouter's names begin with the vendor's.
     let name = model.rsplit('/').next().unwrap_or(model);
@@ -61,7 +61,7 @@ pub fn default_context(model: &str, base_url: &str) -> u32 {
     if is_vendors { VENDORS_CONTEXT } else { OTHERS_CONTEXT }
 }
 
-/// Returns true for an address of a service that runs models in full, and need not be asked for their windows.
+/// Returns true for an address of a service that runs models with their full context, so that it need not be asked.
 pub fn is_vendor(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let is_at = |domain: &&str| {
@@ -70,7 +70,7 @@ pub fn is_vendor(url: &Url) -> bool {
     VENDORS.iter().any(is_at)
 }
 
-/// About how many tokens a text has.
+/// Estimates the tokens of a text.
 pub fn tokens(text: &str) -> u64 {
     let letters = text.bytes().filter(|byte| byte.is_ascii_alphabetic() || *byte == b' ').count();
     let others = text.len() - letters;
@@ -78,7 +78,7 @@ pub fn tokens(text: &str) -> u64 {
 }
 
 impl ToolSchema {
-    /// About how many tokens it has in a prompt. Its parameters are written as JSON for that.
+    /// Estimates its tokens in a prompt, with the parameters as JSON.
     pub fn tokens(&self) -> u64 {
         let texts = tokens(&self.name) + tokens(&self.description);
         TOOL_FRAME_TOKENS + texts + tokens(&self.parameters.to_string())

@@ -1,5 +1,5 @@
-//! The bracket line with time, speaker and place that a prompt puts before a message is never part of an answer:
-//! small models copy it. It is left out, also while the answer is still coming.
+//! Removes message headers from answers. A prompt puts a bracket line with time, speaker and place before each
+//! message, and small models copy it. It is left out while the answer arrives, too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 /// The pattern after the day: `d` is a digit, `+` a sign, all else itself.
 const TIME: &str = " dddd-dd-dd dd:dd +dd:dd";
 
-/// A line that is longer is no header: names have 40 characters at most.
+/// Maximum length of a header, in bytes: names have 40 characters at most.
 const LINE_BYTES_MAX: usize = 400;
 
-/// A provider whose answers have no such lines.
+/// A provider whose answers have no message headers.
 pub struct WithoutEchoes {
     inner: Arc<dyn Provider>,
 }
@@ -50,14 +50,14 @@ impl ProviderLayer for WithoutEchoes {
     }
 }
 
-/// Leaves header lines out of a text that comes in pieces.
+/// Removes header lines from a text that arrives in pieces.
 #[derive(Default)]
 pub struct HeaderFilter {
     /// The beginning of a line that may become a header.
     held: String,
-    /// The line that is being written is none.
+    /// True within a line that is not a header.
     in_line: bool,
-    /// A header was left out, and the blank lines behind it go, too.
+    /// True after a removed header: the blank lines behind it are removed, too.
     after_header: bool,
 }
 
@@ -85,7 +85,7 @@ impl HeaderFilter {
         }
     }
 
-    /// Adds a piece; returns what can be shown by now.
+    /// Adds a piece. Returns the text that can be shown now.
     pub fn push(&mut self, text: &str) -> String {
         let mut shown = String::new();
         for sign in text.chars() {
@@ -100,13 +100,13 @@ impl HeaderFilter {
             }
             self.held.push(sign);
             if !may_be_header(&self.held) {
-                self.let_go(&mut shown);
+                self.release(&mut shown);
             }
         }
         shown
     }
 
-    /// The answer has ended; returns what was held back and is no header.
+    /// Ends the answer. Returns the held text, unless it is a header.
     pub fn finish(&mut self) -> String {
         let line = std::mem::take(&mut self.held);
         if is_header(&line) { String::new() } else { line }
@@ -119,13 +119,13 @@ impl HeaderFilter {
         } else if self.held.trim().is_empty() && self.after_header {
             self.held.clear();
         } else {
-            self.let_go(shown);
+            self.release(shown);
             shown.push('\n');
             self.in_line = false;
         }
     }
 
-    fn let_go(&mut self, shown: &mut String) {
+    fn release(&mut self, shown: &mut String) {
         shown.push_str(&std::mem::take(&mut self.held));
         (self.in_line, self.after_header) = (true, false);
     }
@@ -137,7 +137,7 @@ fn is_header(line: &str) -> bool {
     let Some(inner) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) else {
         return false;
     };
-    match begins(inner) {
+    match match_time(inner) {
         Fit::Whole(rest) => rest.is_empty() || rest.starts_with(" ·"),
         Fit::SoFar | Fit::Not => false,
     }
@@ -150,7 +150,7 @@ fn may_be_header(line: &str) -> bool {
     if line.len() > LINE_BYTES_MAX {
         return false;
     }
-    match begins(inner) {
+    match match_time(inner) {
         Fit::Not => false,
         Fit::SoFar => true,
         Fit::Whole(rest) => match rest.trim_end().strip_suffix(']') {
@@ -164,11 +164,11 @@ enum Fit<'a> {
     Not,
     /// It is shorter than the day and the time.
     SoFar,
-    /// With what follows.
+    /// The day and the time, with the rest of the line.
     Whole(&'a str),
 }
 
-fn begins(inner: &str) -> Fit<'_> {
+fn match_time(inner: &str) -> Fit<'_> {
     let day = DAYS.iter().find(|day| inner.starts_with(**day) || day.starts_with(inner));
     let Some(rest) = day.map(|day| inner.strip_prefix(day).unwrap_or_default()) else {
         return Fit::Not;

@@ -1,4 +1,4 @@
-//! Several providers as one: the next answers when one cannot. It remembers nothing, the first is
+//! Several providers as one: when one cannot answer, the next does. It remembers nothing: the first is
 //! always tried first.
 
 use std::collections::VecDeque;
@@ -19,6 +19,8 @@ pub struct Fallback {
 }
 
 impl Fallback {
+    /// Creates the chain.
+    ///
     /// # Panics
     /// If there are none.
     pub fn new(providers: Vec<Arc<dyn Provider>>) -> Self {
@@ -29,17 +31,17 @@ impl Fallback {
 
 #[async_trait]
 impl Provider for Fallback {
-    /// That of the first, which is meant to answer.
+    /// Returns the name of the first, which is meant to answer.
     fn name(&self) -> &str {
         self.providers[0].name()
     }
 
-    /// Those that do not see leave the pictures out.
+    /// Returns true if any provider sees. The others leave the pictures out.
     fn sees(&self) -> bool {
         self.providers.iter().any(|provider| provider.sees())
     }
 
-    /// That of the first: a spare one with less would cost it most of its own.
+    /// Returns the window of the first: a fallback with a smaller one must not limit it.
     fn context_window(&self) -> u64 {
         self.providers[0].context_window()
     }
@@ -60,16 +62,16 @@ impl Provider for Fallback {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
-        let asking = FallbackAttempt {
+        let attempt = FallbackAttempt {
             providers: &self.providers,
             request,
             current: Some(begin_stream(&*self.providers[0], request)),
-            brought: false,
+            has_passed_on: false,
             failures: Vec::new(),
             ready: VecDeque::new(),
         };
-        Ok(stream::try_unfold(asking, |mut asking| async move {
-            Ok(asking.next().await?.map(|delta| (delta, asking)))
+        Ok(stream::try_unfold(attempt, |mut attempt| async move {
+            Ok(attempt.next().await?.map(|delta| (delta, attempt)))
         })
         .boxed())
     }
@@ -81,7 +83,7 @@ struct FallbackAttempt<'a> {
     /// The stream of the provider after those that failed; None once the answer is whole.
     current: Option<DeltaStream<'a>>,
     /// True if deltas of the current provider were passed on.
-    brought: bool,
+    has_passed_on: bool,
     failures: Vec<ProviderError>,
     ready: VecDeque<Delta>,
 }
@@ -95,14 +97,14 @@ impl FallbackAttempt<'_> {
             let Some(current) = &mut self.current else { return Ok(None) };
             match current.next().await.unwrap_or_else(|| Err(ProviderError::cut())) {
                 Ok(delta) => self.pass_on(delta),
-                // Another model may have more room.
+                // Another model may have a larger context window.
                 Err(error) => self.ask_next(error)?,
             }
         }
     }
 
     fn pass_on(&mut self, delta: Delta) {
-        if !std::mem::replace(&mut self.brought, true)
+        if !std::mem::replace(&mut self.has_passed_on, true)
             && let Some(note) = self.note()
         {
             let name = self.providers[self.failures.len()].name();
@@ -127,21 +129,21 @@ impl FallbackAttempt<'_> {
         self.failures.push(error);
         let Some(next) = self.providers.get(self.failures.len()) else {
             self.current = None;
-            return Err(self.sum());
+            return Err(self.join_failures());
         };
-        if std::mem::take(&mut self.brought) {
+        if std::mem::take(&mut self.has_passed_on) {
             self.ready.push_back(Delta::Restart);
         }
         self.current = Some(begin_stream(&**next, self.request));
         Ok(())
     }
 
-    /// All failures as one. If any provider may recover by itself, so may the whole, as soon as the
+    /// Returns all failures as one. If any provider may recover by itself, so may the chain, as soon as the
     /// first of those.
-    fn sum(&mut self) -> ProviderError {
+    fn join_failures(&mut self) -> ProviderError {
         let failures = std::mem::take(&mut self.failures);
         if failures.iter().any(|error| matches!(error, ProviderError::TooLong)) {
-            // The one thing about which something can be done here.
+            // The only failure that the agent itself can resolve.
             return ProviderError::TooLong;
         }
         let named = self.providers.iter().zip(&failures);

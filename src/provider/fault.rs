@@ -1,5 +1,5 @@
-//! Classifies errors of model APIs by who acts next. Pure; knows the messages of both vendors and of those who imitate
-//! them.
+//! Classifies errors of model APIs by who acts next. Pure. Knows the messages of both vendors and of compatible
+//! servers.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ const TOO_LONG_CODES: [&str; 5] = [
     "1261",                      // Z.ai
 ];
 
-/// The same in words, in lower case. None is about `max_tokens` alone: that is a wrong setting,
-/// which a shorter prompt does not mend.
+/// Parts of messages that say the same, in lower case. None is about `max_tokens` alone: that is a wrong
+/// setting, which a shorter prompt does not correct.
 const TOO_LONG_WORDS: [&str; 17] = [
     "prompt is too long",                       // Anthropic
     "exceed context limit",                     // Anthropic, prompt and answer together
@@ -46,71 +46,72 @@ const TOO_LONG_WORDS: [&str; 17] = [
     "input is too long",                        // Bedrock
 ];
 
-/// An error as the server told it.
+/// An error as the server reported it.
 #[derive(Debug, Default)]
 pub struct ApiFault {
     status: Option<u16>,
     after: Option<Duration>,
-    /// The vendor's words for machines: type and code.
+    /// The vendor's machine-readable type and code.
     codes: Vec<String>,
     message: String,
-    /// The context window that it names, in tokens.
+    /// The context window in the message, in tokens.
     window: Option<u32>,
 }
 
 impl ApiFault {
-    /// From a response that is no success; `after` is [`retry_after`].
+    /// Parses a response that is not a success. `after` is [`retry_after`].
     pub fn of_response(status: u16, after: Option<Duration>, body: &str) -> Self {
-        let told = serde_json::from_str(body).map(|value| Self::of_event(&value));
-        let told = told.unwrap_or_else(|_| Self {
+        let parsed = serde_json::from_str(body).map(|value| Self::of_event(&value));
+        let parsed = parsed.unwrap_or_else(|_| Self {
             window: refused_window(&Value::Null, body),
             message: plain_text(body),
             ..Self::default()
         });
-        Self { status: Some(status), after, ..told }
+        Self { status: Some(status), after, ..parsed }
     }
 
-    /// From `{"error": {..}}`, `{"error": ".."}`, `{"message": ".."}`, `{"detail": ".."}`, or a list
-    /// of one of these. Words that are no text (Mistral, and all that FastAPI checks) are quoted as
-    /// they are.
+    /// Parses `{"error": {..}}`, `{"error": ".."}`, `{"message": ".."}`, `{"detail": ".."}`, or a list of one of
+    /// these. Messages that are not text (Mistral, and all that FastAPI checks) are quoted as they are.
     pub fn of_event(event: &Value) -> Self {
         let event = event.get(0).unwrap_or(event);
         let error = event.get("error").filter(|error| !error.is_null()).unwrap_or(event);
-        let word = |key: &str| match error.get(key) {
+        let scalar = |key: &str| match error.get(key) {
             Some(Value::String(text)) => Some(text.clone()),
             Some(Value::Number(number)) => Some(number.to_string()),
             _ => None,
         };
-        let words = |key: &str| match error.get(key) {
+        let text_or_json = |key: &str| match error.get(key) {
             Some(value @ (Value::Object(_) | Value::Array(_))) => Some(value.to_string()),
-            _ => word(key),
+            _ => scalar(key),
         };
         let message = error.as_str().map(str::to_owned);
-        let message =
-            message.or_else(|| words("message")).or_else(|| words("detail")).unwrap_or_default();
+        let message = message
+            .or_else(|| text_or_json("message"))
+            .or_else(|| text_or_json("detail"))
+            .unwrap_or_default();
         Self {
-            status: word("code")
+            status: scalar("code")
                 .and_then(|code| code.parse().ok())
                 .filter(|c| (400..600).contains(c)),
             after: None,
-            codes: ["type", "code"].into_iter().filter_map(word).collect(),
+            codes: ["type", "code"].into_iter().filter_map(scalar).collect(),
             window: refused_window(error, &message),
             message,
         }
     }
 
-    /// The error by who acts next. `key` is struck out of the server's words.
+    /// Returns the error by who acts next. `key` is removed from the server's message.
     pub fn sort(&self, key: Option<&Secret>) -> ProviderError {
         if self.is_too_long() {
             return ProviderError::TooLong;
         }
         // Groq's, with status 400; the next attempt may well be right.
         if self.has_code("tool_use_failed") {
-            let what = "the model wrote a tool call that its server could not read";
-            return ProviderError::Broken(format!("{what}{}", self.quoted(key)));
+            let summary = "the model wrote a tool call that its server could not read";
+            return ProviderError::Broken(format!("{summary}{}", self.quoted(key)));
         }
-        let (is_busy, what) = self.verdict();
-        let reason = format!("{what}{}", self.quoted(key));
+        let (is_busy, summary) = self.verdict();
+        let reason = format!("{summary}{}", self.quoted(key));
         if is_busy {
             ProviderError::Busy { after: self.after, reason }
         } else {
@@ -118,13 +119,13 @@ impl ApiFault {
         }
     }
 
-    /// The context window of the model, if this is a refusal of a prompt that is too long and names it.
+    /// Returns the model's context window, if the server refused a prompt that is too long and named the window.
     pub fn window(&self) -> Option<u32> {
         self.window.filter(|_| self.is_too_long())
     }
 
     fn is_too_long(&self) -> bool {
-        // Not 401 to 404: those quote what was sent, or an HTML page.
+        // Not 401 to 404: those quote the request, or an HTML page.
         let message = self.message.to_lowercase();
         match self.status {
             Some(413) => true,
@@ -140,7 +141,7 @@ impl ApiFault {
         self.codes.iter().any(|own| own == code)
     }
 
-    /// Returns true if another attempt may help, and one short sentence: the fault, and a hint what to check.
+    /// Returns true if another attempt may help, and a short sentence with the fault and a hint what to check.
     fn verdict(&self) -> (bool, &'static str) {
         const REFUSED: bool = false;
         const BUSY: bool = true;
@@ -184,7 +185,7 @@ impl ApiFault {
         }
     }
 
-    /// ` (401: the server's words)`, or less of it.
+    /// Returns ` (401: the server's message)`, or the known part of that.
     fn quoted(&self, key: Option<&Secret>) -> String {
         let mut message = one_line(&self.message);
         if let Some(key) = key.map(|key| key.reveal().trim()).filter(|key| !key.is_empty()) {
@@ -200,13 +201,13 @@ impl ApiFault {
     }
 }
 
-/// A body that is no JSON: nothing of an HTML page is worth reading.
+/// Returns the message in a body that is not JSON. An HTML page has none.
 fn plain_text(body: &str) -> String {
     if body.trim_start().starts_with('<') { String::new() } else { body.to_owned() }
 }
 
-/// The time that the server asks us to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date
-/// (RFC 9110, 10.2.3).
+/// Returns the time that the server asks us to wait: `retry-after-ms`, or `Retry-After` in seconds or as a
+/// date (RFC 9110, 10.2.3).
 pub fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name: &str| text(name)?.parse::<f64>().ok();

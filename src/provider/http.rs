@@ -1,4 +1,5 @@
-//! The HTTP side of model APIs: one client, a request, and the events of its answer. Knows neither vendor; what an error means is sorted in `fault.rs`.
+//! The HTTP side of model APIs: one client, a request, and the events of its answer. Knows neither vendor. `fault.rs`
+//! classifies the errors.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,18 +25,18 @@ use crate::secret::Secret;
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 /// Maximum time to wait for the body of an error.
 const ERROR_WAIT: Duration = Duration::from_secs(5);
-/// A look at what a server tells of itself: a completion waits for it. The list of models may be long.
+/// Limits of a question about the server itself: a completion waits for it. The list of models may be long.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(2);
 const LOOK_BYTES_MAX: usize = 1024 * 1024;
-/// One event. Servers that do not stream calls put a whole file's text into one.
+/// Maximum size of one event. Servers that do not stream calls put a whole file's text into one.
 const EVENT_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// A whole answer as sent, of which the text is a small part; larger ones run in circles.
+/// Maximum size of a whole answer as sent, of which the text is a small part. Larger ones repeat themselves.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A request that brought no answer.
+/// The error of a request without an answer.
 pub(super) struct PostFailure {
     pub(super) error: ProviderError,
-    /// The server may refuse a field of the request.
+    /// True if the server may have refused a field of the request.
     pub(super) is_about_body: bool,
 }
 
@@ -45,7 +46,7 @@ impl From<ProviderError> for PostFailure {
     }
 }
 
-/// Where completions are asked for.
+/// The URL for completions, with its client and limits.
 pub(super) struct ModelEndpoint {
     client: Client,
     pub(super) url: Url,
@@ -63,7 +64,7 @@ pub(super) struct ApiKeyHeader<'a> {
 }
 
 impl ModelEndpoint {
-    /// `key` is sent with each request, never to another host, as redirects are not followed.
+    /// Creates the endpoint. `key` is sent with each request, never to another host, as redirects are not followed.
     pub(super) fn new(
         url: &str,
         key: Option<ApiKeyHeader<'_>>,
@@ -87,7 +88,7 @@ impl ModelEndpoint {
         })
     }
 
-    /// The same, from whose refusals a window is learned.
+    /// Learns the context window from refusals.
     pub(super) fn learning(self, window: &Arc<Window>) -> Self {
         Self { window: Some(Arc::clone(window)), ..self }
     }
@@ -98,8 +99,8 @@ impl ModelEndpoint {
     /// # Errors
     /// The server could not be asked.
     pub(super) async fn look(&self, path: &str) -> Result<Option<Value>, ()> {
-        let beside = if path.starts_with('/') { path.to_owned() } else { format!("../{path}") };
-        let url = self.url.join(&beside).map_err(drop)?;
+        let relative = if path.starts_with('/') { path.to_owned() } else { format!("../{path}") };
+        let url = self.url.join(&relative).map_err(drop)?;
         let read = async {
             let response = self.client.get(url).send().await.map_err(drop)?;
             if !response.status().is_success() {
@@ -114,7 +115,7 @@ impl ModelEndpoint {
         timeout(LOOK_TIME_MAX, read).await.unwrap_or(Err(()))
     }
 
-    /// Posts `body` and returns what `reader` makes of the answer, once it has begun well.
+    /// Posts `body`. Returns the deltas that `reader` makes of the answer, once it has begun without an error.
     pub(super) async fn stream(
         &self,
         body: offered::RequestBody,
@@ -124,8 +125,8 @@ impl ModelEndpoint {
     }
 
     async fn post(&self, body: offered::RequestBody) -> Result<SseEvents, PostFailure> {
-        let bytes = written(&body);
-        // It may hold pictures, and need not be there twice while the answer is waited for.
+        let bytes = serialize(&body);
+        // It may hold pictures, which need not be in memory twice during the wait.
         drop(body);
         let request = self.client.post(self.url.clone());
         let request = request.header(CONTENT_TYPE, "application/json").body(bytes);
@@ -155,13 +156,13 @@ impl ModelEndpoint {
         body.read(bytes_max).await
     }
 
-    /// The media type and the body of an answer that has begun well.
+    /// Sends a request. Returns the media type and the body of an answer that has begun without an error.
     async fn send(&self, request: RequestBuilder) -> Result<(String, AnswerBody), PostFailure> {
         let now = Instant::now();
         let until = now + self.limits.begin;
         let response = timeout_at(until, request.send())
             .await
-            .map_err(|_| silent(self.limits.begin))?
+            .map_err(|_| no_first_byte(self.limits.begin))?
             .map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         let after = fault::retry_after(response.headers(), Utc::now());
@@ -170,7 +171,7 @@ impl ModelEndpoint {
             AnswerBody { response, until, end: now + self.limits.whole, stall: self.limits.stall };
 
         if !status.is_success() || kind == "text/html" {
-            // An error whose body cannot be read is sorted by its status alone.
+            // An error whose body cannot be read is classified by its status alone.
             body.end = Instant::now() + ERROR_WAIT;
             let text = body.read(ERROR_BYTES_MAX).await.unwrap_or_default();
             let fault = ApiFault::of_response(status.as_u16(), after, &text);
@@ -195,8 +196,8 @@ fn learn(window: Option<&Window>, fault: &ApiFault) {
     }
 }
 
-/// A body as it is sent. Counted first, as what grows meanwhile may take twice the room.
-fn written(body: &offered::RequestBody) -> Vec<u8> {
+/// Serializes a body. Counts its bytes first, because a growing buffer may take twice the memory.
+fn serialize(body: &offered::RequestBody) -> Vec<u8> {
     let mut count = Count(0);
     let counted = serde_json::to_writer(&mut count, body);
     let mut bytes = Vec::with_capacity(count.0);
@@ -219,11 +220,11 @@ impl std::io::Write for Count {
     }
 }
 
-/// A connection that was not used for so long is closed, so that those of a peak do not stay: each is a
-/// descriptor and some tens of kilobytes. People who talk have it open again within that time.
+/// Idle time after which a connection is closed, so that those of a peak do not stay: each is a descriptor
+/// and some tens of kilobytes. In a conversation the next request mostly comes sooner.
 const IDLE_MAX: Duration = Duration::from_secs(15);
 
-/// Made here only, so that no request goes without a bound.
+/// Creates the client. No other code does, so that every request has its limits.
 fn client(url: &Url, headers: HeaderMap, limits: HttpTimeouts) -> anyhow::Result<Client> {
     let builder = http::client(url, limits.connect)
         .default_headers(headers)
@@ -243,7 +244,7 @@ fn root_cause(error: &reqwest::Error) -> String {
     http::root_cause(error).unwrap_or_else(|| error.to_string())
 }
 
-fn silent(limit: Duration) -> ProviderError {
+fn no_first_byte(limit: Duration) -> ProviderError {
     ProviderError::busy(format!("the server sent nothing for {} s", limit.as_secs_f32()))
 }
 
@@ -258,9 +259,9 @@ fn cut_off(error: &reqwest::Error) -> ProviderError {
 /// An answer's bytes, each awaited no longer than the limits allow.
 struct AnswerBody {
     response: Response,
-    /// When the next byte must have come.
+    /// The deadline of the next byte.
     until: Instant,
-    /// When the last byte must have come.
+    /// The deadline of the last byte.
     end: Instant,
     stall: Duration,
 }
@@ -276,7 +277,7 @@ impl AnswerBody {
         Ok(chunk.map(Vec::from))
     }
 
-    /// All of it, or its first `bytes_max`.
+    /// Reads all of it, or its first `bytes_max`.
     async fn read(&mut self, bytes_max: usize) -> Result<String, ProviderError> {
         let (mut first, stall, end) = (Some(self.until), self.stall, self.end);
         let until = || Some(first.take().unwrap_or_else(|| Instant::now() + stall).min(end));
@@ -300,7 +301,7 @@ pub(super) struct SseEvents {
 }
 
 impl SseEvents {
-    /// The next payload; None when the server closed the stream.
+    /// Returns the next payload. None when the server has closed the stream.
     pub(super) async fn next(&mut self) -> Result<Option<String>, ProviderError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -325,14 +326,14 @@ impl SseEvents {
         }
     }
 
-    /// Sorts an error object that came instead of an event.
+    /// Classifies an error object in place of an event.
     pub(super) fn sort(&self, event: &Value) -> ProviderError {
         let fault = ApiFault::of_event(event);
         learn(self.window.as_deref(), &fault);
         fault.sort(self.key.as_ref())
     }
 
-    /// For a server that does not stream: its whole answer is one event.
+    /// Reads the whole answer of a server that does not stream as one event.
     async fn take_whole(&mut self) -> Result<(), ProviderError> {
         if let Some(mut body) = self.body.take() {
             self.ready.push_back(body.read(ANSWER_BYTES_MAX).await?);
@@ -341,9 +342,9 @@ impl SseEvents {
     }
 }
 
-/// Server-sent events, of which only the payloads matter to us: both vendors repeat the event's
-/// name in it. Ours because the ready-made parser fails on fields it does not know (older
-/// llama.cpp reports errors in a field `error`) and holds lines of any length.
+/// Parses the payloads of server-sent events. Both vendors repeat the event's name in them. Our own code, because
+/// the ready-made parser fails on fields it does not know (older llama.cpp reports errors in a field `error`) and
+/// holds lines of any length.
 #[derive(Default)]
 pub struct Parser {
     line: Vec<u8>,
@@ -364,7 +365,7 @@ impl Parser {
         }
     }
 
-    /// The bytes of an unfinished event.
+    /// Returns the bytes of an unfinished event.
     fn held(&self) -> usize {
         self.line.len() + self.data.len()
     }

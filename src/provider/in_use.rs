@@ -1,10 +1,10 @@
-//! The providers that somebody waits for, so that work that nobody waits for makes way.
+//! Counts who waits for each provider, so that work that nobody waits for gives way.
 
 use std::collections::BTreeMap;
 
 use tokio::sync::watch;
 
-/// Those that wait for each provider, by its name; cheap to clone.
+/// The uses of each provider, by its name. Cheap to clone.
 #[derive(Clone)]
 pub struct ProvidersInUse(watch::Sender<BTreeMap<String, UseCounts>>);
 
@@ -12,7 +12,7 @@ pub struct ProvidersInUse(watch::Sender<BTreeMap<String, UseCounts>>);
 #[derive(Clone, Copy, Default)]
 pub struct UseCounts {
     now: usize,
-    /// All since the start: a use may be over before its watcher runs.
+    /// All uses since the start: one may be over before its watcher runs.
     begun: u64,
 }
 
@@ -47,12 +47,12 @@ impl ProvidersInUse {
             let is_entered = |all: &BTreeMap<String, UseCounts>| {
                 all.get(&name).is_some_and(|uses| uses.now > 0 || uses.begun > begun)
             };
-            // An error says that the program ends.
+            // An error means that the program ends.
             watch.wait_for(is_entered).await.ok();
         }
     }
 
-    /// Tells of each change.
+    /// Returns a receiver of all changes.
     pub fn watch(&self) -> watch::Receiver<BTreeMap<String, UseCounts>> {
         self.0.subscribe()
     }

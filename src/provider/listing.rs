@@ -10,7 +10,7 @@ use url::Url;
 use crate::http::{self, BodyEnd, ReadBody};
 use crate::secret::Secret;
 
-/// A server on this machine answers at once, one in the internet within this time.
+/// Time limit of a list. A server on this machine answers at once.
 const LIST_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum size of a list. OpenRouter's has half a megabyte.
@@ -33,11 +33,11 @@ pub async fn list_models(
     base_url: &str,
     key: Option<&Secret>,
 ) -> Result<Vec<String>, ListingError> {
-    let asked = timeout(LIST_TIME_MAX, ask(base_url, key)).await;
-    asked.unwrap_or_else(|_| Err(ListingError::Unreachable("no answer in time".to_owned())))
+    let listed = timeout(LIST_TIME_MAX, request_models(base_url, key)).await;
+    listed.unwrap_or_else(|_| Err(ListingError::Unreachable("no answer in time".to_owned())))
 }
 
-async fn ask(base_url: &str, key: Option<&Secret>) -> Result<Vec<String>, ListingError> {
+async fn request_models(base_url: &str, key: Option<&Secret>) -> Result<Vec<String>, ListingError> {
     let unreachable = |error: &dyn std::error::Error| {
         ListingError::Unreachable(http::root_cause(error).unwrap_or_else(|| error.to_string()))
     };
@@ -78,20 +78,21 @@ pub struct LocalServer {
 /// Looks for Ollama and llama.cpp on this machine. `ollama_host` is Ollama's own variable, which names another address.
 pub async fn find_local_servers(ollama_host: Option<&str>) -> Vec<LocalServer> {
     let ollama = ollama_host.map_or_else(|| OLLAMA_ADDRESS.to_owned(), ollama_url);
-    let look = async |name, base_url: String| {
+    let find_server = async |name, base_url: String| {
         let models = list_models(&base_url, None).await.ok()?;
         Some(LocalServer { name, base_url, models })
     };
     let llama = LLAMA_ADDRESS.to_owned();
-    let (ollama, llama) = tokio::join!(look("Ollama", ollama), look("llama.cpp", llama));
+    let (ollama, llama) =
+        tokio::join!(find_server("Ollama", ollama), find_server("llama.cpp", llama));
     ollama.into_iter().chain(llama).collect()
 }
 
-/// Where Ollama and llama.cpp's server listen by default.
+/// The default addresses of Ollama and of llama.cpp's server.
 const OLLAMA_ADDRESS: &str = "http://127.0.0.1:11434/v1";
 const LLAMA_ADDRESS: &str = "http://127.0.0.1:8080/v1";
 
-/// The endpoint that Ollama's variable means: `HOST`, `HOST:PORT` or a URL. A server that listens on all addresses is
+/// Returns the endpoint of Ollama's variable: `HOST`, `HOST:PORT` or a URL. A server that listens on all addresses is
 /// reached on this machine.
 pub fn ollama_url(host: &str) -> String {
     let host = host.trim().trim_end_matches('/');

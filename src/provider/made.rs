@@ -1,13 +1,13 @@
-//! The program's own record of calls that a summary stands for: a model that has forgotten a call makes it again.
+//! The record of calls that a summary replaces: a model that has forgotten a call makes it again.
 
 use serde_json::Value;
 
 use crate::types::session::{Call, CallOutcome, Step};
 
-/// The calls of the newest steps are named, of so many at most.
+/// Maximum number of steps whose calls are named, the newest ones.
 const STEPS_MAX: usize = 40;
 
-/// Length of a call's target, in characters.
+/// Maximum length of a call's target, in characters.
 const TARGET_CHARS_MAX: usize = 80;
 
 /// Arguments that name what a call is about, in most tools.
@@ -32,7 +32,7 @@ pub(super) fn calls_record(steps: &[Step]) -> Option<String> {
     (!all.is_empty()).then(|| format!("[{HEADING}\n{}]", all.join("\n")))
 }
 
-/// Returns the words about one call.
+/// Describes one call and its outcome.
 pub fn recorded_call(call: &Call) -> String {
     let outcome = match &call.outcome {
         CallOutcome::Planned | CallOutcome::Waiting | CallOutcome::Skipped => "not made",
@@ -54,7 +54,7 @@ fn target(arguments: &str) -> String {
     if text.is_empty() { String::new() } else { format!(" `{text}`") }
 }
 
-/// The beginning of a text on one line, in which no line of the program's can be hidden.
+/// Returns the beginning of a text on one line, without signs that could imitate a line of the program.
 fn plain(text: &str) -> String {
     let signs = text.chars().map(|sign| if sign.is_control() { ' ' } else { sign });
     let signs = signs.filter(|sign| !"[]`".contains(*sign));

@@ -8,7 +8,7 @@ use super::prices::Prices;
 use super::{Provider, chain};
 use crate::types::origin::TaskKind;
 
-/// Cheap to clone; those that answer by default come first, in their order.
+/// All providers. Those that answer by default come first, in their order. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Models {
     all: Arc<Vec<Model>>,
@@ -21,7 +21,7 @@ pub struct Models {
 }
 
 pub struct Model {
-    /// That of its section.
+    /// The name of its section.
     pub name: String,
     pub provider: Arc<dyn Provider>,
     pub standing: Standing,
@@ -41,12 +41,12 @@ impl Models {
         Self { all: Arc::new(models), ..Self::default() }
     }
 
-    /// Has these sections answer in background tasks.
+    /// Sets the sections that answer in background tasks.
     pub fn with_tasks(self, tasks: BTreeMap<TaskKind, String>) -> Self {
         Self { tasks: Arc::new(tasks), ..self }
     }
 
-    /// The section that answers in background tasks of a kind; none if the config leaves it to who answers by default.
+    /// Returns the section that answers in background tasks of a kind. None means the default.
     pub fn for_task(&self, kind: TaskKind) -> Option<&str> {
         self.tasks.get(&kind).map(String::as_str)
     }
@@ -59,19 +59,19 @@ impl Models {
         &self.all
     }
 
-    /// The one that somebody means by the name of its section or of its model.
-    pub fn find(&self, asked: &str) -> Option<&Model> {
-        let by_name = self.all.iter().find(|model| model.name.eq_ignore_ascii_case(asked));
+    /// Returns the provider with this name of its section or of its model.
+    pub fn find(&self, name: &str) -> Option<&Model> {
+        let by_name = self.all.iter().find(|model| model.name.eq_ignore_ascii_case(name));
         by_name.or_else(|| {
-            let shown = format!("({})", asked.to_ascii_lowercase());
+            let shown = format!("({})", name.to_ascii_lowercase());
             self.all
                 .iter()
                 .find(|model| model.provider.name().to_ascii_lowercase().ends_with(&shown))
         })
     }
 
-    /// The provider of that section, with those as fallbacks that answer by default; none if the
-    /// config does not have it any more.
+    /// Returns the provider of that section, with those as fallbacks that answer by default. None if the config
+    /// does not have it any more.
     pub fn chain(&self, name: &str) -> Option<Arc<dyn Provider>> {
         let first = self.all.iter().find(|model| model.name == name)?;
         let others = self

@@ -1,19 +1,19 @@
-//! Tools' names as an API takes them, and back. Ours pass unchanged; those of MCP servers may hold
-//! dots, slashes and anything else, and be long.
+//! Converts names of tools to those that an API accepts, and back. Ours pass unchanged; those of MCP servers
+//! may contain dots, slashes and anything else, and be long.
 
 use sha2::{Digest, Sha256};
 
 use super::{ToolSchema, wire};
 use crate::types::hex::hex;
 
-/// Letters of the hash that tells names apart which are respelt alike.
+/// Digits of the hash that distinguishes names with the same spelling for the API.
 const HASH_CHARS: usize = 8;
 
-/// The names that are respelt for one request: ours, and how the API is told.
+/// The names that are respelt for one request: ours, with the API's.
 pub struct ToolNames(Vec<(String, String)>);
 
 impl ToolNames {
-    /// The names of a request that offers `tools`.
+    /// Returns the names of a request that offers `tools`.
     pub fn of(tools: &[ToolSchema]) -> Self {
         let fits = |name: &str| wire::tool_name(name) == name;
         let mut taken: Vec<_> =
@@ -30,20 +30,20 @@ impl ToolNames {
         Self(pairs)
     }
 
-    /// The name under which the API is told of our `ours`.
+    /// Returns the API's name of the tool that we call `ours`.
     pub fn sent(&self, ours: &str) -> String {
         let pair = self.0.iter().find(|(name, _)| name == ours);
         pair.map_or_else(|| wire::tool_name(ours), |(_, sent)| sent.clone())
     }
 
-    /// Our name of what the API calls `sent`.
+    /// Returns our name of the tool that the API calls `sent`.
     pub fn ours(&self, sent: String) -> String {
         let pair = self.0.iter().find(|(_, name)| *name == sent);
         pair.map_or(sent, |(ours, _)| ours.clone())
     }
 }
 
-/// The same for the same name in every request.
+/// Returns the name with a hash, which is the same in every request.
 fn hashed(name: &str, mut sent: String) -> String {
     let digest = Sha256::digest(name);
     let hash = hex(&digest);

@@ -1,4 +1,4 @@
-//! Tools as an API is told of them: written as JSON once for each set of them, however many requests offer it.
+//! Caches the JSON of offered tools: each set is written once, however many requests offer it.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash as _, Hasher as _, RandomState};
@@ -10,21 +10,21 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::ToolSchema;
 
-/// Sets that are remembered: those of the roles, of notes, jobs and subagents.
+/// Maximum number of cached sets: those of the roles, of notes, jobs and subagents.
 const SETS_MAX: usize = 6;
 
-/// The sets of tools that were written lately, for one provider.
+/// The sets of tools that one provider was recently offered.
 #[derive(Default)]
 pub struct Offered {
-    /// With keys of its own, so that nobody can make two sets look alike.
+    /// Keyed at random, so that nobody can construct two sets with the same hash.
     hashes: RandomState,
     // A mutex because requests are different tasks; it guards a short list.
     written: Mutex<VecDeque<(u64, Arc<RawValue>)>>,
 }
 
 impl Offered {
-    /// The JSON of a set of tools, which `write` makes if it was not written lately. `variant` tells apart what is
-    /// written of the same set.
+    /// Returns the JSON of a set of tools, which `write` makes if it is not cached. `variant` distinguishes two forms
+    /// of the same set.
     pub fn get(
         &self,
         tools: &[ToolSchema],
@@ -59,7 +59,7 @@ impl Offered {
 
 /// The body of a request, whose tools are written already.
 pub(super) struct RequestBody {
-    /// An object; with tools, it has a `tools` in whose place they are sent.
+    /// An object. With tools, it has a `tools` that they replace.
     pub(super) fields: Value,
     pub(super) tools: Option<Arc<RawValue>>,
 }

@@ -73,7 +73,7 @@ impl OpenAi {
         request: &Request<'_>,
         form: AnswerForm,
         names: &ToolNames,
-        seen: &ReadPictures,
+        pictures: &ReadPictures,
     ) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
@@ -97,12 +97,12 @@ impl OpenAi {
             body.insert("response_format".to_owned(), format);
         }
         let system = form.system(request);
-        let messages = self.transcript(&system, request, names, seen);
+        let messages = self.transcript(&system, request, names, pictures);
         body.insert("messages".to_owned(), messages.into());
         body.into()
     }
 
-    /// Asks a server of the owner's own for its window; what is not there takes no time.
+    /// Asks the owner's own server for its context window. Missing paths take no time.
     async fn ask_window(&self) {
         if is_vendor(&self.endpoint.url) || !self.window.is_to_be_asked() {
             return;
@@ -115,27 +115,27 @@ impl OpenAi {
         let have_answered = models.is_ok() && props.is_ok() && loaded.is_ok();
         let [models, props, loaded] = [models, props, loaded].map(Result::unwrap_or_default);
         let (models, props, loaded) = (models.as_ref(), props.as_ref(), loaded.as_ref());
-        let told = window::server_window(&self.model, models, props, loaded);
-        // One that did not answer now is asked again.
-        if have_answered || told != ServerWindow::Unknown {
-            self.window.note_answer(told);
+        let answer = window::server_window(&self.model, models, props, loaded);
+        // A server that did not answer now is asked again.
+        if have_answered || answer != ServerWindow::Unknown {
+            self.window.note_answer(answer);
         }
     }
 
-    /// Sends a request, and reads what comes as it is written.
+    /// Sends a request. Returns the answer as a stream.
     async fn post(
         &self,
         request: &Request<'_>,
         form: AnswerForm,
     ) -> Result<DeltaStream<'static>, PostFailure> {
         let names = ToolNames::of(request.tools);
-        let seen = request.pictures.load_if(self.images).await;
-        let fields = self.body(request, form, &names, &seen);
+        let pictures = request.pictures.load_if(self.images).await;
+        let fields = self.body(request, form, &names, &pictures);
         let tools = (!request.tools.is_empty()).then(|| {
             let write = || request.tools.iter().map(|it| tool(it, &names)).collect();
             self.offered.get(request.tools, false, write)
         });
-        let _in_turn = seen.written();
+        let _in_turn = pictures.written();
         self.endpoint
             .stream(RequestBody { fields, tools }, OpenAiAnswer::new(&self.model, names))
             .await
@@ -146,29 +146,29 @@ impl OpenAi {
         system: &[String],
         request: &Request<'_>,
         names: &ToolNames,
-        seen: &ReadPictures,
+        pictures: &ReadPictures,
     ) -> Vec<Value> {
         let mut ids = self.dialect.call_ids();
         let mut sent = Vec::new();
         if !system.is_empty() {
             sent.push(json!({"role": "system", "content": system.join("\n\n")}));
         }
-        let mut asked = Vec::new();
+        let mut call_ids = Vec::new();
         for message in &request.messages {
             match message {
                 PromptMessage::User { text, images } => {
-                    let content = user_content(text, seen.of(images).collect());
+                    let content = user_content(text, pictures.of(images).collect());
                     sent.push(wire::object([("role", "user".into()), ("content", content)]));
                 }
                 PromptMessage::Assistant { text, thinking, calls } => {
-                    asked = ids.name(calls);
+                    call_ids = ids.name(calls);
                     let own: Vec<_> = thinking.iter().filter(|it| it.model == self.model).collect();
-                    let calls = calls.iter().zip(&asked);
+                    let calls = calls.iter().zip(&call_ids);
                     let calls =
                         calls.map(|(call, id)| function_call(call, id, &own, names)).collect();
                     sent.push(assistant(text, &own, calls));
                 }
-                PromptMessage::Results(calls) => sent.extend(asked.iter().zip(*calls).map(|(id, call)| {
+                PromptMessage::Results(calls) => sent.extend(call_ids.iter().zip(*calls).map(|(id, call)| {
                     json!({"role": "tool", "tool_call_id": id, "content": wire::result(call)})
                 })),
             }

@@ -1,4 +1,4 @@
-//! Which pictures of a conversation are sent to a model that sees, and their bytes for the wire.
+//! Selects the pictures of a conversation that a model sees, and reads their bytes for the wire.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::types::session::{Image, Step, Turn};
 use crate::workspace::{Workspace, WorkspacePath, picture_type};
 
-/// Steps whose pictures are sent again, the newest that have any. What is older is there in words
-/// only: a picture costs about a thousand tokens each time. When one leaves, the cache breaks where it
-/// stood, once for each further message with pictures.
+/// Maximum number of steps whose pictures are sent again, the newest that have any. Older ones are only
+/// described: a picture costs about a thousand tokens each time. When one is left out, the cache breaks at its
+/// place, once for each further message with pictures.
 const STEPS_SEEN_MAX: usize = 3;
 
-/// Pictures of one step.
+/// Maximum number of pictures of one step.
 pub const IMAGES_MAX: usize = 4;
 
-/// Of one picture; the vendors take 5 MB (Anthropic, Vision, request limits).
+/// Maximum size of one picture, in bytes. The vendors take 5 MB (Anthropic, Vision, request limits).
 pub const IMAGE_BYTES_MAX: u64 = REQUEST_BYTES_MAX;
 
-/// Of all pictures of a request, as they are in the workspace. A board of 64 MB holds two and a half
-/// times as much while it sends them.
+/// Maximum size of all pictures of a request, in bytes, as they are in the workspace. A board of 64 MB holds two
+/// and a half times as much while it sends them.
 const REQUEST_BYTES_MAX: u64 = 3_000_000;
 
-/// One request with pictures is made at a time, over all conversations, for the same reason.
+/// Permits one request with pictures at a time, over all conversations, for the same reason.
 static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
 
 /// The pictures that a request may show. Their bytes are read when it is made, and kept no longer.
@@ -45,13 +45,13 @@ pub struct Picture {
 #[derive(Default)]
 pub struct ReadPictures {
     pictures: BTreeMap<String, Picture>,
-    turn: Option<SemaphorePermit<'static>>,
+    permit: Option<SemaphorePermit<'static>>,
 }
 
-/// For as long as it lives, no other request with pictures is made.
+/// While it lives, no other request with pictures is made.
 #[must_use]
 pub(super) struct InTurn {
-    _turn: Option<SemaphorePermit<'static>>,
+    _permit: Option<SemaphorePermit<'static>>,
 }
 
 impl Pictures {
@@ -59,7 +59,7 @@ impl Pictures {
         self.wanted.is_empty()
     }
 
-    /// Looks up what is to be shown of a conversation.
+    /// Selects the pictures of a conversation.
     #[expect(clippy::unused_async, reason = "those who call it need not know when files are read")]
     pub async fn read(workspace: &Workspace, turns: &[Turn]) -> Self {
         let wanted = shown(turns).iter().filter_map(|image| image.path.parse().ok()).collect();
@@ -71,16 +71,16 @@ impl Pictures {
         if sees { self.load().await } else { ReadPictures::default() }
     }
 
-    /// Reads the pictures, once no other request has any in hand. What is gone, or no picture any
-    /// more, is left out; so is what would be too much, the oldest first.
+    /// Reads the pictures, once no other request holds any. Files that are gone or no pictures any more are left
+    /// out, and so are those that would be too much, the oldest first.
     pub async fn load(&self) -> ReadPictures {
         let Some(workspace) = self.workspace.as_ref().filter(|_| !self.is_empty()) else {
             return ReadPictures::default();
         };
-        let turn = ONE_AT_A_TIME.acquire().await.expect("it is never closed");
+        let permit = ONE_AT_A_TIME.acquire().await.expect("it is never closed");
         let wanted = self.wanted.clone();
         let pictures = workspace.off_thread(move |workspace| read_all(workspace, wanted)).await;
-        ReadPictures { pictures, turn: Some(turn) }
+        ReadPictures { pictures, permit: Some(permit) }
     }
 }
 
@@ -89,28 +89,28 @@ impl ReadPictures {
         self.pictures.get(&image.path)
     }
 
-    /// Those of a message that are there.
+    /// Returns the pictures of a message that could be read.
     pub(super) fn of<'a>(&'a self, images: &'a [&Image]) -> impl Iterator<Item = &'a Picture> {
         images.iter().filter_map(|image| self.get(image))
     }
 
-    /// Lets go of the pictures, which are in a request's body now, but not of the turn.
+    /// Drops the pictures, which are in a request's body now, but keeps the permit.
     pub(super) fn written(self) -> InTurn {
-        InTurn { _turn: self.turn }
+        InTurn { _permit: self.permit }
     }
 }
 
 fn read_all(workspace: &Workspace, wanted: Vec<WorkspacePath>) -> BTreeMap<String, Picture> {
     let mut pictures = BTreeMap::new();
-    let mut context_window = REQUEST_BYTES_MAX;
+    let mut bytes_left = REQUEST_BYTES_MAX;
     for path in wanted {
         let file = workspace.open_exactly(&path);
-        let Ok(bytes) = file.and_then(|file| file.read_up_to(IMAGE_BYTES_MAX.min(context_window)))
+        let Ok(bytes) = file.and_then(|file| file.read_up_to(IMAGE_BYTES_MAX.min(bytes_left)))
         else {
             continue;
         };
         if let Some(mime) = picture_type(&bytes) {
-            context_window -= bytes.len() as u64;
+            bytes_left -= bytes.len() as u64;
             let base64 = STANDARD.encode(&bytes);
             pictures.insert(path.to_string(), Picture { mime, base64 });
         }
@@ -118,8 +118,8 @@ fn read_all(workspace: &Workspace, wanted: Vec<WorkspacePath>) -> BTreeMap<Strin
     pictures
 }
 
-fn of_step(step: &Step) -> Vec<&Image> {
-    // Those of an answer came after those of the message that it belongs to.
+fn images_of_step(step: &Step) -> Vec<&Image> {
+    // The pictures of an answer came after those of its message.
     let of_answers = step.calls.iter().flat_map(|call| &call.images).take(IMAGES_MAX);
     of_answers.chain(step.images.iter().take(IMAGES_MAX)).collect()
 }
@@ -129,9 +129,9 @@ pub fn count_shown(turns: &[Turn]) -> usize {
     shown(turns).len()
 }
 
-/// The pictures of the newest steps that have any, the newest first.
+/// Returns the pictures of the newest steps that have any, the newest first.
 fn shown(turns: &[Turn]) -> Vec<&Image> {
     let steps = turns.iter().rev().flat_map(|turn| turn.steps.iter().rev());
-    let seen = steps.map(of_step).filter(|images| !images.is_empty());
-    seen.take(STEPS_SEEN_MAX).flatten().collect()
+    let images = steps.map(images_of_step).filter(|images| !images.is_empty());
+    images.take(STEPS_SEEN_MAX).flatten().collect()
 }

@@ -1,5 +1,5 @@
 //! Prices of models' tokens. The table prices.txt is made by packaging/prices/update.py; a provider's section in
-//! the config may say other prices. A line `@DOMAIN` names a service. Each line after it has patterns of model names
+//! the config may set other prices. A line `@DOMAIN` names a service. Each line after it has patterns of model names
 //! (`*` stands for anything, `#` for a digit), a tab, and dollars for a million tokens: input, cached input, input
 //! that is written to the cache, output. A prompt longer than the number after a second tab has the prices behind it.
 
@@ -14,7 +14,7 @@ use super::{Config, ProviderKind, Usage};
 
 const TABLE: &str = include_str!("prices.txt");
 
-/// One dollar for a million tokens is so many units of [`TokenPrices`] for one token.
+/// Units of [`TokenPrices`] for one token at a price of one dollar for a million tokens.
 const PER_MILLION: f64 = 1_000_000.0;
 
 /// Money, in billionths of a dollar.
@@ -27,7 +27,7 @@ impl Cost {
     pub const DOLLAR: u64 = 1_000_000_000;
 
     pub fn from_dollars(dollars: f64) -> Self {
-        // Rounded: as many digits as the unit has.
+        // Rounded to the digits of the unit.
         Self((dollars.max(0.0) * Self::DOLLAR as f64).round() as u64)
     }
 
@@ -40,7 +40,7 @@ impl Cost {
     }
 }
 
-/// `$12.34`, `$0.12`, `$0.0012`: two digits that say something.
+/// Writes `$12.34`, `$0.12`, `$0.0012`: cents, or two significant digits.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dollars = self.dollars();
@@ -63,7 +63,7 @@ pub struct TokenPrices {
 }
 
 impl TokenPrices {
-    /// From dollars for a million tokens.
+    /// Converts dollars for a million tokens.
     pub fn of_dollars(input: f64, cached: f64, cache_write: f64, output: f64) -> Self {
         let rate = |dollars: f64| (dollars * PER_MILLION).round() as u64;
         Self {
@@ -85,12 +85,12 @@ impl TokenPrices {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
     pub usual: TokenPrices,
-    /// Of prompts with more tokens than this.
+    /// The prices of prompts with more tokens than this.
     pub long: Option<(u64, TokenPrices)>,
 }
 
 impl Price {
-    /// A model that costs nothing: one of the owner's own.
+    /// The price of the owner's own models, which cost nothing.
     pub const FREE: Self =
         Self { usual: TokenPrices { input: 0, cached: 0, cache_write: 0, output: 0 }, long: None };
 
@@ -111,7 +111,7 @@ impl Price {
         Cost(parts.into_iter().fold(0, u64::saturating_add).div_ceil(1_000))
     }
 
-    /// The tokens of an answer that can be had for so much after a prompt of so many; none if they cost nothing.
+    /// Returns the tokens of an answer that `cost` pays after a prompt of `input` tokens. None if they cost nothing.
     pub fn output_for(&self, cost: Cost, input: u64) -> Option<u64> {
         let prompt = self.cost(Usage { input, ..Usage::default() });
         let left = cost.0.saturating_sub(prompt.0).saturating_mul(1_000);
@@ -128,14 +128,13 @@ impl Prices {
         Self(Arc::new(prices.into_iter().collect()))
     }
 
-    /// The price of a provider; none if it is unknown.
+    /// Returns the price of a provider. None if it is unknown.
     pub fn of(&self, provider: &str) -> Option<Price> {
         self.0.get(provider).copied()
     }
 }
 
-/// The price of a provider: as the config says; else nothing for a server of the owner's own; else as the table has
-/// it.
+/// Returns the price of a provider: from the config, or nothing for the owner's own server, or from the table.
 pub fn of_provider(config: &Config) -> Option<Price> {
     if config.price.is_some() {
         return config.price;
@@ -150,7 +149,7 @@ pub fn of_provider(config: &Config) -> Option<Price> {
     find(&config.model, url.host_str().unwrap_or_default())
 }
 
-/// The price of a model at a host; where the host is in no table, the one of the model's maker.
+/// Returns the price of a model at a host. For a host that is not in the table, that of the model's maker.
 pub fn find(model: &str, host: &str) -> Option<Price> {
     let model = model.to_ascii_lowercase();
     let is_at = |domain: &str| {
@@ -182,7 +181,7 @@ pub fn find(model: &str, host: &str) -> Option<Price> {
     None
 }
 
-/// The first line of the table: where it is from, with version and date.
+/// Returns the origin of the table, with version and date, from its first line.
 pub fn table_origin() -> &'static str {
     let first = TABLE.lines().next().unwrap_or_default();
     first.trim_start_matches("# ").split(';').next().unwrap_or_default()

@@ -1,5 +1,5 @@
-//! The provider without a model: rules, no network, no key. It says that it is a rehearsal, and
-//! can be led through every tool, so that the whole machine can be seen at work.
+//! The provider without a model: rules, no network, no key. It says that it is a rehearsal, and calls every
+//! tool on command, so that the whole program can be seen at work.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{
     ToolCall, Usage,
 };
 
-/// The longest that `wait` waits.
+/// Maximum duration of `wait`, in seconds.
 const WAIT_MAX_S: u64 = 600;
 
 const REHEARSAL: &str =
@@ -47,7 +47,7 @@ enum Rule {
     Call(&'static str, Value),
     Wait(u64),
     Help,
-    /// No rule.
+    /// Text that no rule understands.
     Words(String),
 }
 
@@ -81,25 +81,25 @@ impl Provider for Rehearsal {
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
         let turn = since_last_answer(&request.messages);
-        let said = said(turn);
-        let (calls, words): (Vec<_>, Vec<_>) = said
+        let text = own_words(turn);
+        let (calls, others): (Vec<_>, Vec<_>) = text
             .lines()
             .flat_map(|line| line.split(" then "))
-            .map(|command| read(command.trim().trim_start_matches("- [ ] ")))
+            .map(|command| parse_command(command.trim().trim_start_matches("- [ ] ")))
             .partition(|rule| matches!(rule, Rule::Call(..)));
-        let deed = match calls.into_iter().nth(made(turn)) {
+        let step = match calls.into_iter().nth(count_calls(turn)) {
             Some(Rule::Call(tool, arguments)) => RehearsalStep::Call(tool, arguments),
-            _ => together(words),
+            _ => answer_together(others),
         };
         let by_call = request.may_call && request.tools.iter().any(|tool| tool.name == COMPLETION);
-        let ends = if by_call { RehearsalEnd::ByCall } else { RehearsalEnd::ByText };
-        let usage = Usage { input: (said.len() as u64).div_ceil(4), output: 1, ..Usage::default() };
-        Ok(perform(deed, results(turn), ends, request.messages.len(), usage))
+        let end = if by_call { RehearsalEnd::ByCall } else { RehearsalEnd::ByText };
+        let usage = Usage { input: (text.len() as u64).div_ceil(4), output: 1, ..Usage::default() };
+        Ok(perform(step, results(turn), end, request.messages.len(), usage))
     }
 }
 
-/// One answer to all that calls no tool.
-fn together(rules: Vec<Rule>) -> RehearsalStep {
+/// Returns one answer to all commands that call no tool.
+fn answer_together(rules: Vec<Rule>) -> RehearsalStep {
     let mut said = Vec::new();
     for rule in rules {
         match rule {
@@ -118,35 +118,35 @@ fn together(rules: Vec<Rule>) -> RehearsalStep {
 
 /// Returns the messages since the last answer.
 fn since_last_answer<'a>(messages: &'a [PromptMessage<'a>]) -> &'a [PromptMessage<'a>] {
-    let answer = |message: &PromptMessage<'_>| match message {
+    let is_answer = |message: &PromptMessage<'_>| match message {
         PromptMessage::Assistant { calls: [], .. } => true,
         PromptMessage::Results(calls) => calls.iter().any(|call| call.tool == COMPLETION),
         _ => false,
     };
-    let begin = messages.iter().rposition(answer).map_or(0, |at| at + 1);
+    let begin = messages.iter().rposition(is_answer).map_or(0, |at| at + 1);
     &messages[begin..]
 }
 
 /// Returns the person's own words, without quotes, others' words, and the program's lines in square brackets.
-fn said(turn: &[PromptMessage<'_>]) -> String {
+fn own_words(turn: &[PromptMessage<'_>]) -> String {
     let texts = turn.iter().filter_map(|message| match message {
         PromptMessage::User { text, .. } => Some(text.as_str()),
         _ => None,
     });
-    let mut programs_own = false;
-    let mut said = Vec::new();
+    let mut in_program_line = false;
+    let mut lines = Vec::new();
     for line in texts.flat_map(str::lines) {
-        programs_own |= line.starts_with('[');
-        if !programs_own && !line.starts_with(['>', '|']) {
-            said.push(line);
+        in_program_line |= line.starts_with('[');
+        if !in_program_line && !line.starts_with(['>', '|']) {
+            lines.push(line);
         }
-        programs_own &= !line.ends_with(']');
+        in_program_line &= !line.ends_with(']');
     }
-    said.join("\n")
+    lines.join("\n")
 }
 
 /// Returns the number of calls made so far. A skipped call is made again.
-fn made(turn: &[PromptMessage<'_>]) -> usize {
+fn count_calls(turn: &[PromptMessage<'_>]) -> usize {
     let calls = turn.iter().filter_map(|message| match message {
         PromptMessage::Results(calls) => Some(*calls),
         _ => None,
@@ -154,7 +154,7 @@ fn made(turn: &[PromptMessage<'_>]) -> usize {
     calls.flatten().filter(|call| call.outcome != CallOutcome::Skipped).count()
 }
 
-/// The results of all steps of the turn, in order.
+/// Returns the results of all steps of the turn, in order.
 fn results(turn: &[PromptMessage<'_>]) -> Option<String> {
     let steps = turn.iter().filter_map(|message| match message {
         PromptMessage::Results(calls) => Some(*calls),
@@ -164,7 +164,7 @@ fn results(turn: &[PromptMessage<'_>]) -> Option<String> {
     (!results.is_empty()).then(|| results.join("\n"))
 }
 
-fn read(command: &str) -> Rule {
+fn parse_command(command: &str) -> Rule {
     let words: Vec<&str> = command.split_whitespace().collect();
     let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
@@ -197,7 +197,7 @@ fn read(command: &str) -> Rule {
             Rule::Call("plan", json!({ "items": [{ "text": rest(1), "state": "doing" }] }))
         }
         (["ask", _, ..], ..) => {
-            let (question, choices) = asked(&rest(1));
+            let (question, choices) = split_question(&rest(1));
             Rule::Call("ask_question", json!({ "question": question, "choices": choices }))
         }
         (["actions"], ..) => Rule::Call("list_actions", json!({})),
@@ -214,8 +214,8 @@ fn read(command: &str) -> Rule {
     }
 }
 
-/// A question, and the answers to choose from that stand behind it.
-fn asked(words: &str) -> (String, Vec<String>) {
+/// Splits a question from the choices behind it.
+fn split_question(words: &str) -> (String, Vec<String>) {
     let Some((question, choices)) = words.split_once(": ") else {
         return (words.to_owned(), Vec::new());
     };
@@ -223,22 +223,22 @@ fn asked(words: &str) -> (String, Vec<String>) {
 }
 
 fn perform(
-    deed: RehearsalStep,
+    step: RehearsalStep,
     results: Option<String>,
-    ends: RehearsalEnd,
+    end_kind: RehearsalEnd,
     done: usize,
     usage: Usage,
 ) -> DeltaStream<'static> {
     let before = results.map(|results| format!("{results}\n")).unwrap_or_default();
-    let said = |text: &str| format!("{}\n\n{REHEARSAL}", format!("{before}{text}").trim());
-    let deed = match (deed, ends) {
-        (RehearsalStep::Say(text), RehearsalEnd::ByText) => RehearsalStep::Say(said(&text)),
+    let with_notice = |text: &str| format!("{}\n\n{REHEARSAL}", format!("{before}{text}").trim());
+    let step = match (step, end_kind) {
+        (RehearsalStep::Say(text), RehearsalEnd::ByText) => RehearsalStep::Say(with_notice(&text)),
         (RehearsalStep::Say(text), RehearsalEnd::ByCall) => {
-            RehearsalStep::Call(COMPLETION, json!({ "result": said(&text) }))
+            RehearsalStep::Call(COMPLETION, json!({ "result": with_notice(&text) }))
         }
-        (deed, _) => deed,
+        (step, _) => step,
     };
-    match deed {
+    match step {
         RehearsalStep::Call(name, arguments) => {
             let id = format!("rehearsal_{done}");
             let call = ToolCall { id, name: name.to_owned(), arguments: arguments.to_string() };

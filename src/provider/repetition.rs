@@ -1,5 +1,5 @@
-//! A provider that ends an answer which repeats itself without an end, as small models do. What repeats is cut to
-//! one occurrence, and a note says so. Code blocks and tables may repeat as they like.
+//! A provider that ends an answer which repeats itself endlessly, as small models do. The repeated text is cut to
+//! one occurrence, with a note. Code blocks and tables may repeat.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use tracing::warn;
 use super::{Delta, DeltaStream, Provider, ProviderError, ProviderLayer, Request, StopReason};
 use crate::replies;
 
-/// The longest block that is looked for, in characters: two lines of a chat.
+/// Maximum length of a repeated block, in characters: two lines of a chat.
 pub const BLOCK_MAX: usize = 200;
 
-/// So often in a row no block is meant.
+/// Number of occurrences in a row that no model intends.
 pub const TIMES: usize = 20;
 
 /// Minimum length of a repeated text, in characters. A laugh of twenty letters is no repetition.
 const LETTERS_MIN: usize = 60;
 
-/// The same of a block without a letter: rules, dots, spaces and the zeros of a large number.
+/// The same for a block without a letter: rules, dots, spaces and the zeros of a large number.
 const SIGNS_MIN: usize = 300;
 
-/// A provider whose answers end.
+/// A provider whose answers do not repeat themselves endlessly.
 pub struct WithoutRepetition {
     inner: Arc<dyn Provider>,
 }
@@ -68,14 +68,14 @@ impl ProviderLayer for WithoutRepetition {
     }
 }
 
-/// Watches the words of an answer.
+/// Watches the text of an answer.
 #[derive(Default)]
 pub struct RepetitionWatch {
     text: String,
     line: CurrentLine,
-    /// The last characters of what may repeat, the newest first.
+    /// The last characters of prose, the newest first.
     recent: VecDeque<char>,
-    /// For each length of a block, how many characters in a row were the same as those so many before.
+    /// For each length of a block, the number of characters in a row that equal those one block earlier.
     same: Vec<usize>,
     in_code: bool,
     has_cut: bool,
@@ -87,14 +87,14 @@ enum CurrentLine {
     /// Nothing but spaces.
     #[default]
     Blank,
-    /// So many signs of a fence.
+    /// The sign of a fence, and how many of them there are.
     Fence(char, usize),
     Table,
     Text,
 }
 
 impl RepetitionWatch {
-    /// Passes a delta on, or what takes its place.
+    /// Returns the delta, or those that replace it.
     pub fn take(&mut self, delta: Delta) -> Vec<Delta> {
         match delta {
             Delta::Text(text) => match self.push(&text) {
@@ -113,12 +113,12 @@ impl RepetitionWatch {
         }
     }
 
-    /// Adds words of the answer; returns what is kept of the answer if it repeats itself.
+    /// Adds text of the answer. If the answer repeats itself, returns the part of it that is kept.
     pub fn push(&mut self, text: &str) -> Option<String> {
         for sign in text.chars() {
             self.text.push(sign);
             if self.is_prose(sign) {
-                if let Some(block) = self.repeats(sign) {
+                if let Some(block) = self.find_repetition(sign) {
                     let cut = self.text.char_indices().rev().nth(block.whole - block.one - 1);
                     let kept = &self.text[..cut.map_or(self.text.len(), |(at, _)| at)];
                     return Some(kept.trim_end().to_owned());
@@ -156,8 +156,8 @@ impl RepetitionWatch {
         !self.in_code && !matches!(self.line, CurrentLine::Table | CurrentLine::Fence(_, 3))
     }
 
-    /// The shortest block that repeats too often, if `sign` follows.
-    fn repeats(&mut self, sign: char) -> Option<Repetition> {
+    /// Adds `sign`. Returns the shortest block that then repeats too often.
+    fn find_repetition(&mut self, sign: char) -> Option<Repetition> {
         self.same.resize(BLOCK_MAX + 1, 0);
         for block in 1..=BLOCK_MAX {
             let is_same = self.recent.get(block - 1) == Some(&sign);

@@ -7,20 +7,20 @@ use crate::types::session::{Call, Effort, Image, Step, Thinking, Turn, TurnOutco
 
 /// One completion to be made.
 pub struct Request<'a> {
-    /// The system prompt, what changes least first; a cache may be cut after each part.
+    /// The system prompt. The parts that change least come first; a cached prefix may end after each part.
     pub system: &'a [String],
     pub tools: &'a [ToolSchema],
-    /// The numbers of the facts in the system prompt, of which the model is asked on which its answer rests. Empty: it
-    /// is not asked.
+    /// The numbers of the facts in the system prompt. The model is asked on which of them its answer rests. If there
+    /// are none, it is not asked.
     pub facts: &'a [i64],
     /// True if the model may call tools now. Their schemas are sent in either case, for the cache.
     pub may_call: bool,
     pub effort: Effort,
     pub attempts: Attempts,
-    /// The longest answer that a budget allows, in tokens; none leaves it to the provider's config.
+    /// Maximum length of the answer that a budget allows, in tokens. None leaves it to the provider's config.
     pub tokens_max: Option<u32>,
     pub messages: Vec<PromptMessage<'a>>,
-    /// The available pictures of the messages. The model is told about the others in words only.
+    /// The available pictures of the messages. The others are only described to the model.
     pub pictures: &'a Pictures,
 }
 
@@ -34,11 +34,11 @@ pub enum Attempts {
     Once,
 }
 
-/// A tool as a model is told of it.
+/// A tool as a model sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSchema {
-    /// Ours: `[a-z0-9_]`, at most 64. What MCP servers name may have other signs; a provider
-    /// respells what its API does not take.
+    /// Ours: `[a-z0-9_]`, at most 64 characters. Those of MCP servers may have other signs; a provider respells
+    /// names that its API does not accept.
     pub name: String,
     pub description: String,
     /// JSON schema of an object.
@@ -55,7 +55,7 @@ pub enum PromptMessage<'a> {
         text: String,
         images: Vec<&'a Image>,
     },
-    /// With words or calls or both; the text may be blank beside calls.
+    /// With text or calls or both. The text may be blank beside calls.
     Assistant {
         text: &'a str,
         thinking: &'a [Thinking],
@@ -64,19 +64,18 @@ pub enum PromptMessage<'a> {
     Results(&'a [Call]),
 }
 
-/// Stands with the pictures of an answer that is a call's result.
+/// The text beside the pictures of an answer that is a call's result.
 const OF_ANSWER: &str = "[The pictures that came with the answer above.]";
 
-/// Stands where the person said nothing, though a model must be given something to answer.
+/// Replaces a missing message of the person: a model needs one to answer.
 const GO_ON: &str = "[Go on.]";
 
-/// The transcript of `turns` as messages. It ends with what the model is to answer: `User` or
-/// `Results`.
+/// Converts `turns` to messages. The last one is that which the model answers: `User` or `Results`.
 pub fn messages(turns: &[Turn]) -> Vec<PromptMessage<'_>> {
     transcript_as_messages(None, turns)
 }
 
-/// The same, after words that stand for what was said before; they are part of the first message.
+/// Converts `turns` to messages, the first of which begins with a summary of earlier turns.
 pub fn transcript_as_messages<'a>(
     summary: Option<&str>,
     turns: &'a [Turn],
@@ -110,7 +109,7 @@ fn push_step<'a>(messages: &mut Vec<PromptMessage<'a>>, step: &'a Step) {
     }
 }
 
-fn push_user<'a>(messages: &mut Vec<PromptMessage<'a>>, input: &str, seen: &'a [Image]) {
+fn push_user<'a>(messages: &mut Vec<PromptMessage<'a>>, input: &str, new_images: &'a [Image]) {
     if is_blank(input) {
         return;
     }
@@ -118,10 +117,10 @@ fn push_user<'a>(messages: &mut Vec<PromptMessage<'a>>, input: &str, seen: &'a [
         Some(PromptMessage::User { text, images }) => {
             text.push_str("\n\n");
             text.push_str(input);
-            images.extend(seen);
+            images.extend(new_images);
         }
         _ => {
-            let (text, images) = (input.to_owned(), seen.iter().collect());
+            let (text, images) = (input.to_owned(), new_images.iter().collect());
             messages.push(PromptMessage::User { text, images });
         }
     }
@@ -140,16 +139,16 @@ fn push_assistant<'a>(
     if !calls.is_empty() {
         messages.push(PromptMessage::Results(calls));
     }
-    // Not all formats take pictures within a result.
+    // Not all formats accept pictures within a result.
     for call in calls.iter().filter(|call| !call.images.is_empty()) {
         push_user(messages, OF_ANSWER, &call.images);
     }
 }
 
-/// The tool whose result is what a person answered.
+/// The tool whose result is a person's answer.
 pub const ASK_QUESTION: &str = "ask_question";
 
-/// The calls that end a turn, whose words are then the answer.
+/// The calls that end a turn, with their text as the answer.
 pub const COMPLETION: &str = "task_completion";
 pub const CONVERSE: &str = "converse";
 
@@ -170,7 +169,7 @@ fn ending_note(turn: &Turn) -> Option<&'static str> {
     }
 }
 
-/// Vendors refuse texts without a visible character.
+/// Returns true if a text has no visible character. Vendors refuse such texts.
 pub(super) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }

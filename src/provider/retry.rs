@@ -1,4 +1,4 @@
-//! A provider that tries again when the one inside it is busy, breaks off or stalls.
+//! A provider that tries again when the one inside it is busy or breaks off.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use super::{Attempts, Delta, DeltaStream, Provider, ProviderError, ProviderLayer
 /// The number of attempts, and the pauses between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryOptions {
-    /// The first one included.
+    /// Maximum number of attempts, including the first.
     pub attempts_max: u32,
-    /// For pauses, and attempts that brought nothing: a person waits for the answer.
+    /// Maximum time for pauses, and for attempts without any output: a person waits for the answer.
     pub waiting_max: Duration,
-    /// The longest first pause; each further one may be twice as long.
+    /// Maximum first pause. Each further one may be twice as long.
     pub pause: Duration,
 }
 
@@ -32,7 +32,7 @@ impl Default for RetryOptions {
     }
 }
 
-/// A provider with patience. An answer that broke off is made again, after a [`Delta::Restart`].
+/// A provider with retries. An answer that broke off is made again, after a [`Delta::Restart`].
 pub struct Retry {
     inner: Arc<dyn Provider>,
     options: RetryOptions,
@@ -59,7 +59,7 @@ impl ProviderLayer for Retry {
             request,
             current: Some(begin_stream(&*self.inner, request)),
             began: Instant::now(),
-            brought: false,
+            has_passed_on: false,
             failed: 0,
             waited: Duration::ZERO,
         };
@@ -77,7 +77,7 @@ struct RetryAttempts<'a> {
     current: Option<DeltaStream<'a>>,
     began: Instant,
     /// True if deltas of the current attempt were passed on.
-    brought: bool,
+    has_passed_on: bool,
     failed: u32,
     waited: Duration,
 }
@@ -88,7 +88,7 @@ impl RetryAttempts<'_> {
             let Some(current) = &mut self.current else { return Ok(None) };
             match current.next().await.unwrap_or_else(|| Err(ProviderError::cut())) {
                 Ok(delta) => {
-                    self.brought = true;
+                    self.has_passed_on = true;
                     if matches!(delta, Delta::End(_)) {
                         self.current = None;
                     }
@@ -104,8 +104,8 @@ impl RetryAttempts<'_> {
         }
     }
 
-    /// Waits and begins the next attempt, or gives up at once. Returns whether something has to be
-    /// taken back.
+    /// Waits and begins the next attempt, or gives up at once. Returns true if deltas were passed on that have
+    /// to be taken back.
     async fn begin_again(&mut self, error: ProviderError) -> Result<bool, ProviderError> {
         let options = &self.retry.options;
         let after = match error {
@@ -116,7 +116,7 @@ impl RetryAttempts<'_> {
             _ => None,
         };
         self.failed += 1;
-        if !self.brought {
+        if !self.has_passed_on {
             self.waited += self.began.elapsed();
         }
         let pause = after.unwrap_or_else(|| jittered(options.pause, self.failed));
@@ -125,18 +125,18 @@ impl RetryAttempts<'_> {
         }
         let provider = self.retry.inner.name();
         warn!(%provider, %error, ?pause, "A model call failed, will try again");
-        // Lets go of the broken connection first.
+        // Closes the broken connection first.
         self.current = None;
         sleep(pause).await;
         self.waited += pause;
         self.current = Some(begin_stream(&*self.retry.inner, self.request));
         self.began = Instant::now();
-        Ok(std::mem::take(&mut self.brought))
+        Ok(std::mem::take(&mut self.has_passed_on))
     }
 }
 
-/// Between nothing and twice as long as the time before, so that many who were refused at once do
-/// not come back at once.
+/// Returns a random pause, of at most twice the time before, so that many clients that were refused at once
+/// do not return at once.
 fn jittered(pause: Duration, failed: u32) -> Duration {
     pause.saturating_mul(1 << (failed - 1).min(16)).mul_f64(fastrand::f64())
 }

@@ -1,13 +1,13 @@
 //! A provider for a model without native tools: the tools are described in its prompt, and it calls them by writing
-//! `<tool_call>{"name":…,"arguments":…}</tool_call>`, the form of Hermes and Qwen that most open models were trained on.
-//! Another one is read, too: `<tool>{"server_name":…,"tool_name":…,"arguments":…}</tool>`. Around a model with native tools it only looks for
-//! calls that its server failed to parse out of the text.
+//! `<tool_call>{"name":…,"arguments":…}</tool_call>`, the form of Hermes and Qwen, which most open models know. It
+//! also reads `<tool>{"server_name":…,"tool_name":…,"arguments":…}</tool>`. Around a model with native tools it only
+//! looks for calls that its server failed to parse out of the text.
 //!
 //! A call is a tag followed by JSON or a tool's name, wherever it is, also in a code fence. Every other mention
-//! of a tag is text. JSON in a code fence without a tag is a call if it names a tool. Such a block is never shown. An unreadable one becomes a call of [`MALFORMED_CALL`], whose result
-//! explains the mistake to the model. Invalid names and arguments are left for the tools themselves to refuse. For a
-//! model with native tools, a block is a call only if it names an existing tool and is not in backticks, and
-//! only if the answer has no native calls.
+//! of a tag is text. JSON in a code fence without a tag is a call if it names a tool. Such a block is never shown.
+//! An unreadable one becomes a call of [`MALFORMED_CALL`], whose result explains the mistake to the model. The
+//! tools themselves refuse invalid names and arguments. For a model with native tools, a block is a call only if
+//! it names an existing tool and is not in backticks, and only if the answer has no native calls.
 
 mod finder;
 mod forms;
@@ -46,7 +46,7 @@ pub fn is_lone_call(text: &str) -> bool {
     lone_arguments(text).is_some()
 }
 
-/// Returns the answer that such a call carries: its only argument, if that is a text and called so.
+/// Returns the answer in such a call: its only argument, if that is a text with a name such as `answer`.
 pub fn answer_in_lone_call(text: &str) -> Option<String> {
     let arguments = lone_arguments(text)?;
     let mut arguments = arguments.into_iter();
@@ -118,9 +118,9 @@ impl ProviderLayer for TextTools {
 /// Returns the answer to the request in its text form. The task that sends it owns that request.
 fn stream_as_text<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> DeltaStream<'a> {
     let (sender, mut receiver) = mpsc::channel(DELTAS_MAX);
-    let asking = async move {
-        let told = TextRequest::of(request);
-        let request = told.request();
+    let sending = async move {
+        let text_request = TextRequest::of(request);
+        let request = text_request.request();
         let mut answer = begin_stream(provider, &request);
         while let Some(delta) = answer.next().await {
             if sender.send(delta).await.is_err() {
@@ -128,9 +128,9 @@ fn stream_as_text<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> D
             }
         }
     };
-    let asking = stream::once(asking).filter_map(|()| async { None });
+    let sending = stream::once(sending).filter_map(|()| async { None });
     let deltas = stream::poll_fn(move |task| receiver.poll_recv(task));
-    stream::select(deltas, asking).boxed()
+    stream::select(deltas, sending).boxed()
 }
 
 /// Separates an answer's text from its calls.
@@ -140,7 +140,7 @@ struct Sieve<'a> {
     scanner: Scanner<'a>,
     native: Vec<ToolCall>,
     found: Vec<ToolCall>,
-    /// The findings of a lenient reader, and everything after them: a native call may still arrive.
+    /// The calls that a lenient reader found, and everything after them: a native call may still arrive.
     kept: Vec<AnswerPiece>,
     ready: VecDeque<Delta>,
 }
@@ -162,7 +162,7 @@ impl<'a> Sieve<'a> {
         match delta {
             Delta::Text(text) => {
                 let pieces = self.scanner.take(&text);
-                self.sort(pieces);
+                self.assign(pieces);
             }
             Delta::Call(call) => self.native.push(call),
             Delta::Restart => {
@@ -175,7 +175,7 @@ impl<'a> Sieve<'a> {
         }
     }
 
-    fn sort(&mut self, pieces: Vec<AnswerPiece>) {
+    fn assign(&mut self, pieces: Vec<AnswerPiece>) {
         for piece in pieces {
             match piece {
                 piece if !self.kept.is_empty() => self.kept.push(piece),
@@ -190,7 +190,7 @@ impl<'a> Sieve<'a> {
 
     fn end(&mut self, stop: StopReason) {
         let pieces = self.scanner.finish(stop == StopReason::MaxTokens);
-        self.sort(pieces);
+        self.assign(pieces);
         for piece in std::mem::take(&mut self.kept) {
             match piece {
                 AnswerPiece::Text(text) => self.ready.push_back(Delta::Text(text)),

@@ -12,7 +12,7 @@ use super::{HttpTimeouts, ProviderError};
 use crate::provider::http::ApiKeyHeader;
 use crate::secret::Secret;
 
-/// The longest that is taken for words; an hour of speech has fewer.
+/// Maximum length of a transcript, in bytes. An hour of speech has less.
 const WORDS_BYTES_MAX: usize = 256 * 1024;
 
 /// The `[transcription]` section.
@@ -21,7 +21,7 @@ pub struct Config {
     /// Without a slash at the end.
     pub base_url: String,
     pub model: String,
-    /// None where the endpoint wants none.
+    /// None if the endpoint needs none.
     pub api_key: Option<Secret>,
     /// The spoken language (ISO 639-1), where it need not be guessed.
     pub language: Option<String>,
@@ -33,7 +33,7 @@ pub struct Transcriber {
     endpoint: ModelEndpoint,
 }
 
-/// Without the key.
+/// Leaves the key out.
 impl fmt::Debug for Transcriber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transcriber").field("model", &self.model).finish_non_exhaustive()
@@ -41,6 +41,8 @@ impl fmt::Debug for Transcriber {
 }
 
 impl Transcriber {
+    /// Creates a client of the endpoint.
+    ///
     /// # Errors
     /// The base URL or the key cannot be used at all.
     pub fn new(config: &Config) -> anyhow::Result<Self> {
@@ -59,7 +61,7 @@ impl Transcriber {
         })
     }
 
-    /// The words of a file, which is streamed; never blank. Its name tells the endpoint its format.
+    /// Transcribes a file, which is streamed. The text is never blank. The file's name tells the endpoint its format.
     pub async fn words(
         &self,
         name: &str,

@@ -1,7 +1,7 @@
-//! The mark at the end of an answer that tells which facts of the prompt it rests on: `[used #1 #4]`. It is taken out
-//! of the text before anybody sees a part of it. Pure.
+//! The mark at the end of an answer that names the facts of the prompt it rests on: `[used #1 #4]`. It is removed
+//! from the text before anybody sees a part of it. Pure.
 
-/// Asks for the mark. It follows what the system prompt has of the facts.
+/// Asks for the mark. It follows the facts in the system prompt.
 const ASK: &str =
     "If an answer rests on facts (#1), end it with a line that nobody sees: [used #1 #2].";
 
@@ -24,7 +24,7 @@ pub fn system_asking(system: &[String]) -> Vec<String> {
     system
 }
 
-/// Takes the mark out of a text that comes in pieces.
+/// Removes the mark from a text that arrives in pieces.
 #[derive(Debug, Default)]
 pub(super) struct UsedMarkFilter {
     /// The end of the text, which may become the mark.
@@ -32,11 +32,11 @@ pub(super) struct UsedMarkFilter {
 }
 
 impl UsedMarkFilter {
-    /// Adds a piece. Returns the text before what may become the mark.
+    /// Adds a piece. Returns the text before a possible mark.
     pub(super) fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
-        let begins = self.held.rfind('[').filter(|at| may_become_mark(&self.held[*at..]));
-        let text = begins.map_or(&*self.held, |at| &self.held[..at]);
+        let mark_start = self.held.rfind('[').filter(|at| may_become_mark(&self.held[*at..]));
+        let text = mark_start.map_or(&*self.held, |at| &self.held[..at]);
         let end = text.trim_end().len();
         let rest = self.held.split_off(end);
         std::mem::replace(&mut self.held, rest)
@@ -67,7 +67,7 @@ fn may_become_mark(text: &str) -> bool {
     }
 }
 
-/// The numbers of a whole mark.
+/// Returns the numbers in a whole mark. None if it is not one.
 fn numbers(mark: &str) -> Option<Vec<i64>> {
     let inside = mark.strip_prefix(BEGINS)?.strip_suffix(']')?;
     let words = inside.split([' ', ',']).filter(|word| !word.is_empty());

@@ -1,5 +1,5 @@
-//! The context window of a model as it is known by now: what the config sets, what its server tells, and what
-//! an error names. Reading the numbers is pure; who asks for them is the provider.
+//! The known context window of a model: from the config, from its server, or from an error. Parsing the numbers
+//! is pure; the provider asks for them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::Config;
 
-/// Less is no context window of a chat model, but a number of something else.
+/// Minimum context window of a chat model. A smaller number is one of something else.
 const TOKENS_LEAST: u32 = 512;
 
-/// A server that has not loaded its model yet is asked with so many completions.
+/// Maximum number of completions before which a server is asked that has not loaded its model yet.
 const ASKED_MAX: u32 = 4;
 
-/// The part of a context that is kept for the answer where nobody says how long it may be.
+/// The part of a context that is reserved for the answer if the config sets no maximum length.
 const ANSWER_PART: u32 = 8;
 
 /// A provider's context window. Shared by all who send requests to it.
@@ -30,7 +30,7 @@ pub struct Window {
     asked: AtomicU32,
 }
 
-/// A window that turned out to be another than was thought.
+/// A learned window that differs from the assumed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearnedWindow {
     /// The window from the config, or the assumed one.
@@ -44,7 +44,7 @@ pub struct LearnedWindow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerWindow {
     Tokens(u32),
-    /// It tells as soon as the model is loaded.
+    /// The server reports it once the model is loaded.
     NotLoaded,
     Unknown,
 }
@@ -61,7 +61,7 @@ impl Window {
         }
     }
 
-    /// The tokens of prompt and answer together.
+    /// Returns the tokens of prompt and answer together.
     pub fn context(&self) -> u32 {
         match self.learned.load(Ordering::Relaxed) {
             0 => self.given,
@@ -69,21 +69,21 @@ impl Window {
         }
     }
 
-    /// Tokens that a prompt may have so that an answer still fits in behind it.
+    /// Returns the maximum tokens of a prompt that leaves enough for an answer.
     pub fn context_window(&self) -> u64 {
         let context = self.context();
         let answer = self.answer.unwrap_or(context / ANSWER_PART);
         u64::from(context - answer.min(context / 2))
     }
 
-    /// The window that was learned, if it is another than was thought.
+    /// Returns the learned window, if it differs from the assumed one.
     pub fn learned(&self) -> Option<LearnedWindow> {
         let tokens = self.context();
         let Self { given, is_set, .. } = *self;
         (tokens != given).then_some(LearnedWindow { given, is_set, tokens })
     }
 
-    /// Returns true if the server is to be asked before the next completion; not if the config says it.
+    /// Returns true if the server is to be asked before the next completion. Never if the config sets the window.
     pub(super) fn is_to_be_asked(&self) -> bool {
         !self.is_set
             && self.learned.load(Ordering::Relaxed) == 0
@@ -99,7 +99,7 @@ impl Window {
         }
     }
 
-    /// A refusal names the window. It counts also against the config, if it is less.
+    /// Records the window that a refusal names. If it is smaller, it replaces that of the config, too.
     pub(super) fn refused(&self, tokens: u32) {
         if tokens < self.context() {
             self.learn(tokens, "it refused a longer prompt");
@@ -115,8 +115,8 @@ impl Window {
     }
 }
 
-/// The window in what servers tell: vLLM's list of models, llama.cpp's properties, Ollama's loaded models. Ollama
-/// cuts prompts at what it has loaded the model with, whatever the model was trained for.
+/// Returns the window that servers report: in vLLM's list of models, llama.cpp's properties, Ollama's loaded models.
+/// Ollama cuts prompts at the context with which it has loaded the model, whatever the model was trained for.
 pub fn server_window(
     model: &str,
     models: Option<&Value>,
@@ -137,12 +137,12 @@ pub fn server_window(
     }
     let Some(loaded) = list(loaded, "models") else { return ServerWindow::Unknown };
     let latest = format!("{model}:latest");
-    let is_meant = |it: &&Value| {
+    let is_this_model = |it: &&Value| {
         ["name", "model"].iter().any(|key| it[*key] == model || it[*key] == latest.as_str())
     };
-    match loaded.iter().find(is_meant) {
+    match loaded.iter().find(is_this_model) {
         None => ServerWindow::NotLoaded,
-        // Older versions of Ollama do not tell it.
+        // Older versions of Ollama do not report it.
         Some(it) => match number(&it["context_length"]) {
             Some(tokens) => ServerWindow::Tokens(tokens),
             None => ServerWindow::Unknown,
@@ -160,19 +160,19 @@ const BEFORE_NUMBER: [&str; 6] = [
     "maximum number of tokens allowed ", // Google
 ];
 
-/// The window that a refusal names: in llama.cpp's field, or in words.
+/// Returns the window that a refusal names, in llama.cpp's field or in the message.
 pub fn refused_window(error: &Value, message: &str) -> Option<u32> {
     let field = error.get("n_ctx").and_then(Value::as_u64);
     let tokens = field.or_else(|| {
         let message = message.to_lowercase();
         let after = |phrase: &&str| number_at(message.split_once(*phrase)?.1);
-        BEFORE_NUMBER.iter().find_map(after).or_else(|| anthropics(&message))
+        BEFORE_NUMBER.iter().find_map(after).or_else(|| anthropic_maximum(&message))
     })?;
     u32::try_from(tokens).ok().filter(|tokens| *tokens >= TOKENS_LEAST)
 }
 
-/// `prompt is too long: 210000 tokens > 200000 maximum`
-fn anthropics(message: &str) -> Option<u64> {
+/// Parses `prompt is too long: 210000 tokens > 200000 maximum`.
+fn anthropic_maximum(message: &str) -> Option<u64> {
     let (_, behind) = message.split_once(" tokens > ")?;
     behind.contains(" maximum").then(|| number_at(behind)).flatten()
 }

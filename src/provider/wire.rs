@@ -1,4 +1,4 @@
-//! Code that both wire formats share: words of earlier models made fit for a strict API, and the way from a stream of
+//! Code that both wire formats share: converts ids and names of earlier models for a strict API, and a stream of
 //! events to deltas. Nothing here knows a vendor's fields.
 
 use std::collections::{HashSet, VecDeque};
@@ -26,7 +26,7 @@ pub struct CallIds {
 }
 
 impl CallIds {
-    /// Takes all letters, and 40 of them at most.
+    /// Accepts all letters, at most 40 of them.
     pub fn of_any_letters() -> Self {
         Self { taken: HashSet::new(), spell: |id, copy| numbered(id, |c| c, copy) }
     }
@@ -41,7 +41,7 @@ impl CallIds {
         Self { taken: HashSet::new(), spell: nine_letters }
     }
 
-    /// The ids of `calls`, in their order.
+    /// Returns the ids of `calls`, in their order.
     pub fn name(&mut self, calls: &[Call]) -> Vec<String> {
         calls.iter().map(|call| self.name_one(&call.wire_id)).collect()
     }
@@ -58,7 +58,7 @@ impl CallIds {
     }
 }
 
-/// The id, or from the second copy on the id with its number.
+/// Returns the id, from the second copy on with the copy's number.
 fn numbered(id: &str, fit: fn(char) -> char, copy: usize) -> String {
     let number = if copy == 1 { String::new() } else { format!("-{copy}") };
     respelt(id, fit, ID_CHARS_MAX - number.len()) + &number
@@ -72,23 +72,23 @@ fn nine_letters(id: &str, copy: usize) -> String {
     hex(&digest)[..9].to_owned()
 }
 
-/// For a call that came without an id.
+/// Returns an id for a call without one.
 pub(super) fn new_id() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }
 
-/// A tool's name, which a model may have made up, in the letters and the length that all vendors take.
+/// Returns a tool's name, which a model may have made up, in the letters and the length that all vendors accept.
 pub fn tool_name(name: &str) -> String {
     respelt(name, plain, NAME_CHARS_MAX)
 }
 
-/// An object of values that are moved into it; `json!` copies them.
+/// Creates an object and moves the values into it. `json!` would copy them.
 pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
 }
 
-/// The arguments if they are a JSON object. Others were refused by the tool, and would be by the
-/// API: they would spoil every later request.
+/// Returns the arguments if they are a JSON object. Others were refused by the tool, and the API would refuse
+/// every later request with them.
 pub(super) fn arguments(arguments: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(arguments).ok()
 }
@@ -103,19 +103,19 @@ fn plain(c: char) -> char {
     if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }
 }
 
-/// Never empty.
+/// Returns the text in accepted letters, never empty.
 fn respelt(text: &str, fit: fn(char) -> char, chars_max: usize) -> String {
     let respelt: String = text.chars().take(chars_max).map(fit).collect();
     if respelt.is_empty() { "_".to_owned() } else { respelt }
 }
 
-/// Turns a vendor's events into deltas.
+/// Converts a vendor's events to deltas.
 pub(super) trait DeltaReader: Send + 'static {
-    /// Takes one event, which is no error.
+    /// Takes one event that is not an error.
     fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> StreamFlow;
 
-    /// There are no more events; `closed` if the server said so. Emits what was held back and
-    /// [`Delta::End`], and returns true, if the answer is whole.
+    /// Ends the answer; `closed` if the server itself announced the end. If the answer is whole, emits the held
+    /// deltas and [`Delta::End`], and returns true.
     fn finish(&mut self, closed: bool, deltas: &mut VecDeque<Delta>) -> bool;
 }
 
@@ -124,7 +124,7 @@ pub(super) enum StreamFlow {
     Last,
 }
 
-/// The deltas of a completion that arrives as `events`.
+/// Returns the deltas of a completion that arrives as `events`.
 pub(super) fn deltas(events: SseEvents, reader: impl DeltaReader) -> DeltaStream<'static> {
     let reading = StreamReading { events, reader, ready: VecDeque::new(), ended: false };
     stream::try_unfold(reading, |mut reading| async move {
@@ -136,10 +136,10 @@ pub(super) fn deltas(events: SseEvents, reader: impl DeltaReader) -> DeltaStream
     .boxed()
 }
 
-/// OpenRouter may tell an error of the one that it asked inside the choice.
+/// Returns the error in an event. OpenRouter may report an error of its upstream inside the choice.
 fn error_of(event: &Value) -> Option<&Value> {
-    let told = |pointer| event.pointer(pointer).filter(|error| !error.is_null());
-    told("/error").or_else(|| told("/choices/0/error"))
+    let at = |pointer| event.pointer(pointer).filter(|error| !error.is_null());
+    at("/error").or_else(|| at("/choices/0/error"))
 }
 
 struct StreamReading<F> {
@@ -175,8 +175,8 @@ impl<F: DeltaReader> StreamReading<F> {
     }
 }
 
-/// The last deltas of an answer: its calls, with what the server left out, and its end. A call that
-/// the model's limit cut in two is dropped: its beginning must not run.
+/// Emits the last deltas of an answer: its calls, completed where the server left something out, and its end. A
+/// call that the token limit cut in two is dropped: its beginning must not run.
 pub(super) fn close(calls: Vec<ToolCall>, stop: StopReason, deltas: &mut VecDeque<Delta>) {
     let is_whole =
         |call: &ToolCall| stop != StopReason::MaxTokens || arguments(&call.arguments).is_some();

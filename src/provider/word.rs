@@ -1,4 +1,4 @@
-//! One short completion: the answer to the question if a model works.
+//! One short completion that tests if a model works.
 
 use std::time::{Duration, Instant};
 
@@ -30,13 +30,13 @@ pub async fn ask_for_a_word(
         messages: vec![message],
         pictures: &Pictures::default(),
     };
-    let begun = Instant::now();
-    let answered = timeout(within, complete(provider, &request, |_| {})).await;
+    let started = Instant::now();
+    let result = timeout(within, complete(provider, &request, |_| {})).await;
     let seconds = within.as_secs();
     let late = |_| ProviderError::busy(format!("no answer within {seconds} s"));
-    let completion = answered.map_err(late)??;
+    let completion = result.map_err(late)??;
     if completion.text.trim().is_empty() && completion.thinking.is_empty() {
         return Err(ProviderError::Broken("the answer was empty".to_owned()));
     }
-    Ok(begun.elapsed())
+    Ok(started.elapsed())
 }

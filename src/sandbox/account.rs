@@ -1,5 +1,5 @@
 //! The account of a command. It is the daemon's, unless that is root: then it is one that the machine gives to nobody,
-//! and mounts lend it what belongs to the owner of the command's folder. Inside, it looks like that owner.
+//! and ID-mapped mounts give it the rights of the owner of the command's folder. Inside, it looks like that owner.
 
 use std::fs::{self, File};
 use std::io;
@@ -34,13 +34,13 @@ pub(super) struct CommandAccount {
 }
 
 impl CommandAccount {
-    /// The daemon's.
+    /// Returns the daemon's account.
     pub(super) fn of_daemon() -> Self {
         let own = UserAndGroup { user: geteuid().as_raw(), group: getegid().as_raw() };
         Self { inside: own, outside: own }
     }
 
-    /// Another one than root's, for a command with this folder. None if the daemon is not root.
+    /// Returns the unused account for a command with this folder. None if the daemon is not root.
     pub(super) fn instead_of_root(folder: &Path) -> io::Result<Option<Self>> {
         if !geteuid().is_root() {
             return Ok(None);
@@ -63,8 +63,8 @@ impl CommandAccount {
         }
     }
 
-    /// Lets the command open its streams by their names, as `/dev/stdout` is. What was not made for it, such as
-    /// `/dev/null`, stays as it is; terminals are not opened so in a sandbox.
+    /// Lets the command open its streams by their names, such as `/dev/stdout`. Streams that were not made for it, such
+    /// as `/dev/null`, stay as they are. Terminals are not opened in this way in a sandbox.
     pub(super) fn give_streams(&self, errors: Option<&OwnedFd>) -> io::Result<()> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let streams = [Some(stdin.as_fd()), Some(stdout.as_fd()), errors.map(AsFd::as_fd)];
@@ -77,25 +77,25 @@ impl CommandAccount {
         Ok(())
     }
 
-    /// Maps this account into the namespace of users of `first`, a process that waits, and lends it what was taken.
-    pub(super) fn map(&self, first: Pid, seen: &[VisiblePath]) -> io::Result<()> {
-        let of = |name: &str| format!("/proc/{}/{name}", first.as_raw_nonzero());
+    /// Maps this account into the user namespace of `first`, a waiting process, and ID-maps the mounts of `visible`.
+    pub(super) fn map(&self, first: Pid, visible: &[VisiblePath]) -> io::Result<()> {
+        let proc_file = |name: &str| format!("/proc/{}/{name}", first.as_raw_nonzero());
         if !self.is_other() {
             // Without this, only root may map a group.
-            fs::write(of("setgroups"), "deny")?;
+            fs::write(proc_file("setgroups"), "deny")?;
         }
         let line = |inside: u32, outside: u32| format!("{inside} {outside} 1");
-        fs::write(of("uid_map"), line(self.inside.user, self.outside.user))?;
-        fs::write(of("gid_map"), line(self.inside.group, self.outside.group))?;
+        fs::write(proc_file("uid_map"), line(self.inside.user, self.outside.user))?;
+        fs::write(proc_file("gid_map"), line(self.inside.group, self.outside.group))?;
         if !self.is_other() {
             return Ok(());
         }
-        let users = File::open(of("ns/user"))?;
-        for (it, tree) in seen.iter().filter_map(|it| Some((it, it.tree.as_ref()?))) {
+        let users = File::open(proc_file("ns/user"))?;
+        for (it, tree) in visible.iter().filter_map(|it| Some((it, it.tree.as_ref()?))) {
             match raw::lend_mount(tree, &users) {
-                // It stays readable for those whom its modes let read it.
+                // It stays readable where its modes allow that.
                 Err(_) if !it.writable => {}
-                lent => lent.map_err(|error| {
+                mapped => mapped.map_err(|error| {
                     io::Error::new(error.kind(), replies::cannot_be_lent(&it.path, &error))
                 })?,
             }

@@ -1,5 +1,5 @@
-//! Accounts for a running command with all its processes: their number, memory, disk. The kernel's own limits hold for
-//! each process; the sums are counted here.
+//! Counts the number, the memory and the disk space of all processes of a running command. The kernel's own limits hold
+//! for each process; the sums are counted here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,15 +35,15 @@ const SHARED_NAMES: [&str; 5] =
 /// much is taken between two looks. Measured on a machine with two. It holds as long as the machine lets the guard run.
 pub const BEYOND_EACH_CORE: u64 = 128 * 1024 * 1024;
 
-/// Bytes that a command can take in a millisecond by each core, by and large.
+/// Approximate bytes that a command can take in a millisecond for each core.
 const FILLED_EACH_MS: u64 = 1024 * 1024;
 
 /// The pause between two looks, by the memory that is left until the limit.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// Memory of the machine that must stay free: so much, or a part of it, or half of the memory that was free at the
-/// beginning. Not all that the kernel keeps for a process counts somewhere.
+/// Memory of the machine that must stay free: these bytes, or this share of all, or half of the memory that was free
+/// at the beginning, whichever is least. Some memory that the kernel keeps for a process is counted nowhere.
 const LEFT_BYTES: u64 = 128 * 1024 * 1024;
 const LEFT_SHARE: u64 = 16;
 
@@ -51,13 +51,13 @@ pub(super) struct ResourceAccounting<'a> {
     first: Pid,
     spec: &'a SandboxSpec,
     scratch: &'a Scratch,
-    /// The kernel does not limit the sum of its memory.
+    /// True if the kernel does not limit the sum of its memory.
     counts_memory: bool,
     disks: Disks,
-    /// Bytes of memory that must be left.
-    left: u64,
-    /// Bytes of memory that the command had not taken of what it may, at the last look.
-    room: u64,
+    /// Bytes of memory that must stay free.
+    free_min: u64,
+    /// Bytes of memory between the command's use and its limit, at the last look.
+    memory_left: u64,
     /// Bytes that it can take in a millisecond.
     filled_each_ms: u64,
 }
@@ -66,91 +66,101 @@ pub(super) struct ResourceAccounting<'a> {
 #[derive(Default)]
 struct ProcessUsage {
     threads: usize,
-    /// Bytes in memory, those that are shared with others too, and on their way out of it.
+    /// Bytes in memory or in swap, including those that are shared with others.
     resident: u64,
-    /// Bytes by which its memory is found.
+    /// Bytes of its page tables.
     tables: u64,
 }
 
 impl<'a> ResourceAccounting<'a> {
-    /// `told`: see [`Disks`].
+    /// Creates the accounting. `write_reports`: see [`Disks`].
     pub(super) fn new(
         first: Pid,
         spec: &'a SandboxSpec,
         scratch: &'a Scratch,
-        told: UnixStream,
+        write_reports: UnixStream,
         counts_memory: bool,
     ) -> io::Result<Self> {
         let places = spec.write.iter().map(|path| &**path).chain([scratch.path()]);
-        let disks = Disks::new(places, spec.bounds.disk, spec.bounds.files, told)?;
+        let disks = Disks::new(places, spec.bounds.disk, spec.bounds.files, write_reports)?;
         let [total, free] = memory();
-        let left = LEFT_BYTES.min(total / LEFT_SHARE).min(free / 2);
-        let room = spec.bounds.memory;
+        let free_min = LEFT_BYTES.min(total / LEFT_SHARE).min(free / 2);
+        let memory_left = spec.bounds.memory;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
         let filled_each_ms = FILLED_EACH_MS * cores;
-        Ok(Self { first, spec, scratch, counts_memory, disks, left, room, filled_each_ms })
+        Ok(Self {
+            first,
+            spec,
+            scratch,
+            counts_memory,
+            disks,
+            free_min,
+            memory_left,
+            filled_each_ms,
+        })
     }
 
-    /// The time until the next look: shorter, the sooner the command could have taken all that it may.
+    /// Returns the time until the next look: the sooner the command could reach its limit, the shorter.
     pub(super) fn pause(&self) -> Duration {
         if !self.counts_memory {
             return PAUSE_MAX;
         }
-        Duration::from_millis(self.room / self.filled_each_ms).clamp(PAUSE_MIN, PAUSE_MAX)
+        Duration::from_millis(self.memory_left / self.filled_each_ms).clamp(PAUSE_MIN, PAUSE_MAX)
     }
 
     /// Returns the limit that is exceeded, if any.
     pub(super) fn look(&mut self) -> Option<ExceededLimit> {
-        let mut inside = processes::of_command(self.first);
+        let mut pids = processes::of_command(self.first);
         let bounds = &self.spec.bounds;
         let most = bounds.processes as usize;
-        if inside.len() > most {
+        if pids.len() > most {
             return Some(ExceededLimit::Processes);
         }
-        let all: Vec<ProcessUsage> = inside.iter().map(|pid| process(*pid)).collect();
+        let all: Vec<ProcessUsage> = pids.iter().map(|pid| read_usage(*pid)).collect();
         if all.iter().map(|process| process.threads).sum::<usize>() > most * THREADS_EACH as usize {
             return Some(ExceededLimit::Processes);
         }
-        // It is ours, and no command can reach its files.
-        inside.retain(|pid| *pid != self.first);
+        // The first process is ours, and no command can reach its files.
+        pids.retain(|pid| *pid != self.first);
         let takes_more = self.counts_memory && {
-            let quick = quick_sum(&inside, &all);
-            self.room = bounds.memory.saturating_sub(quick);
-            takes_more(bounds.memory, quick, &inside, &all)
+            let quick = quick_sum(&pids, &all);
+            self.memory_left = bounds.memory.saturating_sub(quick);
+            takes_more(bounds.memory, quick, &pids, &all)
         };
-        if memory()[1] < self.left || takes_more {
+        if memory()[1] < self.free_min || takes_more {
             return Some(ExceededLimit::Memory);
         }
-        let is_full = self.scratch.bytes(bounds.tmp) > bounds.tmp || self.disks.are_full(&inside);
+        let is_full = self.scratch.bytes(bounds.tmp) > bounds.tmp || self.disks.are_full(&pids);
         is_full.then_some(ExceededLimit::Disk)
     }
 }
 
-/// Returns true if these take more memory. The quick figures count too much (shared memory twice, each open file as a
-/// socket), so exact ones are taken only if they exceed the limit.
-fn takes_more(most: u64, resident: u64, inside: &[Pid], all: &[ProcessUsage]) -> bool {
-    if resident + inside.iter().map(|pid| opened(*pid)).sum::<u64>() * SOCKET_BYTES <= most {
+/// Returns true if the processes take more than `most` bytes. The quick figures count too much (shared memory twice,
+/// each open file as a socket), so exact ones are taken only if those exceed the limit.
+fn takes_more(most: u64, resident: u64, pids: &[Pid], all: &[ProcessUsage]) -> bool {
+    if resident + pids.iter().map(|pid| count_open_files(*pid)).sum::<u64>() * SOCKET_BYTES <= most
+    {
         return false;
     }
     let tables: u64 = all.iter().map(|process| process.tables).sum();
-    let shared = shared(inside);
-    // Sockets on their way in others are left out; the kernel lets a user have as many of those as one
+    let shared = shared(pids);
+    // Sockets in transit within others are left out; the kernel lets a user have as many of those as one
     // process may have files open (unix(7)).
-    let buffers = buffers(inside);
+    let buffers = buffers(pids);
     let own =
-        inside.iter().map(|pid| own(*pid)).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        pids.iter().map(|pid| own_bytes(*pid)).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
     resident + buffers > most && tables + own.0 + own.1.max(shared) + buffers > most
 }
 
-/// Bytes in memory that these take at most, apart from buffers.
-fn quick_sum(inside: &[Pid], all: &[ProcessUsage]) -> u64 {
-    shared(inside) + all.iter().map(|process| process.tables + process.resident).sum::<u64>()
+/// Returns an upper bound of the bytes that the processes take in memory, apart from buffers.
+fn quick_sum(pids: &[Pid], all: &[ProcessUsage]) -> u64 {
+    shared(pids) + all.iter().map(|process| process.tables + process.resident).sum::<u64>()
 }
 
-/// Bytes of shared memory without a disk, each counted once and whole.
-fn shared(inside: &[Pid]) -> u64 {
+/// Returns the bytes of shared memory that belongs to no disk, each object counted once and whole.
+fn shared(pids: &[Pid]) -> u64 {
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
-    for pid in inside {
+    for pid in pids {
         let maps = fs::read_to_string(format!("/proc/{}/maps", pid.as_raw_nonzero()));
         for line in maps.unwrap_or_default().lines() {
             if let Some((file, end)) = shared_mapping(line) {
@@ -162,7 +172,7 @@ fn shared(inside: &[Pid]) -> u64 {
     found.values().sum()
 }
 
-/// Of a line of /proc/PID/maps (proc(5)): which shared memory it shows, and where in it the mapping ends.
+/// Parses a line of /proc/PID/maps (proc(5)). Returns the shared memory, and the offset in it where the mapping ends.
 pub fn shared_mapping(line: &str) -> Option<(String, u64)> {
     let mut fields = line.splitn(6, ' ');
     let (addresses, rights, offset) = (fields.next()?, fields.next()?, fields.next()?);
@@ -177,7 +187,7 @@ pub fn shared_mapping(line: &str) -> Option<(String, u64)> {
     Some((format!("{device} {inode}"), number(offset)?.saturating_add(length)))
 }
 
-fn process(process: Pid) -> ProcessUsage {
+fn read_usage(process: Pid) -> ProcessUsage {
     let text = fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
     let mut found = ProcessUsage::default();
     for line in text.unwrap_or_default().lines() {
@@ -191,17 +201,17 @@ fn process(process: Pid) -> ProcessUsage {
     found
 }
 
-/// As `   1234 kB`.
+/// Parses a size such as `   1234 kB`.
 fn bytes(size: &str) -> u64 {
     let kilobytes = size.split_whitespace().next().and_then(|number| number.parse::<u64>().ok());
     kilobytes.unwrap_or_default() * 1024
 }
 
-/// Bytes that would be free without it, of its own and of shared memory: what it shares is divided, files do not
-/// count.
-fn own(pid: Pid) -> (u64, u64) {
+/// Returns the bytes of a process, of its own and of shared memory. Shared bytes are divided among those that share
+/// them; files do not count.
+fn own_bytes(pid: Pid) -> (u64, u64) {
     let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero()));
-    let Ok(text) = text else { return (process(pid).resident, 0) };
+    let Ok(text) = text else { return (read_usage(pid).resident, 0) };
     let sum = |names: &[&str]| {
         let lines = text.lines().filter_map(|line| line.split_once(':'));
         lines.filter(|line| names.contains(&line.0)).map(|line| bytes(line.1)).sum()
@@ -209,10 +219,10 @@ fn own(pid: Pid) -> (u64, u64) {
     (sum(&["Pss_Anon", "SwapPss"]), sum(&["Pss_Shmem"]))
 }
 
-/// Returns the number of its open files. The most that it may open, where that cannot be seen.
-fn opened(process: Pid) -> u64 {
+/// Returns the number of open files of a process. If that cannot be seen, the maximum that it may open.
+fn count_open_files(process: Pid) -> u64 {
     let folder = format!("/proc/{}/fd", process.as_raw_nonzero());
-    // Since Linux 6.2 its size says it.
+    // Since Linux 6.2 this is the size of the folder.
     match fs::metadata(&folder) {
         Ok(found) if found.size() > 0 => return found.size(),
         Err(_) => return 0,
@@ -225,12 +235,12 @@ fn opened(process: Pid) -> u64 {
     }
 }
 
-/// Bytes that the kernel may hold for sockets and pipes, each counted once.
-fn buffers(inside: &[Pid]) -> u64 {
+/// Returns the maximum bytes that the kernel holds for sockets and pipes, each counted once.
+fn buffers(pids: &[Pid]) -> u64 {
     let (mut sockets, mut pipes, mut unknown) = (BTreeSet::new(), BTreeSet::new(), 0);
-    for process in inside {
+    for process in pids {
         let Ok(files) = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())) else {
-            unknown += opened(*process);
+            unknown += count_open_files(*process);
             continue;
         };
         for target in files.flatten().filter_map(|file| fs::read_link(file.path()).ok()) {
@@ -247,17 +257,17 @@ fn buffers(inside: &[Pid]) -> u64 {
     (sockets.len() as u64 + unknown) * SOCKET_BYTES + in_pipes
 }
 
-/// The machine's memory in bytes: all, and what could be had.
+/// Returns the machine's memory in bytes: total and available.
 fn memory() -> [u64; 2] {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     ["MemTotal:", "MemAvailable:"].map(|name| {
         let found = text.lines().find_map(|line| line.strip_prefix(name));
-        // Nothing speaks against a machine that does not say.
+        // A machine that does not report it counts as large enough.
         found.map_or(u64::MAX, bytes)
     })
 }
 
-/// Processes and threads that an account has on this machine.
+/// Returns the number of processes and threads of an account on this machine.
 pub fn tasks_of(user: Uid) -> u64 {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let threads = all.filter_map(|entry| {

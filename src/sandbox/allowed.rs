@@ -1,16 +1,16 @@
-//! The calls to the kernel that a command may make. All others are answered as by a kernel that does not have them, so
-//! that programs take another way: also the calls that a later kernel brings. The arguments are not looked at here.
+//! The system calls that a command may make. All others fail as on a kernel that does not have them, so that programs
+//! take another way: also the calls that a later kernel brings. The arguments are not checked here.
 //!
 //! Left out on purpose, beside what `calls` refuses by name:
 //!
-//! - `clone3`, `openat2`, `fchmodat2`, `setxattrat`: their arguments lie where a filter cannot look; programs use the
-//!   older calls then.
+//! - `clone3`, `openat2`, `fchmodat2`, `setxattrat`: a filter cannot read their arguments. Programs then use the older
+//!   calls.
 //! - `memfd_create`, `memfd_secret`, `vmsplice`, `io_setup`: memory that counts for no process.
 //! - System V's and POSIX's shared memory, semaphores and message queues: memory that outlives its processes, and where
 //!   there are no namespaces, that of others of the account.
 //! - `file_setattr`: it changes files that a command may only see.
 
-/// On all processors.
+/// The calls on all processors.
 pub(super) const ALLOWED: &[libc::c_long] = &[
     // Files.
     libc::SYS_read,
@@ -215,7 +215,7 @@ pub(super) const ALLOWED: &[libc::c_long] = &[
     libc::SYS_ppoll,
     libc::SYS_pselect6,
     libc::SYS_eventfd2,
-    // Sockets: `calls` says which.
+    // Sockets, which `calls` restricts.
     libc::SYS_socket,
     libc::SYS_socketpair,
     libc::SYS_bind,
@@ -290,7 +290,7 @@ pub(super) const ALLOWED_HERE: &[libc::c_long] = &[38, 84, 163, 164];
 #[cfg(target_arch = "riscv64")]
 pub(super) const ALLOWED_HERE: &[libc::c_long] = &[84, 163, 164, 258, 259];
 
-/// No filter can be made there.
+/// Other processors have no filter.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub(super) const ALLOWED_HERE: &[libc::c_long] = &[];
 

@@ -1,6 +1,6 @@
-//! Which calls to the kernel are refused inside. `allowed` lists the calls that programs need, and all others do not
-//! exist. Here stand the arguments of those that are refused, and the calls that are refused by name: a program that
-//! asks for them shall see that it may not, rather than look for another way.
+//! The seccomp filters of a command. `allowed` lists the system calls that programs need; all others do not exist. This
+//! file refuses certain arguments of these calls, and some calls by name: a program that makes them shall see that it
+//! may not, rather than look for another way.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use super::allowed::{ALLOWED, ALLOWED_HERE, ALLOWED_NEWER};
 use super::raw;
 use super::signals::SIGNALS;
 
-/// Refused as by a kernel that does not allow it.
+/// Calls that fail as not permitted (EPERM).
 const DENIED: &[libc::c_long] = &[
     // Other processes.
     libc::SYS_ptrace,
@@ -27,7 +27,7 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_kcmp,
     libc::SYS_migrate_pages,
     libc::SYS_move_pages,
-    // What is seen of the machine.
+    // The view of the machine.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -47,7 +47,7 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // Parts of the kernel that have let people out before.
+    // Parts of the kernel that have been ways out of sandboxes before.
     libc::SYS_bpf,
     libc::SYS_userfaultfd,
     libc::SYS_perf_event_open,
@@ -87,11 +87,11 @@ const DENIED_HERE: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const DENIED_HERE: &[libc::c_long] = &[];
 
-/// Refused as by a disk that cannot do it, so that programs write instead: what it takes counts for no
-/// process.
+/// Calls that fail as on a disk without support (EOPNOTSUPP), so that programs write instead: space that they
+/// reserve counts for no process.
 const UNSUPPORTED: &[libc::c_long] = &[libc::SYS_fallocate];
 
-/// By `ioctl`, the same in older words: FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE, and
+/// Older requests of `ioctl` for the same: FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE, and
 /// FS_IOC_FSSETXATTR, which sets how much is taken at once (linux/falloc.h, linux/fs.h).
 const RESERVING: [u64; 4] = [0x4030_5828, 0x4030_582a, 0x4030_5839, 0x401c_5820];
 
@@ -100,7 +100,7 @@ const RESERVING: [u64; 4] = [0x4030_5828, 0x4030_582a, 0x4030_5839, 0x401c_5820]
 const BUFFER_SIZES: [libc::c_int; 4] =
     [libc::SO_SNDBUF, libc::SO_RCVBUF, libc::SO_SNDBUFFORCE, libc::SO_RCVBUFFORCE];
 
-/// By `fcntl`: a lease keeps others from opening a file, and a larger pipe is memory that counts for no process.
+/// Refused commands of `fcntl`: a lease keeps others from opening a file, and a larger pipe is uncounted memory.
 /// F_SETLEASE and F_SETPIPE_SZ (linux/fcntl.h), which libc does not have everywhere.
 const DENIED_CONTROLS: [u64; 2] = [1024, 1031];
 
@@ -136,8 +136,8 @@ const SUPERVISED: &[libc::c_long] = &[
     libc::SYS_futimesat,
 ];
 
-/// By `fcntl` and `ioctl`, the process that gets a file's signals: F_SETOWN, F_SETOWN_EX, FIOSETOWN and SIOCSPGRP
-/// (asm-generic/fcntl.h, asm-generic/sockios.h), which libc does not have everywhere.
+/// Commands of `fcntl` and `ioctl` that set the process which gets a file's signals: F_SETOWN, F_SETOWN_EX, FIOSETOWN
+/// and SIOCSPGRP (asm-generic/fcntl.h, asm-generic/sockios.h), which libc does not have everywhere.
 const SIGNAL_OWNERS: [u64; 2] = [8, 15];
 const SOCKET_OWNERS: [u64; 2] = [0x8901, 0x8902];
 
@@ -149,15 +149,15 @@ const SCHEDULE: &[libc::c_long] = &[
     libc::SYS_sched_setaffinity,
 ];
 
-/// Calls that set a priority: what the second argument names (a process, a group, an account), and the value of
-/// the first one for a process.
+/// Calls that set a priority, with the value of the first argument that stands for a process, rather than for a
+/// group or an account. The second argument is its number.
 const PRIORITIES: [(libc::c_long, u64); 2] =
     [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
 
-/// By `prctl`, PR_SCHED_CORE (linux/prctl.h), which libc does not have: it sets which processes share a core.
+/// PR_SCHED_CORE of `prctl` (linux/prctl.h), which libc does not have: it sets which processes share a core.
 const DENIED_OPERATIONS: [u64; 1] = [62];
 
-/// By `clone`, the way to namespaces that has to stay open for threads.
+/// Flags of `clone` for new namespaces. The call itself is needed for threads.
 const NAMESPACES: [libc::c_int; 8] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -170,16 +170,16 @@ const NAMESPACES: [libc::c_int; 8] = [
     0x80,
 ];
 
-/// Writes into the input of a terminal, as if its owner had typed (ioctl_tty(2)).
+/// Requests of `ioctl` that write into the input of a terminal, as if its owner had typed (ioctl_tty(2)):
 /// TIOCSTI and TIOCLINUX, whose type differs between C libraries.
 const TYPING: [u64; 2] = [0x5412, 0x541c];
 
-/// Which sockets a command may make.
+/// The sockets that a command may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sockets {
-    /// Where none can lead out: those that lead through this machine's network or its files.
+    /// Network and Unix sockets, where neither can lead out.
     Usual,
-    /// The network's own, but none that leads through files, which cannot be told apart.
+    /// Network sockets only: a filter cannot distinguish the files of Unix sockets.
     NetworkOnly,
     /// Pairs only.
     None,
@@ -189,16 +189,19 @@ pub(super) enum Sockets {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnNamespaces {
     pub(super) sockets: Sockets,
-    /// It sees no processes but its own.
+    /// True if it sees only its own processes.
     pub(super) processes: bool,
-    /// It sees no files but those that it may read.
+    /// True if it sees only files that it may read.
     pub(super) root: bool,
-    /// A file that may only be read cannot be cut off.
+    /// True if files that may only be read cannot be truncated.
     pub(super) truncation: bool,
 }
 
-/// Refuses these calls from now on; errs where this processor is not known. Where files of others are within reach,
-/// returns the listener of the calls that wait for the supervisor.
+/// Installs the filters. Where files or processes of others are within reach, returns the listener of the calls that
+/// wait for the supervisor.
+///
+/// # Errors
+/// This processor is not known, or the kernel refuses a filter.
 pub(super) fn refuse(own: OwnNamespaces) -> io::Result<Option<OwnedFd>> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
     let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;
@@ -235,7 +238,7 @@ pub(super) fn refuse(own: OwnNamespaces) -> io::Result<Option<OwnedFd>> {
     };
     let errno = |error: libc::c_int| SeccompAction::Errno(error.unsigned_abs());
     apply(whole(&allowed), SeccompAction::Allow, errno(libc::ENOSYS))?;
-    // Of two filters that refuse a call, the later one decides with which error (seccomp(2)).
+    // Of two filters that refuse a call, the later one decides the error (seccomp(2)).
     for (rules, error) in [(denied, libc::EPERM), (unsupported, libc::EOPNOTSUPP), (idle, 0)] {
         apply(rules, errno(error), SeccompAction::Allow)?;
     }
@@ -255,8 +258,8 @@ pub(super) fn refuse(own: OwnNamespaces) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// The program with SECCOMP_RET_USER_NOTIF in the place of SECCOMP_RET_TRAP (seccomp(2)), as seccompiler knows no
-/// such action.
+/// Returns the program with SECCOMP_RET_USER_NOTIF in place of SECCOMP_RET_TRAP (seccomp(2)): seccompiler has no such
+/// action.
 fn supervised(mut program: BpfProgram) -> BpfProgram {
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
     for step in &mut program {
@@ -282,7 +285,7 @@ fn idle() -> Result<SeccompRules, seccompiler::BackendError> {
     Ok(SeccompRules::from([(libc::SYS_setsockopt, sizes.collect::<Result<_, _>>()?)]))
 }
 
-/// Of `ioctl` and `fcntl`, these.
+/// Rules for these requests of `ioctl` or commands of `fcntl`.
 fn requests(codes: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     values(1, codes)
 }
@@ -293,7 +296,7 @@ fn values(argument: u8, codes: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::
     codes.iter().map(is).collect()
 }
 
-/// Calls that name another process, which may be the daemon.
+/// Rules for calls that name another process, which may be the daemon.
 fn others() -> Result<SeccompRules, seccompiler::BackendError> {
     let is_not =
         |argument, value| one(SeccompCondition::new(argument, Dword, SeccompCmpOp::Ne, value)?);
@@ -304,7 +307,7 @@ fn others() -> Result<SeccompRules, seccompiler::BackendError> {
     for (call, process) in PRIORITIES {
         rules.insert(call, vec![is_not(0, process)?, is_not(1, 0)?]);
     }
-    // Programs send signals by numbers then, which the supervisor can look at.
+    // Programs then send signals by numbers, which the supervisor can check.
     rules.insert(libc::SYS_pidfd_send_signal, Vec::new());
     rules.insert(libc::SYS_fcntl, requests(&[&DENIED_CONTROLS[..], &SIGNAL_OWNERS].concat())?);
     rules.insert(libc::SYS_ioctl, requests(&[&TYPING[..], &SOCKET_OWNERS].concat())?);
@@ -327,7 +330,7 @@ fn denied(sockets: Sockets) -> Result<SeccompRules, seccompiler::BackendError> {
         Sockets::NetworkOnly => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
         Sockets::None => &[],
     };
-    // Others, such as those of virtual machines, know nothing of namespaces.
+    // Other families, such as those of virtual machines, ignore namespaces.
     let other = families.iter().map(|family| {
         SeccompCondition::new(0, Dword, SeccompCmpOp::Ne, u64::from(family.unsigned_abs()))
     });
@@ -335,7 +338,7 @@ fn denied(sockets: Sockets) -> Result<SeccompRules, seccompiler::BackendError> {
     let other = if other.is_empty() { Vec::new() } else { vec![SeccompRule::new(other)?] };
     rules.insert(libc::SYS_socket, other);
     if sockets != Sockets::Usual {
-        // One of a pair can write to any socket that has a name.
+        // A datagram socket of a pair can write to any named socket.
         rules.insert(libc::SYS_socketpair, vec![one(masked(1, 0xf, DATAGRAM)?)?]);
     }
     // The limits of other processes, the daemon's among them.
@@ -352,7 +355,7 @@ fn denied(sockets: Sockets) -> Result<SeccompRules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// Calls that set a file's mode, and which of their arguments it is.
+/// Calls that set a file's mode, with the index of that argument.
 const CHANGE_MODES: &[(libc::c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
@@ -360,7 +363,7 @@ const CHANGE_MODES: &[(libc::c_long, u8)] = &[
     (libc::SYS_fchmodat, 2),
 ];
 
-/// Calls that make files: where their flags stand, if they have any, and the mode.
+/// Calls that make files, with the indices of their flags, if they have any, and of the mode.
 const MAKE_FILES: &[(libc::c_long, Option<u8>, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, Some(1), 2),
@@ -372,15 +375,15 @@ const MAKE_FILES: &[(libc::c_long, Option<u8>, u8)] = &[
     (libc::SYS_mknodat, None, 2),
 ];
 
-/// Calls that open files, and which of their arguments the flags are.
+/// Calls that open files, with the index of the flags.
 const OPEN_FILES: &[(libc::c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1),
     (libc::SYS_openat, 2),
 ];
 
-/// Opening without writing cuts a file off all the same, also with the access mode 3, for which Landlock asks nothing
-/// (open(2)). No program needs that.
+/// Rules against truncating a file that is not opened for writing, which the kernel does, also with the access mode 3,
+/// which Landlock does not check (open(2)). No program needs that.
 fn truncating(flags: u8) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let mask = (libc::O_TRUNC | libc::O_ACCMODE).unsigned_abs();
     let modes = [libc::O_RDONLY, libc::O_ACCMODE];
@@ -389,9 +392,9 @@ fn truncating(flags: u8) -> Result<Vec<SeccompRule>, seccompiler::BackendError> 
     rules.into_iter().collect()
 }
 
-/// A mode by which whoever runs a file has the rights of its owner or group: the daemon's.
+/// Rules against modes that give whoever runs a file the rights of its owner or group: the daemon's.
 fn with_rights(mode: u8, flags: Option<u8>) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    // The mode turns something only where a file may be made.
+    // The mode matters only where a file may be made.
     let makes = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
     let mut rules = Vec::new();
     for right in [libc::S_ISUID, libc::S_ISGID].map(u64::from) {

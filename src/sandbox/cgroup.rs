@@ -1,5 +1,5 @@
-//! Control groups (cgroup v2), where a part of their tree was delegated to this program: the kernel then limits memory and
-//! processes of a command, of all its processes together and exactly. Elsewhere `accounting` counts.
+//! Control groups (cgroup v2), where a part of their tree was delegated to this program: the kernel then limits the
+//! memory and the number of all processes of a command together, exactly. Elsewhere `accounting` counts.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use rustix::process::{geteuid, getpid};
 use super::CommandLimits;
 use super::command::THREADS_EACH;
 
-/// Where every system mounts the tree.
+/// The mount point of the tree on every system.
 const TREE: &str = "/sys/fs/cgroup";
 
 /// `CGROUP2_SUPER_MAGIC` (linux/magic.h): in the older version, each controller has a tree of its own.
@@ -22,7 +22,7 @@ const VERSION_2: i128 = 0x6367_7270;
 /// The group of the daemon itself: one that has groups below it has no processes of its own (cgroups(7)).
 const DAEMON: &str = "daemon";
 
-/// Each command has a group beside it.
+/// Prefix of the group of a command, which is beside the daemon's.
 const COMMAND: &str = "command-";
 
 /// The controllers that are used, each where it was delegated.
@@ -31,12 +31,12 @@ const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 /// Attributes by which systemd marks a group that it has delegated, for root, who could write everywhere.
 const MARKS: [&str; 2] = ["user.delegate", "trusted.delegate"];
 
-/// The kernel removes a group some moments after the end of its last process.
+/// Number of attempts to remove a group: it stays busy for some moments after the end of its last process.
 const REMOVALS: usize = 200;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 
-/// Takes over the group in which this process was started, if it was delegated and nobody else is in it: to be called
-/// once by a daemon at its start. Returns true if commands get groups of their own from now on.
+/// Takes over the group in which this process was started, if it was delegated and no other process is in it. To be
+/// called once by a daemon at its start. Returns true if commands get groups of their own from now on.
 pub fn adopt_cgroup() -> bool {
     let adopted = own_group().is_some_and(|own| match delegated(&own) {
         // Started again in place, or adopted before.
@@ -54,7 +54,7 @@ pub fn adopt_cgroup() -> bool {
     adopted
 }
 
-/// The group of this process.
+/// Returns the group of this process.
 fn own_group() -> Option<PathBuf> {
     if i128::from(statfs(TREE).ok()?.f_type) != VERSION_2 {
         return None;
@@ -64,10 +64,10 @@ fn own_group() -> Option<PathBuf> {
     Some(Path::new(TREE).join(path))
 }
 
-/// Returns the group in which those of commands stand, if `own` is a daemon's.
+/// Returns the parent of the commands' groups, if `own` is a daemon's.
 fn delegated(own: &Path) -> Option<&Path> {
     let top = own.parent().filter(|_| own.file_name().is_some_and(|name| name == DAEMON))?;
-    (!has_words(&top.join("cgroup.subtree_control")).is_empty()).then_some(top)
+    (!named_controllers(&top.join("cgroup.subtree_control")).is_empty()).then_some(top)
 }
 
 /// Returns true if this process is alone in the group and may divide it.
@@ -83,23 +83,23 @@ fn is_delegated(own: &Path) -> bool {
         false => fs::metadata(own.join("cgroup.procs"))
             .is_ok_and(|file| file.uid() == geteuid().as_raw()),
     };
-    is_alone && is_ours && !has_words(&own.join("cgroup.controllers")).is_empty()
+    is_alone && is_ours && !named_controllers(&own.join("cgroup.controllers")).is_empty()
 }
 
-/// Which of the controllers a file of the kernel names.
-fn has_words(file: &Path) -> Vec<&'static str> {
+/// Returns the used controllers that a file of the kernel names.
+fn named_controllers(file: &Path) -> Vec<&'static str> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let words: Vec<&str> = text.split_whitespace().collect();
     CONTROLLERS.into_iter().filter(|name| words.contains(name)).collect()
 }
 
-/// Moves this process into a group below, so that there can be others; or leaves all as it was.
+/// Moves this process into a group below, so that there can be others. On an error, all stays as it was.
 fn split(own: &Path) -> io::Result<()> {
     let below = own.join(DAEMON);
     fs::create_dir(&below)?;
     let moved = write(&below.join("cgroup.procs"), "0").and_then(|()| {
         let mut done = Err(io::ErrorKind::NotFound.into());
-        for name in has_words(&own.join("cgroup.controllers")) {
+        for name in named_controllers(&own.join("cgroup.controllers")) {
             let enabled = write(&own.join("cgroup.subtree_control"), &format!("+{name}"));
             done = done.or(enabled);
         }
@@ -112,7 +112,7 @@ fn split(own: &Path) -> io::Result<()> {
     moved
 }
 
-/// The kernel takes a setting by one write to a file that is there.
+/// Writes a setting, by one write to an existing file, as the kernel requires.
 fn write(file: &Path, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
 }
@@ -120,7 +120,7 @@ fn write(file: &Path, text: &str) -> io::Result<()> {
 /// The group of one command.
 pub(super) struct CommandGroup {
     path: PathBuf,
-    /// Its memory is limited.
+    /// True if its memory is limited.
     pub(super) memory: bool,
 }
 
@@ -133,9 +133,9 @@ impl CommandGroup {
         fs::create_dir(&path).ok()?;
         let set = |name: &str, value: String| write(&path.join(name), &value).is_ok();
         let memory = set("memory.max", bounds.memory.to_string());
-        // What goes to the swap is not limited by the memory's maximum. Not every kernel has one.
+        // The memory's maximum does not limit swap. Not every kernel has swap.
         set("memory.swap.max", "0".to_owned());
-        // Half a command is of no use.
+        // The kernel kills all processes together, because half a command is of no use.
         set("memory.oom.group", "1".to_owned());
         // It counts threads; one more is the first process, which is ours.
         let tasks = bounds.processes.saturating_mul(THREADS_EACH).saturating_add(1);

@@ -14,17 +14,17 @@ use crate::types::words::words;
 /// The program's hidden first argument.
 pub const ENTRY: &str = "__cage";
 
-/// A `/tmp` of the command's own is in memory, and so a part of what it may have of that.
+/// The part of a command's memory that its own `/tmp` may take, which is in memory.
 const TMP_SHARE: u64 = 4;
 
-/// So many threads for each process that a command may have.
+/// Maximum number of threads for each process that a command may have.
 pub(super) const THREADS_EACH: u32 = 4;
 
-/// Minimum number of bytes that a file counts for in there.
+/// Minimum number of bytes that a file counts for in `/tmp`.
 pub(super) const BYTES_A_FILE: u64 = 4 * 1024;
 
-/// Files that a command may add, empty ones too: each takes room that nobody has written. More than a
-/// large source tree has.
+/// Maximum number of files that a command may add, including empty ones: each takes space without any bytes
+/// written. More than a large source tree has.
 const FILES_MAX: u64 = 250_000;
 
 /// The required strictness of the sandbox.
@@ -70,7 +70,7 @@ impl CommandLimits {
 /// The settings that all commands share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sandbox {
-    /// Our own program, by default as it runs.
+    /// Our own program, by default the running one.
     pub program: PathBuf,
     pub level: SandboxLevel,
     pub network: bool,
@@ -85,7 +85,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// This program as it runs, also when another has been put in its place.
+    /// The running program, also when its file has been replaced.
     pub const THIS_PROGRAM: &str = "/proc/self/exe";
 }
 
@@ -94,7 +94,7 @@ impl Sandbox {
 pub struct SandboxCommand {
     /// For `sh -c`.
     pub command: String,
-    /// Where it begins; within what it may see.
+    /// The working folder, within the visible paths.
     pub cwd: PathBuf,
     /// The folder that it may change, which is its home.
     pub folder: PathBuf,
@@ -155,13 +155,13 @@ pub enum NetworkAccess {
 }
 
 impl Enforced {
-    /// Returns true if files are kept away by Landlock. Before its version 3 (Linux 6.2) it lets files be cut off that
-    /// may only be read: they are mounted so, or the calls that do it are refused.
+    /// Returns true if Landlock protects files. Before its version 3 (Linux 6.2) it lets files be truncated that may
+    /// only be read: then they must be mounted read-only, or those calls refused.
     pub fn files(&self) -> bool {
         self.landlock >= 3 || self.landlock > 0 && (self.own_root || self.calls)
     }
 
-    /// The first that held for `least`, and does not here.
+    /// Returns the first protection of `least` that is missing here.
     pub(super) fn lost(&self, least: &Self) -> Option<&'static str> {
         let apart = |network| matches!(network, NetworkAccess::Apart | NetworkAccess::Refused);
         let pairs = [
@@ -174,6 +174,6 @@ impl Enforced {
             (least.group && !self.group, "its control group"),
             (self.account < least.account, "an account of its own"),
         ];
-        pairs.into_iter().find_map(|(lost, what)| lost.then_some(what))
+        pairs.into_iter().find_map(|(lost, protection)| lost.then_some(protection))
     }
 }

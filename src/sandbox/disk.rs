@@ -1,5 +1,5 @@
-//! Accounts for the disk space of a command. A kernel reports the free space, and for most disks the bytes that a
-//! process has written; neither alone shows if it was this command.
+//! Counts the disk space that a command takes. A kernel reports the free space, and for most disks the bytes that a
+//! process has written. Neither alone shows if it was this command.
 
 use std::fs;
 use std::io::{self, Read};
@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{StatVfs, statfs, statvfs};
 use rustix::process::Pid;
 
-/// Space that must stay free on a disk, in bytes and in files: so much, or half of the space that was free at the
-/// beginning.
+/// Space that must stay free on a disk, in bytes and in files, unless half of the space that was free at the beginning
+/// is less.
 const LEFT_BYTES: u64 = 256 * 1024 * 1024;
 const LEFT_FILES: u64 = 20_000;
 
-/// Maximum number of failed looks in a row: a process that just begins a program cannot be seen for a moment.
-const DOUBTS_MAX: u32 = 3;
+/// Number of failed looks in a row that count as a full disk: a process that just begins a program cannot be seen for
+/// a moment.
+const FAILED_LOOKS_MAX: u32 = 3;
 
 /// `TMPFS_MAGIC` and `RAMFS_MAGIC` (linux/magic.h): what is written there is written to no disk.
 const IN_MEMORY: [i128; 2] = [0x0102_1994, 0x8584_58f6];
@@ -25,11 +26,11 @@ pub(super) struct Disks {
     bytes_max: u64,
     files_max: u64,
     all: Vec<Disk>,
-    /// Where the first process tells what those have written whose end it has waited for.
-    told: UnixStream,
-    last_told: u64,
+    /// Reports of the first process: bytes that the processes have written that it has reaped.
+    reports: UnixStream,
+    reaped_bytes: u64,
     /// The number of failed looks in a row.
-    doubts: u32,
+    failed_looks: u32,
 }
 
 struct Disk {
@@ -37,7 +38,7 @@ struct Disk {
     /// The free space at the beginning.
     bytes: u64,
     files: u64,
-    /// Files that there were.
+    /// The number of files at the beginning.
     used_files: u64,
     /// True if the kernel counts the bytes that each process writes there.
     is_counted: bool,
@@ -48,16 +49,16 @@ impl Disks {
         paths: impl Iterator<Item = &'a Path>,
         bytes_max: u64,
         files_max: u64,
-        told: UnixStream,
+        reports: UnixStream,
     ) -> io::Result<Self> {
-        told.set_nonblocking(true)?;
+        reports.set_nonblocking(true)?;
         let all = paths.filter_map(Disk::new).collect();
-        Ok(Self { bytes_max, files_max, all, told, last_told: 0, doubts: 0 })
+        Ok(Self { bytes_max, files_max, all, reports, reaped_bytes: 0, failed_looks: 0 })
     }
 
     /// Returns true if a disk has too little space left, or has lost too much to these processes of the command.
-    pub(super) fn are_full(&mut self, inside: &[Pid]) -> bool {
-        self.hear();
+    pub(super) fn are_full(&mut self, pids: &[Pid]) -> bool {
+        self.read_reports();
         let Self { bytes_max, files_max, .. } = *self;
         let mut lost_counted = false;
         for disk in &self.all {
@@ -72,31 +73,31 @@ impl Disks {
                 return true;
             }
         }
-        lost_counted && self.is_by_these(inside)
+        lost_counted && self.is_by_command(pids)
     }
 
-    /// Returns true if this command took the space. Doubt counts against it, if it lasts.
-    fn is_by_these(&mut self, inside: &[Pid]) -> bool {
-        let (mut sum, mut all_known) = (self.last_told, true);
-        for process in inside {
+    /// Returns true if this command took the space, or if that stays unknown.
+    fn is_by_command(&mut self, pids: &[Pid]) -> bool {
+        let (mut sum, mut all_known) = (self.reaped_bytes, true);
+        for process in pids {
             match written(*process) {
                 Ok(bytes) => {
                     sum += bytes;
-                    // What its children write counts nowhere once they have ended.
+                    // Bytes that its children wrote are counted nowhere once they have ended.
                     all_known &= !ignores_children(*process);
                 }
-                // Unless it has ended, and been waited for.
+                // Unless it has ended, and has been reaped.
                 Err(error) => all_known &= is_gone(&error),
             }
         }
-        self.doubts = if all_known { 0 } else { self.doubts + 1 };
-        sum > self.bytes_max / 2 || self.doubts >= DOUBTS_MAX
+        self.failed_looks = if all_known { 0 } else { self.failed_looks + 1 };
+        sum > self.bytes_max / 2 || self.failed_looks >= FAILED_LOOKS_MAX
     }
 
-    fn hear(&mut self) {
+    fn read_reports(&mut self) {
         let mut number = [0; 8];
-        while matches!(self.told.read(&mut number), Ok(8)) {
-            self.last_told = self.last_told.max(u64::from_ne_bytes(number));
+        while matches!(self.reports.read(&mut number), Ok(8)) {
+            self.reaped_bytes = self.reaped_bytes.max(u64::from_ne_bytes(number));
         }
     }
 }
@@ -142,7 +143,7 @@ fn ignores_children(process: Pid) -> bool {
     ignored.is_some_and(|ignored| ignored & child != 0)
 }
 
-/// Bytes that it, and those for whose end it has waited, have had written to a disk.
+/// Returns the bytes that a process, and those that it has reaped, have had written to a disk.
 fn written(process: Pid) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{}/io", process.as_raw_nonzero()))?;
     let bytes = text.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());

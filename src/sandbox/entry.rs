@@ -1,6 +1,6 @@
-//! The hidden entry of the program: a process with one thread that stands between the daemon and a
-//! sandboxed command. It starts the first process in its namespaces, watches over what the command takes, and ends
-//! all of it when the daemon lets go of their socket, be it because the daemon was killed.
+//! The hidden entry of the program: the guard, a process with one thread between the daemon and a sandboxed
+//! command. It starts the first process in its namespaces, watches the resources that the command takes, and ends
+//! all of it when the daemon closes their socket or is killed.
 
 use std::ffi::c_int;
 use std::fs::{self, File};
@@ -38,20 +38,20 @@ pub(super) struct Prepared {
     pub(super) seen: Vec<VisiblePath>,
     pub(super) start: FirstStart,
     pub(super) scratch: Scratch,
-    /// The guard, by a handle that tells of its end.
+    /// A pidfd of the guard, which shows its end.
     pub(super) guard: OwnedFd,
-    /// Where the guard is told what those have written who have ended.
+    /// Reports to the guard the bytes that ended processes have written.
     pub(super) tell: UnixStream,
-    /// Where the guard is handed the calls that wait for it.
+    /// Hands the guard the listener of the calls that wait for it.
     pub(super) calls: UnixStream,
     /// The command's standard error, if it is apart from its output.
     pub(super) errors: Option<OwnedFd>,
-    /// The group in which the first process is born, where there are such.
+    /// The control group in which the first process starts, where there are such.
     pub(super) group: Option<CommandGroup>,
 }
 
 impl Prepared {
-    /// Leaves nothing behind of a command that was not begun.
+    /// Cleans up after a command that was not begun.
     fn give_up(self) {
         if let Some(group) = self.group {
             group.leave().ok();
@@ -64,16 +64,16 @@ impl Prepared {
 /// The start of the first process, as both sides know it.
 pub(super) struct FirstStart {
     pub(super) account: CommandAccount,
-    /// In namespaces of its own: of users, or else this account may do without, of processes, and others.
+    /// True with namespaces of its own: of processes and others, and of users unless this account can do without.
     pub(super) namespaces: bool,
-    /// In a network of its own, too.
+    /// True with a network namespace, too.
     pub(super) network: bool,
-    /// Where the guard tells it to go on.
+    /// The guard's signal to go on.
     pub(super) begin: Option<UnixStream>,
 }
 
 impl FirstStart {
-    /// Waits for the guard's word, and becomes its account.
+    /// Waits for the guard's signal, and becomes its account.
     pub(super) fn await_turn(&self) -> io::Result<()> {
         if let Some(mut begin) = self.begin.as_ref() {
             begin.read_exact(&mut [0])?;
@@ -111,7 +111,7 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     };
     let guard = pidfd_open(getpid(), PidfdFlags::empty())?;
     let scratch = Scratch::new(spec.level)?;
-    let (told, tell) = UnixStream::pair()?;
+    let (write_reports, tell) = UnixStream::pair()?;
     tell.set_nonblocking(true)?;
     let (waiting, calls) = UnixStream::pair()?;
     let group = CommandGroup::enter_new(&spec.bounds);
@@ -126,7 +126,7 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
             return Err(error);
         }
     };
-    // From now on nobody of this account can look into this process.
+    // From now on no process of this account can look into this one.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let Prepared { start, scratch, group, .. } = prepared;
     if let Some(group) = &group {
@@ -136,10 +136,10 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
         shortage.end();
     }
     let writable: Vec<_> = spec.write.iter().cloned().chain([scratch.path().to_owned()]).collect();
-    // It ends with this process. If it cannot begin, nobody takes the calls over, and the command is refused.
+    // It ends with this process. If it cannot begin, nobody takes the listener over, and the command is refused.
     thread::Builder::new().spawn(move || supervisor::supervise(&waiting, &writable, child)).ok();
     let is_counted = !group.as_ref().is_some_and(|group| group.memory);
-    let accounting = ResourceAccounting::new(child, &spec, &scratch, told, is_counted);
+    let accounting = ResourceAccounting::new(child, &spec, &scratch, write_reports, is_counted);
     let watched = accounting.and_then(|accounting| watch(control, child, accounting));
     if let Some(group) = &group {
         if group.is_out_of_memory() {
@@ -156,7 +156,7 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     watched.map(|()| ExitCode::SUCCESS)
 }
 
-/// The order of killing when memory is short: all of the command, but not its guard, without which the others might
+/// The order of the kernel's OOM killer: all of the command, but not its guard, without which the others might
 /// outlive it.
 struct Shortage {
     file: File,
@@ -164,32 +164,32 @@ struct Shortage {
 }
 
 impl Shortage {
-    /// Holds for what is started from now on. May be refused.
+    /// Sets it for processes that are started from now on. The kernel may refuse.
     fn first_to_go() -> Option<Self> {
         const FILE: &str = "/proc/self/oom_score_adj";
         let before = fs::read_to_string(FILE).ok()?;
-        // Later, this process may not open what says something of it.
+        // Later, this process may not open files about itself.
         let mut file = File::options().write(true).open(FILE).ok()?;
         file.write_all(b"1000").ok()?;
         Some(Self { file, before })
     }
 
-    /// From now on it goes as before.
+    /// Restores the former order.
     fn end(mut self) {
         self.file.write_all(self.before.trim().as_bytes()).ok();
     }
 }
 
-/// Starts the first process in what namespaces the kernel lets us have; with all of them, or none. It is told `None`.
+/// Starts the first process with all namespaces that the kernel allows, or with none. Returns `None` in that process.
 fn first_process(spec: &SandboxSpec, prepared: &mut Prepared) -> io::Result<Option<Pid>> {
     let network = if spec.network { 0 } else { libc::CLONE_NEWNET };
     let wanted = libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | network;
     let with_users = libc::CLONE_NEWUSER | wanted;
     let is_sandboxed = spec.level != SandboxLevel::Off;
     if is_sandboxed && let Some(other) = CommandAccount::instead_of_root(&spec.home)? {
-        let lent = root::take_named(&mut prepared.seen)
+        let lending = root::take_named(&mut prepared.seen)
             .and_then(|()| other.give_streams(prepared.errors.as_ref()));
-        match lent.and_then(|()| start(other, with_users, prepared)) {
+        match lending.and_then(|()| start(other, with_users, prepared)) {
             Err(error) if spec.level == SandboxLevel::Required => {
                 let why = match spec.least.account {
                     AccountKind::Unused => {
@@ -215,7 +215,7 @@ fn first_process(spec: &SandboxSpec, prepared: &mut Prepared) -> io::Result<Opti
     start(own, 0, prepared)
 }
 
-/// Starts the first process in these namespaces, with this account mapped into them.
+/// Starts the first process in these namespaces, with this account mapped into them. Returns `None` in that process.
 fn start(
     account: CommandAccount,
     namespaces: c_int,
@@ -239,7 +239,7 @@ fn start(
     Ok(Some(first))
 }
 
-/// Waits for the end of the command; brings it about if the daemon goes or the command takes too much.
+/// Waits for the end of the command. Kills it if the daemon goes or the command exceeds a limit.
 fn watch(
     control: &UnixStream,
     child: Pid,
@@ -254,14 +254,14 @@ fn watch(
             Err(Errno::INTR) => continue,
             polled => polled?,
         };
-        let [ended, let_go] = ends.map(|end| !end.revents().is_empty());
-        // The daemon says nothing after its order: this is its end.
-        if let_go {
+        let [ended, daemon_gone] = ends.map(|end| !end.revents().is_empty());
+        // The daemon sends nothing after its order: this is its end.
+        if daemon_gone {
             kill(&handle);
         } else if !ended {
-            if let Some(over) = accounting.look() {
+            if let Some(exceeded) = accounting.look() {
                 kill(&handle);
-                wire::tell(control, &GuardReport::Over(over));
+                wire::tell(control, &GuardReport::Over(exceeded));
             }
             continue;
         }
@@ -272,18 +272,18 @@ fn watch(
 }
 
 fn kill(process: &OwnedFd) {
-    // It may be gone.
+    // The process may be gone.
     pidfd_send_signal(process, Signal::KILL).ok();
 }
 
-/// Kills what a command left behind: it all became this process's children, or theirs. Whether nobody
-/// is left.
+/// Kills the processes that a command left behind, which became children of this process, or theirs. Returns
+/// true if none is left.
 fn sweep() -> bool {
     let until = Instant::now() + SWEEP_TIME_MAX;
     for round in 0_usize.. {
         let mut left = processes::descendants(getpid());
         if left.is_empty() {
-            // A list that changes while it is read may miss somebody.
+            // A list that changes while it is read may miss a process.
             left = processes::by_parents(getpid());
         }
         for process in left {

@@ -1,5 +1,5 @@
-//! Starts a process of our own program that reads what anybody may have written. It gets one file as its input, takes its
-//! rights away itself ([`super::reader::confine`]), and prints one result. Not here: commands of people.
+//! Starts a process of our own program that reads untrusted content. It gets one file as its input, drops its rights
+//! itself ([`super::reader::confine`]), and prints one result. Not here: commands of people.
 
 use std::fs::File;
 use std::io;
@@ -14,9 +14,9 @@ use tokio::time::timeout;
 /// Limits of one helper process.
 #[derive(Clone, Copy, Debug)]
 pub struct HelperLimits {
-    /// From its start to its end. It is killed after that.
+    /// Time limit from its start to its end. After that, it is killed.
     pub time: Duration,
-    /// Of its result, in bytes. The rest is not read.
+    /// Maximum size of its result, in bytes. The rest is not read.
     pub result_bytes: u64,
 }
 
@@ -29,7 +29,7 @@ pub enum HelperError {
     Io(#[from] io::Error),
 }
 
-/// Runs a hidden entry of the program with a file as its input, and returns what it printed. A process that fails has
+/// Runs a hidden entry of the program with a file as its input, and returns its output. A process that fails has
 /// printed nothing, or a part: the caller parses it.
 pub async fn run(
     program: &Path,
@@ -57,7 +57,7 @@ async fn run_to_end(
     output.take(result_bytes_max).read_to_end(&mut result).await?;
     let ended = child.wait().await?;
     if !ended.success() {
-        // Its input can make it end in each way.
+        // Its input can make it end in any way.
         tracing::info!(entry = entry.first(), %ended, "A helper process failed");
     }
     Ok(result)

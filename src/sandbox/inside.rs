@@ -1,6 +1,6 @@
-//! The process that becomes the sandbox: it takes rights away from itself, one after the other, starts the
-//! command inside, and tells how it ended. Where processes have a namespace of their own it is their
-//! first, so that nothing in it outlives it.
+//! The process that becomes the sandbox: it drops its rights, one after the other, starts the command inside,
+//! and reports its end. Where processes have a namespace of their own it is their first, so that nothing in it
+//! outlives it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -30,24 +30,24 @@ use crate::sandbox::calls::{self, OwnNamespaces, Sockets};
 use crate::sandbox::paths::{DEVICES, VisiblePath};
 use crate::sandbox::wire::{self, GuardReport, SandboxSpec, SandboxTask, Trial, TrialResult};
 
-/// The newest Landlock that is asked for; kernels give what they have of it.
+/// The newest version of Landlock that is requested. Kernels provide the part that they support.
 const LANDLOCK: ABI = ABI::V9;
 
 /// Maximum time of a call that must be refused.
 const TRY_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// The most that one TCP socket holds for each way, as of other sockets: least, at first, at most.
+/// Buffer sizes of a TCP socket in each direction, as of other sockets: minimum, default, maximum.
 const TCP_BUFFERS: [(&str, &str); 2] = [
     ("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 212992"),
     ("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 212992"),
 ];
 
-/// The guard is told how much those have written who have ended, by steps of this many bytes.
+/// Bytes written by ended processes between two reports to the guard.
 const TELL_EVERY: u64 = 1024 * 1024;
 
-/// Ends with the command.
+/// Runs the command in the sandbox, and reports its end.
 pub(super) fn run(spec: &SandboxSpec, prepared: &Prepared, control: &UnixStream) -> ExitCode {
-    match live(spec, prepared, control) {
+    match restrict_and_run(spec, prepared, control) {
         Ok(last) => {
             wire::tell(control, &last);
             ExitCode::SUCCESS
@@ -59,18 +59,22 @@ pub(super) fn run(spec: &SandboxSpec, prepared: &Prepared, control: &UnixStream)
     }
 }
 
-fn live(spec: &SandboxSpec, prepared: &Prepared, control: &UnixStream) -> io::Result<GuardReport> {
+fn restrict_and_run(
+    spec: &SandboxSpec,
+    prepared: &Prepared,
+    control: &UnixStream,
+) -> io::Result<GuardReport> {
     prepared.start.await_turn()?;
-    // From now on nobody of this account can look into this process. This comes after another account was entered, which
-    // takes it back, and the next thing, too.
+    // From now on no process of this account can look into this one. Entering another account resets this and the next
+    // setting, so it comes before them.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have gone before that.
+    // The guard may have gone before that.
     let mut gone = [PollFd::new(&prepared.guard, PollFlags::IN)];
     if poll(&mut gone, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0 {
         return Err(io::Error::other("the command is no longer needed"));
     }
-    // Whoever leaves those who have started them stays below this process, and is waited for by it.
+    // Processes whose parents end stay below this process, which reaps them.
     set_child_subreaper(Some(getpid()))?;
     setsid()?;
     let stdout = io::stdout();
@@ -88,34 +92,41 @@ fn live(spec: &SandboxSpec, prepared: &Prepared, control: &UnixStream) -> io::Re
             limits::set(&spec.bounds, false)?;
             std::env::temp_dir()
         }
-        SandboxLevel::Required | SandboxLevel::BestEffort => shut(spec, prepared, &mut enforced)?,
+        SandboxLevel::Required | SandboxLevel::BestEffort => {
+            enter_sandbox(spec, prepared, &mut enforced)?
+        }
     };
     wire::tell(control, &GuardReport::Ready(enforced));
     match &spec.task {
-        SandboxTask::Command(command) => handle(spec, command, &tmp, prepared),
+        SandboxTask::Command(command) => run_command(spec, command, &tmp, prepared),
         SandboxTask::Trial(trial) => Ok(GuardReport::Tried(attempt(trial, &enforced))),
     }
 }
 
-/// Shuts the sandbox around this process; gives the folder for temporary files.
-fn shut(spec: &SandboxSpec, prepared: &Prepared, enforced: &mut Enforced) -> io::Result<PathBuf> {
+/// Moves this process into the sandbox. Returns the folder for temporary files.
+fn enter_sandbox(
+    spec: &SandboxSpec,
+    prepared: &Prepared,
+    enforced: &mut Enforced,
+) -> io::Result<PathBuf> {
     let Prepared { seen, start, scratch, .. } = prepared;
     enforced.processes = start.namespaces;
     for (setting, most) in TCP_BUFFERS.into_iter().filter(|_| start.network) {
-        // Of this network alone; refused where settings of the kernel are covered.
+        // For this network alone. Refused where settings of the kernel are covered.
         fs::write(setting, most).ok();
     }
     let entered = start.namespaces.then(|| root::enter(seen, &spec.bounds));
     enforced.own_root = matches!(entered, Some(Ok(())));
     if let (true, Some(Err(error))) = (start.account.is_other(), &entered) {
-        // What it was lent is nowhere else.
+        // The ID-mapped mounts exist only in that root.
         return Err(io::Error::other(replies::no_account(&error.to_string())));
     }
     if start.network {
-        // Without it a command cannot talk to itself.
+        // Without the loopback device, a command cannot talk to itself.
         raw::loopback_up().ok();
     }
-    std::env::set_current_dir(&spec.cwd).map_err(|error| about(&spec.cwd.display(), &error))?;
+    std::env::set_current_dir(&spec.cwd)
+        .map_err(|error| with_context(&spec.cwd.display(), &error))?;
     limits::set(&spec.bounds, start.namespaces)?;
     limits::give_up_rights()?;
     let tmp = match enforced.own_root {
@@ -153,7 +164,7 @@ fn shut(spec: &SandboxSpec, prepared: &Prepared, enforced: &mut Enforced) -> io:
         (false, false, false) => NetworkAccess::Open,
     };
     if spec.level == SandboxLevel::Required {
-        insist(enforced, landlock.map(drop), refused)?;
+        check_required(enforced, landlock.map(drop), refused)?;
     }
     let Some(lost) = enforced.lost(&spec.least) else { return Ok(tmp) };
     let why = entered.and_then(Result::err).map(|error| format!(" ({error})"));
@@ -161,7 +172,11 @@ fn shut(spec: &SandboxSpec, prepared: &Prepared, enforced: &mut Enforced) -> io:
 }
 
 /// Returns an error if a protection is missing that the config requires.
-fn insist(enforced: &Enforced, landlock: io::Result<()>, calls: io::Result<()>) -> io::Result<()> {
+fn check_required(
+    enforced: &Enforced,
+    landlock: io::Result<()>,
+    calls: io::Result<()>,
+) -> io::Result<()> {
     if !enforced.files() {
         landlock?;
         let found = raw::landlock_version();
@@ -172,12 +187,12 @@ fn insist(enforced: &Enforced, landlock: io::Result<()>, calls: io::Result<()>) 
         return Err(io::Error::other("this kernel cannot keep a command off the network"));
     }
     calls.map_err(|error| {
-        about(&"dangerous calls to the kernel cannot be refused (seccomp)", &error)
+        with_context(&"dangerous calls to the kernel cannot be refused (seccomp)", &error)
     })
 }
 
-/// Has Landlock allow this and nothing else; gives its version, and whether signals are held back.
-fn restrict(seen: &[VisiblePath], tmp: &Path, own_root: bool) -> io::Result<(u32, bool)> {
+/// Restricts this process to these paths by Landlock. Returns its version, and true if it holds signals back.
+fn restrict(visible: &[VisiblePath], tmp: &Path, own_root: bool) -> io::Result<(u32, bool)> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -186,7 +201,7 @@ fn restrict(seen: &[VisiblePath], tmp: &Path, own_root: bool) -> io::Result<(u32
         .and_then(Ruleset::create);
     let mut rules = rules.map_err(|error| failed(&error))?;
     let read = AccessFs::from_read(LANDLOCK);
-    for it in seen {
+    for it in visible {
         let access = if it.writable { AccessFs::from_all(LANDLOCK) } else { read };
         rules = allow(rules, &it.path, access).map_err(|error| failed(&error))?;
     }
@@ -196,7 +211,7 @@ fn restrict(seen: &[VisiblePath], tmp: &Path, own_root: bool) -> io::Result<(u32
     }
     rules = allow(rules, tmp, AccessFs::from_all(LANDLOCK)).map_err(|error| failed(&error))?;
     if own_root {
-        // There is nothing else, so the names of it may be listed.
+        // There is nothing else, so its names may be listed.
         let names = [("/proc", read), ("/", AccessFs::ReadDir.into())];
         for (path, access) in names {
             rules = allow(rules, path.as_ref(), access).map_err(|error| failed(&error))?;
@@ -223,9 +238,9 @@ fn allow(
     rules.add_rule(PathBeneath::new(found, access))
 }
 
-/// Runs the command and waits for its end; what it has started and not waited for is waited for here.
+/// Runs the command and waits for its end. Reaps the processes that it has left behind.
 #[expect(clippy::disallowed_methods, reason = "this is the sandbox")]
-fn handle(
+fn run_command(
     spec: &SandboxSpec,
     command: &str,
     tmp: &Path,
@@ -248,9 +263,9 @@ fn handle(
         .stdout(output()?)
         .stderr(errors?)
         .spawn()
-        .map_err(|error| about(&"cannot start /bin/sh", &error))?;
+        .map_err(|error| with_context(&"cannot start /bin/sh", &error))?;
     let shell = i32::try_from(shell.id()).ok().and_then(Pid::from_raw);
-    let mut told = 0;
+    let mut reported = 0;
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((ended, status))) if Some(ended) == shell => {
@@ -263,24 +278,24 @@ fn handle(
             Err(error) => return Err(error.into()),
         }
         let written = raw::written_by_the_ended();
-        // If there is no room, what comes next says it, too.
-        if written >= told + TELL_EVERY && tell.write_all(&written.to_ne_bytes()).is_ok() {
-            told = written;
+        // If the socket is full, the next report includes these bytes.
+        if written >= reported + TELL_EVERY && tell.write_all(&written.to_ne_bytes()).is_ok() {
+            reported = written;
         }
     }
 }
 
-fn about(what: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
+fn with_context(what: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-/// Tries what must not be possible, as a command would.
+/// Attempts forbidden actions, as a command would.
 fn attempt(trial: &Trial, enforced: &Enforced) -> TrialResult {
     let Trial { outside, port, name, process } = trial;
     let at = SocketAddr::from(([127, 0, 0, 1], *port));
     let (secret, new) = (outside.join("secret"), outside.join("new"));
     let abstract_name = UnixAddr::from_abstract_name(name.as_bytes());
-    // Whether it has arrived is seen where it would.
+    // The receiver sees if it has arrived.
     UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.send_to(b"?", at)).ok();
     TrialResult {
         files: File::open(&secret).is_err()

@@ -1,4 +1,4 @@
-//! Limits that the kernel itself enforces for each process inside, and the rights that are given away.
+//! Limits that the kernel itself enforces for each process inside, and the dropped capabilities.
 
 use std::io;
 
@@ -12,14 +12,14 @@ use rustix::thread::{
 use super::command::THREADS_EACH;
 use super::{CommandLimits, accounting};
 
-/// Open files of one process: each may be a socket, which holds memory of the kernel's.
+/// Maximum number of open files of one process: each may be a socket, which holds kernel memory.
 pub(super) const FILES_MAX: u64 = 512;
 
-/// Threads that the rest of the account may yet start, where they count together with a command's: this
-/// limit is for what comes faster than the accounting looks, so it may be wide.
+/// Threads that the rest of the account may yet start, where they count together with a command's. This
+/// limit is for bursts between two looks of the accounting, so it may be wide.
 const TASKS_SPARE: u64 = 256;
 
-/// Beside the daemon, commands come second.
+/// Niceness of commands: the daemon comes first.
 const NICE: i32 = 5;
 
 /// Sets the limits. `own_users`: processes are counted for this command alone.
@@ -39,7 +39,7 @@ pub(super) fn set(bounds: &CommandLimits, own_users: bool) -> io::Result<()> {
         false => Some(accounting::tasks_of(getuid()) + TASKS_SPARE),
     };
     if let Some(others) = others {
-        // It counts threads.
+        // This limit counts threads.
         let own = bounds.processes.saturating_mul(THREADS_EACH);
         limit(Resource::Nproc, others + u64::from(own))?;
     }
@@ -47,13 +47,13 @@ pub(super) fn set(bounds: &CommandLimits, own_users: bool) -> io::Result<()> {
     Ok(())
 }
 
-fn limit(what: Resource, most: u64) -> io::Result<()> {
-    // What is stricter already stays so.
-    let most = getrlimit(what).maximum.map_or(most, |allowed| allowed.min(most));
-    Ok(setrlimit(what, Rlimit { current: Some(most), maximum: Some(most) })?)
+fn limit(resource: Resource, most: u64) -> io::Result<()> {
+    // A stricter limit stays.
+    let most = getrlimit(resource).maximum.map_or(most, |allowed| allowed.min(most));
+    Ok(setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?)
 }
 
-/// Gives away what root may do beyond others, here and in what is started.
+/// Drops the capabilities of root, for this process and for those that it starts.
 pub(super) fn give_up_rights() -> io::Result<()> {
     for capability in CapabilitySet::all().iter() {
         match remove_capability_from_bounding_set(capability) {

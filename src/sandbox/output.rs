@@ -1,9 +1,9 @@
 //! Bounded output of a command: the beginning and the end are kept.
 
-/// The beginning, for whoever wants it whole.
+/// Maximum size of the kept beginning, in bytes, for whoever wants the whole output.
 pub const WHOLE_BYTES_MAX: usize = 1024 * 1024;
 
-/// The end, where the beginning does not reach it; twice that is held for a while.
+/// Size of the kept end, in bytes, if the beginning does not reach it. Twice that is held for a while.
 const TAIL_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
@@ -16,8 +16,8 @@ pub struct KeptOutput {
 impl KeptOutput {
     pub fn take(&mut self, piece: &[u8]) {
         self.total += piece.len() as u64;
-        let room = WHOLE_BYTES_MAX - self.head.len();
-        let (head, rest) = piece.split_at(piece.len().min(room));
+        let head_left = WHOLE_BYTES_MAX - self.head.len();
+        let (head, rest) = piece.split_at(piece.len().min(head_left));
         self.head.extend_from_slice(head);
         self.tail.extend_from_slice(rest);
         if self.tail.len() > 2 * TAIL_BYTES_MAX {
@@ -25,12 +25,12 @@ impl KeptOutput {
         }
     }
 
-    /// Bytes that there were.
+    /// Returns the number of all bytes of the output.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Bytes that are missing between the beginning and the end.
+    /// Returns the number of bytes that are missing between the beginning and the end.
     pub fn missing(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
@@ -43,7 +43,7 @@ impl KeptOutput {
         (&self.head[skip(from, self.head.len())..], &self.tail[tail..])
     }
 
-    /// The whole, with a line in place of what is missing.
+    /// Returns the whole output, with a line in place of missing bytes.
     pub fn whole(&self) -> Vec<u8> {
         let (head, tail) = self.since(0);
         let mut all = head.to_vec();

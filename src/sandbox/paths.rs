@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Sandbox;
 
-/// Programs and what they need; those that exist are there.
+/// Folders of programs and their files. Missing ones are left out.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -21,7 +21,7 @@ const SYSTEM: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// Of /etc, what every program reads; the rest may hold keys and passwords, and the daemon may be root.
+/// Files of /etc that every program reads. The rest may hold keys and passwords, and the daemon may be root.
 const SETTINGS: &[&str] = &[
     "alternatives",
     "bash.bashrc",
@@ -63,17 +63,17 @@ const SETTINGS: &[&str] = &[
     "timezone",
 ];
 
-/// Devices without a memory.
+/// Devices that store nothing.
 pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// A thing that a command may see, as it stands on the machine.
+/// A path of the machine that a command may see.
 pub(super) struct VisiblePath {
     pub(super) path: PathBuf,
-    /// It is a link into something else that may be seen, and says so.
+    /// The content of a link whose target is within another visible path.
     pub(super) link: Option<PathBuf>,
     pub(super) writable: bool,
-    /// It as a mount of its own, where it has been taken already.
+    /// A detached mount of it, where one has been made already.
     pub(super) tree: Option<OwnedFd>,
 }
 
@@ -99,8 +99,8 @@ pub(super) fn all_there(write: &[PathBuf]) -> io::Result<()> {
     write.iter().try_for_each(|path| {
         let found = fs::metadata(path).map(drop);
         found.map_err(|error| {
-            let what = format!("{}, which commands may write: {error}", path.display());
-            io::Error::new(error.kind(), what)
+            let message = format!("{}, which commands may write: {error}", path.display());
+            io::Error::new(error.kind(), message)
         })
     })
 }
@@ -119,7 +119,7 @@ pub(super) fn seen(read: &[PathBuf], write: &[PathBuf]) -> Vec<VisiblePath> {
     all
 }
 
-/// Where `path` leads, if it is a link into what is seen anyhow.
+/// Returns the content of a link whose target is visible anyway.
 fn link(path: &Path, read: &[PathBuf]) -> Option<PathBuf> {
     let text = fs::read_link(path).ok()?;
     let target = fs::canonicalize(path).ok()?;
@@ -127,7 +127,7 @@ fn link(path: &Path, read: &[PathBuf]) -> Option<PathBuf> {
     read.iter().find(is_seen).map(|_| text)
 }
 
-/// Something that commands must not see, and the thing by which they would.
+/// A path that commands must not see, and the visible path that would show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exposed {
     pub hidden: PathBuf,
@@ -135,14 +135,14 @@ pub struct Exposed {
 }
 
 impl Exposed {
-    /// Returns true if it belongs to the system, which every command may see, and not to what the config opens.
+    /// Returns true if a path of the system shows it, which every command may see, rather than one of the config.
     pub fn is_by_system(&self) -> bool {
         system().any(|path| path == self.by)
     }
 }
 
-/// Returns the paths of the home, except for its workspace, and of these secrets that a command would see. Neither a
-/// root of its own nor Landlock can take something out of a folder that is opened.
+/// Returns the home, apart from its workspace, or one of these secrets, if a command would see it. Neither a root of
+/// its own nor Landlock can exclude a part of a visible folder.
 pub fn exposed(
     sandbox: &Sandbox,
     home: &Path,
@@ -151,7 +151,7 @@ pub fn exposed(
 ) -> Option<Exposed> {
     let opened: Vec<PathBuf> =
         system().chain(sandbox.read.iter().chain(&sandbox.write).cloned()).collect();
-    let shows = |by: &Path, hidden: &Path| real(hidden).starts_with(real(by));
+    let shows = |by: &Path, hidden: &Path| resolve(hidden).starts_with(resolve(by));
     // A part of the home is not to be opened either.
     let home_by = opened.iter().find(|by| shows(by, home) || shows(home, by));
     let home_by = home_by.map(|by| &**by).or_else(|| shows(workspace, home).then_some(workspace));
@@ -165,8 +165,8 @@ pub fn exposed(
     })
 }
 
-/// Where a path leads, as far as there is something.
-fn real(path: &Path) -> PathBuf {
+/// Resolves the links of a path as far as it exists.
+fn resolve(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let found = path.ancestors().find_map(|upper| {
         let rest = path.strip_prefix(upper).ok()?;

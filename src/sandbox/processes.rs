@@ -4,13 +4,13 @@ use std::fs;
 
 use rustix::process::{Pid, getpid};
 
-/// Processes that are looked at in one go; more are too many anyhow.
+/// Maximum number of processes that one search looks at. More are too many anyway.
 const LOOKED_AT_MAX: usize = 4_096;
 
-/// A process whose parent ends while it is looked at gets another, so it is looked at again, so often at most.
+/// Maximum number of looks at a process: if its parent ends during a look, it gets another one.
 const TRIES_MAX: usize = 3;
 
-/// The kernel's figures about where a process belongs.
+/// The parent and the group of a process.
 pub(super) struct ProcessStat {
     pub(super) parent: Option<Pid>,
     /// The number of its process group.
@@ -34,10 +34,10 @@ pub(super) fn is_below(process: Pid, first: Pid) -> bool {
     })
 }
 
-/// None if it has ended.
+/// Reads the parent and the group of a process. None if it has ended.
 pub(super) fn stat(process: Pid) -> Option<ProcessStat> {
     let text = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
-    // The name before may hold anything.
+    // The name before it may contain anything.
     let mut fields = text.rsplit_once(") ")?.1.split(' ').skip(1);
     let (parent, group) = (fields.next()?, fields.next()?.parse().ok()?);
     Some(ProcessStat { parent: pid(parent), group })
@@ -49,7 +49,7 @@ pub(super) fn process_of(thread: Pid) -> Option<Pid> {
     text.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|number| pid(number.trim()))
 }
 
-/// The processes that a process has started or inherited, and those that these have started.
+/// Returns the processes that a process has started or inherited, and those that these have started.
 pub fn descendants(of: Pid) -> Vec<Pid> {
     let mut found = vec![of];
     let mut at = 0;
@@ -61,7 +61,7 @@ pub fn descendants(of: Pid) -> Vec<Pid> {
     found.split_off(1)
 }
 
-/// None where this kernel has no such list.
+/// Returns the children of a process. None if this kernel has no such list.
 fn children(of: Pid) -> Option<Vec<Pid>> {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", of.as_raw_nonzero())) else {
         return Some(Vec::new());
@@ -71,15 +71,15 @@ fn children(of: Pid) -> Option<Vec<Pid>> {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(list) => found.extend(list.split_whitespace().filter_map(pid)),
             Err(_) if thread.path().exists() => return None,
-            // It has just ended.
+            // The thread has just ended.
             Err(_) => {}
         }
     }
     Some(found)
 }
 
-/// [`descendants`] by the parent that each process of the machine names: slower, and needs no list of the
-/// kernel's.
+/// Returns the [`descendants`] by the parents of all processes of the machine. Slower, but needs no list of
+/// children.
 pub fn by_parents(of: Pid) -> Vec<Pid> {
     let of_all = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let name = pid(entry.file_name().to_str()?)?;

@@ -1,5 +1,5 @@
-//! A program in the sandbox that runs until it ends by itself or is let go of, such as an MCP server: its three standard
-//! streams are apart, and nobody waits for its end.
+//! A program in the sandbox that runs until it ends by itself or is dropped, such as an MCP server. Its three standard
+//! streams are separate, and nobody waits for its end.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use super::start::{CommandEnding, END_TIME_MAX, REPORT_BYTES_MAX, begin, ending}
 use super::supervisor::hand_over;
 use super::{Sandbox, SandboxCommand};
 
-/// A program that runs. If this is dropped, it is ended with all that it has started, and so does the death of the
+/// A running program. Dropping it ends the program with all that it has started, and so does the death of the
 /// daemon.
 pub struct SandboxedProgram {
     child: Child,
@@ -30,8 +30,8 @@ pub struct ProgramStreams {
 }
 
 impl SandboxedProgram {
-    /// Begins the program of an order whose input is [`Apart`](super::CommandInput::Apart). If it cannot begin, its
-    /// [`ending`](Self::ended) says so.
+    /// Starts the program of an order whose input is [`Apart`](super::CommandInput::Apart). If it cannot begin, its
+    /// [`ending`](Self::ended) explains that.
     pub async fn start(
         sandbox: &Sandbox,
         order: &SandboxCommand,
@@ -47,7 +47,7 @@ impl SandboxedProgram {
         Ok((Self { child, control, reports: Vec::new() }, streams))
     }
 
-    /// Waits until it has ended, and nothing is left of it. May be dropped and called again.
+    /// Waits until the program and all that it has started have ended. May be dropped and called again.
     pub async fn ended(&mut self) -> CommandEnding {
         while self.reports.len() < REPORT_BYTES_MAX {
             match self.control.read_buf(&mut self.reports).await {
@@ -59,7 +59,7 @@ impl SandboxedProgram {
         ending(&self.reports)
     }
 
-    /// Ends it at once with all that it has started.
+    /// Ends the program at once with all that it has started.
     pub async fn kill(&mut self) -> CommandEnding {
         self.control.shutdown().await.ok();
         match timeout(END_TIME_MAX, self.ended()).await {

@@ -1,5 +1,5 @@
-//! The few calls to the kernel that no crate wraps safely: each is one line around `libc`, made by a
-//! process of ours that has a single thread.
+//! The few system calls that no crate wraps safely: each is one line around `libc`, made by a process of ours
+//! that has a single thread.
 
 #![expect(unsafe_code, reason = "fork, unshare and others have no safe form in rustix")]
 
@@ -23,7 +23,7 @@ fn checked(result: impl Into<i64>) -> io::Result<i64> {
     }
 }
 
-/// Splits the process in two; the child, in these new namespaces, is told `None`.
+/// Forks into these new namespaces. Returns None in the child.
 pub(super) fn fork_into(namespaces: c_int) -> io::Result<Option<Pid>> {
     let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
     // SAFETY: this process has one thread, so nothing that the child needs is held by another. Without a stack the
@@ -53,8 +53,8 @@ pub(super) fn set_mount(tree: impl AsFd, attributes: u64, deep: bool) -> io::Res
     change_mount(tree, wanted, deep)
 }
 
-/// Shows what belongs to users of the machine as belonging to those to whom this namespace of users maps them, in a
-/// mount that is in no place yet and in those below it.
+/// ID-maps a detached mount and those below it: the files of users of the machine then belong to the users to whom
+/// this user namespace maps them.
 pub(super) fn lend_mount(tree: impl AsFd, users: impl AsFd) -> io::Result<()> {
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut wanted: libc::mount_attr = unsafe { std::mem::zeroed() };
@@ -105,7 +105,7 @@ pub(super) fn may_be_traced() -> bool {
     unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) == 0 }
 }
 
-/// Bytes that those have had written to a disk for whose end this process has waited.
+/// Returns the bytes that processes have had written to a disk that this process has reaped.
 pub(super) fn written_by_the_ended() -> u64 {
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -130,7 +130,7 @@ pub(super) fn install_listener(program: &[seccompiler::sock_filter]) -> io::Resu
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Takes the next call that waits.
+/// Receives the next waiting call.
 pub(super) fn next_call(listener: &OwnedFd) -> io::Result<libc::seccomp_notif> {
     // SAFETY: all zeros is a valid value of this plain structure, and what the kernel asks for.
     let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -140,19 +140,19 @@ pub(super) fn next_call(listener: &OwnedFd) -> io::Result<libc::seccomp_notif> {
     Ok(call)
 }
 
-/// Returns true if the caller lives and waits.
+/// Returns true if the caller still waits.
 pub(super) fn is_waiting(listener: &OwnedFd, id: u64) -> bool {
     let (listener, request) = (listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID);
     // SAFETY: as above.
     unsafe { libc::ioctl(listener, request, &raw const id) == 0 }
 }
 
-/// Answers a call that waits: 0, or the number of an error.
+/// Answers a waiting call with 0, or with the number of an error.
 pub(super) fn answer_call(listener: &OwnedFd, id: u64, error: c_int) -> io::Result<()> {
     answer(listener, libc::seccomp_notif_resp { id, val: 0, error: -error, flags: 0 })
 }
 
-/// Has the kernel make a call that waits, with the arguments that it was shown with. Memory that they point to may have
+/// Has the kernel make a waiting call with the arguments that were checked. Memory that they point to may have
 /// changed.
 pub(super) fn let_pass(listener: &OwnedFd, id: u64) -> io::Result<()> {
     // SECCOMP_USER_NOTIF_FLAG_CONTINUE (linux/seccomp.h), which libc does not have everywhere.

@@ -6,7 +6,7 @@ use super::{CommandEnding, ExceededLimit};
 use crate::replies;
 
 impl CommandEnding {
-    /// Describes the end of the command; `time_max` is the time that it was given.
+    /// Describes the end of the command. `time_max` was its time limit.
     pub fn words(&self, time_max: Duration) -> String {
         match self {
             Self::Exit(code) => replies::exit_code(*code),
@@ -26,7 +26,7 @@ impl CommandEnding {
     }
 }
 
-/// Text without what commands a terminal.
+/// Returns the output as text, without control sequences of terminals.
 pub fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut out = String::with_capacity(text.len());
@@ -43,7 +43,7 @@ pub fn readable(bytes: &[u8]) -> String {
     out
 }
 
-/// Past an escape sequence: ECMA-48's control sequences end with a letter or the like, its strings with
+/// Skips an escape sequence: ECMA-48's control sequences end with a letter or the like, its strings with
 /// BEL or ESC \.
 fn skip_sequence(signs: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match signs.next() {

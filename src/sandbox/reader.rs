@@ -1,5 +1,5 @@
-//! Takes the rights away from a process of our own that reads what anybody may have written: it keeps what it has open,
-//! memory and time, and no way to files, the network or other processes.
+//! Drops the rights of a process of our own that reads untrusted content: it keeps its open files, memory and time, but
+//! no access to other files, the network or other processes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,13 +8,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::set_no_new_privs;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 
-/// Memory of the process, in bytes.
+/// Maximum memory of the process, in bytes.
 const MEMORY_MAX: u64 = 512 * 1024 * 1024;
 
-/// Time of the processor, in seconds.
+/// Maximum CPU time, in seconds.
 const CPU_SECONDS_MAX: u64 = 15;
 
-/// Calls to the kernel that computing takes. All others are refused.
+/// System calls that computing needs. All others are refused.
 const ALLOWED: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_write,
@@ -43,9 +43,9 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_exit_group,
 ];
 
-/// Takes the rights away, for good. Each step must succeed.
+/// Drops the rights of this process irrevocably. Each step must succeed.
 pub fn confine() -> io::Result<()> {
-    // Where memory is short, it goes before the daemon. May be refused.
+    // The OOM killer takes it before the daemon. The kernel may refuse.
     std::fs::write("/proc/self/oom_score_adj", "1000").ok();
     rustix::process::nice(5).ok();
     let limits = [
@@ -55,9 +55,9 @@ pub fn confine() -> io::Result<()> {
         (Resource::Core, 0),
         (Resource::Memlock, 0),
     ];
-    for (what, most) in limits {
-        let most = getrlimit(what).maximum.map_or(most, |allowed| allowed.min(most));
-        setrlimit(what, Rlimit { current: Some(most), maximum: Some(most) })?;
+    for (resource, most) in limits {
+        let most = getrlimit(resource).maximum.map_or(most, |allowed| allowed.min(most));
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
     set_no_new_privs(true)?;
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());

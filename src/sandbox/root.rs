@@ -1,5 +1,5 @@
-//! A file system of the command's own, in which nothing else exists: what it may see is bound into an
-//! empty one, with a `/tmp`, `/dev` and `/proc` of its own.
+//! A root file system of the command's own: the visible paths are bind-mounted into an empty one, with a
+//! `/tmp`, `/dev` and `/proc` of its own. Nothing else exists in it.
 
 use std::fs;
 use std::io;
@@ -20,10 +20,10 @@ use super::command::{BYTES_A_FILE, THREADS_EACH};
 use super::paths::{DEVICES, VisiblePath, is_of_system};
 use crate::sandbox::raw::{self, NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY};
 
-/// Where the new root stands until it is one; every system has it.
+/// The mount point of the new root until it is the root. Every system has it.
 const STAND: &str = "/tmp";
 
-/// The kernel since which each namespace of processes has its own `pid_max`, which holds for root, too.
+/// The first kernel in which each PID namespace has its own `pid_max`, which holds for root, too.
 pub const PID_MAX: KernelVersion = KernelVersion { major: 6, minor: 14 };
 
 /// A version of Linux.
@@ -33,13 +33,13 @@ pub struct KernelVersion {
     pub minor: u32,
 }
 
-/// Numbers that are given out once only: from then on, all are higher (`RESERVED_PIDS`, kernel/pid.c).
+/// Process numbers that the kernel gives out only once: all later ones are higher (`RESERVED_PIDS`, kernel/pid.c).
 const PIDS_RESERVED: u32 = 300;
 
-/// For folders and links only.
+/// Maximum size of the root itself, in bytes. It has only folders and links.
 const ROOT_BYTES: u64 = 1024 * 1024;
 
-/// Links that programs expect and that are no files of the machine.
+/// Links that programs expect, beside the files of the machine.
 const LINKS: [(&str, &str); 6] = [
     ("/proc/self/fd", "dev/fd"),
     ("/proc/self/fd/0", "dev/stdin"),
@@ -49,14 +49,14 @@ const LINKS: [(&str, &str); 6] = [
     ("/tmp", "var/tmp"),
 ];
 
-/// Moves this process, and all that it starts, to a root where there is only this. Its own processes
-/// are in `/proc`, where the kernel allows that.
-pub(super) fn enter(seen: &[VisiblePath], bounds: &CommandLimits) -> io::Result<()> {
+/// Moves this process, and all that it starts, to a root with only these paths. `/proc` shows its own
+/// processes, where the kernel allows that.
+pub(super) fn enter(visible: &[VisiblePath], bounds: &CommandLimits) -> io::Result<()> {
     raw::unshare(libc::CLONE_NEWNS)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    // All is taken before the root covers a part of it.
+    // All mounts are made before the root covers some of the paths.
     let mut taken = Vec::new();
-    for it in seen.iter().filter(|it| it.link.is_none()) {
+    for it in visible.iter().filter(|it| it.link.is_none()) {
         let tree = it.tree.as_ref().map_or_else(|| take(it), OwnedFd::try_clone)?;
         taken.push((it.path.as_path(), tree));
     }
@@ -65,47 +65,47 @@ pub(super) fn enter(seen: &[VisiblePath], bounds: &CommandLimits) -> io::Result<
         raw::set_mount(&tree, NO_SETUID | NO_PROGRAMS, true)?;
         taken.push((device, tree));
     }
-    let root = temporary(ROOT_BYTES, "0755")?;
-    put(&root, Path::new(STAND))?;
+    let root = new_tmpfs(ROOT_BYTES, "0755")?;
+    move_tree(&root, Path::new(STAND))?;
     fchdir(&root)?;
-    let tmp = temporary(bounds.tmp, "1777")?;
+    let tmp = new_tmpfs(bounds.tmp, "1777")?;
     raw::set_mount(&tmp, NO_SETUID | NO_DEVICES, false)?;
     fs::create_dir("tmp")?;
-    put(&tmp, Path::new("tmp"))?;
-    for it in seen {
+    move_tree(&tmp, Path::new("tmp"))?;
+    for it in visible {
         if let Some(target) = &it.link {
             make_folder(below(&it.path).parent())?;
             symlink(target, below(&it.path))?;
         }
     }
     for (path, tree) in &taken {
-        place(below(path), tree)?;
+        mount_at(below(path), tree)?;
     }
     for (target, link) in LINKS {
         make_folder(Path::new(link).parent())?;
         match symlink(target, link) {
-            // What a command may see lies there.
+            // A visible path is there already.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made?,
         }
     }
-    // Refused where parts of the machine's own are covered, as containers have it.
-    processes(bounds.processes).ok();
+    // Refused where parts of the machine's `/proc` are covered, as in containers.
+    mount_proc(bounds.processes).ok();
     raw::set_mount(&root, READ_ONLY | NO_SETUID | NO_DEVICES, false)?;
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")
 }
 
-/// Takes what the config and the command name, so that it can be lent to another account. The system's own is left.
-pub(super) fn take_named(seen: &mut [VisiblePath]) -> io::Result<()> {
-    for it in seen.iter_mut().filter(|it| it.link.is_none() && !is_of_system(&it.path)) {
+/// Makes mounts of the paths that the config and the command name, so that they can be ID-mapped for another account.
+pub(super) fn take_named(visible: &mut [VisiblePath]) -> io::Result<()> {
+    for it in visible.iter_mut().filter(|it| it.link.is_none() && !is_of_system(&it.path)) {
         it.tree = Some(take(it)?);
     }
     Ok(())
 }
 
-/// Takes what may be seen as a mount of its own, with the rights that the command has to it.
+/// Makes a detached mount of a visible path, with the rights that the command has to it.
 fn take(it: &VisiblePath) -> io::Result<OwnedFd> {
     let tree = tree(&it.path)?;
     let least = if it.writable { 0 } else { READ_ONLY };
@@ -113,20 +113,20 @@ fn take(it: &VisiblePath) -> io::Result<OwnedFd> {
     Ok(tree)
 }
 
-/// `/usr` as seen from the new root before it is one.
+/// Returns a path as seen from the new root before it is the root: `usr` for `/usr`.
 fn below(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
 
-/// A copy of what is mounted at `path` and below.
+/// Returns a detached copy of the mounts at `path` and below.
 fn tree(path: &Path) -> io::Result<OwnedFd> {
-    let how = OpenTreeFlags::OPEN_TREE_CLONE
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
-    Ok(open_tree(CWD, path, how)?)
+    Ok(open_tree(CWD, path, flags)?)
 }
 
-fn temporary(bytes: u64, mode: &str) -> io::Result<OwnedFd> {
+fn new_tmpfs(bytes: u64, mode: &str) -> io::Result<OwnedFd> {
     let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(&fs, "size", bytes.to_string())?;
     // An empty file takes memory, too.
@@ -136,12 +136,12 @@ fn temporary(bytes: u64, mode: &str) -> io::Result<OwnedFd> {
     Ok(fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
 }
 
-fn processes(most: u32) -> io::Result<()> {
+fn mount_proc(most: u32) -> io::Result<()> {
     let fs = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&fs)?;
     let proc = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
     fs::create_dir("proc")?;
-    put(&proc, Path::new("proc"))?;
+    move_tree(&proc, Path::new("proc"))?;
     // On older kernels this number is the whole machine's.
     if fs::read_to_string("proc/sys/kernel/osrelease")
         .is_ok_and(|release| is_since(&release, PID_MAX))
@@ -160,8 +160,8 @@ pub fn is_since(release: &str, wanted: KernelVersion) -> bool {
     part().zip(part()).is_some_and(|(major, minor)| KernelVersion { major, minor } >= wanted)
 }
 
-/// Puts a tree where the same path is in the new root; makes the way there.
-fn place(path: &Path, tree: &OwnedFd) -> io::Result<()> {
+/// Mounts a tree at a path of the new root, and makes the folders above it.
+fn mount_at(path: &Path, tree: &OwnedFd) -> io::Result<()> {
     if FileType::from_raw_mode(fstat(tree)?.st_mode).is_dir() {
         make_folder(Some(path))?;
     } else {
@@ -170,7 +170,7 @@ fn place(path: &Path, tree: &OwnedFd) -> io::Result<()> {
             fs::File::create(path)?;
         }
     }
-    put(tree, path)
+    move_tree(tree, path)
 }
 
 fn make_folder(path: Option<&Path>) -> io::Result<()> {
@@ -180,6 +180,6 @@ fn make_folder(path: Option<&Path>) -> io::Result<()> {
     }
 }
 
-fn put(tree: &OwnedFd, at: &Path) -> io::Result<()> {
+fn move_tree(tree: &OwnedFd, at: &Path) -> io::Result<()> {
     Ok(move_mount(tree, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }

@@ -1,6 +1,6 @@
-//! A folder for temporary files, where a command cannot have a `/tmp` of its own: made for one command,
-//! measured while it runs, gone with it whatever was made of it, and swept up by a later start if its
-//! guard was killed.
+//! A folder for temporary files, where a command cannot have a `/tmp` of its own. It is made for one command,
+//! measured while it runs, and removed with it, whatever its content. If its guard was killed, a later start
+//! removes it.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -12,25 +12,25 @@ use rustix::process::geteuid;
 
 use super::command::{BYTES_A_FILE, SandboxLevel};
 
-/// Where it is: every system has it, and a guard has no variables that could say otherwise.
+/// The parent folder: every system has it, and a guard has no variables that could name another one.
 const PLACE: &str = "/tmp";
 const NAME: &str = "peacrab-cage-";
 
 /// Prefix of the name of a trial's folder.
 pub(super) const TRIAL_NAME: &str = "peacrab-trial-";
 
-/// A folder that is younger may be about to be used.
+/// Minimum age of an abandoned folder: a younger one may be about to be used.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// Locked as long as it is used. Nothing but the lock says whether it is: numbers of processes mean
-/// nothing to another container that has the same `/tmp`.
+/// A folder that is locked as long as it is used. Only the lock shows that: process numbers mean nothing to
+/// another container that has the same `/tmp`.
 pub(super) struct Scratch {
     path: PathBuf,
     _lock: Option<File>,
 }
 
 impl Scratch {
-    /// None is needed where commands are not sandboxed.
+    /// Makes the folder, which is not needed where commands are not sandboxed.
     pub(super) fn new(level: SandboxLevel) -> io::Result<Self> {
         let path = Path::new(PLACE).join(format!("{NAME}{:016x}", fastrand::u64(..)));
         if level == SandboxLevel::Off {
@@ -46,8 +46,8 @@ impl Scratch {
         &self.path
     }
 
-    /// Bytes that its files take, up to `most`. What cannot be looked into is left out: the disk that
-    /// it is on is looked at, too.
+    /// Returns the bytes that its files take, counted up to `most`. Unreadable folders are left out: the disk
+    /// itself is watched, too.
     pub(super) fn bytes(&self, most: u64) -> u64 {
         let mut bytes = 0;
         let mut folders = vec![self.path.clone()];
@@ -67,18 +67,19 @@ impl Scratch {
         bytes
     }
 
-    /// To be called when nobody is left who could write there.
+    /// Removes the folder. To be called when no process is left that could write there.
     pub(super) fn remove(self) {
         clear(&self.path).ok();
     }
 }
 
-/// Removes what was left here by those who were killed: of ours, and used by nobody any more.
+/// Removes the unused folders that killed guards and trials of this account have left.
 pub fn sweep() {
     let trials = (std::env::temp_dir(), TRIAL_NAME);
     for (place, name) in [(PathBuf::from(PLACE), NAME), trials] {
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(name) && is_left(&entry.path()) {
+            if entry.file_name().to_string_lossy().starts_with(name) && is_abandoned(&entry.path())
+            {
                 match clear(&entry.path()) {
                     Ok(()) => tracing::info!("Removed the files of a killed command in /tmp"),
                     Err(error) => {
@@ -90,8 +91,8 @@ pub fn sweep() {
     }
 }
 
-fn is_left(folder: &Path) -> bool {
-    // Another's folder of this name is not ours to look at.
+fn is_abandoned(folder: &Path) -> bool {
+    // A folder of another account is left alone.
     let Ok(found) = fs::symlink_metadata(folder) else { return false };
     let age = found.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
     if !found.is_dir() || found.uid() != geteuid().as_raw() || age.is_none_or(|age| age < SETTLED) {
@@ -99,14 +100,14 @@ fn is_left(folder: &Path) -> bool {
     }
     let opened =
         File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(folder);
-    // One that cannot be read has been made so by its command, which is an end, too.
+    // An unreadable folder was made so by its command, and is abandoned, too.
     opened.map_or(true, |folder| folder.try_lock().is_ok())
 }
 
-/// Removes a folder, however deep it goes and whatever rights were taken from it: what lies in its
-/// folders is brought up first, so that no path grows. Nothing is followed.
+/// Removes a folder of any depth and with any permissions. Inner folders are moved up first, so that no path
+/// grows. Links are not followed.
 pub fn clear(top: &Path) -> io::Result<()> {
-    let mut brought = 0_u64;
+    let mut moved = 0_u64;
     let mark = fastrand::u64(..);
     open_up(top)?;
     loop {
@@ -122,9 +123,9 @@ pub fn clear(top: &Path) -> io::Result<()> {
             for inner in fs::read_dir(entry.path())? {
                 let inner = inner?;
                 if inner.file_type()?.is_dir() {
-                    brought += 1;
+                    moved += 1;
                     open_up(&inner.path())?;
-                    fs::rename(inner.path(), top.join(format!("{mark:016x}-{brought}")))?;
+                    fs::rename(inner.path(), top.join(format!("{mark:016x}-{moved}")))?;
                 } else {
                     fs::remove_file(inner.path())?;
                 }

@@ -1,8 +1,8 @@
-//! Signals where a command has no process numbers of its own: its calls wait for the supervisor, which sends them to the
-//! command's processes only. For all others it says that there is no such process, as a namespace would.
+//! Signals of a command without a PID namespace: its calls wait for the supervisor, which sends them to the command's
+//! processes only. For all others it answers that there is no such process, as a namespace would.
 //!
-//! A caller that is interrupted while it waits makes its call again. So it is answered first, and the signal is sent
-//! then: the end of a child, of which the caller is told by a signal, cannot come before the answer.
+//! A caller that is interrupted while it waits makes its call again. So it is answered before the signal is sent:
+//! otherwise SIGCHLD could interrupt it before the answer.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -22,13 +22,13 @@ pub(super) const SIGNALS: &[libc::c_long] = &[
     libc::SYS_rt_tgsigqueueinfo,
 ];
 
-/// No signal has a larger number (SIGRTMAX, signal(7)).
+/// Maximum number of a signal (SIGRTMAX, signal(7)).
 const SIGNAL_MAX: i32 = 64;
 
-/// A group that grows while it is sent a signal is looked at again, so often at most.
+/// Maximum number of looks at a group that grows while it is sent a signal.
 const ROUNDS_MAX: usize = 8;
 
-/// A call that sends a signal, and who makes it.
+/// A call that sends a signal, by who makes it.
 pub(super) enum SignalCall {
     /// The kernel makes it: it cannot leave the caller.
     Own,
@@ -40,7 +40,7 @@ pub(super) enum SignalCall {
 pub(super) struct Signalling {
     first: Pid,
     to: Recipients,
-    /// Nobody else can take their number as long as they are open.
+    /// The recipients with their pidfds. No other process can take their numbers as long as these are open.
     found: Vec<(Pid, OwnedFd)>,
     signal: i32,
 }
@@ -51,7 +51,7 @@ enum Recipients {
     AllBut(Pid),
 }
 
-/// Reads a call of a thread. `first`: the first process of the command, which is ours.
+/// Parses a call of a thread. `first`: the first process of the command, which is ours.
 pub(super) fn read(
     call: libc::c_long,
     args: [i32; 2],
@@ -70,7 +70,7 @@ pub(super) fn read(
             return Ok(SignalCall::Own);
         }
         libc::SYS_kill => {}
-        // Programs send those to themselves.
+        // Programs send these only to themselves.
         _ => return Err(Errno::SRCH),
     }
     let to = match target {
@@ -99,9 +99,9 @@ impl Signalling {
         };
         let new = candidates.into_iter().filter(|pid| !known.contains(pid)).filter_map(|pid| {
             let open = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-            // Whoever ends after this keeps the number.
+            // A process that ends after this keeps its number.
             let stat = processes::stat(pid)?;
-            (self.is_meant(pid, &stat) && processes::is_below(pid, self.first))
+            (self.is_recipient(pid, &stat) && processes::is_below(pid, self.first))
                 .then_some((pid, open))
         });
         let new: Vec<_> = new.collect();
@@ -110,7 +110,7 @@ impl Signalling {
         is_more
     }
 
-    fn is_meant(&self, pid: Pid, stat: &ProcessStat) -> bool {
+    fn is_recipient(&self, pid: Pid, stat: &ProcessStat) -> bool {
         match self.to {
             Recipients::One(one) => one == pid,
             Recipients::Group(group) => stat.group == group,
@@ -118,7 +118,7 @@ impl Signalling {
         }
     }
 
-    /// Sends it; also to those who join the group meanwhile.
+    /// Sends the signal, also to processes that join the group meanwhile.
     pub(super) fn send(mut self) {
         let mut sent = 0;
         for _ in 0..ROUNDS_MAX {

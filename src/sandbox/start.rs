@@ -1,5 +1,5 @@
-//! The daemon's side of a command: it is ordered, fed, heard, and ended. Letting go of a [`RunningSandbox`] ends
-//! the command with all that it has started, and so does the death of the daemon.
+//! The daemon's side of a command: it starts the command, writes its input, reads its output, and ends it. Dropping a
+//! [`RunningSandbox`] ends the command with all that it has started, and so does the death of the daemon.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -24,14 +24,14 @@ use super::output::KeptOutput;
 use super::{ENTRY, Enforced, Sandbox, SandboxCommand};
 use crate::sandbox::wire::{self, ExceededLimit, GuardReport, SandboxSpec, SandboxTask};
 
-/// A command that writes more is ended: nobody reads that, and taking it costs the machine.
+/// Maximum output of a command, in bytes. One that writes more is ended: nobody reads that, and it costs the machine.
 pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 /// Maximum time to wait for the end of a command after its stop order. Its guard goes on by itself: without it,
 /// processes might be left.
 pub(super) const END_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// All that a sandbox tells, by far.
+/// Maximum size of all reports of a sandbox, in bytes: far more than it sends.
 pub(super) const REPORT_BYTES_MAX: usize = 16 * 1024;
 
 const PIECE_BYTES: usize = 32 * 1024;
@@ -55,11 +55,11 @@ pub enum CommandInput {
 pub enum CommandEnding {
     Exit(i32),
     Signal(i32),
-    /// It was ended for that.
+    /// It was ended for this reason.
     Over(ExceededLimit),
     /// It has not begun.
     Refused(String),
-    /// It is gone, and nobody knows why.
+    /// It is gone for an unknown reason.
     Lost,
 }
 
@@ -71,7 +71,7 @@ pub struct FinishedCommand {
     pub took: Duration,
 }
 
-/// A command that runs.
+/// A running command.
 pub struct RunningSandbox {
     child: Child,
     control: UnixStream,
@@ -80,7 +80,7 @@ pub struct RunningSandbox {
     until: Instant,
 }
 
-/// Where a command's input goes in; its end is the end of that, but for a terminal.
+/// Writes a command's input. Dropping it ends the input, except for a terminal.
 pub struct StdinFeed(PipeOrTerminal<ChildStdin, pipe::Sender>);
 
 struct OutputPipe(PipeOrTerminal<ChildStdout, pipe::Receiver>);
@@ -90,7 +90,7 @@ enum PipeOrTerminal<P, T> {
     Terminal(T),
 }
 
-/// Runs a command to its end. If this is dropped, the command is ended.
+/// Runs a command to its end. Dropping the future ends the command.
 pub async fn run(
     sandbox: &Sandbox,
     order: &SandboxCommand,
@@ -100,14 +100,14 @@ pub async fn run(
     let mut sandboxed = RunningSandbox::start(sandbox, order).await?;
     let mut kept = KeptOutput::default();
     let feed = sandboxed.feed();
-    let feeding = async {
+    let writing = async {
         if let Some(mut feed) = feed {
-            // One that does not read it is none the worse for it.
+            // A command need not read its input.
             feed.write(input).await.ok();
         }
         std::future::pending::<()>().await;
     };
-    let hearing = async {
+    let reading = async {
         let mut piece = vec![0; PIECE_BYTES];
         while let Some(bytes) = sandboxed.hear(&mut piece).await {
             kept.take(&piece[..bytes]);
@@ -118,14 +118,14 @@ pub async fn run(
         sandboxed.end().await
     };
     let ending = tokio::select! {
-        () = feeding => unreachable!("it never ends"),
-        ending = hearing => ending,
+        () = writing => unreachable!("it never ends"),
+        ending = reading => ending,
     };
     Ok(FinishedCommand { kept, ending, took: began.elapsed() })
 }
 
 impl RunningSandbox {
-    /// Begins a command; says nothing of whether it could begin, as its end does that.
+    /// Starts a command. If it cannot begin, its ending explains that.
     pub async fn start(sandbox: &Sandbox, order: &SandboxCommand) -> io::Result<Self> {
         let (stdin, stdout, terminal) = match order.input {
             CommandInput::Pipe | CommandInput::Apart => (Stdio::piped(), Stdio::piped(), None),
@@ -158,55 +158,59 @@ impl RunningSandbox {
         })
     }
 
-    /// Where its input goes in; without that, it has none.
+    /// Returns the writer of its input, once.
     pub fn feed(&mut self) -> Option<StdinFeed> {
         self.input.take()
     }
 
-    /// The next piece of its output; none at its end, or when its time is over.
+    /// Reads the next piece of its output, and returns its length. None at the end, or when its time is over.
     pub async fn hear(&mut self, piece: &mut [u8]) -> Option<usize> {
-        let heard = timeout_at(self.until, self.output.read(piece)).await;
-        heard.ok()?.ok().filter(|bytes| *bytes > 0)
+        let read = timeout_at(self.until, self.output.read(piece)).await;
+        read.ok()?.ok().filter(|bytes| *bytes > 0)
     }
 
-    /// Waits for its end; brings it about when its time is over.
+    /// Waits for its end, and ends it when its time is over.
     pub async fn end(mut self) -> CommandEnding {
         let mut reports = Vec::new();
         let ended = timeout_at(self.until, read_reports(&mut self.control, &mut reports)).await;
-        let over = ended.is_err().then_some(ExceededLimit::Time);
-        self.stop(reports, over).await
+        let exceeded = ended.is_err().then_some(ExceededLimit::Time);
+        self.stop(reports, exceeded).await
     }
 
-    /// Ends it for that reason.
-    pub async fn end_for(self, over: ExceededLimit) -> CommandEnding {
-        self.stop(Vec::new(), Some(over)).await
+    /// Ends it for this reason.
+    pub async fn end_for(self, exceeded: ExceededLimit) -> CommandEnding {
+        self.stop(Vec::new(), Some(exceeded)).await
     }
 
-    async fn stop(mut self, mut reports: Vec<u8>, over: Option<ExceededLimit>) -> CommandEnding {
-        let gone = async {
+    async fn stop(
+        mut self,
+        mut reports: Vec<u8>,
+        exceeded: Option<ExceededLimit>,
+    ) -> CommandEnding {
+        let shutdown = async {
             self.control.shutdown().await.ok();
             read_reports(&mut self.control, &mut reports).await;
             self.child.wait().await.ok();
         };
-        if timeout(END_TIME_MAX, gone).await.is_err() {
+        if timeout(END_TIME_MAX, shutdown).await.is_err() {
             tracing::warn!("A command takes too long to end, no longer waiting for it");
         }
         let ending = ending(&reports);
-        match (over, ending) {
-            // It was quicker.
+        match (exceeded, ending) {
+            // It ended by itself first.
             (
                 _,
                 ended @ (CommandEnding::Exit(_)
                 | CommandEnding::Signal(_)
                 | CommandEnding::Refused(_)),
             ) => ended,
-            (Some(over), _) => CommandEnding::Over(over),
+            (Some(exceeded), _) => CommandEnding::Over(exceeded),
             (None, ended) => ended,
         }
     }
 }
 
-/// Starts a guard with these streams and gives it its order over the socket that it shares with us.
+/// Starts a guard with these streams, and sends it the order over the socket that it shares with us.
 pub(super) async fn begin(
     sandbox: &Sandbox,
     order: &SandboxCommand,
@@ -226,11 +230,11 @@ pub(super) async fn begin(
 }
 
 async fn read_reports(control: &mut UnixStream, reports: &mut Vec<u8>) {
-    let room = REPORT_BYTES_MAX.saturating_sub(reports.len()) as u64;
-    control.take(room).read_to_end(reports).await.ok();
+    let bytes_left = REPORT_BYTES_MAX.saturating_sub(reports.len()) as u64;
+    control.take(bytes_left).read_to_end(reports).await.ok();
 }
 
-/// The last word on a command.
+/// Parses the ending in the reports of a sandbox: the last one counts.
 pub(super) fn ending(reports: &[u8]) -> CommandEnding {
     let mut ending = CommandEnding::Lost;
     for line in reports.split(|byte| *byte == b'\n') {
@@ -245,7 +249,7 @@ pub(super) fn ending(reports: &[u8]) -> CommandEnding {
     ending
 }
 
-/// Our own program at its hidden entry, without anything of ours.
+/// Returns our own program at its hidden entry, without our environment.
 #[expect(clippy::disallowed_methods, reason = "this is the sandbox")]
 pub(super) fn command(sandbox: &Sandbox) -> Command {
     let mut command = Command::new(&sandbox.program);
@@ -283,7 +287,7 @@ pub(super) fn enforced(reports: &[u8]) -> Option<Enforced> {
     })
 }
 
-/// A new terminal: our end, and the command's.
+/// Opens a new terminal. Returns our end, and the command's.
 fn terminal() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = openpt(flags)?;

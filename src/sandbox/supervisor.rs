@@ -1,7 +1,7 @@
-//! Calls that wait for this supervisor, which stands outside in the guard. Where a command has no root of its own, these
-//! are changes of files that Landlock does not guard: mode, times and owner. It makes them itself, beneath the folders
-//! that the command may change. It acts on descriptors that it has opened, so that the file which it has looked at is
-//! the one that it changes, whatever the command does meanwhile. For signals, see [`signals`].
+//! The supervisor of waiting system calls (seccomp_unotify(2)), outside in the guard. Where a command has no root of
+//! its own, these are changes of files that Landlock does not guard: mode, times and owner. The supervisor makes
+//! them itself, beneath the folders that the command may change. It acts on descriptors that it has opened, so that
+//! the checked file is the changed one, whatever the command does meanwhile. For signals, see [`signals`].
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -27,16 +27,16 @@ use rustix::process::{Pid, geteuid};
 use super::raw;
 use super::signals::{self, SIGNALS, SignalCall};
 
-/// Paths are not longer (PATH_MAX, limits.h), with the zero at their end.
+/// Maximum length of a path (PATH_MAX, limits.h), with the zero at its end.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// Memory is read by pieces that do not cross into a page that may not be there.
+/// Memory is read in pieces that do not cross into the next page, which may not be mapped.
 const PAGE_BYTES: u64 = 4096;
 
-/// The bits of a mode that a command may set; those that lend rights are refused by `calls`.
+/// The bits of a mode that a command may set. `calls` refuses those that give rights of the owner or the group.
 const MODE_BITS: u32 = 0o1777;
 
-/// Hands an open file over to the process at the other end: the calls that wait, or a pipe.
+/// Hands an open file over to the process at the other end: the listener of waiting calls, or a pipe.
 pub(super) fn hand_over(link: impl AsFd, file: &OwnedFd) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -46,7 +46,7 @@ pub(super) fn hand_over(link: impl AsFd, file: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes what [`hand_over`] hands over.
+/// Receives a file from [`hand_over`].
 pub(super) fn take_over(link: &UnixStream) -> Option<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -69,7 +69,7 @@ pub(super) fn supervise(link: &UnixStream, writable: &[PathBuf], first: Pid) {
         match poll(&mut waiting, None) {
             Err(Errno::INTR) => continue,
             Ok(_) if waiting[0].revents().contains(PollFlags::IN) => {}
-            // Nobody is left who could call.
+            // No process is left that could call.
             _ => return,
         }
         // Its caller may have been killed.
@@ -113,13 +113,13 @@ enum AttributeChange {
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
 
-/// The lower half of an argument, as the kernel takes descriptors, flags and numbers.
-fn half(argument: u64) -> u32 {
+/// Returns the lower half of an argument, as the kernel takes descriptors, flags and numbers.
+fn lower_half(argument: u64) -> u32 {
     u32::try_from(argument & u64::from(u32::MAX)).unwrap_or_default()
 }
 
 fn number(argument: u64) -> i32 {
-    half(argument).cast_signed()
+    lower_half(argument).cast_signed()
 }
 
 impl SupervisedCall<'_> {
@@ -131,9 +131,9 @@ impl SupervisedCall<'_> {
     }
 
     fn make(&self, call: &libc::seccomp_data, writable: &[PathBuf]) -> Result<(), Errno> {
-        let (named, change) = self.wanted(call)?;
+        let (named, change) = self.parse_call(call)?;
         let file = self.open(&named)?;
-        // Until here, its number might have been given to another.
+        // Until here, the process number might have been given to another.
         if !raw::is_waiting(self.listener, self.id) {
             return Err(Errno::SRCH);
         }
@@ -150,7 +150,7 @@ impl SupervisedCall<'_> {
                 chmodat(CWD, &own, Mode::from_raw_mode(mode & MODE_BITS), AtFlags::empty())
             }
             AttributeChange::Times(times) => utimensat(CWD, &own, &times, AtFlags::empty()),
-            // What changes nothing is done; `cp -p` and `tar` ask for that.
+            // Setting the same owner succeeds: `cp -p` and `tar` do that.
             AttributeChange::Owner { user, group } => {
                 let same = |wanted: u32, is: u32| wanted == u32::MAX || wanted == is;
                 match same(user, found.st_uid) && same(group, found.st_gid) {
@@ -161,18 +161,20 @@ impl SupervisedCall<'_> {
         }
     }
 
-    /// Reads which file a call names, and what is to become of it.
-    fn wanted(&self, call: &libc::seccomp_data) -> Result<(NamedFile, AttributeChange), Errno> {
+    /// Returns the file that a call names, and the requested change.
+    fn parse_call(&self, call: &libc::seccomp_data) -> Result<(NamedFile, AttributeChange), Errno> {
         let args = call.args;
         let path = |folder, address, flags| NamedFile::Path { folder, address, flags };
-        let owner =
-            |at: usize| AttributeChange::Owner { user: half(args[at]), group: half(args[at + 1]) };
+        let owner = |at: usize| AttributeChange::Owner {
+            user: lower_half(args[at]),
+            group: lower_half(args[at + 1]),
+        };
         Ok(match libc::c_long::from(call.nr) {
             libc::SYS_fchmod => {
-                (NamedFile::Descriptor(number(args[0])), AttributeChange::Mode(half(args[1])))
+                (NamedFile::Descriptor(number(args[0])), AttributeChange::Mode(lower_half(args[1])))
             }
             libc::SYS_fchmodat => {
-                (path(number(args[0]), args[1], 0), AttributeChange::Mode(half(args[2])))
+                (path(number(args[0]), args[1], 0), AttributeChange::Mode(lower_half(args[2])))
             }
             libc::SYS_fchown => (NamedFile::Descriptor(number(args[0])), owner(1)),
             libc::SYS_fchownat => (path(number(args[0]), args[1], number(args[4])), owner(2)),
@@ -185,7 +187,7 @@ impl SupervisedCall<'_> {
             }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_chmod => {
-                (path(libc::AT_FDCWD, args[0], 0), AttributeChange::Mode(half(args[1])))
+                (path(libc::AT_FDCWD, args[0], 0), AttributeChange::Mode(lower_half(args[1])))
             }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_chown => (path(libc::AT_FDCWD, args[0], 0), owner(1)),
@@ -209,7 +211,7 @@ impl SupervisedCall<'_> {
         })
     }
 
-    /// Two times, of access and of change, whose second part counts so many nanoseconds. Without an address, now.
+    /// Reads the times of access and of change, whose second part counts units of `unit` ns. Without an address, now.
     fn times(&self, address: u64, unit: i64) -> Result<AttributeChange, Errno> {
         let mut times = [NOW; 2];
         if address != 0 {
@@ -223,7 +225,7 @@ impl SupervisedCall<'_> {
         Ok(AttributeChange::Times(Timestamps { last_access, last_modification }))
     }
 
-    /// Two times in whole seconds, as of `utime`.
+    /// Reads two times in whole seconds, as for `utime`.
     #[cfg(target_arch = "x86_64")]
     fn seconds(&self, address: u64) -> Result<AttributeChange, Errno> {
         let mut times = [NOW; 2];
@@ -240,9 +242,9 @@ impl SupervisedCall<'_> {
             NamedFile::Path { folder, address, flags } => (*folder, *address, *flags),
         };
         let path = self.path(address)?;
-        let mut how = OFlags::PATH | OFlags::CLOEXEC;
+        let mut open_flags = OFlags::PATH | OFlags::CLOEXEC;
         if flags & libc::AT_SYMLINK_NOFOLLOW != 0 {
-            how |= OFlags::NOFOLLOW;
+            open_flags |= OFlags::NOFOLLOW;
         }
         if path.as_os_str().is_empty() {
             return match flags & libc::AT_EMPTY_PATH {
@@ -250,19 +252,19 @@ impl SupervisedCall<'_> {
                 _ => self.descriptor(folder),
             };
         }
-        // These would be the guard's own.
+        // These paths would name the guard's own files.
         let own = ["/proc/self/fd", "/proc/thread-self/fd", "/dev/fd"];
         if let Some(name) = own.iter().find_map(|own| path.strip_prefix(own).ok()) {
             let number = name.to_str().and_then(|name| name.parse().ok());
             return self.descriptor(number.ok_or(Errno::PERM)?);
         }
         match path.is_absolute() {
-            true => openat(CWD, &path, how, Mode::empty()),
-            false => openat(self.descriptor(folder)?, &path, how, Mode::empty()),
+            true => openat(CWD, &path, open_flags, Mode::empty()),
+            false => openat(self.descriptor(folder)?, &path, open_flags, Mode::empty()),
         }
     }
 
-    /// Opens what a descriptor of the caller stands for, without any right to read or write it.
+    /// Opens the file of a caller's descriptor, without any right to read or write it.
     fn descriptor(&self, number: i32) -> Result<OwnedFd, Errno> {
         let process = self.process;
         let path = match number {
@@ -302,7 +304,7 @@ impl SupervisedCall<'_> {
     fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), Errno> {
         let memory = Path::new("/proc").join(self.process.to_string()).join("mem");
         let read = fs::File::open(memory).and_then(|it| it.read_exact_at(bytes, address));
-        // Where it may not be looked into, nothing is changed.
+        // If the memory may not be read, nothing is changed.
         read.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => Errno::PERM,
             _ => Errno::FAULT,

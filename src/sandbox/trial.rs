@@ -1,5 +1,5 @@
-//! The sandbox is tried before it is relied on: a process inside attempts what it must not, against things
-//! that stand there for it. What comes of it is a value that says what holds on this kernel.
+//! Tries the sandbox before the program relies on it: a process inside attempts forbidden actions on targets
+//! that were prepared for it. The result tells which protections work on this kernel.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read, Write};
@@ -22,7 +22,7 @@ use crate::replies;
 use crate::sandbox::scratch::TRIAL_NAME;
 use crate::sandbox::wire::{self, GuardReport, SandboxSpec, SandboxTask, Trial, TrialResult};
 
-/// Far longer than it takes on a busy board.
+/// Time limit of the trial: far longer than it takes on a busy board.
 const TRIAL_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The state of the shell on this machine and by this config.
@@ -32,9 +32,9 @@ pub enum SandboxState {
     /// Switched off.
     #[default]
     Off,
-    /// It is wanted, and not offered.
+    /// It is enabled, but not offered.
     Refused { why: String },
-    /// Its word in the status is an older one, which scripts may read; likewise below.
+    /// Its name in the status is an older one, which scripts may read; likewise below.
     #[serde(rename = "caged")]
     Sandboxed { level: SandboxLevel, enforced: Enforced },
     /// Commands run as the daemon does, because the config says so.
@@ -47,7 +47,7 @@ impl SandboxState {
         matches!(self, Self::Sandboxed { .. } | Self::Unsandboxed)
     }
 
-    /// For people, in a line or a few.
+    /// Describes the state for people, in a line or a few.
     pub fn words(&self) -> String {
         match self {
             Self::Off => replies::SHELL_OFF.to_owned(),
@@ -142,18 +142,18 @@ fn attempt(sandbox: &Sandbox) -> io::Result<Enforced> {
         time_max: TRIAL_TIME_MAX,
         input: CommandInput::Pipe,
     };
-    // It is this that finds out what there is.
+    // The trial finds out what there is, so it requires nothing.
     let spec = SandboxSpec { least: Enforced::default(), ..spec(sandbox, &order, task) };
-    let (enforced, mut held) = ask(sandbox, &wire::encode(&spec)?)?;
+    let (enforced, mut held) = run_trial(sandbox, &wire::encode(&spec)?)?;
     held.network &= udp.recv(&mut [0; 1]).is_err();
     if !held.workspace {
         return Err(io::Error::other("inside, the workspace cannot be used"));
     }
-    Ok(believed(enforced, held))
+    Ok(confirmed(enforced, held))
 }
 
-/// Has the sandbox tried, and hears what it came to.
-fn ask(sandbox: &Sandbox, order: &[u8]) -> io::Result<(Enforced, TrialResult)> {
+/// Runs the trial in the sandbox. Returns the reported protections, and those that withstood it.
+fn run_trial(sandbox: &Sandbox, order: &[u8]) -> io::Result<(Enforced, TrialResult)> {
     let (mut ours, theirs) = UnixStream::pair()?;
     let mut command = command(sandbox);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(OwnedFd::from(theirs));
@@ -161,10 +161,10 @@ fn ask(sandbox: &Sandbox, order: &[u8]) -> io::Result<(Enforced, TrialResult)> {
     drop(command);
     ours.set_read_timeout(Some(TRIAL_TIME_MAX))?;
     let mut reports = Vec::new();
-    let heard = ours.write_all(order).and_then(|()| ours.read_to_end(&mut reports));
+    let exchange = ours.write_all(order).and_then(|()| ours.read_to_end(&mut reports));
     // It ends with its socket.
     drop(ours);
-    if heard.is_err() {
+    if exchange.is_err() {
         child.kill().ok();
     }
     child.wait()?;
@@ -181,22 +181,22 @@ fn ask(sandbox: &Sandbox, order: &[u8]) -> io::Result<(Enforced, TrialResult)> {
 }
 
 /// Returns the reported protections without those that failed the trial.
-fn believed(said: Enforced, held: TrialResult) -> Enforced {
-    let network = match said.network {
+fn confirmed(reported: Enforced, held: TrialResult) -> Enforced {
+    let network = match reported.network {
         NetworkAccess::Apart | NetworkAccess::Refused if !held.network || !held.sockets => {
             NetworkAccess::Open
         }
-        as_said => as_said,
+        other => other,
     };
     Enforced {
-        landlock: if held.files { said.landlock } else { 0 },
-        own_root: said.own_root && held.files,
+        landlock: if held.files { reported.landlock } else { 0 },
+        own_root: reported.own_root && held.files,
         network,
-        signals: said.signals && held.signals,
-        calls: said.calls && held.calls,
-        processes: said.processes,
-        group: said.group,
-        account: said.account,
+        signals: reported.signals && held.signals,
+        calls: reported.calls && held.calls,
+        processes: reported.processes,
+        group: reported.group,
+        account: reported.account,
     }
 }
 

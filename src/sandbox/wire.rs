@@ -1,5 +1,5 @@
 //! The messages between the daemon and its sandbox over their socket: one order, then reports, a line of JSON each.
-//! None of it stands in arguments or variables, where others could read it.
+//! None of it is in arguments or variables, where others could read it.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{CommandLimits, Enforced, SandboxLevel};
 
-/// More is no order of ours.
+/// Maximum size of an order, in bytes.
 const SPEC_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// All that the sandbox must know.
+/// The order for a sandbox.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SandboxSpec {
     pub(super) task: SandboxTask,
     pub(super) level: SandboxLevel,
-    /// Where the command begins, and what it is told is its home.
+    /// The working folder and the home of the command.
     pub(super) cwd: PathBuf,
     pub(super) home: PathBuf,
     /// All of the command's variables but those that the sandbox adds: HOME, PWD, TMPDIR.
     pub(super) env: Vec<(String, String)>,
-    /// Besides what belongs to the system.
+    /// Visible paths besides those of the system.
     pub(super) read: Vec<PathBuf>,
     pub(super) write: Vec<PathBuf>,
     pub(super) network: bool,
@@ -30,7 +30,7 @@ pub(super) struct SandboxSpec {
     /// After the order, the daemon hands over the pipe that is the command's standard error.
     pub(super) errors_apart: bool,
     pub(super) bounds: CommandLimits,
-    /// Where less holds than this, the command does not begin.
+    /// The required protections. With less, the command does not begin.
     pub(super) least: Enforced,
 }
 
@@ -65,9 +65,9 @@ pub(super) struct TrialResult {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum GuardReport {
-    /// The sandbox stands, and the command begins.
+    /// The sandbox is set up, and the command begins.
     Ready(Enforced),
-    /// It does not, and the command has not begun.
+    /// The sandbox cannot be set up, and the command has not begun.
     Failed(String),
     Tried(TrialResult),
     Exit(i32),
@@ -84,7 +84,7 @@ pub enum ExceededLimit {
     Disk,
     Output,
     Time,
-    /// Somebody had it killed.
+    /// Somebody asked to end it.
     Asked,
 }
 
@@ -106,7 +106,7 @@ pub(super) fn read(mut from: impl Read) -> io::Result<SandboxSpec> {
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Tells the daemon, which may be gone.
+/// Sends a report to the daemon, which may be gone.
 pub(super) fn tell(mut to: impl Write, report: &GuardReport) {
     let mut line = serde_json::to_vec(report).expect("our own types have string keys");
     line.push(b'\n');

@@ -12,7 +12,7 @@ use crate::provider::ASK_QUESTION;
 
 const TASK_CHARS_MAX: usize = 8_000;
 
-/// Its result is that of a delegated task.
+/// The tool whose result is that of the delegated task.
 pub const SUBAGENT: &str = "subagent";
 
 /// Tools that a subagent cannot call: it talks to nobody, and delegates nothing.
@@ -48,7 +48,7 @@ impl Tool for Spawn {
     };
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        Ok(ToolOutput::effect("", Effect::Spawn(task(&args, cx)?)))
+        Ok(ToolOutput::effect("", Effect::Spawn(parse_task(&args, cx)?)))
     }
 }
 
@@ -66,11 +66,11 @@ impl Tool for SubagentTool {
     };
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        Ok(ToolOutput::Awaits(task(&args, cx)?))
+        Ok(ToolOutput::Awaits(parse_task(&args, cx)?))
     }
 }
 
-fn task(args: &Args, cx: &ToolContext) -> Result<SubagentTask, ToolError> {
+fn parse_task(args: &Args, cx: &ToolContext) -> Result<SubagentTask, ToolError> {
     let task = args.task.trim();
     match task.chars().count() {
         0 => Err(ToolError::TellModel("The task has no text.".to_owned())),

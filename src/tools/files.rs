@@ -1,5 +1,5 @@
-//! Files for a model: read, write, edit, append, list. A call reaches the folders of its person or group, and
-//! `shared/`; nobody but the owner in a private chat reaches the workspace. The turn makes the changes of a call.
+//! File tools: read, write, edit, append, list. A call reaches the folders of its person or group, and `shared/`.
+//! Only the owner reaches the workspace, in a private chat. The turn makes the changes of a call.
 
 mod document;
 mod edit;
@@ -24,7 +24,7 @@ use crate::workspace::{
     Workspace, WorkspacePath, picture_type,
 };
 
-/// Page size of `read_file`, in bytes: with the line on how to read on it is below the cut.
+/// Page size of `read_file`, in bytes. The page with its last line, how to read on, stays below the cut.
 const PAGE_BYTES_MAX: u64 = RESULT_CHARS_MAX as u64 - 200;
 
 const LIST_DEPTH_MAX: u8 = 8;
@@ -174,7 +174,7 @@ impl Tool for AppendFile {
         reach_of(&args.path)
     }
 
-    /// In a text of the workspace that is no instruction and no program.
+    /// Returns the content for a text file of the workspace that is neither an instruction nor a program.
     fn kept_text(args: &AppendFileArgs) -> Option<&str> {
         let is_text = is_plain_text(args.path.name());
         let is_own = reach_of(&args.path) == Reach::File(Folder::Workspace);
@@ -228,7 +228,7 @@ impl Tool for ListFiles {
     }
 }
 
-/// A file of text that is there and is to be changed.
+/// An existing text file that a call is about to change.
 pub(super) struct TextToChange {
     pub(super) path: WorkspacePath,
     pub(super) text: String,
@@ -247,19 +247,19 @@ impl TextToChange {
         Ok(Self { path, text: file.read_text()?, source })
     }
 
-    /// The explanation of a failure, which may contain text of the file.
+    /// Returns the error of a failed call. The reason may contain text of the file.
     pub(super) fn explained(&self, why: &impl ToString) -> ToolError {
         explained(&self.path, self.source.clone(), why)
     }
 
-    /// Returns the result of a call that gives it another text.
+    /// Returns the result of a call that replaces the text.
     pub(super) fn changed(self, text: String, done: &str) -> Result<ToolOutput, ToolError> {
         let before = Some(Hash::of(self.text.as_bytes()));
         changed(FileChange::new(self.path, before, text.into_bytes()), done)
     }
 }
 
-/// The path of a listing; none for the root of the tree.
+/// Parses the path of a listing. None for the root of the tree.
 pub(super) fn listed_path(path: &str) -> Result<Option<WorkspacePath>, ToolError> {
     match path.trim() {
         "" | "." | "./" => Ok(None),
@@ -267,16 +267,16 @@ pub(super) fn listed_path(path: &str) -> Result<Option<WorkspacePath>, ToolError
     }
 }
 
-/// The explanation of a failure, which may contain text of the file.
+/// Returns the error of a failed call. The reason may contain text of the file.
 pub(super) fn explained(path: &WorkspacePath, source: Source, why: &impl ToString) -> ToolError {
-    let words = format!("In {path}: {}", why.to_string());
+    let message = format!("In {path}: {}", why.to_string());
     match (&source, path.is_of_others()) {
-        (Source::File { .. }, false) => ToolError::TellModel(words),
-        _ => ToolError::TellUntrusted(source, words),
+        (Source::File { .. }, false) => ToolError::TellModel(message),
+        _ => ToolError::TellUntrusted(source, message),
     }
 }
 
-/// Returns true if a name is that of a list or a note.
+/// Returns true if the file is plain text by its name, such as a list or a note.
 fn is_plain_text(name: &str) -> bool {
     let end = name.rsplit_once('.').map_or("", |(_, end)| end);
     ["md", "markdown", "txt"].iter().any(|text| end.eq_ignore_ascii_case(text))
@@ -286,12 +286,12 @@ fn page_bytes_max() -> u64 {
     PAGE_BYTES_MAX
 }
 
-/// The workspace's folders and their entries.
+/// Two levels: the workspace's folders and their entries.
 fn list_depth() -> u8 {
     2
 }
 
-/// An explanation for the model: none of these errors need end a turn.
+/// Becomes an explanation for the model: none of these errors has to end a turn.
 impl From<FileError> for ToolError {
     fn from(error: FileError) -> Self {
         let hint = match &error {
@@ -332,7 +332,7 @@ pub(super) fn changed(change: FileChange, done: &str) -> Result<ToolOutput, Tool
     Ok(ToolOutput::change(for_model, change))
 }
 
-/// Returns the reach of a change. Instructions and memory are more than files.
+/// Returns the reach of a change. Instructions and memory have reaches of their own.
 pub(super) fn reach_of(path: &WorkspacePath) -> Reach {
     match path {
         path if path.is_shown_changed() => Reach::Rules,
@@ -385,22 +385,22 @@ fn show_page(
     };
     let start = args.offset + skipped as u64;
     let end = start + text.len() as u64;
-    let shown = |text: String| ToolOutput::of(source, text);
+    let with_source = |text: String| ToolOutput::of(source, text);
     if start == 0 && end >= size {
-        return Ok(shown(text.to_owned()));
+        return Ok(with_source(text.to_owned()));
     }
     let read_on = match end {
         end if end >= size => "This is the end.".to_owned(),
         end => format!("Read on with offset {end}."),
     };
-    Ok(shown(format!("{text}\n[Bytes {start} to {end} of {size}. {read_on}]")))
+    Ok(with_source(format!("{text}\n[Bytes {start} to {end} of {size}. {read_on}]")))
 }
 
 /// Returns the text of about the first `limit` bytes, and the number of skipped bytes of a character that
 /// began earlier. It ends at a line's end if that costs less than half of it. None if it is not text.
-fn page_text(bytes: &[u8], limit: u64, is_inside: bool) -> Option<(usize, &str)> {
+fn page_text(bytes: &[u8], limit: u64, has_offset: bool) -> Option<(usize, &str)> {
     let is_continuation = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
-    let skipped = match is_inside {
+    let skipped = match has_offset {
         true => bytes.iter().take(3).take_while(is_continuation).count(),
         false => 0,
     };

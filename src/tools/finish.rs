@@ -1,4 +1,4 @@
-//! Tools that end a turn, if a text alone does not.
+//! Tools that end a turn, for turns that a text alone does not end.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -32,7 +32,7 @@ impl Tool for TaskCompletion {
     };
 
     async fn call(&self, args: CompletionArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        words("result", &args.result)
+        text_output("result", &args.result)
     }
 }
 
@@ -57,7 +57,7 @@ impl Tool for Converse {
     };
 
     async fn call(&self, args: ConverseArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        words("text", &args.text)
+        text_output("text", &args.text)
     }
 }
 
@@ -69,10 +69,10 @@ pub fn in_silence(schema: &ToolSchema) -> ToolSchema {
     schema
 }
 
-fn words(name: &str, said: &str) -> Result<ToolOutput, ToolError> {
-    match said.trim() {
+fn text_output(name: &str, text: &str) -> Result<ToolOutput, ToolError> {
+    match text.trim() {
         "" => tell(format!("`{name}` is empty.")),
-        said => Ok(ToolOutput::text(said)),
+        text => Ok(ToolOutput::text(text)),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Markdown files by section: list, read, write a section, make a file. The same folders and rules as for the other
-//! file tools; MEMORY.md and the notes are files among them.
+//! Tools for Markdown files: list, read, write a section, create a file. The folders and rules are those of the other
+//! file tools. MEMORY.md and the notes are such files.
 
 pub mod sections;
 
@@ -28,7 +28,7 @@ const LIST_FILES_MAX: usize = 60;
 const LIST_FOLDERS_MAX: usize = 100;
 const LIST_DEPTH_MAX: usize = 6;
 
-/// Maximum size of a file whose headings are listed, in bytes, as of one that is indexed.
+/// Maximum size of a file whose headings are listed, in bytes. The same as for an indexed file.
 const LIST_BYTES_MAX: u64 = 256 * 1024;
 
 pub struct ListMarkdown;
@@ -205,7 +205,7 @@ fn check_name(path: &WorkspacePath) -> Result<(), ToolError> {
     }
 }
 
-/// Refuses to let a file that goes into prompts grow beyond what a prompt shows of it.
+/// Returns an error if a file that prompts contain would grow beyond the part that they show.
 fn check_budget(path: &WorkspacePath, before: &str, after: &str) -> Result<(), ToolError> {
     let is_in_prompts = is_memory(path) || path.is_shown_changed();
     let (before, length) = (before.chars().count(), after.chars().count());
@@ -242,11 +242,11 @@ fn list(
     path: Option<&WorkspacePath>,
     reader: &ToolReader,
 ) -> Result<ToolOutput, ToolError> {
-    let mut found = MarkdownListing::new(workspace, reader);
+    let mut listing = MarkdownListing::new(workspace, reader);
     match path {
         Some(path) if is_markdown(path.name()) => {
             let file = reader.open(workspace, path)?;
-            found.file(file);
+            listing.add_file(file);
         }
         _ => {
             let scope = &reader.scope;
@@ -260,18 +260,18 @@ fn list(
                 None => Some(workspace.open_folder(None)?),
             };
             if let Some(folder) = folder {
-                found.folder(&folder, LIST_DEPTH_MAX);
+                listing.add_folder(&folder, LIST_DEPTH_MAX);
             }
         }
     }
-    if found.text.is_empty() {
-        found.text.push_str("There are no Markdown files.");
+    if listing.text.is_empty() {
+        listing.text.push_str("There are no Markdown files.");
     }
-    if found.is_cut {
-        found.text.push_str("[There are more. List one folder.]");
+    if listing.is_cut {
+        listing.text.push_str("[There are more. List one folder.]");
     }
-    let for_model = cut(found.text.trim_end(), "List one folder, or one file.");
-    Ok(ToolOutput::Text { for_model, sources: found.sources })
+    let for_model = cut(listing.text.trim_end(), "List one folder, or one file.");
+    Ok(ToolOutput::Text { for_model, sources: listing.sources })
 }
 
 /// A listing under construction.
@@ -291,7 +291,7 @@ impl<'a> MarkdownListing<'a> {
         Self { workspace, reader, text, sources, files: 0, folders: 0, is_cut: false }
     }
 
-    fn folder(&mut self, folder: &OpenedFolder, depth: usize) {
+    fn add_folder(&mut self, folder: &OpenedFolder, depth: usize) {
         self.folders += 1;
         if depth == 0 || self.folders > LIST_FOLDERS_MAX {
             self.is_cut = true;
@@ -308,9 +308,9 @@ impl<'a> MarkdownListing<'a> {
             }
             match entry.kind {
                 EntryKind::Folder => {
-                    // One that vanished or cannot be read is left out.
+                    // A folder that vanished or cannot be read is left out.
                     if let Ok(below) = folder.folder(&entry.name) {
-                        self.folder(&below, depth - 1);
+                        self.add_folder(&below, depth - 1);
                     }
                 }
                 EntryKind::File(_) if is_markdown(&entry.name) => {
@@ -319,7 +319,7 @@ impl<'a> MarkdownListing<'a> {
                         return;
                     }
                     if let Ok(file) = self.workspace.open_for(&path, &self.reader.scope) {
-                        self.file(file);
+                        self.add_file(file);
                     }
                 }
                 EntryKind::File(_) | EntryKind::Link | EntryKind::Special => {}
@@ -327,11 +327,11 @@ impl<'a> MarkdownListing<'a> {
         }
     }
 
-    fn file(&mut self, file: OpenedFile) {
+    fn add_file(&mut self, file: OpenedFile) {
         self.files += 1;
         source::add(&mut self.sources, &file.source());
         let _ = writeln!(self.text, "{} ({})", file.path(), size_words(file.size()));
-        // One that is too large or not text is listed without headings.
+        // A file that is too large or not text is listed without headings.
         if file.size() <= LIST_BYTES_MAX
             && let Ok(text) = file.read_text()
         {

@@ -46,7 +46,7 @@ pub struct Config {
     pub via: Via,
     /// The server's names of the tools that may be used. None means all.
     pub allow: Option<Vec<String>>,
-    /// The server's names of the tools that only read, as the operator says: their calls are not asked about.
+    /// The server's names of the tools that only read, according to the operator. Their calls need no approval.
     pub reads: Vec<String>,
     /// Time limit of one call.
     pub timeout: Duration,
@@ -71,10 +71,10 @@ pub struct Program {
     /// The only variables of our own environment that it gets.
     pub inherited: Vec<(&'static str, OsString)>,
     pub cwd: Option<PathBuf>,
-    /// Its level, its network, the paths that it may read, and its bounds. The variables stand above.
+    /// Its level, network, readable paths and bounds. The variables are in `env`.
     pub sandbox: Sandbox,
     pub workspace: WorkspaceAccess,
-    /// Why it is not started: it would see what it must not.
+    /// The reason why it must not be started, if there is one: it would see what it must not.
     pub refused: Option<String>,
 }
 
@@ -98,7 +98,7 @@ pub enum WorkspaceAccess {
 words!(WorkspaceAccess { Off = "off", Read = "read", Write = "write" });
 
 impl Config {
-    /// Returns a hash that tells this server from another that the owner could configure in its place.
+    /// Returns a hash that changes if the owner configures another server in its place.
     pub fn identity(&self) -> Hash {
         let server = match &self.via {
             Via::Http { url, .. } => url.clone(),

@@ -91,7 +91,7 @@ impl Tool for NoteTool {
         let (path, scope) = (notes_path(now.date_naive()), private_scope(cx)?);
         cx.workspace
             .off_thread(move |workspace| {
-                let (place, before) = opened(workspace, &scope, &path)?;
+                let (place, before) = open_text(workspace, &scope, &path)?;
                 let change = with_line(place, before, &heading, &line);
                 Ok(ToolOutput::change(format!("Noted in {path}."), change))
             })
@@ -99,19 +99,19 @@ impl Tool for NoteTool {
     }
 }
 
-/// Returns the files of a person in private, who has a memory.
+/// Returns the files of a person in a private chat: only these have a memory.
 fn private_scope(cx: &ToolContext) -> Result<FileScope, ToolError> {
     match cx.scope() {
         FileScope::Group { .. } => {
-            let words = "Groups have no memory: this works in a private chat only.";
-            Err(ToolError::TellModel(words.to_owned()))
+            let message = "Groups have no memory: this works in a private chat only.";
+            Err(ToolError::TellModel(message.to_owned()))
         }
         scope @ (FileScope::Owner | FileScope::Person { .. }) => Ok(scope),
     }
 }
 
-/// Returns the place of a file that is to be changed, and its text; no text if it is new.
-fn opened(
+/// Opens a file to change it. Returns its place and its text, or no text if it is new.
+fn open_text(
     workspace: &Workspace,
     scope: &FileScope,
     path: &WorkspacePath,
@@ -122,9 +122,9 @@ fn opened(
 
 fn remember(workspace: &Workspace, scope: &FileScope, text: &str) -> Result<ToolOutput, ToolError> {
     let path = memory_path(workspace, scope);
-    let (place, before) = opened(workspace, scope, &path)?;
+    let (place, before) = open_text(workspace, scope, &path)?;
     let known = before.as_deref().unwrap_or_default();
-    if known.lines().any(|line| bullet(line).to_lowercase() == text.to_lowercase()) {
+    if known.lines().any(|line| strip_bullet(line).to_lowercase() == text.to_lowercase()) {
         return Ok(ToolOutput::text("That is known already."));
     }
     if known.chars().count() + text.chars().count() > FILE_CHARS_MAX {
@@ -151,10 +151,10 @@ fn with_line(path: WorkspacePath, before: Option<String>, heading: &str, line: &
     FileChange::new(path, hash, text.into_bytes())
 }
 
-/// Returns `text` in the form that follows a bullet.
+/// Returns `text` as one line without a bullet.
 fn one_line(text: &str) -> Result<String, ToolError> {
     let text = short_text::one_line(text);
-    let text = bullet(&text);
+    let text = strip_bullet(&text);
     match text.chars().count() {
         0 => Err(ToolError::TellModel("The text is empty.".to_owned())),
         length if length > TEXT_CHARS_MAX => Err(ToolError::TellModel(format!(
@@ -165,7 +165,7 @@ fn one_line(text: &str) -> Result<String, ToolError> {
     }
 }
 
-fn bullet(line: &str) -> &str {
+fn strip_bullet(line: &str) -> &str {
     let line = line.trim();
     line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")).unwrap_or(line).trim()
 }

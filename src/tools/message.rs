@@ -21,7 +21,7 @@ use crate::workspace::{Workspace, WorkspacePath};
 
 const NAME: &str = "message";
 
-/// A longer text belongs in a file.
+/// Maximum length of a text, in characters. A longer one belongs in a file.
 const TEXT_CHARS_MAX: usize = 20_000;
 
 const FILES_MAX: usize = 10;
@@ -151,7 +151,7 @@ pub(super) fn choices(labels: &[String]) -> Result<Vec<Choice>, String> {
     Ok(labels.iter().map(choice).collect())
 }
 
-/// In a group the question is for the person who asked, elsewhere for everybody who is admitted there.
+/// Returns who may press the buttons: in the asking group the person who asked, elsewhere everybody admitted there.
 fn who_presses(to: &Address, cx: &ToolContext) -> Entitled {
     match cx.chat_kind {
         ChatKind::Group if *to == cx.address => Entitled::Only(cx.who.id.clone()),
@@ -159,8 +159,8 @@ fn who_presses(to: &Address, cx: &ToolContext) -> Entitled {
     }
 }
 
-/// Copies of the files as they are now, if all of them are there and the one who asks may see them: they may
-/// be sent much later.
+/// Copies the files as they are now, because they may be sent much later. Returns an error unless all of them
+/// exist and the reader may see them.
 pub(crate) fn copies_of(
     workspace: &Workspace,
     files: Vec<WorkspacePath>,
@@ -172,8 +172,8 @@ pub(crate) fn copies_of(
         let path = file.path().clone();
         if file.size() > FILE_BYTES_MAX {
             let most = FILE_BYTES_MAX / 1_000_000;
-            let words = format!("{path} is too big to be sent: at most {most} MB.");
-            return Err(ToolError::TellModel(words));
+            let message = format!("{path} is too big to be sent: at most {most} MB.");
+            return Err(ToolError::TellModel(message));
         }
         let (content, _) = file.into_file();
         let copy = workspace.copy_in(content.take(FILE_BYTES_MAX), &path, month)?;

@@ -1,6 +1,5 @@
-//! The tools that a prompt has no room for: one tool describes them, and calls them by their names. A call by it is
-//! taken for a call of the tool itself before anything else is done with it, so that it is allowed, run and shown as
-//! one.
+//! `more_tools`, which describes and calls the tools that do not fit into a prompt. Its call becomes a call of the
+//! tool itself before anything else happens, so that it is allowed, run and shown as one.
 
 use std::fmt::Write as _;
 
@@ -11,13 +10,13 @@ use super::{AnyTool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSet, Tool
 use crate::people::Role;
 use crate::provider::{ToolCall, ToolSchema};
 
-/// Its name.
+/// The name of the tool.
 pub const MORE_TOOLS: &str = "more_tools";
 
-/// The tools that one search describes.
+/// Maximum number of tools that one search describes.
 const FOUND_MAX: usize = 3;
 
-/// As a model is told of it: the names of the tools behind it are in its description.
+/// Returns the schema, with the names of the tools behind it in its description.
 pub(super) fn schema(names: &[&str]) -> ToolSchema {
     let description = format!(
         "Further tools: {}. With query: how to call them. With tool and arguments: calls one.",
@@ -37,16 +36,18 @@ pub(super) fn schema(names: &[&str]) -> ToolSchema {
     }
 }
 
-/// The call that is meant by one of this tool; other calls stay as they are.
+/// Converts a call of this tool into the call that it stands for. Other calls stay as they are.
 pub fn meant(call: ToolCall) -> ToolCall {
     if call.name != MORE_TOOLS {
         return call;
     }
-    let Ok(mut asked) = serde_json::from_str::<Value>(&call.arguments) else { return call };
-    let Some(name) = asked["tool"].as_str().filter(|name| *name != MORE_TOOLS) else { return call };
+    let Ok(mut request) = serde_json::from_str::<Value>(&call.arguments) else { return call };
+    let Some(name) = request["tool"].as_str().filter(|name| *name != MORE_TOOLS) else {
+        return call;
+    };
     let name = name.to_owned();
-    let arguments = match asked["arguments"].take() {
-        // Written as a text by some models.
+    let arguments = match request["arguments"].take() {
+        // Some models write it as a text.
         Value::String(text) => text,
         Value::Null => "{}".to_owned(),
         arguments => arguments.to_string(),
@@ -68,15 +69,15 @@ impl AnyTool for MoreTools {
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let asked: Value = serde_json::from_str(arguments).unwrap_or_default();
-        let Some(query) = asked["query"].as_str() else {
+        let request: Value = serde_json::from_str(arguments).unwrap_or_default();
+        let Some(query) = request["query"].as_str() else {
             return Err(ToolError::TellModel(format!(
                 "{MORE_TOOLS} needs `query`, words for what is to be done; or `tool` with `arguments`."
             )));
         };
         let all = self.0.usable(cx.user());
         let mut text = String::new();
-        for ToolSchema { name, description, parameters } in best(&all, query) {
+        for ToolSchema { name, description, parameters } in best_matches(&all, query) {
             let _ = write!(text, "{name}: {description}\narguments: {parameters}\n\n");
         }
         if text.is_empty() {
@@ -87,8 +88,8 @@ impl AnyTool for MoreTools {
     }
 }
 
-/// Those that fit a query best.
-fn best<'a>(tools: &'a [ToolSchema], query: &str) -> impl Iterator<Item = &'a ToolSchema> {
+/// Returns the tools that match a query best.
+fn best_matches<'a>(tools: &'a [ToolSchema], query: &str) -> impl Iterator<Item = &'a ToolSchema> {
     let query = query.to_lowercase();
     let words: Vec<_> = query
         .split(|sign: char| !sign.is_alphanumeric() && sign != '_')

@@ -39,7 +39,7 @@ impl Tool for KeepPlan {
         }
         let mut items = args.items;
         for item in &mut items {
-            // One line each, so that no item can pass for a line of the program.
+            // One line each, so that no item can look like a line of the program.
             item.text = one_line(&item.text);
             match item.text.chars().count() {
                 0 => return tell("An item of the plan has no text.".to_owned()),

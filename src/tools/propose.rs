@@ -73,8 +73,8 @@ impl Tool for UpdateProposal {
 
     async fn call(&self, args: UpdateArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let UpdateArgs { id, title: new_title, body: new_body, state } = args;
-        let given = |text: String| (!text.trim().is_empty()).then_some(text);
-        let (new_title, new_body) = (given(new_title), given(new_body));
+        let non_blank = |text: String| (!text.trim().is_empty()).then_some(text);
+        let (new_title, new_body) = (non_blank(new_title), non_blank(new_body));
         let session = cx.session;
         let found = cx.actions.store.read(move |store| proposals::get(store, session, id)).await;
         let Some(before) = found? else {
@@ -133,17 +133,17 @@ impl Tool for ListProposals {
     }
 }
 
-/// Returns the title as one line, so that it cannot pass for a line of the program.
-fn title(given: &str) -> Result<String, ToolError> {
-    let title = one_line(given);
+/// Returns the title as one line, so that it cannot look like a line of the program.
+fn title(text: &str) -> Result<String, ToolError> {
+    let title = one_line(text);
     match title.chars().count() {
         1..=TITLE_CHARS_MAX => Ok(title),
         _ => Err(ToolError::TellModel(format!("A title has 1 to {TITLE_CHARS_MAX} characters."))),
     }
 }
 
-fn body(given: &str) -> Result<String, ToolError> {
-    let body = given.trim();
+fn body(text: &str) -> Result<String, ToolError> {
+    let body = text.trim();
     match body.chars().count() {
         1..=BODY_CHARS_MAX => Ok(body.to_owned()),
         _ => Err(ToolError::TellModel(format!("A body has 1 to {BODY_CHARS_MAX} characters."))),

@@ -67,8 +67,9 @@ impl Tool for MemorySearch {
         let since = match since.trim() {
             "" => None,
             since => Some(parse_since(since, cx.now).ok_or_else(|| {
-                let words = "`since` is a date such as 2026-11-30, or a number of days such as 7d.";
-                ToolError::TellModel(words.to_owned())
+                let message =
+                    "`since` is a date such as 2026-11-30, or a number of days such as 7d.";
+                ToolError::TellModel(message.to_owned())
             })?),
         };
         let reader = RecallReader {
@@ -103,7 +104,7 @@ impl Tool for MemorySearch {
     }
 }
 
-/// The summary of all that was said in this conversation, where its model was shown the trusted parts alone.
+/// Returns the summary of the whole conversation, of which the model has seen only the trusted parts.
 async fn whole_summary(cx: &ToolContext) -> Result<ToolOutput, ToolError> {
     let session = cx.session;
     let found = cx.actions.store.read(move |store| transcript::whole_summary(store, session)).await;
@@ -115,7 +116,7 @@ async fn whole_summary(cx: &ToolContext) -> Result<ToolOutput, ToolError> {
     }
 }
 
-/// The sources of all results, up to a bound: one untrusted source is enough to mark them.
+/// Returns the sources of all results, up to a bound: one untrusted source is enough to mark them.
 fn sources(found: &[FoundPassage], chat_kind: ChatKind) -> Vec<Source> {
     let mut all = Vec::new();
     let is_talk = |it: &FoundPassage| matches!(it.place, FoundPlace::Talk { .. });
@@ -130,10 +131,10 @@ fn sources(found: &[FoundPassage], chat_kind: ChatKind) -> Vec<Source> {
     all
 }
 
-/// A result with its path and lines, its date, and the part of it around the first word.
+/// Formats a result: its path and lines, its date, and the part around the first search word.
 pub(crate) fn passage_words(found: &FoundPassage, terms: &[words::Term], zone: Tz) -> String {
     let (snippet, lines_before) = words::snippet(&found.hit.text, terms);
-    // No line can pass for one of the program's.
+    // It must not look like a line of the program.
     let snippet = if snippet.starts_with('[') { format!(" {snippet}") } else { snippet };
     let at = found.hit.at.with_timezone(&zone);
     match &found.place {
@@ -159,6 +160,6 @@ fn parse_since(text: &str, now: DateTime<Tz>) -> Option<DateTime<Utc>> {
         None => NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?,
     };
     let begin = now.timezone().from_local_datetime(&day.and_time(NaiveTime::MIN)).earliest();
-    // A midnight that the clocks skip.
+    // None if the clocks skip midnight.
     Some(begin.map_or_else(|| day.and_time(NaiveTime::MIN).and_utc(), |begin| begin.to_utc()))
 }

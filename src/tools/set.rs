@@ -32,7 +32,7 @@ impl ToolUser<'_> {
 }
 
 impl ToolContext {
-    /// Returns who calls.
+    /// Returns the caller's role and the tools that the persona allows.
     pub fn user(&self) -> ToolUser<'_> {
         ToolUser { role: self.role, allowed: &self.allowed }
     }
@@ -46,7 +46,7 @@ impl From<Role> for ToolUser<'_> {
 }
 
 /// The most useful tools, in the order in which a small prompt gets them. The calls that end a turn are always
-/// told of.
+/// offered.
 const FIRST: [&str; 14] = [
     finish::COMPLETION,
     finish::CONVERSE,
@@ -64,8 +64,8 @@ const FIRST: [&str; 14] = [
     "read_skill",
 ];
 
-/// Tools that are seldom needed. A prompt names them in `more_tools`, with room for all too: each schema costs its
-/// tokens in every request.
+/// Tools that are seldom needed. A prompt only names them, in `more_tools`, even if all schemas would fit: each
+/// schema costs tokens in every request.
 const SELDOM: [&str; 6] = [
     "create_markdown_file",
     "list_markdown",
@@ -127,7 +127,7 @@ fn entry(tool: Arc<dyn AnyTool>, shown: bool) -> (String, ToolEntry) {
     (schema.name.clone(), ToolEntry { tool, schema, tokens, shown })
 }
 
-/// The tools with one in the place of those that are seldom needed, and their tokens.
+/// Returns the tools and their tokens, with `more_tools` in place of those that are seldom needed.
 fn without_seldom(all: &[ToolSchema]) -> (Vec<ToolSchema>, u64) {
     let is_seldom = |tool: &&ToolSchema| SELDOM.contains(&tool.name.as_str());
     let (seldom, usual): (Vec<_>, Vec<_>) = all.iter().partition(is_seldom);
@@ -152,7 +152,7 @@ impl ToolSet {
     pub fn standard_with(more: Vec<Arc<dyn AnyTool>>) -> Self {
         let shell = more.iter().map(|tool| tool.schema()).find(|it| it.name == shell::EXEC);
         let network = shell.as_ref().map(|shell| &shell.parameters["properties"]["network"]);
-        let later: Arc<dyn AnyTool> = match network {
+        let schedule_tool: Arc<dyn AnyTool> = match network {
             Some(network) if !network.is_null() => Arc::new(schedule::Schedule),
             offered => Arc::new(schedule::LimitedSchedule { offers_commands: offered.is_some() }),
         };
@@ -181,7 +181,7 @@ impl ToolSet {
             Arc::new(propose::UpdateProposal),
             Arc::new(propose::ListProposals),
             Arc::new(skill::ReadSkill),
-            later,
+            schedule_tool,
             Arc::new(recall::MemorySearch),
         ];
         Self::new(standard.into_iter().chain(more))
@@ -201,7 +201,7 @@ impl ToolSet {
         Arc::clone(&self.mcp_tools.borrow())
     }
 
-    /// Waits for MCP tools that are being connected: not for long, and only in a daemon's first moments.
+    /// Waits for the first attempts to connect to MCP servers, at most for seconds after the daemon's start.
     pub async fn arrived(&self) {
         self.mcp_tools.subscribe().wait_for(|mcp_tools| !mcp_tools.coming).await.ok();
     }
@@ -236,8 +236,8 @@ impl ToolSet {
         })
     }
 
-    /// The same but for those that are seldom needed, if they have at most so many tokens; else the most useful ones
-    /// that have. One tool describes the others and calls them.
+    /// Returns the usual tools if they fit into `tokens_max`, or else the most useful ones that fit, and their tokens.
+    /// `more_tools` describes the others and calls them.
     pub fn offered_within<'a>(
         &self,
         caller: Caller,
@@ -259,7 +259,7 @@ impl ToolSet {
         };
         all.sort_by_key(rank);
         let names: Vec<_> = all.iter().map(|tool| tool.name.as_str()).collect();
-        // With all names it is at least as large as it will be.
+        // An upper bound: the final schema has fewer names or as many.
         let mut used = more::schema(&names).tokens();
         let (mut shown, mut rest) = (Vec::new(), Vec::new());
         let mut lacks_useful = false;
@@ -283,7 +283,7 @@ impl ToolSet {
         (shown, tokens)
     }
 
-    /// Every tool that somebody may use, those included that models are not told of.
+    /// Returns all tools that somebody may use, also those that are hidden from models.
     pub(super) fn usable(&self, user: ToolUser<'_>) -> Vec<ToolSchema> {
         let mcp_tools = self.mcp_tools();
         let all = self.own.values().chain(mcp_tools.tools.values());
@@ -300,7 +300,7 @@ impl ToolSet {
     ) -> Result<(Arc<dyn AnyTool>, ToolTerms), String> {
         let user = user.into();
         if name == MALFORMED_CALL {
-            // It explains itself what was wrong with the call.
+            // This tool explains the fault of the call.
             return Ok((Arc::clone(&malformed::TOOL), malformed::TOOL.terms()));
         }
         if name == more::MORE_TOOLS {

@@ -1,6 +1,6 @@
-//! The shell: `exec` runs a command in the sandbox, `process` manages background commands. A command has private
-//! data or an outlet, never both unasked: the workspace of its person without a network, or the untrusted downloads,
-//! and the network only with these.
+//! The shell: `exec` runs a command in the sandbox, `process` manages background commands. A command never has both
+//! private data and the network without approval: it has the workspace of its person without the network, or the
+//! untrusted downloads, and the network only with these.
 
 pub mod more_paths;
 mod network;
@@ -60,10 +60,10 @@ pub fn standing(config: &Config) -> SandboxState {
     if config.enabled { sandbox::trial(&config.sandbox) } else { SandboxState::Off }
 }
 
-/// [`standing`] for commands in this workspace, which a daemon that is root must be able to lend them.
+/// [`standing`] for commands in this workspace. A daemon that is root must be able to give them access to it.
 pub fn standing_in(config: &Config, workspace: &Path) -> SandboxState {
     let mut config = config.clone();
-    // Before the very first start there is none.
+    // Before the first start there is no workspace.
     config.sandbox.write.extend(workspace.exists().then(|| workspace.to_owned()));
     standing(&config)
 }
@@ -73,7 +73,7 @@ pub fn tools(config: &Config, standing: &SandboxState) -> Vec<Arc<dyn AnyTool>> 
     if !standing.is_offered() {
         return Vec::new();
     }
-    let config = Config { sandbox: held(config, standing), ..config.clone() };
+    let config = Config { sandbox: with_confirmed(config, standing), ..config.clone() };
     let (role, rule) = (config.role, config.network);
     let (files_sandboxed, sessions) = (config.sandbox.least.files(), Sessions::default());
     let shell = Arc::new(Shell { config, files_sandboxed, sessions });
@@ -83,7 +83,7 @@ pub fn tools(config: &Config, standing: &SandboxState) -> Vec<Arc<dyn AnyTool>> 
 }
 
 /// Returns the sandbox with the restrictions that the test confirmed, which each command must have.
-fn held(config: &Config, standing: &SandboxState) -> Sandbox {
+fn with_confirmed(config: &Config, standing: &SandboxState) -> Sandbox {
     let least = match standing {
         SandboxState::Sandboxed { enforced, .. } => *enforced,
         SandboxState::Off | SandboxState::Refused { .. } | SandboxState::Unsandboxed => {
@@ -95,7 +95,7 @@ fn held(config: &Config, standing: &SandboxState) -> Sandbox {
 
 /// Returns the settings for the commands of jobs, if the shell is offered.
 pub fn commands(config: &Config, standing: &SandboxState) -> Option<Commands> {
-    let sandbox = held(config, standing);
+    let sandbox = with_confirmed(config, standing);
     standing.is_offered().then(|| Commands {
         files_sandboxed: sandbox.least.files(),
         sandbox: more_paths::trusted_only(sandbox, &config.trusted),
@@ -140,18 +140,18 @@ impl Tool for Exec {
                  more into a file."
             ));
         }
-        let most = match args.background {
+        let limit = match args.background {
             true => shell.config.background_max,
             false => shell.config.time_max,
         };
         let time_max = match args.timeout {
-            0 => most,
+            0 => limit,
             seconds => Duration::from_secs(seconds.into()),
         };
-        if time_max > most {
+        if time_max > limit {
             return tell(format!(
                 "A command may take at most {} seconds{}.",
-                most.as_secs(),
+                limit.as_secs(),
                 if args.background { "" } else { "; longer ones go in the background" }
             ));
         }
@@ -164,29 +164,33 @@ impl Tool for Exec {
         }
         let mut order = order(shell.files_sandboxed, cx, &args).await?;
         order.time_max = time_max;
-        let others = shell.others(&args, &order, cx).await;
+        let others = shell.untrusted_reads(&args, &order, cx).await;
         let sandbox = shell.sandbox(&args);
         if args.background {
             let command = BackgroundCommand { order, others, stdin: &args.stdin };
             return shell.sessions.begin(&sandbox, command, cx).await;
         }
-        let ran = sandbox::run(&sandbox, &order, args.stdin.as_bytes()).await;
-        let ran = ran.map_err(|error| {
+        let finished = sandbox::run(&sandbox, &order, args.stdin.as_bytes()).await;
+        let finished = finished.map_err(|error| {
             ToolError::TellModel(format!("The command could not be started: {error}."))
         })?;
-        if let CommandEnding::Refused(why) = &ran.ending {
+        if let CommandEnding::Refused(why) = &finished.ending {
             return tell(format!("The command was not started: {why}."));
         }
         let untrusted = others.has_read().await;
-        let whole = places::save(cx, &ran.kept, untrusted).await;
-        let head = format!("[{} after {}]", ran.ending.words(time_max), replies::seconds(ran.took));
-        let words = format!("{head}\n{}", shown::all(&ran.kept, whole.as_deref()));
-        Ok(shown::output(untrusted, words))
+        let whole = places::save(cx, &finished.kept, untrusted).await;
+        let head = format!(
+            "[{} after {}]",
+            finished.ending.words(time_max),
+            replies::seconds(finished.took)
+        );
+        let text = format!("{head}\n{}", shown::all(&finished.kept, whole.as_deref()));
+        Ok(shown::output(untrusted, text))
     }
 }
 
 impl Shell {
-    /// The sandbox of a command: with the network, or not, and with the paths that are as trusted as its folder.
+    /// Returns the sandbox of a command, with or without the network, and with the paths as trusted as its folder.
     fn sandbox(&self, args: &ExecArgs) -> Sandbox {
         let mut sandbox = self.config.sandbox.clone();
         if args.network {
@@ -199,12 +203,12 @@ impl Shell {
         }
     }
 
-    /// Returns true if a command sees trusted files, and so nothing else.
+    /// Returns true if a command sees trusted files, and therefore nothing else.
     fn sees_trusted(&self, args: &ExecArgs) -> bool {
         self.files_sandboxed && places::access(args) == CommandAccess::Workspace
     }
 
-    /// Returns a path that a command names and does not see.
+    /// Returns a path that a command names but does not see.
     fn hidden_path(&self, args: &ExecArgs) -> Option<&Path> {
         let hidden = more_paths::untrusted(&self.config.sandbox, &self.config.trusted);
         hidden.filter(|_| self.sees_trusted(args)).find(|path| {
@@ -213,10 +217,10 @@ impl Shell {
         })
     }
 
-    /// Determines if a command's output may contain untrusted content. A command that sees the downloads has
-    /// read them, and so has one without a sandbox. One in the owner's workspace is watched, because former
-    /// versions kept files of others there.
-    async fn others(
+    /// Determines if a command's output may contain untrusted content. A command that sees the downloads, or has no
+    /// sandbox, counts as having read them. A command in the owner's workspace is watched, because former versions
+    /// kept files of others there.
+    async fn untrusted_reads(
         &self,
         args: &ExecArgs,
         order: &sandbox::SandboxCommand,
@@ -278,7 +282,7 @@ impl Tool for ProcessTool {
 
     async fn call(&self, args: ProcessArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let sessions = &self.0.sessions;
-        let asked = match args.action {
+        let request = match args.action {
             ProcessAction::List => return Ok(ToolOutput::text(sessions.list(&cx.address))),
             ProcessAction::Poll => SessionRequest::Poll,
             ProcessAction::Write if args.text.len() > TEXT_BYTES_MAX => {
@@ -287,6 +291,6 @@ impl Tool for ProcessTool {
             ProcessAction::Write => SessionRequest::Write(args.text),
             ProcessAction::Kill => SessionRequest::Kill,
         };
-        sessions.ask(&args.id, asked, cx).await
+        sessions.ask(&args.id, request, cx).await
     }
 }

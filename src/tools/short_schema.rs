@@ -1,9 +1,9 @@
-//! Schemas of arguments as prompts have them: each prompt contains all of them, so they are short. Pure.
+//! Shortens schemas of arguments, because each prompt contains all of them. Pure.
 
 use serde_json::Value;
 
-/// Removes parts of a schema that a model does not need in each prompt: that there are no further fields, which an
-/// error reports if it invents some; empty and numeric defaults of optional fields; and the bounds of numbers, which
+/// Removes the parts of a schema that a model does not need in each prompt: the ban on further fields, which an error
+/// reports if the model invents some; empty and numeric defaults of optional fields; and the bounds of numbers, which
 /// are clamped.
 pub(super) fn shorten(schema: &mut Value) {
     if let Some(object) = schema.as_object_mut() {

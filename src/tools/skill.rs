@@ -1,5 +1,5 @@
-//! The tool that reads a skill without a path in the workspace: skills of the account's home folder, and
-//! those that are shipped.
+//! The tool that reads a skill that has no path in the workspace: a skill of the account's home folder, or a
+//! shipped one.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;

@@ -57,7 +57,7 @@ impl Tool for ListActions {
         if found.is_empty() {
             return Ok(ToolOutput::text(replies::NO_ACTIONS));
         }
-        let lines: Vec<_> = found.iter().map(|action| line(action, cx.now)).collect();
+        let lines: Vec<_> = found.iter().map(|action| format_action(action, cx.now)).collect();
         let for_model = cut(&lines.join("\n"), "Use a smaller limit.");
         Ok(ToolOutput::Text { for_model, sources })
     }
@@ -84,7 +84,7 @@ impl Tool for Undo {
         retries: false,
     };
 
-    /// It changes files of the workspace, as far as can be told before it is looked up.
+    /// The change is not looked up yet: it counts as one of a file of the workspace.
     fn reach(_: &UndoArgs, _: &Address) -> Reach {
         Reach::File(Folder::Workspace)
     }
@@ -96,18 +96,18 @@ impl Tool for Undo {
             None => scope(cx).within(Some(cx.session)),
         };
         let reader = cx.action_reader();
-        let look = move |store: &_| {
+        let find_target = move |store: &_| {
             let target = actions::target(store, &scope, id)?;
             Ok(match target {
                 Some(target) if reader.is_kept_from(store, target.id)? => None,
                 target => target,
             })
         };
-        let found = cx.actions.store.search(look).await?;
+        let found = cx.actions.store.search(find_target).await?;
         let Some(target) = found else {
-            let words = id.map(replies::no_such_action);
-            let words = words.unwrap_or_else(|| replies::NOTHING_TO_UNDO.to_owned());
-            return Err(ToolError::TellModel(words));
+            let message = id.map(replies::no_such_action);
+            let message = message.unwrap_or_else(|| replies::NOTHING_TO_UNDO.to_owned());
+            return Err(ToolError::TellModel(message));
         };
         let (images, scope) = (cx.actions.images.clone(), cx.scope());
         let (id, tool) = (target.id, target.tool.clone());
@@ -128,7 +128,7 @@ fn scope(cx: &ToolContext) -> ActionScope {
     ActionScope::of(&cx.who, cx.role, cx.chat_kind, Some(cx.session))
 }
 
-fn line(action: &Action, now: DateTime<Tz>) -> String {
-    let shown = shortened(&action.output.replace(char::is_control, " "), OUTPUT_CHARS_MAX);
-    format!("{}\n  → {shown}", action.words(now))
+fn format_action(action: &Action, now: DateTime<Tz>) -> String {
+    let output = shortened(&action.output.replace(char::is_control, " "), OUTPUT_CHARS_MAX);
+    format!("{}\n  → {output}", action.words(now))
 }

@@ -1,5 +1,5 @@
-//! The web, of which nothing is trusted: neither the targets of links nor the content. `web_fetch` reads
-//! pages, `web_search` uses search engines.
+//! The web tools, which trust neither the targets of links nor the content. `web_fetch` reads pages,
+//! `web_search` uses search engines.
 
 pub mod address;
 mod cache;

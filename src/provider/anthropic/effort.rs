@@ -100,7 +100,7 @@ pub fn kind(model: &str) -> ThinkingMode {
     }
 }
 
-/// Returns the version of Claude in a model's name; the greatest where it has none, and none of other vendors' models.
+/// Returns the version of Claude in a model's name, or the greatest if it has none. None for other vendors' models.
 pub fn version(model: &str) -> Option<(u32, u32)> {
     let model = model.to_ascii_lowercase();
     let (_, name) = model.split_once("claude")?;

@@ -21,7 +21,7 @@ pub(super) struct OpenAiAnswer {
     usage: Option<Usage>,
     stop: Option<StopReason>,
     has_begun: bool,
-    /// The server itself gave up in the middle.
+    /// True if the server itself gave up in the middle.
     has_failed: bool,
 }
 
@@ -57,7 +57,7 @@ impl DeltaReader for OpenAiAnswer {
         // A server that does not stream sends a `message` instead.
         let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
         self.reasoning.take(delta);
-        self.read_words(delta, deltas);
+        self.read_text(delta, deltas);
         for fragment in list(&delta["tool_calls"]) {
             self.join(fragment);
         }
@@ -114,7 +114,7 @@ impl OpenAiAnswer {
         }
     }
 
-    fn read_words(&mut self, delta: &Value, deltas: &mut VecDeque<Delta>) {
+    fn read_text(&mut self, delta: &Value, deltas: &mut VecDeque<Delta>) {
         // DeepSeek and llama.cpp use `reasoning_content`, OpenRouter and Ollama `reasoning`.
         let reasoning = delta["reasoning_content"].as_str().or_else(|| delta["reasoning"].as_str());
         if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
@@ -126,10 +126,11 @@ impl OpenAiAnswer {
         for thought in thoughts.filter_map(|it| it["text"].as_str()) {
             deltas.push_back(Delta::Thinking(thought.to_owned()));
         }
-        let mut say = |text: &Value| self.tags.take(text.as_str().unwrap_or_default(), deltas);
-        say(&delta["content"]);
-        say(&delta["refusal"]);
-        parts.iter().for_each(|part| say(&part["text"]));
+        let mut take_text =
+            |text: &Value| self.tags.take(text.as_str().unwrap_or_default(), deltas);
+        take_text(&delta["content"]);
+        take_text(&delta["refusal"]);
+        parts.iter().for_each(|part| take_text(&part["text"]));
     }
 
     fn join(&mut self, fragment: &Value) {
@@ -147,12 +148,12 @@ impl OpenAiAnswer {
         // complete.
         let found = found.filter(|&at| {
             let call = &self.calls[at];
-            let goes_on = || call.name == name && wire::arguments(&call.arguments).is_none();
+            let continues_call = || call.name == name && wire::arguments(&call.arguments).is_none();
             let is_same = match id {
-                "" => index.is_some() && goes_on(),
+                "" => index.is_some() && continues_call(),
                 // Some servers use the tool's name as the id of every call.
                 id if call.id != id || call.name != name => false,
-                _ => goes_on() || is_repeated(&call.arguments, function),
+                _ => continues_call() || is_repeated(&call.arguments, function),
             };
             name.is_empty() || call.name.is_empty() || is_same
         });
@@ -277,7 +278,7 @@ fn read_usage(usage: &Value) -> Usage {
         cached: count("/prompt_tokens_details/cached_tokens")
             .or_else(|| count("/prompt_cache_hit_tokens"))
             .unwrap_or_default(),
-        // OpenRouter tells it, for models whose vendors ask a price for it.
+        // OpenRouter reports it, for models whose vendors ask a price for it.
         cache_written: count("/prompt_tokens_details/cache_write_tokens").unwrap_or_default(),
         output: count("/completion_tokens").unwrap_or_default(),
     }

@@ -48,10 +48,10 @@ impl ThinkTags {
     fn step(&mut self, deltas: &mut VecDeque<Delta>) -> bool {
         let (place, rest) = match self.place {
             TagPosition::Beginning => {
-                let begun = self.held.trim_start();
-                match begun.strip_prefix(OPEN) {
+                let beginning = self.held.trim_start();
+                match beginning.strip_prefix(OPEN) {
                     Some(rest) => (TagPosition::Within, rest.to_owned()),
-                    None if OPEN.starts_with(begun) => return false,
+                    None if OPEN.starts_with(beginning) => return false,
                     None => (TagPosition::Text, self.held.clone()),
                 }
             }

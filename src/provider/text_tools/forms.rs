@@ -1,5 +1,5 @@
-//! The forms in which models write calls: that of Hermes and Qwen, which the prompt describes, our own older one with a
-//! server's name, and others that models were trained on and that their servers fail to parse. Defines how each begins and ends, and parses the content of all that contain JSON.
+//! The forms in which models write calls: that of Hermes and Qwen, which the prompt describes, our older one with a
+//! server's name, and others that servers fail to parse. Defines their begin and end, and parses those with JSON.
 //!
 //! Shapes as in the models' own chat templates and vLLM's documents (docs.vllm.ai, Tool Calling).
 
@@ -12,7 +12,7 @@ use crate::provider::{ToolCall, ToolSchema, wire};
 pub const MALFORMED_CALL: &str = "malformed_call";
 /// The server name of our own tools.
 const OWN_SERVER: &str = "peacrab";
-/// The name that models use for it which were trained to find tools on a machine.
+/// The same, as used by models that were trained to find tools on a machine.
 const LOCAL_SERVER: &str = "local";
 /// Prefix of the name of an MCP server's tool: `mcp_<server>_<tool>`.
 const MCP: &str = "mcp_";
@@ -86,9 +86,9 @@ pub(super) const OPENERS: [(&str, CallForm); 11] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockEnd {
     Closer(&'static str),
-    /// At the end of its first JSON value.
+    /// The end of its first JSON value.
     Value,
-    /// At the end of the answer.
+    /// The end of the answer.
     Never,
 }
 
@@ -130,7 +130,7 @@ pub(super) enum Fences {
 pub(super) struct FoundOpener {
     pub(super) at: usize,
     pub(super) form: CallForm,
-    /// In bytes.
+    /// The length of the opener, in bytes.
     pub(super) length: usize,
 }
 
@@ -245,7 +245,7 @@ fn any_of<'a>(text: &str, marks: impl IntoIterator<Item = &'a str>) -> OpenerChe
 }
 
 /// Returns the server and the tool that a model uses for one of our names.
-fn placed(name: &str) -> (&str, &str) {
+fn server_and_tool(name: &str) -> (&str, &str) {
     name.strip_prefix(MCP).and_then(|name| name.split_once('_')).unwrap_or((OWN_SERVER, name))
 }
 
@@ -270,7 +270,7 @@ pub(super) fn with_server(body: &str, tools: &[ToolSchema]) -> Result<WrittenCal
         let of_server = format!("{MCP}{server}_");
         if !tools.iter().any(|tool| tool.name.starts_with(&of_server)) {
             let mut servers = vec![OWN_SERVER];
-            servers.extend(tools.iter().map(|tool| placed(&tool.name).0));
+            servers.extend(tools.iter().map(|tool| server_and_tool(&tool.name).0));
             servers.sort_unstable();
             servers.dedup();
             return Err(format!(
@@ -283,7 +283,7 @@ pub(super) fn with_server(body: &str, tools: &[ToolSchema]) -> Result<WrittenCal
     Ok(WrittenCall { name, arguments: arguments.to_string() })
 }
 
-/// Returns what is wrong with a block of the form that the prompt describes, and that cannot be parsed.
+/// Describes the fault of an unreadable block in the form that the prompt describes.
 pub(super) fn fault(body: &str) -> String {
     let text = unfenced(body);
     if !text.starts_with(['{', '[']) {
@@ -442,7 +442,7 @@ pub(super) fn unfenced(text: &str) -> &str {
     inner[word..].trim()
 }
 
-/// Returns the call that explains to a model what is wrong with its text.
+/// Returns the call that explains the fault of its text to a model.
 pub(super) fn malformed(fault: &str, written: &str) -> ToolCall {
     let shown: String = written.chars().take(SHOWN_CHARS_MAX).collect();
     let arguments = json!({"fault": fault, "written": shown}).to_string();

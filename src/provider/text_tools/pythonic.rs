@@ -1,5 +1,5 @@
 //! Parses calls in Python syntax, with which Llama 4 answers: `[look(path="a"), note(lines=[1, 2])]`.
-//! Literals only; anything else makes it no call.
+//! Only literals are supported. A text with anything else is not a call.
 
 use serde_json::{Map, Number, Value};
 
@@ -18,7 +18,7 @@ pub(super) fn calls(text: &str) -> Option<Vec<WrittenCall>> {
         text = text.strip_suffix(end).unwrap_or(text).trim_end();
     }
     let mut python = Python { rest: text };
-    python.want('[')?;
+    python.require('[')?;
     let calls = python.list(']', Python::call)?;
     python.skip_blanks();
     python.rest.is_empty().then_some(calls)
@@ -45,7 +45,7 @@ impl<'a> Python<'a> {
         }
     }
 
-    fn want(&mut self, sign: char) -> Option<()> {
+    fn require(&mut self, sign: char) -> Option<()> {
         self.has(sign).then_some(())
     }
 
@@ -54,7 +54,7 @@ impl<'a> Python<'a> {
         let mut items = Vec::new();
         while !self.has(end) {
             if !items.is_empty() {
-                self.want(',')?;
+                self.require(',')?;
                 if self.has(end) {
                     break;
                 }
@@ -75,10 +75,10 @@ impl<'a> Python<'a> {
 
     fn call(&mut self) -> Option<WrittenCall> {
         let name = self.word()?.to_owned();
-        self.want('(')?;
+        self.require('(')?;
         let pairs = self.list(')', |python| {
             let key = python.word()?.to_owned();
-            python.want('=')?;
+            python.require('=')?;
             Some((key, python.value(0)?))
         })?;
         let arguments = Value::from(pairs.into_iter().collect::<Map<_, _>>());
@@ -97,7 +97,7 @@ impl<'a> Python<'a> {
             let pairs = self.list('}', |python| {
                 python.skip_blanks();
                 let key = python.text()?;
-                python.want(':')?;
+                python.require(':')?;
                 Some((key, python.value(depth + 1)?))
             })?;
             return Some(pairs.into_iter().collect::<Map<_, _>>().into());

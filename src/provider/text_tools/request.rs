@@ -43,7 +43,7 @@ const MARKS: [&str; 8] = [
     "<tool>",
     "</tool>",
 ];
-/// So many of these are about results, which no person may write either.
+/// The number of [`MARKS`], from the first, that are about results. No person may write these either.
 const RESULT_MARKS: usize = 4;
 
 /// The text form of a request.
@@ -76,12 +76,13 @@ impl<'a> TextRequest<'a> {
         for message in &request.messages {
             match message {
                 PromptMessage::User { text, images } => {
-                    push_user(&mut parts, &defused(text, &MARKS[..RESULT_MARKS]), images);
+                    push_user(&mut parts, &escape_marks(text, &MARKS[..RESULT_MARKS]), images);
                 }
                 PromptMessage::Assistant { text, thinking, calls } => {
-                    let said = Some(text.trim()).filter(|text| !text.is_empty());
-                    let said = said.map(str::to_owned).into_iter();
-                    let text = said.chain(calls.iter().map(block)).collect::<Vec<_>>().join("\n");
+                    let own_text = Some(text.trim()).filter(|text| !text.is_empty());
+                    let own_text = own_text.map(str::to_owned).into_iter();
+                    let text =
+                        own_text.chain(calls.iter().map(block)).collect::<Vec<_>>().join("\n");
                     parts.push(TextPart::Assistant { text, thinking });
                 }
                 PromptMessage::Results(calls) => {
@@ -120,22 +121,22 @@ impl<'a> TextRequest<'a> {
     }
 }
 
-fn push_user<'a>(parts: &mut Vec<TextPart<'a>>, words: &str, seen: &[&'a Image]) {
+fn push_user<'a>(parts: &mut Vec<TextPart<'a>>, added: &str, new_images: &[&'a Image]) {
     match parts.last_mut() {
         Some(TextPart::User { text, images }) => {
             text.push_str("\n\n");
-            text.push_str(words);
-            images.extend(seen);
+            text.push_str(added);
+            images.extend(new_images);
         }
-        _ => parts.push(TextPart::User { text: words.to_owned(), images: seen.to_vec() }),
+        _ => parts.push(TextPart::User { text: added.to_owned(), images: new_images.to_vec() }),
     }
 }
 
-/// Returns the rules and the tools.
+/// Returns the instructions for calls, with the tools.
 fn manual(tools: &[ToolSchema]) -> String {
     let mut manual = BEFORE_TOOLS.to_owned();
     for ToolSchema { name, description, parameters } in tools {
-        let (name, description) = (quoted(name), quoted(description));
+        let (name, description) = (json_string(name), json_string(description));
         // Writing to a string cannot fail.
         let _ = write!(
             manual,
@@ -155,22 +156,22 @@ fn block(call: &Call) -> String {
         return written.unwrap_or(UNREADABLE).to_owned();
     }
     let arguments = if arguments.is_some() { &*call.arguments } else { "{}" };
-    let name = quoted(&call.tool);
+    let name = json_string(&call.tool);
     format!("<tool_call>\n{{\"name\": {name}, \"arguments\": {arguments}}}\n</tool_call>")
 }
 
 fn result(call: &Call) -> String {
     let failed = if call.outcome.is_error() { "Error: " } else { "" };
-    let text = defused(wire::result(call), &MARKS);
+    let text = escape_marks(wire::result(call), &MARKS);
     format!("<tool_response>\n{failed}{text}\n</tool_response>")
 }
 
-fn quoted(text: &str) -> serde_json::Value {
+fn json_string(text: &str) -> serde_json::Value {
     text.into()
 }
 
 /// Returns `text` with every forged mark escaped.
-fn defused(text: &str, marks: &[&str]) -> String {
+fn escape_marks(text: &str, marks: &[&str]) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, sign) in text.char_indices() {
         let is_mark = |mark: &&str| {

@@ -1,4 +1,4 @@
-//! Finds tool calls in a text that arrives in pieces, and outputs nothing of them: text that may begin a
+//! Finds tool calls in a text that arrives in pieces, and outputs only the other text. Text that may begin a
 //! block is held back until that is decided. The output does not depend on the splitting of the text.
 //! `forms` parses the content of a block.
 
@@ -86,7 +86,7 @@ impl<'a> Scanner<'a> {
             // Small parts, because output is removed from the front of the held text.
             let (part, behind) = rest.split_at(rest.floor_char_boundary(PART_BYTES_MAX));
             self.held.push_str(part);
-            self.work(RemainingText::Coming);
+            self.run_steps(RemainingText::Coming);
             rest = behind;
         }
         std::mem::take(&mut self.pieces)
@@ -94,11 +94,11 @@ impl<'a> Scanner<'a> {
 
     /// Returns the rest at the end of the text. `cut` if the model's token limit ended it.
     pub fn finish(&mut self, cut: bool) -> Vec<AnswerPiece> {
-        self.work(if cut { RemainingText::Cut } else { RemainingText::None });
+        self.run_steps(if cut { RemainingText::Cut } else { RemainingText::None });
         std::mem::take(&mut self.pieces)
     }
 
-    fn work(&mut self, rest: RemainingText) {
+    fn run_steps(&mut self, rest: RemainingText) {
         while self.step(rest) {}
     }
 
@@ -140,7 +140,7 @@ impl<'a> Scanner<'a> {
 
     /// Checks for forms that are the whole answer or nothing.
     fn begin(&mut self, rest: RemainingText) -> bool {
-        let begins = forms::whole(look(&self.held), self.tools);
+        let begins = forms::whole(decisive_part(&self.held), self.tools);
         let begins = if rest.is_over() || self.held.len() >= LOOK_BYTES_MAX {
             begins.decided()
         } else {
@@ -165,7 +165,7 @@ impl<'a> Scanner<'a> {
             CallStrictness::Lenient => Fences::Ignored,
         };
         let Some(opener) = forms::first_opener(&self.held, fences) else {
-            self.say(safe(&self.held, rest));
+            self.output_held(safe(&self.held, rest));
             return false;
         };
         let forms::FoundOpener { at, form, length } = opener;
@@ -177,19 +177,19 @@ impl<'a> Scanner<'a> {
                 OpenerCheck::Yes
             }
             CallForm::Result => OpenerCheck::No,
-            form => match form.begins(look(behind), self.tools) {
-                OpenerCheck::Yes if self.is_shown(at) => OpenerCheck::No,
+            form => match form.begins(decisive_part(behind), self.tools) {
+                OpenerCheck::Yes if self.is_example(at) => OpenerCheck::No,
                 begins => begins,
             },
         };
         let is_far = behind.len() >= LOOK_BYTES_MAX;
         match if rest.is_over() || is_far { begins.decided() } else { begins } {
             OpenerCheck::Perhaps => {
-                self.say(fence_before(&self.held[..at]));
+                self.output_held(fence_before(&self.held[..at]));
                 false
             }
             OpenerCheck::No => {
-                self.say(body);
+                self.output_held(body);
                 true
             }
             OpenerCheck::Yes => {
@@ -197,7 +197,7 @@ impl<'a> Scanner<'a> {
                 let lead = self.held[start..at].to_owned();
                 let is_fenced = matches!(self.place, ScanState::Outside { fenced: true });
                 let fenced = !lead.is_empty() || is_fenced && self.held[..at].trim().is_empty();
-                self.say(start);
+                self.output_held(start);
                 self.held.drain(..lead.len());
                 if form == CallForm::Result {
                     self.place = ScanState::Swallowing { closer: None };
@@ -210,7 +210,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Returns true if a model with native tools shows a block as an example: within backticks.
-    fn is_shown(&self, at: usize) -> bool {
+    fn is_example(&self, at: usize) -> bool {
         let before = &self.held[..at];
         let is_ticked = if at == 0 { self.is_ticked } else { before.ends_with('`') };
         self.reader == CallStrictness::Lenient && (is_ticked || fence_before(before) < at)
@@ -244,7 +244,7 @@ impl<'a> Scanner<'a> {
         let ScanState::Within(open) = std::mem::replace(&mut self.place, outside) else { return };
         let raw: String = self.held.drain(..end).collect();
         let is_closed = end > body_end || open.end.rule == BlockEnd::Value && body_end < raw.len();
-        match self.read(&open, &raw, &raw[open.body..body_end]) {
+        match self.parse_block(&open, &raw, &raw[open.body..body_end]) {
             Some(calls)
                 if is_closed || rest != RemainingText::Cut || calls.iter().all(is_sound) =>
             {
@@ -258,14 +258,14 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn read(&self, open: &OpenBlock, raw: &str, body: &str) -> Option<Vec<ToolCall>> {
-        let told = |fault: &str| Some(vec![forms::malformed(fault, raw)]);
+    fn parse_block(&self, open: &OpenBlock, raw: &str, body: &str) -> Option<Vec<ToolCall>> {
+        let explain = |fault: &str| Some(vec![forms::malformed(fault, raw)]);
         if open.form == CallForm::WithServer {
             return match forms::with_server(body, self.tools) {
                 Ok(written) if self.reader == CallStrictness::Strict || self.knows(&written) => {
                     Some(vec![call(written)])
                 }
-                Err(fault) if self.reader == CallStrictness::Strict => told(&fault),
+                Err(fault) if self.reader == CallStrictness::Strict => explain(&fault),
                 Ok(_) | Err(_) => None,
             };
         }
@@ -275,7 +275,7 @@ impl<'a> Scanner<'a> {
             Some(written) if is_sure || written.iter().all(|call| self.knows(call)) => {
                 Some(written.into_iter().map(call).collect())
             }
-            None if is_sure => told(&match open.form {
+            None if is_sure => explain(&match open.form {
                 CallForm::ToolCall => forms::fault(body),
                 _ => "it cannot be read".to_owned(),
             }),
@@ -288,9 +288,9 @@ impl<'a> Scanner<'a> {
     }
 
     fn keep(&mut self, mut calls: Vec<ToolCall>, raw: String) {
-        let context_window = CALLS_MAX.saturating_sub(self.calls);
-        if calls.len() > context_window {
-            calls.truncate(context_window);
+        let calls_left = CALLS_MAX.saturating_sub(self.calls);
+        if calls.len() > calls_left {
+            calls.truncate(calls_left);
             let fault =
                 format!("an answer can have at most {CALLS_MAX} calls; the rest was not read");
             calls.push(forms::malformed(&fault, ""));
@@ -315,13 +315,13 @@ impl<'a> Scanner<'a> {
             self.place = ScanState::Swallowing { closer: open.end.closer() };
         } else {
             self.held.insert_str(0, &open.lead);
-            self.say(self.held.floor_char_boundary(open.lead.len() + BLOCK_BYTES_MAX));
+            self.output_held(self.held.floor_char_boundary(open.lead.len() + BLOCK_BYTES_MAX));
         }
         true
     }
 
     /// Outputs the first `length` bytes.
-    fn say(&mut self, length: usize) {
+    fn output_held(&mut self, length: usize) {
         let text: String = self.held.drain(..length).collect();
         if !text.trim().is_empty()
             && let ScanState::Outside { fenced } = &mut self.place
@@ -371,7 +371,7 @@ fn is_json(text: &str) -> bool {
 }
 
 /// Returns the part of a text that is examined for a decision.
-fn look(text: &str) -> &str {
+fn decisive_part(text: &str) -> &str {
     &text[..text.floor_char_boundary(LOOK_BYTES_MAX)]
 }
 

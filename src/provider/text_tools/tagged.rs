@@ -13,19 +13,19 @@ pub(super) fn functions(text: &str, tools: &[ToolSchema]) -> Option<Vec<WrittenC
     parts
         .map(|part| {
             let part = part.split_once("</function>").map_or(part, |(part, _)| part);
-            let (name, inside) = part.split_once('>')?;
+            let (name, content) = part.split_once('>')?;
             let name = forms::resolved(name, tools);
-            let inside = inside.trim();
-            if inside.starts_with('{') {
-                let arguments = wire::arguments(inside)?;
+            let content = content.trim();
+            if content.starts_with('{') {
+                let arguments = wire::arguments(content)?;
                 return Some(WrittenCall { name, arguments: Value::from(arguments).to_string() });
             }
-            let parameters = inside.split("<parameter=").skip(1);
+            let parameters = content.split("<parameter=").skip(1);
             let parameters = parameters.map(|parameter| {
                 let (key, value) = parameter.split_once('>')?;
                 Some((key.trim(), value.rsplit_once("</parameter>").map_or(value, |it| it.0)))
             });
-            written(name, parameters.collect::<Option<_>>()?, tools)
+            typed_call(name, parameters.collect::<Option<_>>()?, tools)
         })
         .collect()
 }
@@ -44,10 +44,10 @@ pub(super) fn pairs(text: &str, tools: &[ToolSchema]) -> Option<WrittenCall> {
         Some((key.trim(), value.rsplit_once("</arg_value>").map_or(value, |it| it.0)))
     });
     let pairs = pairs.collect::<Option<_>>()?;
-    written(name, pairs, tools)
+    typed_call(name, pairs, tools)
 }
 
-fn written(name: String, pairs: Vec<(&str, &str)>, tools: &[ToolSchema]) -> Option<WrittenCall> {
+fn typed_call(name: String, pairs: Vec<(&str, &str)>, tools: &[ToolSchema]) -> Option<WrittenCall> {
     let schema = tools.iter().find(|tool| tool.name == name).map(|tool| &tool.parameters);
     let mut arguments = Map::new();
     for (key, value) in pairs {

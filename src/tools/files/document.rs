@@ -1,4 +1,4 @@
-//! The text of documents for `read_file`: it stands in the record of the file, not in the file.
+//! The text of documents for `read_file`. It is stored in the record of the file, not in the file.
 
 use super::{PAGE_BYTES_MAX, ReadFileArgs, show_page};
 use crate::memory::attachments;
@@ -10,17 +10,18 @@ pub(super) async fn read(
     args: &ReadFileArgs,
     cx: &ToolContext,
 ) -> Result<Option<ToolOutput>, ToolError> {
-    let (reader, given) = (cx.reader(), args.path.clone());
+    let (reader, requested) = (cx.reader(), args.path.clone());
     let open = move |workspace: &Workspace| {
-        let file = reader.open(workspace, &given)?;
+        let file = reader.open(workspace, &requested)?;
         let (path, source) = (file.path().clone(), file.source());
         let (_, size) = file.into_file();
         Ok::<_, ToolError>((path, source, size))
     };
     let (path, source, size) = cx.workspace.off_thread(open).await?;
-    let wanted = path.clone();
-    let look = move |store: &rusqlite::Connection| attachments::text_of(store, &wanted, size);
-    let Some(text) = cx.actions.store.read(look).await? else { return Ok(None) };
+    let document_path = path.clone();
+    let find_text =
+        move |store: &rusqlite::Connection| attachments::text_of(store, &document_path, size);
+    let Some(text) = cx.actions.store.read(find_text).await? else { return Ok(None) };
     let limit = args.limit.clamp(1, PAGE_BYTES_MAX) + 3;
     let begin = usize::try_from(args.offset).unwrap_or(usize::MAX).min(text.len());
     let end = begin.saturating_add(usize::try_from(limit).unwrap_or(usize::MAX)).min(text.len());

@@ -9,12 +9,12 @@ const NEAREST_SIMILARITY_MIN: f64 = 0.5;
 /// Replaces `old` by `new` in `text`, everywhere if `all`. Returns an explanation if that fails. Line
 /// ends stay as in the file.
 pub(super) fn replaced(text: &str, old: &str, new: &str, all: bool) -> Result<String, String> {
-    let (old, new) = (like(text, old), like(text, new));
+    let (old, new) = (with_line_ends_of(text, old), with_line_ends_of(text, new));
     if old.is_empty() {
         return Err("`old` is empty; give the text to replace, or use append_file.".to_owned());
     }
     match text.matches(&old).count() {
-        0 => Err(format!("`old` does not occur. {}", nearest(text, &old))),
+        0 => Err(format!("`old` does not occur. {}", describe_nearest_line(text, &old))),
         1 => Ok(text.replacen(&old, &new, 1)),
         _ if all => Ok(text.replace(&old, &new)),
         count => Err(format!(
@@ -26,7 +26,7 @@ pub(super) fn replaced(text: &str, old: &str, new: &str, all: bool) -> Result<St
 
 /// Appends `content` on new lines.
 pub(super) fn appended(mut text: String, content: &str) -> String {
-    let content = like(&text, content);
+    let content = with_line_ends_of(&text, content);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push_str(if text.contains("\r\n") { "\r\n" } else { "\n" });
     }
@@ -34,7 +34,7 @@ pub(super) fn appended(mut text: String, content: &str) -> String {
 }
 
 /// Returns `piece` with CRLF line ends if `text` has only those.
-fn like(text: &str, piece: &str) -> String {
+fn with_line_ends_of(text: &str, piece: &str) -> String {
     let crlf = text.matches("\r\n").count();
     if crlf > 0 && crlf == text.matches('\n').count() {
         piece.replace("\r\n", "\n").replace('\n', "\r\n")
@@ -44,7 +44,7 @@ fn like(text: &str, piece: &str) -> String {
 }
 
 /// Describes the line that is most similar to the first line of `old`.
-fn nearest(text: &str, old: &str) -> String {
+fn describe_nearest_line(text: &str, old: &str) -> String {
     let short = |line: &str| line.trim().chars().take(NEAREST_CHARS_MAX).collect::<String>();
     let wanted = old.lines().find(|line| !line.trim().is_empty()).map(short).unwrap_or_default();
     let (mut best, mut found) = (NEAREST_SIMILARITY_MIN, None);
@@ -56,7 +56,9 @@ fn nearest(text: &str, old: &str) -> String {
         }
     }
     match found {
-        Some((n, line)) => format!("The nearest is line {n}: `{line}`. Spaces and case count."),
+        Some((n, line)) => {
+            format!("The nearest is line {n}: `{line}`. Spaces and case count.")
+        }
         None => "Read the file to see what it says now.".to_owned(),
     }
 }

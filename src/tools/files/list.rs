@@ -1,4 +1,4 @@
-//! The listing of `list_files`: a folder with what it holds, or the whole tree of the folders that a call reaches.
+//! The listing of `list_files`: the entries of a folder, or the whole tree of folders that a call reaches.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ use crate::workspace::{EntryKind, FileScope, OpenedFolder, Workspace, WorkspaceP
 /// Maximum number of entries in a listing. More would be cut anyway.
 const LIST_ENTRIES_MAX: usize = 300;
 
-/// Lists a folder. Without a path, it is the root of the tree, in which untrusted folders are shown closed:
-/// the names in them are text that others wrote.
+/// Lists a folder. Without a path, it lists the root of the tree, and shows untrusted folders closed: others wrote
+/// the names in them.
 pub(super) fn list(
     workspace: &Workspace,
     path: Option<WorkspacePath>,
@@ -31,18 +31,18 @@ pub(super) fn list(
         None => Some(workspace.open_folder(None)?),
     };
     let is_untrusted = path.as_ref().is_some_and(WorkspacePath::is_of_others);
-    let mut shown = ShownListing { scope, is_untrusted, lines: Vec::new(), cut: false };
+    let mut listing = ShownListing { scope, is_untrusted, lines: Vec::new(), cut: false };
     if let Some(folder) = folder {
-        shown.folder(&folder, depth, 0);
+        listing.add_folder(&folder, depth, 0);
     }
     if is_root {
-        shown.closed(workspace);
+        listing.add_closed_folders(workspace);
     }
-    let mut text = shown.lines.join("\n");
+    let mut text = listing.lines.join("\n");
     if text.is_empty() {
         text.push_str("There are no files.");
     }
-    if shown.cut {
+    if listing.cut {
         let _ = write!(text, "\n[There are more. List one folder, or use a smaller depth.]");
     }
     let text = cut(&text, "List one folder, or use a smaller depth.");
@@ -55,14 +55,14 @@ pub(super) fn list(
 /// A listing under construction.
 struct ShownListing<'a> {
     scope: &'a FileScope,
-    /// It is one of an untrusted folder, in which all names are.
+    /// True for an untrusted folder, where all names are untrusted.
     is_untrusted: bool,
     lines: Vec<String>,
     cut: bool,
 }
 
 impl ShownListing<'_> {
-    fn folder(&mut self, folder: &OpenedFolder, depth: u8, level: usize) {
+    fn add_folder(&mut self, folder: &OpenedFolder, depth: u8, level: usize) {
         let listing = folder.list();
         self.cut |= listing.cut;
         for entry in listing.entries {
@@ -71,7 +71,7 @@ impl ShownListing<'_> {
                 None => name.parse(),
                 Some(path) => format!("{path}/{name}").parse::<WorkspacePath>(),
             };
-            // A folder of that name in the workspace is shown with the one beside it.
+            // Shown later, together with the folder of that name beside the workspace.
             if folder.path().is_none() && below.as_ref().is_ok_and(WorkspacePath::is_beside) {
                 continue;
             }
@@ -81,42 +81,42 @@ impl ShownListing<'_> {
             }
             let is_closed =
                 !self.is_untrusted && below.as_ref().is_ok_and(WorkspacePath::is_of_others);
-            let what = match entry.kind {
+            let suffix = match entry.kind {
                 EntryKind::Folder if is_closed => {
-                    let inside = folder.folder(name).map_or(0, |it| it.list().entries.len());
-                    closed_words(inside)
+                    let count = folder.folder(name).map_or(0, |it| it.list().entries.len());
+                    closed_suffix(count)
                 }
                 EntryKind::Folder => "/".to_owned(),
                 EntryKind::File(size) => format!(" ({})", size_words(size)),
                 EntryKind::Link => " (link)".to_owned(),
                 EntryKind::Special => " (not a regular file)".to_owned(),
             };
-            self.lines.push(format!("{}{name}{what}", "  ".repeat(level)));
-            // One that vanished or cannot be read is shown as empty.
+            self.lines.push(format!("{}{name}{suffix}", "  ".repeat(level)));
+            // A folder that vanished or cannot be read is shown as empty.
             if entry.kind == EntryKind::Folder
                 && !is_closed
                 && depth > 1
                 && let Ok(below) = folder.folder(name)
             {
-                self.folder(&below, depth - 1, level + 1);
+                self.add_folder(&below, depth - 1, level + 1);
             }
         }
     }
 
     /// Adds the untrusted folders with the number of entries in them.
-    fn closed(&mut self, workspace: &Workspace) {
+    fn add_closed_folders(&mut self, workspace: &Workspace) {
         for name in [DOWNLOADS, SHARED] {
             let given: WorkspacePath = name.parse().expect("it is one name");
             let path = self.scope.path(&given);
             let folder = workspace.open_folder_for(&path, self.scope);
-            let inside = folder.map_or(0, |folder| folder.list().entries.len());
-            if inside > 0 {
-                self.lines.push(format!("{name}{}", closed_words(inside)));
+            let count = folder.map_or(0, |folder| folder.list().entries.len());
+            if count > 0 {
+                self.lines.push(format!("{name}{}", closed_suffix(count)));
             }
         }
     }
 }
 
-fn closed_words(inside: usize) -> String {
-    format!("/ ({inside} inside, by others)")
+fn closed_suffix(count: usize) -> String {
+    format!("/ ({count} inside, by others)")
 }

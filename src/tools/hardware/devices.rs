@@ -1,4 +1,4 @@
-//! The devices of a board: which there are, and why one cannot be used.
+//! The devices of a board: finds them, and explains why one cannot be used.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -35,7 +35,7 @@ pub enum Family {
 impl Family {
     pub(super) const ALL: [Self; 3] = [Self::Gpio, Self::I2c, Self::Spi];
 
-    /// The prefix of their names.
+    /// Returns the prefix of the device names.
     pub(super) fn prefix(self) -> &'static str {
         match self {
             Self::Gpio => "gpiochip",
@@ -44,7 +44,7 @@ impl Family {
         }
     }
 
-    /// The group that may use them, on most systems.
+    /// Returns the system group that may use the devices, on most systems.
     fn group(self) -> &'static str {
         match self {
             Self::Gpio => "gpio",
@@ -65,12 +65,12 @@ impl Devices {
         match OpenOptions::new().read(true).write(true).open(&path) {
             Ok(_) => Ok(path),
             Err(error) => {
-                let there = if error.kind() == io::ErrorKind::NotFound {
-                    self.there(family)
+                let existing = if error.kind() == io::ErrorKind::NotFound {
+                    self.describe_existing(family)
                 } else {
                     String::new()
                 };
-                Err(fault(family, &path, &error) + &there)
+                Err(fault(family, &path, &error) + &existing)
             }
         }
     }
@@ -84,7 +84,7 @@ impl Devices {
         names
     }
 
-    fn there(&self, family: Family) -> String {
+    fn describe_existing(&self, family: Family) -> String {
         let names = self.names(family);
         match names.is_empty() {
             true => " There is no other of its kind.".to_owned(),
@@ -126,7 +126,7 @@ pub(super) async fn off_thread(
     work: impl FnOnce() -> Result<String, String> + Send + 'static,
 ) -> Result<ToolOutput, ToolError> {
     match AbortOnDropHandle::new(tokio::task::spawn_blocking(work)).await {
-        Ok(done) => done.map(ToolOutput::text).map_err(ToolError::TellModel),
+        Ok(result) => result.map(ToolOutput::text).map_err(ToolError::TellModel),
         Err(error) => Err(ToolError::Abort(error.into())),
     }
 }

@@ -50,10 +50,10 @@ impl Tool for I2cRead {
             let mut bytes = vec![0; length];
             let register = register.map(|register| [register]);
             // One transaction, so that nobody else can come in between.
-            let asks = register.iter().map(|register| LinuxI2CMessage::write(register));
-            let mut messages: Vec<_> = asks.collect();
+            let register_writes = register.iter().map(|register| LinuxI2CMessage::write(register));
+            let mut messages: Vec<_> = register_writes.collect();
             messages.push(LinuxI2CMessage::read(&mut bytes));
-            talk(&path, address, &mut messages)?;
+            transfer_messages(&path, address, &mut messages)?;
             Ok(shown(&bytes))
         })
         .await
@@ -87,18 +87,22 @@ impl Tool for I2cWrite {
         off_thread(move || {
             let I2cWriteArgs { bus, address, bytes } = args;
             let path = devices.find(Family::I2c, &name(bus))?;
-            talk(&path, address, &mut [LinuxI2CMessage::write(&bytes)])?;
+            transfer_messages(&path, address, &mut [LinuxI2CMessage::write(&bytes)])?;
             Ok(format!("Wrote {} byte(s) to {address:#04x} on bus {bus}.", bytes.len()))
         })
         .await
     }
 }
 
-fn talk<'a>(path: &Path, address: u16, messages: &mut [LinuxI2CMessage<'a>]) -> Result<(), String> {
-    let told = |error| fault(Family::I2c, path, &io::Error::from(error));
+fn transfer_messages<'a>(
+    path: &Path,
+    address: u16,
+    messages: &mut [LinuxI2CMessage<'a>],
+) -> Result<(), String> {
+    let explain = |error| fault(Family::I2c, path, &io::Error::from(error));
     // Refused if a driver uses the chip.
-    let mut device: LinuxI2CDevice = LinuxI2CDevice::new(path, address).map_err(told)?;
-    <LinuxI2CDevice as I2CTransfer<'a>>::transfer(&mut device, messages).map(drop).map_err(told)
+    let mut device: LinuxI2CDevice = LinuxI2CDevice::new(path, address).map_err(explain)?;
+    <LinuxI2CDevice as I2CTransfer<'a>>::transfer(&mut device, messages).map(drop).map_err(explain)
 }
 
 fn name(bus: u32) -> String {
@@ -110,8 +114,8 @@ fn check_address(address: u16) -> Result<(), ToolError> {
         return Ok(());
     }
     let (least, most) = (ADDRESSES.start(), ADDRESSES.end());
-    let words = format!(
+    let message = format!(
         "`address` must be from {least} to {most} (0x08 to 0x77), as data sheets have it in 7 bits."
     );
-    Err(ToolError::TellModel(words))
+    Err(ToolError::TellModel(message))
 }

@@ -94,13 +94,13 @@ async fn exchange(devices: &Devices, chip: Chip, sent: Vec<u8>) -> Result<ToolOu
     let devices = devices.clone();
     off_thread(move || {
         let path = devices.find(Family::Spi, &format!("{}{bus}.{select}", Family::Spi.prefix()))?;
-        let told = |error| fault(Family::Spi, &path, &error);
-        let mut link = Spidev::open(&path).map_err(told)?;
+        let explain = |error| fault(Family::Spi, &path, &error);
+        let mut link = Spidev::open(&path).map_err(explain)?;
         let options = SpidevOptions::new().bits_per_word(8).max_speed_hz(HZ).mode(mode).build();
-        link.configure(&options).map_err(told)?;
-        let mut came = vec![0; sent.len()];
-        link.transfer(&mut SpidevTransfer::read_write(&sent, &mut came)).map_err(told)?;
-        Ok(shown(&came))
+        link.configure(&options).map_err(explain)?;
+        let mut received = vec![0; sent.len()];
+        link.transfer(&mut SpidevTransfer::read_write(&sent, &mut received)).map_err(explain)?;
+        Ok(shown(&received))
     })
     .await
 }

@@ -1,4 +1,4 @@
-//! The sections of a Markdown text. A CommonMark parser finds the headings, so that a `#` in a code block is none, and a
+//! The sections of a Markdown text. A CommonMark parser finds the headings, so a `#` in a code block is not one. A
 //! section is changed in place: all other bytes stay as they are. Pure.
 
 use std::fmt::Write as _;
@@ -7,13 +7,13 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag};
 
 use crate::short_text::one_line;
 
-/// Between the headings of an address: `# House > ## Garden`.
+/// Separator of the headings of an address: `# House > ## Garden`.
 const SEPARATOR: &str = " > ";
 
 /// Maximum number of headings in an explanation.
 const NAMED_MAX: usize = 20;
 
-/// A heading that stands in no list or quote, with the text below it.
+/// A heading outside of lists and quotes, with the text below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkdownSection {
     /// 1 to 6.
@@ -51,7 +51,7 @@ pub enum SectionError {
     Swallows,
 }
 
-/// A part of an address.
+/// One heading of an address.
 struct HeadingAddress<'a> {
     /// None if it was given without `#`.
     level: Option<u8>,
@@ -64,14 +64,14 @@ impl MarkdownSection {
         format!("{marks} {}", self.title)
     }
 
-    fn is(&self, address: &HeadingAddress<'_>) -> bool {
+    fn matches(&self, address: &HeadingAddress<'_>) -> bool {
         address.level.is_none_or(|level| level == self.level) && address.title == self.title
     }
 }
 
 /// Returns the sections of a text, in order.
 pub fn sections(text: &str) -> Vec<MarkdownSection> {
-    // Front matter would else be a heading: a line of text above `---`.
+    // Without this option, front matter would be a heading: a line of text above `---`.
     let parser = Parser::new_ext(text, Options::ENABLE_YAML_STYLE_METADATA_BLOCKS);
     let (mut sections, mut depth) = (Vec::<MarkdownSection>::new(), 0_usize);
     for (event, range) in parser.into_offset_iter() {
@@ -84,7 +84,7 @@ pub fn sections(text: &str) -> Vec<MarkdownSection> {
                 if let Some(former) = sections.last_mut() {
                     former.end = start;
                 }
-                let (level, title) = (number(level), title(heading));
+                let (level, title) = (level_number(level), title(heading));
                 sections.push(MarkdownSection { level, title, start, body, end: text.len() });
                 depth += 1;
             }
@@ -96,7 +96,7 @@ pub fn sections(text: &str) -> Vec<MarkdownSection> {
     sections
 }
 
-fn number(level: HeadingLevel) -> u8 {
+fn level_number(level: HeadingLevel) -> u8 {
     match level {
         HeadingLevel::H1 => 1,
         HeadingLevel::H2 => 2,
@@ -107,7 +107,7 @@ fn number(level: HeadingLevel) -> u8 {
     }
 }
 
-/// The title in a heading: one line with `#`, or lines above a line of `=` or `-`.
+/// Returns the title of a heading: one line with `#`, or lines above a line of `=` or `-`.
 fn title(heading: &str) -> String {
     match heading.rsplit_once('\n') {
         Some((title, _)) => one_line(title),
@@ -122,7 +122,7 @@ fn title(heading: &str) -> String {
     }
 }
 
-/// The headings, one a line, with the length of the text below each, in characters.
+/// Returns the headings, one a line, with the length of the text below each, in characters.
 pub fn outline(text: &str) -> String {
     let mut outline = String::new();
     for section in sections(text) {
@@ -140,12 +140,12 @@ pub fn read<'a>(text: &'a str, address: &str) -> Result<&'a str, SectionError> {
     Ok(&text[sections[found].start..whole_end(&sections, found, text)])
 }
 
-/// Returns the text with `content` as what stands below a heading, down to the next heading. A heading that is not
-/// there is added, if its address has the `#`: at the end of the section above it, or of the text. `content` may have
-/// headings below that one. Line ends become those of the text.
+/// Returns the text with `content` below a heading, down to the next heading. A missing heading is added if its
+/// address has the `#`: at the end of the section above it, or of the text. `content` may have headings below that
+/// one. Line ends become those of the text.
 ///
 /// # Errors
-/// If any other heading would not stay one.
+/// Another heading would be lost, or not be a heading any more.
 pub fn write(text: &str, address: &str, content: &str) -> Result<String, SectionError> {
     let crlf = text.matches("\r\n").count();
     let is_crlf = crlf > 0 && crlf == text.matches('\n').count();
@@ -155,7 +155,7 @@ pub fn write(text: &str, address: &str, content: &str) -> Result<String, Section
     let (at, written) = match find(&before, address) {
         Ok(found) => {
             let content = without_heading(&content, &before[found]);
-            (found, replaced(text, &before[found], &lines(content, line_end), line_end))
+            (found, replaced(text, &before[found], &with_line_end(content, line_end), line_end))
         }
         Err(SectionError::Missing { wanted, present }) => {
             let (above, new) =
@@ -169,7 +169,7 @@ pub fn write(text: &str, address: &str, content: &str) -> Result<String, Section
                 None => (before.len(), text.len()),
             };
             let block = format!("{}\n\n{content}", new.heading());
-            let added = inserted(text, offset, &lines(&block, line_end), line_end);
+            let added = inserted(text, offset, &with_line_end(&block, line_end), line_end);
             return check(&before, at, Some(&new), added);
         }
         Err(error) => return Err(error),
@@ -179,11 +179,11 @@ pub fn write(text: &str, address: &str, content: &str) -> Result<String, Section
 
 /// Returns the section that an address names.
 fn find(sections: &[MarkdownSection], address: &str) -> Result<usize, SectionError> {
-    let whole = parsed(address)?;
-    let by_title = |section: &MarkdownSection| section.is(&whole);
+    let whole = parse_heading(address)?;
+    let by_title = |section: &MarkdownSection| section.matches(&whole);
     let mut found: Vec<_> = (0..sections.len()).filter(|at| by_title(&sections[*at])).collect();
     if found.is_empty() && address.contains(SEPARATOR) {
-        let path = path(address)?;
+        let path = parse_path(address)?;
         found = (0..sections.len()).filter(|at| is_at(sections, *at, &path)).collect();
     }
     match found.as_slice() {
@@ -192,21 +192,21 @@ fn find(sections: &[MarkdownSection], address: &str) -> Result<usize, SectionErr
             wanted: address.trim().to_owned(),
             present: match sections.is_empty() {
                 true => " The file has no headings".to_owned(),
-                false => format!(" There are:{}", named(sections, 0..sections.len())),
+                false => format!(" There are:{}", list_headings(sections, 0..sections.len())),
             },
         }),
         several => Err(SectionError::Ambiguous {
             wanted: address.trim().to_owned(),
-            found: named(sections, several.iter().copied()),
+            found: list_headings(sections, several.iter().copied()),
         }),
     }
 }
 
-fn named(sections: &[MarkdownSection], which: impl Iterator<Item = usize>) -> String {
-    let mut words = String::new();
+fn list_headings(sections: &[MarkdownSection], which: impl Iterator<Item = usize>) -> String {
+    let mut list = String::new();
     for (count, at) in which.enumerate() {
         if count == NAMED_MAX {
-            words.push_str("\n…");
+            list.push_str("\n…");
             break;
         }
         let mut path = vec![sections[at].heading()];
@@ -215,17 +215,17 @@ fn named(sections: &[MarkdownSection], which: impl Iterator<Item = usize>) -> St
             path.insert(0, sections[above].heading());
             below = above;
         }
-        let _ = write!(words, "\n{}", path.join(SEPARATOR));
+        let _ = write!(list, "\n{}", path.join(SEPARATOR));
     }
-    words + "\n"
+    list + "\n"
 }
 
-fn path(address: &str) -> Result<Vec<HeadingAddress<'_>>, SectionError> {
-    address.split(SEPARATOR).map(parsed).collect()
+fn parse_path(address: &str) -> Result<Vec<HeadingAddress<'_>>, SectionError> {
+    address.split(SEPARATOR).map(parse_heading).collect()
 }
 
 /// Parses `## Garden` or `Garden`.
-fn parsed(heading: &str) -> Result<HeadingAddress<'_>, SectionError> {
+fn parse_heading(heading: &str) -> Result<HeadingAddress<'_>, SectionError> {
     let heading = heading.trim();
     let rest = heading.trim_start_matches('#');
     let marks = heading.len() - rest.len();
@@ -242,11 +242,11 @@ fn parsed(heading: &str) -> Result<HeadingAddress<'_>, SectionError> {
     }
 }
 
-/// Returns true if the section has this title, and those above it the others of the path.
+/// Returns true if the section matches the end of the path, and the sections above it match the rest.
 fn is_at(sections: &[MarkdownSection], at: usize, path: &[HeadingAddress<'_>]) -> bool {
     let mut at = Some(at);
     path.iter().rev().all(|address| {
-        let is_here = at.is_some_and(|at| sections[at].is(address));
+        let is_here = at.is_some_and(|at| sections[at].matches(address));
         at = at.and_then(|at| parent(sections, at));
         is_here
     })
@@ -256,20 +256,20 @@ fn parent(sections: &[MarkdownSection], at: usize) -> Option<usize> {
     (0..at).rev().find(|above| sections[*above].level < sections[at].level)
 }
 
-/// The first section after one that is not below it.
+/// Returns the first section after `at` that is not below it.
 fn next_outside(sections: &[MarkdownSection], at: usize) -> usize {
     let below = sections[at + 1..].iter().take_while(|it| it.level > sections[at].level);
     at + 1 + below.count()
 }
 
-/// Where a new section of a level stands, so that it is directly below another: before the first one there with a
-/// heading of a higher rank, or after all.
+/// Returns the position of a new section directly below `above`: before the first section there with a heading of a
+/// higher rank, or after all.
 fn place_below(sections: &[MarkdownSection], above: usize, level: u8) -> usize {
     let end = next_outside(sections, above);
     (above + 1..end).find(|at| sections[*at].level < level).unwrap_or(end)
 }
 
-/// The offset at which a section ends with all sections below it.
+/// Returns the offset at which a section ends, with all sections below it.
 fn whole_end(sections: &[MarkdownSection], at: usize, text: &str) -> usize {
     sections.get(next_outside(sections, at)).map_or(text.len(), |next| next.start)
 }
@@ -280,8 +280,8 @@ fn addition(
     address: &str,
 ) -> Result<Option<(Option<usize>, MarkdownSection)>, SectionError> {
     let (above, own) = match address.rsplit_once(SEPARATOR) {
-        Some((above, own)) => (Some(find(sections, above)?), parsed(own)?),
-        None => (None, parsed(address)?),
+        Some((above, own)) => (Some(find(sections, above)?), parse_heading(own)?),
+        None => (None, parse_heading(address)?),
     };
     let Some(level) = own.level else { return Ok(None) };
     if above.is_some_and(|above| sections[above].level >= level) {
@@ -291,36 +291,36 @@ fn addition(
     Ok(Some((above, MarkdownSection { level, title, start: 0, body: 0, end: 0 })))
 }
 
-/// `content` without the heading of its own section, which models like to repeat.
+/// Returns `content` without the heading of its own section, which models like to repeat.
 fn without_heading<'a>(content: &'a str, section: &MarkdownSection) -> &'a str {
-    let content = trimmed(content);
+    let content = trim_empty_lines(content);
     match sections(content).first() {
         Some(first)
             if first.start == 0 && first.level == section.level && first.title == section.title =>
         {
-            trimmed(&content[first.body..])
+            trim_empty_lines(&content[first.body..])
         }
         _ => content,
     }
 }
 
-/// Without empty lines around it. The indentation of the first line stays.
-fn trimmed(text: &str) -> &str {
+/// Returns the text without empty lines around it. The indentation of the first line stays.
+fn trim_empty_lines(text: &str) -> &str {
     let text = text.trim_end();
     let indent = text.len() - text.trim_start().len();
     let first = text[..indent].rfind('\n').map_or(0, |at| at + 1);
     &text[first..]
 }
 
-fn lines(text: &str, line_end: &str) -> String {
+fn with_line_end(text: &str, line_end: &str) -> String {
     text.replace('\n', line_end)
 }
 
-/// The text with `content` below a heading. The empty lines around what stood there stay.
+/// Returns the text with `content` below a heading. The empty lines around the former content stay.
 fn replaced(text: &str, section: &MarkdownSection, content: &str, line_end: &str) -> String {
     let old = &text[section.body..section.end];
     let is_last = section.end == text.len();
-    let kept = trimmed(old);
+    let kept = trim_empty_lines(old);
     let (mut gap, mut rest) = ("", "");
     if !kept.is_empty() {
         let at = old.find(kept).unwrap_or_default();
@@ -337,7 +337,7 @@ fn replaced(text: &str, section: &MarkdownSection, content: &str, line_end: &str
         out.push_str(gap);
         out.push_str(content);
     }
-    // The next heading needs an empty line before it if it is one with `=` below.
+    // The next heading may be one with `=` below, which needs an empty line before it.
     let is_apart = rest.matches('\n').count() > 1;
     match (is_last, is_apart) {
         (_, true) => out.push_str(rest),
@@ -348,7 +348,7 @@ fn replaced(text: &str, section: &MarkdownSection, content: &str, line_end: &str
     out + &text[section.end..]
 }
 
-/// The text with a block of lines at an offset where a line begins.
+/// Returns the text with a block of lines inserted at an offset where a line begins.
 fn inserted(text: &str, offset: usize, block: &str, line_end: &str) -> String {
     let (before, after) = text.split_at(offset);
     let mut out = before.to_owned();
@@ -367,8 +367,7 @@ fn inserted(text: &str, offset: usize, block: &str, line_end: &str) -> String {
     out + after
 }
 
-/// Returns `written` if it has the headings that were there before, the new one, and below it those of the content
-/// alone.
+/// Returns `written` if its headings are the former ones, the new one, and below that only those of the content.
 fn check(
     before: &[MarkdownSection],
     at: usize,

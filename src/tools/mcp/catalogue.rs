@@ -1,4 +1,4 @@
-//! The offers of servers, bounded and named for models. Pure. Nothing else that a server claims about its
+//! The tools that servers offer, bounded and named for models. Pure. Nothing else that a server claims about its
 //! tools is trusted.
 
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ impl OfferedTool {
         Ok(Self { server, tool, description, parameters, read_only })
     }
 
-    /// Returns a tool of a server with the texts that are accepted.
+    /// Returns a tool of a server with its accepted texts.
     pub fn pinned(server: &str, texts: PinnedTool) -> Self {
         let PinnedTool { tool, description, parameters, read_only } = texts;
         Self { server: server.to_owned(), tool, description, parameters, read_only }
@@ -98,8 +98,8 @@ pub fn names(offers: &[&OfferedTool]) -> Vec<String> {
 }
 
 fn plain_name(offer: &OfferedTool) -> String {
-    let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
-    format!("mcp_{}_{}", offer.server, offer.tool).chars().map(fit).collect()
+    let name_char = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    format!("mcp_{}_{}", offer.server, offer.tool).chars().map(name_char).collect()
 }
 
 /// Returns true if there are so many offers that models have to search for them.

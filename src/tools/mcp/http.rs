@@ -45,7 +45,7 @@ type McpEvents = BoxStream<'static, Result<Sse, SseError>>;
 pub(super) struct Http {
     client: Client,
     time_max: Duration,
-    /// Of all events together, whichever stream they come by. Locked for a count only.
+    /// Counts the events of all streams together. Locked only to count.
     unasked: Arc<Mutex<UnaskedBudget>>,
 }
 
@@ -88,50 +88,51 @@ impl Http {
     }
 
     async fn send(&self, request: RequestBuilder, until: Instant) -> Result<Response, Error> {
-        let sent = timeout_at(until, request.send()).await.map_err(|_| silent())?;
+        let sent = timeout_at(until, request.send()).await.map_err(|_| timed_out())?;
         sent.map_err(|error| Error::Client(error.without_url()))
     }
 }
 
-fn silent() -> Error {
+fn timed_out() -> Error {
     Error::Io(std::io::ErrorKind::TimedOut.into())
 }
 
-fn unexpected(status: StatusCode) -> Error {
-    let words = match status {
+fn unexpected_status(status: StatusCode) -> Error {
+    let message = match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             format!("HTTP {status}: it wants other `headers`")
         }
         _ => format!("HTTP {status}"),
     };
-    Error::UnexpectedServerResponse(Cow::Owned(words))
+    Error::UnexpectedServerResponse(Cow::Owned(message))
 }
 
 /// Reads a whole body. None if it is too large.
-async fn body(mut response: Response, until: Instant) -> Result<Option<Vec<u8>>, Error> {
+async fn read_whole(mut response: Response, until: Instant) -> Result<Option<Vec<u8>>, Error> {
     let ReadBody { bytes, end } =
         http::read_body(&mut response, RESULT_BYTES_MAX, || Some(until)).await;
     match end {
         BodyEnd::Whole => Ok(Some(bytes)),
         BodyEnd::TooLong => Ok(None),
-        BodyEnd::Late => Err(silent()),
+        BodyEnd::Late => Err(timed_out()),
         BodyEnd::Lost(error) => Err(Error::Client(error.without_url())),
     }
 }
 
-/// The events of a body. One that is too large ends it, and `asked` is answered with that. Too many end it, too.
+/// Returns the events of a body. Too many events end the stream, and so does one that is too large: its error is then
+/// the answer to `request`.
 fn events(
     response: Response,
     until: Option<Instant>,
-    asked: Option<RequestId>,
+    request: Option<RequestId>,
     unasked: &Arc<Mutex<UnaskedBudget>>,
 ) -> McpEvents {
     let unasked = Arc::clone(unasked);
-    let state = (response, 0_usize, [b'\n'; 2], asked, false);
+    let state = (response, 0_usize, [b'\n'; 2], request, false);
     let bytes = futures_util::stream::unfold(state, move |state| {
         let unasked = Arc::clone(&unasked);
         async move {
-            let (mut response, mut held, mut last, asked, ended) = state;
+            let (mut response, mut event_bytes, mut last, request, ended) = state;
             if ended {
                 return None;
             }
@@ -147,22 +148,22 @@ fn events(
             for &byte in chunk.iter().filter(|byte| **byte != b'\r') {
                 // An empty line ends an event.
                 let is_end = (last[1], byte) == (b'\n', b'\n');
-                ends += usize::from(is_end && held > 0);
-                held = if is_end { 0 } else { held + 1 };
+                ends += usize::from(is_end && event_bytes > 0);
+                event_bytes = if is_end { 0 } else { event_bytes + 1 };
                 last = [last[1], byte];
             }
-            let mut left = unasked.lock().unwrap_or_else(PoisonError::into_inner);
-            if !(0..ends).all(|_| left.take(0)) {
+            let mut budget = unasked.lock().unwrap_or_else(PoisonError::into_inner);
+            if !(0..ends).all(|_| budget.take(0)) {
                 tracing::warn!("An MCP server says too much unasked, will disconnect it");
                 return None;
             }
-            drop(left);
-            if held <= RESULT_BYTES_MAX {
-                return Some((Ok(chunk), (response, held, last, asked, false)));
+            drop(budget);
+            if event_bytes <= RESULT_BYTES_MAX {
+                return Some((Ok(chunk), (response, event_bytes, last, request, false)));
             }
             // The incomplete event is not valid JSON in either case. The following line is.
             let answer =
-                asked.map(too_large).and_then(|answer| serde_json::to_string(&answer).ok());
+                request.map(too_large).and_then(|answer| serde_json::to_string(&answer).ok());
             let answer = format!("\n\ndata: {}\n\n", answer.unwrap_or_default());
             Some((Ok::<_, reqwest::Error>(answer.into()), (response, 0, last, None, true)))
         }
@@ -187,7 +188,7 @@ impl StreamableHttpClient for Http {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Error> {
         let until = Instant::now() + self.time_max;
-        let asked = match &message {
+        let request_id = match &message {
             ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
             _ => None,
         };
@@ -198,31 +199,31 @@ impl StreamableHttpClient for Http {
         if status == StatusCode::NOT_FOUND && session.is_some() {
             return Err(Error::SessionExpired);
         }
-        let Some(asked) = asked else {
+        let Some(request_id) = request_id else {
             // Nothing was requested, so any success means "accepted".
             let accepted = StreamableHttpPostResponse::Accepted;
-            return if status.is_success() { Ok(accepted) } else { Err(unexpected(status)) };
+            return if status.is_success() { Ok(accepted) } else { Err(unexpected_status(status)) };
         };
         let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok());
         let session = session.map(str::to_owned);
         match media_type(&response) {
             EVENTS if status.is_success() => {
-                let events = events(response, Some(until), Some(asked), &self.unasked);
+                let events = events(response, Some(until), Some(request_id), &self.unasked);
                 Ok(StreamableHttpPostResponse::Sse(events, session))
             }
             // Protocol errors arrive with all kinds of statuses.
             JSON => {
-                let Some(body) = body(response, until).await? else {
-                    return Ok(StreamableHttpPostResponse::Json(too_large(asked), session));
+                let Some(body) = read_whole(response, until).await? else {
+                    return Ok(StreamableHttpPostResponse::Json(too_large(request_id), session));
                 };
                 match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
                     Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
                     Err(error) if status.is_success() => Err(error.into()),
-                    Err(_) => Err(unexpected(status)),
+                    Err(_) => Err(unexpected_status(status)),
                 }
             }
             kind if status.is_success() => Err(Error::UnexpectedContentType(Some(kind.to_owned()))),
-            _ => Err(unexpected(status)),
+            _ => Err(unexpected_status(status)),
         }
     }
 
@@ -253,9 +254,9 @@ impl StreamableHttpClient for Http {
         let response = self.send(request, Instant::now() + self.time_max).await?;
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(Error::ServerDoesNotSupportSse),
-            status if !status.is_success() => Err(unexpected(status)),
+            status if !status.is_success() => Err(unexpected_status(status)),
             _ if media_type(&response) != EVENTS => Err(Error::ServerDoesNotSupportSse),
-            // Silent for hours, as long as the connection stands.
+            // It may be silent for hours, as long as the connection stands.
             _ => Ok(events(response, None, None, &self.unasked)),
         }
     }

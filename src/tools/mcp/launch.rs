@@ -32,16 +32,16 @@ pub(super) fn launch(
         return Err(replies::mcp_state_full(&state, bytes_max));
     }
     let (mut read, mut write) = (Vec::new(), Vec::new());
-    read.extend(found(program));
+    read.extend(find_program(program));
     read.extend(program.cwd.clone());
-    let own = || workspace.root().canonicalize().map_err(failed);
+    let root = || workspace.root().canonicalize().map_err(failed);
     match program.workspace {
         WorkspaceAccess::Off => {}
-        WorkspaceAccess::Read => read.push(own()?),
-        WorkspaceAccess::Write => write.push(own()?),
+        WorkspaceAccess::Read => read.push(root()?),
+        WorkspaceAccess::Write => write.push(root()?),
     }
     let words = [&program.command].into_iter().chain(&program.args);
-    let words: Vec<_> = words.map(|word| quoted(word)).collect();
+    let words: Vec<_> = words.map(|word| quote(word)).collect();
     let command = SandboxCommand {
         command: format!("exec {}", words.join(" ")),
         cwd: program.cwd.clone().unwrap_or_else(|| state.clone()),
@@ -54,7 +54,7 @@ pub(super) fn launch(
     Ok((Sandbox { env: env(program), ..program.sandbox.clone() }, command))
 }
 
-/// Its variables. `HOME` is its state folder, unless the config says otherwise.
+/// Returns the variables of the program. `HOME` is its state folder, unless the config says otherwise.
 fn env(program: &Program) -> BTreeMap<String, VariableValue> {
     let inherited = program.inherited.iter().filter(|(name, _)| *name != "HOME");
     let plain = |value: &OsStr| VariableValue::Plain(value.to_string_lossy().into_owned());
@@ -64,8 +64,8 @@ fn env(program: &Program) -> BTreeMap<String, VariableValue> {
     env
 }
 
-/// Returns the file of the program, which may lie outside of what belongs to the system.
-fn found(program: &Program) -> Option<PathBuf> {
+/// Returns the file of the program, which may lie outside of the system's folders.
+fn find_program(program: &Program) -> Option<PathBuf> {
     let command = Path::new(&program.command);
     if program.command.contains('/') {
         let base = program.cwd.as_deref().unwrap_or(Path::new("/"));
@@ -81,7 +81,7 @@ fn found(program: &Program) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// A word of a shell.
-fn quoted(word: &str) -> String {
+/// Quotes a word for the shell.
+fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -67,11 +67,11 @@ pub struct Servers {
     all: Vec<Arc<Server>>,
     tools: ToolSet,
     bus: Bus,
-    /// The owner's, beside which the state folders of programs lie.
+    /// The owner's workspace, beside which the state folders of programs lie.
     workspace: Workspace,
     /// Locked while a catalogue is made, so that an older one never replaces a newer one.
     publishing: Mutex<()>,
-    waited: watch::Sender<bool>,
+    wait_over: watch::Sender<bool>,
 }
 
 /// One server, connected or not.
@@ -80,7 +80,7 @@ pub(super) struct Server {
     pub(super) config: Config,
     state: watch::Sender<ServerState>,
     /// Requests a new list of its tools: it reported a change, or a call failed.
-    look: Notify,
+    relist: Notify,
 }
 
 #[derive(Clone, Default)]
@@ -101,9 +101,9 @@ impl Server {
         up.ok()?.peer.clone()
     }
 
-    /// Checks if the server still answers, after a failed call.
+    /// Requests a check that the server still answers, after a failed call.
     pub(super) fn suspect(&self) {
-        self.look.notify_one();
+        self.relist.notify_one();
     }
 }
 
@@ -120,7 +120,7 @@ impl Servers {
                 name: name.clone(),
                 config: config.clone(),
                 state: watch::Sender::default(),
-                look: Notify::new(),
+                relist: Notify::new(),
             })
         };
         let servers = Arc::new(Self {
@@ -129,7 +129,7 @@ impl Servers {
             bus,
             workspace,
             publishing: Mutex::new(()),
-            waited: watch::Sender::new(false),
+            wait_over: watch::Sender::new(false),
         });
         servers.publish();
         servers
@@ -139,16 +139,16 @@ impl Servers {
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut links = JoinSet::new();
         for server in &self.all {
-            links.spawn(Arc::clone(&self).keep(Arc::clone(server), stop.clone()));
+            links.spawn(Arc::clone(&self).keep_running(Arc::clone(server), stop.clone()));
         }
         if timeout(ARRIVAL_WAIT_MAX, stop.cancelled()).await.is_err() {
-            self.waited.send_replace(true);
+            self.wait_over.send_replace(true);
             self.publish();
         }
         while links.join_next().await.is_some() {}
     }
 
-    async fn keep(self: Arc<Self>, server: Arc<Server>, stop: CancellationToken) {
+    async fn keep_running(self: Arc<Self>, server: Arc<Server>, stop: CancellationToken) {
         let mut pause = PAUSE_MIN;
         while !stop.is_cancelled() {
             let begun = Instant::now();
@@ -185,19 +185,19 @@ impl Servers {
                     Err(why) => return why,
                 };
                 let stdio = Stdio::new(&server.name, pipes);
-                let talk = self.talk(server, stdio, stop);
-                tokio::pin!(talk);
-                let said = tokio::select! {
-                    said = &mut talk => Some(said),
+                let connection = self.serve_connection(server, stdio, stop);
+                tokio::pin!(connection);
+                let fault = tokio::select! {
+                    fault = &mut connection => Some(fault),
                     // Its last output may still be in the pipe.
-                    _ = process.watch() => timeout(LAST_WORDS_WAIT, talk).await.ok(),
+                    _ = process.watch() => timeout(LAST_WORDS_WAIT, connection).await.ok(),
                 };
                 let ended = process.end().await;
-                let why = match said {
-                    Some(said) if !said.is_empty() => format!("{said}; {ended}"),
+                let why = match fault {
+                    Some(fault) if !fault.is_empty() => format!("{fault}; {ended}"),
                     _ => ended,
                 };
-                // It has never been up: perhaps it lacks something that its sandbox does not show.
+                // It has never been up: its sandbox may hide something that it needs.
                 let is_new = server.state.borrow().peer.is_none();
                 match is_new && program.is_sandboxed() {
                     true => {
@@ -215,15 +215,15 @@ impl Servers {
                     .max_sse_event_size(RESULT_BYTES_MAX);
                 config.retry_config = Arc::new(ExponentialBackoff::default());
                 let transport = StreamableHttpClientTransport::with_client(client, config);
-                let said = self.talk(server, transport, stop).await;
-                if said.is_empty() { "it closed the connection".to_owned() } else { said }
+                let fault = self.serve_connection(server, transport, stop).await;
+                if fault.is_empty() { "it closed the connection".to_owned() } else { fault }
             }
         }
     }
 
     /// Serves a connection until the server closes it (returns an empty text), violates the protocol
     /// (returns the reason), or `stop`.
-    async fn talk<T, E, A>(
+    async fn serve_connection<T, E, A>(
         &self,
         server: &Arc<Server>,
         transport: T,
@@ -233,12 +233,12 @@ impl Servers {
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
-        let ear = NotificationHandler(Arc::clone(server));
-        let begun = tokio::select! {
+        let handler = NotificationHandler(Arc::clone(server));
+        let initialized = tokio::select! {
             () = stop.cancelled() => return String::new(),
-            begun = timeout(INITIALIZE_TIME_MAX, ear.serve(transport)) => begun,
+            initialized = timeout(INITIALIZE_TIME_MAX, handler.serve(transport)) => initialized,
         };
-        let running = match begun {
+        let running = match initialized {
             Ok(Ok(running)) => running,
             Ok(Err(error)) => return format!("it cannot be spoken to: {error}"),
             Err(_) => return "it does not answer the first word (initialize)".to_owned(),
@@ -246,34 +246,39 @@ impl Servers {
         let (peer, cancel) = (running.peer().clone(), running.cancellation_token());
         let ended = running.waiting();
         tokio::pin!(ended);
-        let mut accepted = self.bus.mcp_texts.watch();
-        let said = loop {
+        let mut accepted_texts = self.bus.mcp_texts.watch();
+        let fault = loop {
             tokio::select! {
                 () = stop.cancelled() => break String::new(),
                 _ = &mut ended => return String::new(),
-                listed = list(server, &peer) => match listed {
-                    Ok(offers) => self.heard(server, &peer, offers).await,
-                    Err(said) => break said,
+                listed = list_offers(server, &peer) => match listed {
+                    Ok(offers) => self.update_offers(server, &peer, offers).await,
+                    Err(fault) => break fault,
                 },
             }
-            let asked = async {
-                server.look.notified().await;
+            let relist_requested = async {
+                server.relist.notified().await;
                 sleep(LIST_PAUSE).await;
             };
             tokio::select! {
                 () = stop.cancelled() => break String::new(),
                 _ = &mut ended => return String::new(),
-                () = asked => {}
-                _ = accepted.changed() => {}
+                () = relist_requested => {}
+                _ = accepted_texts.changed() => {}
             }
         };
         cancel.cancel();
         timeout(CLOSE_TIME_MAX, ended).await.ok();
-        said
+        fault
     }
 
-    async fn heard(&self, server: &Server, peer: &Peer<RoleClient>, offers: Vec<OfferedTool>) {
-        let offers = self.accepted(server, offers).await;
+    async fn update_offers(
+        &self,
+        server: &Server,
+        peer: &Peer<RoleClient>,
+        offers: Vec<OfferedTool>,
+    ) {
+        let offers = self.pin_texts(server, offers).await;
         let (was_up, before) = {
             let state = server.state.borrow();
             (state.peer.is_some(), Arc::clone(&state.offers))
@@ -292,8 +297,8 @@ impl Servers {
         self.publish();
     }
 
-    /// Returns the offers with the texts that the owner has accepted. Without the store, none is new.
-    async fn accepted(&self, server: &Server, offers: Vec<OfferedTool>) -> Vec<OfferedTool> {
+    /// Returns the offers with the texts that the owner has accepted. If the store fails, the former offers stay.
+    async fn pin_texts(&self, server: &Server, offers: Vec<OfferedTool>) -> Vec<OfferedTool> {
         let texts = offers.into_iter().map(OfferedTool::into_texts).collect();
         let configured = server.config.identity();
         match mcp_pins::in_force(&self.bus, &server.name, configured.as_str(), texts).await {
@@ -338,13 +343,13 @@ impl Servers {
             trouble: state.trouble.clone(),
         };
         mcp_tools.mcp_servers = pairs.map(mcp_server).collect();
-        mcp_tools.coming = !*self.waited.borrow() && states.iter().any(|state| !state.tried);
+        mcp_tools.coming = !*self.wait_over.borrow() && states.iter().any(|state| !state.tried);
         self.tools.set_mcp_tools(mcp_tools);
     }
 }
 
-/// Returns one page of a server's tools, and where the next page begins. A tool whose description cannot be parsed is
-/// skipped: the library refuses the whole page for it.
+/// Returns one page of a server's tools, and the cursor of the next page. A tool whose description cannot be parsed
+/// is skipped: the library refuses the whole page for it.
 async fn read_page(
     server: &Server,
     peer: &Peer<RoleClient>,
@@ -377,7 +382,7 @@ async fn read_page(
 }
 
 /// Returns the server's current offers that may be used.
-async fn list(server: &Server, peer: &Peer<RoleClient>) -> Result<Vec<OfferedTool>, String> {
+async fn list_offers(server: &Server, peer: &Peer<RoleClient>) -> Result<Vec<OfferedTool>, String> {
     let listing = async {
         let mut tools: Vec<Tool> = Vec::new();
         let mut cursor = None;
@@ -430,7 +435,7 @@ struct NotificationHandler(Arc<Server>);
 
 impl ClientHandler for NotificationHandler {
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.0.look.notify_one();
+        self.0.relist.notify_one();
     }
 
     fn get_info(&self) -> ClientConfig {

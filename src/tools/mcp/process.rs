@@ -1,5 +1,5 @@
-//! An MCP server program: started in the sandbox, or, if the config says so, without it in a process group of its own;
-//! with only the declared part of our environment, and ended with all processes that it started.
+//! The program of an MCP server. It runs in the sandbox, or, if the config says so, in a process group of its own. It
+//! gets only the declared part of our environment, and ends with all processes that it started.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -43,7 +43,7 @@ struct ProcessGroup(Option<Pid>);
 pub(super) type Pipes = (ChildStdout, ChildStdin);
 
 impl ServerProcess {
-    /// Starts a server's program. The error says why it cannot be.
+    /// Starts a server's program. The error explains why that failed.
     pub(super) async fn start(
         server: &str,
         program: &Program,
@@ -65,25 +65,25 @@ impl ServerProcess {
     /// Logs its error output until it has ended. Returns a description of its end.
     pub(super) async fn watch(&mut self) -> String {
         let Self { running, stderr } = self;
-        let how = tokio::select! {
-            how = running.ended() => how,
+        let ending = tokio::select! {
+            ending = running.ended() => ending,
             () = drain(stderr) => running.ended().await,
         };
-        self.last_words(how).await
+        self.add_last_line(ending).await
     }
 
-    /// Ends it. Its input is closed already; without a sandbox it gets SIGTERM, then it is killed with all processes
-    /// that it started. Returns a description of its end.
+    /// Ends the program. Its input is closed already. Without a sandbox it gets SIGTERM, then it is killed with all
+    /// processes that it started. Returns a description of its end.
     pub(super) async fn end(mut self) -> String {
-        let how = self.running.end().await;
-        self.last_words(how).await
+        let ending = self.running.end().await;
+        self.add_last_line(ending).await
     }
 
-    async fn last_words(&mut self, how: String) -> String {
+    async fn add_last_line(&mut self, ending: String) -> String {
         timeout(LAST_WORDS_WAIT, drain(&mut self.stderr)).await.ok();
         match self.stderr.as_ref().map(Errors::last).filter(|last| !last.is_empty()) {
-            Some(last) => format!("{how}: {last}"),
-            None => how,
+            Some(last) => format!("{ending}: {last}"),
+            None => ending,
         }
     }
 }
@@ -121,14 +121,14 @@ impl RunningProgram {
     }
 
     async fn end(&mut self) -> String {
-        if let Ok(how) = timeout(CLOSE_TIME_MAX, self.ended()).await {
-            return how;
+        if let Ok(ending) = timeout(CLOSE_TIME_MAX, self.ended()).await {
+            return ending;
         }
         if let Self::Bare { group, .. } = self {
             group.signal(Signal::TERM);
         }
-        if let Ok(how) = timeout(TERMINATE_TIME_MAX, self.ended()).await {
-            return how;
+        if let Ok(ending) = timeout(TERMINATE_TIME_MAX, self.ended()).await {
+            return ending;
         }
         match self {
             Self::Sandboxed(program) => describe_ending(&program.kill().await),
@@ -157,7 +157,7 @@ fn describe_ending(ending: &CommandEnding) -> String {
 impl ProcessGroup {
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
-            // It may be gone.
+            // The group may be gone.
             kill_process_group(group, signal).ok();
         }
     }

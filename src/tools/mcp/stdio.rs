@@ -1,6 +1,5 @@
-//! JSON-RPC over a program's pipes, one message per line. Our own code, because a line has a bound: only
-//! the call of a longer line fails, and the program stays; and because some programs print other lines,
-//! too.
+//! JSON-RPC over a program's pipes, one message per line. Our own code for two reasons: a line has a bound, so
+//! that only the call of a longer line fails and the program stays; and some programs print other lines, too.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +15,7 @@ use super::RESULT_BYTES_MAX;
 use super::flood::UnaskedBudget;
 use super::process::Pipes;
 
-/// Length of both ends of an oversized message, in bytes, in which its id is searched.
+/// Bytes at each end of an oversized message in which its id is searched.
 const EDGE_BYTES: usize = 200;
 
 /// Maximum number of open requests. The oldest were given up long ago.
@@ -47,11 +46,11 @@ impl Stdio {
     }
 
     /// Parses a message. None if the line is not one.
-    fn read(&mut self, line: MessageLine) -> Option<ServerJsonRpcMessage> {
+    fn parse_line(&mut self, line: MessageLine) -> Option<ServerJsonRpcMessage> {
         let text = match line {
             MessageLine::Whole(text) => text,
             MessageLine::TooLong { begin, end } => {
-                self.fail(&begin, &end);
+                self.fail_calls(&begin, &end);
                 return self.ready.pop_front();
             }
         };
@@ -71,45 +70,45 @@ impl Stdio {
             _ => None,
         };
         if let Some(id) = id {
-            open(&self.open).retain(|open| open != id);
+            lock_open(&self.open).retain(|open| open != id);
         }
         Some(message)
     }
 
     /// Fails the calls to which an oversized message may belong.
-    fn fail(&mut self, begin: &[u8], end: &[u8]) {
+    fn fail_calls(&mut self, begin: &[u8], end: &[u8]) {
         let (begin, end) = (String::from_utf8_lossy(begin), String::from_utf8_lossy(end));
         let mut open = open(&self.open);
-        let is_meant = |id: &RequestId| {
+        let is_in_message = |id: &RequestId| {
             let id = serde_json::to_string(id).unwrap_or_default();
             let forms = [format!("\"id\":{id}"), format!("\"id\": {id}")];
             // Not the beginning of a longer number.
             let ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_digit());
             forms.iter().any(|form| {
-                let stands = |text: &str| {
+                let occurs_in = |text: &str| {
                     text.match_indices(form.as_str()).any(|(at, _)| ends(&text[at + form.len()..]))
                 };
-                stands(&begin) || stands(&end)
+                occurs_in(&begin) || occurs_in(&end)
             })
         };
-        let mut meant: Vec<_> = open.iter().filter(|id| is_meant(id)).cloned().collect();
-        if meant.is_empty() {
-            meant.extend(open.iter().cloned());
+        let mut failed: Vec<_> = open.iter().filter(|id| is_in_message(id)).cloned().collect();
+        if failed.is_empty() {
+            failed.extend(open.iter().cloned());
         }
-        open.retain(|id| !meant.contains(id));
-        tracing::debug!(server = self.server, calls = meant.len(), "An MCP server sent too much");
-        self.ready.extend(meant.into_iter().map(too_large));
+        open.retain(|id| !failed.contains(id));
+        tracing::debug!(server = self.server, calls = failed.len(), "An MCP server sent too much");
+        self.ready.extend(failed.into_iter().map(too_large));
     }
 }
 
 /// Returns the answer that replaces an oversized one.
 pub(super) fn too_large(id: RequestId) -> ServerJsonRpcMessage {
-    let words =
+    let message =
         format!("the result is larger than {} MB; ask for less", RESULT_BYTES_MAX / 1_000_000);
-    ServerJsonRpcMessage::error(ErrorData::internal_error(words, None), Some(id))
+    ServerJsonRpcMessage::error(ErrorData::internal_error(message, None), Some(id))
 }
 
-fn open(open: &Mutex<VecDeque<RequestId>>) -> std::sync::MutexGuard<'_, VecDeque<RequestId>> {
+fn lock_open(open: &Mutex<VecDeque<RequestId>>) -> std::sync::MutexGuard<'_, VecDeque<RequestId>> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -146,9 +145,9 @@ impl Transport<RoleClient> for Stdio {
                 return Some(ready);
             }
             let line = self.lines.next().await?;
-            let (bytes, before) = (line.bytes(), open(&self.open).len());
-            let message = self.read(line);
-            let is_answer = open(&self.open).len() < before;
+            let (bytes, before) = (line.bytes(), lock_open(&self.open).len());
+            let message = self.parse_line(line);
+            let is_answer = lock_open(&self.open).len() < before;
             if !is_answer && !self.unasked.take(bytes) {
                 tracing::warn!(
                     server = self.server,
@@ -171,7 +170,7 @@ impl Transport<RoleClient> for Stdio {
     }
 }
 
-/// Lines with a bound. A partly read one is kept when `next` is dropped.
+/// Reads bounded lines. A partly read line is kept when `next` is dropped.
 struct MessageLines {
     stdout: BufReader<ChildStdout>,
     line: Vec<u8>,

@@ -1,5 +1,5 @@
-//! MCP tools as models call them: directly, or, if there are many, by a search. Their results are
-//! untrusted content: shown as text, bounded, and pictures as descriptions.
+//! MCP tools as models call them: directly, or, if there are many, by a search. Their results are untrusted
+//! content, shown as bounded text with descriptions in place of pictures.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -44,8 +44,7 @@ pub(super) struct McpTool {
 #[async_trait]
 impl AnyTool for McpTool {
     fn terms(&self) -> ToolTerms {
-        // A server's description of itself is only a hint, but the server is the one that the tool could
-        // harm most.
+        // The hint that a tool only reads may be false, but the server itself would then be harmed most.
         if self.reads() {
             return ToolTerms {
                 role: self.server.config.role,
@@ -66,7 +65,7 @@ impl AnyTool for McpTool {
         }
     }
 
-    /// The server's claim that the tool only reads is as trustworthy as the server.
+    /// The claim that the tool only reads counts if the config trusts the server.
     fn reach(&self, _: &str, _: &Address) -> Reach {
         match self.reads() || (self.server.config.trusted && self.offer.read_only) {
             true => Reach::Here,
@@ -78,20 +77,20 @@ impl AnyTool for McpTool {
         let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
         match serde_json::from_str(arguments) {
             Ok(Value::Object(arguments)) => self.call(arguments, cx).await,
-            Ok(_) => Err(self.wrong("they must be an object")),
-            Err(error) if error.is_eof() => Err(self.wrong("the JSON ends too early")),
-            Err(_) => Err(self.wrong("they are not valid JSON")),
+            Ok(_) => Err(self.wrong_arguments("they must be an object")),
+            Err(error) if error.is_eof() => Err(self.wrong_arguments("the JSON ends too early")),
+            Err(_) => Err(self.wrong_arguments("they are not valid JSON")),
         }
     }
 }
 
 impl McpTool {
-    /// Returns true if the operator says that it only reads.
+    /// Returns true if the tool only reads according to the operator.
     fn reads(&self) -> bool {
         self.server.config.reads.contains(&self.offer.tool)
     }
 
-    fn wrong(&self, why: &str) -> ToolError {
+    fn wrong_arguments(&self, why: &str) -> ToolError {
         ToolError::TellModel(format!("The arguments of {} are wrong: {why}.", self.name))
     }
 
@@ -132,7 +131,7 @@ impl McpTool {
                     server.name
                 )))
             }
-            Ok(Ok(CallToolResponse::Complete(result))) => self.shown(result, cx).await,
+            Ok(Ok(CallToolResponse::Complete(result))) => self.convert_result(result, cx).await,
             Ok(Ok(_)) => Err(ToolError::TellModel(format!(
                 "{} wants to be asked in a way that is not spoken here.",
                 self.name
@@ -141,7 +140,7 @@ impl McpTool {
     }
 
     /// Converts a result for a model. Files in it are kept for the owner.
-    async fn shown(
+    async fn convert_result(
         &self,
         result: CallToolResult,
         cx: &ToolContext,
@@ -154,12 +153,12 @@ impl McpTool {
                 None => None,
             };
             parts.push(match (file, kept) {
-                (Some(file), Some(path)) => file.words(&format!("saved as {path}")),
-                (Some(file), None) => file.words("not shown"),
-                (None, _) => words(block),
+                (Some(file), Some(path)) => file.describe(&format!("saved as {path}")),
+                (Some(file), None) => file.describe("not shown"),
+                (None, _) => describe_block(block),
             });
         }
-        // Servers mostly repeat it as text.
+        // Servers mostly repeat structured content as text.
         if let (true, Some(structured)) = (parts.is_empty(), &result.structured_content) {
             parts.push(structured.to_string());
         }
@@ -172,7 +171,7 @@ impl McpTool {
         }
     }
 
-    /// Keeps a file in the workspace for who may see what lies there; returns its path.
+    /// Keeps a file in the owner's workspace. Returns its path, or None for other readers.
     async fn keep(&self, file: &ResultFile<'_>, cx: &ToolContext) -> Option<WorkspacePath> {
         if cx.reader().audience != Audience::Owner {
             return None;
@@ -180,19 +179,19 @@ impl McpTool {
         let bytes = STANDARD.decode(file.base64).ok()?;
         let name = format!("{}.{}", self.name, file.ending());
         let month = cx.now.format("%Y-%m").to_string();
-        // Whatever a server makes is untrusted.
-        let of: WorkspacePath = format!("{DOWNLOADS}/{name}").parse().ok()?;
-        let keep = move |workspace: &Workspace| workspace.copy_in(bytes.as_slice(), &of, &month);
+        // A file that a server made is untrusted.
+        let path: WorkspacePath = format!("{DOWNLOADS}/{name}").parse().ok()?;
+        let keep = move |workspace: &Workspace| workspace.copy_in(bytes.as_slice(), &path, &month);
         let kept = cx.workspace.off_thread(keep).await;
         kept.inspect_err(|error| tracing::warn!(tool = self.name, %error, "Cannot keep a file"))
             .ok()
     }
 
-    /// Converts the server's error text.
-    fn failed(&self, words: String) -> ToolError {
+    /// Returns the error of a failed call, with the server's message.
+    fn failed(&self, message: String) -> ToolError {
         match self.server.config.trusted {
-            true => ToolError::TellModel(words),
-            false => ToolError::TellUntrusted(self.source(), words),
+            true => ToolError::TellModel(message),
+            false => ToolError::TellUntrusted(self.source(), message),
         }
     }
 
@@ -205,18 +204,18 @@ impl McpTool {
 /// A file in a result.
 struct ResultFile<'a> {
     /// Its description for the model.
-    what: String,
+    description: String,
     media_type: &'a str,
     base64: &'a str,
 }
 
 impl ResultFile<'_> {
-    fn words(&self, fate: &str) -> String {
+    fn describe(&self, outcome: &str) -> String {
         let kilobytes = (self.base64.len() * 3 / 4).div_ceil(1000);
-        format!("[{}, {kilobytes} kB: {fate}]", self.what)
+        format!("[{}, {kilobytes} kB: {outcome}]", self.description)
     }
 
-    /// `png` of `image/png`, `svg` of `image/svg+xml`.
+    /// Returns the extension: `png` for `image/png`, `svg` for `image/svg+xml`.
     fn ending(&self) -> &str {
         let kind = self.media_type.split_once('/').map_or("", |(_, kind)| kind);
         let end = kind.find(|sign: char| !sign.is_ascii_alphanumeric()).unwrap_or(kind.len());
@@ -225,7 +224,7 @@ impl ResultFile<'_> {
 }
 
 fn file_in(block: &ContentBlock) -> Option<ResultFile<'_>> {
-    let (what, media_type, base64) = match block {
+    let (description, media_type, base64) = match block {
         ContentBlock::Image(image) => {
             (format!("a picture, {}", image.mime_type), &*image.mime_type, &*image.data)
         }
@@ -240,10 +239,10 @@ fn file_in(block: &ContentBlock) -> Option<ResultFile<'_>> {
         },
         _ => return None,
     };
-    Some(ResultFile { what, media_type, base64 })
+    Some(ResultFile { description, media_type, base64 })
 }
 
-fn words(block: &ContentBlock) -> String {
+fn describe_block(block: &ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),
         ContentBlock::Resource(resource) => match &resource.resource {
@@ -351,15 +350,15 @@ impl AnyTool for CallFoundTool {
     }
 
     fn reach(&self, arguments: &str, here: &Address) -> Reach {
-        let asked: Value = serde_json::from_str(arguments).unwrap_or_default();
+        let request: Value = serde_json::from_str(arguments).unwrap_or_default();
         let tool =
-            self.0.tools.iter().find(|tool| Some(tool.name.as_str()) == asked["tool"].as_str());
+            self.0.tools.iter().find(|tool| Some(tool.name.as_str()) == request["tool"].as_str());
         tool.map_or(Reach::Outside, |tool| tool.reach(arguments, here))
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let mut asked: Value = serde_json::from_str(arguments).unwrap_or_default();
-        let name = asked["tool"].as_str().unwrap_or_default().to_owned();
+        let mut request: Value = serde_json::from_str(arguments).unwrap_or_default();
+        let name = request["tool"].as_str().unwrap_or_default().to_owned();
         let Some(tool) = self.0.tools.iter().find(|tool| tool.name == name) else {
             return Err(ToolError::TellModel(format!(
                 "There is no tool `{name}`; mcp_search finds those that there are."
@@ -372,7 +371,7 @@ impl AnyTool for CallFoundTool {
                 cx.role
             )));
         }
-        let arguments = match asked["arguments"].take() {
+        let arguments = match request["arguments"].take() {
             // Some models write it as a text.
             Value::String(text) => text,
             Value::Null => String::new(),

@@ -1,5 +1,4 @@
-//! Finds passages for a person, and separates the trusted from the untrusted: the latter are only counted, unless they
-//! are asked for.
+//! Finds passages for a person. Untrusted passages are only counted, unless they are asked for.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -20,12 +19,12 @@ use crate::types::session::{SessionId, TurnId};
 use crate::types::source::Source;
 use crate::workspace::{Workspace, WorkspacePath};
 
-/// Passages that are looked at for each that is wanted: some are left out, because they are untrusted or gone.
+/// Passages that are looked at for each requested one: some are left out, because they are untrusted or gone.
 const SPARE: usize = 3;
 
-// Without doc comments, which the model would be told with each prompt. Memory: MEMORY.md, notes and facts. Past:
-// conversations. Untrusted: files of others, and conversations that have read untrusted content. Summary: what compaction
-// has left out of this one.
+// No doc comments: each prompt would contain them. Memory: MEMORY.md, notes and facts. Past: conversations. Untrusted:
+// files of others, and conversations that have read untrusted content. Summary: the parts of this conversation that
+// compaction has left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -34,7 +33,7 @@ pub(crate) enum SearchScope {
     Files,
     Past,
     Untrusted,
-    // Only a conversation that has been compacted so is told of it.
+    // Offered only by a conversation that was compacted in this way.
     #[schemars(skip)]
     Summary,
 }
@@ -52,29 +51,29 @@ pub(crate) struct RecallReader {
 #[derive(Clone)]
 pub(crate) struct RecallWish {
     pub(crate) terms: Vec<Term>,
-    /// None: everything trusted.
+    /// None means everything trusted.
     pub(crate) scope: Option<SearchScope>,
     pub(crate) since: Option<DateTime<Utc>>,
     pub(crate) limit: usize,
     /// Nothing is found if all terms are frequent.
     pub(crate) needs_rare: bool,
-    /// Turns that are not looked for.
+    /// Turns that are left out.
     pub(crate) seen: Option<SeenTurns>,
-    /// Those of former searches.
+    /// Frequent terms that former searches found.
     pub(crate) common: CommonTerms,
 }
 
 /// The results of a search.
 pub(crate) struct FoundPassages {
     pub(crate) passages: Vec<FoundPassage>,
-    /// The number of untrusted ones, which are left out.
+    /// The number of untrusted passages that are left out.
     pub(crate) untrusted: usize,
 }
 
 /// The place of a passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FoundPlace {
-    /// As the person's tools name it.
+    /// The path as the person's tools name it.
     File(String),
     Talk {
         session: SessionId,
@@ -138,7 +137,7 @@ struct LookedUp {
     sources: Vec<Source>,
 }
 
-/// Returns what the index has, or none if files differ from it.
+/// Returns the hits of the index. None if files have changed since they were indexed.
 async fn look_up(
     store: &Store,
     workspace: &Workspace,
@@ -147,7 +146,7 @@ async fn look_up(
     survey: Option<Survey>,
 ) -> Result<Option<Vec<LookedUp>>, StoreError> {
     let (workspace, reader, wish) = (workspace.clone(), reader.clone(), wish.clone());
-    let look = move |store: &rusqlite::Connection| {
+    let search = move |store: &rusqlite::Connection| {
         let keys = FileKeys::of(&reader.files.scope);
         if let Some(survey) = survey
             && !files::is_indexed(store, &keys, &survey)?
@@ -179,7 +178,7 @@ async fn look_up(
         }
         Ok(Some(found))
     };
-    store.search(look).await
+    store.search(search).await
 }
 
 fn hits(
@@ -196,7 +195,7 @@ fn hits(
         Some(SearchScope::Memory) => memory,
         Some(SearchScope::Files) => own.into_iter().collect(),
         Some(SearchScope::Past) => talks,
-        // It is no search.
+        // Not a search: `recall.rs` reads the summary.
         Some(SearchScope::Summary) => Vec::new(),
         None | Some(SearchScope::Untrusted) => {
             [talks, memory, own.into_iter().collect(), untrusted].concat()
@@ -213,7 +212,7 @@ fn hits(
     query::search_knowing(store, &query, &wish.common)
 }
 
-/// The place and the source of a file, if the person can still read it.
+/// Returns the place and the source of a file, if the person can still read it.
 fn check_file(
     workspace: &Workspace,
     reader: &ToolReader,
@@ -225,7 +224,7 @@ fn check_file(
     Some((FoundPlace::File(shown), vec![file.source()]))
 }
 
-/// A path as the person's tools name it: of one's own folder without the folder.
+/// Returns a path as the person's tools name it: without the person's own folder.
 fn shown_path(reader: &ToolReader, path: &WorkspacePath) -> String {
     let downloads = reader.scope.downloads();
     let below = |folder: &WorkspacePath| {

@@ -1,5 +1,5 @@
-//! The paths of `[exec] read` and `write`. Others may write there, and commands with the network read and write them, so
-//! they count as untrusted: a command with the workspace sees only those that the config trusts. Pure.
+//! The paths of `[exec] read` and `write`. They count as untrusted, because others may write there, and commands with
+//! the network read and write them. A command with the workspace sees only those that the config trusts. Pure.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use crate::sandbox::Sandbox;
 
 /// Returns a sandbox that shows only the trusted paths.
 pub(super) fn trusted_only(sandbox: Sandbox, trusted: &[PathBuf]) -> Sandbox {
-    let seen = |paths: &[PathBuf]| {
+    let visible = |paths: &[PathBuf]| {
         let whole = paths.iter().filter(|path| is_within(path, trusted));
         let parts = trusted.iter().filter(|part| !paths.contains(part) && is_within(part, paths));
         whole.chain(parts).cloned().collect()
     };
-    Sandbox { read: seen(&sandbox.read), write: seen(&sandbox.write), ..sandbox }
+    Sandbox { read: visible(&sandbox.read), write: visible(&sandbox.write), ..sandbox }
 }
 
-/// The paths that count as untrusted as a whole.
+/// Returns the paths that count as untrusted as a whole.
 pub(super) fn untrusted<'a>(
     sandbox: &'a Sandbox,
     trusted: &'a [PathBuf],

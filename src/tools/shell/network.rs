@@ -1,4 +1,4 @@
-//! `exec` with the network as the config has it: calls for it are refused, asked about, or made.
+//! The network rule of `exec`: calls that ask for the network are refused, need approval, or run.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -27,14 +27,14 @@ words!(NetworkRule { Off = "off", Ask = "ask", On = "on" });
 /// The argument that asks for the network.
 const ARGUMENT: &str = "network";
 
-/// The answer to a call for a network that no command has.
+/// The error of a call that asks for the network where no command has it.
 const IS_OFF: &str = "Denied: commands have no network here. Only the owner can change that, in the config ([exec] \
     network).";
 
 /// A tool whose calls can ask for the network.
 pub(super) struct ByNetworkRule<T> {
     pub(super) rule: NetworkRule,
-    /// The sandbox keeps files away. Else each command sees everything, whatever it asks for.
+    /// True if the sandbox hides files. Otherwise each command sees everything, whatever it asks for.
     pub(super) files_sandboxed: bool,
     pub(super) tool: T,
 }
@@ -45,7 +45,7 @@ impl<T: AnyTool> AnyTool for ByNetworkRule<T> {
         self.tool.terms()
     }
 
-    /// Without the argument if it would be refused.
+    /// Leaves the argument out if it would be refused.
     fn schema(&self) -> ToolSchema {
         let mut schema = self.tool.schema();
         if self.rule == NetworkRule::Off
@@ -58,7 +58,7 @@ impl<T: AnyTool> AnyTool for ByNetworkRule<T> {
 
     fn check(&self, arguments: &str) -> Result<(), String> {
         self.tool.check(arguments)?;
-        match self.rule == NetworkRule::Off && asks(arguments) {
+        match self.rule == NetworkRule::Off && asks_for_network(arguments) {
             true => Err(IS_OFF.to_owned()),
             false => Ok(()),
         }
@@ -79,14 +79,14 @@ impl<T: AnyTool> AnyTool for ByNetworkRule<T> {
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        if self.rule == NetworkRule::Off && asks(arguments) {
+        if self.rule == NetworkRule::Off && asks_for_network(arguments) {
             return Err(ToolError::TellModel(IS_OFF.to_owned()));
         }
         self.tool.call_json(arguments, cx).await
     }
 }
 
-fn asks(arguments: &str) -> bool {
+fn asks_for_network(arguments: &str) -> bool {
     let arguments = serde_json::from_str::<Value>(arguments).unwrap_or_default();
     arguments[ARGUMENT] == Value::Bool(true)
 }

@@ -19,7 +19,7 @@ use crate::workspace::{Audience, FileError, FileScope, Folder, Workspace, Worksp
 const OUTPUTS_BYTES_MAX: u64 = 50 * 1024 * 1024;
 
 /// Maximum number of received files that a command sees: the latest at the address that asked.
-const CAME_HERE_MAX: usize = 32;
+const RECEIVED_MAX: usize = 32;
 
 // No doc comment: models would read it in the schema.
 #[derive(Deserialize, JsonSchema)]
@@ -47,8 +47,7 @@ pub struct ExecArgs {
     pub(super) paths: Vec<String>,
 }
 
-/// Returns what a command with these arguments sees. Where the arguments name paths that are none, the call itself
-/// explains that.
+/// Returns the access of a command with these arguments. The call itself explains invalid paths.
 pub(super) fn access(args: &ExecArgs) -> CommandAccess {
     let is_shared = |path: &String| path.trim_matches('/').split('/').next() == Some(SHARED);
     let names_own = args.paths.iter().any(|path| !is_shared(path));
@@ -78,7 +77,7 @@ pub(super) async fn order(
                 .to_owned(),
         ));
     }
-    let seen = CommandView {
+    let view = CommandView {
         access: access(args),
         cwd: args.cwd.clone(),
         paths: args.paths.clone(),
@@ -95,10 +94,10 @@ pub(super) async fn order(
         time_max: Duration::ZERO,
         input,
     };
-    cx.workspace.off_thread(move |workspace| seen.fill(workspace, order)).await
+    cx.workspace.off_thread(move |workspace| view.fill(workspace, order)).await
 }
 
-/// The arguments of a call about the files that its command sees.
+/// The arguments of a call that decide which files its command sees.
 struct CommandView {
     access: CommandAccess,
     cwd: String,
@@ -119,11 +118,11 @@ impl CommandView {
         if is_untrusted {
             self.name_paths(workspace, &mut order)?;
         }
-        // What arrived for others in a former version lies in no folder of theirs.
+        // Files that a former version received for others are not in a folder of theirs.
         if self.scope.audience() == Audience::Others {
-            let came = self.came_here.iter().rev().take(CAME_HERE_MAX);
-            let came = came.filter_map(|path| path.parse::<WorkspacePath>().ok());
-            let former = came.filter(WorkspacePath::is_sent);
+            let received = self.came_here.iter().rev().take(RECEIVED_MAX);
+            let received = received.filter_map(|path| path.parse::<WorkspacePath>().ok());
+            let former = received.filter(WorkspacePath::is_sent);
             order.read.extend(former.filter_map(|path| workspace.place_of(&path)));
         }
         order.cwd = match self.cwd.trim_matches('/') {
@@ -160,28 +159,27 @@ impl CommandView {
         Ok(())
     }
 
-    /// Returns the working folder by the name that the model knows.
+    /// Returns the working folder that the call names.
     fn within(&self, workspace: &Workspace, order: &SandboxCommand) -> Result<PathBuf, ToolError> {
-        let given: WorkspacePath =
+        let requested: WorkspacePath =
             self.cwd.parse().map_err(|error| ToolError::TellModel(format!("cwd: {error}.")))?;
-        let missing = || FileError::Missing(given.clone());
-        let found = workspace.place_of(&self.scope.path(&given)).ok_or_else(missing)?;
-        let mut seen = order.write.iter().chain(&order.read).chain([&order.folder]);
-        if !seen.any(|folder| found.starts_with(folder)) {
+        let missing = || FileError::Missing(requested.clone());
+        let found = workspace.place_of(&self.scope.path(&requested)).ok_or_else(missing)?;
+        let mut visible = order.write.iter().chain(&order.read).chain([&order.folder]);
+        if !visible.any(|folder| found.starts_with(folder)) {
             return Err(ToolError::TellModel(format!(
-                "Denied: this command does not see `{given}`. Name it in `paths`, or leave out `untrusted` and \
+                "Denied: this command does not see `{requested}`. Name it in `paths`, or leave out `untrusted` and \
                  `network`."
             )));
         }
         if !found.is_dir() {
-            return Err(ToolError::TellModel(format!("`{given}` is not a folder.")));
+            return Err(ToolError::TellModel(format!("`{requested}` is not a folder.")));
         }
         Ok(found)
     }
 }
 
-/// Saves an output that a model does not see completely to a file, in the folder that is as trusted as the output.
-/// Returns its path.
+/// Saves an output that a model sees only in part to a file, in a folder as trusted as the output. Returns its path.
 pub(super) async fn save(cx: &ToolContext, kept: &KeptOutput, untrusted: bool) -> Option<String> {
     if shown::fits(kept) {
         return None;

@@ -65,7 +65,7 @@ struct ShellSession {
     stop: CancellationToken,
     /// Its output, and its end.
     state: Arc<Mutex<ShellState>>,
-    /// Counts its changes.
+    /// The number of changes of `state`.
     changed: watch::Receiver<u64>,
 }
 
@@ -115,7 +115,7 @@ impl Sessions {
                 "{RUNNING_MAX} commands run in the background already: kill one of them first."
             ));
         }
-        // It continues to change files after the call has ended.
+        // The command continues to change files after the call has ended.
         let watch = cx.instruction_watcher.watch(cx.actor("exec")).await?;
         let sandboxed = RunningSandbox::start(sandbox, &order).await.map_err(|error| {
             ToolError::TellModel(format!("The command could not be started: {error}."))
@@ -163,7 +163,7 @@ impl Sessions {
         for (id, session) in self.table().sessions.iter().filter(|(_, it)| it.at == *at) {
             let command: String = session.command.chars().take(SHOWN_CHARS).collect();
             let command = command.replace('\n', " ");
-            let _ = writeln!(lines, "[{}-{id}] {}: {command}", self.run, session.how());
+            let _ = writeln!(lines, "[{}-{id}] {}: {command}", self.run, session.describe_state());
         }
         if lines.is_empty() { "No commands in the background.".to_owned() } else { lines }
     }
@@ -171,14 +171,14 @@ impl Sessions {
     pub(super) async fn ask(
         &self,
         name: &str,
-        asked: SessionRequest,
+        request: SessionRequest,
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         let session = self.find(name, &cx.address).map_err(ToolError::TellModel)?;
-        match asked {
+        match request {
             SessionRequest::Poll => {}
             SessionRequest::Write(_) if session.has_ended() => {
-                return tell(format!("It has ended: {}.", session.how()));
+                return tell(format!("It has ended: {}.", session.describe_state()));
             }
             SessionRequest::Write(text) => {
                 if session.input.try_send(text.into_bytes()).is_err() {
@@ -207,7 +207,7 @@ impl Sessions {
 }
 
 impl SessionTable {
-    /// Drops the command that ended first, if there are too many.
+    /// Drops the oldest ended commands, if there are too many.
     fn forget(&mut self) {
         while self.sessions.len() >= KEPT_MAX {
             let ended = self.sessions.iter().find(|(_, session)| session.has_ended());
@@ -226,7 +226,7 @@ impl ShellSession {
         self.state().ending.is_some()
     }
 
-    fn how(&self) -> String {
+    fn describe_state(&self) -> String {
         match &self.state().ending {
             None => format!("runs for {}", replies::seconds(self.began.elapsed())),
             Some((ending, took)) => {
@@ -251,12 +251,12 @@ impl ShellSession {
     /// Returns its state, and its output since the last call, for the model.
     async fn report(&self, name: &str, cx: &ToolContext) -> ToolOutput {
         // Output that is written after this check is not included yet.
-        let news = self.news(cx).await;
-        shown::output(self.others.has_read().await, format!("[{name}] {news}"))
+        let text = self.new_output(cx).await;
+        shown::output(self.others.has_read().await, format!("[{name}] {text}"))
     }
 
-    async fn news(&self, cx: &ToolContext) -> String {
-        let how = self.how();
+    async fn new_output(&self, cx: &ToolContext) -> String {
+        let description = self.describe_state();
         let (text, whole) = {
             let mut state = self.state();
             let total = state.kept.total();
@@ -277,7 +277,7 @@ impl ShellSession {
                 shown::since(&kept, from.min(kept.total()), path.as_deref())
             }
         };
-        format!("{how}\n{text}")
+        format!("{description}\n{text}")
     }
 }
 
@@ -292,20 +292,20 @@ async fn follow(
     let began = Instant::now();
     let locked = || state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let feed = sandboxed.feed();
-    let feeding = async {
+    let writing = async {
         if let Some(mut feed) = feed {
             feed_all(&mut feed, &mut writes).await;
         }
         std::future::pending::<()>().await;
     };
-    let hearing = async {
+    let reading = async {
         let mut piece = vec![0; PIECE_BYTES];
-        let over = loop {
-            let heard = tokio::select! {
+        let exceeded = loop {
+            let read = tokio::select! {
                 () = stop.cancelled() => break Some(ExceededLimit::Asked),
-                heard = sandboxed.hear(&mut piece) => heard,
+                read = sandboxed.hear(&mut piece) => read,
             };
-            let Some(bytes) = heard else { break None };
+            let Some(bytes) = read else { break None };
             let total = {
                 let mut state = locked();
                 state.kept.take(&piece[..bytes]);
@@ -316,18 +316,18 @@ async fn follow(
                 break Some(ExceededLimit::Output);
             }
         };
-        match over {
-            Some(over) => sandboxed.end_for(over).await,
+        match exceeded {
+            Some(exceeded) => sandboxed.end_for(exceeded).await,
             None => tokio::select! {
                 ending = sandboxed.end() => ending,
-                // Dropping it ends it.
+                // Dropping the sandbox ends the command.
                 () = stop.cancelled() => CommandEnding::Over(ExceededLimit::Asked),
             },
         }
     };
     let ending = tokio::select! {
-        () = feeding => unreachable!("it never ends"),
-        ending = hearing => ending,
+        () = writing => unreachable!("it never ends"),
+        ending = reading => ending,
     };
     locked().ending = Some((ending, began.elapsed()));
     change.send_modify(|count| *count += 1);

@@ -12,8 +12,8 @@ use url::{Host, Url};
 
 use super::interfaces::{self, InterfaceNetwork};
 
-/// Where other protocols listen whose commands can be put into an HTTP request; no browser goes there
-/// (Fetch standard, "port blocking").
+/// Ports of other protocols whose commands can be put into an HTTP request. Browsers block them (Fetch
+/// standard, "port blocking").
 const BAD_PORTS: [u16; 83] = [
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101,
     102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427,
@@ -53,7 +53,7 @@ const SPECIAL_V6: [([u16; 8], u8, &str); 4] = [
     ([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20, "for documentation"),
 ];
 
-/// Blocks outside of them: nothing there is public, and these have names.
+/// Blocks outside of the global unicast addresses of IPv6. Nothing there is public, and these have names.
 const OUTSIDE_V6: [([u16; 8], u8, &str); 8] = [
     ([0, 0, 0, 0, 0, 0, 0, 0], 127, "this machine"),
     ([0, 0, 0, 0, 0, 0xffff, 0, 0], 96, "an IPv4 address in disguise"),
@@ -78,15 +78,17 @@ pub fn not_public(ip: IpAddr) -> Option<&'static str> {
                 )
             };
             // The last match is the narrowest.
-            SPECIAL_V4.iter().rfind(within).map(|(_, _, what)| *what)
+            SPECIAL_V4.iter().rfind(within).map(|(_, _, purpose)| *purpose)
         }
         IpAddr::V6(ip) => {
             let within = |(net, bits, _): &&([u16; 8], u8, &str)| {
                 same_beginning(ip.to_bits(), Ipv6Addr::from(*net).to_bits(), 128, *bits)
             };
             match ip.segments()[0] >> 13 {
-                0b001 => SPECIAL_V6.iter().find(within).map(|(_, _, what)| *what),
-                _ => Some(OUTSIDE_V6.iter().find(within).map_or("reserved", |(_, _, what)| *what)),
+                0b001 => SPECIAL_V6.iter().find(within).map(|(_, _, purpose)| *purpose),
+                _ => Some(
+                    OUTSIDE_V6.iter().find(within).map_or("reserved", |(_, _, purpose)| *purpose),
+                ),
             }
         }
     }
@@ -160,10 +162,10 @@ fn plain<T: AsRef<str>>(host: &Host<T>) -> Host {
 #[error("{0}")]
 pub struct Forbidden(pub String);
 
-/// Tells the networks of this machine at the moment that it is asked.
+/// Returns the current networks of this machine.
 pub type ReadNetworks = fn() -> io::Result<Vec<InterfaceNetwork>>;
 
-/// Lets requests to public addresses pass, but for those of this machine's own networks, and to what is listed.
+/// Allows requests to listed hosts, and to public addresses outside of this machine's own networks.
 #[derive(Clone, Debug)]
 pub struct Gate {
     listed: Arc<[AllowedHost]>,
@@ -181,26 +183,26 @@ impl Gate {
         Self { listed: listed.into(), networks: interfaces::networks }
     }
 
-    /// With networks other than the kernel's.
+    /// Replaces the kernel's networks.
     pub fn with_networks(self, networks: ReadNetworks) -> Self {
         Self { networks, ..self }
     }
 
     /// Checks a URL before its name is looked up.
     pub fn check(&self, url: &Url) -> Result<(), Forbidden> {
-        let no = |words: String| Err(Forbidden(words));
+        let refuse = |reason: String| Err(Forbidden(reason));
         if !matches!(url.scheme(), "http" | "https") {
-            return no(format!("{}: is not spoken here, only https: and http:", url.scheme()));
+            return refuse(format!("{}: is not spoken here, only https: and http:", url.scheme()));
         }
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
-            return no("it leads to no host".to_owned());
+            return refuse("it leads to no host".to_owned());
         };
         if !url.username().is_empty() || url.password().is_some() {
-            return no("it holds a name or password; leave that out".to_owned());
+            return refuse("it holds a name or password; leave that out".to_owned());
         }
         let host = plain(&host);
-        if BAD_PORTS.contains(&port) && !self.lists_port(&host, port) {
-            return no(format!("port {port} is not one of the web's"));
+        if BAD_PORTS.contains(&port) && !self.is_port_listed(&host, port) {
+            return refuse(format!("port {port} is not one of the web's"));
         }
         match host {
             Host::Ipv4(ip) => self.check_address(ip.into(), port),
@@ -218,7 +220,7 @@ impl Gate {
         addresses: impl IntoIterator<Item = IpAddr>,
     ) -> Result<Vec<IpAddr>, Forbidden> {
         let addresses: Vec<IpAddr> = addresses.into_iter().collect();
-        if Host::parse(name).is_ok_and(|host| self.lists(&plain(&host), port)) {
+        if Host::parse(name).is_ok_and(|host| self.is_listed(&plain(&host), port)) {
             return Ok(addresses);
         }
         let real: Vec<IpAddr> = addresses.iter().copied().filter(|ip| !is_nat64(*ip)).collect();
@@ -235,15 +237,15 @@ impl Gate {
             IpAddr::V4(ip) => Host::Ipv4(ip),
             IpAddr::V6(ip) => Host::Ipv6(ip),
         };
-        if self.lists(&host, port) {
+        if self.is_listed(&host, port) {
             return Ok(());
         }
-        if let Some(what) = not_public(ip) {
-            return Err(Forbidden(format!("{ip}, which is not public ({what})")));
+        if let Some(purpose) = not_public(ip) {
+            return Err(Forbidden(format!("{ip}, which is not public ({purpose})")));
         }
         let networks = (self.networks)().map_err(|error| {
-            let words = "which may be this machine's: its networks cannot be read";
-            Forbidden(format!("{ip}, {words} ({error})"))
+            let explanation = "which may be this machine's: its networks cannot be read";
+            Forbidden(format!("{ip}, {explanation} ({error})"))
         })?;
         match networks.iter().any(|network| network.contains(ip)) {
             true => Err(Forbidden(format!("{ip}, which is this machine's, or in its network"))),
@@ -251,14 +253,14 @@ impl Gate {
         }
     }
 
-    fn lists(&self, host: &Host, port: u16) -> bool {
-        let is_it =
+    fn is_listed(&self, host: &Host, port: u16) -> bool {
+        let matches =
             |listed: &AllowedHost| listed.host == *host && listed.port.is_none_or(|it| it == port);
-        self.listed.iter().any(is_it)
+        self.listed.iter().any(matches)
     }
 
     /// Returns true if the owner has listed this port explicitly.
-    fn lists_port(&self, host: &Host, port: u16) -> bool {
+    fn is_port_listed(&self, host: &Host, port: u16) -> bool {
         self.listed.iter().any(|listed| listed.host == *host && listed.port == Some(port))
     }
 }

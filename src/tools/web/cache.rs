@@ -21,24 +21,26 @@ pub(super) struct Cache(Mutex<VecDeque<CachedPage>>);
 
 struct CachedPage {
     /// The requested URL. A redirect may have led elsewhere.
-    asked: String,
+    requested_url: String,
     page: Arc<WebPage>,
     at: Instant,
 }
 
 impl Cache {
-    pub(super) fn get(&self, asked: &str) -> Option<Arc<WebPage>> {
+    pub(super) fn get(&self, requested_url: &str) -> Option<Arc<WebPage>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|kept| kept.at.elapsed() < AGE_MAX);
-        kept.iter().find(|kept| kept.asked == asked).map(|kept| Arc::clone(&kept.page))
+        kept.iter()
+            .find(|kept| kept.requested_url == requested_url)
+            .map(|kept| Arc::clone(&kept.page))
     }
 
     /// Adds a page. It replaces an older copy, and the oldest pages if there is no space.
-    pub(super) fn put(&self, asked: &str, page: &Arc<WebPage>) {
+    pub(super) fn put(&self, requested_url: &str, page: &Arc<WebPage>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|kept| kept.asked != asked);
+        kept.retain(|kept| kept.requested_url != requested_url);
         kept.push_back(CachedPage {
-            asked: asked.to_owned(),
+            requested_url: requested_url.to_owned(),
             page: Arc::clone(page),
             at: Instant::now(),
         });
@@ -52,6 +54,6 @@ impl Cache {
 impl CachedPage {
     fn bytes(&self) -> usize {
         let title = self.page.title.as_ref().map_or(0, String::len);
-        self.page.text.len() + self.page.url.as_str().len() + self.asked.len() + title + 256
+        self.page.text.len() + self.page.url.as_str().len() + self.requested_url.len() + title + 256
     }
 }

@@ -36,7 +36,7 @@ pub struct WebFetch {
     hops: Hops,
     reader: PageHelper,
     cache: Cache,
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
 impl WebFetch {
@@ -44,31 +44,31 @@ impl WebFetch {
     pub fn new(listed: &[AllowedHost], names: Arc<dyn Resolve>, limits: FetchLimits) -> Self {
         let hops = Hops { gate: Gate::new(listed), names, limits };
         let (reader, cache) = (PageHelper::default(), Cache::default());
-        Self { hops, reader, cache, turns: Semaphore::new(AT_ONCE_MAX) }
+        Self { hops, reader, cache, permits: Semaphore::new(AT_ONCE_MAX) }
     }
 
-    /// Reads pages by a program, which is ours.
+    /// Sets the program that parses pages, which is ours.
     pub fn with_program(self, program: impl Into<PathBuf>) -> Self {
         Self { reader: PageHelper { program: program.into() }, ..self }
     }
 
     async fn page(&self, url: Url) -> Result<Arc<WebPage>, ToolError> {
-        let asked = url.to_string();
-        if let Some(page) = self.cache.get(&asked) {
+        let requested_url = url.to_string();
+        if let Some(page) = self.cache.get(&requested_url) {
             return Ok(page);
         }
         // Never closed, so it always succeeds.
-        let _turn = self.turns.acquire().await;
+        let _permit = self.permits.acquire().await;
         let fetched = self.hops.fetch(url).await?;
         let page = self.reader.read(fetched).await;
-        let page = Arc::new(page.map_err(|why| tell(&asked, &why.to_string()))?);
-        self.cache.put(&asked, &page);
+        let page = Arc::new(page.map_err(|why| unreadable(&requested_url, &why.to_string()))?);
+        self.cache.put(&requested_url, &page);
         Ok(page)
     }
 }
 
-fn tell(asked: &str, why: &str) -> ToolError {
-    ToolError::TellModel(format!("{asked} cannot be read: {why}."))
+fn unreadable(requested_url: &str, why: &str) -> ToolError {
+    ToolError::TellModel(format!("{requested_url} cannot be read: {why}."))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -102,7 +102,7 @@ impl Tool for WebFetch {
     }
 
     async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let url = address(&args.url).map_err(ToolError::TellModel)?;
+        let url = parse_url(&args.url).map_err(ToolError::TellModel)?;
         let page = self.page(url.clone()).await?;
         let part = part(&page, args.offset, args.max_chars.clamp(1, CHARS_MAX));
         let part = part.map_err(ToolError::TellModel)?;
@@ -114,7 +114,7 @@ impl Tool for WebFetch {
     }
 }
 
-fn address(text: &str) -> Result<Url, String> {
+fn parse_url(text: &str) -> Result<Url, String> {
     let text = text.trim();
     if text.chars().nth(URL_CHARS_MAX).is_some() {
         return Err(format!("The URL is longer than {URL_CHARS_MAX} characters."));

@@ -1,5 +1,5 @@
-//! The process that makes text of a fetched body, and of HTML in search results: both are written by anybody, and what
-//! parsing them takes goes with the process. The body goes there in a file in memory, which is no memory of the daemon's.
+//! The process that converts fetched bodies, and HTML in search results, to text. Anybody may have written them, and
+//! the memory and time for parsing end with the process. It gets the body in a memfd, which is no memory of the daemon.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -45,7 +45,7 @@ enum BodyHead {
     Texts,
 }
 
-/// Returns a file for a body: in memory, with the line before the body.
+/// Returns a file in memory for a body, with the line before the body.
 pub(super) fn begin_body(url: &Url, content_type: Option<&str>) -> io::Result<File> {
     let content_type = content_type.map(ToOwned::to_owned);
     begin(&BodyHead::Page { url: url.to_string(), content_type })
@@ -58,7 +58,7 @@ fn begin(head: &BodyHead) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes text of bodies, each in a process of its own.
+/// Converts bodies to text, each in a process of its own.
 pub(super) struct PageHelper {
     pub(super) program: PathBuf,
 }
@@ -84,23 +84,23 @@ impl PageHelper {
         parse(&self.run(body(&BodyHead::Results, page.as_bytes())).await?)
     }
 
-    /// Returns texts that may be HTML as plain ones.
+    /// Converts texts that may be HTML to plain ones.
     pub(super) async fn plain(&self, texts: &[String]) -> Result<Vec<String>, UnreadPage> {
         let texts = serde_json::to_vec(texts).map_err(|_| UnreadPage::Broken)?;
         parse(&self.run(body(&BodyHead::Texts, &texts)).await?)
     }
 
-    /// Runs a process with a body, and returns what it printed.
+    /// Runs a process with a body, and returns its output.
     async fn run(&self, body: io::Result<File>) -> Result<Vec<u8>, UnreadPage> {
-        let begun = body.and_then(|mut file| {
+        let input = body.and_then(|mut file| {
             file.seek(SeekFrom::Start(0))?;
             Ok(file)
         });
-        let ran = match begun {
+        let result = match input {
             Ok(file) => helper::run(&self.program, &[ENTRY], file, LIMITS).await,
             Err(error) => Err(error.into()),
         };
-        ran.map_err(|error| match error {
+        result.map_err(|error| match error {
             HelperError::TooSlow => UnreadPage::TooSlow,
             HelperError::Io(error) => {
                 tracing::warn!(%error, "Cannot run the process that reads pages");
@@ -116,12 +116,12 @@ fn body(head: &BodyHead, body: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// A process that its body has ended has printed a part, or nothing.
+/// Parses the output of a process. A process that its body has ended has printed a part, or nothing.
 fn parse<T: DeserializeOwned>(printed: &[u8]) -> Result<T, UnreadPage> {
     serde_json::from_slice(printed).map_err(|_| UnreadPage::Broken)
 }
 
-/// Runs the hidden entry, if these are its arguments; before anything else has been begun.
+/// Runs the hidden entry, if these are its arguments. To be called before anything else.
 pub fn entry(mut args: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
     (args.nth(1)?.as_ref() == ENTRY).then(|| match print_text() {
         Ok(()) => ExitCode::SUCCESS,

@@ -35,13 +35,13 @@ const CAUSE_CHARS_MAX: usize = 200;
 /// Limits of one fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchLimits {
-    /// For one connection.
+    /// Time limit for opening one connection.
     pub connect: Duration,
-    /// From the first request to the last byte.
+    /// Time limit from the first request to the last byte.
     pub whole: Duration,
-    /// Of a body, in bytes. The rest is not read.
+    /// Maximum size of a body, in bytes. The rest is not read.
     pub bytes: usize,
-    /// Redirects in a row.
+    /// Maximum number of redirects in a row.
     pub redirects: usize,
 }
 
@@ -108,30 +108,30 @@ pub(super) struct Hops {
 
 /// The result of a hop.
 enum Hop {
-    There(Response),
-    Further(Url),
+    Reached(Response),
+    Redirect(Url),
 }
 
 fn refused(url: &Url, why: impl AsRef<str>) -> ToolError {
-    ToolError::TellModel(format!("{} cannot be fetched: {}.", shown(url), why.as_ref()))
+    ToolError::TellModel(format!("{} cannot be fetched: {}.", display_url(url), why.as_ref()))
 }
 
-fn passing(url: &Url, why: impl AsRef<str>) -> ToolError {
-    ToolError::Transient(format!("{} could not be fetched: {}.", shown(url), why.as_ref()))
+fn transient(url: &Url, why: impl AsRef<str>) -> ToolError {
+    ToolError::Transient(format!("{} could not be fetched: {}.", display_url(url), why.as_ref()))
 }
 
 /// Marks an error's text as untrusted.
-fn theirs(url: &Url, error: ToolError) -> ToolError {
+fn untrusted(url: &Url, error: ToolError) -> ToolError {
     match error {
-        ToolError::TellModel(words) | ToolError::Transient(words) => {
-            ToolError::TellUntrusted(Source::Page { url: url.to_string() }, words)
+        ToolError::TellModel(message) | ToolError::Transient(message) => {
+            ToolError::TellUntrusted(Source::Page { url: url.to_string() }, message)
         }
         error @ (ToolError::TellUntrusted(..) | ToolError::Abort(_)) => error,
     }
 }
 
 /// Formats a URL for a sentence: without credentials, and not too long.
-fn shown(url: &Url) -> String {
+fn display_url(url: &Url) -> String {
     const CHARS_MAX: usize = 300;
     let mut url = url.clone();
     url.set_password(None).ok();
@@ -140,21 +140,21 @@ fn shown(url: &Url) -> String {
 }
 
 impl Hops {
-    /// Follows `url` to a text. Errors about addresses to which others have redirected count as untrusted
-    /// text.
+    /// Fetches `url` with its redirects. Errors about addresses to which others have redirected count as
+    /// untrusted text.
     pub(super) async fn fetch(&self, url: Url) -> Result<FetchedBody, ToolError> {
         let until = Instant::now() + self.limits.whole;
-        let mut place = match self.hop(&url, until).await? {
-            Hop::There(response) => return self.read(url, response, until).await,
-            Hop::Further(next) => next,
+        let mut target = match self.hop(&url, until).await? {
+            Hop::Reached(response) => return self.read(url, response, until).await,
+            Hop::Redirect(next) => next,
         };
         for _ in 0..self.limits.redirects {
-            match self.hop(&place, until).await.map_err(|error| theirs(&url, error))? {
-                Hop::There(response) => {
-                    let read = self.read(place, response, until).await;
-                    return read.map_err(|error| theirs(&url, error));
+            match self.hop(&target, until).await.map_err(|error| untrusted(&url, error))? {
+                Hop::Reached(response) => {
+                    let read = self.read(target, response, until).await;
+                    return read.map_err(|error| untrusted(&url, error));
                 }
-                Hop::Further(next) => place = next,
+                Hop::Redirect(next) => target = next,
             }
         }
         Err(refused(&url, format!("it is redirected more than {} times", self.limits.redirects)))
@@ -183,13 +183,13 @@ impl Hops {
             .header(ACCEPT_ENCODING, "identity");
         let response = timeout_at(until, request.send())
             .await
-            .map_err(|_| passing(url, self.late()))?
+            .map_err(|_| transient(url, self.late()))?
             .map_err(|error| unreachable(url, &error))?;
         match response.headers().get(LOCATION) {
-            Some(place) if is_redirect(response.status()) => {
-                further(url, place.as_bytes()).map(Hop::Further)
+            Some(location) if is_redirect(response.status()) => {
+                further(url, location.as_bytes()).map(Hop::Redirect)
             }
-            _ => Ok(Hop::There(response)),
+            _ => Ok(Hop::Reached(response)),
         }
     }
 
@@ -199,7 +199,7 @@ impl Hops {
         mut response: Response,
         until: Instant,
     ) -> Result<FetchedBody, ToolError> {
-        answered(&url, response.status())?;
+        check_status(&url, response.status())?;
         let header = |name| {
             let value: Option<&reqwest::header::HeaderValue> = response.headers().get(name);
             value.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_lowercase())
@@ -213,17 +213,17 @@ impl Hops {
             ));
         }
         page::check_type(content_type.as_deref())
-            .map_err(|why| theirs(&url, refused(&url, why)))?;
+            .map_err(|why| untrusted(&url, refused(&url, why)))?;
         let bytes_max = self.limits.bytes;
         let broken = |error: io::Error| ToolError::Abort(error.into());
         let mut file = helper::begin_body(&url, content_type.as_deref()).map_err(broken)?;
-        let begins = file.stream_position().map_err(broken)?;
+        let body_start = file.stream_position().map_err(broken)?;
         let end = http::copy_body(&mut response, &mut file, bytes_max, || Some(until)).await;
-        let is_empty = file.stream_position().map_err(broken)? == begins;
+        let is_empty = file.stream_position().map_err(broken)? == body_start;
         let cut = match end.map_err(broken)? {
             BodyEnd::Whole => None,
             BodyEnd::TooLong => Some(format!("only its first {bytes_max} bytes were read")),
-            BodyEnd::Late if is_empty => return Err(passing(&url, self.late())),
+            BodyEnd::Late if is_empty => return Err(transient(&url, self.late())),
             BodyEnd::Late => Some(format!("its server was too slow: {}", self.late())),
             BodyEnd::Lost(error) => return Err(unreachable(&url, &error)),
         };
@@ -239,28 +239,28 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// Returns the target of a redirect from `url`. `place` is its `Location`. It is checked like every
-/// address before it is requested.
-pub fn further(url: &Url, place: &[u8]) -> Result<Url, ToolError> {
-    let place = std::str::from_utf8(place).ok().and_then(|place| url.join(place).ok());
-    let mut next = place.ok_or_else(|| refused(url, "it redirects to an invalid address"))?;
+/// Returns the target of a redirect from `url`. `location` is its `Location` header. The target is checked
+/// like every address before it is requested.
+pub fn further(url: &Url, location: &[u8]) -> Result<Url, ToolError> {
+    let location = std::str::from_utf8(location).ok().and_then(|location| url.join(location).ok());
+    let mut next = location.ok_or_else(|| refused(url, "it redirects to an invalid address"))?;
     next.set_fragment(None);
     if url.scheme() == "https" && next.scheme() == "http" {
-        let words =
+        let message =
             "it is redirected to an address that is not encrypted; if that is as good, fetch";
-        return Err(theirs(url, refused(url, format!("{words} {}", shown(&next)))));
+        return Err(untrusted(url, refused(url, format!("{message} {}", display_url(&next)))));
     }
     Ok(next)
 }
 
 /// Returns an error for a status that is not a success.
-fn answered(url: &Url, status: StatusCode) -> Result<(), ToolError> {
-    let said = format!("its server answers {status}");
+fn check_status(url: &Url, status: StatusCode) -> Result<(), ToolError> {
+    let reason = format!("its server answers {status}");
     match status.as_u16() {
         200..=299 => Ok(()),
-        401 | 403 => Err(refused(url, format!("{said}; it may be for those who are signed in"))),
-        408 | 425 | 429 | 500.. => Err(passing(url, said)),
-        _ => Err(refused(url, said)),
+        401 | 403 => Err(refused(url, format!("{reason}; it may be for those who are signed in"))),
+        408 | 425 | 429 | 500.. => Err(transient(url, reason)),
+        _ => Err(refused(url, reason)),
     }
 }
 
@@ -275,5 +275,5 @@ fn unreachable(url: &Url, error: &reqwest::Error) -> ToolError {
     }
     let cause = http::root_cause(error).unwrap_or_else(|| "the connection broke".to_owned());
     // A certificate may contain any names.
-    passing(url, cause.chars().take(CAUSE_CHARS_MAX).collect::<String>())
+    transient(url, cause.chars().take(CAUSE_CHARS_MAX).collect::<String>())
 }

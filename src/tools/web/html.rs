@@ -122,10 +122,10 @@ fn markdown(node: &Handle, base: &Url) -> String {
     };
     let converter =
         HtmlToMarkdown::builder().options(options).add_handler(vec!["table"], table).build();
-    let written = converter.tree_to_markdown(&tidied(node, base));
+    let converted = converter.tree_to_markdown(&readable_copy(node, base));
     // Removed elements leave lines of blanks.
-    let (mut text, mut empty) = (String::with_capacity(written.len()), 0);
-    for line in written.lines().map(str::trim_end) {
+    let (mut text, mut empty) = (String::with_capacity(converted.len()), 0);
+    for line in converted.lines().map(str::trim_end) {
         empty = if line.is_empty() { empty + 1 } else { 0 };
         if empty <= 1 {
             text.push_str(line);
@@ -155,28 +155,28 @@ fn is_small(table: &Handle) -> bool {
 
 /// Returns a copy of the readable part: links absolute, with limited depth, other elements without their
 /// tags.
-fn tidied(node: &Handle, base: &Url) -> Handle {
+fn readable_copy(node: &Handle, base: &Url) -> Handle {
     let document = Node::new(NodeData::Document);
     let mut waiting = vec![(node.clone(), document.clone(), 0)];
-    while let Some((node, into, depth)) = waiting.pop() {
-        let (into, depth) = match &node.data {
+    while let Some((node, parent, depth)) = waiting.pop() {
+        let (parent, depth) = match &node.data {
             NodeData::Text { contents } => {
-                add(&into, NodeData::Text { contents: contents.clone() });
+                add(&parent, NodeData::Text { contents: contents.clone() });
                 continue;
             }
             NodeData::Element { name, .. } => match keep(&name.local, &node, base) {
                 Keep::Nothing => continue,
-                Keep::Inside => (into, depth),
-                Keep::As(..) if depth >= DEPTH_MAX => (into, depth),
+                Keep::Inside => (parent, depth),
+                Keep::As(..) if depth >= DEPTH_MAX => (parent, depth),
                 Keep::As(tag, attributes) => {
-                    separate(&into, &tag);
-                    (add(&into, element(&tag, attributes)), depth + 1)
+                    separate(&parent, &tag);
+                    (add(&parent, element(&tag, attributes)), depth + 1)
                 }
             },
-            _ => (into, depth),
+            _ => (parent, depth),
         };
         let children = node.children.borrow();
-        waiting.extend(children.iter().rev().map(|child| (child.clone(), into.clone(), depth)));
+        waiting.extend(children.iter().rev().map(|child| (child.clone(), parent.clone(), depth)));
     }
     document
 }
@@ -209,24 +209,24 @@ fn keep(tag: &LocalName, node: &Handle, base: &Url) -> Keep {
             Keep::Inside
         }
         "a" => match link("href") {
-            Some(url) => Keep::As(tag.clone(), vec![named(local_name!("href"), &url)]),
+            Some(url) => Keep::As(tag.clone(), vec![new_attribute(local_name!("href"), &url)]),
             None => Keep::Inside,
         },
         "img" => match (attribute(node, "alt").filter(|alt| !alt.trim().is_empty()), link("src")) {
             (Some(alt), Some(url)) => {
-                let alt = named(local_name!("alt"), &alt);
-                Keep::As(tag.clone(), vec![named(local_name!("src"), &url), alt])
+                let alt = new_attribute(local_name!("alt"), &alt);
+                Keep::As(tag.clone(), vec![new_attribute(local_name!("src"), &url), alt])
             }
             _ => Keep::Nothing,
         },
         "ol" => {
             let start = attribute(node, "start").and_then(|start| start.parse::<u16>().ok());
-            let start = start.map(|start| named(local_name!("start"), &start.to_string()));
+            let start = start.map(|start| new_attribute(local_name!("start"), &start.to_string()));
             Keep::As(tag.clone(), start.into_iter().collect())
         }
         "code" | "pre" => {
             let class = attribute(node, "class").filter(|class| class.starts_with("language-"));
-            let class = class.map(|class| named(local_name!("class"), &class));
+            let class = class.map(|class| new_attribute(local_name!("class"), &class));
             Keep::As(tag.clone(), class.into_iter().collect())
         }
         _ => Keep::As(tag.clone(), Vec::new()),
@@ -246,20 +246,20 @@ fn is_hidden(node: &Node) -> bool {
 
 /// Puts an empty node between two pieces of code, which htmd would otherwise join by copying them again
 /// and again.
-fn separate(into: &Handle, tag: &str) {
-    let is_code = into.children.borrow().last().is_some_and(|last| match &last.data {
+fn separate(parent: &Handle, tag: &str) {
+    let is_code = parent.children.borrow().last().is_some_and(|last| match &last.data {
         NodeData::Element { name, .. } => name.local == local_name!("code"),
         _ => false,
     });
     if is_code && tag == "code" {
-        add(into, NodeData::Text { contents: RefCell::new(StrTendril::new()) });
+        add(parent, NodeData::Text { contents: RefCell::new(StrTendril::new()) });
     }
 }
 
-fn add(into: &Handle, data: NodeData) -> Handle {
+fn add(parent: &Handle, data: NodeData) -> Handle {
     let node = Node::new(data);
-    node.parent.set(Some(Rc::downgrade(into)));
-    into.children.borrow_mut().push(node.clone());
+    node.parent.set(Some(Rc::downgrade(parent)));
+    parent.children.borrow_mut().push(node.clone());
     node
 }
 
@@ -272,6 +272,6 @@ fn element(tag: &LocalName, attributes: Vec<Attribute>) -> NodeData {
     }
 }
 
-fn named(name: LocalName, value: &str) -> Attribute {
+fn new_attribute(name: LocalName, value: &str) -> Attribute {
     Attribute { name: QualName::new(None, ns!(), name), value: StrTendril::from(value) }
 }

@@ -1,5 +1,5 @@
-//! The networks that this machine is in, as the kernel tells them at this moment: an address there may be one
-//! of its own services, or a neighbour's, however global it is.
+//! The current networks of this machine, from the kernel. An address in them may be one of its own services, or
+//! a neighbour's, even if it is global.
 
 #![expect(unsafe_code, reason = "getifaddrs has no safe form in rustix")]
 
@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr;
 
-/// An address of an interface, and how many of its first bits its network shares.
+/// An address of an interface, and the length of its network's prefix in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceNetwork {
     pub address: IpAddr,
@@ -15,7 +15,7 @@ pub struct InterfaceNetwork {
 }
 
 impl InterfaceNetwork {
-    /// Returns true if an address is in the network. One that spans all addresses stands for its own alone.
+    /// Returns true if an address is in the network. A network of all addresses contains only its own.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let (width, differs) = match (self.address, ip) {
             (IpAddr::V4(own), IpAddr::V4(ip)) => (32, u128::from(own.to_bits() ^ ip.to_bits())),
@@ -45,7 +45,7 @@ pub fn networks() -> io::Result<Vec<InterfaceNetwork>> {
             let bits = address_bits(entry.ifa_netmask, address);
             found.push(InterfaceNetwork { address, bits });
         }
-        // The other end of a link between two.
+        // The peer's address on a point-to-point link.
         if entry.ifa_flags & libc::IFF_POINTOPOINT.unsigned_abs() != 0
             && let Some(address) = address(entry.ifa_ifu)
         {
@@ -58,28 +58,28 @@ pub fn networks() -> io::Result<Vec<InterfaceNetwork>> {
     Ok(found)
 }
 
-/// The IP address that the kernel names; none of another family.
-fn address(named: *const libc::sockaddr) -> Option<IpAddr> {
+/// Returns the IP address in a socket address. None for another family.
+fn address(pointer: *const libc::sockaddr) -> Option<IpAddr> {
     // SAFETY: the pointer is null, or leads to a socket address of the family that it names.
-    let family = i32::from(unsafe { named.as_ref() }?.sa_family);
+    let family = i32::from(unsafe { pointer.as_ref() }?.sa_family);
     match family {
         libc::AF_INET => {
             // SAFETY: as above; an address of this family is a `sockaddr_in`.
-            let found = unsafe { ptr::read_unaligned(named.cast::<libc::sockaddr_in>()) };
+            let found = unsafe { ptr::read_unaligned(pointer.cast::<libc::sockaddr_in>()) };
             Some(Ipv4Addr::from_bits(u32::from_be(found.sin_addr.s_addr)).into())
         }
         libc::AF_INET6 => {
             // SAFETY: as above; an address of this family is a `sockaddr_in6`.
-            let found = unsafe { ptr::read_unaligned(named.cast::<libc::sockaddr_in6>()) };
+            let found = unsafe { ptr::read_unaligned(pointer.cast::<libc::sockaddr_in6>()) };
             Some(Ipv6Addr::from(found.sin6_addr.s6_addr).into())
         }
         _ => None,
     }
 }
 
-/// Returns the number of bits of a mask. All bits of the address without one.
-fn address_bits(mask: *const libc::sockaddr, of: IpAddr) -> u32 {
-    match (address(mask), of) {
+/// Returns the number of bits of a mask. Without a mask, all bits of the address count.
+fn address_bits(mask: *const libc::sockaddr, ip: IpAddr) -> u32 {
+    match (address(mask), ip) {
         (Some(IpAddr::V4(mask)), IpAddr::V4(_)) => mask.to_bits().leading_ones(),
         (Some(IpAddr::V6(mask)), IpAddr::V6(_)) => mask.to_bits().leading_ones(),
         _ => u32::MAX,

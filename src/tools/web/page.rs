@@ -1,5 +1,5 @@
 //! Converts a fetched body to text for a model: by its type, in its own character set, HTML as Markdown.
-//! Fetches nothing. Runs in the process of `helper.rs`, apart from the types of the media, which are checked before.
+//! Fetches nothing. Runs in the process of `helper.rs`, except for the earlier check of media types.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use serde::{Deserialize, Serialize};
@@ -63,16 +63,16 @@ pub(super) enum UnreadPage {
 enum Type {
     Html,
     Text,
-    /// Detected by its beginning.
+    /// To be detected by its beginning.
     Unknown,
 }
 
 /// Returns an explanation if a body of this type cannot be read.
 pub(super) fn check_type(content_type: Option<&str>) -> Result<(), String> {
-    sort(content_type).map(drop)
+    classify(content_type).map(drop)
 }
 
-fn sort(content_type: Option<&str>) -> Result<Type, String> {
+fn classify(content_type: Option<&str>) -> Result<Type, String> {
     let kind: String =
         content_type.map(essence).unwrap_or_default().chars().take(TYPE_CHARS_MAX).collect();
     if kind.is_empty() {
@@ -96,7 +96,7 @@ fn sort(content_type: Option<&str>) -> Result<Type, String> {
     }
 }
 
-/// `text/html` of `text/html; charset=utf-8`.
+/// Returns `text/html` for `text/html; charset=utf-8`.
 fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
@@ -107,7 +107,7 @@ pub(super) fn read(
     content_type: Option<&str>,
     bytes: &[u8],
 ) -> Result<PageText, UnreadPage> {
-    let kind = match sort(content_type).map_err(|_| UnreadPage::NotText)? {
+    let kind = match classify(content_type).map_err(|_| UnreadPage::NotText)? {
         Type::Unknown => sniff(bytes)?,
         kind => kind,
     };
@@ -149,7 +149,7 @@ fn sniff(bytes: &[u8]) -> Result<Type, UnreadPage> {
 /// Decodes a body: by a byte order mark, the header, the page's own declaration, or its bytes, in this
 /// order.
 fn decode(bytes: &[u8], content_type: Option<&str>, kind: Type) -> String {
-    let named = content_type.and_then(charset).or_else(|| match kind {
+    let declared = content_type.and_then(charset).or_else(|| match kind {
         Type::Html => charset(&String::from_utf8_lossy(&bytes[..bytes.len().min(META_BYTES)]))
             // A page whose declaration is readable as ASCII is not in UTF-16, whatever it declares.
             .map(Encoding::output_encoding),
@@ -157,7 +157,7 @@ fn decode(bytes: &[u8], content_type: Option<&str>, kind: Type) -> String {
     });
     let (bytes, encoding) = match Encoding::for_bom(bytes) {
         Some((encoding, length)) => (&bytes[length..], encoding),
-        None => (bytes, named.unwrap_or_else(|| guess(bytes))),
+        None => (bytes, declared.unwrap_or_else(|| guess(bytes))),
     };
     encoding.decode_without_bom_handling(bytes).0.into_owned()
 }

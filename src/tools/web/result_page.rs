@@ -74,7 +74,7 @@ pub(super) fn duckduckgo(page: &str) -> ResultPage {
     ResultPage { hits, is_results }
 }
 
-/// Returns the target of one of its links, which go through `/l/?uddg=…`.
+/// Returns the target of a link of DuckDuckGo, which leads through `/l/?uddg=…`.
 fn target(href: &str) -> Option<String> {
     let url = Url::parse("https://duckduckgo.com").and_then(|base| base.join(href)).ok()?;
     let is_own = url.domain().is_some_and(|name| name == "duckduckgo.com");

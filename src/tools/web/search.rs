@@ -1,5 +1,5 @@
-//! The tool that searches the web: several engines behind one form, the first that answers.
-//! `search/engines.rs` has their requests and answers.
+//! The tool that searches the web. It asks several engines until one answers. `search/engines.rs` has their
+//! requests and answers.
 
 mod engines;
 
@@ -26,7 +26,7 @@ use crate::tools::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec}
 use crate::types::source::Source;
 use crate::types::words::words;
 
-/// Maximum length of a query that all of them accept (Brave and Tavily: 400 characters).
+/// Maximum length of a query that all engines accept (Brave and Tavily: 400 characters).
 const QUERY_CHARS_MAX: usize = 400;
 
 const COUNT: usize = 5;
@@ -48,7 +48,7 @@ pub enum EngineKind {
 /// A search engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Engine {
-    /// The owner's name for it.
+    /// The owner's name for the engine.
     pub name: String,
     pub api: EngineKind,
     pub api_key: Option<Secret>,
@@ -137,7 +137,7 @@ impl WebSearch {
         Ok(Self { engines, reader: PageHelper::default() })
     }
 
-    /// Reads HTML in results by a program, which is ours.
+    /// Sets the program that parses HTML in results, which is ours.
     pub fn with_program(self, program: impl Into<PathBuf>) -> Self {
         Self { reader: PageHelper { program: program.into() }, ..self }
     }
@@ -147,8 +147,8 @@ impl WebSearch {
         let wanted = engines::SearchQuery { text: query, count };
         let (mut failures, mut passes) = (Vec::new(), false);
         for EngineLink { engine, client } in &self.engines {
-            let asked = engines::ask(client, engine, &self.reader, wanted);
-            let failed = match timeout(TIME_MAX, asked).await {
+            let answer = engines::ask(client, engine, &self.reader, wanted);
+            let failed = match timeout(TIME_MAX, answer).await {
                 Ok(Ok(hits)) => return Ok((&engine.name, hits)),
                 Ok(Err(failed)) => failed,
                 Err(_) => Failed::passing(format!("no answer within {} s", TIME_MAX.as_secs())),
@@ -157,8 +157,8 @@ impl WebSearch {
             passes |= failed.passes;
             failures.push(format!("{}: {failed}", engine.name));
         }
-        let words = format!("The search failed. {}.", failures.join("; "));
-        Err(if passes { ToolError::Transient(words) } else { ToolError::TellModel(words) })
+        let message = format!("The search failed. {}.", failures.join("; "));
+        Err(if passes { ToolError::Transient(message) } else { ToolError::TellModel(message) })
     }
 }
 
@@ -192,9 +192,9 @@ impl Tool for WebSearch {
             return Err(ToolError::TellModel("The query is empty.".to_owned()));
         }
         if query.chars().nth(QUERY_CHARS_MAX).is_some() {
-            let words =
+            let message =
                 format!("The query is longer than {QUERY_CHARS_MAX} characters; use key words.");
-            return Err(ToolError::TellModel(words));
+            return Err(ToolError::TellModel(message));
         }
         let count = args.count.clamp(1, COUNT_MAX);
         let (engine, hits) = self.search(&query, count).await?;
@@ -203,11 +203,11 @@ impl Tool for WebSearch {
             return Ok(ToolOutput::text(format!("{engine} found nothing for: {query}")));
         }
         let source = Source::Search { engine: engine.to_owned() };
-        Ok(ToolOutput::of(source, written(&hits)))
+        Ok(ToolOutput::of(source, format_hits(&hits)))
     }
 }
 
-fn written(hits: &[Hit]) -> String {
+fn format_hits(hits: &[Hit]) -> String {
     let mut text = String::new();
     for (at, Hit { title, url, snippet }) in hits.iter().enumerate() {
         write!(text, "{}. {title}\n   {url}\n", at + 1).expect("a String takes all");

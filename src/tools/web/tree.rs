@@ -1,6 +1,6 @@
-//! HTML as a tree, parsed like a browser does. Pages can be made expensive to parse: a few bytes that
-//! open a thousand elements each, or one tag with a million attributes. So a tree is bounded in nodes and
-//! in time, and the rest is dropped.
+//! Parses HTML to a tree, like a browser. Pages can be made expensive to parse: a few bytes that open a
+//! thousand elements each, or one tag with a million attributes. So a tree is bounded in nodes and in time,
+//! and the rest is dropped.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -43,7 +43,7 @@ pub(super) fn parse(html: &str) -> Tree {
         parser.process(StrTendril::from(piece));
         rest = after;
         let sink = &parser.tokenizer.sink.sink;
-        sink.look_at_the_clock();
+        sink.check_time();
         if sink.is_full() {
             break;
         }
@@ -102,7 +102,7 @@ impl Bounded {
         self.full.get()
     }
 
-    fn look_at_the_clock(&self) {
+    fn check_time(&self) {
         if Instant::now() > self.until {
             self.full.set(true);
         }
@@ -115,7 +115,7 @@ impl Bounded {
             self.full.set(true);
         }
         if nodes.is_multiple_of(1024) {
-            self.look_at_the_clock();
+            self.check_time();
         }
     }
 }
@@ -192,7 +192,7 @@ impl TreeSink for Bounded {
     /// Checks the time, because it searches all siblings for the position, so that many of these take
     /// long.
     fn append_before_sibling(&self, sibling: &Handle, child: NodeOrText<Handle>) {
-        self.look_at_the_clock();
+        self.check_time();
         if !self.is_full() {
             self.dom.append_before_sibling(sibling, child);
         }

@@ -40,7 +40,7 @@ pub(super) async fn ask(
             let request = request.header("accept", "application/json");
             let answer: Brave = json(request.header("x-subscription-token", key)).await?;
             let results = answer.web.map(|web| web.results).unwrap_or_default();
-            plain(reader, results).await
+            convert_brave(reader, results).await
         }
         // https://docs.tavily.com/documentation/api-reference/endpoint/search
         EngineKind::Tavily => {
@@ -68,7 +68,7 @@ pub(super) async fn ask(
         EngineKind::DuckDuckGo => {
             let (status, page) = send(client.get(at("/html/")).query(&[("q", query)])).await?;
             let found = reader.results(&page).await.map_err(unread)?;
-            // It answers clients that ask too often with a challenge, and 202.
+            // Clients that ask too often get a challenge, with status 202.
             match status == StatusCode::ACCEPTED || !found.is_results {
                 true => Err(Failed::passing(
                     "it wants proof that a person asks; try another engine or later",
@@ -105,7 +105,7 @@ struct BraveHit {
 }
 
 /// Converts results whose texts are sometimes HTML.
-async fn plain(reader: &PageHelper, results: Vec<BraveHit>) -> Result<Vec<Hit>, Failed> {
+async fn convert_brave(reader: &PageHelper, results: Vec<BraveHit>) -> Result<Vec<Hit>, Failed> {
     let results = results.into_iter().take(COUNT_MAX);
     let (mut urls, mut texts) = (Vec::new(), Vec::new());
     for BraveHit { title, url, description } in results {
@@ -113,7 +113,7 @@ async fn plain(reader: &PageHelper, results: Vec<BraveHit>) -> Result<Vec<Hit>, 
         texts.extend([title, description]);
     }
     let texts = reader.plain(&texts).await.map_err(unread)?;
-    // A process that a text has taken over may give fewer.
+    // A process that a text has taken over may return fewer.
     let pairs = texts.chunks_exact(2).zip(urls);
     let hit = |(pair, url): (&[String], String)| Hit {
         title: pair[0].clone(),
@@ -154,12 +154,12 @@ async fn json<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Failed>
 
 /// Returns the status and text of a successful answer.
 async fn send(request: RequestBuilder) -> Result<(StatusCode, String), Failed> {
-    let broke = |error: reqwest::Error| {
+    let unreachable = |error: reqwest::Error| {
         let error = error.without_url();
         let cause = http::root_cause(&error).unwrap_or_else(|| error.to_string());
         Failed::passing(format!("cannot be reached: {cause}"))
     };
-    let mut response = request.send().await.map_err(broke)?;
+    let mut response = request.send().await.map_err(unreachable)?;
     let status = response.status();
     if !status.is_success() {
         return Err(Failed::of(status));
@@ -169,6 +169,6 @@ async fn send(request: RequestBuilder) -> Result<(StatusCode, String), Failed> {
         BodyEnd::Whole => Ok((status, String::from_utf8_lossy(&bytes).into_owned())),
         BodyEnd::TooLong => Err(Failed::lasting("its answer is too large")),
         BodyEnd::Late => Err(Failed::passing("its answer did not come in time")),
-        BodyEnd::Lost(error) => Err(broke(error)),
+        BodyEnd::Lost(error) => Err(unreachable(error)),
     }
 }
