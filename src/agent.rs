@@ -80,7 +80,7 @@ use work_queue::WorkQueue;
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Grace period of side questions at a shutdown: they can be asked again.
-const ASIDE_GRACE: Duration = Duration::from_millis(200);
+const SIDE_QUESTION_GRACE: Duration = Duration::from_millis(200);
 
 /// Runs until `stop`. Interrupted turns resume after the next start.
 pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: CancellationToken) {
@@ -104,10 +104,10 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
     while !stop.is_cancelled() {
         woken.mark_unchanged();
         agent.take_all_back().await;
-        let (failed, rest) = match agent.pass().await {
-            Ok(join) => {
+        let (failed, pause) = match agent.pass().await {
+            Ok(pause) => {
                 agent.services.bus.passes.up();
-                (false, join)
+                (false, pause)
             }
             Err(error) => {
                 tracing::error!(%error, "The agent loop failed and pauses");
@@ -121,8 +121,8 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
             Some(ended) = agent.turn_tasks.join_next_with_id() => agent.take_back(ended).await,
             Some(done) = agent.compactions.join_next() => agent.compacted(done).await,
             changed = woken.changed(), if !failed => if changed.is_err() { break },
-            () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
-            rest = agent.idle.forget() => rest.give_back(&agent.services.bus.store),
+            () = sleep(pause.unwrap_or_default()), if pause.is_some() => {}
+            idle_rest = agent.idle.forget() => idle_rest.give_back(&agent.services.bus.store),
             Some(()) = agent.side_questions.next_ended() => {}
             Some(ended) = agent.forgettings.next_ended() => agent.has_forgotten(ended).await,
         }
@@ -135,7 +135,7 @@ struct Agent {
     turns: Arc<TurnServices>,
     config: Arc<Config>,
     turn_tasks: JoinSet<Result<Option<Session>, TurnError>>,
-    /// The origin of each task, which is needed even after a panic.
+    /// The origin of each task. A panicked task cannot return it.
     tasks: HashMap<Id, Origin>,
     running: HashMap<Origin, Running>,
     idle: Idle,
@@ -170,10 +170,10 @@ impl Agent {
                 let (running, is_unsettled) = (self.running.len(), busy || self.is_unsettled());
                 let Self { turns, config, .. } = self;
                 let scope = scope::CommandScope { turns, config, busy, running, is_unsettled };
-                let moves = matches!(other, command::Command::Resume(Some(_)));
+                let is_resume = matches!(other, command::Command::Resume(Some(_)));
                 command::handle(&scope, &control, other).await?;
-                if moves {
-                    // A conversation may be elsewhere in the store afterwards.
+                if is_resume {
+                    // `/resume` may have moved a conversation in the store.
                     self.idle.clear();
                 }
                 self.try_again_at(&control.origin);
@@ -183,14 +183,14 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns true if a turn has a conversation without a row in the store yet, or one is being summarized.
+    /// Returns true if a running turn is not in the store yet, or a conversation is being compacted.
     fn is_unsettled(&self) -> bool {
-        let begins = |running: &Running| running.shown.borrow().turn.is_none();
-        !self.compacting.is_empty() || self.running.values().any(begins)
+        let is_beginning = |running: &Running| running.shown.borrow().turn.is_none();
+        !self.compacting.is_empty() || self.running.values().any(is_beginning)
     }
 
-    /// Ends the work of the conversation in which the command was given. The store decides. The task is
-    /// cancelled, and its later commits are rejected.
+    /// Ends the work of the conversation in which the command was given. The store decides what ends. The
+    /// task is cancelled, and its later commits are rejected.
     async fn stop(&mut self, control: &WaitingMessage, kind: StopKind) -> Result<(), StoreError> {
         let role = role_of(&self.services, &control.inbound.from, control.sender()).await?;
         let stopped = commits::stopped(&self.services.bus.store, control, role, kind).await?;
@@ -200,9 +200,10 @@ impl Agent {
         if stopped.turn {
             self.idle.take(&control.origin);
         }
-        // Notes are saved for a waiting command, or for nobody.
-        let ends = |it: &&Running| stopped.turn || (stopped.waiting && it.compactions.is_some());
-        if let Some(running) = self.running.get(&control.origin).filter(ends) {
+        // A task that saves notes runs for a waiting `/compact`, or for nobody.
+        let is_ended =
+            |running: &&Running| stopped.turn || (stopped.waiting && running.compactions.is_some());
+        if let Some(running) = self.running.get(&control.origin).filter(is_ended) {
             running.stop.cancel();
         }
         self.cancel(&stopped.tasks);
@@ -212,8 +213,9 @@ impl Agent {
     }
 
     /// Cancels the turns of these origins, which were ended in the store.
-    fn cancel(&self, of: &[Origin]) {
-        of.iter().filter_map(|it| self.running.get(it)).for_each(|running| running.stop.cancel());
+    fn cancel(&self, origins: &[Origin]) {
+        let running = origins.iter().filter_map(|origin| self.running.get(origin));
+        running.for_each(|running| running.stop.cancel());
     }
 
     /// Takes back all turns that have ended, so that one pass serves all of them.
@@ -243,16 +245,16 @@ impl Agent {
             Ok((_, Err(TurnError::Commit(CommitError::Ended)))) => {}
             Ok((_, Err(error))) => {
                 tracing::error!(%origin, %error, "A turn was interrupted, will resume it");
-                let begun = running.shown.borrow().turn.is_some();
-                match begun {
+                let has_begun = running.shown.borrow().turn.is_some();
+                match has_begun {
                     true => self.failing.note_cut_off(&origin, &running, &error),
                     false => self.not_begun(running.rows, &origin, &error).await,
                 }
             }
             Err(error) => {
                 tracing::error!(%origin, %error, "A turn panicked, will resume it");
-                let begun = running.shown.borrow().turn.is_some();
-                self.has_panicked(running.rows, &origin, begun).await;
+                let has_begun = running.shown.borrow().turn.is_some();
+                self.has_panicked(running.rows, &origin, has_begun).await;
             }
         }
         self.take_over_compacted(&origin).await;
@@ -269,11 +271,11 @@ impl Agent {
             );
         }
         self.turn_tasks.shutdown().await;
-        self.side_questions.wind_down(&self.services, ASIDE_GRACE).await;
+        self.side_questions.wind_down(&self.services, SIDE_QUESTION_GRACE).await;
         self.forgettings.wind_down().await;
-        // A stop request is no failure of theirs.
-        let left: Vec<_> = self.running.into_keys().collect();
-        let forgive = move |store: &_| transcript::forgive_attempt(store, &left);
+        // A shutdown does not count as a failed attempt.
+        let interrupted: Vec<_> = self.running.into_keys().collect();
+        let forgive = move |store: &_| transcript::forgive_attempt(store, &interrupted);
         if let Err(error) = self.services.bus.store.write("left", Sync::Later, forgive).await {
             tracing::warn!(%error, "Cannot give back the attempt of interrupted turns");
         }

@@ -1,5 +1,5 @@
-//! Trust: who wrote what a model is shown, and what it may cause. Not here: the questions to
-//! people, and their answers (`agent`).
+//! Trust: the authors of the content that a model is shown, and the calls that it may lead to. Not here:
+//! the questions to people, and their answers (`agent`).
 
 pub mod acts;
 pub mod taint;

@@ -1,5 +1,5 @@
-//! One turn: the prompt, the model's steps, the calls that they plan, and the commits between them. Not here:
-//! other turns; `agent` begins turns and takes their sessions back.
+//! One turn: the prompt, the steps of the model, their calls, and the commits between them. Not here: the
+//! choice of turns and their sessions; `agent` begins turns and takes the sessions back.
 
 use std::time::Duration;
 
@@ -34,5 +34,5 @@ pub mod extraction;
 pub mod run;
 pub(crate) mod snapshot;
 
-/// The pause before work is tried again when the store fails.
+/// Pause before work is tried again when the store fails.
 pub(crate) const STORE_PAUSE: Duration = Duration::from_secs(2);

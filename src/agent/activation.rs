@@ -19,7 +19,7 @@ pub(super) enum ActivationOrder {
 }
 
 impl ActivationOrder {
-    /// Parses nothing, `mention`, `always` or `default`.
+    /// Parses the arguments of `/activation`: none, `mention`, `always` or `default`.
     pub(super) fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         match words.next().map(str::to_ascii_lowercase).as_deref() {
             None => Some(Self::Show),
@@ -39,14 +39,14 @@ pub(super) async fn handle(
 ) -> Result<(), StoreError> {
     let (bus, inbound) = (&services.bus, &control.inbound);
     let (channel, chat) = (inbound.from.channel.clone(), inbound.from.chat.clone());
-    let by_config = bus.people.access(&channel).map(|access| rule(access, control));
-    let by_config = by_config.unwrap_or_default();
-    let now = bus.people.activations.find(&channel, inbound.places()).unwrap_or(by_config);
+    let configured = bus.people.access(&channel).map(|access| configured_groups(access, control));
+    let configured = configured.unwrap_or_default();
+    let current = bus.people.activations.find(&channel, inbound.places()).unwrap_or(configured);
     let role = role_of(services, &inbound.from, control.sender()).await?;
-    let words = match order {
+    let reply = match order {
         _ if inbound.chat_kind == ChatKind::Private => replies::ACTIVATION_IN_GROUPS.to_owned(),
         None => replies::ACTIVATION_USAGE.to_owned(),
-        Some(ActivationOrder::Show) => replies::activation_is(now.as_str()),
+        Some(ActivationOrder::Show) => replies::activation_is(current.as_str()),
         Some(_) if !CommandId::Activation.spec().allows(role, inbound.chat_kind) => {
             replies::NOT_YOURS_TO_SET.to_owned()
         }
@@ -55,21 +55,21 @@ pub(super) async fn handle(
                 ActivationOrder::Set(groups) => Some(groups),
                 ActivationOrder::Reset | ActivationOrder::Show => None,
             };
-            let (activations, words) = (
+            let (activations, reply) = (
                 bus.people.activations.clone(),
-                replies::activation_is(groups.unwrap_or(by_config).as_str()),
+                replies::activation_is(groups.unwrap_or(configured).as_str()),
             );
             return commits::handled_with(&bus.store, control, move |store| {
                 set_activation(store, &channel, &chat, groups)?;
                 activations.load(store)?;
-                Ok(words)
+                Ok(reply)
             })
             .await;
         }
     };
-    commits::handled(&bus.store, control, words).await
+    commits::handled(&bus.store, control, reply).await
 }
 
-fn rule(access: &Access, control: &WaitingMessage) -> Groups {
+fn configured_groups(access: &Access, control: &WaitingMessage) -> Groups {
     access.listed(control.inbound.places()).unwrap_or(access.groups)
 }

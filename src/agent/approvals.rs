@@ -35,9 +35,9 @@ pub enum ApprovalVerdict {
         ask: AskId,
         approve: bool,
     },
-    /// Asks about each of them alone.
+    /// Asks about each of these calls in a message of its own.
     Each(AskId),
-    /// Has a call made, or not, that nobody could be asked about.
+    /// Decides about deferred calls, which nobody could be asked about.
     Later(LaterVerdict),
     /// Revokes the permanent permission of a tool.
     Revoke(String),
@@ -45,7 +45,7 @@ pub enum ApprovalVerdict {
 }
 
 impl ApprovalVerdict {
-    /// The waiting call that it is about.
+    /// Returns the waiting call that this decision is about.
     fn ask(&self) -> Option<AskId> {
         match self {
             Self::Approve { ask, .. }
@@ -74,27 +74,27 @@ impl ApprovalVerdict {
 
     /// Parses the arguments of `/deny`.
     pub(crate) fn deny<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let what = words.next()?;
-        if what.eq_ignore_ascii_case(LATER) {
+        let target = words.next()?;
+        if target.eq_ignore_ascii_case(LATER) {
             return LaterVerdict::parse(words, false).map(Self::Later);
         }
         let all = words.next().is_some_and(|word| word.eq_ignore_ascii_case("all"));
-        Some(match what.trim_start_matches('#').parse().map(AskId) {
+        Some(match target.trim_start_matches('#').parse().map(AskId) {
             Ok(ask) if all => Self::All { ask, approve: false },
             Ok(ask) => Self::Deny(ask),
-            Err(_) => Self::Revoke(what.to_owned()),
+            Err(_) => Self::Revoke(target.to_owned()),
         })
     }
 }
 
-/// The word before the number of a call that nobody could be asked about.
+/// The argument before the number of a deferred call.
 const LATER: &str = "later";
 
-/// A decision about a call that nobody could be asked about.
+/// A decision about a deferred call, which nobody could be asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaterVerdict {
     id: DeferredId,
-    /// Also about all others that were shown with it.
+    /// True if it covers all calls that were shown together.
     all: bool,
     approve: bool,
 }
@@ -122,8 +122,8 @@ pub(crate) async fn handle(
             .await;
     };
     if !CommandId::Approve.spec().allows(role, control.inbound.chat_kind) {
-        let words = replies::NOT_YOURS_TO_APPROVE.to_owned();
-        return commits::handled(&services.bus.store, control, words).await;
+        let reply = replies::NOT_YOURS_TO_APPROVE.to_owned();
+        return commits::handled(&services.bus.store, control, reply).await;
     }
     let (sender, at) = (control.sender().clone(), control.inbound.from.clone());
     let judge = ApprovalJudge {
@@ -138,7 +138,7 @@ pub(crate) async fn handle(
         Ok(judge.decide(store, verdict)?.unwrap_or_else(RefusedVerdict::words))
     };
     commits::handled_with(&services.bus.store, control, decide).await?;
-    // A call that is made later is a message of its own.
+    // An approved deferred call enters the journal as a message.
     services.bus.inbox.up();
     Ok(())
 }
@@ -148,15 +148,15 @@ pub(crate) async fn handle(
 pub enum RefusedVerdict {
     /// Somebody else decides.
     NotTheirs(&'static str),
-    /// It cannot be decided so, or any more.
+    /// The call cannot be decided in this way, or not any more.
     NotNow(String),
 }
 
 impl RefusedVerdict {
     pub fn words(self) -> String {
         match self {
-            Self::NotTheirs(words) => words.to_owned(),
-            Self::NotNow(words) => words,
+            Self::NotTheirs(reason) => reason.to_owned(),
+            Self::NotNow(reason) => reason,
         }
     }
 }
@@ -166,28 +166,28 @@ pub struct ApprovalJudge {
     pub role: Role,
     pub people: People,
     pub account: PersonAccount,
-    /// As others are shown them.
+    /// The name that others are shown.
     pub name: String,
     pub at: Address,
     pub chat_kind: ChatKind,
 }
 
 impl ApprovalJudge {
-    /// Carries a verdict out, if it is this person's. Returns the answer.
+    /// Carries out a verdict if this person may give it. Returns the reply, or the reason of a refusal.
     pub fn decide(
         &self,
         store: &Connection,
         verdict: ApprovalVerdict,
     ) -> rusqlite::Result<Result<String, RefusedVerdict>> {
-        let about = verdict.ask().map(|ask| self.refused(store, ask)).transpose()?;
-        let refused = match verdict {
+        let call_refusal = verdict.ask().map(|ask| self.refusal_by_id(store, ask)).transpose()?;
+        let refusal = match verdict {
             ApprovalVerdict::Revoke(_) | ApprovalVerdict::Later(_) if !self.is_entitled() => {
                 Some(replies::NOT_YOURS_TO_APPROVE)
             }
-            _ => about.flatten(),
+            _ => call_refusal.flatten(),
         };
-        if let Some(words) = refused {
-            return Ok(Err(RefusedVerdict::NotTheirs(words)));
+        if let Some(reason) = refusal {
+            return Ok(Err(RefusedVerdict::NotTheirs(reason)));
         }
         Ok(self.carry_out(store, verdict)?.map_err(RefusedVerdict::NotNow))
     }
@@ -228,14 +228,14 @@ impl ApprovalJudge {
         }
     }
 
-    /// Returns the calls that wait, are listed in this chat, and are this person's to decide.
+    /// Returns the waiting calls that are listed in this chat and that this person may decide.
     pub fn waiting(&self, store: &Connection) -> rusqlite::Result<Vec<AskedCall>> {
         asks::approvals(store, |call| {
-            Ok(self.is_shown_here(call) && self.refuses(store, call)?.is_none())
+            Ok(self.is_shown_here(call) && self.refusal(store, call)?.is_none())
         })
     }
 
-    /// Returns true if a call is listed here: in a group only the group's, as everybody there reads the list.
+    /// Returns true if a call is listed here. A group lists only its own calls, because everybody there reads the list.
     fn is_shown_here(&self, call: &AskedCall) -> bool {
         let chat = call.origin.as_ref().and_then(Origin::chat);
         let here = (&self.at.channel, &self.at.chat);
@@ -243,17 +243,21 @@ impl ApprovalJudge {
             || chat.is_some_and(|chat| (&chat.channel, &chat.chat) == here)
     }
 
-    /// Returns why somebody may not decide a call; none if they may, or if it does not wait.
-    fn refused(&self, store: &Connection, id: AskId) -> rusqlite::Result<Option<&'static str>> {
+    /// Returns why this person may not decide a call. None if they may, or if the call does not wait.
+    fn refusal_by_id(
+        &self,
+        store: &Connection,
+        id: AskId,
+    ) -> rusqlite::Result<Option<&'static str>> {
         match asks::approval(store, id)? {
-            Some(call) => self.refuses(store, &call),
+            Some(call) => self.refusal(store, &call),
             None => Ok(None),
         }
     }
 
-    /// The person of a call decides alone, where it is theirs to decide; else the owner any, and admins a group's and
-    /// their own.
-    fn refuses(
+    /// Returns why this person may not decide a call. If a call names its decider, only that person decides. Otherwise
+    /// the owner decides all calls, and admins decide those of groups and their own.
+    fn refusal(
         &self,
         store: &Connection,
         call: &AskedCall,
@@ -279,12 +283,12 @@ impl ApprovalJudge {
         })
     }
 
-    /// The approvals that are open in the turn of one, if they are theirs to decide.
+    /// Returns the open approvals in the turn of this one that this person may decide.
     fn open_with(&self, store: &Connection, id: AskId) -> rusqlite::Result<Vec<Ask>> {
         let mut theirs = Vec::new();
         for ask in asks::open_with(store, id)? {
             if let Some(call) = asks::approval(store, ask.id)?
-                && self.refuses(store, &call)?.is_none()
+                && self.refusal(store, &call)?.is_none()
             {
                 theirs.push(ask);
             }
@@ -298,7 +302,7 @@ impl ApprovalJudge {
         self.role == Role::Owner || call.chat_kind == ChatKind::Group || is_own
     }
 
-    /// Decides calls that nobody could be asked about. Those that were shown with them are offered again.
+    /// Decides deferred calls. Offers the others of the same report again.
     fn decide_later(
         &self,
         store: &Connection,
@@ -369,7 +373,7 @@ fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<Result<Stri
     Ok(Ok(replies::denied_call(&tool)))
 }
 
-/// Decides all calls that wait in the turn of one.
+/// Decides all these calls.
 fn decide_all(
     store: &Connection,
     open: &[Ask],
@@ -379,18 +383,18 @@ fn decide_all(
     if open.is_empty() {
         return Ok(Err(replies::ALREADY_DECIDED.to_owned()));
     }
-    let mut words = Vec::new();
+    let mut lines = Vec::new();
     for ask in open {
         let decided = match approves {
             true => approve(store, ask.id, false, by)?,
             false => deny(store, ask.id, by)?,
         };
-        words.push(decided.unwrap_or_else(|words| words));
+        lines.push(decided.unwrap_or_else(|refusal| refusal));
     }
-    Ok(Ok(words.join("\n")))
+    Ok(Ok(lines.join("\n")))
 }
 
-/// Asks about each call that waits in the turn of one, in a message of its own.
+/// Asks about each of these calls in a message of its own.
 fn ask_each(store: &Connection, open: &[Ask]) -> rusqlite::Result<Result<String, String>> {
     for ask in open {
         let Some(call) = asks::approval(store, ask.id)? else { continue };
@@ -402,7 +406,7 @@ fn ask_each(store: &Connection, open: &[Ask]) -> rusqlite::Result<Result<String,
     })
 }
 
-/// The turn goes on once nothing of its step waits for a decision any more.
+/// Resumes the turn once no call of its step waits for a decision.
 fn resume_if_decided(store: &Connection, ask: &Ask) -> rusqlite::Result<()> {
     match asks::is_open_of(store, ask.turn)? {
         true => Ok(()),

@@ -1,5 +1,5 @@
-//! Settles what turns wait for: approvals and questions that have expired, and messages that answer a
-//! question.
+//! Settles the asks for which turns wait: approvals and questions that have expired, and messages that
+//! answer a question.
 
 use rusqlite::Connection;
 
@@ -24,14 +24,14 @@ use crate::types::session::CallOutcome;
 use super::{Agent, STORE_PAUSE, queue::FurtherParts};
 use crate::turn::suspension::resume_call;
 
-/// The result of a look at the waiting asks. Of several, the last variant counts.
+/// The result of examining the waiting asks. Of several results, the last variant counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AskProgress {
     /// Nothing has changed.
     Same,
     /// Something was settled, so the store must be read again.
     Settled,
-    /// Something could not be settled and must be tried again. Nothing else waits for it.
+    /// Something could not be settled and must be tried again. Other work goes on meanwhile.
     Failed,
 }
 
@@ -39,14 +39,14 @@ impl Agent {
     /// Resumes turns whose asks have expired, and turns whose question is answered by a waiting message,
     /// where something has changed.
     pub(crate) async fn look_after_asks(&mut self, overdue: Vec<Ask>) -> AskProgress {
-        let mut asks = AskProgress::Same;
+        let mut progress = AskProgress::Same;
         for ask in overdue {
             if self.failing.rests(Item::Ask(ask.id)).is_some() {
-                asks = AskProgress::Failed;
+                progress = AskProgress::Failed;
                 continue;
             }
             let expired = self.expire(ask.clone()).await.map(|()| true);
-            asks = asks.max(self.settled(ask, expired).await);
+            progress = progress.max(self.note_result(ask, expired).await);
         }
         for (ask, newest) in self.backlog.questions_with_messages() {
             let at = Origin::from(&ask.at);
@@ -54,21 +54,21 @@ impl Agent {
                 self.backlog.look_again(&at, pause);
                 continue;
             }
-            let heard = self.hear_answer(ask.clone(), newest).await;
-            if heard.is_err() {
+            let answered = self.take_answer(ask.clone(), newest).await;
+            if answered.is_err() {
                 self.backlog.look_again(&at, STORE_PAUSE);
             }
-            asks = asks.max(self.settled(ask, heard).await);
+            progress = progress.max(self.note_result(ask, answered).await);
         }
-        if asks != AskProgress::Same {
+        if progress != AskProgress::Same {
             self.services.bus.outbox.up();
         }
-        asks
+        progress
     }
 
-    /// Handles the result of settling an ask.
-    async fn settled(&mut self, ask: Ask, settled: Result<bool, StoreError>) -> AskProgress {
-        match settled {
+    /// Notes the result of settling an ask: true if it was settled, false if nothing has changed.
+    async fn note_result(&mut self, ask: Ask, result: Result<bool, StoreError>) -> AskProgress {
+        match result {
             Ok(false) => AskProgress::Same,
             Ok(true) => {
                 self.failing.forget(Item::Ask(ask.id));
@@ -91,7 +91,7 @@ impl Agent {
                 AskKind::Question => CallOutcome::Failed(prompt::NOBODY_ANSWERED.to_owned()),
             };
             transcript::call_ended(store, ask.call, &outcome, &[])?;
-            // Others of its step expire with it.
+            // The other asks of its step expire at the same time.
             match asks::is_open_of(store, ask.turn)? {
                 true => Ok(()),
                 false => transcript::resume_call(store, ask.turn),
@@ -101,7 +101,11 @@ impl Agent {
     }
 
     /// Returns the person whose message answers a question: the one who was asked, or the owner.
-    async fn who_answers(&self, ask: &Ask, rows: RowRange) -> Result<Option<SenderId>, StoreError> {
+    async fn find_answerer(
+        &self,
+        ask: &Ask,
+        rows: RowRange,
+    ) -> Result<Option<SenderId>, StoreError> {
         if let Some(who) = &ask.who {
             return Ok(Some(who.clone()));
         }
@@ -120,11 +124,12 @@ impl Agent {
 
     /// Takes the next plain message of the asked person at that address as the answer. Returns false if
     /// there is none yet.
-    async fn hear_answer(&mut self, ask: Ask, newest: RowId) -> Result<bool, StoreError> {
-        let (at, span) = (ask.at.clone(), RowRange { after: ask.after, until: newest });
-        let Some(who) = self.who_answers(&ask, span).await? else { return Ok(false) };
-        let said = move |store: &Connection| journal::said_by(store, &at, span, Some(&who));
-        let rows = self.read(said).await?;
+    async fn take_answer(&mut self, ask: Ask, newest: RowId) -> Result<bool, StoreError> {
+        let (at, range) = (ask.at.clone(), RowRange { after: ask.after, until: newest });
+        let Some(who) = self.find_answerer(&ask, range).await? else { return Ok(false) };
+        let read_messages =
+            move |store: &Connection| journal::said_by(store, &at, range, Some(&who));
+        let rows = self.read(read_messages).await?;
         let Some(first) = rows.first() else { return Ok(false) };
         match self.parts_to_come(&rows).await? {
             FurtherParts::None => {}
@@ -148,15 +153,15 @@ impl Agent {
             changes: vec![],
         });
         let images = files::images(&rows);
-        let answered = move |store: &Connection| {
-            let settled = journal::wait(store, &rows)?
+        let settle = move |store: &Connection| {
+            let is_settled = journal::wait(store, &rows)?
                 && asks::end(
                     store,
                     &ask,
                     AskOutcome::Settled,
                     &replies::answered_by(&sender.name),
                 )?;
-            if settled {
+            if is_settled {
                 journal::take(store, &rows, ask.turn)?;
                 let outcome = CallOutcome::Done(answer.to_string());
                 resume_call(store, &ask, &outcome, &answer.sources())?;
@@ -164,8 +169,8 @@ impl Agent {
                     transcript::set_images(store, ask.call, &images)?;
                 }
             }
-            Ok(settled)
+            Ok(is_settled)
         };
-        self.services.bus.store.write("answer heard", Sync::Now, answered).await
+        self.services.bus.store.write("answer heard", Sync::Now, settle).await
     }
 }

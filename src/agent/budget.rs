@@ -30,7 +30,7 @@ pub enum BudgetOrder {
 }
 
 impl BudgetOrder {
-    /// Parses nothing, `show`, `set WHOSE AMOUNT PER` or `reset WHOSE`. WHOSE may have two words: `job 3`.
+    /// Parses no argument, `show`, `set WHOSE AMOUNT PER` or `reset WHOSE`. WHOSE may have two words: `job 3`.
     pub fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let words: Vec<_> = words.collect();
         match words.as_slice() {
@@ -53,16 +53,16 @@ impl BudgetOrder {
 fn parse_amount(text: &str) -> Option<Amount> {
     if let Some(dollars) = text.strip_prefix('$').or_else(|| text.strip_suffix('$')) {
         let dollars: f64 = dollars.parse().ok()?;
-        let is_fine = (0.0..=DOLLARS_MOST).contains(&dollars);
-        return is_fine.then(|| Amount::Cost(Cost::from_dollars(dollars)));
+        let is_in_range = (0.0..=DOLLARS_MOST).contains(&dollars);
+        return is_in_range.then(|| Amount::Cost(Cost::from_dollars(dollars)));
     }
     let text = text.replace([',', '_'], "").to_ascii_lowercase();
-    let (digits, times) = match text.strip_suffix('k') {
+    let (digits, factor) = match text.strip_suffix('k') {
         Some(digits) => (digits, 1_000),
         None => (text.as_str(), 1),
     };
     let tokens: u32 = digits.parse().ok()?;
-    Some(Amount::Tokens(u64::from(tokens) * times))
+    Some(Amount::Tokens(u64::from(tokens) * factor))
 }
 
 /// Answers `/budget`.
@@ -76,16 +76,16 @@ pub(super) async fn handle(
     let payer = payer_on(services, channel, control.sender(), CallCause::Chat).await?;
     let may_change = payer.role == Role::Owner && control.inbound.chat_kind == ChatKind::Private;
     let spending = turns.spending.clone();
-    let words = match order {
+    let reply = match order {
         None if may_change => replies::BUDGET_USAGE.trim_start().to_owned(),
         Some(BudgetOrder::Show) if !may_change => {
-            let look = move |store: &Connection| own(store, &spending, &payer, Utc::now());
-            services.bus.store.read(look).await?
+            let read = move |store: &Connection| own_text(store, &spending, &payer, Utc::now());
+            services.bus.store.read(read).await?
         }
         Some(order) if may_change => {
             return commits::handled_with(&services.bus.store, control, move |store| {
                 let now = Utc::now();
-                let done = order_budget(store, &spending, order, now)?;
+                let text = order_budget(store, &spending, order, now)?;
                 match order {
                     BudgetOrder::Show if payer.person.is_some() => {
                         let own = states(store, &spending.budgets, spending.zone, &payer, now)?;
@@ -93,33 +93,33 @@ pub(super) async fn handle(
                         let own = own.iter().filter(is_own);
                         let own: Vec<_> = own.map(|it| spending.shown(it, &payer)).collect();
                         let own = (!own.is_empty()).then(|| replies::budgets(&own));
-                        Ok(own.into_iter().chain([done]).collect::<Vec<_>>().join("\n"))
+                        Ok(own.into_iter().chain([text]).collect::<Vec<_>>().join("\n"))
                     }
-                    _ => Ok(done),
+                    _ => Ok(text),
                 }
             })
             .await;
         }
         None | Some(_) => replies::BUDGET_FOR_OWNER.to_owned(),
     };
-    commits::handled(&services.bus.store, control, words).await
+    commits::handled(&services.bus.store, control, reply).await
 }
 
-/// The budgets that count for a person.
-fn own(
+/// Returns the text with the budgets that count for one person.
+fn own_text(
     store: &Connection,
     spending: &Spending,
     payer: &Payer,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<String> {
     let states = states(store, &spending.budgets, spending.zone, payer, now)?;
-    // What all have together is nobody else's business.
+    // Other budgets cover several persons, and are shown to the owner alone.
     let own = states.iter().filter(|state| matches!(state.scope, Scope::Person(_)));
     let own: Vec<_> = own.map(|state| spending.shown(state, payer)).collect();
     Ok(replies::budgets(&own))
 }
 
-/// Carries out an order of the owner's.
+/// Carries out an order of the owner. Returns the reply.
 pub fn order_budget(
     store: &Connection,
     spending: &Spending,

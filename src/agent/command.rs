@@ -49,13 +49,13 @@ pub(super) enum Command {
     Persona,
     /// The focus of the summary.
     Compact(Option<String>),
-    /// A part of names.
+    /// A part of the names to list.
     Sessions(Option<String>),
     /// A name or a number. None without either.
     Resume(Option<String>),
     /// None if there is no text.
     Remember(Option<FactOrder>),
-    /// A word that the facts have in common.
+    /// A word that the listed facts contain.
     Memory(Option<String>),
     /// None without words.
     Forget(Option<ForgetOrder>),
@@ -92,7 +92,7 @@ pub(super) enum Command {
     Unlink,
     /// A decision about a waiting call. None if the arguments are invalid.
     Judge(Option<ApprovalVerdict>),
-    /// One that does not exist.
+    /// A command that does not exist.
     Unknown(MistypedCommand),
 }
 
@@ -120,7 +120,7 @@ impl Pairing {
     }
 }
 
-/// Parses the text of a control.
+/// Parses the text of a command message.
 pub(super) fn parse(text: &str) -> Command {
     let Some(spec) = commands::find(text) else {
         return commands::mistyped(text).map_or(Command::Help, Command::Unknown);
@@ -133,8 +133,8 @@ pub(super) fn parse(text: &str) -> Command {
         CommandId::Incognito => Command::Incognito,
         CommandId::Clean => Command::Clean,
         CommandId::Trust => {
-            let said = text.trim_start().split_once(char::is_whitespace);
-            Command::Trust(said.and_then(|(_, said)| Trusting::parse(said)))
+            let arguments = text.trim_start().split_once(char::is_whitespace);
+            Command::Trust(arguments.and_then(|(_, arguments)| Trusting::parse(arguments)))
         }
         CommandId::WhoAmI => Command::WhoAmI,
         CommandId::Persona => Command::Persona,
@@ -144,14 +144,14 @@ pub(super) fn parse(text: &str) -> Command {
         }),
         CommandId::Undo => Command::Undo(words.next().map(str::to_owned)),
         CommandId::Why => {
-            let said = text.trim_start().split_once(char::is_whitespace);
-            Command::Why(WhyAsked::parse(said.map_or("", |(_, said)| said)))
+            let arguments = text.trim_start().split_once(char::is_whitespace);
+            Command::Why(WhyAsked::parse(arguments.map_or("", |(_, arguments)| arguments)))
         }
         CommandId::Plan => Command::Plan,
         CommandId::Subagents => Command::Subagents,
         CommandId::Jobs => {
-            let said = text.trim_start().split_once(char::is_whitespace);
-            Command::Jobs(jobs::read(said.map_or("", |(_, said)| said)))
+            let arguments = text.trim_start().split_once(char::is_whitespace);
+            Command::Jobs(jobs::read(arguments.map_or("", |(_, arguments)| arguments)))
         }
         CommandId::Heartbeat => Command::Heartbeat(heartbeat::read(words)),
         CommandId::Proposals => Command::Proposals,
@@ -160,15 +160,15 @@ pub(super) fn parse(text: &str) -> Command {
             Command::Compact((!focus.is_empty()).then_some(focus))
         }
         CommandId::Remember => {
-            let said = text.trim_start().split_once(char::is_whitespace);
-            Command::Remember(said.and_then(|(_, said)| FactOrder::parse(said)))
+            let arguments = text.trim_start().split_once(char::is_whitespace);
+            Command::Remember(arguments.and_then(|(_, arguments)| FactOrder::parse(arguments)))
         }
         CommandId::Sessions | CommandId::Resume => {
-            let asked = words.collect::<Vec<_>>().join(" ");
-            let asked = (!asked.is_empty()).then_some(asked);
+            let name = words.collect::<Vec<_>>().join(" ");
+            let name = (!name.is_empty()).then_some(name);
             match spec.id {
-                CommandId::Resume => Command::Resume(asked),
-                _ => Command::Sessions(asked),
+                CommandId::Resume => Command::Resume(name),
+                _ => Command::Sessions(name),
             }
         }
         CommandId::Memory => {
@@ -176,8 +176,8 @@ pub(super) fn parse(text: &str) -> Command {
             Command::Memory((!word.is_empty()).then_some(word))
         }
         CommandId::Forget => {
-            let said = text.trim_start().split_once(char::is_whitespace);
-            Command::Forget(said.and_then(|(_, said)| ForgetOrder::parse(said)))
+            let arguments = text.trim_start().split_once(char::is_whitespace);
+            Command::Forget(arguments.and_then(|(_, arguments)| ForgetOrder::parse(arguments)))
         }
         CommandId::Pair => Command::Pair(Pairing::parse(words)),
         CommandId::Model => Command::Set(SettingRequest::of_model(words)),
@@ -210,7 +210,7 @@ pub(super) async fn handle(
     command: Command,
 ) -> Result<(), StoreError> {
     let (turns, services) = (scope.turns, &scope.turns.services);
-    let words = match command {
+    let reply = match command {
         Command::Help
         | Command::Stop
         | Command::New
@@ -263,7 +263,7 @@ pub(super) async fn handle(
         Command::Unlink => return people::unlink(services, control).await,
         Command::Pair(pairing) => return handle_pair(services, control, pairing).await,
     };
-    commits::handled(&services.bus.store, control, words).await
+    commits::handled(&services.bus.store, control, reply).await
 }
 
 async fn handle_pair(
@@ -273,19 +273,19 @@ async fn handle_pair(
 ) -> Result<(), StoreError> {
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let chat_kind = control.inbound.chat_kind;
-    let words = match pairing {
+    let reply = match pairing {
         _ if !CommandId::Pair.spec().allows(role, chat_kind) => replies::OWNER_ONLY.to_owned(),
         None => replies::PAIR_USAGE.to_owned(),
         Some(pairing) => {
             let people = services.bus.people.clone();
             return commits::handled_with(&services.bus.store, control, move |store| {
-                let done = pair(store, &people, &pairing, Utc::now())?;
-                Ok(done.unwrap_or_else(|words| words))
+                let result = pair(store, &people, &pairing, Utc::now())?;
+                Ok(result.unwrap_or_else(|failure| failure))
             })
             .await;
         }
     };
-    commits::handled(&services.bus.store, control, words).await
+    commits::handled(&services.bus.store, control, reply).await
 }
 
 async fn subagents(services: &Services, control: &WaitingMessage) -> Result<String, StoreError> {
@@ -308,12 +308,12 @@ async fn usage(services: &Services, control: &WaitingMessage) -> Result<String, 
     services.bus.store.read(move |store| usage_words(store, midnight, zone)).await
 }
 
-/// Ends the daemon, if something starts it again.
+/// Ends the daemon if a service manager restarts it.
 async fn restart(scope: &CommandScope<'_>, control: &WaitingMessage) -> Result<(), StoreError> {
     let services = &scope.turns.services;
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let is_allowed = CommandId::Restart.spec().allows(role, control.inbound.chat_kind);
-    let words = match &scope.config.restart {
+    let reply = match &scope.config.restart {
         _ if !is_allowed => replies::OWNER_ONLY,
         None => replies::CANNOT_RESTART,
         Some(_) => replies::RESTARTING,
@@ -324,7 +324,7 @@ async fn restart(scope: &CommandScope<'_>, control: &WaitingMessage) -> Result<(
         if restarts {
             restarted::note(store, &asked_at)?;
         }
-        Ok(words.to_owned())
+        Ok(reply.to_owned())
     };
     commits::handled_with(&services.bus.store, control, note).await?;
     if let (true, Some(restart)) = (is_allowed, &scope.config.restart) {
@@ -384,10 +384,11 @@ fn list(pending: &[access::Pending], paired: &[access::Paired]) -> String {
     if pending.is_empty() && paired.is_empty() {
         return replies::NOBODY_WAITS.to_owned();
     }
-    let waiting = pending
+    let waiting = pending.iter().map(|person| {
+        format!("{} waits on {} with code {}", person.sender, person.channel, person.code)
+    });
+    let admitted = paired
         .iter()
-        .map(|who| format!("{} waits on {} with code {}", who.sender, who.channel, who.code));
-    let inside =
-        paired.iter().map(|who| format!("{} on {} is {}", who.sender, who.channel, who.role));
-    waiting.chain(inside).collect::<Vec<_>>().join("\n")
+        .map(|person| format!("{} on {} is {}", person.sender, person.channel, person.role));
+    waiting.chain(admitted).collect::<Vec<_>>().join("\n")
 }

@@ -86,10 +86,10 @@ impl Agent {
         let task = notes::take(turns, session, sender.clone(), steered, stop.clone());
         let id = self.turn_tasks.spawn(task).id();
         let (rows, given) = (Vec::new(), RowId(0));
-        // It uses nobody's slot: it is cancelled as soon as somebody sends a message.
+        // It takes no person's slot, because it is cancelled as soon as somebody sends a message.
         let claim = Claim { person: (origin.channel().clone(), sender.id.clone()), entitled: true };
         let compactions = Some(wish);
-        // Nothing of it is shown.
+        // Saving notes has no visible draft.
         let shown = watch::channel(Draft::default()).1;
         let voice = Voice::Person(sender.id.clone());
         let running =
@@ -104,25 +104,25 @@ impl Agent {
                 KeptWhole::usual(session, self.turns.models.for_session(session).context_window())
             }
         };
-        let Some(kept) = CompactionJob::of(session, whole, wish.focus.clone()) else { return };
+        let Some(usual_job) = CompactionJob::of(session, whole, wish.focus.clone()) else { return };
         let summariser = Arc::clone(&self.turns.models.summariser);
         let context_window = self.turns.models.for_session(session).context_window();
         let summary_max = compaction::summary_tokens_max(session, context_window);
         let origin = session.origin.clone();
-        let (turns, used) = (kept.turns.len(), session.estimate.used);
+        let (turns, used) = (usual_job.turns.len(), session.estimate.used);
         tracing::info!(%origin, turns, used, context_window, "Compacting a conversation");
         self.compacting.insert(origin.clone(), None);
         let (turns, session) = (Arc::clone(&self.turns), session.clone());
         self.compactions.spawn(async move {
             let mut usage = Usage::default();
             let name = summariser.name();
-            let chosen = apart::choose(&turns, &sender, &session, kept.clone()).await;
+            let chosen = apart::choose(&turns, &sender, &session, usual_job.clone()).await;
             let (job, apart) = chosen.unwrap_or_else(|error| {
                 tracing::warn!(%origin, %error, "Cannot tell trusted parts from untrusted ones");
-                (kept, None)
+                (usual_job, None)
             });
-            let output = if apart.is_some() { 2 * summary_max } else { summary_max };
-            let reserving = reserve(&turns, &origin, &sender, &job, output);
+            let output_max = if apart.is_some() { 2 * summary_max } else { summary_max };
+            let reserving = reserve(&turns, &origin, &sender, &job, output_max);
             let (payer, granted) = match Box::pin(reserving).await {
                 Ok(reserved) => reserved,
                 Err((payer, error)) => {
@@ -131,7 +131,7 @@ impl Agent {
                     return CompactionResult { origin, job, wish, summaries, spent };
                 }
             };
-            let run = async {
+            let summarize = async {
                 match apart {
                     Some(apart) => {
                         apart::run_apart(&*summariser, &job, apart, summary_max, &mut usage).await
@@ -141,22 +141,22 @@ impl Agent {
                         .map(|summary| job.one_summary(Some(summary))),
                 }
             };
-            let broke = |_| Err(ProviderError::Refused("the model broke".to_owned()));
-            let run = Box::pin(AssertUnwindSafe(run).catch_unwind());
-            let summaries = run.await.unwrap_or_else(broke);
+            let on_panic = |_| Err(ProviderError::Refused("the model broke".to_owned()));
+            let summarize = Box::pin(AssertUnwindSafe(summarize).catch_unwind());
+            let summaries = summarize.await.unwrap_or_else(on_panic);
             let spent = turns.spending.charge_for(payer, &granted, name, usage);
             CompactionResult { origin, job, wish, summaries, spent }
         });
     }
 
-    /// Handles the end of a compaction. While a turn has the session, the result waits for the turn's
-    /// end.
-    pub(super) async fn compacted(&mut self, done: Result<CompactionResult, JoinError>) {
-        match done {
-            Ok(done) if self.running.contains_key(&done.origin) => {
-                self.compacting.insert(done.origin.clone(), Some(done));
+    /// Handles the end of a compaction. While a turn has the session, the result waits for the end of the
+    /// turn.
+    pub(super) async fn compacted(&mut self, result: Result<CompactionResult, JoinError>) {
+        match result {
+            Ok(result) if self.running.contains_key(&result.origin) => {
+                self.compacting.insert(result.origin.clone(), Some(result));
             }
-            Ok(done) => self.take_over(done).await,
+            Ok(result) => self.take_over(result).await,
             Err(error) => tracing::error!(%error, "A compaction was interrupted"),
         }
     }
@@ -164,27 +164,27 @@ impl Agent {
     /// Applies a compaction that ended while a turn had the session.
     pub(super) async fn take_over_compacted(&mut self, origin: &Origin) {
         let is_done = self.compacting.get(origin).is_some_and(Option::is_some);
-        if is_done && let Some(Some(done)) = self.compacting.remove(origin) {
-            self.take_over(done).await;
+        if is_done && let Some(Some(result)) = self.compacting.remove(origin) {
+            self.take_over(result).await;
         }
     }
 
-    async fn take_over(&mut self, done: CompactionResult) {
-        self.compacting.remove(&done.origin);
-        let CompactionResult { origin, job, wish, summaries, spent } = done;
+    async fn take_over(&mut self, result: CompactionResult) {
+        self.compacting.remove(&result.origin);
+        let CompactionResult { origin, job, wish, summaries, spent } = result;
         let store = &self.services.bus.store;
         let Some(last) = job.last() else { return };
         let committed = match &summaries {
             Ok(summaries) => {
-                let compacted = CompactionCommit::new(&job, summaries.clone(), None, (last, spent));
+                let commit = CompactionCommit::new(&job, summaries.clone(), None, (last, spent));
                 let shown = summaries.shown.as_deref().unwrap_or_default();
-                let words = replies::compacted(job.turns.len(), shown.split_whitespace().count());
-                commits::compacted(store, compacted, wish.control, words).await
+                let reply = replies::compacted(job.turns.len(), shown.split_whitespace().count());
+                commits::compacted(store, commit, wish.control, reply).await
             }
             Err(error) => {
                 tracing::warn!(%origin, %error, "The model gave no summary");
-                let words = replies::not_compacted(error);
-                commits::not_compacted(store, (last, spent), wish.control, words).await
+                let reply = replies::not_compacted(error);
+                commits::not_compacted(store, (last, spent), wish.control, reply).await
             }
         };
         match (committed, summaries) {
@@ -199,7 +199,7 @@ impl Agent {
                 if let Some(mut session) = self.idle.take(&origin)
                     && session.id == job.session
                 {
-                    // The store knows what was said while the summaries were made.
+                    // The stored session includes the messages that came while the summaries were made.
                     if summaries.whole.is_none() {
                         job.apply(&mut session, summaries);
                         self.idle.keep(session);
@@ -233,57 +233,56 @@ impl Agent {
             return commits::handled(store, &control, replies::NOT_YOURS_TO_COMPACT.to_owned())
                 .await;
         }
-        // The store knows what was noted in it since; only what was learned of its size is not there.
+        // The stored session may be newer. Only the estimate of its size is in memory alone.
         let estimate = self.idle.take(&origin).map(|session| session.estimate);
         let mut session = load(&self.services, &origin).await?;
         if let (Some(session), Some(estimate)) = (&mut session, estimate) {
             session.estimate = estimate;
             session.estimate.recount();
         }
-        let is_amid = |it: &Session| it.turns.last().is_some_and(|turn| turn.ending.is_none());
-        if session.as_ref().is_some_and(is_amid) {
+        let is_in_turn = |it: &Session| it.turns.last().is_some_and(|turn| turn.ending.is_none());
+        if session.as_ref().is_some_and(is_in_turn) {
             return commits::handled(store, &control, replies::COMPACT_LATER.to_owned()).await;
         }
-        let least = KeptWhole::least(WHOLE_TURNS_MIN);
-        let Some(session) = session.filter(|it| CompactionJob::of(it, least, None).is_some())
-        else {
-            let words = replies::nothing_to_compact(WHOLE_TURNS_MIN);
-            return commits::handled(store, &control, words).await;
+        let kept = KeptWhole::least(WHOLE_TURNS_MIN);
+        let Some(session) = session.filter(|it| CompactionJob::of(it, kept, None).is_some()) else {
+            let reply = replies::nothing_to_compact(WHOLE_TURNS_MIN);
+            return commits::handled(store, &control, reply).await;
         };
         self.take_notes(session, sender, CompactionRequest { control: Some(control), focus });
         Ok(())
     }
 }
 
-/// Reserves a summary that is made beside the conversation, on account of who spoke last. The error has the words of a
+/// Reserves tokens for a summary in the background, on the account of the person who spoke last. The error explains a
 /// refusal.
 async fn reserve(
     turns: &TurnServices,
     origin: &Origin,
     sender: &Sender,
     job: &CompactionJob,
-    output: u64,
+    output_max: u64,
 ) -> Result<(Payer, Granted), (Payer, ProviderError)> {
-    let nobody = Payer {
+    let unknown_payer = Payer {
         person: None,
         role: Role::Guest,
         cause: CallCause::Compaction,
         job: None,
         persona: None,
     };
-    let broke = |error: StoreError| ProviderError::Refused(error.to_string());
+    let store_refusal = |error: StoreError| ProviderError::Refused(error.to_string());
     let payer = payer_on(&turns.services, origin.channel(), sender, CallCause::Compaction);
-    let payer = payer.await.map_err(|error| (nobody, broke(error)))?;
+    let payer = payer.await.map_err(|error| (unknown_payer, store_refusal(error)))?;
     let planned = Planned {
         payer,
         provider: turns.models.summariser.name(),
         turn: job.last(),
         input: job.frees(),
-        output: Some(output),
+        output: Some(output_max),
     };
     match turns.spending.reserve(&turns.services.bus, planned).await {
         Ok(Ok(granted)) => Ok((payer, granted)),
         Ok(Err(refused)) => Err((payer, refused)),
-        Err(error) => Err((payer, broke(error))),
+        Err(error) => Err((payer, store_refusal(error))),
     }
 }

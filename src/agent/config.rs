@@ -12,15 +12,15 @@ pub struct Config {
     pub turns_max: usize,
     /// Handling of messages that arrive during a turn, unless the conversation has its own setting.
     pub queue: QueueMode,
-    /// State of the shell's sandbox, and so if commands can run.
+    /// State of the shell's sandbox, which tells if commands can run.
     pub shell: SandboxState,
-    /// When the daemon started.
+    /// The time at which the daemon started.
     pub since: DateTime<Utc>,
     /// Ends the daemon. None if nothing would start it again.
     pub restart: Option<CancellationToken>,
-    /// In it, jobs and heartbeat runs wait.
+    /// Jobs and heartbeat runs wait in safe mode.
     pub safe_mode: Option<SafeMode>,
-    /// The way in to the page in the browser. None without the gateway.
+    /// The entrance to the web page. None without the gateway.
     #[cfg(feature = "gateway")]
     pub web: Option<crate::channels::web::WebEntrance>,
 }

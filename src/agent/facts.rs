@@ -36,25 +36,25 @@ pub(super) enum FactOrder {
         kind: FactKind,
         text: String,
     },
-    /// One that was noticed in untrusted content.
+    /// A fact that was noticed in untrusted content.
     Offered(FactId),
 }
 
 impl FactOrder {
     /// Parses `[KIND:] TEXT`, or `#FACT`. None if there is no text.
-    pub(super) fn parse(said: &str) -> Option<Self> {
-        let said = one_line(said);
-        if let Some(number) = said.strip_prefix('#').and_then(|number| number.parse().ok()) {
+    pub(super) fn parse(argument: &str) -> Option<Self> {
+        let argument = one_line(argument);
+        if let Some(number) = argument.strip_prefix('#').and_then(|number| number.parse().ok()) {
             return Some(Self::Offered(FactId(number)));
         }
         let kind =
-            said.split_once(':').and_then(|(kind, rest)| Some((FactKind::parse(kind)?, rest)));
-        let (kind, text) = kind.unwrap_or((FactKind::default(), &said));
+            argument.split_once(':').and_then(|(kind, rest)| Some((FactKind::parse(kind)?, rest)));
+        let (kind, text) = kind.unwrap_or((FactKind::default(), &argument));
         let text = text.trim();
         (!text.is_empty()).then(|| Self::New { kind, text: text.to_owned() })
     }
 
-    /// The length of a new one, in characters.
+    /// Returns the length of a new fact, in characters.
     fn length(&self) -> usize {
         match self {
             Self::New { text, .. } => text.chars().count(),
@@ -63,7 +63,7 @@ impl FactOrder {
     }
 }
 
-/// Keeps a fact, word for word.
+/// Answers `/remember`: keeps a fact word for word.
 pub(super) async fn remember(
     turns: &TurnServices,
     control: &WaitingMessage,
@@ -73,7 +73,7 @@ pub(super) async fn remember(
     let inbound = &control.inbound;
     let role = role_of(services, &inbound.from, control.sender()).await?;
     let length = order.as_ref().map_or(0, FactOrder::length);
-    let refused = match &order {
+    let refusal = match &order {
         _ if !CommandId::Remember.spec().allows(role, inbound.chat_kind) => {
             Some(replies::REMEMBER_IN_GROUPS.to_owned())
         }
@@ -81,8 +81,8 @@ pub(super) async fn remember(
         Some(_) if length > FACT_CHARS_MAX => Some(replies::fact_too_long(length, FACT_CHARS_MAX)),
         Some(_) => None,
     };
-    let (None, Some(order)) = (&refused, order) else {
-        return commits::handled(&services.bus.store, control, refused.unwrap_or_default()).await;
+    let (None, Some(order)) = (&refusal, order) else {
+        return commits::handled(&services.bus.store, control, refusal.unwrap_or_default()).await;
     };
     let (kind, text) = match order {
         FactOrder::New { kind, text } => (kind, text),
@@ -91,7 +91,7 @@ pub(super) async fn remember(
     let (at, chat_kind, who) =
         (inbound.from.clone(), inbound.chat_kind, control.sender().id.clone());
     let source = source_of(control);
-    // What came from another bot, or by a program, is not the person's word.
+    // A message of another bot or of a program is not the person's own statement.
     let sources = match inbound.body.sources.as_slice() {
         [] => vec![source],
         spans => spans.iter().map(|span| span.0.clone()).collect(),
@@ -110,7 +110,7 @@ pub(super) async fn remember(
     refresh_file(services, control).await
 }
 
-/// The source of what somebody says by a command.
+/// Returns the source of a command's text: its person, or a button.
 fn source_of(control: &WaitingMessage) -> Source {
     let (channel, id) = (control.inbound.from.channel.clone(), control.sender().id.clone());
     match control.inbound.body.press {
@@ -119,7 +119,7 @@ fn source_of(control: &WaitingMessage) -> Source {
     }
 }
 
-/// Writes the FACTS.md of the person in private.
+/// Writes the person's FACTS.md. Does nothing in a group.
 async fn refresh_file(services: &Services, control: &WaitingMessage) -> Result<(), StoreError> {
     let inbound = &control.inbound;
     if inbound.chat_kind == ChatKind::Group {
@@ -129,7 +129,7 @@ async fn refresh_file(services: &Services, control: &WaitingMessage) -> Result<(
     turn::facts::refresh_file_of(services, &inbound.from, control.sender(), role).await
 }
 
-/// Keeps a fact that was noticed in untrusted content, on its person's own word.
+/// Keeps a fact that was noticed in untrusted content, because its person confirms it.
 async fn keep_offered(
     turns: &TurnServices,
     control: &WaitingMessage,
@@ -174,11 +174,11 @@ pub(super) async fn show(
     {
         return edited_file::handle(turns, control, role, order).await;
     }
-    let (words, offered) = shown(services, control, word).await?;
-    // Whoever may not keep facts is shown none that wait.
+    let (text, offered) = read_shown_facts(services, control, word).await?;
+    // A person who may not keep facts is shown none that wait.
     let may_keep = CommandId::Remember.spec().allows(role, control.inbound.chat_kind);
     if offered.is_empty() || !may_keep {
-        return commits::handled(store, control, words).await;
+        return commits::handled(store, control, text).await;
     }
     let shown = offered.iter().take(OFFERED_SHOWN_MAX).map(|fact| (fact.id.0, fact.text.as_str()));
     let shown: Vec<_> = shown.collect();
@@ -191,12 +191,12 @@ pub(super) async fn show(
         choices.collect(),
         Entitled::Only(control.sender().id.clone()),
     );
-    let bodies = vec![Body::Text(words), Body::Choice(question)];
+    let bodies = vec![Body::Text(text), Body::Choice(question)];
     commits::handled_with_bodies(store, control, bodies).await
 }
 
 /// Returns the text of `/memory`, and the facts that wait for the person.
-async fn shown(
+async fn read_shown_facts(
     services: &Services,
     control: &WaitingMessage,
     word: Option<String>,
@@ -204,39 +204,39 @@ async fn shown(
     let inbound = &control.inbound;
     let (at, chat_kind, who) =
         (inbound.from.clone(), inbound.chat_kind, control.sender().id.clone());
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
         facts::of(store, &keys)
     };
-    let known = services.bus.store.read(look).await?;
+    let known = services.bus.store.read(query).await?;
     let (offered, mut known): (Vec<_>, Vec<_>) =
         known.into_iter().partition(|fact| fact.status == FactStatus::Offered);
     let wanted = word.as_ref().map(|word| word.to_lowercase());
     known.retain(|fact| wanted.as_ref().is_none_or(|it| fact.text.to_lowercase().contains(it)));
-    let words = match (&word, chat_kind) {
+    let text = match (&word, chat_kind) {
         (Some(word), _) if known.is_empty() => replies::no_facts_with(word),
         (None, ChatKind::Private) if known.is_empty() => replies::NO_FACTS.to_owned(),
         (None, ChatKind::Group) if known.is_empty() => replies::NO_GROUP_FACTS.to_owned(),
-        (Some(_) | None, _) => listed(services, known, control),
+        (Some(_) | None, _) => list_text(services, known, control),
     };
     let role = role_of(services, &inbound.from, control.sender()).await?;
     if word.is_some() || audience(role, chat_kind) != Audience::Owner {
-        return Ok((words, offered));
+        return Ok((text, offered));
     }
     let memory = services.workspace.off_thread(|it| memory::memory(it, &FileScope::Owner)).await;
     let lines = memory.lines().filter(|line| !line.trim().is_empty()).count();
-    Ok((format!("{words}\n{}", replies::memory_files(lines)), offered))
+    Ok((format!("{text}\n{}", replies::memory_files(lines)), offered))
 }
 
-/// The facts by kind, the newest of each first.
-fn listed(services: &Services, mut known: Vec<Fact>, control: &WaitingMessage) -> String {
+/// Returns the list of facts by kind, the newest of each kind first.
+fn list_text(services: &Services, mut known: Vec<Fact>, control: &WaitingMessage) -> String {
     known.sort_by(|one, other| (one.kind, other.id).cmp(&(other.kind, one.id)));
     let more = known.len().saturating_sub(SHOWN_MAX);
     let shown = known.iter().take(SHOWN_MAX).map(|fact| fact_shown(services, fact, control));
     replies::facts(&shown.collect::<Vec<_>>(), more)
 }
 
-/// A fact as its person is shown it.
+/// Returns a fact as its person is shown it.
 pub(super) fn fact_shown<'a>(
     services: &Services,
     fact: &'a Fact,
@@ -246,7 +246,7 @@ pub(super) fn fact_shown<'a>(
         number: fact.id.0,
         kind: fact.kind.as_str(),
         text: &fact.text,
-        source: source_words(fact, control),
+        source: source_text(fact, control),
         day: day_of(services, fact.made),
         standing: match (fact.status, fact.ended) {
             (FactStatus::Active, _) => FactStanding::InPrompt,
@@ -261,8 +261,8 @@ pub(super) fn day_of(services: &Services, at: DateTime<Utc>) -> String {
     at.with_timezone(&services.zone).format("%Y-%m-%d").to_string()
 }
 
-/// Where a fact comes from, as the person who asks may know it.
-fn source_words(fact: &Fact, control: &WaitingMessage) -> String {
+/// Describes where a fact comes from, as far as the person who asks may know.
+fn source_text(fact: &Fact, control: &WaitingMessage) -> String {
     let is_private = control.inbound.chat_kind == ChatKind::Private;
     let is_own = |source: &Source| match source {
         // In private all accounts are the person's own.
@@ -271,11 +271,11 @@ fn source_words(fact: &Fact, control: &WaitingMessage) -> String {
         }
         _ => false,
     };
-    let words = match fact.origin {
+    let text = match fact.origin {
         FactOrigin::Told if fact.sources.iter().all(is_own) => replies::SOURCE_YOU,
         FactOrigin::Told => replies::SOURCE_OTHERS,
         FactOrigin::Noticed => replies::SOURCE_NOTICED,
         FactOrigin::Offered | FactOrigin::Kept => replies::SOURCE_KEPT,
     };
-    words.to_owned()
+    text.to_owned()
 }

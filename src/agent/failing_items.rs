@@ -14,7 +14,7 @@ use crate::turn::STORE_PAUSE;
 use crate::turn::error::{CommitError, TurnError};
 use crate::types::origin::Origin;
 
-/// Maximum number of failures of a row for a reason of its own. By then it will not work by itself.
+/// Maximum number of failures of a row that are caused by the row itself. More attempts would fail as well.
 const FAILURES_MAX: u32 = 3;
 
 /// An item that waits in the store and whose work can fail.
@@ -29,8 +29,8 @@ pub(super) enum Item {
 #[derive(Default)]
 pub(super) struct Failing {
     failures: HashMap<Item, Failure>,
-    /// Addresses where a turn could not begin with several messages, and the last of these. Each of them
-    /// is tried in a turn of its own, so that only the failing one is closed.
+    /// Addresses where a turn could not begin with several messages, and the last of these messages. Each of
+    /// them is tried in a turn of its own, so that only the failing one is closed.
     apart: HashMap<Origin, RowId>,
 }
 
@@ -42,7 +42,7 @@ struct Failure {
 }
 
 impl Failing {
-    /// Counts a failure, and lets the item pause. Returns true at the last allowed failure.
+    /// Counts a failure, and makes the item pause. Returns true at the last allowed failure.
     pub(super) fn count(&mut self, item: Item, at: &Origin, error: &StoreError) -> bool {
         let next = Instant::now() + STORE_PAUSE;
         let failure =
@@ -64,8 +64,8 @@ impl Failing {
         Some(failure.next - now)
     }
 
-    /// Lets the messages that wait at an address be tried each in a turn of its own, up to the last one
-    /// of `rows`. Returns false if that was so before, or there is only one.
+    /// Makes each message that waits at an address begin a turn of its own, up to the last one of `rows`.
+    /// Returns false if that was so before, or if there is only one.
     pub(super) fn take_apart(&mut self, at: &Origin, rows: &[RowId]) -> bool {
         let [first, .., last] = rows else { return false };
         if self.is_apart(at, *first) {
@@ -98,12 +98,12 @@ impl Failing {
         }
     }
 
-    /// Returns how long an item of the origin still pauses, before which nothing is begun there.
+    /// Returns the longest remaining pause of the origin's items. Until then nothing begins there.
     pub(super) fn rests_at(&self, at: &Origin) -> Option<Duration> {
         let now = Instant::now();
-        let there =
+        let resting =
             self.failures.values().filter(|failure| failure.at == *at && failure.next > now);
-        there.map(|failure| failure.next - now).max()
+        resting.map(|failure| failure.next - now).max()
     }
 
     /// Returns the time until the next attempt of any item.

@@ -1,5 +1,5 @@
-//! Work that failed in the store: a command or a message is tried again after a pause, and closed alone after some
-//! failures. `failing_items` counts them.
+//! Handles work that failed in the store: a command or a message is tried again after a pause, and closed after some
+//! failures. `failing_items` counts the failures.
 
 use super::Agent;
 use super::failing_items::Item;
@@ -32,12 +32,13 @@ impl Agent {
         }
     }
 
+    /// Counts a failure of these rows, and closes them with `reply` after too many.
     pub(super) async fn has_failed(
         &mut self,
         rows: Vec<RowId>,
         at: &Origin,
         error: &StoreError,
-        words: &'static str,
+        reply: &'static str,
     ) {
         let Some(first) = rows.first().copied() else { return };
         let is_change = matches!(error, StoreError::Change(_));
@@ -51,7 +52,7 @@ impl Agent {
         if !self.failing.count(Item::Row(first), at, error) {
             return;
         }
-        match commits::failed(&self.services.bus.store, rows, error.to_string(), words).await {
+        match commits::failed(&self.services.bus.store, rows, error.to_string(), reply).await {
             Ok(()) => self.failing.forget(Item::Row(first)),
             Err(error) => tracing::error!(row = first.0, %error, "Cannot close a failing message"),
         }
@@ -64,8 +65,8 @@ impl Agent {
         if !begun && self.failing.take_apart(at, &rows) {
             return;
         }
-        let broke = commits::broke(&self.services.bus.store, rows, at.clone());
-        if let Err(error) = broke.await {
+        let close = commits::broke(&self.services.bus.store, rows, at.clone());
+        if let Err(error) = close.await {
             tracing::error!(%error, "Cannot report that a turn failed");
         }
     }

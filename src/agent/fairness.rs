@@ -1,19 +1,19 @@
 //! Decides which waiting turns begin next. Pure: persons and running turns in, a choice out. Some slots
-//! are reserved for the owner and admins. Among the others, persons alternate, however many chats each
-//! has.
+//! are reserved for the owner and admins. In the others, persons alternate, regardless of the number of
+//! their chats.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::hash::Hash;
 
-/// One slot in this many is reserved for the owner and admins: two of 16, so that one question that hangs
-/// does not make the next one wait.
+/// One slot in this many is reserved for the owner and admins: two of 16, so that the next question does
+/// not wait for one that hangs.
 const RESERVED_SHARE: usize = 8;
 
-/// Maximum number of reserved slots: they are few people.
+/// Maximum number of reserved slots: owner and admins are few.
 const RESERVED_MAX: usize = 4;
 
-/// Slots are short once only one in this many of those for everybody is free. The last ones are for
+/// Slots are short once only one in this many of the unreserved ones is free. The last ones are for
 /// persons who hold few.
 const SHORT_SHARE: usize = 4;
 
@@ -51,31 +51,31 @@ pub fn choose<P: Copy + Eq + Hash>(
         return Vec::new();
     }
     let for_all = turns_max - reserved(turns_max);
-    let short = for_all.div_ceil(SHORT_SHARE);
+    let short_at = for_all.div_ceil(SHORT_SHARE);
     let taken = running.iter().filter(|claim| !claim.entitled).count();
-    let mut open = for_all.saturating_sub(taken);
+    let mut open_for_all = for_all.saturating_sub(taken);
     let mut held = HashMap::new();
     for claim in running {
         *held.entry(claim.person).or_default() += 1;
     }
 
     let mut chosen = Vec::new();
-    let mut line = PersonQueue::new(waiting, true, &held);
+    let mut queue = PersonQueue::new(waiting, true, &held);
     while free > 0
-        && let Some((next, _)) = line.next()
+        && let Some((next, _)) = queue.next()
     {
         free -= 1;
         chosen.push(next);
     }
-    let mut line = PersonQueue::new(waiting, false, &held);
+    let mut queue = PersonQueue::new(waiting, false, &held);
     while free > 0
-        && open > 0
-        && let Some((next, holds)) = line.next()
+        && open_for_all > 0
+        && let Some((next, holds)) = queue.next()
         // The next person holds the fewest of all.
-        && (open > short || holds < HELD_MAX)
+        && (open_for_all > short_at || holds < HELD_MAX)
     {
         free -= 1;
-        open -= 1;
+        open_for_all -= 1;
         chosen.push(next);
     }
     chosen
@@ -83,7 +83,7 @@ pub fn choose<P: Copy + Eq + Hash>(
 
 /// Persons who wait. Next is the person who holds the fewest turns, then the one who has waited longest.
 struct PersonQueue<P> {
-    of: HashMap<P, VecDeque<usize>>,
+    turns: HashMap<P, VecDeque<usize>>,
     /// The number of turns that each person holds, and their first waiting turn.
     next: BinaryHeap<Reverse<(usize, usize)>>,
     waiting: Vec<P>,
@@ -91,23 +91,23 @@ struct PersonQueue<P> {
 
 impl<P: Copy + Eq + Hash> PersonQueue<P> {
     fn new(waiting: &[Claim<P>], entitled: bool, held: &HashMap<P, usize>) -> Self {
-        let mut of: HashMap<P, VecDeque<usize>> = HashMap::new();
+        let mut by_person: HashMap<P, VecDeque<usize>> = HashMap::new();
         for (at, claim) in waiting.iter().enumerate().filter(|(_, it)| it.entitled == entitled) {
-            of.entry(claim.person).or_default().push_back(at);
+            by_person.entry(claim.person).or_default().push_back(at);
         }
-        let first = |(person, theirs): (&P, &VecDeque<usize>)| {
-            Reverse((held.get(person).copied().unwrap_or_default(), theirs[0]))
+        let queue_key = |(person, turns): (&P, &VecDeque<usize>)| {
+            Reverse((held.get(person).copied().unwrap_or_default(), turns[0]))
         };
-        let next = of.iter().map(first).collect();
-        Self { of, next, waiting: waiting.iter().map(|claim| claim.person).collect() }
+        let next = by_person.iter().map(queue_key).collect();
+        Self { turns: by_person, next, waiting: waiting.iter().map(|claim| claim.person).collect() }
     }
 
-    /// Returns the next turn, and how many its person holds without it.
+    /// Returns the next turn, and the number of other turns that its person holds.
     fn next(&mut self) -> Option<(usize, usize)> {
         let Reverse((holds, at)) = self.next.pop()?;
-        let theirs = self.of.get_mut(&self.waiting[at])?;
-        theirs.pop_front();
-        if let Some(after) = theirs.front() {
+        let turns = self.turns.get_mut(&self.waiting[at])?;
+        turns.pop_front();
+        if let Some(after) = turns.front() {
             self.next.push(Reverse((holds + 1, *after)));
         }
         Some((at, holds))

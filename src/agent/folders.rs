@@ -1,5 +1,5 @@
-//! The task that carries out the orders for folders of persons, also those that a crash has left. A folder that cannot
-//! be moved stops no other one, and is tried again.
+//! The task that carries out the orders for folders of persons, also those that a crash has interrupted. A folder that
+//! cannot be moved does not stop the others, and is tried again.
 
 use std::io;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub async fn run(services: Services, stop: CancellationToken) {
     let mut ordered = services.bus.folders.watch();
     while !stop.is_cancelled() {
         ordered.mark_unchanged();
-        let all_done = follow(&services).await.unwrap_or_else(|error| {
+        let all_done = carry_out_all(&services).await.unwrap_or_else(|error| {
             tracing::error!(%error, "Cannot read what is to be done with folders, will try again");
             false
         });
@@ -37,8 +37,8 @@ pub async fn run(services: Services, stop: CancellationToken) {
     }
 }
 
-/// Carries out what was ordered. Returns false if something of it remains.
-async fn follow(services: &Services) -> Result<bool, StoreError> {
+/// Carries out all orders. Returns false if some of them failed.
+async fn carry_out_all(services: &Services) -> Result<bool, StoreError> {
     let store = &services.bus.store;
     let mut all_done = true;
     for order in store.read(folders::orders).await? {
@@ -46,7 +46,7 @@ async fn follow(services: &Services) -> Result<bool, StoreError> {
             Ok(()) => {
                 attachments::follow(store, &services.workspace, order.person, heir(order)).await?;
                 attachments::sweep(store, &services.workspace).await?;
-                // Nothing of the files stays in the index.
+                // The index must drop the moved files.
                 let scope = FileScope::of_person(&FolderOwner::Person(order.person));
                 all_done &= recall::files::refresh(store, &services.workspace, &scope).await?;
                 let forget = move |store: &Connection| folders::forget(store, order);
@@ -62,7 +62,7 @@ async fn follow(services: &Services) -> Result<bool, StoreError> {
     Ok(all_done)
 }
 
-/// Returns whose the files are now. None if they are put away or deleted.
+/// Returns the new owner of the files. None if they are archived or deleted.
 fn heir(order: FolderOrder) -> Option<FolderHeir> {
     match order.act {
         FolderAct::Join(None) => Some(FolderHeir::Owner),
@@ -83,8 +83,8 @@ fn carry_out(
     }
 }
 
-/// Gives the folders that former versions named after accounts to the persons of these accounts. Whoever was let in
-/// before there were persons becomes one.
+/// Gives the folders that former versions named after accounts to the persons of these accounts. An account that was
+/// admitted by such a version becomes a person.
 pub async fn adopt(
     store: &crate::store::Store,
     people: &People,

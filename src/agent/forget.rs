@@ -1,5 +1,6 @@
-//! `/forget`: words are shown with all that holds them, and after one yes they are gone from facts, memory, notes,
-//! conversations, actions, former versions of files and the index. What was done stays on record, without the words.
+//! `/forget`: shows everything that contains some words, and after a confirmation removes the words from facts, memory,
+//! notes, conversations, actions, former versions of files and the index. The record of actions stays, without the
+//! words.
 
 mod attachments;
 mod marked;
@@ -37,7 +38,7 @@ use crate::types::commands::CommandId;
 use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
 use crate::workspace::FileScope;
 
-/// Length of the words, in characters: shorter ones stand everywhere.
+/// Minimum length of the words, in characters: shorter ones occur everywhere.
 const WORDS_CHARS_MIN: usize = 3;
 const WORDS_CHARS_MAX: usize = 500;
 
@@ -48,39 +49,39 @@ const QUIET_LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Files that are named in a question.
 const FILES_SHOWN: usize = 10;
 
-/// The beginning of the text of the button that decides.
+/// The first argument of the button that confirms.
 const YES: &str = "yes:";
 
 /// A parsed `/forget`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ForgetOrder {
     what: String,
-    /// The person has been shown what goes.
+    /// True if the person has confirmed.
     pub(super) is_final: bool,
 }
 
 impl ForgetOrder {
     /// Parses `#FACT`, `WORDS`, or `yes: WORDS` as the button says it. None without words.
-    pub(super) fn parse(said: &str) -> Option<Self> {
-        let said = said.trim();
-        let (what, is_final) = match said.strip_prefix(YES) {
+    pub(super) fn parse(argument: &str) -> Option<Self> {
+        let argument = argument.trim();
+        let (what, is_final) = match argument.strip_prefix(YES) {
             Some(what) => (what.trim(), true),
-            None => (said, false),
+            None => (argument, false),
         };
         (!what.is_empty()).then(|| Self { what: what.to_owned(), is_final })
     }
 
-    /// The number of a fact.
+    /// Returns the number of the fact that the words name, if they name one.
     fn fact(&self) -> Option<FactId> {
         self.what.strip_prefix('#')?.parse().ok().map(FactId)
     }
 }
 
-/// Words that a person has decided to forget, or is to be asked about.
+/// Words to forget, or to ask the person about first.
 pub(super) struct ForgetWork {
     scope: ForgetScope,
     words: ForgottenWords,
-    /// The words for the question that comes first. None once the person has said yes.
+    /// The words as the question shows them. None once the person has confirmed.
     question: Option<String>,
 }
 
@@ -95,13 +96,13 @@ struct ForgetScope {
 }
 
 impl ForgetScope {
-    /// The files with a memory and notes among them. None in a group.
+    /// Returns the files that include a memory and notes. None in a group.
     fn own_files(&self) -> Option<&FileScope> {
         (self.chat_kind == ChatKind::Private).then_some(&self.files)
     }
 }
 
-/// Returns what is to be forgotten, or shown first. None if the command is answered.
+/// Returns the work of a command. None if the command is already answered.
 pub(super) async fn prepare(
     services: &Services,
     control: &WaitingMessage,
@@ -110,8 +111,8 @@ pub(super) async fn prepare(
     let store = &services.bus.store;
     let inbound = &control.inbound;
     let role = role_of(services, &inbound.from, control.sender()).await?;
-    let refuse = async |words: String| {
-        commits::handled(store, control, words).await?;
+    let refuse = async |reply: String| {
+        commits::handled(store, control, reply).await?;
         Ok(None)
     };
     if !CommandId::Forget.spec().allows(role, inbound.chat_kind) {
@@ -121,7 +122,7 @@ pub(super) async fn prepare(
     let (channel, who) = (inbound.from.channel.clone(), control.sender().id.clone());
     let owner = store.read(move |store| folder_owner(store, &channel, &who)).await?;
     let files = file_scope(role, inbound.chat_kind, &inbound.from, &owner);
-    let scope = scope(services, control, &order, files).await?;
+    let scope = read_scope(services, control, &order, files).await?;
     let what = match (order.fact(), &scope.fact) {
         (Some(FactId(number)), None) => return refuse(replies::no_such_fact(number)).await,
         (_, Some(text)) => text.clone(),
@@ -138,7 +139,7 @@ pub(super) async fn prepare(
     Ok(Some(ForgetWork { scope, words, question }))
 }
 
-async fn scope(
+async fn read_scope(
     services: &Services,
     control: &WaitingMessage,
     order: &ForgetOrder,
@@ -147,7 +148,7 @@ async fn scope(
     let (at, chat_kind, who) =
         (control.inbound.from.clone(), control.inbound.chat_kind, control.sender().id.clone());
     let fact = order.fact();
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
         let whose = match chat_kind {
             ChatKind::Group => ForgottenChats::Group(ChatPlace {
@@ -172,18 +173,18 @@ async fn scope(
         let fact = known.into_iter().find(|it| Some(it.id) == fact).map(|it| it.text);
         Ok(ForgetScope { keys, chats, chat_kind, files, is_busy, fact })
     };
-    services.bus.store.read(look).await
+    services.bus.store.read(query).await
 }
 
-/// Rows with the words.
+/// The numbers of rows that contain the words.
 #[derive(Default)]
 struct RowsWithWords {
     steps: usize,
     others: usize,
 }
 
-/// Looks for words in all texts of some chats, a slice at a time, and blanks them if a row is spared: that of the command,
-/// which needs its words until all is done.
+/// Finds words in all texts of some chats, a slice at a time. If a row is spared, it also blanks them. The spared row
+/// is the command's, which needs its words until everything else is done.
 struct Sweep<'a> {
     store: &'a Store,
     words: &'a ForgottenWords,
@@ -196,16 +197,16 @@ impl Sweep<'_> {
         for chat in chats {
             found.steps += self.slices(chat, None, blank_steps).await?;
             for table in all_texts() {
-                let look =
+                let blank =
                     move |store: &Connection, chat: &ChatPlace, words: &ForgottenWords, pass| {
                         blank_slice(store, table, chat, words, pass)
                     };
-                found.others += self.slices(chat, None, look).await?;
+                found.others += self.slices(chat, None, blank).await?;
             }
-            let look = |store: &Connection, chat: &ChatPlace, words: &ForgottenWords, pass| {
+            let blank = |store: &Connection, chat: &ChatPlace, words: &ForgottenWords, pass| {
                 blank_slice(store, &JOURNAL_TEXTS, chat, words, pass)
             };
-            found.others += self.slices(chat, self.spared.map(|row| row.0), look).await?;
+            found.others += self.slices(chat, self.spared.map(|row| row.0), blank).await?;
         }
         Ok(found)
     }
@@ -214,7 +215,7 @@ impl Sweep<'_> {
         &self,
         chat: &ChatPlace,
         spares: Option<i64>,
-        look: impl Fn(
+        blank: impl Fn(
             &Connection,
             &ChatPlace,
             &ForgottenWords,
@@ -229,7 +230,7 @@ impl Sweep<'_> {
         let mut changed = 0;
         loop {
             let (chat, words) = (chat.clone(), self.words.clone());
-            let work = move |store: &Connection| look(store, &chat, &words, pass);
+            let work = move |store: &Connection| blank(store, &chat, &words, pass);
             let slice = match blanks {
                 true => self.store.write("forget", Sync::Later, work).await?,
                 false => self.store.read(work).await?,
@@ -243,7 +244,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Shows what goes, with a button.
+/// Shows what will be removed, with a button to confirm.
 async fn ask(
     services: &Services,
     control: &WaitingMessage,
@@ -253,7 +254,7 @@ async fn ask(
 ) -> Result<(), StoreError> {
     let store = &services.bus.store;
     let rows = Sweep { store, words, spared: None }.all(&scope.chats).await?;
-    let known = known_facts(store, scope, words).await?;
+    let known = facts_with_words(store, scope, words).await?;
     let mut files = words_in_files::find(services, scope, words).await;
     let sent = attachments::with_words(services, &scope.files.downloads(), words).await?;
     let marked = marked::with_words(services, scope.own_files(), words).await?;
@@ -263,7 +264,7 @@ async fn ask(
         facts: known.iter().map(|(id, text)| (id.0, text.as_str())).collect(),
         memory: files.memory.iter().map(ToString::to_string).collect(),
         steps: rows.steps,
-        // The command that asks is one of them.
+        // The command itself is one of these rows.
         others: rows.others.saturating_sub(1),
         sent: sent.iter().take(FILES_SHOWN).map(|it| it.path.to_string()).collect(),
         marked: marked.iter().map(ToString::to_string).collect(),
@@ -278,35 +279,36 @@ async fn ask(
         Entitled::Only(control.sender().id.clone()),
     ));
     let (row, at) = (control.id, control.inbound.from.clone());
-    let ask = move |store: &Connection| {
+    let put_question = move |store: &Connection| {
         if journal::settle(store, row, InboundOutcome::Handled)? {
             outbox::put_body(store, &at, &question)?;
         }
         Ok(())
     };
-    store.write("command", Sync::Now, ask).await
+    store.write("command", Sync::Now, put_question).await
 }
 
-async fn known_facts(
+/// Returns the facts that contain the words.
+async fn facts_with_words(
     store: &Store,
     scope: &ForgetScope,
     words: &ForgottenWords,
 ) -> Result<Vec<(FactId, String)>, StoreError> {
     let (keys, words) = (scope.keys.clone(), words.clone());
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let known = facts::of(store, &keys)?.into_iter().filter(|fact| words.are_in(&fact.text));
         Ok(known.map(|fact| (fact.id, fact.text)).collect())
     };
-    store.read(look).await
+    store.read(query).await
 }
 
 impl ForgetWork {
-    /// The chats whose texts are looked through.
+    /// Returns the chats whose texts are searched.
     pub(super) fn chats(&self) -> &[ChatPlace] {
         &self.scope.chats
     }
 
-    /// Returns true if the person has said yes.
+    /// Returns true if the person has confirmed.
     pub(super) fn is_final(&self) -> bool {
         self.question.is_none()
     }
@@ -323,8 +325,8 @@ impl ForgetWork {
         Ok(())
     }
 
-    /// Forgets the words, and cancels `blanked` when no text has them any more. The command's row keeps them until all
-    /// else is done, so that a crash in the middle does no harm: the command is carried out again.
+    /// Removes the words, and cancels `blanked` once no text contains them. The command's row keeps them until
+    /// everything else is done, so that the command is carried out again after a crash.
     async fn forget(
         self,
         turns: &TurnServices,
@@ -337,7 +339,7 @@ impl ForgetWork {
         let failed = words_in_files::forget(turns, &scope, &words).await?;
         forget_facts(store, &scope, &words).await?;
         Sweep { store, words: &words, spared: Some(control.id) }.all(&scope.chats).await?;
-        // Those that were noticed meanwhile.
+        // More facts may have been noticed meanwhile.
         forget_facts(store, &scope, &words).await?;
         if let Some(files) = scope.own_files() {
             turn::facts::refresh_file(services, files, &scope.keys).await?;
@@ -376,8 +378,8 @@ impl ForgetWork {
     }
 }
 
-/// Former versions of rows stay in free space until the database is written anew. Changes wait meanwhile, seconds in a
-/// large one, so this waits until no turn runs, if that comes soon.
+/// Rewrites the database, because former versions of rows stay in its free space. Changes wait meanwhile, for seconds
+/// in a large database, so it first waits until no turn runs, for at most `QUIET_WAIT_MAX`.
 pub(super) async fn rewrite(store: &Store) -> Result<(), StoreError> {
     let deadline = Instant::now() + QUIET_WAIT_MAX;
     while store.read(count_running).await? > 0 && Instant::now() < deadline {
@@ -386,7 +388,8 @@ pub(super) async fn rewrite(store: &Store) -> Result<(), StoreError> {
     store.rewrite().await
 }
 
-/// Removes the facts with the words. What is being read for facts has the words, and is read again.
+/// Removes the facts that contain the words. A conversation that is being read for facts may contain them, so it is
+/// read again.
 async fn forget_facts(
     store: &Store,
     scope: &ForgetScope,

@@ -14,7 +14,7 @@ use crate::types::message::Address;
 use crate::types::origin::Origin;
 
 impl Agent {
-    /// Begins to show what would be forgotten, or to forget it once nothing else works in the chats in question.
+    /// Begins to show what would be removed, or to remove it once nothing else works in these chats.
     pub(super) async fn forget(
         &mut self,
         control: WaitingMessage,
@@ -27,11 +27,12 @@ impl Agent {
             self.forgettings.begin(Arc::clone(&self.turns), control, work);
             return Ok(());
         }
-        let is_there = |origin: &Origin| origin.chat().is_some_and(|at| are_of(work.chats(), at));
-        let is_asked = |at: &Address| are_of(work.chats(), at);
-        // The store has no turn there: these are notes, summaries and side questions, or a turn that has just ended.
-        let is_busy = self.running.keys().chain(self.compacting.keys()).any(is_there)
-            || self.side_questions.places().any(is_asked);
+        let is_in_chats =
+            |origin: &Origin| origin.chat().is_some_and(|at| are_of(work.chats(), at));
+        let is_side_question_there = |at: &Address| are_of(work.chats(), at);
+        // The store has no turn there, but notes, summaries or side questions may run, or a turn may just have ended.
+        let is_busy = self.running.keys().chain(self.compacting.keys()).any(is_in_chats)
+            || self.side_questions.places().any(is_side_question_there);
         if is_busy || self.forgettings.is_any() {
             self.forgettings.defer(control.id);
             return Ok(());
@@ -41,6 +42,7 @@ impl Agent {
         Ok(())
     }
 
+    /// Handles the end of a task that forgets words.
     pub(super) async fn has_forgotten(&mut self, ended: EndedForgetting) {
         let EndedForgetting { row, origin, result } = ended;
         self.backlog.touch(&origin);

@@ -1,5 +1,5 @@
-//! Carries out `/forget` beside the loop, so that other chats go on. Meanwhile nothing begins in the chats whose texts
-//! are changed, nor in a background task.
+//! Runs `/forget` in tasks beside the loop, so that other chats go on. Meanwhile no turn begins in the chats whose
+//! texts are changed, nor in a background task.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::turn::services::TurnServices;
 use crate::types::message::Address;
 use crate::types::origin::Origin;
 
-/// The running tasks that forget words, or show what would be forgotten.
+/// The running tasks that remove words, or show what would be removed.
 #[derive(Default)]
 pub(super) struct Forgettings {
     tasks: JoinSet<Result<(), StoreError>>,
@@ -28,11 +28,11 @@ struct Forgetting {
     row: RowId,
     origin: Origin,
     chats: Vec<ChatPlace>,
-    /// Cancelled when all texts are changed.
+    /// Cancelled once all texts are changed.
     blanked: CancellationToken,
 }
 
-/// The end of one.
+/// The end of a task that forgets words.
 pub(super) struct EndedForgetting {
     pub(super) row: RowId,
     pub(super) origin: Origin,
@@ -40,7 +40,7 @@ pub(super) struct EndedForgetting {
 }
 
 impl Forgettings {
-    /// Begins a command's work.
+    /// Starts the task of a command.
     pub(super) fn begin(
         &mut self,
         turns: Arc<TurnServices>,
@@ -49,7 +49,7 @@ impl Forgettings {
     ) {
         let blanked = CancellationToken::new();
         if !work.is_final() {
-            // Nothing is changed before the person has said yes.
+            // Nothing is changed before the person has confirmed.
             blanked.cancel();
         }
         let (row, origin) = (control.id, control.origin.clone());
@@ -61,8 +61,8 @@ impl Forgettings {
 
     /// Returns true if nothing may begin for an origin now.
     pub(super) fn hold(&self, origin: &Origin) -> bool {
-        let mut changing = self.running.values().filter(|it| !it.blanked.is_cancelled());
-        changing.any(|it| origin.chat().is_none_or(|at| are_of(&it.chats, at)))
+        let mut blanking = self.running.values().filter(|it| !it.blanked.is_cancelled());
+        blanking.any(|it| origin.chat().is_none_or(|at| are_of(&it.chats, at)))
     }
 
     /// Returns true if a command must wait.
@@ -83,17 +83,17 @@ impl Forgettings {
         !self.running.is_empty()
     }
 
-    /// Lets a command wait until other work in its chats has ended.
+    /// Makes a command wait until other work in its chats has ended.
     pub(super) fn defer(&mut self, row: RowId) {
         self.deferred.insert(row);
     }
 
-    /// Lets deferred commands be tried again.
+    /// Makes deferred commands due again.
     pub(super) fn try_deferred(&mut self) {
         self.deferred.clear();
     }
 
-    /// Waits for one to end. None if there are none.
+    /// Waits until a task ends. None if no task runs.
     pub(super) async fn next_ended(&mut self) -> Option<EndedForgetting> {
         let (id, result) = match self.tasks.join_next_with_id().await? {
             Ok((id, result)) => (id, Ok(result)),
@@ -103,7 +103,7 @@ impl Forgettings {
         Some(EndedForgetting { row, origin, result })
     }
 
-    /// Ends all. Their commands are carried out again after the next start.
+    /// Ends all tasks. Their commands are carried out again after the next start.
     pub(super) async fn wind_down(mut self) {
         self.tasks.shutdown().await;
     }

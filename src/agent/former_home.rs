@@ -1,6 +1,6 @@
-//! A home of a former version: files of the owner's workspace that others wrote, or turns that had read untrusted content,
-//! are marked as untrusted (`marking.rs`), jobs that name them pause, and the owner gets one list. Nothing is moved or
-//! published until the owner says so (`deciding.rs`). Old conversations offer `/clean` once.
+//! The review of a home of a former version. Files in the owner's workspace that others wrote, or turns that had read
+//! untrusted content, are marked as untrusted (`marking.rs`), jobs that name them pause, and the owner gets one list.
+//! Nothing is moved until the owner decides (`deciding.rs`). Old conversations offer `/clean` once.
 
 mod deciding;
 mod marking;
@@ -23,13 +23,13 @@ use crate::types::words::words;
 
 pub(super) use deciding::{MarkedOrder, handle};
 
-/// `/clean` is offered in conversations that went on since.
+/// `/clean` is offered in conversations that were active within this time.
 const OFFERED_WITHIN: Duration = Duration::days(30);
 
-/// The first word of an order of `/trust` about marked files.
+/// The first argument of `/trust` for orders about marked files.
 const MARKED: &str = "marked";
 
-/// Looks a home of a former version through, once, before anything runs in it. Reads the marks.
+/// Reviews a home of a former version once, before anything runs in it. Also loads the marks into the workspace.
 pub async fn review(services: &Services) -> Result<(), StoreError> {
     let store = &services.bus.store;
     let mut state = store.read(marked_files::former_home).await?;
@@ -38,18 +38,18 @@ pub async fn review(services: &Services) -> Result<(), StoreError> {
         state = Some(FormerHomeState::Found);
     }
     if state == Some(FormerHomeState::Found) {
-        tell(services).await?;
+        report(services).await?;
     }
     let marked = store.read(marked_files::list).await?;
     services.workspace.set_marked(marked.into_iter().map(|file| file.path));
     Ok(())
 }
 
-/// Sends the list to the owner, and offers `/clean` in old conversations, in one transaction. Waits for a start at which
-/// it is known where the owner is.
-async fn tell(services: &Services) -> Result<(), StoreError> {
+/// Sends the list to the owner, and offers `/clean` in old conversations, in one transaction. If the owner's address is
+/// not known yet, a later start does it.
+async fn report(services: &Services) -> Result<(), StoreError> {
     let offered = tainted_chats(services).await?;
-    let tell = move |store: &Connection| {
+    let put_messages = move |store: &Connection| {
         let list = list(store)?;
         match (people::owner_place(store)?, list) {
             (None, Some(_)) => return Ok(()),
@@ -63,10 +63,10 @@ async fn tell(services: &Services) -> Result<(), StoreError> {
         }
         marked_files::set_former_home(store, FormerHomeState::Told)
     };
-    services.bus.store.write("a former version's owner is told", Sync::Now, tell).await
+    services.bus.store.write("a former version's owner is told", Sync::Now, put_messages).await
 }
 
-/// The private chats whose conversations show untrusted content.
+/// Returns the private chats whose conversations contain untrusted content.
 async fn tainted_chats(services: &Services) -> Result<Vec<Address>, StoreError> {
     let store = &services.bus.store;
     let since = Utc::now() - OFFERED_WITHIN;
@@ -93,7 +93,7 @@ fn question(text: String, choices: Vec<Choice>, who: Entitled) -> Body {
     Body::Choice(Question::new(text, choices, who))
 }
 
-/// The list for the owner, with the choices about all. None if no file is marked.
+/// Returns the list for the owner, with choices that apply to all files. None if no file is marked.
 fn list(store: &Connection) -> rusqlite::Result<Option<Body>> {
     let files = marked_files::list(store)?;
     if files.is_empty() {

@@ -20,24 +20,24 @@ pub(super) fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Heart
     }
 }
 
-/// Carries it out for the owner in private: its results are theirs.
+/// Answers `/heartbeat`, for the owner in private alone: the results of heartbeat runs are the owner's.
 pub(super) async fn handle(
     turns: &TurnServices,
     control: &WaitingMessage,
-    wish: Option<HeartbeatRequest>,
+    request: Option<HeartbeatRequest>,
 ) -> Result<(), StoreError> {
     let role = role_of(&turns.services, &control.inbound.from, control.sender()).await?;
-    let words = match wish {
+    let reply = match request {
         _ if !CommandId::Heartbeat.spec().allows(role, control.inbound.chat_kind) => {
             replies::OWNER_ONLY
         }
         None => replies::HEARTBEAT_USAGE,
-        Some(wish) => {
-            let order = turns.heartbeat.order(wish).await?;
-            commits::handled_with(&turns.services.bus.store, control, order).await?;
-            turns.heartbeat.ordered(wish);
+        Some(request) => {
+            let change = turns.heartbeat.order(request).await?;
+            commits::handled_with(&turns.services.bus.store, control, change).await?;
+            turns.heartbeat.ordered(request);
             return Ok(());
         }
     };
-    commits::handled(&turns.services.bus.store, control, words.to_owned()).await
+    commits::handled(&turns.services.bus.store, control, reply.to_owned()).await
 }

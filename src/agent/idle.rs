@@ -1,4 +1,4 @@
-//! Idle sessions: they stay in memory for a while, within a limit. Others are read from the store again.
+//! Keeps idle sessions in memory for a while, within a limit. Other sessions are read from the store again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::pending;
@@ -15,16 +15,17 @@ use crate::types::session::Session;
 /// board.
 const BYTES_MAX: usize = 16 << 20;
 
+/// Time after which an idle session is dropped.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 
-/// Turns after which the free part of the heap may be large. Fewer are not worth a wake-up.
+/// Number of turns after which the free part of the heap may be large. Fewer do not justify a wake-up.
 const PEAK: u32 = 32;
 
-/// Time without the end of a turn, after a peak, until memory is returned. Connections to the model have been
-/// closed by then.
+/// Time after the last end of a turn until free memory is returned, if there was a peak. Connections to the
+/// model are closed by then.
 const QUIET: Duration = Duration::from_secs(35);
 
-/// Time since when a session is idle. The number distinguishes those of the same instant.
+/// The instant at which a session became idle. The number distinguishes sessions of the same instant.
 type IdleSince = (Instant, u64);
 
 /// The reason why [`Idle::forget`] has ended.
@@ -48,7 +49,7 @@ impl IdleRest {
 #[derive(Default)]
 pub(super) struct Idle {
     sessions: HashMap<Origin, IdleSession>,
-    /// The one that has been idle for longest comes first.
+    /// The session that has been idle for longest comes first.
     order: BTreeMap<IdleSince, Origin>,
     bytes: usize,
     count: u64,
@@ -89,12 +90,12 @@ impl Idle {
         Some(session)
     }
 
-    /// Waits until a session has been idle for long enough, and drops it, or until it is quiet after a peak.
+    /// Waits until a session has been idle for long enough, and drops it, or until turns have been quiet after a peak.
     pub(super) async fn forget(&mut self) -> IdleRest {
-        let forgets = self.order.first_key_value().map(|((since, _), _)| *since + KEPT_FOR);
-        let trims = self.last_end.filter(|_| self.turns >= PEAK).map(|at| at + QUIET);
-        match (forgets, trims) {
-            (_, Some(at)) if forgets.is_none_or(|forgets| at <= forgets) => {
+        let drop_at = self.order.first_key_value().map(|((since, _), _)| *since + KEPT_FOR);
+        let trim_at = self.last_end.filter(|_| self.turns >= PEAK).map(|at| at + QUIET);
+        match (drop_at, trim_at) {
+            (_, Some(at)) if drop_at.is_none_or(|drop_at| at <= drop_at) => {
                 sleep_until(at).await;
                 self.turns = 0;
                 IdleRest::AfterPeak
@@ -108,7 +109,7 @@ impl Idle {
         }
     }
 
-    /// Drops all sessions: the store has changed what was said in some.
+    /// Drops all sessions, because the store has changed the content of some.
     pub(super) fn clear(&mut self) {
         while !self.order.is_empty() {
             self.forget_longest();

@@ -1,5 +1,5 @@
-//! Erases incognito conversations that are over: their texts and the files that came in them, and then the free pages in which former versions of rows
-//! are.
+//! Erases incognito conversations that have ended: their texts and received files, and then the free pages of the
+//! database, which hold former versions of rows.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ use crate::memory::attachments;
 use crate::services::Services;
 use crate::store::{StoreError, Sync};
 
-/// Pause while a conversation cannot be erased: one of its messages is still on its way.
+/// Pause while a conversation cannot be erased, because one of its messages is not delivered yet.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Erases conversations each time that one was closed, and at the start, until `stop`.
+/// Erases closed conversations at the start, and each time one is closed, until `stop`.
 pub async fn run(services: Services, stop: CancellationToken) {
     let mut closed = services.bus.closed.watch();
     while !stop.is_cancelled() {
         closed.mark_unchanged();
         let Some(erased) = stop.run_until_cancelled(erase_closed(&services)).await else { return };
-        let is_left = erased.unwrap_or_else(|error| {
+        let must_retry = erased.unwrap_or_else(|error| {
             tracing::warn!(%error, "Cannot erase conversations that are over");
             true
         });
         tokio::select! {
             () = stop.cancelled() => return,
             _ = closed.changed() => {}
-            () = sleep(AGAIN), if is_left => {}
+            () = sleep(AGAIN), if must_retry => {}
         }
     }
 }
 
-/// Returns true if some have to wait.
+/// Erases closed conversations. Returns true if some have to wait.
 async fn erase_closed(services: &Services) -> Result<bool, StoreError> {
     let store = &services.bus.store;
     loop {

@@ -21,8 +21,8 @@ use crate::types::job_verb::{JobShortcut, JobVerb};
 use crate::types::message::ChatKind;
 
 /// Parses the arguments of `/jobs`. None if they are invalid. A new job is written as `add WHEN | WHAT`.
-pub(super) fn read(said: &str) -> Option<JobRequest> {
-    let (verb, rest) = first_word(said);
+pub(super) fn read(arguments: &str) -> Option<JobRequest> {
+    let (verb, rest) = first_word(arguments);
     let verb = verb.to_ascii_lowercase();
     let new = |kind| {
         let (when, text) = rest.split_once('|')?;
@@ -31,7 +31,7 @@ pub(super) fn read(said: &str) -> Option<JobRequest> {
     };
     let (id, after) = first_word(rest);
     let id = id.trim_start_matches('#').parse().ok();
-    let of = |action| Some(JobRequest { id: Some(id?), ..JobRequest::new(action) });
+    let for_job = |action| Some(JobRequest { id: Some(id?), ..JobRequest::new(action) });
     if verb.is_empty() {
         return Some(JobRequest::new(JobVerb::List));
     }
@@ -39,7 +39,7 @@ pub(super) fn read(said: &str) -> Option<JobRequest> {
         Some(JobShortcut::Message) => return new(JobRequestKind::Message),
         Some(JobShortcut::Command) => return new(JobRequestKind::Command),
         Some(JobShortcut::Check) => {
-            return Some(JobRequest { check: Some(after.to_owned()), ..of(JobVerb::Edit)? });
+            return Some(JobRequest { check: Some(after.to_owned()), ..for_job(JobVerb::Edit)? });
         }
         None => {}
     }
@@ -48,7 +48,7 @@ pub(super) fn read(said: &str) -> Option<JobRequest> {
         JobVerb::Add => new(JobRequestKind::Prompt),
         // In chat, a job is edited by asking the model.
         JobVerb::Edit => None,
-        verb => of(verb),
+        verb => for_job(verb),
     }
 }
 
@@ -58,9 +58,9 @@ fn first_word(text: &str) -> (&str, &str) {
     (word, rest.trim())
 }
 
-/// Checks that a person may schedule a command directly, without the model. Returns an explanation if not. A
-/// person whose commands need approval, by others or by themselves, must ask the model, so that the approval
-/// is asked for. The owner needs no other permission.
+/// Checks that a person may schedule a command directly, without the model. The error explains a refusal. A
+/// person whose commands need an approval must ask the model, because only a turn can request it. The owner
+/// needs no other permission.
 pub fn may_command(
     config: &TurnConfig,
     shell: &SandboxState,
@@ -72,8 +72,8 @@ pub fn may_command(
         return Err(replies::no_commands(&shell.words()));
     };
     let needs = wanted.needs()?;
-    let may = commands.may(role, chat_kind).and_then(|_| commands.may_need(&needs));
-    may.map_err(|why| replies::no_command(&why))?;
+    let permission = commands.may(role, chat_kind).and_then(|_| commands.may_need(&needs));
+    permission.map_err(|why| replies::no_command(&why))?;
     let approvals = &config.asking.approvals;
     let is_asked_about = approvals.names(EXEC) || approvals.roles.contains(&role);
     match role {
@@ -96,7 +96,7 @@ pub fn chat_kind_of_command(
     Ok(job.map_or(here, |job| job.brief.chat_kind))
 }
 
-/// Carries it out: on all jobs for the owner in private, else on those of the sender.
+/// Answers `/jobs`: the owner in private reaches all jobs, others those of the sender.
 pub(super) async fn handle(
     scope: &CommandScope<'_>,
     control: &WaitingMessage,
@@ -105,7 +105,7 @@ pub(super) async fn handle(
     let (turns, services, inbound) = (scope.turns, &scope.turns.services, &control.inbound);
     let role = role_of(services, &inbound.from, control.sender()).await?;
     let (now, zone) = (Utc::now(), services.zone);
-    let asker = JobRequester {
+    let requester = JobRequester {
         to: inbound.from.clone(),
         known_on: inbound.from.channel.clone(),
         chat_kind: inbound.chat_kind,
@@ -127,19 +127,19 @@ pub(super) async fn handle(
             Err(replies::no_command(replies::COMMANDS_NOT_OF_PERSONA))
         }
         Some(wanted) if wanted.has_command() => {
-            let (here, asked) = (inbound.chat_kind, wanted.clone());
-            let look = move |store: &Connection| chat_kind_of_command(store, &asked, here);
-            let chat_kind = services.bus.store.read(look).await?;
+            let (here, request) = (inbound.chat_kind, wanted.clone());
+            let query = move |store: &Connection| chat_kind_of_command(store, &request, here);
+            let chat_kind = services.bus.store.read(query).await?;
             may_command(&turns.config, &scope.config.shell, &wanted, role, chat_kind)
-                .and_then(|()| wanted.read(asker, now, zone))
+                .and_then(|()| wanted.read(requester, now, zone))
         }
-        Some(wanted) => wanted.read(asker, now, zone),
+        Some(wanted) => wanted.read(requester, now, zone),
     };
     let order = match order {
         Ok(order) => order,
-        Err(words) => return commits::handled(&services.bus.store, control, words).await,
+        Err(refusal) => return commits::handled(&services.bus.store, control, refusal).await,
     };
-    let whose = match (role, inbound.chat_kind) {
+    let job_scope = match (role, inbound.chat_kind) {
         (Role::Owner, ChatKind::Private) => JobScope::All,
         (_, ChatKind::Private) => {
             JobScope::Of(inbound.from.channel.clone(), control.sender().id.clone())
@@ -150,8 +150,8 @@ pub(super) async fn handle(
         }
     };
     commits::handled_with(&services.bus.store, control, move |store| {
-        let handled = commits::handle_order(store, &whose, order, now, zone)?;
-        Ok(handled.unwrap_or_else(|words| words))
+        let handled = commits::handle_order(store, &job_scope, order, now, zone)?;
+        Ok(handled.unwrap_or_else(|failure| failure))
     })
     .await?;
     services.bus.jobs.up();

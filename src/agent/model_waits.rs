@@ -1,4 +1,4 @@
-//! Turns that wait for a model: the loop lets them go on, or gives them up. `suspended` decides whose time it is.
+//! Turns that wait for a model: the loop resumes them, or gives them up. `suspended` decides which ones are due.
 
 use chrono::Utc;
 use tokio::time::Instant;
@@ -13,43 +13,43 @@ use crate::turn::error::CommitError;
 use crate::types::origin::Origin;
 
 impl Agent {
-    /// Lets turns go on that wait for a model, as far as it is time, and gives up those whose time is over.
+    /// Resumes the turns that wait for a model and are due, and gives up those whose time is over.
     pub(super) async fn look_after_waits(&mut self) {
         let (now, clock) = (Instant::now(), Utc::now());
-        let mut over = Vec::new();
+        let mut expired = Vec::new();
         for chain in self.away.chains.values_mut() {
-            if let Some(it) = chain.first.and_then(|first| chain.waiting.get(&first))
-                && !self.backlog.is_released(&it.turn.origin)
-                && !self.running.contains_key(&it.turn.origin)
+            if let Some(suspended) = chain.first.and_then(|first| chain.waiting.get(&first))
+                && !self.backlog.is_released(&suspended.turn.origin)
+                && !self.running.contains_key(&suspended.turn.origin)
             {
-                // It could not begin.
+                // The released turn could not begin.
                 chain.has_failed();
             }
             let is_news = std::mem::take(&mut chain.is_news);
-            for it in chain.waiting.values().filter(|_| is_news) {
-                let go = chain.is_back.then_some(it.turn.turn);
-                self.backlog.release(&it.turn.origin, go);
+            for suspended in chain.waiting.values().filter(|_| is_news) {
+                let released = chain.is_back.then_some(suspended.turn.turn);
+                self.backlog.release(&suspended.turn.origin, released);
             }
             let (first, ended) = chain.choose(now, clock);
-            over.extend(ended);
-            if let Some(it) = first.and_then(|first| chain.waiting.get(&first)) {
-                self.backlog.release(&it.turn.origin, first);
+            expired.extend(ended);
+            if let Some(suspended) = first.and_then(|first| chain.waiting.get(&first)) {
+                self.backlog.release(&suspended.turn.origin, first);
             }
         }
-        for suspended in over {
+        for suspended in expired {
             if let Err(error) = self.give_up_waiting(&suspended).await {
                 tracing::error!(%error, "Cannot give up waiting for a model, will try again");
             }
         }
     }
 
-    /// Ends a turn that has waited for as long as it may.
+    /// Ends a turn whose maximum wait is over, with an explanation.
     async fn give_up_waiting(&self, suspended: &Suspended) -> Result<(), StoreError> {
         let Suspended { turn, wait } = suspended;
         tracing::warn!(turn = turn.turn.0, reason = wait.reason, "Gave up waiting for the model");
         let since = wait.since.with_timezone(&self.services.zone).format("%Y-%m-%d %H:%M");
-        let words = replies::gave_up_waiting_for_model(&since.to_string(), &wait.reason);
-        let end = TurnEnd::failed(turn, words, self.services.zone);
+        let message = replies::gave_up_waiting_for_model(&since.to_string(), &wait.reason);
+        let end = TurnEnd::failed(turn, message, self.services.zone);
         let ended = commits::answer(&self.services.bus.store, turn.turn, None, end).await;
         self.services.bus.outbox.up();
         self.services.bus.jobs.up();
@@ -59,7 +59,7 @@ impl Agent {
         }
     }
 
-    /// People may have changed who answers in a conversation: a turn that waits there tries again at once.
+    /// Resumes a turn that waits for a model in a conversation, because a command may have changed the model.
     pub(super) fn try_again_at(&mut self, origin: &Origin) {
         let waiting = self.away.chains.values().flat_map(|chain| chain.waiting.values());
         let there = waiting.map(|it| &it.turn).find(|turn| turn.origin == *origin);

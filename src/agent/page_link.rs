@@ -1,5 +1,5 @@
-//! `/web`: a link with which a person signs in on the page in the browser. It is given in private chats alone, and
-//! never on the page itself: a program that speaks there with a token must not get a sign-in that outlives it.
+//! `/web`: a link with which a person signs in on the web page. It is given in private chats alone, and never on the
+//! page itself: a program that uses the page's API with a token must not get a sign-in that outlives the token.
 
 use chrono::Utc;
 use rusqlite::Connection;
@@ -43,16 +43,16 @@ pub(super) async fn words(
         return Ok(replies::WEB_TOO_OFTEN.to_owned());
     }
     Ok(match entrance.link_now(&person) {
-        Some(given) => {
+        Some(page_link) => {
             tracing::info!(%person, %channel, "Gave a link to sign in on the page");
-            replies::web_link_in_chat(&given.link, given.is_local)
+            replies::web_link_in_chat(&page_link.link, page_link.is_local)
         }
         None => replies::WEB_DOES_NOT_LISTEN.to_owned(),
     })
 }
 
-/// Returns the account on the page that is the sender's; a new one if they have none. None for somebody who is let in as
-/// everybody is.
+/// Returns the sender's account on the web page, and creates one if necessary. None for a sender who has access only
+/// because everybody has.
 async fn account_on(
     services: &Services,
     page: &ChannelName,
@@ -61,8 +61,8 @@ async fn account_on(
     let (people, page) = (services.bus.people.clone(), page.clone());
     let (channel, sender) = (control.inbound.from.channel.clone(), control.sender().id.clone());
     let account = PersonAccount { channel, sender };
-    let find = move |store: &Connection| {
+    let find_account = move |store: &Connection| {
         page_accounts::account_for(store, &people, &page, &account, Utc::now())
     };
-    services.bus.store.write("account on the page", Sync::Now, find).await
+    services.bus.store.write("account on the page", Sync::Now, find_account).await
 }

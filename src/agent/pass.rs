@@ -25,7 +25,7 @@ pub(super) struct CommandsAndAsks {
     /// Commands that cannot be read.
     pub(super) unreadable: Vec<UnreadableRow>,
     pub(super) unreadable_turns: Vec<UnreadableTurn>,
-    /// Asks that nobody has answered in time.
+    /// Asks whose time is over.
     pub(super) overdue: Vec<Ask>,
     /// Time until the next ask expires.
     pub(super) next_expiry: Option<Duration>,
@@ -42,24 +42,24 @@ impl Agent {
         // Commands come first: a stopped turn is not resumed. Messages are read together with commands,
         // so that none that was sent after a command begins a turn before it.
         let next_expiry = loop {
-            let look = self.look().await?;
-            let (commands, turns) = (look.unreadable, look.unreadable_turns);
+            let found = self.look().await?;
+            let (commands, turns) = (found.unreadable, found.unreadable_turns);
             let all_closed = self.close_all_unreadable(commands, turns).await;
-            let mut controls = look.controls;
+            let mut controls = found.controls;
             controls.retain(|it| {
-                let rests = self.failing.rests(Item::Row(it.id)).is_some();
-                let waits = self.must_wait(it) || self.forgettings.delay(it);
-                serves(&self.config, &self.services, &it.origin) && !waits && !rests
+                let is_resting = self.failing.rests(Item::Row(it.id)).is_some();
+                let must_wait = self.must_wait(it) || self.forgettings.delay(it);
+                serves(&self.config, &self.services, &it.origin) && !must_wait && !is_resting
             });
             if controls.is_empty() {
-                match self.look_after_asks(look.overdue).await {
+                match self.look_after_asks(found.overdue).await {
                     AskProgress::Settled => continue,
-                    AskProgress::Same if all_closed => break look.next_expiry,
+                    AskProgress::Same if all_closed => break found.next_expiry,
                     AskProgress::Same | AskProgress::Failed => break Some(STORE_PAUSE),
                 }
             }
             for control in controls {
-                // An earlier one may have begun to forget there.
+                // An earlier command of this pass may have begun to forget words there.
                 if self.forgettings.delay(&control) {
                     continue;
                 }
@@ -71,11 +71,12 @@ impl Agent {
         self.hand_over_changed().await;
         self.look_after_waits().await;
         self.begin_turns().await;
-        let again = [next_expiry, self.backlog.next_look(), self.failing.next(), self.away.next()];
-        Ok(again.into_iter().flatten().min())
+        let due_times =
+            [next_expiry, self.backlog.next_look(), self.failing.next(), self.away.next()];
+        Ok(due_times.into_iter().flatten().min())
     }
 
-    /// Updates the backlog from the store.
+    /// Updates the work queue from the store.
     pub(super) async fn look(&mut self) -> Result<CommandsAndAsks, StoreError> {
         let now = Utc::now();
         let beside = move |store: &_| {
@@ -89,22 +90,22 @@ impl Agent {
         };
         let Self { services, config, backlog, away, .. } = self;
         let served = |origin: &Origin| serves(config, services, origin);
-        let Refreshed { beside: mut look, is_complete, stopped, unreadable } =
+        let Refreshed { beside: mut found, is_complete, stopped, unreadable } =
             backlog.refresh(services, away, served, beside).await?;
-        look.unreadable_turns = unreadable;
+        found.unreadable_turns = unreadable;
         if is_complete {
-            self.tell_of_cut_off();
+            self.log_interrupted();
         }
         // Turns that were ended in the store are cancelled, instead of finding out at their next commit.
         for (turn, at) in stopped {
             let running = self.running.get(&at);
-            let works_there = running.filter(|it| it.shown.borrow().turn == Some(turn));
-            works_there.into_iter().for_each(|running| running.stop.cancel());
+            let working_task = running.filter(|it| it.shown.borrow().turn == Some(turn));
+            working_task.into_iter().for_each(|running| running.stop.cancel());
         }
-        Ok(look)
+        Ok(found)
     }
 
-    fn tell_of_cut_off(&self) {
+    fn log_interrupted(&self) {
         let turns = self.backlog.count_cut_off();
         if turns > 0 {
             tracing::info!(turns, "Resuming interrupted turns");
@@ -114,14 +115,14 @@ impl Agent {
     /// Handles the origins at which something has changed.
     pub(super) async fn hand_over_changed(&mut self) {
         for origin in self.backlog.take_changed() {
-            let done = self.hand_over(&origin).await;
-            self.go_on(&origin, done);
+            let result = self.hand_over(&origin).await;
+            self.retry_later(&origin, result);
         }
     }
 
-    /// Schedules another look at an origin at which something failed. The others go on.
-    fn go_on(&mut self, origin: &Origin, done: Result<(), StoreError>) {
-        if let Err(error) = done {
+    /// Schedules another attempt at an origin if `result` is an error. Other origins are not affected.
+    fn retry_later(&mut self, origin: &Origin, result: Result<(), StoreError>) {
+        if let Err(error) = result {
             tracing::error!(%origin, %error, "Cannot start work in this conversation, will try again");
             self.backlog.hold_up(origin);
             self.backlog.look_again(origin, STORE_PAUSE);
@@ -132,7 +133,7 @@ impl Agent {
     /// there.
     pub(super) async fn hand_over(&mut self, origin: &Origin) -> Result<(), StoreError> {
         let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
-        let again = match self.running.get(origin) {
+        let look_again_after = match self.running.get(origin) {
             Some(running) if newest > running.given => self.hand_over_more(origin, newest).await?,
             Some(_) => None,
             None => {
@@ -141,7 +142,7 @@ impl Agent {
                 is_ended.then_some(Duration::ZERO)
             }
         };
-        again.into_iter().for_each(|pause| self.backlog.look_again(origin, pause));
+        look_again_after.into_iter().for_each(|pause| self.backlog.look_again(origin, pause));
         Ok(())
     }
 
@@ -154,12 +155,12 @@ impl Agent {
             }
             for (origin, claim) in chosen {
                 let begun = self.begin_turn(&origin, claim).await;
-                self.go_on(&origin, begun);
+                self.retry_later(&origin, begun);
             }
         }
     }
 
-    /// Returns the origins of the turns that begin next, and their persons.
+    /// Returns the origins of the turns that begin next, each with its claim on a slot.
     fn choose(&self) -> Vec<(Origin, Claim<Person>)> {
         if self.running.len() >= self.config.turns_max {
             return Vec::new();
@@ -172,30 +173,30 @@ impl Agent {
         chosen.into_iter().map(|at| line[at].clone()).collect()
     }
 
-    /// Leaves out the turns of persons who have as many as one person may have at a time.
+    /// Removes the turns of persons who already have the maximum number of turns per person.
     fn within_limit<'a>(
         &'a self,
         line: impl Iterator<Item = &'a (Origin, Claim<Person>)>,
     ) -> Vec<&'a (Origin, Claim<Person>)> {
-        let most = self.services.bus.limits.turns_per_person;
+        let turns_max = self.services.bus.limits.turns_per_person;
         let mut held: HashMap<&Person, usize> = HashMap::new();
         for running in self.running.values() {
             *held.entry(&running.claim.person).or_default() += 1;
         }
-        let mut within = Vec::new();
+        let mut allowed = Vec::new();
         for next in line {
             let (_, claim) = next;
             let held = held.entry(&claim.person).or_default();
             *held += 1;
-            if most == 0 || claim.entitled || *held <= most {
-                within.push(next);
+            if turns_max == 0 || claim.entitled || *held <= turns_max {
+                allowed.push(next);
             }
         }
-        within
+        allowed
     }
 }
 
-/// Returns true if the origin's channel exists, and a task may act. Others wait until it does.
+/// Returns true if the origin's channel exists, and safe mode does not hold its task back. Other origins wait.
 fn serves(config: &Config, services: &Services, origin: &Origin) -> bool {
     let acts_by_itself = origin.task().is_some_and(|task| task.kind.acts_by_itself());
     let may_act = config.safe_mode.is_none() || !acts_by_itself;

@@ -1,4 +1,4 @@
-//! `/people`, `/link` and `/unlink`: who there is, and which accounts are one person's.
+//! `/people`, `/link` and `/unlink`: the known persons, and the accounts that belong to one person.
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
@@ -21,7 +21,7 @@ use crate::types::commands::CommandId;
 use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
 use crate::types::person::PersonId;
 
-/// Persons in one answer of `/people`.
+/// Maximum number of persons in one answer of `/people`.
 const SHOWN_MAX: usize = 30;
 
 /// A `/people` subcommand, or the same from the command line.
@@ -32,14 +32,14 @@ pub enum PeopleOrder {
     SetRole(PersonId, Role),
     Block(PersonId),
     Unblock(PersonId),
-    /// Their files are put away.
+    /// Removes the person and archives their files.
     Remove(PersonId),
-    /// The same, and their files are deleted.
+    /// Removes the person and deletes their files.
     Purge(PersonId),
 }
 
 impl PeopleOrder {
-    /// Parses nothing, `list`, `p5`, or `admin p5` and the like.
+    /// Parses no argument, `list`, `p5`, or a verb with a person such as `admin p5`.
     pub fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let words: Vec<_> = words.collect();
         let person = PersonId::parse;
@@ -80,7 +80,7 @@ pub(super) enum LinkOrder {
 }
 
 impl LinkOrder {
-    /// Parses nothing, `CODE`, `yes CODE` or `no CODE`.
+    /// Parses no argument, `CODE`, `yes CODE` or `no CODE`.
     pub(super) fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
         match (words.next(), words.next()) {
             (None, _) => Self::Offer,
@@ -115,8 +115,8 @@ pub(super) async fn handle(
         }
         let now = Utc::now().with_timezone(&zone);
         match order_people(store, &people, order, now)? {
-            Ok(Ordered::Words(words)) | Err(words) => {
-                outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
+            Ok(Ordered::Words(reply)) | Err(reply) => {
+                outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
             }
             Ok(Ordered::Card(question)) => {
                 outbox::put_body(store, &inbound.from, &Body::Choice(question))?;
@@ -129,14 +129,14 @@ pub(super) async fn handle(
     Ok(())
 }
 
-/// The answer to an order.
+/// The answer to a `/people` order.
 pub enum Ordered {
     Words(String),
     /// A person, with buttons for what can be changed.
     Card(Question),
 }
 
-/// Carries out an order of the owner's. The error says why not.
+/// Carries out an order of the owner. The inner error explains a refusal.
 pub fn order_people(
     store: &Connection,
     people: &People,
@@ -149,10 +149,11 @@ pub fn order_people(
             if listed.is_empty() {
                 return Ok(Ok(Ordered::Words(replies::NOBODY_YET.to_owned())));
             }
-            let shown = listed.iter().take(SHOWN_MAX).map(|person| shown(store, person, now));
+            let shown =
+                listed.iter().take(SHOWN_MAX).map(|person| person_shown(store, person, now));
             let shown: Vec<_> = shown.collect::<Result<_, _>>()?;
-            let words = replies::people(&shown, listed.len() - shown.len());
-            return Ok(Ok(Ordered::Words(words)));
+            let reply = replies::people(&shown, listed.len() - shown.len());
+            return Ok(Ok(Ordered::Words(reply)));
         }
         PeopleOrder::Show(id)
         | PeopleOrder::SetRole(id, _)
@@ -170,13 +171,13 @@ pub fn order_people(
     };
     let name = &person.name;
     if matches!(order, PeopleOrder::Show(_)) {
-        return Ok(Ok(Ordered::Card(card(&person, &shown(store, &person, now)?))));
+        return Ok(Ok(Ordered::Card(card(&person, &person_shown(store, &person, now)?))));
     }
     let is_fixed = person.role_from == RoleFrom::Config || person.role == Some(Role::Owner);
     if is_fixed {
         return Ok(Err(replies::role_is_the_configs(name)));
     }
-    let words = match order {
+    let reply = match order {
         PeopleOrder::SetRole(id, role) => {
             listing::set_role(store, id, role)?;
             replies::role_is_set(name, role)
@@ -202,10 +203,10 @@ pub fn order_people(
         PeopleOrder::List | PeopleOrder::Show(_) => String::new(),
     };
     tracing::info!(person = %id, ?order, "The owner has changed a person");
-    Ok(Ok(Ordered::Words(words)))
+    Ok(Ok(Ordered::Words(reply)))
 }
 
-/// Removes a person. Nothing of theirs is left for whoever writes from their accounts later.
+/// Removes a person and separates their accounts from the past, so that a later user of an account inherits nothing.
 fn remove(store: &Connection, person: &ListedPerson) -> rusqlite::Result<()> {
     for account in &person.accounts {
         let account =
@@ -215,7 +216,7 @@ fn remove(store: &Connection, person: &ListedPerson) -> rusqlite::Result<()> {
     listing::remove(store, person.id, Utc::now())
 }
 
-fn shown(
+fn person_shown(
     store: &Connection,
     person: &ListedPerson,
     now: DateTime<chrono_tz::Tz>,
@@ -235,7 +236,7 @@ fn shown(
     })
 }
 
-/// A person with the buttons that make sense.
+/// Returns the card of a person, with a button for each possible change.
 fn card(person: &ListedPerson, shown: &PersonShown) -> Question {
     let mut choices = Vec::new();
     let is_fixed = person.role_from == RoleFrom::Config || person.role == Some(Role::Owner);
@@ -330,31 +331,32 @@ fn enter(
     Ok(replies::LINK_WAITS.to_owned())
 }
 
-/// Makes two accounts one person's, with the stricter of both budgets. Tells the other account and the owner.
+/// Joins two accounts to one person, with the stricter of both budgets. Notifies the other account and the owner.
+/// Returns the reply.
 fn join(store: &Connection, people: &People, link: &AccountLink) -> rusqlite::Result<String> {
-    let Some((stays, goes)) = links::join(store, link)? else {
+    let Some((remaining, absorbed)) = links::join(store, link)? else {
         return Ok(replies::LINK_UNKNOWN.to_owned());
     };
-    ledger::change_person(store, goes, stays)?;
-    stored::merge(store, goes, stays)?;
+    ledger::change_person(store, absorbed, remaining)?;
+    stored::merge(store, absorbed, remaining)?;
     let confirms = &link.confirms;
     let role = people.role_of(store, &confirms.at.channel, &confirms.sender.id)?;
-    let heir = (role != Some(Role::Owner)).then_some(stays);
-    folders::order(store, goes, FolderAct::Join(heir))?;
+    let heir = (role != Some(Role::Owner)).then_some(remaining);
+    folders::order(store, absorbed, FolderAct::Join(heir))?;
     let (one, other) = (name_of(&link.confirms), name_of(&link.joins));
-    let words = replies::linked(&one, &other);
-    outbox::put(store, &link.joins.at, None, &words)?;
+    let message = replies::linked(&one, &other);
+    outbox::put(store, &link.joins.at, None, &message)?;
     let places = [&link.confirms.at, &link.joins.at];
     if let Some(owner) = people::owner_place(store)?
         && !places.iter().any(|at| (&at.channel, &at.chat) == (&owner.channel, &owner.chat))
     {
-        outbox::put(store, &owner, None, &replies::owner_hears_of_link(&one, &other, stays))?;
+        outbox::put(store, &owner, None, &replies::owner_hears_of_link(&one, &other, remaining))?;
     }
-    tracing::info!(person = %stays, former = %goes, "Two accounts are one person now");
-    Ok(words)
+    tracing::info!(person = %remaining, former = %absorbed, "Two accounts are one person now");
+    Ok(message)
 }
 
-/// `Ann (id 123) on home`
+/// Returns the name of an account for people: `Ann (id 123) on home`.
 fn name_of(account: &LinkAccount) -> String {
     format!("{} on {}", account.sender, account.at.channel)
 }

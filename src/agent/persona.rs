@@ -1,4 +1,4 @@
-//! `/persona`: which persona counts here for who asks, and why.
+//! `/persona`: the persona that the bot has here for the person who asks, and why.
 
 use crate::bus::journal::WaitingMessage;
 use crate::people::Role;
@@ -12,7 +12,7 @@ use crate::turn::services::TurnServices;
 use crate::types::message::ChatKind;
 use crate::types::persona::Persona;
 
-/// Answers `/persona`.
+/// Returns the text of `/persona`.
 pub(super) async fn words(
     turns: &TurnServices,
     control: &WaitingMessage,
@@ -22,7 +22,7 @@ pub(super) async fn words(
     let role = role_of(services, at, control.sender()).await?;
     let who = PersonaListener { known_on: &at.channel, sender: control.sender(), role };
     let chosen = persona_for(services, &turns.config.personas, at, who).await?;
-    let tools = offered(turns, &chosen.persona, role, inbound.chat_kind);
+    let tools = tool_names(turns, &chosen.persona, role, inbound.chat_kind);
     let ChosenPersona { persona, reason, quiet, .. } = chosen;
     Ok(replies::persona(&PersonaShown {
         name: persona.name.map(|name| name.to_string()),
@@ -35,7 +35,7 @@ pub(super) async fn words(
     }))
 }
 
-/// Returns the names of the tools that can be used where a command was said, for who said it.
+/// Returns the names of the tools that the sender of a command can use in its chat.
 pub(super) async fn tools(
     turns: &TurnServices,
     control: &WaitingMessage,
@@ -46,10 +46,10 @@ pub(super) async fn tools(
     let who = PersonaListener { known_on, sender: control.sender(), role };
     let (services, personas) = (&turns.services, &turns.config.personas);
     let chosen = persona_for(services, personas, &inbound.from, who).await?;
-    Ok(offered(turns, &chosen.persona, role, inbound.chat_kind))
+    Ok(tool_names(turns, &chosen.persona, role, inbound.chat_kind))
 }
 
-fn offered(
+fn tool_names(
     turns: &TurnServices,
     persona: &Persona,
     role: Role,

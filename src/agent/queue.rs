@@ -1,5 +1,5 @@
-//! Begins turns with the messages that wait, and handles those that arrive while a turn works: they are handed over,
-//! they wait, or they end the turn.
+//! Begins turns with the waiting messages, and handles messages that arrive while a turn works: they join it, they
+//! wait, or they end it.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::types::message::{SenderId, Voice};
 use crate::types::origin::Origin;
 use crate::types::session::QueueMode;
 
-/// Wait for further parts of one message: an album, a long paste.
+/// Time to wait for further parts of one message, such as an album or a long paste.
 const JOIN_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause before another attempt to interrupt a turn that is not in the store yet.
@@ -29,7 +29,7 @@ const NOT_YET_PAUSE: Duration = Duration::from_millis(50);
 const UNREAD_PAUSE: Duration = Duration::from_secs(1);
 
 impl Agent {
-    /// Begins a turn of an origin, or holds the origin until something changes there.
+    /// Begins a turn of an origin, or holds the origin back until something changes there.
     pub(super) async fn begin_turn(
         &mut self,
         origin: &Origin,
@@ -37,9 +37,9 @@ impl Agent {
     ) -> Result<(), StoreError> {
         if let Some(turn) = self.backlog.cut_off(origin).cloned() {
             let sender = turn.sender.clone();
-            let joins = self.joins(&turn).await?;
-            self.start(origin.clone(), sender, claim, TurnStart::Resume(Box::new(turn), joins));
-            // It first gets the messages that were sent since it was interrupted.
+            let joining = self.read_joining(&turn).await?;
+            self.start(origin.clone(), sender, claim, TurnStart::Resume(Box::new(turn), joining));
+            // Messages that were sent since the interruption join it first.
             return self.hand_over(origin).await;
         }
         if let Some(pause) = self.failing.rests_at(origin) {
@@ -48,12 +48,12 @@ impl Agent {
             return Ok(());
         }
         let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
-        let (rows, pause) = self.next(origin, newest).await?;
+        let (rows, pause) = self.read_next(origin, newest).await?;
         let Some(first) = rows.first() else {
             self.backlog.hold_up(origin);
             match pause {
                 Some(pause) => self.backlog.look_again(origin, pause),
-                // A turn can begin with the messages behind them.
+                // A turn can begin with the messages behind the unreadable ones.
                 None if self.close_unreadable_at(origin).await? => {
                     self.backlog.look_again(origin, Duration::ZERO);
                 }
@@ -67,20 +67,20 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns the messages for the next turn at an origin, the newest of which is known. None while
-    /// parts of one are still missing, with the time until the next look.
-    async fn next(
+    /// Returns the messages for the next turn at an origin, up to `newest`. While parts of one are missing,
+    /// returns no messages, and the time until the next attempt if it is known.
+    async fn read_next(
         &self,
         origin: &Origin,
         newest: RowId,
     ) -> Result<(Vec<WaitingMessage>, Option<Duration>), StoreError> {
         let at = origin.clone();
-        let look = move |store: &_| {
+        let query = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
             let rows = RowRange { after: RowId(0), until: newest };
             Ok((mode, journal::next(store, &at, rows, None)?))
         };
-        let (mode, mut rows) = self.read(look).await?;
+        let (mode, mut rows) = self.read(query).await?;
         let is_apart = rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id));
         match mode.unwrap_or(self.config.queue) {
             _ if is_apart => rows.truncate(first_message(&rows)),
@@ -103,15 +103,15 @@ impl Agent {
     ) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(origin) else { return Ok(None) };
         if running.compactions.is_some() {
-            // Saving notes is cancelled as soon as somebody sends a message, whatever the queue mode.
+            // A new message cancels the saving of notes, regardless of the queue mode.
             return self.steer(origin, newest).await;
         }
         let (at, after, voice) = (origin.clone(), running.given, running.voice.clone());
-        let look = move |store: &_| {
+        let query = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
             Ok((mode, journal::speaks_again(store, &at, RowRange::after(after), &voice)?))
         };
-        let (mode, speaks_again) = self.read(look).await?;
+        let (mode, speaks_again) = self.read(query).await?;
         match mode.unwrap_or(self.config.queue) {
             QueueMode::Steer => self.steer(origin, newest).await,
             QueueMode::Interrupt if speaks_again => self.interrupt(origin).await,
@@ -128,8 +128,8 @@ impl Agent {
         let Some(running) = self.running.get(origin) else { return Ok(None) };
         let (at, voice) = (origin.clone(), running.voice.clone());
         let rows = RowRange { after: running.given, until: newest };
-        let next = move |store: &_| journal::next(store, &at, rows, Some(&voice));
-        let rows = self.read(next).await?;
+        let read_next = move |store: &_| journal::next(store, &at, rows, Some(&voice));
+        let rows = self.read(read_next).await?;
         if rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id)) {
             return Ok(None);
         }
@@ -143,30 +143,30 @@ impl Agent {
         match running.steer.try_send(rows) {
             Ok(()) => running.given = last,
             Err(TrySendError::Full(_)) => return Ok(Some(UNREAD_PAUSE)),
-            // It has ended, and is about to be taken back.
+            // The turn has ended, and is about to be taken back.
             Err(TrySendError::Closed(_)) => return Ok(None),
         }
-        // More messages may wait than are handed over at once.
+        // More messages may wait than one batch holds.
         Ok((last < newest).then_some(Duration::ZERO))
     }
 
-    /// Returns the messages of its person while a turn waited for a model, if their conversation wants them to join the
-    /// turn.
-    async fn joins(&self, turn: &Unfinished) -> Result<Vec<WaitingMessage>, StoreError> {
+    /// Returns the messages that the person of a turn sent while it waited for a model. Empty unless the queue mode
+    /// makes them join the turn.
+    async fn read_joining(&self, turn: &Unfinished) -> Result<Vec<WaitingMessage>, StoreError> {
         let Some(newest) = self.backlog.newest(&turn.origin).filter(|_| turn.model_wait.is_some())
         else {
             return Ok(Vec::new());
         };
         let (at, voice) = (turn.origin.clone(), Voice::Person(turn.sender.id.clone()));
-        let look = move |store: &_| {
+        let query = move |store: &_| {
             let mode = settings_for(store, &at)?.queue;
             let rows = RowRange { after: RowId(0), until: newest };
             Ok((mode, journal::next(store, &at, rows, Some(&voice))?))
         };
-        let (mode, rows) = self.read(look).await?;
-        let joins = mode.unwrap_or(self.config.queue) == QueueMode::Steer;
+        let (mode, rows) = self.read(query).await?;
+        let must_join = mode.unwrap_or(self.config.queue) == QueueMode::Steer;
         let is_apart = |first: &WaitingMessage| self.failing.is_apart(&turn.origin, first.id);
-        if !joins || rows.first().is_some_and(is_apart) {
+        if !must_join || rows.first().is_some_and(is_apart) {
             return Ok(Vec::new());
         }
         match self.parts_to_come(&rows).await? {
@@ -184,11 +184,11 @@ impl Agent {
             return Ok(FurtherParts::None);
         };
         let part = last.clone();
-        let unready = move |store: &_| {
+        let is_unready = move |store: &_| {
             let within = chrono::Duration::from_std(JOIN_PAUSE).expect("a second");
             journal::next_is_unready(store, &part, within)
         };
-        if self.read(unready).await? {
+        if self.read(is_unready).await? {
             return Ok(FurtherParts::Fetching);
         }
         // No age if the clock was set back.
@@ -208,7 +208,7 @@ impl Agent {
         Ok((!is_interrupted).then_some(NOT_YET_PAUSE))
     }
 
-    /// Ends a suspended turn likewise, if its conversation's queue mode says so. Returns true if it has
+    /// Ends a suspended turn in the same way, if the queue mode is `interrupt`. Returns true if it has
     /// ended.
     pub(super) async fn interrupt_suspended(
         &mut self,
@@ -223,6 +223,7 @@ impl Agent {
         }
     }
 
+    /// Ends a turn in the store, and cancels its task and its subagents. Returns false if it has not ended.
     async fn end_interrupted(
         &mut self,
         origin: &Origin,
@@ -243,7 +244,7 @@ impl Agent {
 /// Further parts of the last row's message.
 pub(super) enum FurtherParts {
     None,
-    /// If any follow, then within that time.
+    /// More parts may follow, within this time.
     Within(Duration),
     /// The next part is there, but its files are not. The intake wakes the loop when they are fetched.
     Fetching,

@@ -1,4 +1,4 @@
-//! The loop's state of the work that goes on: turns, and compactions. Data only.
+//! The loop's state of running work: turns and compactions. Data only.
 
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -27,9 +27,9 @@ pub(super) struct Running {
     pub(super) rows: Vec<RowId>,
     /// The last row that was handed to it.
     pub(super) given: RowId,
-    /// Its visible draft. It has no turn before the turn was begun.
+    /// Its visible draft. The draft has no turn until the turn is in the store.
     pub(super) shown: watch::Receiver<Draft>,
-    /// Set if it is no turn, but saves notes before a requested compaction.
+    /// Set if the task is not a turn, but saves notes before a compaction.
     pub(super) compactions: Option<CompactionRequest>,
 }
 

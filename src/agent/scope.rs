@@ -11,6 +11,7 @@ pub(super) struct CommandScope<'a> {
     pub(super) busy: bool,
     /// Number of all running turns.
     pub(super) running: usize,
-    /// A turn here runs, a turn anywhere has just begun, or a conversation is being summarized: none may move.
+    /// True while conversations must not be moved: a turn runs here, a turn anywhere is not in the store yet, or a
+    /// conversation is being compacted.
     pub(super) is_unsettled: bool,
 }

@@ -1,4 +1,4 @@
-//! `/sessions` and `/resume`: conversations by name, and going on with one, also where another one is open.
+//! `/sessions` and `/resume`: lists conversations by name, and continues one, even if another one is open.
 
 use rusqlite::Connection;
 
@@ -14,10 +14,11 @@ use crate::turn::commits;
 use crate::types::commands::CommandId;
 use crate::types::message::{Address, ChatKind};
 
-/// Conversations in a list: a message on most platforms.
+/// Maximum number of conversations in a list: it fits into one message on most platforms.
 const SHOWN_MAX: usize = 15;
 
-/// Shows the conversations of the person, or of the group; those with some words in their names, if there are words.
+/// Returns the text of `/sessions`: the conversations of the person or the group, all or those with `word` in their
+/// names.
 pub(super) async fn show(
     services: &Services,
     control: &WaitingMessage,
@@ -25,9 +26,9 @@ pub(super) async fn show(
 ) -> Result<String, StoreError> {
     let (at, account) = place_of(control);
     let chat_kind = control.inbound.chat_kind;
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let owner = owner_of(store, &at, chat_kind, &account)?;
-        // One more shows that there are more.
+        // One more row tells that the list is cut.
         let Some(word) = word else { return named_sessions::list(store, &owner, SHOWN_MAX + 1) };
         Ok(match named_sessions::find(store, &owner, &word)? {
             FoundSession::One(session) => vec![session],
@@ -35,7 +36,7 @@ pub(super) async fn show(
             FoundSession::None => Vec::new(),
         })
     };
-    let found = services.bus.store.read(look).await?;
+    let found = services.bus.store.read(query).await?;
     let has_more = found.len() > SHOWN_MAX;
     Ok(replies::sessions(&shown(services, &found, &control.inbound.from), has_more))
 }
@@ -56,7 +57,7 @@ fn shown<'a>(
     shown.collect()
 }
 
-/// Goes on with a conversation here.
+/// Answers `/resume`: continues a conversation here.
 pub(super) async fn resume(
     services: &Services,
     control: &WaitingMessage,
@@ -66,19 +67,19 @@ pub(super) async fn resume(
     let store = &services.bus.store;
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let chat_kind = control.inbound.chat_kind;
-    let refused = match &asked {
+    let refusal = match &asked {
         _ if !CommandId::Resume.spec().allows(role, chat_kind) => Some(replies::RESUME_IN_GROUPS),
         None => Some(replies::RESUME_USAGE),
         Some(_) if is_busy => Some(replies::RESUME_BUSY),
         Some(_) => None,
     };
-    let (None, Some(asked)) = (refused, asked) else {
-        return commits::handled(store, control, refused.unwrap_or_default().to_owned()).await;
+    let (None, Some(asked)) = (refusal, asked) else {
+        return commits::handled(store, control, refusal.unwrap_or_default().to_owned()).await;
     };
     let (at, account) = place_of(control);
     let closed = services.bus.closed.clone();
     let services = services.clone();
-    let moved = commits::handled_with(store, control, move |store| {
+    let resumed = commits::handled_with(store, control, move |store| {
         let owner = owner_of(store, &at, chat_kind, &account)?;
         let session = match named_sessions::find(store, &owner, &asked)? {
             FoundSession::One(session) => session,
@@ -87,15 +88,15 @@ pub(super) async fn resume(
                 return Ok(replies::which_session(&shown(&services, &several, &at)));
             }
         };
-        go_on(store, &services, &session, &at, &account)
+        continue_here(store, &services, &session, &at, &account)
     });
-    moved.await?;
+    resumed.await?;
     closed.up();
     Ok(())
 }
 
-/// Moves a conversation here, and tells the place where it was open.
-fn go_on(
+/// Moves a conversation here, and notifies the chat where it was open. Returns the reply.
+fn continue_here(
     store: &Connection,
     services: &Services,
     session: &NamedSession,
@@ -117,10 +118,10 @@ fn go_on(
         named_sessions::reopen(store, session.id)?;
     } else {
         named_sessions::move_to(store, session.id, at, account)?;
-        // A channel that the config does not have any more cannot be told.
+        // A channel that was removed from the config cannot be notified.
         if session.is_open && services.channels.contains_key(&session.at.channel) {
-            let words = replies::session_moved(&session.name, at.channel.as_str());
-            outbox::put(store, &session.at, None, &words)?;
+            let notice = replies::session_moved(&session.name, at.channel.as_str());
+            outbox::put(store, &session.at, None, &notice)?;
         }
     }
     let when = replies::time_relative_to(services.now(), session.last);
@@ -134,7 +135,7 @@ fn place_of(control: &WaitingMessage) -> (Address, PersonAccount) {
     (at, account)
 }
 
-/// In private the conversations are the person's, on all accounts; in a group the group's.
+/// Returns the owner of a chat's conversations: in private the person with all accounts, in a group the group.
 fn owner_of(
     store: &Connection,
     at: &Address,

@@ -20,7 +20,7 @@ use crate::types::session::{Effort, QueueMode, Settings};
 pub(crate) enum SettingRequest {
     /// Lists the models.
     Models,
-    /// A section's or a model's name.
+    /// The name of a config section or of a model.
     Model(String),
     DefaultModel,
     Effort(Effort),
@@ -76,57 +76,57 @@ pub(super) async fn handle(
     let (store, inbound) = (&turns.services.bus.store, &control.inbound);
     let role = role_of(&turns.services, &inbound.from, control.sender()).await?;
     let (at, chat_kind) = (inbound.from.clone(), inbound.chat_kind);
-    let asks =
+    let is_question =
         matches!(wish, SettingRequest::Models | SettingRequest::Think | SettingRequest::Queues);
-    if !asks && !wish.command().spec().allows(role, chat_kind) {
-        let words = match chat_kind {
+    if !is_question && !wish.command().spec().allows(role, chat_kind) {
+        let reply = match chat_kind {
             ChatKind::Private => replies::NOT_FOR_GUESTS,
             ChatKind::Group => replies::NOT_YOURS_TO_SET,
         };
-        return commits::handled(store, control, words.to_owned()).await;
+        return commits::handled(store, control, reply.to_owned()).await;
     }
     let (models, queue) = (turns.models.all.clone(), scope.config.queue);
-    if asks {
+    if is_question {
         return commits::handled_with(store, control, move |store| {
-            let now = settings_at(store, &at)?;
+            let current = settings_at(store, &at)?;
             Ok(match wish {
                 SettingRequest::Models => {
                     let shown = models.all().iter().map(|model| replies::ModelShown {
                         name: &model.name,
                         shown: model.provider.name(),
-                        chosen: now.model.as_ref() == Some(&model.name),
+                        chosen: current.model.as_ref() == Some(&model.name),
                         in_line: model.standing == Standing::InLine,
                     });
                     replies::models(&shown.collect::<Vec<_>>())
                 }
                 SettingRequest::Think => {
-                    replies::thinking_is(now.effort.as_str(), now.show_thinking)
+                    replies::thinking_is(current.effort.as_str(), current.show_thinking)
                 }
-                _ => replies::queue_is(now.queue.unwrap_or(queue).as_str()),
+                _ => replies::queue_is(current.queue.unwrap_or(queue).as_str()),
             })
         })
         .await;
     }
     let who = PersonaListener { known_on: &at.channel, sender: control.sender(), role };
     let persona = persona_for(&turns.services, &turns.config.personas, &at, who).await?.persona;
-    let has = |name: &str| persona.provider(Some(name)) == Some(name);
+    let is_offered = |name: &str| persona.provider(Some(name)) == Some(name);
     let change: SettingChange = match wish {
         SettingRequest::Model(asked) => match models.find(&asked) {
-            Some(model) if !has(&model.name) => {
-                let words = replies::model_of_other_persona(&persona.providers);
-                return commits::handled(store, control, words).await;
+            Some(model) if !is_offered(&model.name) => {
+                let reply = replies::model_of_other_persona(&persona.providers);
+                return commits::handled(store, control, reply).await;
             }
             None => {
                 return commits::handled(store, control, replies::unknown_model(&asked)).await;
             }
             Some(model) => {
-                let (name, words) = (model.name.clone(), replies::model_is(model.provider.name()));
-                (Box::new(|settings| settings.model = Some(name)), words)
+                let (name, reply) = (model.name.clone(), replies::model_is(model.provider.name()));
+                (Box::new(|settings| settings.model = Some(name)), reply)
             }
         },
         SettingRequest::DefaultModel | SettingRequest::Models => {
-            let words = replies::model_is(turns.models.default.name());
-            (Box::new(|settings| settings.model = None), words)
+            let reply = replies::model_is(turns.models.default.name());
+            (Box::new(|settings| settings.model = None), reply)
         }
         SettingRequest::Effort(effort) => {
             (Box::new(move |it| it.effort = effort), replies::effort_is(effort.as_str()))
@@ -135,21 +135,21 @@ pub(super) async fn handle(
             (Box::new(move |it| it.show_thinking = show), replies::thinking_shown(show).to_owned())
         }
         SettingRequest::Queue(mode) => {
-            let words = replies::queue_is(mode.unwrap_or(queue).as_str());
-            (Box::new(move |it| it.queue = mode), words)
+            let reply = replies::queue_is(mode.unwrap_or(queue).as_str());
+            (Box::new(move |it| it.queue = mode), reply)
         }
         SettingRequest::Think | SettingRequest::Queues => (Box::new(|_| ()), String::new()),
     };
     commits::handled_with(store, control, move |store| {
-        let (change, words) = change;
+        let (change, reply) = change;
         let session = transcript::open_or_begin(store, &at, chat_kind)?;
-        let mut changed = settings_of(store, session)?;
-        change(&mut changed);
-        settings::set(store, session, &changed)?;
-        Ok(words)
+        let mut settings = settings_of(store, session)?;
+        change(&mut settings);
+        settings::set(store, session, &settings)?;
+        Ok(reply)
     })
     .await
 }
 
-/// A change, and the reply to it.
+/// A change of the settings, and the reply.
 type SettingChange = (Box<dyn FnOnce(&mut Settings) + Send>, String);

@@ -1,5 +1,5 @@
-//! `/btw`: a side question. It is answered with the stored conversation as context, without tools and
-//! without a trace in it, also while a turn works there.
+//! `/btw`: a side question. It is answered with the stored conversation as context, without tools, also
+//! while a turn works there. Question and answer do not enter the conversation.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -37,7 +37,7 @@ use crate::types::message::Address;
 use crate::types::session::{Session, Step, Turn, TurnId};
 use crate::types::source::{Parts, Source};
 
-/// Maximum number of side questions being answered. There is one per address.
+/// Maximum number of side questions that are answered at once. An address has at most one.
 const SIDE_QUESTIONS_MAX: usize = 4;
 
 /// Deadline of a side question: its answer is wanted soon.
@@ -48,26 +48,26 @@ const SIDE_QUESTION_TIME_MAX: Duration = Duration::from_secs(180);
 pub(super) struct SideQuestions {
     tasks: JoinSet<()>,
     running: HashMap<Address, (Id, CancellationToken)>,
-    /// True if the interruption by a crash was reported to the people concerned.
-    told: bool,
+    /// True once the side questions that a crash interrupted were reported.
+    has_reported: bool,
 }
 
 impl SideQuestions {
     /// Reports side questions that a crash interrupted. They are not asked again automatically, because
     /// nobody knows why it crashed.
     pub(super) async fn tell_cut_off(&mut self, services: &Services) -> Result<(), StoreError> {
-        if self.told {
+        if self.has_reported {
             return Ok(());
         }
         let store = &services.bus.store;
         for cut_off in store.read(side_questions::begun).await? {
             if services.channels.contains_key(&cut_off.inbound.from.channel) {
-                let words = replies::BTW_INTERRUPTED.to_owned();
-                settle(store, cut_off, InboundOutcome::Refused, words, None).await?;
+                let message = replies::BTW_INTERRUPTED.to_owned();
+                settle(store, cut_off, InboundOutcome::Refused, message, None).await?;
                 services.bus.outbox.up();
             }
         }
-        self.told = true;
+        self.has_reported = true;
         Ok(())
     }
 
@@ -89,16 +89,17 @@ impl SideQuestions {
             None
         };
         let store = &turns.services.bus.store;
-        if let Some(words) = refusal {
-            return commits::handled(store, &control, words.to_owned()).await;
+        if let Some(refusal_text) = refusal {
+            return commits::handled(store, &control, refusal_text.to_owned()).await;
         }
         let row = control.id;
         let begin = move |store: &Connection| side_questions::begin(store, row);
         if store.write("aside", Sync::Now, begin).await? {
             let stop = CancellationToken::new();
-            let work = work(Arc::clone(turns), control, question);
+            let answering = answer(Arc::clone(turns), control, question);
             let until = stop.clone();
-            let task = async move { until.run_until_cancelled(Box::pin(work)).await.unwrap_or(()) };
+            let task =
+                async move { until.run_until_cancelled(Box::pin(answering)).await.unwrap_or(()) };
             self.running.insert(at, (self.tasks.spawn(task).id(), stop));
         }
         Ok(())
@@ -111,12 +112,12 @@ impl SideQuestions {
         }
     }
 
-    /// Where side questions are being answered.
+    /// Returns the addresses at which side questions are being answered.
     pub(super) fn places(&self) -> impl Iterator<Item = &Address> {
         self.running.keys()
     }
 
-    /// Waits for one to end. None if there are none.
+    /// Waits until a side question ends. None if none runs.
     pub(super) async fn next_ended(&mut self) -> Option<()> {
         let id = match self.tasks.join_next_with_id().await? {
             Ok((id, ())) => id,
@@ -148,10 +149,10 @@ struct SideAnswer {
 }
 
 /// Answers a side question, and retries until the answer is stored.
-async fn work(turns: Arc<TurnServices>, control: WaitingMessage, question: String) {
+async fn answer(turns: Arc<TurnServices>, control: WaitingMessage, question: String) {
     let asked = AssertUnwindSafe(Box::pin(ask(&turns, &control, question))).catch_unwind();
-    let (words, asked) = match timeout(SIDE_QUESTION_TIME_MAX, asked).await {
-        Ok(Ok(Ok(Ok(asked)))) => (words(&asked.completion), Some(Arc::new(asked))),
+    let (reply, asked) = match timeout(SIDE_QUESTION_TIME_MAX, asked).await {
+        Ok(Ok(Ok(Ok(asked)))) => (reply_text(&asked.completion), Some(Arc::new(asked))),
         Ok(Ok(Ok(Err(error)))) => {
             let role = role_of(&turns.services, &control.inbound.from, control.sender()).await;
             (failure_words(&error, role.unwrap_or(Role::Guest)), None)
@@ -169,7 +170,7 @@ async fn work(turns: Arc<TurnServices>, control: WaitingMessage, question: Strin
     let outcome = if asked.is_some() { InboundOutcome::Handled } else { InboundOutcome::Refused };
     let store = &turns.services.bus.store;
     while let Err(error) =
-        settle(store, control.clone(), outcome, words.clone(), asked.clone()).await
+        settle(store, control.clone(), outcome, reply.clone(), asked.clone()).await
     {
         tracing::error!(%error, "Cannot save the answer to a side question, will try again");
         sleep(STORE_PAUSE).await;
@@ -192,7 +193,7 @@ async fn ask(
         return Ok(Err(ProviderError::OverBudget(words)));
     }
     chosen.enter(&mut session);
-    // The same beginning as the conversation's own requests, for the cache.
+    // The prompt begins like the conversation's own requests, so that the provider's cache applies.
     let caller = Caller::Conversation(turns.finish_of(&session));
     let speaker = Speaker { name: &control.sender().name, role };
     let base = instructions::base(turns, &session, speaker, caller).await;
@@ -200,10 +201,10 @@ async fn ask(
     row.inbound.body.text = question;
     let rows = quoted::with_sources(&turns.services, std::slice::from_ref(&row), role).await?;
     let now = turns.services.now();
-    let told = session.frozen.as_ref().and_then(|frozen| frozen.told_time);
+    let told_time = session.frozen.as_ref().and_then(|frozen| frozen.told_time);
     let tail = PromptTail {
         now,
-        is_time_due: prompt::is_time_due(told, now.to_utc()),
+        is_time_due: prompt::is_time_due(told_time, now.to_utc()),
         role,
         chat_kind,
         rows: &rows,
@@ -229,12 +230,13 @@ async fn ask(
     let summary = compaction::shown_of(&session);
     let payer = payer_on(&turns.services, &at.channel, control.sender(), CallCause::Aside).await?;
     let payer = Payer { persona: session.persona.name, ..payer };
-    let said = tokens::said_tokens(session.summary.as_deref(), &session.turns, provider.sees());
+    let conversation_tokens =
+        tokens::said_tokens(session.summary.as_deref(), &session.turns, provider.sees());
     let planned = Planned {
         payer,
         provider: provider.name(),
         turn: None,
-        input: tokens::fixed_tokens(&base.system, None) + base.tools_tokens + said,
+        input: tokens::fixed_tokens(&base.system, None) + base.tools_tokens + conversation_tokens,
         output: session.persona.tokens_max.map(u64::from),
     };
     let bus = &turns.services.bus;
@@ -265,7 +267,8 @@ async fn ask(
     }))
 }
 
-fn words(completion: &Completion) -> String {
+/// Returns the reply to the person for a completion.
+fn reply_text(completion: &Completion) -> String {
     let text = completion.text.trim();
     if text.is_empty() || is_no_reply(text) {
         return match completion.stop {
@@ -280,33 +283,33 @@ fn words(completion: &Completion) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
-/// Stores the question's outcome, its answer in the outbox and its token usage in one transaction. One
-/// that was stopped meanwhile stays stopped.
+/// Stores the question's outcome, its answer in the outbox and its token usage in one transaction. Does
+/// nothing if the question was stopped meanwhile.
 async fn settle(
     store: &crate::store::Store,
     control: WaitingMessage,
     outcome: InboundOutcome,
-    words: String,
-    asked: Option<Arc<SideAnswer>>,
+    reply: String,
+    answer: Option<Arc<SideAnswer>>,
 ) -> Result<(), StoreError> {
-    let settle = move |store: &Connection| {
+    let store_answer = move |store: &Connection| {
         let inbound = &control.inbound;
         if !side_questions::settle(store, control.id, outcome)? {
             return Ok(());
         }
-        if let Some(asked) = asked.as_deref() {
-            let SideAnswer { session, input, charge, completion } = asked;
+        if let Some(answer) = answer.as_deref() {
+            let SideAnswer { session, input, charge, completion } = answer;
             let (input, text) = (Some(input.clone()), completion.text.clone());
             let thinking = completion.thinking.clone();
             let step = Step { input, text, thinking, ..Step::default() };
             let by = &charge.provider;
             let turn = transcript::keep_side_question(store, session, control.sender(), by, &step)?;
-            // Its answer may retell what was said beside it.
+            // The answer may repeat untrusted content of the conversation.
             sources::keep_with_turn(store, turn, &session.sources())?;
             ledger::enter(store, turn, charge)?;
         }
-        outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
+        outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
         Ok(())
     };
-    store.write("aside answered", Sync::Now, settle).await
+    store.write("aside answered", Sync::Now, store_answer).await
 }

@@ -1,4 +1,4 @@
-//! The list of skills for people: their purposes, and why one cannot be used.
+//! The list of skills for people: each with its purpose, and with the reason if it cannot be used.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ pub fn skills_words(workspace: &Workspace) -> String {
     replies::skills(&skills.collect::<Vec<_>>(), &broken.collect::<Vec<_>>())
 }
 
-/// The same for scripts, as JSON.
+/// Returns the list of skills as JSON, for scripts.
 pub fn skills_json(workspace: &Workspace) -> String {
     let catalogue = skills::catalogue(workspace);
     let skills = catalogue.skills.iter().map(|skill| {

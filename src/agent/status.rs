@@ -1,4 +1,4 @@
-//! `/status`: how things are here, and with the daemon.
+//! `/status`: the state of the conversation and of the daemon.
 
 use std::fs;
 
@@ -26,6 +26,7 @@ use crate::workspace::skills::catalogue;
 /// The kernel's status file of this process.
 const PROCESS: &str = "/proc/self/status";
 
+/// Returns the text of `/status`.
 pub(super) async fn status(
     scope: &CommandScope<'_>,
     control: &WaitingMessage,
@@ -34,7 +35,7 @@ pub(super) async fn status(
     let services = &turns.services;
     let (at, chat_kind) = (control.inbound.from.clone(), control.inbound.chat_kind);
     let role = role_of(services, &at, control.sender()).await?;
-    // What a program has said in its distress is for those who can mend it.
+    // Error outputs of MCP servers are shown only to people who can repair them.
     let mcp_tools = turns.tools.mcp_tools();
     let mcp_servers = mcp_tools.mcp_servers.iter().map(|mcp_server| {
         let trouble = mcp_server.trouble.as_deref().filter(|_| role >= Role::Admin);
@@ -43,11 +44,11 @@ pub(super) async fn status(
     let mcp_servers = mcp_servers.collect();
     let month_ago = Utc::now() - Duration::days(30);
     let here = at.clone();
-    let look = move |store: &_| {
+    let query = move |store: &_| {
         let used = usage_since(store, month_ago)?.usage;
         Ok((used, settings_at(store, &here)?, model_waits::waiting(store)?))
     };
-    let (used, settings, awaiting) = services.bus.store.read(look).await?;
+    let (used, settings, awaiting) = services.bus.store.read(query).await?;
     let awaiting = awaiting.map(|it| {
         let since = it.since.with_timezone(&services.zone).format("%Y-%m-%d %H:%M");
         (it.turns, since.to_string())
@@ -61,7 +62,7 @@ pub(super) async fn status(
     let user = ToolUser { role: tool_role(role, chat_kind), allowed: &chosen.persona.tools };
     let offered = turns.tools.offered(caller, user).len();
     let shell = (config.shell != SandboxState::Off).then(|| config.shell.words());
-    let heart = match (role, chat_kind) {
+    let heartbeat = match (role, chat_kind) {
         (Role::Owner, ChatKind::Private) => Some(turns.heartbeat.words().await?),
         _ => None,
     };
@@ -70,7 +71,7 @@ pub(super) async fn status(
         PromptSize::Counted(tokens) => (tokens, true),
         PromptSize::Estimated(tokens) => (tokens, false),
     };
-    let words = replies::status(&replies::StatusShown {
+    let text = replies::status(&replies::StatusShown {
         context: (tokens, provider.context_window()),
         is_counted,
         provider: provider.name(),
@@ -92,12 +93,12 @@ pub(super) async fn status(
             .filter(|_| role >= Role::Admin)
             .map(|safe_mode| replies::safe_mode(safe_mode, config.restart.is_some())),
     });
-    Ok([Some(words), shell, heart].into_iter().flatten().collect::<Vec<_>>().join("\n"))
+    Ok([Some(text), shell, heartbeat].into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
-/// The resident memory of this process, in bytes.
+/// Returns the resident memory of this process, in bytes. None if the kernel does not report it.
 fn resident() -> Option<u64> {
-    let told = fs::read_to_string(PROCESS).ok()?;
-    let line = told.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let status = fs::read_to_string(PROCESS).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }

@@ -1,5 +1,5 @@
-//! Turns that wait for a model: of each chain of providers one turn goes first, with pauses that grow while the
-//! model is away. Once it has its answer the others follow. Nothing is timed while no turn waits.
+//! Turns that wait for a model: one turn of each provider chain tries first, with pauses that grow while the
+//! model is away. Once it has an answer, the others follow. No timer runs while no turn waits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::types::session::TurnId;
 /// The pause before the first attempt; each further one is twice as long. A model that restarts is back soon.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One attempt a minute costs little, and nobody waits much longer than the model does.
+/// Maximum pause between attempts: one attempt a minute costs little, and delays an answer by a minute at most.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// A turn is given up only if its model was tried so shortly before: the machine may have slept.
+/// A turn is given up only if its model was tried within this time before, because the machine may have slept.
 const TRIED_WITHIN: chrono::Duration = chrono::Duration::minutes(2);
 
 /// The turns that wait for a model, by chain of providers.
@@ -31,6 +31,7 @@ pub(super) struct SuspendedTurns {
     pub(super) chain_of: HashMap<TurnId, String>,
 }
 
+/// The state of one provider chain and the turns that wait for it.
 pub(super) struct Chain {
     /// Suspended turns, the oldest first.
     pub(super) waiting: BTreeMap<TurnId, Suspended>,
@@ -38,15 +39,15 @@ pub(super) struct Chain {
     pub(super) trying: BTreeSet<TurnId>,
     /// The suspended turn that goes first.
     pub(super) first: Option<TurnId>,
-    /// Attempts that failed, in a row.
+    /// Number of failed attempts in a row.
     pub(super) failures: u32,
-    /// When the next turn may try.
+    /// The time of the next attempt.
     pub(super) next: Instant,
-    /// When the model was found to be away last.
+    /// The time at which the model was last found to be away.
     pub(super) failed: Option<DateTime<Utc>>,
     /// The model has answered since, and all turns may go on.
     pub(super) is_back: bool,
-    /// That has changed since the loop last let them go on.
+    /// True if `is_back` has changed since the loop last released turns.
     pub(super) is_news: bool,
 }
 
@@ -58,7 +59,7 @@ pub(super) struct Suspended {
 }
 
 impl Chain {
-    /// `failed` is when a turn of this chain has just failed; none after a restart.
+    /// Creates the state of a chain. `failed` is the time of a failure just now; none after a restart.
     fn new(failed: Option<DateTime<Utc>>) -> Self {
         let pause = failed.map_or(Duration::ZERO, |_| PAUSE);
         Self {
@@ -95,7 +96,7 @@ impl Chain {
         self.first.is_none() && self.trying.is_empty() && !self.is_back && !self.waiting.is_empty()
     }
 
-    /// Chooses the turn that goes first, if it is time, and takes the turns out whose time is over.
+    /// Returns the turn that tries first, if an attempt is due, and the turns whose maximum wait is over.
     pub(super) fn choose(
         &mut self,
         now: Instant,
@@ -104,34 +105,34 @@ impl Chain {
         if !self.rests() {
             return (None, Vec::new());
         }
-        let is_over = |it: &&Suspended| it.wait.is_over(clock);
-        let over: Vec<_> = self.waiting.values().filter(is_over).cloned().collect();
-        if !over.is_empty() && self.was_tried(clock) {
-            return (None, over);
+        let has_expired = |it: &&Suspended| it.wait.is_over(clock);
+        let expired: Vec<_> = self.waiting.values().filter(has_expired).cloned().collect();
+        if !expired.is_empty() && self.was_tried(clock) {
+            return (None, expired);
         }
-        if self.next <= now || !over.is_empty() {
+        if self.next <= now || !expired.is_empty() {
             self.first = self.waiting.keys().next().copied();
         }
         (self.first, Vec::new())
     }
 }
 
-/// The pause after so many failures in a row.
+/// Returns the pause after this number of failures in a row.
 fn pause(failures: u32) -> Duration {
     PAUSE.saturating_mul(1 << failures.min(16)).min(PAUSE_MAX)
 }
 
 impl SuspendedTurns {
-    /// Takes over what became of the turns that have changed; without `changed`, all that wait were read anew.
+    /// Updates the state from the changed turns. Without `changed`, `found` has all waiting turns.
     pub(super) fn update<'a>(
         &mut self,
         changed: Option<&BTreeSet<ChangedRow>>,
         found: impl Iterator<Item = &'a Unfinished>,
         stopped: &BTreeSet<TurnId>,
     ) {
-        let matters = |it: &&Unfinished| it.model_wait.is_some() || self.knows(it.turn);
-        let found: BTreeMap<_, _> = found.filter(matters).map(|it| (it.turn, it)).collect();
-        let gone: Vec<TurnId> = match changed {
+        let is_relevant = |it: &&Unfinished| it.model_wait.is_some() || self.knows(it.turn);
+        let found: BTreeMap<_, _> = found.filter(is_relevant).map(|it| (it.turn, it)).collect();
+        let ended: Vec<TurnId> = match changed {
             Some(changed) => {
                 let turns = changed.iter().filter(|(table, _)| *table == work_queue::TURNS);
                 turns
@@ -143,13 +144,13 @@ impl SuspendedTurns {
                 self.chain_of.keys().filter(|turn| !found.contains_key(turn)).copied().collect()
             }
         };
-        for turn in gone {
+        for turn in ended {
             self.has_ended(turn, stopped.contains(&turn));
         }
         for turn in found.into_values() {
             match &turn.model_wait {
                 Some(wait) => self.note(turn, wait, changed.is_some()),
-                // The model has answered it.
+                // The model has answered this turn.
                 None => self.has_ended(turn.turn, false),
             }
         }
@@ -188,14 +189,14 @@ impl SuspendedTurns {
         chain.waiting.insert(turn, suspended);
     }
 
-    /// A turn no longer waits.
+    /// Notes that a turn no longer waits.
     fn has_ended(&mut self, turn: TurnId, is_stopped: bool) {
         let chain = self.chain_of.remove(&turn).and_then(|name| self.chains.get_mut(&name));
         let Some(chain) = chain else { return };
         chain.waiting.remove(&turn);
         let was_first = chain.first.take_if(|first| *first == turn).is_some();
         if (chain.trying.remove(&turn) || was_first) && !is_stopped {
-            // The model answered it or refused it; the others learn the same by themselves.
+            // The model answered or refused; the other turns find out by their own attempts.
             chain.has_answered();
         }
     }
@@ -203,12 +204,12 @@ impl SuspendedTurns {
     /// Returns the time until a turn tries again, or is given up.
     pub(super) fn next(&self) -> Option<Duration> {
         let (now, clock) = (Instant::now(), Utc::now());
-        let until = |chain: &Chain| {
+        let time_left = |chain: &Chain| {
             let ends = chain.waiting.values().map(|it| it.wait.until).min();
             let end = ends.map(|end| (end - clock).to_std().unwrap_or_default());
             let pause = chain.next.saturating_duration_since(now);
             end.map_or(pause, |end| end.min(pause)).max(suspension::MOMENT)
         };
-        self.chains.values().filter(|chain| chain.rests()).map(until).min()
+        self.chains.values().filter(|chain| chain.rests()).map(time_left).min()
     }
 }

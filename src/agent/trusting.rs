@@ -1,6 +1,6 @@
 //! `/trust PATH`: the owner sees an untrusted file whole, and has exactly these bytes copied into a new file of the
-//! workspace. The file itself stays where it is, and untrusted. `/trust mcp:NAME`: the owner sees the changed texts of an
-//! MCP server whole, and has exactly these used. `/trust marked`: see `former_home`.
+//! workspace. The file itself stays where it is, and untrusted. `/trust mcp:NAME`: the owner sees the changed texts of
+//! an MCP server whole, and has exactly these used. `/trust marked`: see `former_home`.
 
 use crate::agent::former_home::{self, MarkedOrder};
 use crate::bus::journal::WaitingMessage;
@@ -13,61 +13,61 @@ use crate::types::commands::CommandId;
 use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
 use crate::workspace::{FileChange, FileError, FileScope, Hash, Workspace, WorkspacePath};
 
-/// Larger files are not read by a person who has to decide about them, in bytes.
+/// Maximum size of a file that a person can decide about, in bytes: a larger one would not be read.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// A longer text comes as a file before the question, in characters.
+/// Maximum length of a text in the question, in characters. A longer one is attached as a file.
 const SHOWN_CHARS_MAX: usize = 3_000;
 
-/// Before the name of an MCP server, whose changed texts are meant.
+/// The prefix of an MCP server's name, in an order about its changed texts.
 const MCP: &str = "mcp:";
 
-/// Where copies lie.
+/// The folder of copies.
 const FOLDER: &str = "notes";
 
 /// An order of `/trust`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trusting {
     path: String,
-    /// The bytes that were shown. None if they are to be shown.
+    /// The hash of the content that was shown. None if it is to be shown first.
     shown: Option<String>,
 }
 
 impl Trusting {
-    /// Parses `PATH`, or `#HASH PATH` as the button says it. None if there is no path.
-    pub(super) fn parse(said: &str) -> Option<Self> {
-        let said = said.trim();
-        let (shown, path) = match said.strip_prefix('#').and_then(|it| it.split_once(' ')) {
+    /// Parses `PATH`, or `#HASH PATH` of the button. None if there is no path.
+    pub(super) fn parse(arguments: &str) -> Option<Self> {
+        let arguments = arguments.trim();
+        let (shown, path) = match arguments.strip_prefix('#').and_then(|it| it.split_once(' ')) {
             Some((hash, path)) => (Some(hash.to_ascii_lowercase()), path.trim()),
-            None => (None, said),
+            None => (None, arguments),
         };
         (!path.is_empty()).then(|| Self { path: path.to_owned(), shown })
     }
 }
 
-/// An untrusted file as it was read.
+/// The content of an untrusted file.
 struct UntrustedFile {
     path: WorkspacePath,
-    /// The new file for its copy.
+    /// The path of the copy.
     copy: WorkspacePath,
     text: String,
 }
 
 impl UntrustedFile {
-    /// Reads a file; words for the owner if it cannot be trusted in this way.
+    /// Reads a file. The error explains to the owner why it cannot be trusted in this way.
     fn read(workspace: &Workspace, given: &str) -> Result<Self, String> {
         let path: WorkspacePath =
             given.parse().map_err(|error| replies::not_trusted(given, &error))?;
-        let refused = |error: FileError| replies::not_trusted(given, &error);
-        let file = workspace.open_for(&path, &FileScope::Owner).map_err(refused)?;
-        file.check_single_name().map_err(refused)?;
+        let refusal = |error: FileError| replies::not_trusted(given, &error);
+        let file = workspace.open_for(&path, &FileScope::Owner).map_err(refusal)?;
+        file.check_single_name().map_err(refusal)?;
         if *file.path() != path {
             return Err(replies::not_trusted(given, &replies::TRUST_NO_LINKS));
         }
         if !path.is_of_others() {
             return Err(replies::not_trusted(given, &replies::TRUSTED_ALREADY));
         }
-        let bytes = file.read_up_to(FILE_BYTES_MAX).map_err(refused)?;
+        let bytes = file.read_up_to(FILE_BYTES_MAX).map_err(refusal)?;
         let text = String::from_utf8(bytes)
             .map_err(|_| replies::not_trusted(given, &FileError::NotText(path.clone())))?;
         let copy = format!("{FOLDER}/{}", path.name());
@@ -81,7 +81,7 @@ impl UntrustedFile {
         Hash::of(self.text.as_bytes()).as_str().to_owned()
     }
 
-    /// Makes the copy, if the bytes are those that were shown. Gives the answer to the owner.
+    /// Makes the copy, if the content is still the one that was shown. Returns the reply to the owner.
     fn copy(self, workspace: &Workspace, shown: &str) -> String {
         if self.hash() != shown {
             return replies::changed_since_shown(&self.path);
@@ -89,7 +89,7 @@ impl UntrustedFile {
         let change = FileChange::new(self.copy.clone(), None, self.text.into_bytes());
         match workspace.apply(&change) {
             Ok(()) => replies::trusted(&self.path, &self.copy),
-            // After a crash, it may have been made before.
+            // The copy may have been made before a crash.
             Err(FileError::Changed(_)) if workspace.hash(&self.copy).ok() == Some(change.after) => {
                 replies::trusted(&self.path, &self.copy)
             }
@@ -100,10 +100,10 @@ impl UntrustedFile {
         }
     }
 
-    /// The messages that show the file whole, with a button below them.
+    /// Returns the messages that show the whole file, with a button below them.
     fn question(&self) -> Vec<Body> {
-        let long = self.text.chars().count() > SHOWN_CHARS_MAX;
-        let file = long.then(|| {
+        let is_long = self.text.chars().count() > SHOWN_CHARS_MAX;
+        let file = is_long.then(|| {
             Body::File(Attachment {
                 name: self.path.name().to_owned(),
                 kind: MediaKind::Document,
@@ -112,7 +112,7 @@ impl UntrustedFile {
                 content: Content::Text(replies::shown_whole(&self.text)),
             })
         });
-        let text = (!long).then_some(&*self.text);
+        let text = (!is_long).then_some(&*self.text);
         let question = Body::Choice(Question::new(
             replies::may_trust(&self.path, &self.copy, text),
             vec![Choice {
@@ -125,7 +125,7 @@ impl UntrustedFile {
     }
 }
 
-/// Shows a file, or copies what was shown.
+/// Answers `/trust`: shows a file, or copies the content that was shown.
 pub(super) async fn handle(
     services: &Services,
     control: &WaitingMessage,
@@ -145,15 +145,15 @@ pub(super) async fn handle(
     if let Some(server) = path.strip_prefix(MCP) {
         return handle_mcp(services, control, server, shown).await;
     }
-    let work = move |workspace: &Workspace| {
+    let read_or_copy = move |workspace: &Workspace| {
         let file = UntrustedFile::read(workspace, &path)?;
         match shown {
             Some(shown) => Err(file.copy(workspace, &shown)),
             None => Ok(file.question()),
         }
     };
-    match services.workspace.off_thread(work).await {
-        Err(words) => commits::handled(store, control, words).await,
+    match services.workspace.off_thread(read_or_copy).await {
+        Err(reply) => commits::handled(store, control, reply).await,
         Ok(bodies) => commits::handled_with_bodies(store, control, bodies).await,
     }
 }
@@ -177,11 +177,11 @@ async fn handle_mcp(
         };
     };
     let accept = move |store: &_| mcp_pins::accept(store, &name, &shown);
-    let words = match store.write("accepts texts", Sync::Now, accept).await? {
+    let reply = match store.write("accepts texts", Sync::Now, accept).await? {
         AcceptedTexts::Accepted => replies::mcp_texts_accepted(server),
         AcceptedTexts::Changed => replies::mcp_texts_changed_since(server),
         AcceptedTexts::None => replies::no_mcp_texts_wait(server),
     };
     services.bus.mcp_texts.up();
-    commits::handled(store, control, words).await
+    commits::handled(store, control, reply).await
 }

@@ -21,7 +21,7 @@ use crate::types::message::{Sender, Voice};
 use crate::types::origin::Origin;
 use crate::types::session::Session;
 
-/// Maximum number of steering batches that a turn has not read. Further messages stay in the journal.
+/// Maximum number of unread steering batches of a turn. Further messages stay in the journal.
 pub(super) const STEER_MAX: usize = 16;
 
 /// Maximum number of reactions that wait to be shown. Further ones are dropped.
@@ -55,7 +55,7 @@ impl Agent {
         let session = self.idle.take(&origin);
         let (draft, shown) = watch::channel(Draft::default());
         let ends = TaskEnds { steer: steered, stop: stop.clone(), draft };
-        let task = work(Arc::clone(&self.turns), origin.clone(), session, begin, ends);
+        let task = run_turn(Arc::clone(&self.turns), origin.clone(), session, begin, ends);
         let id = self.turn_tasks.spawn(task).id();
         let compactions = None;
         let running =
@@ -79,7 +79,7 @@ struct TaskEnds {
 }
 
 /// Runs one turn and shows its progress until it is done or stopped.
-async fn work(
+async fn run_turn(
     turns: Arc<TurnServices>,
     origin: Origin,
     session: Option<Session>,
@@ -87,15 +87,15 @@ async fn work(
     TaskEnds { steer, stop, draft }: TaskEnds,
 ) -> Result<Option<Session>, TurnError> {
     let drafted = draft.subscribe();
-    let shown_last = drafted.clone();
+    let last_draft = drafted.clone();
     let quiet = Arc::new(Mutex::new(()));
     let (signs, shown_signs) = mpsc::channel(SIGNS_MAX);
-    let feed = progress::TurnProgress { draft: drafted, signs: shown_signs };
+    let display = progress::TurnProgress { draft: drafted, signs: shown_signs };
     let handles = TurnHandles { steer, draft, signs, quiet: Arc::clone(&quiet) };
     let turn = async {
         let ended = Box::pin(turn::run(&turns, session, begin, handles)).await;
         if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {
-            // Waits here, not in the loop, which others need.
+            // The pause is here, because a pause in the loop would delay other conversations.
             sleep(STORE_PAUSE).await;
         }
         ended
@@ -103,9 +103,9 @@ async fn work(
     let ended = tokio::select! {
         biased;
         () = stop.cancelled() => Ok(None),
-        ended = Box::pin(progress::show(&turns, origin.chat(), feed, &quiet, turn)) => ended,
+        ended = Box::pin(progress::show(&turns, origin.chat(), display, &quiet, turn)) => ended,
     };
-    let turn = shown_last.borrow().turn;
+    let turn = last_draft.borrow().turn;
     if let (true, Some(turn), Some(at)) = (stop.is_cancelled(), turn, origin.chat()) {
         progress::erase_of(&turns, at, turn).await;
     }

@@ -1,5 +1,5 @@
 //! `/undo`: the same as the tool, without a model. The action is stored before the file is changed. After
-//! a crash in between, the command's row finds it, and the file shows if the change happened.
+//! a crash in between, the command finds the action by its row, and the file shows if the change happened.
 
 use rusqlite::Connection;
 
@@ -43,12 +43,13 @@ pub(super) async fn handle(
         return refuse(&turns.services, control, replies::OWNER_ONLY.to_owned()).await;
     }
     let mark = format!("command {}", control.id.0);
-    let (at, who, asked) = (control.inbound.from.clone(), control.sender().clone(), mark.clone());
+    let (at, who, own_mark) =
+        (control.inbound.from.clone(), control.sender().clone(), mark.clone());
     let reader = reader_of(&turns.services, control);
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
         let scope = ActionScope::of(&who, role, chat_kind, session);
-        let begun = actions::begun(store, &asked)?;
+        let begun = actions::begun(store, &own_mark)?;
         let (scope, id) = match (&begun, id) {
             (Some((_, Intent::File { undoes, .. })), _) => (scope, *undoes),
             (None, None) => (scope.within(session), None),
@@ -62,37 +63,37 @@ pub(super) async fn handle(
         };
         Ok((begun, target, owner))
     };
-    let (begun, target, owner) = turns.services.bus.store.read(look).await?;
+    let (begun, target, owner) = turns.services.bus.store.read(query).await?;
     let Some(target) = target else {
-        let words = id.map(replies::no_such_action);
-        let words = words.unwrap_or_else(|| replies::NOTHING_TO_UNDO.to_owned());
-        return refuse(&turns.services, control, words).await;
+        let reply = id.map(replies::no_such_action);
+        let reply = reply.unwrap_or_else(|| replies::NOTHING_TO_UNDO.to_owned());
+        return refuse(&turns.services, control, reply).await;
     };
     let call = match begun {
         None => None,
         Some((call, intent)) => match calls::look(&turns.services, &intent).await {
             Happened::Yes => return done(&turns.services, control, call, &target, &intent).await,
             Happened::Unknown => {
-                let words = replies::UNDO_IN_DOUBT.to_owned();
+                let reply = replies::UNDO_IN_DOUBT.to_owned();
                 let settled = SettledUndo { call, outcome: CallOutcome::Interrupted };
-                return end(&turns.services, control, Some(settled), words).await;
+                return end(&turns.services, control, Some(settled), reply).await;
             }
             Happened::No => Some(call),
         },
     };
     let scope = file_scope(role, chat_kind, &control.inbound.from, &owner);
     let (images, asked) = (turns.actions.images.clone(), target);
-    let worked_out = turns.services.workspace.off_thread(move |workspace| {
+    let prepared = turns.services.workspace.off_thread(move |workspace| {
         let change = actions::undoing(workspace, &images, &asked, &scope);
         let kept = change.as_ref().is_ok_and(|change| images.keep_before(workspace, change));
         (change, kept, asked)
     });
-    let (change, kept, target) = worked_out.await;
+    let (change, kept, target) = prepared.await;
     match change {
-        Err(words) => {
-            let outcome = CallOutcome::Failed(words.clone());
+        Err(reply) => {
+            let outcome = CallOutcome::Failed(reply.clone());
             let failed = call.map(|call| SettledUndo { call, outcome });
-            end(&turns.services, control, failed, words).await
+            end(&turns.services, control, failed, reply).await
         }
         Ok(change) => {
             let undoing = UndoChange { mark, begun: call, change, kept };
@@ -108,7 +109,7 @@ struct UndoChange {
     /// The action, if it was stored before a crash.
     begun: Option<CallId>,
     change: FileChange,
-    /// True if the present file was kept, so that this can be undone too.
+    /// True if the present content was saved, so that this change can be undone too.
     kept: bool,
 }
 
@@ -138,13 +139,14 @@ async fn make(
     };
     match calls::apply(services, change).await {
         Ok(()) => done(services, control, call, target, &intent).await,
-        Err(words) => {
-            let settled = SettledUndo { call, outcome: CallOutcome::Failed(words.clone()) };
-            end(services, control, Some(settled), words).await
+        Err(reason) => {
+            let settled = SettledUndo { call, outcome: CallOutcome::Failed(reason.clone()) };
+            end(services, control, Some(settled), reason).await
         }
     }
 }
 
+/// Settles a command whose change was made.
 async fn done(
     services: &Services,
     control: &WaitingMessage,
@@ -156,17 +158,18 @@ async fn done(
         Intent::File { path, .. } => path.as_str(),
         Intent::Act { .. } => "",
     };
-    let words = replies::undone(target.id, &target.tool, path);
-    let settled = SettledUndo { call, outcome: CallOutcome::Done(words.clone()) };
-    end(services, control, Some(settled), words).await
+    let reply = replies::undone(target.id, &target.tool, path);
+    let settled = SettledUndo { call, outcome: CallOutcome::Done(reply.clone()) };
+    end(services, control, Some(settled), reply).await
 }
 
+/// Settles a command that begins no action.
 async fn refuse(
     services: &Services,
     control: &WaitingMessage,
-    words: String,
+    reply: String,
 ) -> Result<(), StoreError> {
-    end(services, control, None, words).await
+    end(services, control, None, reply).await
 }
 
 /// An action of the command, with its outcome.
@@ -175,29 +178,29 @@ struct SettledUndo {
     outcome: CallOutcome,
 }
 
-/// Settles the command with the action, if one was begun, and reports the result.
+/// Settles the command together with its action, if one was begun, and sends the reply.
 async fn end(
     services: &Services,
     control: &WaitingMessage,
     settled: Option<SettledUndo>,
-    words: String,
+    reply: String,
 ) -> Result<(), StoreError> {
     let (row, inbound) = (control.id, control.inbound.clone());
     let end = move |store: &Connection| {
-        let well = matches!(settled, Some(SettledUndo { outcome: CallOutcome::Done(_), .. }));
-        let outcome = if well { InboundOutcome::Handled } else { InboundOutcome::Refused };
+        let is_done = matches!(settled, Some(SettledUndo { outcome: CallOutcome::Done(_), .. }));
+        let outcome = if is_done { InboundOutcome::Handled } else { InboundOutcome::Refused };
         if let Some(SettledUndo { call, outcome }) = &settled {
             transcript::call_ended(store, *call, outcome, &[])?;
         }
         if journal::settle(store, row, outcome)? {
-            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
+            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
         }
         Ok(())
     };
     services.bus.store.write("command", Sync::Now, end).await
 }
 
-/// The sender of a command, as somebody who asks for actions.
+/// Returns the sender of a command as a reader of actions.
 fn reader_of(services: &Services, control: &WaitingMessage) -> ActionReader {
     let account = PersonAccount {
         channel: control.inbound.from.channel.clone(),
@@ -216,13 +219,13 @@ pub(super) async fn list(
     let (at, chat_kind) = (control.inbound.from.clone(), control.inbound.chat_kind);
     let who = control.sender().clone();
     let reader = reader_of(services, control);
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
         let role = if chat_kind == ChatKind::Group { role.min(Role::Admin) } else { role };
         let scope = ActionScope::of(&who, role, chat_kind, session);
         reader.hide_private(store, actions::list(store, &scope, None, limit)?)
     };
-    let found = services.bus.store.read(look).await?;
+    let found = services.bus.store.read(query).await?;
     if found.is_empty() {
         return Ok(replies::NO_ACTIONS.to_owned());
     }
@@ -236,11 +239,11 @@ pub(super) async fn plan(
     control: &WaitingMessage,
 ) -> Result<String, StoreError> {
     let at = control.inbound.from.clone();
-    let look = move |store: &Connection| match actions::session_at(store, &at)? {
+    let query = move |store: &Connection| match actions::session_at(store, &at)? {
         Some(session) => crate::conversation::plans::of(store, session),
         None => Ok(None),
     };
-    let plan = services.bus.store.read(look).await?;
+    let plan = services.bus.store.read(query).await?;
     Ok(plan.map_or_else(|| replies::NO_PLAN.to_owned(), |plan| plan.to_string()))
 }
 
@@ -250,11 +253,11 @@ pub(super) async fn proposals(
     control: &WaitingMessage,
 ) -> Result<String, StoreError> {
     let at = control.inbound.from.clone();
-    let look = move |store: &Connection| match actions::session_at(store, &at)? {
+    let query = move |store: &Connection| match actions::session_at(store, &at)? {
         Some(session) => proposals::list(store, session),
         None => Ok(Vec::new()),
     };
-    let found = services.bus.store.read(look).await?;
+    let found = services.bus.store.read(query).await?;
     Ok(match found.is_empty() {
         true => replies::NO_PROPOSALS.to_owned(),
         false => replies::proposals(found.iter().map(proposals::Proposal::words)),

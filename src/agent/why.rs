@@ -1,4 +1,4 @@
-//! `/why`: who and what led to an answer, an action, the present state of a file, or a fact.
+//! `/why`: explains which persons and sources led to an answer, an action, the present content of a file, or a fact.
 
 use rusqlite::Connection;
 
@@ -20,7 +20,7 @@ use crate::types::message::{Body, ChatKind, Choice, Entitled, Question, Sender};
 use crate::types::session::CallId;
 use crate::types::source::Source;
 
-/// The word before the number of a fact.
+/// The argument before the number of a fact.
 const FACT: &str = "fact";
 
 /// The subject of a `/why`.
@@ -32,26 +32,26 @@ pub(super) enum WhyAsked {
 }
 
 impl WhyAsked {
-    /// Parses nothing, a number, `fact` with a number, or a path in the workspace. None if it is none of them.
-    pub(super) fn parse(said: &str) -> Option<Self> {
-        let said = said.trim();
-        if said.is_empty() {
+    /// Parses no argument, a number, `fact` with a number, or a path in the workspace. None for anything else.
+    pub(super) fn parse(argument: &str) -> Option<Self> {
+        let argument = argument.trim();
+        if argument.is_empty() {
             return Some(Self::LastAnswer);
         }
-        if let Some((kind, number)) = said.split_once(char::is_whitespace)
+        if let Some((kind, number)) = argument.split_once(char::is_whitespace)
             && kind.eq_ignore_ascii_case(FACT)
             && let Ok(id) = number.trim().trim_start_matches('#').parse()
         {
             return Some(Self::Fact(FactId(id)));
         }
-        if let Ok(id) = said.trim_start_matches('#').parse() {
+        if let Ok(id) = argument.trim_start_matches('#').parse() {
             return Some(Self::Action(ActionQuery::Id(CallId(id))));
         }
-        said.parse().ok().map(|path| Self::Action(ActionQuery::File(path)))
+        argument.parse().ok().map(|path| Self::Action(ActionQuery::File(path)))
     }
 
-    /// Says that there is nothing like it to be seen.
-    fn nothing(&self) -> String {
+    /// Returns the reply if the subject was not found.
+    fn not_found_text(&self) -> String {
         match self {
             Self::LastAnswer => replies::NOTHING_TO_EXPLAIN.to_owned(),
             Self::Action(ActionQuery::Id(id)) => replies::no_such_action(id),
@@ -79,19 +79,19 @@ pub(super) async fn handle(
         WhyAsked::Action(query) => Some(query),
     };
     let who = control.sender().clone();
-    let look = move |store: &Connection| {
+    let find_reasons = move |store: &Connection| {
         let session = actions::session_at(store, &at)?;
         let role = if chat_kind == ChatKind::Group { role.min(Role::Admin) } else { role };
         let scope = ActionScope::of(&who, role, chat_kind, session);
         let query = query.map_or(ReasonQuery::LastAnswer(session), ReasonQuery::Action);
         reasons::find(store, &scope, &query)
     };
-    let Some(reasons) = store.read(look).await? else {
-        return commits::handled(store, control, asked.nothing()).await;
+    let Some(reasons) = store.read(find_reasons).await? else {
+        return commits::handled(store, control, asked.not_found_text()).await;
     };
     let is_own = is_own(services, control, role, &reasons).await?;
-    let open = reasons.action.as_ref().filter(|action| is_own && action.undo == UndoWay::Open);
-    let undo = open.filter(|_| CommandId::Undo.spec().allows(role, chat_kind)).map(|it| it.id);
+    let undoable = reasons.action.as_ref().filter(|action| is_own && action.undo == UndoWay::Open);
+    let undo = undoable.filter(|_| CommandId::Undo.spec().allows(role, chat_kind)).map(|it| it.id);
     let asker = Asker { who: control.sender(), role, chat_kind, is_own };
     let text = asker.explain(services, &reasons, undo);
     match undo {
@@ -106,7 +106,7 @@ pub(super) async fn handle(
     }
 }
 
-/// Explains where a fact of the person or group comes from, and what it was before.
+/// Explains the sources of a fact of the person or group, and its former versions.
 async fn explain_fact(
     services: &Services,
     control: &WaitingMessage,
@@ -116,7 +116,7 @@ async fn explain_fact(
     let store = &services.bus.store;
     let (at, chat_kind) = (control.inbound.from.clone(), control.inbound.chat_kind);
     let who = control.sender().id.clone();
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let keys = recall::keys_of_talks(store, &at, chat_kind, &who)?;
         let known = facts::of(store, &keys)?;
         let Some(fact) = known.iter().find(|fact| fact.id == id).cloned() else { return Ok(None) };
@@ -124,7 +124,7 @@ async fn explain_fact(
         let former = known.into_iter().filter(|it| former.contains(&it.id)).collect::<Vec<_>>();
         Ok(Some((fact, former)))
     };
-    let Some((fact, former)) = store.read(look).await? else {
+    let Some((fact, former)) = store.read(query).await? else {
         return commits::handled(store, control, replies::no_such_fact(id.0)).await;
     };
     let asker = Asker { who: control.sender(), role, chat_kind, is_own: true };
@@ -141,7 +141,7 @@ async fn explain_fact(
     commits::handled(store, control, text).await
 }
 
-/// Returns true if the turn worked for the person who asks. An owner has several accounts.
+/// Returns true if the turn worked for the person who asks, with any of their accounts.
 async fn is_own(
     services: &Services,
     control: &WaitingMessage,
@@ -149,14 +149,14 @@ async fn is_own(
     reasons: &Reasons,
 ) -> Result<bool, StoreError> {
     let Some(person) = &reasons.person else { return Ok(role == Role::Owner) };
-    let theirs =
+    let worked_for =
         PersonAccount { channel: reasons.origin.channel().clone(), sender: person.id.clone() };
-    let own = PersonAccount {
+    let asker = PersonAccount {
         channel: control.inbound.from.channel.clone(),
         sender: control.sender().id.clone(),
     };
     let (people, begun) = (services.bus.people.clone(), reasons.begun);
-    services.bus.store.read(move |store| people.owns_past(store, &own, &theirs, begun)).await
+    services.bus.store.read(move |store| people.owns_past(store, &asker, &worked_for, begun)).await
 }
 
 /// The person who asks, and where.
@@ -175,18 +175,18 @@ impl Asker<'_> {
             (false, Some(person)) if reasons.chat_kind == ChatKind::Group => &person.name,
             (false, _) => replies::SOMEONE_ELSE,
         };
-        // A private conversation of another person stays theirs.
-        let sees = self.is_own || reasons.chat_kind == ChatKind::Group;
+        // The content of another person's private conversation is not shown.
+        let may_see = self.is_own || reasons.chat_kind == ChatKind::Group;
         let lines = |sources: &[Source]| sources.iter().filter_map(|it| self.line(it)).collect();
         replies::explanation(&Explanation {
-            action: reasons.action.clone().map(|action| match sees {
+            action: reasons.action.clone().map(|action| match may_see {
                 true => action.words(now),
                 false => action.without_words().words(now),
             }),
             at: replies::time_relative_to(now, reasons.begun),
             person,
             task: reasons.origin.task().map(|task| task.to_string()),
-            sources: sees.then(|| ExplainedSources {
+            sources: may_see.then(|| ExplainedSources {
                 of_turn: lines(&reasons.of_turn),
                 earlier: lines(&reasons.earlier),
             }),

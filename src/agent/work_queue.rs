@@ -1,6 +1,6 @@
-//! Everything that waits for the loop, by origin, updated by the rows that change in the store. So the
-//! cost of a pass depends on the changes, not on the number of running or waiting chats. The store is
-//! authoritative; after an error all of it is read again.
+//! Everything that waits for the loop, by origin. It is updated by the rows that change in the store, so
+//! the cost of a pass depends on the changes, not on the number of running or waiting chats. The store is
+//! authoritative: after an error everything is read again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::types::message::{ChannelName, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
-/// The tables whose rows it consists of.
+/// The tables whose rows make up the queue.
 const TABLES: &[&str] = &[INBOUND, TURNS, ASKS];
 const INBOUND: &str = "inbound";
 pub(super) const TURNS: &str = "turns";
 const ASKS: &str = "asks";
 
-/// A person on a channel, who has a turn or waits for one.
+/// A person on a channel who has a turn or waits for one.
 pub(super) type Person = (ChannelName, SenderId);
 
 /// Order in which turns begin: interrupted ones come before messages.
@@ -38,7 +38,7 @@ enum Stage {
     Message,
 }
 
-/// Everything that waits.
+/// The queue of everything that waits for the loop.
 #[derive(Default)]
 pub(super) struct WorkQueue {
     places: HashMap<Origin, OriginQueue>,
@@ -46,21 +46,21 @@ pub(super) struct WorkQueue {
     at: HashMap<ChangedRow, Origin>,
     /// Origins at which a turn could begin, and for whom.
     line: BTreeMap<QueueOrder, (Origin, Claim<Person>)>,
-    /// Origins that were not examined since something changed there.
+    /// Origins that have changed since they were last examined.
     changed: BTreeSet<Origin>,
     /// Times at which origins are examined again, even without a change.
     later: BTreeSet<(Instant, Origin)>,
-    /// The store tracks changes in the tables.
+    /// True if the store tracks changes in the tables.
     follows: bool,
-    /// No change was lost, so the tables need not be read completely.
+    /// True if no change was lost, so that the tables need not be read completely.
     is_up_to_date: bool,
 }
 
-/// The news of a refresh that are not in the queue.
+/// The results of a refresh that are not in the queue.
 pub(super) struct Refreshed<T> {
-    /// The rest that was read in the same state of the store.
+    /// The result of the additional read in the same state of the store.
     pub(super) beside: T,
-    /// Everything that waits was read, not only what has changed.
+    /// True if everything was read, not only the changes.
     pub(super) is_complete: bool,
     /// Stopped turns, and their origins.
     pub(super) stopped: Vec<(TurnId, Origin)>,
@@ -75,16 +75,17 @@ struct OriginQueue {
     /// Unfinished turns. At most one, but this type does not enforce that.
     turns: BTreeMap<TurnId, (Unfinished, Claim<Person>)>,
     questions: BTreeMap<AskId, Ask>,
-    /// A task works here.
+    /// True if a task works for this origin.
     busy: bool,
     /// A suspended turn that may try again, as the model that it waits for may be back.
     released: Option<TurnId>,
-    /// The messages are incomplete until something changes.
+    /// True if no turn can begin with the messages until something changes.
     held_up: bool,
+    /// Its place in the line, if it has one.
     since: Option<QueueOrder>,
 }
 
-/// A message that waits, and for whom.
+/// A waiting message, with the claim of its person.
 struct QueuedMessage {
     row: RowId,
     origin: Origin,
@@ -103,7 +104,7 @@ struct WaitingRows {
 
 impl WaitingRows {
     /// Reads everything that waits.
-    fn all(store: &Connection, people: &People) -> rusqlite::Result<Self> {
+    fn read_all(store: &Connection, people: &People) -> rusqlite::Result<Self> {
         let mut claims = Claims { store, people, known: HashMap::new() };
         let messages = journal::all_waiting(store)?.into_iter();
         let mut found = Self {
@@ -130,15 +131,15 @@ impl WaitingRows {
         self.turns.iter().map(|(turn, _)| turn)
     }
 
-    /// Keeps only the served origins.
+    /// Keeps only the rows of served origins.
     fn retain(&mut self, served: impl Fn(&Origin) -> bool) {
         self.messages.retain(|message| served(&message.origin));
         self.turns.retain(|(turn, _)| served(&turn.origin));
         self.unreadable.retain(|turn| served(&turn.origin));
     }
 
-    /// Reads those of the changed rows that still matter.
-    fn among(
+    /// Reads the changed rows that still wait.
+    fn read_changed(
         store: &Connection,
         people: &People,
         changed: &BTreeSet<ChangedRow>,
@@ -148,8 +149,8 @@ impl WaitingRows {
         for (table, row) in changed {
             match *table {
                 INBOUND => {
-                    if let Some(waits) = journal::waiting_at(store, RowId(*row))? {
-                        found.messages.push(claims.message(waits)?);
+                    if let Some(waiting) = journal::waiting_at(store, RowId(*row))? {
+                        found.messages.push(claims.message(waiting)?);
                     }
                 }
                 TURNS => match transcript::unfinished_turn(store, TurnId(*row))? {
@@ -175,17 +176,17 @@ struct Claims<'a> {
 }
 
 impl Claims<'_> {
-    fn message(&mut self, waits: journal::WaitingAt) -> rusqlite::Result<QueuedMessage> {
-        let claim = self.of(&waits.origin, waits.sender)?;
-        Ok(QueuedMessage { row: waits.row, origin: waits.origin, claim })
+    fn message(&mut self, waiting: journal::WaitingAt) -> rusqlite::Result<QueuedMessage> {
+        let claim = self.claim_of(&waiting.origin, waiting.sender)?;
+        Ok(QueuedMessage { row: waiting.row, origin: waiting.origin, claim })
     }
 
     fn turn(&mut self, turn: Unfinished) -> rusqlite::Result<(Unfinished, Claim<Person>)> {
-        let claim = self.of(&turn.origin, turn.sender.id.clone())?;
+        let claim = self.claim_of(&turn.origin, turn.sender.id.clone())?;
         Ok((turn, claim))
     }
 
-    fn of(&mut self, at: &Origin, sender: SenderId) -> rusqlite::Result<Claim<Person>> {
+    fn claim_of(&mut self, at: &Origin, sender: SenderId) -> rusqlite::Result<Claim<Person>> {
         let person = (at.channel().clone(), sender);
         if let Some(entitled) = self.known.get(&person).copied() {
             return Ok(Claim { person, entitled });
@@ -198,9 +199,9 @@ impl Claims<'_> {
 }
 
 impl WorkQueue {
-    /// Takes over what has changed in the store since the last refresh, or everything if changes may have been lost.
-    /// `beside` reads more in the same state of the store. Rows of origins that are not `served` stay out; turns that
-    /// wait for a model go to `away`, too.
+    /// Reads the changes in the store since the last refresh, or everything if changes may have been lost. `beside`
+    /// reads more in the same state of the store. Rows of origins that are not `served` are left out. Turns that wait
+    /// for a model also update `away`.
     pub(super) async fn refresh<T: Send + 'static>(
         &mut self,
         services: &Services,
@@ -214,16 +215,16 @@ impl WorkQueue {
             self.follows = true;
         }
         let changed = store.changed().filter(|_| self.is_up_to_date);
-        // The changes that were taken are lost if they cannot be read.
+        // If the read fails, the changes that were taken are lost.
         self.is_up_to_date = false;
-        let look = move |store: &Connection| {
+        let query = move |store: &Connection| {
             let found = match &changed {
-                Some(changed) => WaitingRows::among(store, &people, changed)?,
-                None => WaitingRows::all(store, &people)?,
+                Some(changed) => WaitingRows::read_changed(store, &people, changed)?,
+                None => WaitingRows::read_all(store, &people)?,
             };
             Ok((changed, found, beside(store)?))
         };
-        let (changed, mut found, beside) = store.read(look).await?;
+        let (changed, mut found, beside) = store.read(query).await?;
         found.retain(served);
         let unreadable = std::mem::take(&mut found.unreadable);
         let stopped = std::mem::take(&mut found.stopped);
@@ -244,7 +245,7 @@ impl WorkQueue {
         self.is_up_to_date = false;
     }
 
-    /// Drops everything but the origins that tasks work for.
+    /// Drops everything except the origins for which tasks work.
     fn drop_waiting(&mut self) {
         let before = std::mem::take(self);
         self.follows = before.follows;
@@ -303,11 +304,11 @@ impl WorkQueue {
         }
     }
 
-    /// Marks origins as changed whose time to be examined again has come.
+    /// Marks origins as changed that are due to be examined again.
     fn wake_due(&mut self) {
         let now = Instant::now();
-        while let Some((when, _)) = self.later.first()
-            && *when <= now
+        while let Some((due, _)) = self.later.first()
+            && *due <= now
             && let Some((_, at)) = self.later.pop_first()
         {
             self.touch(&at);
@@ -325,14 +326,15 @@ impl WorkQueue {
         self.line_up(at);
     }
 
+    /// Schedules another examination of an origin after a pause.
     pub(super) fn look_again(&mut self, at: &Origin, pause: Duration) {
         self.later.insert((Instant::now() + pause, at.clone()));
     }
 
     /// Returns the time until an origin is due to be examined again.
     pub(super) fn next_look(&self) -> Option<Duration> {
-        let (when, _) = self.later.first()?;
-        Some(when.saturating_duration_since(Instant::now()))
+        let (due, _) = self.later.first()?;
+        Some(due.saturating_duration_since(Instant::now()))
     }
 
     /// Returns the newest message that waits at an origin.
@@ -340,8 +342,8 @@ impl WorkQueue {
         self.places.get(at)?.messages.last_key_value().map(|(row, _)| *row)
     }
 
-    /// Returns questions whose answer may be waiting where something has changed, with the newest message
-    /// there.
+    /// Returns the questions of changed origins whose answer may be waiting, with the newest message of the
+    /// origin.
     pub(super) fn questions_with_messages(&self) -> Vec<(Ask, RowId)> {
         let asked = self.changed.iter().filter_map(|at| {
             let newest = self.newest(at)?;
@@ -384,7 +386,7 @@ impl WorkQueue {
         self.touch(at);
     }
 
-    /// Lets a suspended turn of an origin try again, or none.
+    /// Releases a suspended turn of an origin to try again, or takes the release back.
     pub(super) fn release(&mut self, at: &Origin, turn: Option<TurnId>) {
         if let Some(place) = self.places.get_mut(at) {
             place.released = turn;
@@ -412,12 +414,12 @@ impl OriginQueue {
     }
 
     fn cut_off(&self) -> Option<&(Unfinished, Claim<Person>)> {
-        let may_go = |turn: &Unfinished| !turn.suspended || self.released == Some(turn.turn);
-        self.turns.values().find(|(turn, _)| !self.busy && may_go(turn))
+        let may_resume = |turn: &Unfinished| !turn.suspended || self.released == Some(turn.turn);
+        self.turns.values().find(|(turn, _)| !self.busy && may_resume(turn))
     }
 
-    /// Returns since when a turn waits here, and for whom. None if none can begin. The next person in a
-    /// chat has the rank of the highest person who waits behind them.
+    /// Returns the place in the line and the claim of the next turn here. None if no turn can begin. The next
+    /// person in a chat has the rank of the highest person who waits behind them.
     fn claims(&self) -> Option<(QueueOrder, Claim<Person>)> {
         let (since, claim) = match self.cut_off() {
             _ if self.busy => return None,

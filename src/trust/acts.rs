@@ -1,10 +1,10 @@
-//! The facts about a tool's call that a decision needs: its act, and its reach.
+//! The properties of a tool call on which a decision depends: the kind of its tool, and its reach.
 
 use crate::people::Role;
 use crate::types::message::{Address, ChatKind};
 use crate::workspace::Folder;
 
-/// On what terms a tool is called; the part of a [`ToolSpec`] that is not for the model.
+/// The terms of a tool: least role, kind and retries. The part of a [`ToolSpec`] that is not for the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolTerms {
     pub role: Role,
@@ -12,7 +12,7 @@ pub struct ToolTerms {
     pub retries: bool,
 }
 
-/// The kind of a tool: the things that a call touches, and so the meaning of a crash in its middle.
+/// The kind of a tool: the things that a call changes, and so the consequence of a crash during it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolKind {
     /// Looks only; after a crash it runs again.
@@ -21,8 +21,8 @@ pub enum ToolKind {
     Writes,
     /// Changes our own store through the [`Effect`]s that it returns, with its outcome.
     Queues,
-    /// Acts outside, where nothing can be asked whether it happened: written down before it begins.
-    /// After a crash it runs again if twice is as once, and is left to the model otherwise.
+    /// Acts outside, where nobody can find out later if it happened: it is stored before it begins.
+    /// After a crash it runs again if it is idempotent. Otherwise the model decides.
     Acts { idempotent: bool },
 }
 
@@ -31,10 +31,10 @@ pub enum ToolKind {
 pub enum Reach {
     /// It stays within the conversation and the workspace.
     Here,
-    /// It acts where nothing takes it back, or speaks to others.
+    /// Its action cannot be undone, or it sends something to others.
     Outside,
-    /// It lets each run of a job do more than others may: its command has the network or paths, or its prompt makes calls
-    /// unasked.
+    /// It gives a job more rights than other jobs have: its command has the network or paths, or its prompt makes calls
+    /// without approval.
     JobNeeds,
     /// It sends a message to another chat.
     Tell(Telling),
@@ -42,11 +42,11 @@ pub enum Reach {
     File(Folder),
     /// It runs a command that sees these folders.
     Command(CommandAccess),
-    /// It changes what the bot goes by.
+    /// It changes instructions or skills.
     Rules,
-    /// It changes what later conversations are told as true.
+    /// It changes the memory, which later conversations trust.
     Memory,
-    /// It asks for this address, which tells its server whatever stands in it.
+    /// It requests this URL, which sends the URL's content to the server.
     Url(String),
 }
 
@@ -58,7 +58,7 @@ pub struct Telling {
     pub text: Option<String>,
 }
 
-/// The data that a command sees. The kernel lets it have private data or an outlet, never both unasked.
+/// The access of a command. Without approval, it has private data or the network, never both. The kernel enforces this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CommandAccess {
     /// The workspace, and no network.
@@ -69,7 +69,7 @@ pub enum CommandAccess {
     Named,
     /// The downloads alone, with the network.
     Network,
-    /// As [`Self::Network`], where the config has each such call asked about.
+    /// As [`Self::Network`], where the config requires approval of each such call.
     AskedNetwork,
     /// The network and paths of the workspace, which it can change.
     Both,
@@ -87,8 +87,8 @@ impl CommandAccess {
 }
 
 impl Reach {
-    /// The reach of a call in a place: in a group, a person's folders are the group's, and nothing was said in
-    /// private.
+    /// Returns the reach of a call in a chat of this kind. In a group, the folders are the group's, and nothing was
+    /// said in private.
     pub fn within(self, chat_kind: ChatKind) -> Self {
         match (self, chat_kind) {
             (Self::File(Folder::Workspace | Folder::Downloads), ChatKind::Group) => {
@@ -104,7 +104,7 @@ impl Reach {
 }
 
 impl ToolKind {
-    /// Returns the reach of calls of this kind, where the tool does not say more.
+    /// Returns the default reach of calls of this kind. A tool can return a more exact one.
     pub fn reach(self) -> Reach {
         match self {
             Self::Acts { idempotent: false } => Reach::Outside,
@@ -115,8 +115,8 @@ impl ToolKind {
     }
 }
 
-/// In a group nobody has the tools that only the owner has: what others said there would end in the
-/// owner's memory, and the tools, which come first in the prompt, would change with each speaker.
+/// Returns the role that counts for tools. In a group it is admin at most: otherwise content of others could
+/// enter the owner's memory, and the tools, which come first in the prompt, would change with each speaker.
 pub fn tool_role(role: Role, chat_kind: ChatKind) -> Role {
     match chat_kind {
         ChatKind::Private => role,

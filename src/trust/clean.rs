@@ -1,5 +1,5 @@
-//! Removes untrusted content from a conversation: it keeps everything before the first untrusted part, and people's own
-//! words after it. Pure.
+//! Removes untrusted content from a conversation: keeps everything before the first untrusted part, and only messages
+//! of people after it. Pure.
 
 use crate::people::Role;
 use crate::trust::taint;
@@ -7,26 +7,27 @@ use crate::types::session::{CallOutcome, Session, Step, Turn};
 use crate::types::source::{Parts, Source};
 use crate::workspace::Audience;
 
-/// Maximum length of what is kept, in characters: the newest. As a summary has it in a usual context window.
+/// Maximum length of the record, in characters; the newest lines are kept. A summary has this length in a usual context
+/// window.
 const KEPT_CHARS_MAX: usize = 8_000;
 
-/// Maximum length of one message in it, in characters.
+/// Maximum length of one message in the record, in characters.
 const MESSAGE_CHARS_MAX: usize = 1_500;
 
-/// In the place of a call's outcome that others wrote.
+/// Replaces the outcome of a call if others wrote it.
 const LEFT_OUT: &str = "(left out: others wrote it)";
 
-/// The rest of a private conversation.
+/// A private conversation without its untrusted content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptConversation {
-    /// A record of it, as the summary of the next conversation. Empty if nothing is left.
+    /// The kept lines, as the summary of the next conversation. Empty if nothing is kept.
     pub record: String,
     /// Number of messages of the bot that were left out.
     pub left_out: usize,
 }
 
-/// Returns what a private conversation keeps for a person with this role. None if its model sees no untrusted
-/// content.
+/// Returns the trusted part of a private conversation for a person with this role. None if the model sees no
+/// untrusted content.
 pub fn keep(session: &Session, role: Role, audience: Audience) -> Option<KeptConversation> {
     taint::of_one(session, role)?;
     let is_untrusted = |source: &Source| taint::is_untrusted(source, audience);
@@ -36,15 +37,15 @@ pub fn keep(session: &Session, role: Role, audience: Audience) -> Option<KeptCon
     for step in session.turns.iter().flat_map(|turn| &turn.steps) {
         let input: Vec<_> = step.input.iter().flat_map(Parts::iter).collect();
         is_tainted |= input.iter().any(|part| is_untrusted(part.source));
-        let own = input.iter().filter(|part| match part.source {
+        let by_person = input.iter().filter(|part| match part.source {
             Source::Person { .. } => true,
             // The bot wrote the text of a button.
             Source::Button { .. } => !is_tainted,
             _ => false,
         });
-        let own: String = own.map(|part| part.text).collect();
-        if !own.trim().is_empty() {
-            lines.push(format!("The person: {}", short(&own)));
+        let by_person: String = by_person.map(|part| part.text).collect();
+        if !by_person.trim().is_empty() {
+            lines.push(format!("The person: {}", short(&by_person)));
         }
         // The model saw these before it wrote the step's text.
         match (step.text.trim(), is_tainted) {
@@ -52,24 +53,24 @@ pub fn keep(session: &Session, role: Role, audience: Audience) -> Option<KeptCon
             (text, false) => lines.push(format!("You: {}", short(text))),
             (_, true) => left_out += 1,
         }
-        let by_calls = step.calls.iter().flat_map(|call| &call.sources).any(is_untrusted);
-        is_tainted |= by_calls;
+        let calls_are_tainted = step.calls.iter().flat_map(|call| &call.sources).any(is_untrusted);
+        is_tainted |= calls_are_tainted;
     }
     Some(KeptConversation { record: newest(&lines), left_out })
 }
 
-/// Returns the trusted parts of turns, for a summary of them alone: what people and the program said, and what the model
-/// wrote before it was shown the first untrusted part. `is_tainted` is true if it was shown one before these turns.
+/// Returns the trusted parts of turns, for a summary of them alone: texts of people and of the program, and texts of
+/// the model before it saw the first untrusted part. `is_tainted` is true if it saw one before these turns.
 pub(crate) fn trusted_parts(turns: &[Turn], is_tainted: bool, audience: Audience) -> Vec<Turn> {
     let mut is_tainted = is_tainted;
-    let of_turn = |turn: &Turn| {
+    let trusted_turn = |turn: &Turn| {
         let steps = turn.steps.iter().map(|step| trusted_step(step, &mut is_tainted, audience));
-        let says =
+        let has_content =
             |step: &Step| step.input.is_some() || !step.text.is_empty() || !step.calls.is_empty();
-        let steps: Vec<_> = steps.filter(says).collect();
+        let steps: Vec<_> = steps.filter(has_content).collect();
         Turn { steps, ..turn.clone() }
     };
-    let turns: Vec<_> = turns.iter().map(of_turn).collect();
+    let turns: Vec<_> = turns.iter().map(trusted_turn).collect();
     turns.into_iter().filter(|turn| !turn.steps.is_empty()).collect()
 }
 
@@ -108,12 +109,12 @@ fn short(text: &str) -> String {
     }
 }
 
-/// The last lines that fit.
+/// Returns the last lines that fit into the record, joined.
 fn newest(lines: &[String]) -> String {
-    let mut left = KEPT_CHARS_MAX;
+    let mut chars_left = KEPT_CHARS_MAX;
     let fits = |line: &&String| {
-        let fits = line.chars().count() < left;
-        left = left.saturating_sub(line.chars().count() + 1);
+        let fits = line.chars().count() < chars_left;
+        chars_left = chars_left.saturating_sub(line.chars().count() + 1);
         fits
     };
     let mut kept: Vec<_> = lines.iter().rev().take_while(fits).cloned().collect();

@@ -1,5 +1,5 @@
-//! Stores the last good version of each instruction file, so that it is in force after a restart too, and
-//! tells the owner once when a file cannot be read. Owns the table `instruction_versions`.
+//! Stores the last good version of each instruction file, so that it is also in force after a restart, and
+//! notifies the owner once when a file cannot be read. Owns the table `instruction_versions`.
 
 use std::time::Duration;
 
@@ -14,11 +14,10 @@ use crate::store::{Store, StoreError, Sync, Time};
 use crate::workspace::instructions::InstructionVersion;
 use crate::workspace::{Workspace, WorkspacePath};
 
-/// Before the next attempt when the store fails.
+/// Pause before the next attempt when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
-/// Reads the versions that a former process has stored; a row with a name that is no path any more is left
-/// out.
+/// Reads the versions that a former process has stored. Skips rows whose name is not a valid path any more.
 pub async fn load(store: &Store) -> Result<Vec<(WorkspacePath, InstructionVersion)>, StoreError> {
     store.read(read_all).await
 }
@@ -35,7 +34,7 @@ pub async fn run(workspace: Workspace, store: Store, outbox: Wake, stop: Cancell
     }
 }
 
-/// Stores what differs; a message to the owner is committed with it, so that it is sent once.
+/// Stores the versions that have changed. A message to the owner is part of the commit, so that it is sent once.
 async fn save(workspace: &Workspace, store: &Store, outbox: &Wake) -> Result<(), StoreError> {
     let unsaved = workspace.unsaved_instructions();
     if unsaved.is_empty() {
@@ -43,11 +42,11 @@ async fn save(workspace: &Workspace, store: &Store, outbox: &Wake) -> Result<(),
     }
     let rows = unsaved.clone();
     let save = move |store: &Connection| {
-        let mut told = false;
+        let mut has_message = false;
         for (path, version) in &rows {
-            told |= put(store, path, version.as_ref())?;
+            has_message |= put(store, path, version.as_ref())?;
         }
-        Ok(told)
+        Ok(has_message)
     };
     if store.write("instructions", Sync::Later, save).await? {
         outbox.up();
@@ -94,6 +93,6 @@ fn put(
         return Ok(false);
     };
     let Some(owner) = people::owner_place(store)? else { return Ok(false) };
-    let words = replies::instructions_blocked(path, reason, text.is_some());
-    outbox::put(store, &owner, None, &words).map(|_| true)
+    let message = replies::instructions_blocked(path, reason, text.is_some());
+    outbox::put(store, &owner, None, &message).map(|_| true)
 }

@@ -1,7 +1,7 @@
-//! The owner is shown what is changed of what the bot goes by, also where a command did it. A tool for
-//! files says what it will change; a command may change anything within its reach. So before a call that
-//! acts outside, what the files are is written down; when it has ended, they are looked at again. What
-//! differs is told, and is an action of its own, so that it can be undone. What was written down outlives
+//! Reports changes of instructions and skills to the owner, including those that a command makes. A tool for
+//! files names the file that it changes; a command may change anything within its reach. So the state of the
+//! files is stored as a baseline before a call that acts outside, and compared when the call has ended. Each
+//! difference is reported, and becomes an action of its own, so that it can be undone. The baseline outlives
 //! a crash, and is compared at the next start.
 
 mod rules;
@@ -27,7 +27,7 @@ use crate::types::message::{Address, ChatKind, Sender};
 use crate::workspace::Workspace;
 use rules::{ChangedInstruction, InstructionMarks};
 
-/// The pause when the store fails.
+/// Pause before the next attempt when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
 /// An actor that may change instructions without naming them.
@@ -38,11 +38,12 @@ pub struct InstructionEditor {
     #[serde(alias = "place")]
     pub chat_kind: ChatKind,
     pub who: Sender,
-    /// True if the person who asked for it may see the instructions. Else the owner gets the report elsewhere.
+    /// True if the person who requested it may see the instructions. Otherwise the owner gets the report in another
+    /// chat.
     pub is_owner: bool,
 }
 
-/// Watches over the files; cheap to clone.
+/// Watches the instruction files. Cheap to clone.
 #[derive(Clone)]
 pub struct InstructionWatcher(Arc<WatchInner>);
 
@@ -50,17 +51,17 @@ struct WatchInner {
     workspace: Workspace,
     actions: Actions,
     outbox: Wake,
-    /// Wakes when an actor that may change something has ended.
+    /// Wakes when an editor has ended.
     ended: Wake,
-    /// The number of actors that may change something now.
+    /// The number of editors that run now.
     watched: AtomicUsize,
-    /// True if a baseline is recorded.
+    /// True if a baseline is stored.
     is_open: AtomicBool,
-    /// Held from a look at the files to its commit: two at once would tell the same change twice.
+    /// Held from the read of the files to the commit: two at once would report the same change twice.
     looking: Mutex<()>,
 }
 
-/// For as long as it lives, something may change the files.
+/// Marks that an editor may change the files, until it is dropped.
 #[must_use]
 pub struct WatchGuard(InstructionWatcher);
 
@@ -79,14 +80,14 @@ impl InstructionWatcher {
             outbox,
             ended: Wake::default(),
             watched: AtomicUsize::new(0),
-            // As a crash may have left it.
+            // A crash may have left a baseline.
             is_open: AtomicBool::new(true),
             looking: Mutex::default(),
         }))
     }
 
-    /// Something begins that may change the files. What they are is written down when this returns,
-    /// and is on the disk with the next change that is synced.
+    /// Registers an editor that is about to begin. The baseline is stored when this returns, and is on the
+    /// disk with the next synced write.
     pub async fn watch(&self, actor: InstructionEditor) -> Result<WatchGuard, StoreError> {
         let _alone = self.0.looking.lock().await;
         self.0.watched.fetch_add(1, Ordering::SeqCst);
@@ -95,7 +96,7 @@ impl InstructionWatcher {
         Ok(watch)
     }
 
-    /// Tells what has been changed since the last look, if something may have.
+    /// Reports the changes since the baseline, if there is one.
     pub async fn look(&self) -> Result<(), StoreError> {
         if !self.0.is_open.load(Ordering::SeqCst) {
             return Ok(());
@@ -107,7 +108,7 @@ impl InstructionWatcher {
     async fn compare(&self, actor: Option<InstructionEditor>) -> Result<(), StoreError> {
         let WatchInner { workspace, actions, is_open, .. } = &*self.0;
         let before = match is_open.load(Ordering::SeqCst) {
-            true => self.kept().await?,
+            true => self.read_baseline().await?,
             false => None,
         };
         if before.is_none() && actor.is_none() {
@@ -115,42 +116,42 @@ impl InstructionWatcher {
             return Ok(());
         }
         let images = actions.images.clone();
-        let look = move |workspace: &Workspace| {
-            let former = before.as_ref().map(|kept| &kept.rules);
-            let now = InstructionMarks::read(workspace, &images, former);
+        let compare_files = move |workspace: &Workspace| {
+            let former = before.as_ref().map(|baseline| &baseline.rules);
+            let current = InstructionMarks::read(workspace, &images, former);
             let changed = former
-                .map(|former| now.changed_since(former, workspace, &images))
+                .map(|former| current.changed_since(former, workspace, &images))
                 .unwrap_or_default();
-            (before, now, changed)
+            (before, current, changed)
         };
-        let (before, now, changed) = workspace.off_thread(look).await;
-        let stays = self.0.watched.load(Ordering::SeqCst) > 0;
-        let is_as_kept = before.as_ref().is_some_and(|kept| kept.rules == now);
-        if !(stays && is_as_kept && actor.is_none()) {
+        let (before, current, changed) = workspace.off_thread(compare_files).await;
+        let must_stay = self.0.watched.load(Ordering::SeqCst) > 0;
+        let is_unchanged = before.as_ref().is_some_and(|baseline| baseline.rules == current);
+        if !(must_stay && is_unchanged && actor.is_none()) {
             let sync = if changed.is_empty() { Sync::Later } else { Sync::Now };
             let commit = move |store: &Connection| {
-                let told = match &before {
-                    Some(before) => tell(store, before, &now, &changed)?,
+                let has_reported = match &before {
+                    Some(before) => report(store, before, &current, &changed)?,
                     None => false,
                 };
-                let actor = actor.or(before.map(|kept| kept.actor));
-                keep(store, actor.filter(|_| stays), &now)?;
-                Ok(told)
+                let actor = actor.or(before.map(|baseline| baseline.actor));
+                keep(store, actor.filter(|_| must_stay), &current)?;
+                Ok(has_reported)
             };
-            let told = self.store().write("rules looked at", sync, commit).await?;
-            if told {
+            let has_reported = self.store().write("rules looked at", sync, commit).await?;
+            if has_reported {
                 self.0.outbox.up();
             }
         }
-        is_open.store(stays, Ordering::SeqCst);
+        is_open.store(must_stay, Ordering::SeqCst);
         Ok(())
     }
 
-    /// Returns the recorded baseline. If it is unreadable, the owner learns that nothing can be compared with it.
-    async fn kept(&self) -> Result<Option<Baseline>, StoreError> {
-        let why = match self.store().read(kept).await? {
+    /// Returns the stored baseline. If it is unreadable, sets it aside and notifies the owner.
+    async fn read_baseline(&self) -> Result<Option<Baseline>, StoreError> {
+        let why = match self.store().read(select_baseline).await? {
             None => return Ok(None),
-            Some(Ok(kept)) => return Ok(Some(kept)),
+            Some(Ok(baseline)) => return Ok(Some(baseline)),
             Some(Err(why)) => why,
         };
         tracing::error!(why, "Cannot read the saved state of the instructions, set it aside");
@@ -164,32 +165,32 @@ impl InstructionWatcher {
     }
 }
 
-/// Looks whenever something has ended, and at the start: whoever waited for it may be gone.
+/// Compares the files at the start and whenever an editor has ended, because its caller may be gone. Runs until `stop`.
 pub async fn run(instruction_watcher: InstructionWatcher, stop: CancellationToken) {
     let mut ended = instruction_watcher.0.ended.watch();
     while !stop.is_cancelled() {
         ended.mark_unchanged();
-        let failed = instruction_watcher.look().await.inspect_err(|error| {
+        let result = instruction_watcher.look().await.inspect_err(|error| {
             tracing::error!(%error, "Cannot check the changes of commands, will try again");
         });
         tokio::select! {
             () = stop.cancelled() => {}
-            changed = ended.changed(), if failed.is_ok() => if changed.is_err() { break },
-            () = sleep(STORE_PAUSE), if failed.is_err() => {}
+            changed = ended.changed(), if result.is_ok() => if changed.is_err() { break },
+            () = sleep(STORE_PAUSE), if result.is_err() => {}
         }
     }
 }
 
-/// The recorded state for a comparison.
+/// The stored state for a comparison.
 struct Baseline {
     rules: InstructionMarks,
     since: DateTime<Utc>,
-    /// The actor that began last. Nobody knows if it made the change.
+    /// The editor that began last. It may not be the author of a change.
     actor: InstructionEditor,
 }
 
-/// The outer error is the store's, the inner one the row's alone.
-fn kept(store: &Connection) -> rusqlite::Result<Option<Result<Baseline, String>>> {
+/// Reads the stored baseline. The outer error is the store's; the inner one means that the row is unreadable.
+fn select_baseline(store: &Connection) -> rusqlite::Result<Option<Result<Baseline, String>>> {
     let row = store.prepare_cached("SELECT rules, whole, since, actor FROM rule_watch")?.query_row(
         [],
         |row| {
@@ -204,7 +205,7 @@ fn kept(store: &Connection) -> rusqlite::Result<Option<Result<Baseline, String>>
     row.optional()
 }
 
-/// The blobs that files are compared with.
+/// Returns the hashes of the blobs that are needed for comparisons.
 pub fn blobs_wanted(store: &Connection) -> rusqlite::Result<HashSet<String>> {
     let mut rows = store.prepare_cached(
         "SELECT value FROM rule_watch,
@@ -213,25 +214,25 @@ pub fn blobs_wanted(store: &Connection) -> rusqlite::Result<HashSet<String>> {
     rows.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Forgets what cannot be compared with; it is kept as a row that cannot be read.
+/// Removes an unreadable baseline, keeps it as an unreadable row, and notifies the owner.
 fn set_aside(store: &Connection, why: &str) -> rusqlite::Result<()> {
-    let raw: Option<String> = store
+    let row_json: Option<String> = store
         .prepare_cached(
             "DELETE FROM rule_watch
              RETURNING json_object('rules', rules, 'whole', whole, 'since', since, 'actor', actor)",
         )?
         .query_row([], |row| row.get(0))
         .optional()?;
-    let Some(raw) = raw else { return Ok(()) };
+    let Some(row_json) = row_json else { return Ok(()) };
     let key = format!("rules {}", Utc::now().timestamp_millis());
-    journal::keep_row(store, &key, "", &raw, why)?;
+    journal::keep_row(store, &key, "", &row_json, why)?;
     match people::owner_place(store)? {
         Some(owner) => outbox::put(store, &owner, None, replies::RULES_UNREADABLE).map(drop),
         None => Ok(()),
     }
 }
 
-/// Writes down what the files are; `actor` is none if nobody may change them any more.
+/// Stores the state of the files as the baseline. Removes it if `actor` is none: then no editor runs any more.
 fn keep(
     store: &Connection,
     actor: Option<InstructionEditor>,
@@ -249,25 +250,26 @@ fn keep(
     Ok(())
 }
 
-/// Tells the owner what was changed that nobody has told yet, with the way back.
-fn tell(
+/// Reports the changes that were not reported yet to the owner, each with its way to undo it. Returns true if a message
+/// was due.
+fn report(
     store: &Connection,
     before: &Baseline,
     now: &InstructionMarks,
     changed: &[ChangedInstruction],
 ) -> rusqlite::Result<bool> {
-    let mut open = Vec::new();
+    let mut unreported = Vec::new();
     for change in changed {
         let paths = [change.path.as_str(), change.leads_to.as_str()];
-        // No tool that tells makes links.
+        // A tool that reports its change makes no links.
         if change.is_relinked
             || !actions::is_told(store, paths, change.after.as_deref(), before.since)?
         {
-            open.push(change);
+            unreported.push(change);
         }
     }
     let too_many = before.rules.is_whole && !now.is_whole;
-    if open.is_empty() && !too_many {
+    if unreported.is_empty() && !too_many {
         return Ok(false);
     }
     let InstructionEditor { tool, at, chat_kind, who, is_owner } = &before.actor;
@@ -276,22 +278,23 @@ fn tell(
         false => people::owner_place(store)?,
     };
     let author = ActionAuthor { tool, at: to.as_ref().unwrap_or(at), chat_kind: *chat_kind, who };
-    let seen: Vec<_> = open.iter().map(|change| change.seen()).collect();
+    let seen: Vec<_> = unreported.iter().map(|change| change.seen()).collect();
     let ids = actions::note(store, &author, &seen)?;
-    let told =
-        open.iter().zip(&seen).zip(&ids).map(|((change, seen), id)| replies::InstructionChanged {
+    let shown = unreported.iter().zip(&seen).zip(&ids).map(|((change, seen), id)| {
+        replies::InstructionChanged {
             path: &change.path,
             lines: &change.lines,
             action: id.0,
             can_be_undone: seen.undo.is_some(),
             is_link: change.is_relinked,
-        });
-    let words = replies::rules_changed_by(tool, &told.collect::<Vec<_>>(), too_many);
+        }
+    });
+    let message = replies::rules_changed_by(tool, &shown.collect::<Vec<_>>(), too_many);
     match to {
-        Some(to) => drop(outbox::put(store, &to, None, &words)?),
+        Some(to) => drop(outbox::put(store, &to, None, &message)?),
         None => tracing::warn!(
             tool,
-            files = open.len(),
+            files = unreported.len(),
             "Instructions or skills were changed, and there is no owner to notify"
         ),
     }

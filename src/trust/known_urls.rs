@@ -1,26 +1,26 @@
-//! Finds an address that a model asks for in what somebody has written. People leave parts of it out that
-//! everybody adds, and put signs around it; nothing else may differ, as whatever a model can choose in it
-//! tells its server something.
+//! Finds the URL that a model requests in a text that somebody has written. People omit optional parts of a URL,
+//! and put punctuation around it. Nothing else may differ, because every part that a model can choose could leak
+//! data to the server.
 
 use reqwest::Url;
 
 use crate::types::session::Call;
 
-/// Signs that end a sentence, an emphasis or a link.
+/// Characters that end a sentence, an emphasis or a link.
 const ENDS: &str = ".,;:!?*_~'\"|)]}>";
 
-/// Pairs of brackets in which an address may stand.
+/// Pairs of brackets that may enclose a URL.
 const BRACKETS: [(char, char); 4] = [('(', ')'), ('[', ']'), ('{', '}'), ('<', '>')];
 
-/// Returns true if a text contains the whole address.
+/// Returns true if a text contains the whole URL.
 pub fn stands_in(text: &str, url: &str) -> bool {
     WantedUrl::read(url).is_some_and(|wanted| wanted.stands_in(text))
 }
 
-/// An address that is looked for.
+/// A URL to look for.
 pub(super) struct WantedUrl {
     url: Url,
-    /// Its host as it was written and as it is sent, without `www.`.
+    /// Its host as written and as sent, without `www.`.
     hosts: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl WantedUrl {
         Some(Self { url: parsed, hosts })
     }
 
-    /// The address that a call asks for. A fragment is not sent.
+    /// Returns the URL that a call requests, without its fragment, which is not sent.
     pub(super) fn of_call(call: &Call) -> Option<Self> {
         let arguments = serde_json::from_str::<serde_json::Value>(&call.arguments).ok()?;
         Self::read(arguments["url"].as_str()?)
@@ -58,7 +58,7 @@ impl WantedUrl {
         is_same(&self.url, &other.url)
     }
 
-    /// Returns true if the address stands in a text with its scheme, as a link does.
+    /// Returns true if a text contains the URL with its scheme, as in a link.
     pub(super) fn stands_whole_in(&self, text: &str) -> bool {
         self.stands(text, true)
     }
@@ -68,7 +68,7 @@ impl WantedUrl {
     }
 
     fn stands(&self, text: &str, with_scheme: bool) -> bool {
-        // Lower case of some letters has another length; such texts are looked at as they are.
+        // The lower case of some letters has another length; such texts are searched as they are.
         let lower = text.to_lowercase();
         let lower = if lower.len() == text.len() { &lower } else { text };
         self.hosts.iter().any(|host| {
@@ -78,7 +78,7 @@ impl WantedUrl {
         })
     }
 
-    /// Returns true if the address stands at the place where its host begins and has this length.
+    /// Returns true if the URL occurs where its host begins at `at` and has this length.
     fn stands_at(
         &self,
         text: &str,
@@ -96,7 +96,7 @@ impl WantedUrl {
         let scheme = schemes.into_iter().find(|scheme| before.ends_with(scheme));
         let before = scheme.map_or(before, |scheme| &before[..before.len() - scheme.len()]);
         let last = before.chars().next_back();
-        let begins = match scheme {
+        let is_start = match scheme {
             Some(_) => last.is_none_or(|sign| !sign.is_ascii_alphanumeric()),
             None => {
                 userinfo.is_empty()
@@ -105,36 +105,36 @@ impl WantedUrl {
                     })
             }
         };
-        // Who wrote it encrypted does not want it told on the way.
-        let is_told = scheme == Some("https://") && self.url.scheme() == "http";
-        if !begins || is_told || (with_scheme && scheme.is_none()) {
+        // A URL that was written with https must not be requested with http.
+        let is_downgrade = scheme == Some("https://") && self.url.scheme() == "http";
+        if !is_start || is_downgrade || (with_scheme && scheme.is_none()) {
             return false;
         }
         let scheme =
             scheme.unwrap_or(if self.url.scheme() == "http" { "http://" } else { "https://" });
         let host = &text[at..at + length];
         candidates(rest, last).any(|rest| {
-            let read = Url::parse(&format!("{scheme}{userinfo}{host}{rest}"));
-            read.is_ok_and(|read| is_same(&read, &self.url))
+            let parsed = Url::parse(&format!("{scheme}{userinfo}{host}{rest}"));
+            parsed.is_ok_and(|parsed| is_same(&parsed, &self.url))
         })
     }
 }
 
-/// Returns the text before a host, and the name and password between. An address without a scheme has none.
+/// Splits the text before a host into the rest and the user information. A URL without a scheme has none.
 fn userinfo<'a, 'b>(before: &'a str, text: &'b str) -> (&'a str, &'b str) {
     let Some(at) = before.strip_suffix('@').and_then(|before| before.rfind("//")) else {
         return (before, "");
     };
     let from = at + 2;
-    let between = text.get(from..before.len()).unwrap_or_default();
-    match between.contains(|sign: char| sign.is_whitespace() || "/?#".contains(sign)) {
+    let userinfo_text = text.get(from..before.len()).unwrap_or_default();
+    match userinfo_text.contains(|sign: char| sign.is_whitespace() || "/?#".contains(sign)) {
         true => (before, ""),
-        false => (&before[..from], between),
+        false => (&before[..from], userinfo_text),
     }
 }
 
-/// Returns the possible ends of an address behind its host: all up to a space, without the signs around it, or up to
-/// the closing bracket.
+/// Returns the possible rests of a URL after its host: everything up to a space, the same without trailing punctuation,
+/// and everything up to the closing bracket.
 fn candidates(rest: &str, before: Option<char>) -> impl Iterator<Item = &str> {
     let stops = |sign: char| sign.is_whitespace() || sign.is_control() || "<>\"`".contains(sign);
     let whole = rest.split(stops).next().unwrap_or_default();
@@ -150,7 +150,7 @@ fn candidates(rest: &str, before: Option<char>) -> impl Iterator<Item = &str> {
     within.into_iter().chain(trimmed)
 }
 
-/// Returns true if two addresses are the same except for parts that people leave out.
+/// Returns true if two URLs are the same except for parts that people omit.
 fn is_same(one: &Url, other: &Url) -> bool {
     let host = |url: &Url| url.host_str().map(|host| bare(host).to_owned());
     host(one) == host(other)
@@ -160,7 +160,7 @@ fn is_same(one: &Url, other: &Url) -> bool {
         && one.query() == other.query()
 }
 
-/// A host without what stands before the hosts of pages.
+/// Returns a host without `www.`.
 fn bare(host: &str) -> &str {
     host.strip_prefix("www.").unwrap_or(host)
 }

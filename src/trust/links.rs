@@ -1,6 +1,6 @@
-//! The addresses that a model may ask for without a question once it has read untrusted content: those that a person or a
-//! search named, and a few links of what it has read. Each choice among links tells a server something, so
-//! both the links and the choices are bounded, and where nobody can be asked there are none. Pure.
+//! Decides which URLs a model may request without approval after it has read untrusted content: those that a
+//! person or a search named, and a few links of what it has read. Each choice among links could leak data to a
+//! server, so both the links and the choices are bounded, and where nobody can be asked there are none. Pure.
 
 use reqwest::Url;
 
@@ -10,17 +10,17 @@ use crate::types::origin::TaskKind;
 use crate::types::session::{Call, CallOutcome, Session, Turn};
 use crate::types::source::{Part, Parts, Source};
 
-/// Links of a page that may be followed: its first ones. Three choices among 64 carry 18 bits.
+/// Number of links of a page that may be followed, from its first one. Three choices among 64 carry 18 bits.
 pub const LINKS_OF_PAGE_MAX: usize = 64;
 
-/// Links that are followed in a turn.
+/// Maximum number of links that are followed in a turn.
 pub const FOLLOWED_MAX: usize = 3;
 
-/// The tool whose calls ask for addresses.
+/// The tool whose calls request URLs.
 const FETCH: &str = "web_fetch";
 
-/// Returns true if a model may ask for an address without a person's yes: somebody named it, or it is among the
-/// links that may be followed in this turn. In a turn that nobody attends, only the person and the job name addresses.
+/// Returns true if a model may request a URL without approval: somebody named it, or it is among the links that
+/// may be followed in this turn. In an unattended turn only the person and the job name URLs.
 pub(crate) fn may_be_fetched(session: &Session, url: &str, is_attended: bool) -> bool {
     let Some(wanted) = WantedUrl::read(url) else { return false };
     if is_named_by_person(session, &wanted) || was_read(session.turns.iter(), &wanted) {
@@ -35,26 +35,27 @@ pub(crate) fn may_be_fetched(session: &Session, url: &str, is_attended: bool) ->
     if !is_link(session, &wanted) {
         return false;
     }
-    let followed = followed(session);
-    let rank = followed.iter().position(|before| before.is_same(&wanted));
-    rank.unwrap_or(followed.len()) < FOLLOWED_MAX
+    let followed_links = followed(session);
+    let rank = followed_links.iter().position(|before| before.is_same(&wanted));
+    rank.unwrap_or(followed_links.len()) < FOLLOWED_MAX
 }
 
-/// Returns true if a person named an address: in what they said, in the text of their job, or in HEARTBEAT.md.
+/// Returns true if a person named a URL: in a message, in the text of their job, or in HEARTBEAT.md, because the owner
+/// approves each change of that file.
 fn is_named_by_person(session: &Session, wanted: &WantedUrl) -> bool {
     let steps = session.turns.iter().flat_map(|turn| &turn.steps);
     let mut said = steps.filter_map(|step| step.input.as_ref()).flat_map(Parts::iter);
     said.any(|part| is_by_person(part.source) && wanted.stands_in(part.text))
 }
 
-/// Returns true if an address stands among the results of a search.
+/// Returns true if a URL is among the results of a search.
 fn is_named_by_search(session: &Session, wanted: &WantedUrl) -> bool {
     let steps = session.turns.iter().flat_map(|turn| &turn.steps);
     let mut calls = steps.flat_map(|step| &step.calls);
     calls.any(|call| is_search(call) && stands_in_links(call, wanted))
 }
 
-/// Returns true if a person wrote a part, or handed it on as their own. A file that somebody sent is not theirs.
+/// Returns true if a person wrote a part, or adopted it as their own. A file that somebody sent is not theirs.
 fn is_by_person(source: &Source) -> bool {
     match source {
         Source::Person { .. }
@@ -80,7 +81,7 @@ fn is_by_person(source: &Source) -> bool {
     }
 }
 
-/// Returns true if somebody else wrote a part that a person passed on, or said it in their hearing.
+/// Returns true if others wrote a part that a person quoted, or that was overheard in the group.
 fn is_by_others(part: &Part<'_>) -> bool {
     matches!(part.source, Source::Quoted { by_others: true, .. } | Source::Overheard { .. })
 }
@@ -93,12 +94,12 @@ fn is_search(call: &Call) -> bool {
     is_done(call) && call.sources.iter().any(|source| matches!(source, Source::Search { .. }))
 }
 
-/// Returns true if an address stands among the first links of what a call has shown.
+/// Returns true if a URL is among the first links in the outcome of a call.
 fn stands_in_links(call: &Call, wanted: &WantedUrl) -> bool {
     wanted.stands_whole_in(first_links(call.outcome.for_model()))
 }
 
-/// Returns true if an address is a link of a page on the same site, or of what others said here.
+/// Returns true if a URL is a link of a page on the same site, or of a message of others here.
 fn is_link(session: &Session, wanted: &WantedUrl) -> bool {
     let mut steps = session.turns.iter().flat_map(|turn| &turn.steps);
     steps.any(|step| {
@@ -110,7 +111,7 @@ fn is_link(session: &Session, wanted: &WantedUrl) -> bool {
 
 fn is_link_of_page(call: &Call, wanted: &WantedUrl) -> bool {
     let on_site = |source: &Source| match source {
-        // The address of a page stands above its text, and is no link of it.
+        // The URL of the page itself comes before its text, and is not one of its links.
         Source::Page { url } => Url::parse(url).is_ok_and(|page| {
             is_same_site(&page, wanted.url())
                 && !WantedUrl::read(url).is_some_and(|it| it.is_same(wanted))
@@ -120,22 +121,22 @@ fn is_link_of_page(call: &Call, wanted: &WantedUrl) -> bool {
     is_done(call)
         && call.sources.iter().any(on_site)
         && begins_page(call)
-        // The page's own address stands before its links.
+        // One more, for the page's own URL.
         && wanted.stands_whole_in(up_to_link(call.outcome.for_model(), LINKS_OF_PAGE_MAX + 1))
 }
 
-/// Returns true unless a call has read on in a page: its first links stand in its first part.
+/// Returns true if a call has read the first part of a page, which has its first links.
 fn begins_page(call: &Call) -> bool {
     let arguments = serde_json::from_str::<serde_json::Value>(&call.arguments).unwrap_or_default();
     arguments["offset"].as_u64().unwrap_or_default() == 0
 }
 
-/// A text up to the link after the first [`LINKS_OF_PAGE_MAX`].
+/// Returns a text up to the end of its first [`LINKS_OF_PAGE_MAX`] links.
 fn first_links(text: &str) -> &str {
     up_to_link(text, LINKS_OF_PAGE_MAX)
 }
 
-/// A text up to the link after so many.
+/// Returns a text up to the link after the first `links` ones.
 fn up_to_link(text: &str, links: usize) -> &str {
     match text.match_indices("://").nth(links) {
         Some((at, _)) => &text[..at],
@@ -143,14 +144,14 @@ fn up_to_link(text: &str, links: usize) -> &str {
     }
 }
 
-/// The links that were followed in the turn that is under way, in the order of its calls, each once. A call
-/// that failed counts: its server was asked.
+/// Returns the links that were followed in the running turn, in the order of its calls, each once. A failed call
+/// counts, because its server got the request.
 fn followed(session: &Session) -> Vec<WantedUrl> {
     let Some((turn, before)) = session.turns.split_last() else { return Vec::new() };
     let calls = turn.steps.iter().flat_map(|step| &step.calls);
-    let asked = calls.filter(|call| call.tool == FETCH).filter_map(WantedUrl::of_call);
+    let requested = calls.filter(|call| call.tool == FETCH).filter_map(WantedUrl::of_call);
     let mut followed: Vec<WantedUrl> = Vec::new();
-    for wanted in asked {
+    for wanted in requested {
         if !followed.iter().any(|known| known.is_same(&wanted))
             && !is_named_by_person(session, &wanted)
             && !is_named_by_search(session, &wanted)
@@ -163,7 +164,7 @@ fn followed(session: &Session) -> Vec<WantedUrl> {
     followed
 }
 
-/// Returns true if a page was read in these turns; it is kept for a while and not fetched again.
+/// Returns true if a page was read in these turns. It is cached for a while, so it is not fetched again.
 fn was_read<'a>(turns: impl Iterator<Item = &'a Turn>, wanted: &WantedUrl) -> bool {
     let mut calls = turns.flat_map(|turn| &turn.steps).flat_map(|step| &step.calls);
     calls.any(|call| {
@@ -172,7 +173,7 @@ fn was_read<'a>(turns: impl Iterator<Item = &'a Turn>, wanted: &WantedUrl) -> bo
     })
 }
 
-/// Returns true if two hosts belong to whoever registered one domain, by the public suffix list.
+/// Returns true if two hosts belong to the same registrable domain, by the public suffix list.
 pub fn is_same_site(one: &Url, other: &Url) -> bool {
     let (Some(one), Some(other)) = (one.host_str(), other.host_str()) else { return false };
     let plain = |host: &str| host.trim_end_matches('.').to_ascii_lowercase();

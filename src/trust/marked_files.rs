@@ -1,5 +1,5 @@
-//! Files of the owner's workspace that are untrusted although they lie there: in a home of a former version, others may
-//! have written them. They stay so until the owner decides. The marks of paths are in memory, too, with the workspace.
+//! Marked files: files of the owner's workspace that are untrusted, because others may have written them in a home of a
+//! former version. They stay untrusted until the owner decides. The workspace also has their paths in memory.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -11,17 +11,17 @@ use crate::workspace::WorkspacePath;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkedFile {
     pub path: WorkspacePath,
-    /// Of the content that was found.
+    /// The hash of the content that was found.
     pub hash: String,
-    /// The writer. None: a turn that had read untrusted content.
+    /// The person who wrote it. None for a turn of the owner that had read untrusted content.
     pub author: Option<String>,
 }
 
-/// The progress of looking through a home of a former version.
+/// The progress of the review of a home of a former version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormerHomeState {
     Due,
-    /// Files are marked, and the owner was not told yet.
+    /// Files are marked, and the owner is not notified yet.
     Found,
     Told,
 }
@@ -30,7 +30,7 @@ words!(FormerHomeState { Due = "due", Found = "found", Told = "told" });
 
 text_columns!(FormerHomeState = |word| Self::parse(word).unwrap_or(Self::Due));
 
-/// Returns the state; none in a home that was made by this version.
+/// Returns the state of the review. None in a home that this version made.
 pub fn former_home(store: &Connection) -> rusqlite::Result<Option<FormerHomeState>> {
     store
         .prepare_cached("SELECT state FROM former_home")?
@@ -42,7 +42,7 @@ pub fn set_former_home(store: &Connection, state: FormerHomeState) -> rusqlite::
     store.prepare_cached("UPDATE former_home SET state = ?")?.execute([state]).map(drop)
 }
 
-/// Returns the marked files by path. A row whose path cannot be any is left out.
+/// Returns the marked files by path. Skips rows whose path is invalid.
 pub fn list(store: &Connection) -> rusqlite::Result<Vec<MarkedFile>> {
     let mut rows =
         store.prepare_cached("SELECT path, hash, author FROM marked_files ORDER BY path")?;
@@ -70,7 +70,7 @@ pub fn unmark(store: &Connection, path: &WorkspacePath) -> rusqlite::Result<()> 
         .map(drop)
 }
 
-/// Returns the files whose paths have words that somebody wants forgotten.
+/// Returns the files whose paths contain forgotten words.
 pub fn with_words(
     store: &Connection,
     words: &ForgottenWords,
@@ -79,7 +79,7 @@ pub fn with_words(
     Ok(found.filter(|path| words.are_in(path.as_str())).collect())
 }
 
-/// Removes words that somebody wants forgotten from the names of writers.
+/// Removes forgotten words from the names of writers.
 pub fn forget_authors(store: &Connection, words: &ForgottenWords) -> rusqlite::Result<()> {
     for file in list(store)? {
         let blanked = file.author.as_deref().and_then(|author| words.blanked(author));

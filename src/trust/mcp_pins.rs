@@ -1,6 +1,6 @@
-//! The texts of MCP servers that stand in prompts: names, descriptions and schemas of their tools. The first that a
-//! server offers are accepted, since the owner has just configured it. Changed ones wait for the owner's yes; until then
-//! the accepted ones stay in force. Which server it is, and what it may offer, is the owner's config.
+//! The texts of MCP servers that are part of prompts: names, descriptions and schemas of their tools. The first texts
+//! of a server are accepted, because the owner has just configured it. Changed texts wait for the owner's approval;
+//! until then the accepted ones stay in force. The config decides which servers exist and what they may offer.
 
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -15,10 +15,10 @@ use crate::types::commands::CommandId;
 use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
 use crate::workspace::Hash;
 
-/// The owner is asked about a server once in this time, however often it changes its texts.
+/// Minimum time between two questions about one server, regardless of how often it changes its texts.
 const ASKED_EVERY: Duration = Duration::days(1);
 
-/// Longer changes come as a file before the question, in characters.
+/// Maximum length of the changes in a question, in characters. Longer ones are attached as a file.
 const SHOWN_CHARS_MAX: usize = 1_500;
 
 /// The texts of a tool.
@@ -27,7 +27,7 @@ pub struct PinnedTool {
     pub tool: String,
     pub description: String,
     pub parameters: Value,
-    /// The server says that it changes nothing.
+    /// True if the server declares the tool as read-only.
     pub read_only: bool,
 }
 
@@ -37,24 +37,24 @@ impl PinnedTool {
     }
 }
 
-/// Changed texts of a server, about which the owner decides.
+/// Changed texts of a server that need the owner's decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChangedTexts {
     accepted: Vec<PinnedTool>,
     offered: Vec<PinnedTool>,
 }
 
-/// The outcome of an owner's yes.
+/// The outcome of the owner's approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptedTexts {
     Accepted,
     /// The server offers other texts than those that were shown.
     Changed,
-    /// It offers none that wait.
+    /// The server has no texts that wait for approval.
     None,
 }
 
-/// A row of the table.
+/// A row of the table `mcp_pins`.
 struct Pin {
     configured: String,
     accepted: Vec<PinnedTool>,
@@ -64,7 +64,7 @@ struct Pin {
 }
 
 impl Pin {
-    /// Returns the texts that prompts have: the accepted ones of the tools that are still offered.
+    /// Returns the texts for prompts: the accepted texts of the tools that are still offered.
     fn in_force(&self, offered: &[PinnedTool]) -> Vec<PinnedTool> {
         let is_offered = |it: &&PinnedTool| offered.iter().any(|offer| offer.tool == it.tool);
         self.accepted.iter().filter(is_offered).cloned().collect()
@@ -74,7 +74,7 @@ impl Pin {
         offered.iter().all(|offer| self.accepted.contains(offer))
     }
 
-    /// Returns true if nothing is to be written or asked about these texts.
+    /// Returns true if these texts need neither a write nor a question.
     fn is_settled(&self, configured: &str, offered: &[PinnedTool], now: DateTime<Utc>) -> bool {
         let waits = || self.offered.as_deref() == Some(offered) && !self.is_due(now);
         self.configured == configured
@@ -84,14 +84,14 @@ impl Pin {
             }
     }
 
-    /// Returns true if the owner is to be asked.
+    /// Returns true if a question to the owner is due.
     fn is_due(&self, now: DateTime<Utc>) -> bool {
         !self.is_asked && self.asked.is_none_or(|asked| asked + ASKED_EVERY <= now)
     }
 }
 
-/// Returns the texts of a server's tools for prompts, and asks the owner about changed ones. `configured` is what the
-/// config says of the server: with another config, its texts are accepted anew.
+/// Returns the texts of a server's tools for prompts, and asks the owner about changed ones. `configured` is the
+/// server's config: if it changes, the present texts are accepted.
 pub async fn in_force(
     bus: &Bus,
     server: &str,
@@ -101,11 +101,11 @@ pub async fn in_force(
     offered.sort_by(|one, other| one.tool.cmp(&other.tool));
     let (server, configured, now) = (server.to_owned(), configured.to_owned(), Utc::now());
     let (name, config, offers) = (server.clone(), configured.clone(), offered.clone());
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let pin = read(store, &name)?.filter(|pin| pin.is_settled(&config, &offers, now));
         Ok(pin.map(|pin| pin.in_force(&offers)))
     };
-    if let Some(in_force) = bus.store.read(look).await? {
+    if let Some(in_force) = bus.store.read(query).await? {
         return Ok(in_force);
     }
     let settle = move |store: &Connection| settle(store, &server, &configured, &offered, now);
@@ -131,7 +131,7 @@ fn settle(
         return Ok(offered.to_vec());
     };
     if pin.has_accepted(offered) {
-        // It has taken a change back.
+        // The server offers the accepted texts again.
         set_offered(store, server, None, false, pin.asked)?;
         return Ok(pin.in_force(offered));
     }
@@ -175,7 +175,7 @@ pub fn waiting(store: &Connection, server: &str) -> rusqlite::Result<Option<Chan
     }))
 }
 
-/// Accepts the changed texts with this hash, which the owner has seen. Again, after a crash, it finds them accepted.
+/// Accepts the changed texts with this hash, which the owner has seen. Can be repeated after a crash.
 pub fn accept(store: &Connection, server: &str, hash: &str) -> rusqlite::Result<AcceptedTexts> {
     let Some(pin) = read(store, server)? else { return Ok(AcceptedTexts::None) };
     match pin.offered {
@@ -219,9 +219,9 @@ fn hash_of(tools: &[PinnedTool]) -> String {
 }
 
 impl ChangedTexts {
-    /// The messages that show what changed whole, with a button that accepts exactly that.
+    /// Returns the messages that show all changes, with a button that accepts exactly these.
     pub fn question(&self, server: &str) -> Vec<Body> {
-        let changes = self.shown();
+        let changes = self.changes_text();
         let is_long = changes.chars().count() > SHOWN_CHARS_MAX;
         let file = is_long.then(|| {
             Body::File(Attachment {
@@ -239,8 +239,8 @@ impl ChangedTexts {
         file.into_iter().chain([Body::Choice(question)]).collect()
     }
 
-    /// The tools whose texts are not accepted.
-    fn shown(&self) -> String {
+    /// Returns the changed texts of all tools, for people.
+    fn changes_text(&self) -> String {
         let changed = self.offered.iter().filter(|offer| !self.accepted.contains(offer));
         let shown = changed.map(|offer| {
             let before = self.accepted.iter().find(|it| it.tool == offer.tool);

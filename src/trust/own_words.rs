@@ -1,25 +1,25 @@
-//! The words of a person that a call keeps as they stand: it is not asked about, also after untrusted content, since
-//! nobody else can have chosen them. Pure.
+//! Recognizes a call that keeps a person's own words literally. It needs no approval, even after untrusted content,
+//! because nobody else can have chosen the words. Pure.
 
 use crate::short_text::one_line;
 use crate::types::message::SenderId;
 use crate::types::session::Session;
 use crate::types::source::Source;
 
-/// Signs that end a sentence. The second kind needs no space behind it.
+/// Characters that end a sentence. The wide ones need no space behind them.
 const ENDS: &str = ".!?…";
 const WIDE_ENDS: &str = "。！？";
 
-/// Returns true if each line of a text stands in what this person said in the last turn of a private conversation, as a
-/// whole line there, or as whole sentences of one. Quoted and forwarded words are not theirs.
+/// Returns true if each line of a text occurs in this person's messages of the last turn of a private conversation, as
+/// a whole line, or as whole sentences of one line. Quoted and forwarded words do not count.
 pub fn are_said(session: &Session, by: &SenderId, text: &str) -> bool {
     let lines = said(session, by).into_iter().flat_map(str::lines);
     let said: Vec<Vec<String>> = lines.map(sentences).collect();
     let mut lines = text.lines().map(bare).filter(|line| !line.is_empty()).peekable();
-    lines.peek().is_some() && lines.all(|line| said.iter().any(|there| has(there, &line)))
+    lines.peek().is_some() && lines.all(|line| said.iter().any(|said_line| has(said_line, &line)))
 }
 
-/// Returns what this person said in the last turn.
+/// Returns the texts of this person in the last turn.
 pub fn said<'a>(session: &'a Session, by: &SenderId) -> Vec<&'a str> {
     let steps = session.turns.last().into_iter().flat_map(|turn| &turn.steps);
     let parts = steps.filter_map(|step| step.input.as_ref()).flat_map(|input| input.iter());
@@ -27,7 +27,7 @@ pub fn said<'a>(session: &'a Session, by: &SenderId) -> Vec<&'a str> {
     own.map(|part| part.text).collect()
 }
 
-/// Returns true if a line is one or more whole sentences in a row.
+/// Returns true if a line is one whole sentence of these, or several in a row.
 fn has(said: &[String], line: &str) -> bool {
     (0..said.len()).any(|first| {
         (first + 1..=said.len())
@@ -35,17 +35,17 @@ fn has(said: &[String], line: &str) -> bool {
     })
 }
 
-/// The sentences of a line, without what marks it as an item of a list.
+/// Returns the sentences of a line, without the marker of a list item.
 fn sentences(line: &str) -> Vec<String> {
     let line = bare(line);
     let mut found = vec![String::new()];
-    let mut signs = line.chars().peekable();
-    while let Some(sign) = signs.next() {
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
         if let Some(last) = found.last_mut() {
-            last.push(sign);
+            last.push(c);
         }
-        let goes_on = signs.peek().is_some_and(|next| !next.is_whitespace());
-        if WIDE_ENDS.contains(sign) || (ENDS.contains(sign) && !goes_on) {
+        let continues = chars.peek().is_some_and(|next| !next.is_whitespace());
+        if WIDE_ENDS.contains(c) || (ENDS.contains(c) && !continues) {
             found.push(String::new());
         }
     }
@@ -53,7 +53,7 @@ fn sentences(line: &str) -> Vec<String> {
     trimmed.filter(|it| !it.is_empty()).collect()
 }
 
-/// A line with single spaces, without the sign of an item.
+/// Returns a line with single spaces, without the marker of a list item.
 fn bare(line: &str) -> String {
     let line = one_line(line);
     let item = ["- [ ] ", "- ", "* ", "+ "].iter().find_map(|sign| line.strip_prefix(sign));

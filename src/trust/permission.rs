@@ -1,5 +1,5 @@
-//! Decides about calls: one decision with its reason, in the words for the model, the person who is asked, and `peacrab
-//! explain`. Pure.
+//! Decides about calls. A decision has one reason, whose text is for the model, for the person who is asked, and for
+//! `peacrab explain`. Pure.
 
 use std::fmt;
 
@@ -10,36 +10,37 @@ use crate::trust::table::{self, Act, Ruling, TurnState};
 use crate::trust::taint::Taint;
 use crate::types::message::ChatKind;
 
+/// The decision about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Allow,
-    /// Somebody entitled must allow it first.
+    /// An entitled person must approve it first.
     Ask(PermissionReason),
     Deny(PermissionReason),
 }
 
-/// Why a call may not simply be made.
+/// The reason why a call needs approval or is denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermissionReason {
-    /// The tool is for others.
+    /// The tool needs a higher role.
     Role { needs: Role, is: Role },
-    /// The tool is for the owner, and so not for groups.
+    /// The tool is for the owner in private, and this is a group.
     Group,
-    /// The config names the tool.
+    /// The config requires approval for the tool.
     Named,
-    /// The config names the role of who asks.
+    /// The config requires approval for the role of the person.
     Asker(Role),
-    /// The model has read untrusted content, whose authors may have asked for the act.
+    /// The model has read untrusted content, which may have requested the act.
     Untrusted(Taint, Act),
-    /// The act is asked about each time.
+    /// The act needs approval each time.
     EachTime(Act),
-    /// Nobody can be asked in a turn that no person began. The ruling names the way that works.
+    /// Approval is needed, but nobody can be asked in an unattended turn. The ruling names an alternative.
     Unattended(Box<Self>, Ruling),
-    /// It has this tool's work done later, which may not simply be done.
+    /// The call does the work of this tool later, and that call would not be allowed.
     StandsFor(&'static str, Box<Self>),
 }
 
-/// As the rest of a sentence.
+/// Writes the reason as the rest of a sentence.
 impl fmt::Display for PermissionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,54 +81,55 @@ impl fmt::Display for PermissionReason {
 }
 
 impl PermissionReason {
-    /// Returns true if the call would tell others what was said in private.
+    /// Returns true if the call would send private content to others.
     pub fn is_telling(&self) -> bool {
         matches!(self, Self::EachTime(Act::Tell) | Self::Untrusted(_, Act::Tell))
     }
 
-    /// Returns true if a job whose author has named the tool or the site does it all the same.
+    /// Returns true if a job may make the call when its author has named the tool or the site.
     pub fn can_be_named_by_job(&self) -> bool {
         matches!(self, Self::Untrusted(_, Act::ActOutside | Act::OpenUrl))
     }
 
-    /// Returns true if a permanent permission holds for it.
+    /// Returns true if a permanent permission covers it.
     pub fn can_be_granted(&self) -> bool {
-        // What the config names is asked about each time, whatever anybody has said.
+        // Tools that the config names need approval each time.
         matches!(self, Self::Asker(_))
     }
 }
 
-/// A call, as far as that matters here.
+/// The properties of a call on which the decision depends.
 #[derive(Clone, Debug)]
 pub struct PermissionRequest<'a> {
     pub tool: &'a str,
     pub terms: ToolTerms,
     pub reach: Reach,
-    /// The person's, where they are.
+    /// The role that counts for tools in this chat.
     pub role: Role,
-    /// The person's own, also in a group.
+    /// The person's own role, also in a group.
     pub own_role: Role,
     pub taint: Option<&'a Taint>,
-    /// True if the model was shown the address that it asks for.
+    /// True if the requested URL may be opened without approval.
     pub knows_url: bool,
-    /// A person began the turn, and can be asked.
+    /// True if a person began the turn and can be asked.
     pub is_attended: bool,
 }
 
-pub fn decide(asked: &PermissionRequest<'_>, asking: &ApprovalSettings) -> Decision {
-    let PermissionRequest { terms, role, .. } = *asked;
-    if role < terms.role && asked.own_role >= terms.role {
+/// Decides about a call by role, act, taint and config.
+pub fn decide(request: &PermissionRequest<'_>, asking: &ApprovalSettings) -> Decision {
+    let PermissionRequest { terms, role, .. } = *request;
+    if role < terms.role && request.own_role >= terms.role {
         return Decision::Deny(PermissionReason::Group);
     }
     if role < terms.role {
         return Decision::Deny(PermissionReason::Role { needs: terms.role, is: role });
     }
-    let act = Act::of(&asked.reach, asked.knows_url);
+    let act = Act::of(&request.reach, request.knows_url);
     let ruling =
-        |is_tainted| table::decide(act, TurnState { is_tainted, is_attended: asked.is_attended });
+        |is_tainted| table::decide(act, TurnState { is_tainted, is_attended: request.is_attended });
     let each_time = Some((PermissionReason::EachTime(act), ruling(false)));
     let each_time = each_time.filter(|(_, ruling)| *ruling != Ruling::Do);
-    let asks = match (ruling(false), asked.taint) {
+    let asks = match (ruling(false), request.taint) {
         (clean, Some(taint))
             if act == Act::Tell || (clean == Ruling::Do && ruling(true) != Ruling::Do) =>
         {
@@ -140,26 +142,26 @@ pub fn decide(asked: &PermissionRequest<'_>, asking: &ApprovalSettings) -> Decis
         }
         _ => each_time,
     };
-    let asks = asks.or_else(|| Some((by_config(asked, asking)?, Ruling::Refuse)));
+    let asks = asks.or_else(|| Some((by_config(request, asking)?, Ruling::Refuse)));
     match asks {
         None => Decision::Allow,
-        Some((why, _)) if asked.is_attended => Decision::Ask(why),
+        Some((why, _)) if request.is_attended => Decision::Ask(why),
         Some((why, ruling)) => Decision::Deny(PermissionReason::Unattended(Box::new(why), ruling)),
     }
 }
 
-/// The one whose yes a call needs.
+/// The people whose approval a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decider {
-    /// The person for whom it is made, and nobody else.
+    /// Only the person for whom the call is made.
     Person,
     /// Admins and the owner.
     Admins,
 }
 
 impl PermissionRequest<'_> {
-    /// Returns who is asked about the call, if anybody is: the person alone, if it tells others what they said in
-    /// private, or if their role allows it and it waits for the sake of their own data.
+    /// Returns who decides about the call if approval is needed. The person alone decides if the call sends their
+    /// private content to others, or if approval only protects their own data.
     pub fn decider(
         &self,
         decision: &Decision,
@@ -178,12 +180,15 @@ impl PermissionRequest<'_> {
     }
 }
 
-/// Why the config has a call asked about, if it does.
-fn by_config(asked: &PermissionRequest<'_>, asking: &ApprovalSettings) -> Option<PermissionReason> {
-    if asking.approvals.names(asked.tool) {
+/// Returns the reason if the config requires approval of a call.
+fn by_config(
+    request: &PermissionRequest<'_>,
+    asking: &ApprovalSettings,
+) -> Option<PermissionReason> {
+    if asking.approvals.names(request.tool) {
         return Some(PermissionReason::Named);
     }
-    let is_asked = asking.approvals.roles.contains(&asked.own_role);
-    (asked.terms.kind != ToolKind::Reads && is_asked)
-        .then_some(PermissionReason::Asker(asked.own_role))
+    let needs_approval = asking.approvals.roles.contains(&request.own_role);
+    (request.terms.kind != ToolKind::Reads && needs_approval)
+        .then_some(PermissionReason::Asker(request.own_role))
 }

@@ -1,16 +1,16 @@
-//! The one table of decisions: what becomes of an act, on a folder, in a turn that has or has not read untrusted
-//! content, with or without a person who can be asked. Permission decisions, `peacrab explain` and the table in
-//! `docs/trust.md` are made from it. Roles and the config are applied around it, in `permission`. Pure.
+//! The one table of decisions: the ruling about each act, by the state of the turn. The turn has read untrusted content
+//! or not, and a person can be asked or not. Permission decisions, `peacrab explain` and the table in `docs/trust.md`
+//! use this table. `permission` adds roles and the config. Pure.
 
 use std::fmt;
 
 use crate::trust::acts::{CommandAccess, Reach};
 use crate::workspace::Folder;
 
-/// The act of a call, as far as the table tells calls apart.
+/// The act of a call: the distinction that the table makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Act {
-    /// It looks at something, or stays within the conversation.
+    /// It only reads, or stays within the conversation.
     Stay,
     /// It changes a file in that folder.
     Write(Folder),
@@ -24,20 +24,20 @@ pub enum Act {
     OpenNamedUrl,
     /// It opens any other web address.
     OpenUrl,
-    /// It lets each run of a job do more than others may.
+    /// It gives a job more rights than other jobs have.
     GrantJob,
-    /// It speaks to others or acts where nothing takes it back.
+    /// It sends something to others, or its action cannot be undone.
     ActOutside,
-    /// It tells others what a person said in private.
+    /// It sends a person's private content to others.
     Tell,
 }
 
 /// The state of the turn that makes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TurnState {
-    /// Its model sees untrusted content.
+    /// True if its model sees untrusted content.
     pub is_tainted: bool,
-    /// A person began it, and can be asked.
+    /// True if a person began it and can be asked.
     pub is_attended: bool,
 }
 
@@ -45,25 +45,25 @@ pub struct TurnState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ruling {
     Do,
-    /// It is refused; the same in the downloads is not.
+    /// It is refused, but the same act in the downloads is allowed.
     Downloads,
     Ask,
     Refuse,
 }
 
 impl Act {
-    /// All acts, in the order of the table in the docs.
+    /// Returns all acts, in the order of the table in the docs.
     pub fn all() -> impl Iterator<Item = Self> {
-        let begin = [Self::Stay].into_iter();
+        let first = [Self::Stay].into_iter();
         let files = Folder::ALL.map(Self::Write).into_iter();
-        let own = [Self::WriteInstructions, Self::WriteMemory];
+        let knowledge = [Self::WriteInstructions, Self::WriteMemory];
         let commands = CommandAccess::ALL.map(Self::Run);
         let rest =
             [Self::OpenNamedUrl, Self::OpenUrl, Self::GrantJob, Self::ActOutside, Self::Tell];
-        begin.chain(files).chain(own).chain(commands).chain(rest)
+        first.chain(files).chain(knowledge).chain(commands).chain(rest)
     }
 
-    /// The act of a call with this reach. `knows_url` is true for an address that may be opened.
+    /// Returns the act of a call with this reach. `knows_url` is true if the URL may be opened.
     pub fn of(reach: &Reach, knows_url: bool) -> Self {
         match reach {
             Reach::Here => Self::Stay,
@@ -89,10 +89,10 @@ impl TurnState {
     ];
 }
 
-/// Decides about an act in a turn.
+/// Returns the ruling about an act in a turn.
 pub fn decide(act: Act, turn: TurnState) -> Ruling {
     let TurnState { is_tainted, is_attended } = turn;
-    let asks = match act {
+    let needs_approval = match act {
         Act::Stay
         | Act::OpenNamedUrl
         | Act::Write(Folder::Downloads | Folder::Group)
@@ -112,7 +112,7 @@ pub fn decide(act: Act, turn: TurnState) -> Ruling {
         Act::Write(Folder::Workspace | Folder::Shared)
             | Act::Run(CommandAccess::Workspace | CommandAccess::Named)
     );
-    match (asks, is_attended) {
+    match (needs_approval, is_attended) {
         (false, _) => Ruling::Do,
         (true, true) => Ruling::Ask,
         (true, false) if has_other_way => Ruling::Downloads,
@@ -120,7 +120,7 @@ pub fn decide(act: Act, turn: TurnState) -> Ruling {
     }
 }
 
-/// The table as Markdown, for the docs.
+/// Returns the table as Markdown, for the docs.
 pub fn markdown() -> String {
     let mut table = String::from(
         "|a call that|in a clean turn|clean, nobody to ask|after untrusted content|after it, nobody to ask|\n\
@@ -133,7 +133,7 @@ pub fn markdown() -> String {
     table
 }
 
-/// As the rest of a sentence that begins with the tool: "writes a file of the workspace".
+/// Writes the act as the rest of a sentence that begins with the tool: "writes a file of the workspace".
 impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,5 +1,5 @@
-//! Detects untrusted content in a conversation from the sources of its prompt. The result is not stored: as long as the
-//! model sees such content, its authors may speak to it.
+//! Detects untrusted content in a conversation by the sources of its prompt. The result is not stored: it holds as long
+//! as the model sees such content, whose authors may instruct it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,18 +14,18 @@ use crate::types::session::{Call, Session, Step};
 use crate::types::source::{Parts, Source};
 use crate::workspace::{Audience, WorkspacePath};
 
-/// The source of the newest untrusted words.
+/// The source of the newest untrusted content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taint {
-    /// A call of this tool.
+    /// The result of a call of this tool.
     Tool(String),
-    /// Words of others here, quoted or overheard, or of somebody with fewer rights in a turn of their own.
+    /// Messages of others here: quoted, overheard, or of a person with a lower role.
     Said,
     /// A file that was sent here: a picture, or its name.
     Sent,
-    /// Another conversation, which has read them.
+    /// Another conversation that has read untrusted content.
     HandedOn,
-    /// The summary of what was said here before.
+    /// The summary of this conversation.
     Summed,
 }
 
@@ -46,8 +46,8 @@ pub(crate) fn is_own_file(path: &str) -> bool {
     path.parse::<WorkspacePath>().is_ok_and(|path| !path.is_of_others())
 }
 
-/// Returns true if a source is untrusted, whoever it is shown to with that audience. A person's own words are
-/// not: their role tells what they may cause.
+/// Returns true if a source is untrusted for this audience. A person's own messages are not, because their role
+/// already limits what they may cause.
 pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
     match source {
         Source::Program
@@ -70,26 +70,25 @@ pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
         Source::Past { in_group } => *in_group,
         Source::File { path } => match (path.parse::<WorkspacePath>(), audience) {
             (Ok(path), Audience::Owner) => path.is_of_others() || path.is_beside(),
-            // Only the workspace of that very person can have been read.
+            // Only the folder of the same person can have been read.
             (Ok(path), Audience::Others) => !path.is_beside() || path.is_of_others(),
             (Err(_), _) => true,
         },
     }
 }
 
-/// The taint of a conversation for a turn that works with a role; none if its model sees no untrusted content
-/// and nobody's words but those of people who have that role, or a higher one: they may have done themselves
-/// what they talk it into.
+/// Returns the taint of a conversation for a turn with this role. None if its model sees no untrusted content, and
+/// only messages of people with this role or a higher one, who could do themselves what they request.
 pub(crate) async fn of(
     bus: &Bus,
     session: &Session,
     role: Role,
 ) -> Result<Option<Taint>, StoreError> {
-    let lower = lower(bus, session, role).await?;
+    let lower = read_lower_speakers(bus, session, role).await?;
     Ok(TaintReader { audience: audience(role, session.chat_kind), lower }.taint(session))
 }
 
-/// The same where only one person speaks.
+/// Returns the taint of a conversation with only one speaker.
 pub(crate) fn of_one(session: &Session, role: Role) -> Option<Taint> {
     let (audience, lower) = (audience(role, session.chat_kind), BTreeSet::new());
     TaintReader { audience, lower }.taint(session)
@@ -97,31 +96,33 @@ pub(crate) fn of_one(session: &Session, role: Role) -> Option<Taint> {
 
 type SpeakerId = (ChannelName, SenderId);
 
-/// The people who have spoken here and have a lower role.
-async fn lower(
+/// Returns the people who have spoken here and have a lower role.
+async fn read_lower_speakers(
     bus: &Bus,
     session: &Session,
     role: Role,
 ) -> Result<BTreeSet<SpeakerId>, StoreError> {
     let speakers = speakers(session);
-    let one = session.turns.last().map(|turn| &turn.by);
-    if session.chat_kind == ChatKind::Private || speakers.iter().all(|(_, id)| Some(id) == one) {
+    let last_speaker = session.turns.last().map(|turn| &turn.by);
+    if session.chat_kind == ChatKind::Private
+        || speakers.iter().all(|(_, id)| Some(id) == last_speaker)
+    {
         return Ok(BTreeSet::new());
     }
     let people = bus.people.clone();
-    // In a group an owner's tools are an admin's.
+    // In a group, the owner has the tools of an admin.
     let (chat_kind, role) = (session.chat_kind, tool_role(role, session.chat_kind));
-    let look = move |store: &_| {
+    let query = move |store: &_| {
         let mut lower = BTreeSet::new();
         for (channel, speaker) in speakers {
-            let own = people.role_of(store, &channel, &speaker)?;
-            if tool_role(own.unwrap_or(Role::Guest), chat_kind) < role {
+            let speaker_role = people.role_of(store, &channel, &speaker)?;
+            if tool_role(speaker_role.unwrap_or(Role::Guest), chat_kind) < role {
                 lower.insert((channel, speaker));
             }
         }
         Ok(lower)
     };
-    bus.store.read(look).await
+    bus.store.read(query).await
 }
 
 fn speakers(session: &Session) -> BTreeSet<SpeakerId> {
@@ -132,9 +133,10 @@ fn speakers(session: &Session) -> BTreeSet<SpeakerId> {
     people.collect()
 }
 
-/// For whom it is looked.
+/// Looks for the taint of a conversation, as this audience sees it.
 struct TaintReader {
     audience: Audience,
+    /// Speakers with a lower role.
     lower: BTreeSet<SpeakerId>,
 }
 

@@ -1,4 +1,4 @@
-//! Telling others what a person said in private: whether that person has asked for just that message. Pure.
+//! Decides if a person has requested a message that sends their private content to others. Pure.
 
 use crate::short_text::one_line;
 use crate::trust::acts::Telling;
@@ -7,9 +7,9 @@ use crate::types::origin::TaskKind;
 use crate::types::session::Session;
 use crate::types::source::{Part, Parts, Source};
 
-/// Returns true if the person of a private conversation has asked for a message to another chat: in what they said in
-/// this turn, they named its address, and its text stands there word by word; or their job or HEARTBEAT.md names the
-/// address, as nobody is there to ask when it runs.
+/// Returns true if the person of a private conversation has requested a message to another chat. In an attended turn,
+/// their messages must contain its address and its literal text. In an unattended one, their job or HEARTBEAT.md must
+/// name the address, because nobody can be asked then.
 pub fn is_agreed(session: &Session, telling: &Telling, is_attended: bool) -> bool {
     let steps = session.turns.last().into_iter().flat_map(|turn| &turn.steps);
     let mut parts = steps.filter_map(|step| step.input.as_ref()).flat_map(Parts::iter);
@@ -22,7 +22,7 @@ pub fn is_agreed(session: &Session, telling: &Telling, is_attended: bool) -> boo
     })
 }
 
-/// Returns true if a part says what the person wants.
+/// Returns true if a part is a request of the person.
 fn is_request(part: &Part<'_>, is_attended: bool) -> bool {
     match part.source {
         Source::Person { .. } => true,
@@ -32,16 +32,16 @@ fn is_request(part: &Part<'_>, is_attended: bool) -> bool {
     }
 }
 
-/// Returns true if words stand in a text, whole and in their order.
+/// Returns true if a text contains these words, whole and in their order.
 fn has_words(text: &str, words: &str) -> bool {
     let (text, words) = (one_line(text), one_line(words));
-    let is_part = |sign: char| sign.is_alphanumeric() || matches!(sign, '-' | '_' | '#');
+    let is_word_char = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '#');
     let is_whole = |(at, found): (usize, &str)| {
         let before = text[..at].chars().next_back();
         // A colon ends an address, unless its thread follows.
-        let mut after = text[at + found.len()..].chars().skip_while(|sign| *sign == ':');
-        !before.is_some_and(|sign| is_part(sign) || sign == ':')
-            && !after.next().is_some_and(is_part)
+        let mut after = text[at + found.len()..].chars().skip_while(|c| *c == ':');
+        !before.is_some_and(|c| is_word_char(c) || c == ':')
+            && !after.next().is_some_and(is_word_char)
     };
     !words.is_empty() && text.match_indices(&words).any(is_whole)
 }

@@ -1,5 +1,5 @@
-//! Background tasks as turns: what a turn of one may use and is told, and what follows from its end. There is
-//! one place for each of these; what differs between the kinds is a [`Background`], in a file of its own.
+//! Background tasks as turns: the limits and the prompt of such a turn, and the consequences of its end. The
+//! differences between the kinds are methods of [`Background`]; each kind has a file of its own.
 
 mod heartbeat;
 mod job;
@@ -27,18 +27,17 @@ pub(crate) fn of(kind: TaskKind) -> &'static dyn Background {
     }
 }
 
-/// Forgets the tasks that had begun, and the sessions that were closed, before the retention of their kind. A slice of
-/// each kind at a time. Returns the number of rows.
+/// Deletes tasks and closed sessions that are older than the retention of their kind, a slice of each kind at a time.
+/// Returns the number of deleted rows.
 pub(crate) fn prune(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<usize> {
-    let mut forgotten = 0;
+    let mut deleted = 0;
     for kind in TaskKind::ALL {
-        forgotten += tasks::prune(store, *kind, now - of(*kind).kept())?;
+        deleted += tasks::prune(store, *kind, now - of(*kind).kept())?;
     }
-    Ok(forgotten)
+    Ok(deleted)
 }
 
-/// Ends a task: whatever ended it, what follows is made in the same transaction, without another word of a
-/// model.
+/// Ends a task, with all consequences in the same transaction and without another completion.
 pub(crate) fn end(store: &Connection, origin: &Origin, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
     let Some(TaskId { kind, number }) = origin.task() else { return Ok(()) };
     of(kind).settle(store, number, end)?;
@@ -49,17 +48,17 @@ pub(crate) fn end(store: &Connection, origin: &Origin, end: &TaskEnd<'_>) -> rus
 pub(crate) fn give_up(store: &Connection, turn: TurnId, task: &Origin) -> rusqlite::Result<()> {
     transcript::end_turn(store, turn, TurnOutcome::Failed)?;
     journal::settle_turn(store, turn, InboundOutcome::Refused)?;
-    let words = task.task().map(|task| of(task.kind).gave_up());
-    end(store, task, &TaskEnd::ours(TaskOutcome::Interrupted, Some(turn), words))
+    let message = task.task().map(|task| of(task.kind).gave_up());
+    end(store, task, &TaskEnd::ours(TaskOutcome::Interrupted, Some(turn), message))
 }
 
-/// Ends a task that broke before it had a turn.
+/// Ends a task that failed before it had a turn.
 pub(crate) fn broke(store: &Connection, task: &Origin) -> rusqlite::Result<()> {
-    let words = task.task().map(|task| of(task.kind).broke());
-    end(store, task, &TaskEnd::ours(TaskOutcome::Failed, None, words))
+    let message = task.task().map(|task| of(task.kind).broke());
+    end(store, task, &TaskEnd::ours(TaskOutcome::Failed, None, message))
 }
 
-/// Ends tasks without a word: their turns, and what they were to do if that has not begun.
+/// Ends tasks silently: their turns, and their rows that have not begun.
 pub(crate) fn stop(store: &Connection, tasks: &[Origin]) -> rusqlite::Result<()> {
     if tasks.is_empty() {
         return Ok(());
@@ -76,7 +75,7 @@ pub(crate) fn stop(store: &Connection, tasks: &[Origin]) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// Ends the tasks that work for an address, all or one person's, without a word; returns them.
+/// Silently ends the tasks that work for an address, all or one person's. Returns their origins.
 pub(crate) fn stop_for(
     store: &Connection,
     at: &Address,

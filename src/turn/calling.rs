@@ -1,22 +1,22 @@
-//! A call, and on whose behalf it is made.
+//! The context of a call: its turn, its person and its place.
 
 use crate::people::Role;
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::session::{Call, TurnId};
 
-/// A call, and on whose behalf it is made.
+/// A call, with the person for whom it is made and the place.
 pub(crate) struct CallContext<'a> {
     pub(crate) turn: TurnId,
     pub(crate) call: &'a Call,
     pub(crate) person: &'a Sender,
-    /// The person's own, also in a group.
+    /// The person's own role, also in a group.
     pub(crate) role: Role,
     pub(crate) at: &'a Address,
     pub(crate) chat_kind: ChatKind,
-    /// The person is known there, and so can be asked.
+    /// True if the person uses the channel of `at`, and so can be asked there.
     pub(crate) is_there: bool,
-    /// The person's own words that it keeps unasked after untrusted content. They are shown what was kept.
+    /// The person's own words that it keeps without approval after untrusted content. The person is shown them.
     pub(crate) own_words: Option<String>,
-    /// Nothing is to be sent in quiet hours.
+    /// True if nothing may be sent in quiet hours.
     pub(crate) keeps_quiet: bool,
 }

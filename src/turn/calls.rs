@@ -1,4 +1,4 @@
-//! One tool call, from planned (or cut off) to its outcome.
+//! One tool call, from planned or interrupted to its outcome.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -29,11 +29,11 @@ use crate::types::source::Source;
 use crate::types::untrusted;
 use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePath};
 
-/// A tool that takes longer is given up.
+/// Maximum time of a tool call.
 const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// Maximum length of any tool's output, in characters: more than the tools' own bounds. A longer one would fill the
-/// disk, and every later prompt.
+/// Maximum length of any tool's output, in characters. It is above the tools' own limits. A longer output would fill
+/// the disk and every later prompt.
 const OUTPUT_CHARS_MAX: usize = 32_000;
 
 /// The result of a call.
@@ -41,7 +41,7 @@ pub(crate) struct CallResult {
     pub(crate) outcome: CallOutcome,
     /// The sources of the outcome.
     pub(crate) sources: Vec<Source>,
-    /// The file that it has changed.
+    /// The file that the call has changed.
     pub(crate) changed: Option<WorkspacePath>,
 }
 
@@ -50,25 +50,25 @@ pub(crate) async fn refuse(
     services: &Services,
     turn: TurnId,
     call: &Call,
-    words: String,
+    reason: String,
 ) -> Result<CallResult, TurnError> {
-    settle(services, turn, call, CallOutcome::Failed(words)).await
+    settle(services, turn, call, CallOutcome::Failed(reason)).await
 }
 
-/// As [`refuse`], and tells people of it.
+/// Settles a call that cannot begin, and sends a report to people.
 pub(crate) async fn refuse_and_report(
     services: &Services,
     turn: TurnId,
     call: &Call,
-    words: String,
+    reason: String,
     report: Effect,
 ) -> Result<CallResult, TurnError> {
-    let ends = CallEnd::of(call, Utc::now(), CallOutcome::Failed(words));
-    end(services, turn, CallEnd { effects: vec![report], ..ends }).await
+    let end_of_call = CallEnd::of(call, Utc::now(), CallOutcome::Failed(reason));
+    end(services, turn, CallEnd { effects: vec![report], ..end_of_call }).await
 }
 
-/// Runs a call that is planned, or finds out what became of one that a crash cut off. Its outcome
-/// is committed when this returns.
+/// Runs a planned call, or finds out the outcome of one that a crash interrupted. The outcome is
+/// committed when this returns.
 pub(crate) async fn run(
     turns: &TurnServices,
     calling: &CallContext<'_>,
@@ -79,16 +79,17 @@ pub(crate) async fn run(
         match look(&turns.services, intent).await {
             Happened::Yes => {
                 let outcome = CallOutcome::Done(result.clone());
-                let mut effects = match shown_again(turns, intent).await {
-                    Some((path, lines)) => vec![tell_of_rules(calling, &path, &lines)],
+                let mut effects = match interrupted_changes(turns, intent).await {
+                    Some((path, lines)) => vec![report_instruction_change(calling, &path, &lines)],
                     None => Vec::new(),
                 };
                 if let Intent::File { path, .. } = intent {
-                    effects.extend(tell_of_own_words(calling, path));
+                    effects.extend(show_own_words(calling, path));
                 }
                 let sources = call.sources.clone();
-                let ends = CallEnd { sources, effects, ..CallEnd::of(call, Utc::now(), outcome) };
-                return end(&turns.services, turn, ends).await;
+                let end_of_call =
+                    CallEnd { sources, effects, ..CallEnd::of(call, Utc::now(), outcome) };
+                return end(&turns.services, turn, end_of_call).await;
             }
             Happened::Unknown => {
                 return settle(&turns.services, turn, call, CallOutcome::Interrupted).await;
@@ -99,28 +100,28 @@ pub(crate) async fn run(
     turns.tools.arrived().await;
     let (tool, terms) = match turns.tools.authorise(&call.tool, cx.user()) {
         Ok(tool) => tool,
-        Err(words) => return refuse(&turns.services, turn, call, words).await,
+        Err(reason) => return refuse(&turns.services, turn, call, reason).await,
     };
     let began = Utc::now();
-    let came = match terms.kind {
+    let called = match terms.kind {
         ToolKind::Acts { .. } => act(turns, calling, cx, tool.as_ref(), terms).await?,
         ToolKind::Reads | ToolKind::Writes | ToolKind::Queues => {
             attempts(tool.as_ref(), terms, call, cx).await
         }
     };
-    if let Ok(ToolOutput::Change(change)) = &came {
+    if let Ok(ToolOutput::Change(change)) = &called {
         let reach = tool.reach(&call.arguments, &cx.address).within(cx.chat_kind);
-        if let Some(words) = detour::refused(turns, cx, reach, &change.file.path).await {
-            return refuse(&turns.services, turn, call, words).await;
+        if let Some(reason) = detour::refused(turns, cx, reach, &change.file.path).await {
+            return refuse(&turns.services, turn, call, reason).await;
         }
     }
-    match came {
+    match called {
         Ok(output) => carry_out(turns, calling, cx, began, output).await,
         Err(error) => end(&turns.services, turn, failure(call, began, error)?).await,
     }
 }
 
-/// Carries out what a tool's output asks for.
+/// Carries out the output of a tool: commits texts and effects, makes changes, or suspends the turn.
 async fn carry_out(
     turns: &TurnServices,
     calling: &CallContext<'_>,
@@ -129,7 +130,7 @@ async fn carry_out(
     output: ToolOutput,
 ) -> Result<CallResult, TurnError> {
     let CallContext { turn, call, .. } = *calling;
-    let ends = match output {
+    let end_of_call = match output {
         ToolOutput::Text { for_model, sources } => {
             let outcome = CallOutcome::Done(marked(for_model, &sources, cx));
             CallEnd { sources, ..CallEnd::of(call, began, outcome) }
@@ -137,8 +138,8 @@ async fn carry_out(
         ToolOutput::Change(change) => return make_change(turns, calling, began, change).await,
         ToolOutput::Effects { for_model, mut effects } => {
             effects.iter_mut().for_each(|effect| mark_own_words(calling, effect));
-            if let Some(words) = refused_effects(turns, calling, &effects).await? {
-                return refuse(&turns.services, turn, call, words).await;
+            if let Some(reason) = refused_effects(turns, calling, &effects).await? {
+                return refuse(&turns.services, turn, call, reason).await;
             }
             CallEnd { effects, ..CallEnd::of(call, began, CallOutcome::Done(for_model)) }
         }
@@ -155,24 +156,24 @@ async fn carry_out(
             return Ok(CallResult { outcome, sources: Vec::new(), changed: None });
         }
     };
-    end(&turns.services, turn, ends).await
+    end(&turns.services, turn, end_of_call).await
 }
 
-/// The end of a call that has failed; an error if the turn cannot go on.
+/// Returns the end of a failed call. The error means that the turn cannot go on.
 fn failure(call: &Call, began: DateTime<Utc>, error: ToolError) -> Result<CallEnd, TurnError> {
     match error {
-        ToolError::TellModel(words) | ToolError::Transient(words) => {
-            Ok(CallEnd::of(call, began, CallOutcome::Failed(words)))
+        ToolError::TellModel(reason) | ToolError::Transient(reason) => {
+            Ok(CallEnd::of(call, began, CallOutcome::Failed(reason)))
         }
-        ToolError::TellUntrusted(source, words) => {
-            let outcome = CallOutcome::Failed(untrusted::wrap(&words));
+        ToolError::TellUntrusted(source, reason) => {
+            let outcome = CallOutcome::Failed(untrusted::wrap(&reason));
             Ok(CallEnd { sources: vec![source], ..CallEnd::of(call, began, outcome) })
         }
         ToolError::Abort(error) => Err(TurnError::Abort(error)),
     }
 }
 
-/// A text as the model is shown it: between marks if it has an untrusted source.
+/// Returns a text as the model is shown it: between marks if it has an untrusted source.
 fn marked(text: String, sources: &[Source], cx: &ToolContext) -> String {
     let audience = cx.reader().audience;
     match sources.iter().any(|source| taint::is_untrusted(source, audience)) {
@@ -181,7 +182,7 @@ fn marked(text: String, sources: &[Source], cx: &ToolContext) -> String {
     }
 }
 
-/// A reminder in a person's own words is as trusted as these, and they are shown it.
+/// Marks a reminder in a person's own words as trusted, and to be shown to that person.
 fn mark_own_words(calling: &CallContext<'_>, effect: &mut Effect) {
     if let (Some(_), Effect::Schedule { order: JobOrder::Add(brief), in_words_of, .. }) =
         (&calling.own_words, effect)
@@ -191,7 +192,7 @@ fn mark_own_words(calling: &CallContext<'_>, effect: &mut Effect) {
     }
 }
 
-/// Words for the model if effects may not happen now or for this person.
+/// Returns an explanation for the model if the effects are not allowed now or for this person.
 async fn refused_effects(
     turns: &TurnServices,
     calling: &CallContext<'_>,
@@ -204,8 +205,8 @@ async fn refused_effects(
     }
 }
 
-/// Calls a tool that acts outside: that it begins is written down first, and so is what it may change of
-/// what the bot goes by.
+/// Calls a tool that acts outside. Its start is committed first, and so is the state of the instructions,
+/// which it may change.
 async fn act(
     turns: &TurnServices,
     CallContext { turn, call, .. }: &CallContext<'_>,
@@ -217,15 +218,15 @@ async fn act(
     let idempotent = matches!(terms.kind, ToolKind::Acts { idempotent: true });
     let intent = Intent::Act { idempotent };
     let (result, sources) = (String::new(), Vec::new());
-    let starts = CallStart { call: call.id, intent, undo: None, result, sources };
-    commits::call_starts(&turns.services.bus.store, *turn, starts).await?;
-    let came = attempts(tool, terms, call, cx).await;
+    let start = CallStart { call: call.id, intent, undo: None, result, sources };
+    commits::call_starts(&turns.services.bus.store, *turn, start).await?;
+    let called = attempts(tool, terms, call, cx).await;
     drop(watch);
     turns.instruction_watcher.look().await?;
-    Ok(came)
+    Ok(called)
 }
 
-/// Calls the tool, and once more if it says that this is safe and may help.
+/// Calls the tool, and once more after a transient error if the tool allows retries.
 async fn attempts(
     tool: &dyn AnyTool,
     terms: ToolTerms,
@@ -241,7 +242,7 @@ async fn attempts(
     }
 }
 
-/// Calls the tool; one that hangs or panics has failed, and nothing more.
+/// Calls the tool. A tool that hangs or panics fails alone.
 async fn attempt(
     tool: &dyn AnyTool,
     call: &Call,
@@ -274,10 +275,10 @@ fn within_bounds(called: Result<ToolOutput, ToolError>) -> Result<ToolOutput, To
             | ToolOutput::Asks(_)
             | ToolOutput::Awaits(_)),
         ) => Ok(output),
-        Err(ToolError::TellModel(words)) => Err(ToolError::TellModel(bounded(words))),
-        Err(ToolError::Transient(words)) => Err(ToolError::Transient(bounded(words))),
-        Err(ToolError::TellUntrusted(source, words)) => {
-            Err(ToolError::TellUntrusted(source, bounded(words)))
+        Err(ToolError::TellModel(message)) => Err(ToolError::TellModel(bounded(message))),
+        Err(ToolError::Transient(message)) => Err(ToolError::Transient(bounded(message))),
+        Err(ToolError::TellUntrusted(source, message)) => {
+            Err(ToolError::TellUntrusted(source, bounded(message)))
         }
         Err(error @ ToolError::Abort(_)) => Err(error),
     }
@@ -292,8 +293,8 @@ fn bounded(text: String) -> String {
     }
 }
 
-/// Makes the change that a tool has worked out, between the commits that say so. What the file was
-/// is kept before the first of them, so that what is written down can be undone.
+/// Makes the change that a tool has prepared, between the commits of its start and its end. The former
+/// content of the file is saved before the first commit, so that the change can be undone.
 async fn make_change(
     turns: &TurnServices,
     calling: &CallContext<'_>,
@@ -305,61 +306,71 @@ async fn make_change(
     let (intent, undo) = (file.intent(undoes), file.undo());
     let images = turns.actions.images.clone();
     let keep = move |workspace: &Workspace| {
-        let shown = rule_changes(workspace, &file);
+        let shown = instruction_changes(workspace, &file);
         (images.keep_before(workspace, &file), shown, file)
     };
     let (kept, shown, file) = turns.services.workspace.off_thread(keep).await;
     let undo = kept.then_some(undo);
     let (result, sources) = (for_model.clone(), Vec::new());
-    let starts = CallStart { call: call.id, intent, undo, result, sources };
-    commits::call_starts(&turns.services.bus.store, turn, starts).await?;
+    let start = CallStart { call: call.id, intent, undo, result, sources };
+    commits::call_starts(&turns.services.bus.store, turn, start).await?;
     let path = file.path.clone();
-    if let Err(words) = apply(&turns.services, file).await {
-        return end(&turns.services, turn, CallEnd::of(call, began, CallOutcome::Failed(words)))
+    if let Err(reason) = apply(&turns.services, file).await {
+        return end(&turns.services, turn, CallEnd::of(call, began, CallOutcome::Failed(reason)))
             .await;
     }
-    let effects = shown.map(|(rule, lines)| tell_of_rules(calling, &rule, &lines));
-    let effects = effects.into_iter().chain(tell_of_own_words(calling, path.as_str())).collect();
-    let ends = CallEnd { effects, ..CallEnd::of(call, began, CallOutcome::Done(for_model)) };
-    let ran = end(&turns.services, turn, ends).await?;
+    let effects = shown.map(|(path, lines)| report_instruction_change(calling, &path, &lines));
+    let effects = effects.into_iter().chain(show_own_words(calling, path.as_str())).collect();
+    let end_of_call = CallEnd { effects, ..CallEnd::of(call, began, CallOutcome::Done(for_model)) };
+    let ran = end(&turns.services, turn, end_of_call).await?;
     Ok(CallResult { changed: Some(path), ..ran })
 }
 
-/// Returns a change of an instruction file for the owner: its path by which the bot follows it, and the changed lines.
-fn rule_changes(workspace: &Workspace, change: &FileChange) -> Option<(WorkspacePath, String)> {
-    let rule = workspace.shown_changed_as(&change.path)?;
+/// Returns the changed lines of an instruction file, with the path under which the bot uses it. None for other files.
+fn instruction_changes(
+    workspace: &Workspace,
+    change: &FileChange,
+) -> Option<(WorkspacePath, String)> {
+    let instruction = workspace.shown_changed_as(&change.path)?;
     let before = workspace.open_exactly(&change.path);
     let before = before.and_then(|file| file.read_up_to(READ_BYTES_MAX)).unwrap_or_default();
-    let now = String::from_utf8_lossy(&change.contents);
-    Some((rule, memory::changes(&String::from_utf8_lossy(&before), &now)?))
+    let after = String::from_utf8_lossy(&change.contents);
+    Some((instruction, memory::changes(&String::from_utf8_lossy(&before), &after)?))
 }
 
-/// The same of a change that a crash came after.
-async fn shown_again(turns: &TurnServices, intent: &Intent) -> Option<(WorkspacePath, String)> {
+/// Returns the same for a change that was made before a crash.
+async fn interrupted_changes(
+    turns: &TurnServices,
+    intent: &Intent,
+) -> Option<(WorkspacePath, String)> {
     let Intent::File { path, before, .. } = intent else { return None };
     let path = path.parse::<WorkspacePath>().ok()?;
     let (images, before) = (turns.actions.images.clone(), before.clone());
     let lines = move |workspace: &Workspace| {
-        let rule = workspace.shown_changed_as(&path)?;
+        let instruction = workspace.shown_changed_as(&path)?;
         let before = before.and_then(|hash| images.get(&Hash::stored(&hash)?)).unwrap_or_default();
-        let now = workspace.open_exactly(&path);
-        let now = now.and_then(|file| file.read_up_to(READ_BYTES_MAX)).unwrap_or_default();
+        let after = workspace.open_exactly(&path);
+        let after = after.and_then(|file| file.read_up_to(READ_BYTES_MAX)).unwrap_or_default();
         let lines =
-            memory::changes(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&now))?;
-        Some((rule, lines))
+            memory::changes(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&after))?;
+        Some((instruction, lines))
     };
     turns.services.workspace.off_thread(lines).await
 }
 
-/// Tells the owner of a changed instruction: whoever can change instructions unseen controls the bot. Only the owner
-/// can have them changed, in private, so the message goes where it was asked for.
-fn tell_of_rules(calling: &CallContext<'_>, path: &WorkspacePath, lines: &str) -> Effect {
-    let words = replies::rules_changed(path, lines, calling.call.id);
-    Effect::Say { to: calling.at.clone(), body: Body::Text(words) }
+/// Reports a changed instruction to the owner, because unseen changes of instructions would control the bot. Only the
+/// owner can request them, in private, so the message goes to the chat of the call.
+fn report_instruction_change(
+    calling: &CallContext<'_>,
+    path: &WorkspacePath,
+    lines: &str,
+) -> Effect {
+    let report = replies::rules_changed(path, lines, calling.call.id);
+    Effect::Say { to: calling.at.clone(), body: Body::Text(report) }
 }
 
-/// Shows a person that their own words were kept unasked, with the way back.
-fn tell_of_own_words(calling: &CallContext<'_>, path: &str) -> Option<Effect> {
+/// Shows a person that their own words were kept without approval, with a button to undo it.
+fn show_own_words(calling: &CallContext<'_>, path: &str) -> Option<Effect> {
     let text = calling.own_words.as_ref()?;
     let id = calling.call.id;
     let undo = Choice { label: replies::UNDO_IT.to_owned(), says: CommandId::Undo.line(id) };
@@ -369,18 +380,20 @@ fn tell_of_own_words(calling: &CallContext<'_>, path: &str) -> Option<Effect> {
     Some(Effect::Say { to: calling.at.clone(), body: Body::Choice(question) })
 }
 
+/// Applies a change of a file. The error explains to the model why nothing was changed.
 pub(crate) async fn apply(services: &Services, change: FileChange) -> Result<(), String> {
     let applied = services.workspace.off_thread(move |workspace| workspace.apply(&change)).await;
     applied.map_err(|error| format!("Not changed: {error}."))
 }
 
+/// The fate of an interrupted call.
 pub(crate) enum Happened {
     Yes,
     No,
     Unknown,
 }
 
-/// Finds out if an interrupted call has happened, or may as well happen again.
+/// Finds out if an interrupted call has happened. An idempotent one counts as not happened: it may run again.
 pub(crate) async fn look(services: &Services, intent: &Intent) -> Happened {
     let (path, before, after) = match intent {
         Intent::File { path, before, after, .. } => (path, before, after),
@@ -389,10 +402,10 @@ pub(crate) async fn look(services: &Services, intent: &Intent) -> Happened {
     };
     let Ok(path) = path.parse::<WorkspacePath>() else { return Happened::Unknown };
     let hash = services.workspace.off_thread(move |workspace| workspace.hash(&path)).await;
-    let Ok(now) = hash else { return Happened::Unknown };
-    match now.as_ref().map(Hash::as_str) {
-        now if now == after.as_deref() => Happened::Yes,
-        now if now == before.as_deref() => Happened::No,
+    let Ok(current) = hash else { return Happened::Unknown };
+    match current.as_ref().map(Hash::as_str) {
+        current if current == after.as_deref() => Happened::Yes,
+        current if current == before.as_deref() => Happened::No,
         _ => Happened::Unknown,
     }
 }
@@ -406,11 +419,15 @@ async fn settle(
     end(services, turn, CallEnd::of(call, Utc::now(), outcome)).await
 }
 
-async fn end(services: &Services, turn: TurnId, ends: CallEnd) -> Result<CallResult, TurnError> {
-    let outcome = without_secrets(services, ends.outcome);
-    let ends = CallEnd { outcome, ..ends };
-    let queues = !ends.effects.is_empty();
-    let (outcome, sources) = commits::call_ends(&services.bus.store, turn, ends).await?;
+async fn end(
+    services: &Services,
+    turn: TurnId,
+    call_end: CallEnd,
+) -> Result<CallResult, TurnError> {
+    let outcome = without_secrets(services, call_end.outcome);
+    let call_end = CallEnd { outcome, ..call_end };
+    let queues = !call_end.effects.is_empty();
+    let (outcome, sources) = commits::call_ends(&services.bus.store, turn, call_end).await?;
     if queues {
         services.bus.outbox.up();
         services.bus.inbox.up();
@@ -419,7 +436,7 @@ async fn end(services: &Services, turn: TurnId, ends: CallEnd) -> Result<CallRes
     Ok(CallResult { outcome, sources, changed: None })
 }
 
-/// Removes secrets from an outcome: models would repeat them.
+/// Removes secrets from an outcome, because models would repeat them.
 fn without_secrets(services: &Services, outcome: CallOutcome) -> CallOutcome {
     let redact = |text: String| services.redactor.redact(&text).into_owned();
     match outcome {

@@ -1,5 +1,5 @@
-//! The turn's commits: each composes several nouns in one transaction, at the boundaries where a
-//! crash must find either all of it or nothing. Each asks first whether the turn still runs.
+//! The commits of a turn. Each combines several tables in one transaction, where a crash must leave
+//! either everything or nothing. Each first checks that the turn still runs.
 
 mod beginning;
 mod calls;
@@ -44,7 +44,7 @@ use crate::types::message::{Address, Body, MessageId, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{Call, SessionId, Step, TurnId, TurnOutcome};
 
-/// A draft stands on the platform, and the answer will take its place; or it will not.
+/// Stores the id of the draft that the answer will replace. None if it replaces none.
 pub(crate) async fn drafted(
     store: &Store,
     turn: TurnId,
@@ -56,19 +56,19 @@ pub(crate) async fn drafted(
     .await
 }
 
-/// Somebody is asked on behalf of calls of a step, and the turn waits. `told` hears that another is asked. Gives
-/// the draft that no answer takes the place of for now.
+/// Asks a person about calls of a step, and suspends the turn. The chat `notify` gets a notice if another person is
+/// asked. Returns the draft, which no answer replaces for now.
 pub(crate) async fn suspend_to_ask(
     store: &Store,
     turn: TurnId,
     asked: Vec<asks::NewAsk>,
-    told: Option<Address>,
+    notify: Option<Address>,
     bodies: impl FnOnce(&[AskId]) -> Vec<Body> + Send + 'static,
 ) -> Result<Option<MessageId>, CommitError> {
     guarded(store, "suspended", Sync::Now, turn, move |store| {
         asked.iter().try_for_each(|ask| transcript::call_waits(store, ask.call))?;
         asks::put(store, &asked, bodies)?;
-        if let Some(at) = told {
+        if let Some(at) = notify {
             outbox::put(store, &at, None, replies::ASKED_ELSEWHERE)?;
         }
         transcript::suspend(store, turn)?;
@@ -79,7 +79,7 @@ pub(crate) async fn suspend_to_ask(
     .await
 }
 
-/// The answer takes the place of no draft any more; gives the one that stands there.
+/// Removes the draft of a turn from the store, so that the answer does not replace it. Returns the draft.
 pub(crate) async fn forget_draft(
     store: &Store,
     turn: TurnId,
@@ -94,23 +94,23 @@ pub(crate) async fn forget_draft(
     .await
 }
 
-/// The last step (if the model made one), the turn's end, its rows done and the answer in the
-/// outbox, in one transaction. Gives the draft of an answer that turned out to be silence.
+/// Ends a turn in one transaction: the last step, if there is one, the end of the turn, its rows as done, and
+/// the answer in the outbox. Returns the draft if the answer is silence.
 pub(crate) async fn answer(
     store: &Store,
     turn: TurnId,
     last: Option<ModelStep>,
     end: TurnEnd,
 ) -> Result<Option<MessageId>, CommitError> {
-    // Words are sent only after a commit that is synced, and this one with it. Where none follow, nothing
+    // A message is sent only after a synced commit, which also syncs this one. Without a message, nothing
     // else would sync it.
     let sync = match (&end.words, &end.origin) {
         (Some(_), Origin::Chat(_)) => Sync::Later,
         _ => Sync::Now,
     };
     guarded(store, "answer", sync, turn, move |store| {
-        if let Some(made) = &last {
-            made.write(store, turn)?;
+        if let Some(step) = &last {
+            step.write(store, turn)?;
         }
         transcript::end_turn(store, turn, end.ending)?;
         let question = journal::question(store, turn)?;
@@ -119,10 +119,10 @@ pub(crate) async fn answer(
             background::end(store, &end.origin, &TaskEnd::of_turn(turn, &end))?;
             return Ok(None);
         };
-        let words = jobs::conversation_ended(store, turn, &end)?;
+        let message = jobs::conversation_ended(store, turn, &end)?;
         let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
-        let Some(words) = &words else { return Ok(draft) };
-        let id = outbox::put_over(store, to, end.reply_to.as_ref(), draft.as_ref(), words)?;
+        let Some(message) = &message else { return Ok(draft) };
+        let id = outbox::put_over(store, to, end.reply_to.as_ref(), draft.as_ref(), message)?;
         outbox::note_question(store, id, question.as_ref())?;
         for file in end.files {
             outbox::put_body(store, to, &Body::File(file))?;
@@ -132,7 +132,7 @@ pub(crate) async fn answer(
     .await
 }
 
-/// A turn of the program's own, of which nobody hears: with the calls in which notes are taken.
+/// A silent turn of the program, with the calls that save notes.
 pub(crate) struct NewNotes {
     pub(crate) session: SessionId,
     pub(crate) sender: Sender,
@@ -141,7 +141,7 @@ pub(crate) struct NewNotes {
     pub(crate) calls: Vec<ToolCall>,
 }
 
-/// Begins it.
+/// Begins the turn that saves notes. Returns its planned calls.
 pub(crate) async fn notes_begin(
     store: &Store,
     NewNotes { session, sender, charge, step, calls }: NewNotes,
@@ -159,7 +159,7 @@ pub(crate) async fn notes_begin(
     store.write("notes", Sync::Later, begin).await?.ok_or(CommitError::Ended)
 }
 
-/// Notes that came to nothing: a turn without steps, which tells when they were taken last.
+/// Stores a silent turn without steps, because the model had no notes. It marks when notes were last requested.
 pub(crate) async fn no_notes(
     store: &Store,
     session: SessionId,
@@ -179,38 +179,38 @@ pub(crate) async fn no_notes(
     store.write("no notes", Sync::Later, note).await?.ok_or(CommitError::Ended)
 }
 
-/// One line for messages that were found too late to be answered.
+/// Closes messages that get no turn, with one message in the outbox.
 pub(crate) async fn close(
     store: &Store,
     rows: Vec<WaitingMessage>,
     outcome: InboundOutcome,
-    words: String,
+    message: String,
 ) -> Result<(), StoreError> {
     let settle = move |store: &Connection| {
         for row in &rows {
             journal::settle(store, row.id, outcome)?;
         }
         if let Some(WaitingMessage { inbound, .. }) = rows.last() {
-            outbox::put(store, &inbound.from, inbound.id.as_ref(), &words)?;
+            outbox::put(store, &inbound.from, inbound.id.as_ref(), &message)?;
         }
         Ok(())
     };
     store.write("closed", Sync::Now, settle).await
 }
 
-/// Says that something broke, of messages that never got as far as a turn.
+/// Closes messages that failed before they had a turn, with a message about the failure.
 pub(crate) async fn broke(
     store: &Store,
     rows: Vec<RowId>,
     origin: Origin,
 ) -> Result<(), StoreError> {
     let settle = move |store: &Connection| {
-        let mut waited = false;
+        let mut were_waiting = false;
         for row in rows {
-            waited |= journal::settle(store, row, InboundOutcome::Refused)?;
+            were_waiting |= journal::settle(store, row, InboundOutcome::Refused)?;
         }
         match &origin {
-            _ if !waited => Ok(()),
+            _ if !were_waiting => Ok(()),
             Origin::Task { .. } => background::broke(store, &origin),
             Origin::Chat(to) => outbox::put(store, to, None, replies::SOMETHING_BROKE).map(drop),
         }
@@ -218,32 +218,32 @@ pub(crate) async fn broke(
     store.write("broke", Sync::Now, settle).await
 }
 
-/// Words for a message that no turn can be begun with.
+/// Closes a message with which no turn can begin, with an explanation.
 pub(crate) async fn declined(
     store: &Store,
     row: &WaitingMessage,
-    words: String,
+    explanation: String,
 ) -> Result<(), StoreError> {
     let (row, inbound) = (row.id, row.inbound.clone());
     let decline = move |store: &Connection| {
         if journal::settle(store, row, InboundOutcome::Refused)? {
-            outbox::put(store, &inbound.from, inbound.id.as_ref(), &words)?;
+            outbox::put(store, &inbound.from, inbound.id.as_ref(), &explanation)?;
         }
         Ok(())
     };
     store.write("declined", Sync::Now, decline).await
 }
 
-/// A command that only answers.
+/// Closes a command with a reply.
 pub(crate) async fn handled(
     store: &Store,
     control: &WaitingMessage,
-    words: String,
+    reply: String,
 ) -> Result<(), StoreError> {
-    handled_with(store, control, move |_| Ok(words)).await
+    handled_with(store, control, move |_| Ok(reply)).await
 }
 
-/// A command that is answered with questions or files.
+/// Closes a command with questions or files as the reply.
 pub(crate) async fn handled_with_bodies(
     store: &Store,
     control: &WaitingMessage,
@@ -259,7 +259,7 @@ pub(crate) async fn handled_with_bodies(
     store.write("command", Sync::Now, handle).await
 }
 
-/// A command that changes something, and what is said of it.
+/// Closes a command that changes something. `change` returns the reply.
 pub(crate) async fn handled_with(
     store: &Store,
     control: &WaitingMessage,
@@ -268,8 +268,8 @@ pub(crate) async fn handled_with(
     let (row, inbound) = (control.id, control.inbound.clone());
     let handle = move |store: &Connection| {
         if journal::settle(store, row, InboundOutcome::Handled)? {
-            let words = change(store)?;
-            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
+            let reply = change(store)?;
+            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
         }
         Ok(())
     };

@@ -1,4 +1,4 @@
-//! Changes that reach further than the arguments of their call tell, by a link or as an undo.
+//! Refuses file changes whose reach is larger than the arguments of the call show, by a link or as an undo.
 
 use crate::conversation::asks::OnUntrusted;
 use crate::memory;
@@ -8,8 +8,8 @@ use crate::turn::prompt;
 use crate::turn::services::TurnServices;
 use crate::workspace::{Workspace, WorkspacePath};
 
-/// Words for the model if a change reaches further than its arguments tell, by a link or as an undo: nobody was
-/// asked about that.
+/// Returns an explanation for the model if the reach of a change is larger than its arguments show, because nobody
+/// has approved that reach.
 pub(crate) async fn refused(
     turns: &TurnServices,
     cx: &ToolContext,
@@ -24,15 +24,15 @@ pub(crate) async fn refused(
         return Some(prompt::rule_by_detour(path));
     }
     let actual = Reach::File(path.folder()).within(cx.chat_kind);
-    let is_asked = |reach: &Reach| {
+    let needs_approval = |reach: &Reach| {
         let turn = TurnState { is_tainted: true, is_attended: true };
         table::decide(Act::of(reach, false), turn) != Ruling::Do
     };
-    if is_asked(&actual) && !is_asked(&reach) {
+    if needs_approval(&actual) && !needs_approval(&reach) {
         return Some(prompt::folder_by_detour(path));
     }
     let path = path.clone();
-    let rule = move |workspace: &Workspace| workspace.shown_changed_as(&path);
-    let rule = turns.services.workspace.off_thread(rule).await;
-    rule.map(|path| prompt::rule_by_detour(&path))
+    let instruction = move |workspace: &Workspace| workspace.shown_changed_as(&path);
+    let instruction = turns.services.workspace.off_thread(instruction).await;
+    instruction.map(|path| prompt::rule_by_detour(&path))
 }

@@ -13,10 +13,10 @@ pub(crate) struct Draft {
     /// The line for the running tool.
     pub(crate) doing: Option<String>,
     pub(crate) reply_to: Option<MessageId>,
-    /// The draft that an attempt before a crash has left.
+    /// The draft message of an attempt before a crash.
     pub(crate) made: Option<MessageId>,
-    /// The number of messages below the draft: the next draft stands below them.
+    /// The number of times that a message was sent below the draft. After each, a new draft begins below it.
     pub(crate) anew: u32,
-    /// The answer has not waited for the draft that is on its way.
+    /// True if the turn ended without waiting for a draft that is still being sent.
     pub(crate) left: bool,
 }

@@ -1,5 +1,5 @@
-//! The rate limit of drafts in a chat. All drafts there share it, since a platform counts all that is sent to the chat,
-//! and a limit for one is a limit for all.
+//! The rate limit of drafts in a chat. All drafts of the chat share it, because the platform counts all messages to the
+//! chat together.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,16 +10,16 @@ use tokio_util::task::TaskTracker;
 
 use crate::types::message::{Address, ChannelName, ChatId};
 
-/// Drafts that turns show, whatever becomes of those turns.
+/// The drafts of all turns. They outlive their turns.
 #[derive(Default)]
 pub struct OpenDrafts {
     pub(crate) rate_limit: DraftRateLimit,
-    /// Drafts that are on their way to a platform, or being taken away there.
+    /// Drafts that are being sent to a platform, or deleted there.
     pub(crate) under_way: TaskTracker,
 }
 
 impl OpenDrafts {
-    /// Waits until no draft is on its way any more, for so long at most.
+    /// Waits until no draft is being sent or deleted, for at most `within`.
     pub async fn end(&self, within: Duration) {
         self.under_way.close();
         timeout(within, self.under_way.wait()).await.ok();
@@ -34,8 +34,8 @@ pub struct DraftRateLimit(
 );
 
 impl DraftRateLimit {
-    /// Takes the next place in a chat's line of drafts that are `every` apart; how long until it is
-    /// there.
+    /// Reserves the next time slot for a draft in a chat. Slots are `every` apart. Returns the time until
+    /// the slot.
     pub(crate) fn place(&self, at: &Address, every: Duration) -> Duration {
         let now = Instant::now();
         let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,10 +46,10 @@ impl DraftRateLimit {
         wait
     }
 
-    /// No draft is to be shown in a chat for so long.
-    pub(crate) fn rest(&self, at: &Address, wait: Duration) {
+    /// Blocks drafts in a chat for this time.
+    pub(crate) fn rest(&self, at: &Address, pause: Duration) {
         let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let next = next.entry((at.channel.clone(), at.chat.clone())).or_insert_with(Instant::now);
-        *next = (*next).max(Instant::now() + wait);
+        *next = (*next).max(Instant::now() + pause);
     }
 }

@@ -1,4 +1,4 @@
-//! The end of a turn: what is committed with it, and what its person is told of a model that is silent or fails.
+//! The end of a turn: the data of its commit, and the messages to its person if the model is silent or fails.
 
 use chrono_tz::Tz;
 
@@ -11,7 +11,7 @@ use crate::types::message::{Attachment, MessageId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnOutcome;
 
-/// The answer of a model that has nothing to say.
+/// The answer that stands for silence.
 pub(crate) const NO_REPLY: &str = "NO_REPLY";
 
 /// The end of a turn.
@@ -20,7 +20,7 @@ pub(crate) struct TurnEnd {
     pub(crate) outcome: InboundOutcome,
     /// The message to the person.
     pub(crate) words: Option<String>,
-    /// Files that come with the words.
+    /// Files that are sent with the message.
     pub(crate) files: Vec<Attachment>,
     pub(crate) origin: Origin,
     pub(crate) reply_to: Option<MessageId>,
@@ -28,19 +28,19 @@ pub(crate) struct TurnEnd {
     pub(crate) over_draft: bool,
     /// True if the model has read untrusted content.
     pub(crate) tainted: bool,
-    /// The owner's.
+    /// The owner's time zone.
     pub(crate) zone: Tz,
-    /// It is within the heartbeat's quiet hours.
+    /// True within the heartbeat's quiet hours.
     pub(crate) is_quiet: bool,
 }
 
 impl TurnEnd {
-    /// A turn that has no task ends without an answer, in these words.
-    pub(crate) fn failed(turn: &Unfinished, words: String, zone: Tz) -> Self {
+    /// Returns the end of a turn that failed and has no task, with a message to its person.
+    pub(crate) fn failed(turn: &Unfinished, message: String, zone: Tz) -> Self {
         Self {
             ending: TurnOutcome::Failed,
             outcome: InboundOutcome::Refused,
-            words: Some(words),
+            words: Some(message),
             reply_to: turn.reply_to.clone(),
             over_draft: true,
             zone,
@@ -48,7 +48,7 @@ impl TurnEnd {
         }
     }
 
-    /// Nobody is told anything.
+    /// Returns the end of a turn that sends no message.
     pub(crate) fn silent(origin: &Origin) -> Self {
         Self {
             ending: TurnOutcome::Silent,
@@ -73,19 +73,19 @@ pub(crate) fn failure_words(error: &ProviderError, to: Role) -> String {
         ProviderError::Broken(reason) | ProviderError::Stalled(reason) => {
             replies::model_broke_off(reason)
         }
-        ProviderError::OverBudget(words) => words.clone(),
+        ProviderError::OverBudget(message) => message.clone(),
         ProviderError::Refused(reason) => replies::model_refused_us(reason, to == Role::Owner),
     }
 }
 
-/// Returns true for silence as small models spell it: "No reply.". It may be an answer, so it only leads to a question.
+/// Returns true for silence as small models spell it: "No reply.". It may be a real answer, so it only leads to a
+/// reminder.
 pub(crate) fn is_like_no_reply(text: &str) -> bool {
-    let letters =
-        text.chars().filter(|sign| sign.is_alphanumeric()).map(|it| it.to_ascii_lowercase());
+    let letters = text.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_lowercase());
     letters.eq("noreply".chars())
 }
 
 /// Returns true if an answer is silence, even with the signs that models like to put around it.
 pub(crate) fn is_no_reply(text: &str) -> bool {
-    text.trim_matches(|sign: char| "`*\"'.".contains(sign)) == NO_REPLY
+    text.trim_matches(|c: char| "`*\"'.".contains(c)) == NO_REPLY
 }

@@ -1,13 +1,13 @@
-//! Why a turn stops without an end of its own.
+//! The errors that stop a turn without an end of its own.
 
 use crate::store::StoreError;
 
-/// Why a turn stopped without an end of its own.
+/// An error that stops a turn without an end of its own.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TurnError {
     #[error(transparent)]
     Commit(#[from] CommitError),
-    /// A tool could not go on.
+    /// A tool failed in a way that ends the turn.
     #[error("{0:#}")]
     Abort(#[from] anyhow::Error),
 }
@@ -18,10 +18,10 @@ impl From<StoreError> for TurnError {
     }
 }
 
-/// Why a commit was not made.
+/// The reason why a commit was not made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommitError {
-    /// The turn was ended meanwhile, by `/stop` or `/new`; what was done for it is thrown away.
+    /// The turn was ended meanwhile, by `/stop` or `/new`. Its work is discarded.
     #[error("the turn has been ended")]
     Ended,
     #[error(transparent)]

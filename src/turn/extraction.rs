@@ -1,5 +1,5 @@
-//! The worker that notices facts in conversations: one for the daemon. It reads what was said once a conversation has
-//! been quiet for a while, one conversation at a time, and makes way for everybody who waits for the same provider.
+//! The worker that notices facts in conversations; the daemon has one. It reads a conversation once it has been quiet
+//! for a while, one conversation at a time, and yields to everybody who waits for the same provider.
 
 mod ask;
 mod reading;
@@ -22,7 +22,7 @@ use crate::turn::services::TurnServices;
 use crate::types::session::SessionId;
 use reading::Outcome;
 
-/// Pause after each look at the turns, so that many turns cost no more looks than one a second.
+/// Pause after each pass, so that many turns cause at most one pass a second.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause after a failure of the store.
@@ -32,21 +32,21 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 const REST_MIN: TimeDelta = TimeDelta::minutes(1);
 const REST_MAX: TimeDelta = TimeDelta::hours(1);
 
-/// Pause between readings that do not make way for people, so that a backlog does not slow everybody down.
+/// Pause between readings that do not yield to people, so that a backlog does not slow everybody down.
 const FORCED_PAUSE: TimeDelta = TimeDelta::minutes(2);
 
-/// Turns by which the floor rises before that is stored. Until then each start reads their rows again.
+/// Number of turns by which the floor rises before it is stored. Until then each start reads their rows again.
 const FLOOR_STEP: i64 = 200;
 
 /// Reads conversations for facts until `stop`.
 pub async fn run(turns: Arc<TurnServices>, stop: CancellationToken) {
-    // It changes whenever a turn begins or has ended.
+    // The watch changes whenever a turn begins or ends.
     let mut in_use = turns.models.all.in_use.watch();
     let mut worker = Worker { turns, rests: BTreeMap::new(), forces_at: DateTime::UNIX_EPOCH };
     while !stop.is_cancelled() {
         in_use.mark_unchanged();
-        let Some(looked) = stop.run_until_cancelled(Box::pin(worker.pass())).await else { return };
-        let next = looked.unwrap_or_else(|error| {
+        let Some(result) = stop.run_until_cancelled(Box::pin(worker.pass())).await else { return };
+        let next = result.unwrap_or_else(|error| {
             tracing::warn!(%error, "Cannot read conversations for facts, will try again");
             Some(FAILURE_PAUSE)
         });
@@ -61,12 +61,13 @@ pub async fn run(turns: Arc<TurnServices>, stop: CancellationToken) {
 
 struct Worker {
     turns: Arc<TurnServices>,
-    /// Conversations that are left alone for a while.
+    /// Conversations that pause.
     rests: BTreeMap<SessionId, Rest>,
-    /// When the next reading may begin that does not make way for people.
+    /// The earliest time of the next reading that does not yield to people.
     forces_at: DateTime<Utc>,
 }
 
+/// The pause of a conversation.
 #[derive(Clone, Copy)]
 struct Rest {
     until: DateTime<Utc>,
@@ -74,11 +75,11 @@ struct Rest {
 }
 
 impl Worker {
-    /// Reads all conversations that are due. Returns the time until the next one is.
+    /// Reads all due conversations. Returns the time until the next one is due, if it is known.
     async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
         loop {
             let now = Utc::now();
-            let (marks, plan) = self.look(now).await?;
+            let (marks, plan) = self.read_plan(now).await?;
             self.rests.retain(|session, _| plan.due.iter().any(|talk| talk.session == *session));
             let mut next = plan.next;
             let mut has_read = false;
@@ -100,7 +101,7 @@ impl Worker {
                         has_read = true;
                         break;
                     }
-                    // Whoever waits for the provider wakes us when they are done.
+                    // The end of the other use of the provider wakes this worker.
                     Outcome::InUse => {
                         let until = talk.next_patience(now).unwrap_or(self.forces_at);
                         let until = until.max(self.forces_at);
@@ -118,21 +119,21 @@ impl Worker {
         }
     }
 
-    /// Reads which conversations are due.
-    async fn look(&self, now: DateTime<Utc>) -> Result<(ReadMarks, ReadingPlan), StoreError> {
+    /// Returns the conversations that are due, and raises the stored floor if necessary.
+    async fn read_plan(&self, now: DateTime<Utc>) -> Result<(ReadMarks, ReadingPlan), StoreError> {
         let store = &self.turns.services.bus.store;
         loop {
-            let look = move |store: &Connection| {
+            let query = move |store: &Connection| {
                 let marks = extraction::marks(store)?;
                 let turns = ended_turns::above(store, marks.floor)?;
                 Ok((due::plan(&turns, &marks, now), marks, turns.len()))
             };
-            let (plan, marks, count) = store.read(look).await?;
+            let (plan, marks, count) = store.read(query).await?;
             if plan.floor.0 - marks.floor.0 >= FLOOR_STEP {
                 let floor = plan.floor;
                 let raise = move |store: &Connection| extraction::raise_floor(store, floor);
                 store.write("facts floor", Sync::Later, raise).await?;
-                // There may be more turns than were looked at.
+                // There may be more turns than one query returns.
                 if count >= ended_turns::LOOKED_AT_MAX {
                     continue;
                 }
@@ -141,7 +142,7 @@ impl Worker {
         }
     }
 
-    /// Leaves a conversation alone, longer each time.
+    /// Pauses a conversation, twice as long each time. Returns the end of the pause.
     fn rest(&mut self, session: SessionId, now: DateTime<Utc>) -> DateTime<Utc> {
         let former = self.rests.get(&session).map(|rest| rest.length);
         let length = former.map_or(REST_MIN, |length| (length * 2).min(REST_MAX));

@@ -1,4 +1,4 @@
-//! FACTS.md, which shows the facts of a person as a file, and which facts their reader may trust. Not the facts in a
+//! FACTS.md, which shows the facts of a person as a file, and the check which facts are trusted. Not the facts in a
 //! prompt (`frozen.rs`).
 
 use rusqlite::Connection;
@@ -18,12 +18,13 @@ use crate::workspace::{Audience, FileError, FileScope, Workspace};
 /// Attempts to write FACTS.md while facts change.
 const WRITES_MAX: usize = 4;
 
+/// Returns true if all deciding sources of a fact are trusted for this audience.
 pub(crate) fn is_trusted(fact: &Fact, audience: Audience) -> bool {
     let sources = fact.deciding_sources();
     !sources.iter().any(|source| taint::is_untrusted(source, audience))
 }
 
-/// Writes the FACTS.md of somebody who speaks in private, if their facts have changed.
+/// Writes the FACTS.md of the person of a private chat, if their facts have changed. Guests have none.
 pub(crate) async fn refresh_file_of(
     services: &Services,
     at: &Address,
@@ -34,17 +35,16 @@ pub(crate) async fn refresh_file_of(
         return Ok(());
     }
     let (chat_kind, from, who) = (ChatKind::Private, at.clone(), sender.id.clone());
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let owner = folder_owner(store, &from.channel, &who)?;
         Ok((recall::keys_of_talks(store, &from, chat_kind, &who)?, owner))
     };
-    let (keys, owner) = services.bus.store.read(look).await?;
+    let (keys, owner) = services.bus.store.read(query).await?;
     refresh_file(services, &file_scope(role, chat_kind, at, &owner), &keys).await
 }
 
-/// Writes the FACTS.md of a person, if their facts have changed. Untrusted facts stay out: the file lies in the
-/// workspace, and is trusted. One that somebody has changed waits for its person. A file that cannot be written is
-/// logged.
+/// Writes the FACTS.md of a person, if their facts have changed. It leaves out untrusted facts, because the file in the
+/// workspace is trusted. An edited file stays until its person decides. A failed write is only logged.
 pub(crate) async fn refresh_file(
     services: &Services,
     scope: &FileScope,
@@ -67,10 +67,11 @@ pub(crate) async fn write_file(
     keys: &[RecallKey],
     edited: EditedFile,
 ) -> Result<(), StoreError> {
-    // Facts may change while the file is written, so it is compared with them once more.
+    // Facts may change while the file is written, so they are compared again after the write.
     for _ in 0..WRITES_MAX {
-        let (of, keys) = (scope.clone(), keys.to_vec());
-        let before = services.workspace.off_thread(move |it| facts_file::read(it, &of)).await;
+        let (read_scope, keys) = (scope.clone(), keys.to_vec());
+        let before =
+            services.workspace.off_thread(move |it| facts_file::read(it, &read_scope)).await;
         let known = services.bus.store.read(move |store| facts::of(store, &keys)).await?;
         let known = shown_in_file(known, scope.audience());
         let is_edited = |text: &String| !facts_file::edits(text, &known).is_empty();
@@ -88,9 +89,10 @@ pub(crate) async fn write_file(
                 if before.as_ref() == Some(&text) {
                     return Ok(());
                 }
-                let of = scope.clone();
-                let replace =
-                    move |it: &Workspace| facts_file::replace(it, &of, before.as_deref(), text);
+                let written_scope = scope.clone();
+                let replace = move |it: &Workspace| {
+                    facts_file::replace(it, &written_scope, before.as_deref(), text)
+                };
                 services.workspace.off_thread(replace).await
             }
             Err(error) => Err(error),
@@ -113,7 +115,7 @@ pub(crate) fn shown_in_file(mut known: Vec<Fact>, audience: Audience) -> Vec<Fac
     known
 }
 
-/// The text of FACTS.md; none without facts.
+/// Returns the text of FACTS.md. None without facts.
 fn file_text(services: &Services, known: &[Fact]) -> Option<String> {
     let shown = known.iter().map(|fact| FactInFile {
         number: fact.id.0,

@@ -1,6 +1,5 @@
-//! The part of a prompt that a conversation freezes when it begins: memory, notes and facts of its person; and what
-//! changed in them since the model was last told. Not the words around it (`prompt.rs`), and not the files themselves
-//! (`memory`).
+//! The part of a prompt that a conversation freezes when it begins: memory, notes and facts of its person, and the
+//! later changes to report to the model. Not the text around it (`prompt.rs`), and not the files themselves (`memory`).
 
 use std::fmt::Write as _;
 
@@ -29,23 +28,23 @@ use crate::types::session::{FrozenContext, FrozenFacts, Session};
 use crate::types::source::{Parts, Source};
 use crate::workspace::{Audience, FileScope};
 
-/// Days of notes that a new session begins with.
+/// Number of days whose notes a new session begins with.
 pub(crate) const NOTE_DAYS: u64 = 3;
 
-/// The part of the memory's share of a context window that facts may take.
+/// Facts may use one part in this many of the memory's share of the context window.
 const SHARE_PARTS: u64 = 4;
 
-/// Facts as they stand in a prompt.
+/// The facts of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PromptFacts {
-    /// One a line.
+    /// One fact a line.
     text: String,
     ids: Vec<i64>,
-    /// With what the conversation begins.
+    /// The snapshot at the beginning of the conversation.
     snapshot: Option<Parts>,
 }
 
-/// The facts of the person or group of a conversation, and what it may begin with.
+/// The facts of the person or group of a conversation, and the data of its snapshot.
 #[derive(Default)]
 pub(crate) struct KnownFacts {
     facts: Vec<Fact>,
@@ -53,8 +52,8 @@ pub(crate) struct KnownFacts {
 }
 
 impl KnownFacts {
-    /// Reads them: of the person in private, of the group elsewhere; and if a conversation begins `now`, what is upcoming
-    /// for its person.
+    /// Reads the facts of the person in private, or of the group. If a conversation begins `now`, also reads the
+    /// upcoming items of its person.
     pub(crate) fn read(
         store: &Connection,
         at: &Address,
@@ -68,8 +67,8 @@ impl KnownFacts {
     }
 }
 
-/// Returns the frozen part of a conversation's prompt, and what changed in the memory and the facts since the model was
-/// last told.
+/// Returns the frozen part of a conversation's prompt, and the changes of memory and facts that the model does not know
+/// yet.
 pub(crate) async fn frozen_memory(
     turns: &TurnServices,
     session: &mut Session,
@@ -83,7 +82,7 @@ pub(crate) async fn frozen_memory(
     let (before, recalls) = (session.frozen.take(), recalls(session, role));
     let (mut frozen, changes) = remembered(services, before, recalls.as_ref(), &shares).await;
     if recalls == Some(FileScope::Owner) {
-        tell_if_cut(turns, session, &frozen, &shares).await?;
+        notify_if_cut(turns, session, &frozen, &shares).await?;
     }
     let is_new = frozen.facts.is_none();
     if let (true, Some(_), Some(at)) = (is_new, &recalls, session.origin.chat()) {
@@ -92,33 +91,34 @@ pub(crate) async fn frozen_memory(
     let window = turns.models.for_session(session).context_window();
     let begins = recalls.is_some() && !frozen.has_snapshot && !is_compact(window);
     let share = FactsShare { tokens_max: shares.memory, begins };
-    let mut now = active_facts(known, session, role, services.now(), share);
-    let snapshot = now.snapshot.take();
+    let mut active = active_facts(known, session, role, services.now(), share);
+    let snapshot = active.snapshot.take();
     frozen.has_snapshot |= begins;
-    let changes = changes.into_iter().chain(freeze_facts(&mut frozen, now));
+    let changes = changes.into_iter().chain(freeze_facts(&mut frozen, active));
     let changes = changes.map(|it| Parts::of(Source::Memory, it));
     Ok((frozen, snapshot.into_iter().chain(changes).collect()))
 }
 
-/// Tells the owner once that their memory is too long for a model, if it was cut.
-async fn tell_if_cut(
+/// Notifies the owner once if their memory was cut because it is too long for a model.
+async fn notify_if_cut(
     turns: &TurnServices,
     session: &Session,
     frozen: &FrozenContext,
     shares: &Shares,
 ) -> Result<(), TurnError> {
-    let whole = tokens::tokens(&frozen.told_memory);
-    if whole <= shares.memory {
+    let memory_tokens = tokens::tokens(&frozen.told_memory);
+    if memory_tokens <= shares.memory {
         return Ok(());
     }
     let provider = turns.models.for_session(session);
-    let words = replies::memory_too_long(provider.name(), whole, shares.memory);
-    notices::tell_owner(&turns.services.bus, format!("memory {}", provider.name()), words).await?;
+    let message = replies::memory_too_long(provider.name(), memory_tokens, shares.memory);
+    notices::tell_owner(&turns.services.bus, format!("memory {}", provider.name()), message)
+        .await?;
     Ok(())
 }
 
-/// The frozen part of the prompt, made now for a new session or a smaller window, and what changed since the model
-/// was last told.
+/// Returns the frozen part of the prompt, made anew for a new session or a smaller window, and the changes that the
+/// model does not know yet.
 pub(crate) async fn remembered(
     services: &Services,
     frozen: Option<FrozenContext>,
@@ -128,7 +128,7 @@ pub(crate) async fn remembered(
     let Some(scope) = recalls.cloned() else {
         return (frozen.unwrap_or_default(), Vec::new());
     };
-    let of = frozen_key(&scope);
+    let key = frozen_key(&scope);
     let today = services.now().date_naive();
     let (name, memory, notes) = services
         .workspace
@@ -139,13 +139,13 @@ pub(crate) async fn remembered(
         })
         .await;
     let fits = |it: &FrozenContext| {
-        it.of == of
+        it.of == key
             && tokens::tokens(&it.memory) <= shares.memory
             && tokens::tokens(&it.notes) <= shares.notes
     };
     let Some(mut frozen) = frozen.filter(fits) else {
         let frozen = FrozenContext {
-            of: of.clone(),
+            of: key.clone(),
             memory: memory::fit(&memory, shares.memory, name.as_str()),
             notes: memory::fit_end(&notes, shares.notes, "your notes"),
             told_memory: memory,
@@ -156,14 +156,15 @@ pub(crate) async fn remembered(
         };
         return (frozen, Vec::new());
     };
-    let told = |what: &str, before: &str, now: &str| {
+    let change_text = |what: &str, before: &str, now: &str| {
         memory::changes(before, now).map(|change| format!("{what} changed:\n{change}"))
     };
-    // Notes leave with their day, and are not removed by anybody: only what is new is told.
-    let still: Vec<_> = frozen.told_notes.lines().filter(|line| has_line(&notes, line)).collect();
+    // Notes expire with their day, which is not a change, so only new lines are reported.
+    let remaining: Vec<_> =
+        frozen.told_notes.lines().filter(|line| has_line(&notes, line)).collect();
     let changes = [
-        told("Your memory", &frozen.told_memory, &memory),
-        told("Your notes", &still.join("\n"), &notes),
+        change_text("Your memory", &frozen.told_memory, &memory),
+        change_text("Your notes", &remaining.join("\n"), &notes),
     ];
     (frozen.told_memory, frozen.told_notes) = (memory, notes);
     (frozen, changes.into_iter().flatten().collect())
@@ -187,7 +188,7 @@ pub(crate) fn recalls(session: &Session, role: Role) -> Option<FileScope> {
     }
 }
 
-/// Tells whose memory was frozen.
+/// Returns the key that identifies whose memory was frozen.
 pub(crate) fn frozen_key(scope: &FileScope) -> String {
     scope.root().map(|root| root.to_string()).unwrap_or_default()
 }
@@ -196,12 +197,12 @@ pub(crate) fn frozen_key(scope: &FileScope) -> String {
 #[derive(Clone, Copy)]
 struct FactsShare {
     tokens_max: u64,
-    /// The conversation begins, with a snapshot.
+    /// True if the conversation begins, with a snapshot.
     begins: bool,
 }
 
-/// Returns the active facts for a session within their share, and if the conversation begins, its snapshot. Those
-/// that are not trusted for their reader are left out.
+/// Returns the active facts for a session within their share, and the snapshot if the conversation begins. Untrusted
+/// facts are left out.
 fn active_facts(
     known: &KnownFacts,
     session: &Session,
@@ -217,11 +218,11 @@ fn active_facts(
     let snapshot = upcoming.and_then(|it| snapshot::text(it, &known.facts, audience, now));
     let shown = known.facts.iter().filter(|fact| is_shown(fact, audience));
     let mut facts = PromptFacts { snapshot, ..PromptFacts::default() };
-    let mut left = tokens_max / SHARE_PARTS;
+    let mut tokens_left = tokens_max / SHARE_PARTS;
     for fact in shown {
         let line = format!("- {} (#{})", fact.text, fact.id.0);
-        let Some(rest) = left.checked_sub(tokens::tokens(&line)) else { break };
-        left = rest;
+        let Some(rest) = tokens_left.checked_sub(tokens::tokens(&line)) else { break };
+        tokens_left = rest;
         let _ = writeln!(facts.text, "{line}");
         facts.ids.push(fact.id.0);
     }
@@ -232,7 +233,7 @@ fn is_shown(fact: &Fact, audience: Audience) -> bool {
     fact.status == FactStatus::Active && is_trusted(fact, audience)
 }
 
-/// Freezes the facts in a prompt that is made anew, or returns what changed in them since the model was last told.
+/// Freezes the facts of a new prompt. For an existing one, returns the changes that the model does not know yet.
 fn freeze_facts(frozen: &mut FrozenContext, now: PromptFacts) -> Option<String> {
     let PromptFacts { text: now, ids, .. } = now;
     let Some(facts) = &mut frozen.facts else {
@@ -245,7 +246,7 @@ fn freeze_facts(frozen: &mut FrozenContext, now: PromptFacts) -> Option<String> 
     Some(format!("Facts changed:\n{change}"))
 }
 
-/// The facts for a prompt that is made anew within a turn: those that the model was told last.
+/// Returns the facts for a prompt that is made anew within a turn: the state that the model knows.
 pub(crate) fn renewed_facts(before: Option<&FrozenContext>) -> Option<FrozenFacts> {
     let FrozenFacts { told, told_ids, .. } = before?.facts.clone()?;
     Some(FrozenFacts { text: told.clone(), ids: told_ids.clone(), told, told_ids })

@@ -1,5 +1,5 @@
-//! The beginning of a prompt, which all requests of a turn share: the system prompt and the tools, as somebody may
-//! see them, within their shares of the model's context window; and how large a prompt is.
+//! The beginning of a prompt, which all requests of a turn share: the system prompt and the tools for a speaker, within
+//! their shares of the model's context window; and the size of prompts.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -27,21 +27,21 @@ use crate::types::session::{Finish, FrozenContext, Session};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{Audience, FileScope, Workspace, skills as catalogue};
 
-/// The prompt of a guest with a budget is made for so many tokens, the newest exchanges left out.
-const BRIEF_ROOM: u64 = 700;
+/// Context window for the prompt of a guest with a budget, in tokens, without the newest exchanges.
+const BRIEF_WINDOW: u64 = 700;
 
-/// The host's name, as the kernel tells it.
+/// The kernel's file with the host name.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// The beginning of a turn's requests.
 pub(crate) struct PromptBase {
     pub(crate) system: Vec<String>,
-    /// The numbers of the facts in it, of which the model is asked on which its answers rest.
+    /// The numbers of the facts in it. The model is asked which of them its answers use.
     pub(crate) facts: Vec<i64>,
     pub(crate) tools: Vec<ToolSchema>,
-    /// About how many tokens the tools have.
+    /// The estimated tokens of the tools.
     pub(crate) tools_tokens: u64,
-    /// The room for which it was made.
+    /// The context window for which it was made, in tokens.
     pub(crate) context_window: u64,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Speaker<'a> {
     pub(crate) role: Role,
 }
 
-/// The beginning of a session's prompts, for its model, as `speaker` may see it.
+/// Returns the beginning of a session's prompts for its model, as `speaker` may see it.
 pub(crate) async fn base(
     turns: &TurnServices,
     session: &Session,
@@ -68,16 +68,16 @@ pub(crate) async fn base(
     PromptBase { system, facts, tools, tools_tokens, context_window }
 }
 
-/// The tokens for which a prompt is made: those of the model, or few for a guest with a budget.
+/// Returns the context window for which a prompt is made: the model's, or a small one for a guest with a budget.
 fn context_window(turns: &TurnServices, session: &Session, role: Role) -> u64 {
     let context_window = turns.models.for_session(session).context_window();
     match turns.spending.is_brief(role) {
-        true => context_window.min(BRIEF_ROOM),
+        true => context_window.min(BRIEF_WINDOW),
         false => context_window,
     }
 }
 
-/// The shares of the model of a session.
+/// Returns the shares of the context window for a session.
 pub(crate) fn shares(
     turns: &TurnServices,
     session: &Session,
@@ -99,14 +99,14 @@ fn tools(
         ToolUser { role: tool_role(role, session.chat_kind), allowed: &session.persona.tools };
     let (mut tools, mut tokens) =
         turns.tools.offered_within(caller, user, shares::tools_max(context_window));
-    // A short prompt has no room for questions: the model asks in words. Without a memory there is nothing to add to.
-    let is_out = |name: &str| match name {
+    // A short prompt has no space for the question tool. Without a memory, there is nothing to add to.
+    let is_excluded = |name: &str| match name {
         ASK_QUESTION => turns.spending.is_brief(role),
         REMEMBER | NOTE => recalls(session, role).is_none(),
         _ => false,
     };
-    if tools.iter().any(|tool| is_out(&tool.name)) {
-        tools.retain(|tool| !is_out(&tool.name));
+    if tools.iter().any(|tool| is_excluded(&tool.name)) {
+        tools.retain(|tool| !is_excluded(&tool.name));
         tokens = tools.iter().map(ToolSchema::tokens).sum();
     }
     (tools, tokens)
@@ -118,7 +118,7 @@ struct SystemPrompt {
     facts: Vec<i64>,
 }
 
-/// The system prompt of a session, as `speaker` may see it.
+/// Returns the system prompt of a session, as `speaker` may see it.
 async fn system(
     turns: &TurnServices,
     session: &Session,
@@ -127,7 +127,7 @@ async fn system(
     context_window: u64,
 ) -> SystemPrompt {
     let (audience, recalls) = (audience(role, session.chat_kind), recalls(session, role));
-    let persona = persona_words(&turns.services, &session.persona).await;
+    let persona = persona_text(&turns.services, &session.persona).await;
     if let Some(task) = session.origin.task() {
         let files = match recalls {
             Some(FileScope::Owner) => Audience::Owner,
@@ -135,7 +135,7 @@ async fn system(
         };
         let kind = tasks::of(task.kind);
         let files = kind.instruction_files(files);
-        let rules = [rules(&turns.services, files).await, persona].join("\n\n");
+        let rules = [task_instructions(&turns.services, files).await, persona].join("\n\n");
         let rules = memory::fit(&rules, shares.instructions, "your instructions");
         let parts = prompt::task_system(kind.identity(), &rules);
         return SystemPrompt { parts, facts: Vec::new() };
@@ -149,10 +149,10 @@ async fn system(
     }
     let frozen = match (&recalls, &session.frozen) {
         (Some(scope), Some(frozen)) if frozen.of == frozen_key(scope) => frozen.clone(),
-        // The session was compacted since its turn began, or was somebody else's: who is no longer the owner no
-        // longer has the owner's memory read to them.
+        // The session was compacted since its turn began, or its memory is that of another role: a former owner must
+        // not see the owner's memory.
         (Some(scope), _) => remembered(&turns.services, None, Some(scope), shares).await.0,
-        // The facts of a group are its members'.
+        // The facts of a group are for all its members.
         (None, frozen) => FrozenContext {
             facts: frozen.as_ref().and_then(|frozen| frozen.facts.clone()),
             ..FrozenContext::default()
@@ -163,7 +163,7 @@ async fn system(
             let (memory, notes) = (tokens::tokens(&frozen.memory), tokens::tokens(&frozen.notes));
             shares.instructions_beside(memory, notes)
         }
-        // Their turns are to be cheap.
+        // The turns of others are kept cheap.
         Audience::Others => shares.instructions,
     });
     let about = match audience {
@@ -181,13 +181,13 @@ async fn system(
     let finish = turns.finish_of(session);
     let setting = ConversationSetting { about, with, is_compact };
     let parts = prompt::system(&instructions, &frozen, finish, &setting);
-    // A short prompt has no room for it, and an answer by a call has no end to mark.
-    let is_asked = finish == Finish::Answer && !is_compact;
-    let facts = frozen.facts.filter(|_| is_asked).map(|facts| facts.ids).unwrap_or_default();
+    // A short prompt has no space for the question, and an answer by a call has no end to mark.
+    let asks_for_facts = finish == Finish::Answer && !is_compact;
+    let facts = frozen.facts.filter(|_| asks_for_facts).map(|facts| facts.ids).unwrap_or_default();
     SystemPrompt { parts, facts }
 }
 
-/// The instructions and the skills, as `audience` may see them.
+/// Returns the instructions and the skills for the person whose memory is `recalls`.
 async fn instructions(
     services: &Services,
     recalls: Option<&FileScope>,
@@ -237,19 +237,19 @@ async fn instructions(
         .await
 }
 
-/// The words of a persona, from the owner's workspace; empty if it has none.
-async fn persona_words(services: &Services, persona: &Persona) -> String {
+/// Returns the text of a persona from the owner's workspace. Empty if it has none.
+async fn persona_text(services: &Services, persona: &Persona) -> String {
     let Some(name) = persona.name else { return String::new() };
     let read = move |workspace: &Workspace| {
         let path = format!("personas/{name}.md").parse().ok()?;
         workspace.instruction(&path).ok().flatten()
     };
-    let words = services.workspace.off_thread(read).await.unwrap_or_default();
-    cut_middle(words.trim(), FILE_CHARS_MAX, "the persona's words")
+    let text = services.workspace.off_thread(read).await.unwrap_or_default();
+    cut_middle(text.trim(), FILE_CHARS_MAX, "the persona's words")
 }
 
-/// The files of the instructions that a background task is shown, of these.
-async fn rules(services: &Services, names: &'static [&'static str]) -> String {
+/// Returns the texts of these instruction files, for a background task.
+async fn task_instructions(services: &Services, names: &'static [&'static str]) -> String {
     let read = |workspace: &Workspace| {
         let instructions = workspace.instruction_files();
         let shown =
@@ -264,12 +264,12 @@ async fn rules(services: &Services, names: &'static [&'static str]) -> String {
 pub(crate) enum PromptSize {
     /// The provider counted the last one.
     Counted(u64),
-    /// Nobody has counted one; about so many.
+    /// An estimate, because no provider has counted one.
     Estimated(u64),
 }
 
-/// The size of the prompts at an address, for that person: as the provider counted the last one, if
-/// nothing was compacted since. With it, how many tools they describe.
+/// Returns the size of the prompts at an address for a person, and the number of tools that they describe. The
+/// size is the provider's count of the last prompt, if nothing was compacted since.
 pub(crate) async fn prompt_size(
     turns: &TurnServices,
     at: &Address,
@@ -281,8 +281,8 @@ pub(crate) async fn prompt_size(
     let mut session = session.unwrap_or_else(|| Session::new(at, chat_kind));
     chosen.enter(&mut session);
     let id = session.id;
-    let look = move |store: &_| ledger::counted_last(store, id);
-    let counted = turns.services.bus.store.read(look).await?;
+    let query = move |store: &_| ledger::counted_last(store, id);
+    let counted = turns.services.bus.store.read(query).await?;
     let caller = Caller::Conversation(turns.finish_of(&session));
     let base = base(turns, &session, speaker, caller).await;
     let described = base.tools.iter().filter(|tool| tool.name != MORE_TOOLS).count();
@@ -290,9 +290,9 @@ pub(crate) async fn prompt_size(
         return Ok((PromptSize::Counted(counted), described));
     }
     let sees = turns.models.for_session(&session).sees();
-    let said = tokens::said_tokens(session.summary.as_deref(), &session.turns, sees);
-    let fixed = tokens::fixed_tokens(&base.system, None) + base.tools_tokens;
-    Ok((PromptSize::Estimated(fixed + said), described))
+    let conversation_tokens = tokens::said_tokens(session.summary.as_deref(), &session.turns, sees);
+    let base_tokens = tokens::fixed_tokens(&base.system, None) + base.tools_tokens;
+    Ok((PromptSize::Estimated(base_tokens + conversation_tokens), described))
 }
 
 /// Returns the size of the beginning of the owner's prompts, in tokens of about four characters.

@@ -1,4 +1,4 @@
-//! `/skill NAME …`: a message that begins with a skill's body.
+//! `/skill NAME …`: a message that the model is shown with the body of a skill before it.
 
 use crate::bus::journal::WaitingMessage;
 use crate::replies;
@@ -9,20 +9,20 @@ use crate::turn::prompt::{InvokedSkills, SkillInvocation};
 use crate::types::commands::{self, CommandId};
 use crate::workspace::skills;
 
-/// The skills that these messages ask for; none if a message asked in vain and nothing else did, which
-/// its person has then been told.
+/// Returns the skills that these messages invoke. None if the only message invokes an unusable skill; it is then
+/// closed with an explanation.
 pub(crate) async fn invoked(
     services: &Services,
     rows: &[WaitingMessage],
 ) -> Result<Option<InvokedSkills>, StoreError> {
     let mut invoked = InvokedSkills::new();
     for row in rows {
-        let Some((name, said)) = asked(&row.inbound.body.text) else { continue };
-        let (name, told) = match read(services, name.clone()).await {
+        let Some((name, said)) = parse_invocation(&row.inbound.body.text) else { continue };
+        let (name, text) = match read_skill(services, name.clone()).await {
             Ok(body) => {
-                let told =
+                let text =
                     format!("[The skill {name}:]\n{body}\n[End of the skill. Use it for this:]");
-                (Some(name), told)
+                (Some(name), text)
             }
             Err(reason) if rows.len() == 1 => {
                 commits::declined(&services.bus.store, row, reason).await?;
@@ -30,13 +30,13 @@ pub(crate) async fn invoked(
             }
             Err(reason) => (None, format!("[They asked for a skill in vain; tell them: {reason}]")),
         };
-        invoked.insert(row.id, SkillInvocation { name, told, said });
+        invoked.insert(row.id, SkillInvocation { name, told: text, said });
     }
     Ok(Some(invoked))
 }
 
-/// A skill's name and what is said beside it.
-fn asked(text: &str) -> Option<(String, String)> {
+/// Parses `/skill NAME TEXT` into the name and the text. None for other messages.
+fn parse_invocation(text: &str) -> Option<(String, String)> {
     let (command, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
     if commands::find(command)?.id != CommandId::Skill {
         return None;
@@ -46,8 +46,8 @@ fn asked(text: &str) -> Option<(String, String)> {
     Some((name.to_owned(), said.trim().to_owned()))
 }
 
-/// A skill's body, or in words why it cannot be used.
-async fn read(services: &Services, name: String) -> Result<String, String> {
+/// Returns the body of a skill. The error explains to the person why it cannot be used.
+async fn read_skill(services: &Services, name: String) -> Result<String, String> {
     if name.is_empty() {
         return Err(replies::SKILL_USAGE.to_owned());
     }

@@ -1,4 +1,4 @@
-//! Commands that a call would have a job run later: refused now where they would be refused then.
+//! Checks shell commands that a call schedules for a job: a command that would be refused later is refused now.
 
 use crate::people::Role;
 use crate::replies;
@@ -7,8 +7,8 @@ use crate::tasks::schedule::{self, CommandFor, JobScope};
 use crate::tools::Effect;
 use crate::turn::services::TurnServices;
 
-/// Why the commands that a call would have run later would not be run for who speaks, in the place where they
-/// count; none if they would. That they may be wanted at all was decided before.
+/// Returns why the scheduled commands of a call would be refused later for this role, in the chat of their job.
+/// None if they would run. The permission of the call itself was decided before.
 pub(crate) async fn refused_commands(
     turns: &TurnServices,
     role: Role,
@@ -30,9 +30,10 @@ pub(crate) async fn refused_commands(
             }
         };
         let Some(chat_kind) = chat_kind else { continue };
-        let may = commands.may(role, chat_kind).map(drop);
-        let may = may.and_then(|()| order.needs().map_or(Ok(()), |it| commands.may_need(it)));
-        if let Err(why) = may {
+        let permission = commands.may(role, chat_kind).map(drop);
+        let permission =
+            permission.and_then(|()| order.needs().map_or(Ok(()), |it| commands.may_need(it)));
+        if let Err(why) = permission {
             return Ok(Some(replies::no_command(&why)));
         }
     }

@@ -1,11 +1,11 @@
-//! The messages about calls that were not made because nobody could be asked: whole, with a button for each call.
+//! The messages about deferred calls, which nobody could be asked about: complete, with a button for each call.
 
 use crate::conversation::deferred::{DeferredCall, DeferredId};
 use crate::replies;
 use crate::types::commands::CommandId;
 use crate::types::message::{Attachment, Body, Choice, Content, Entitled, MediaKind, Question};
 
-/// The report of calls that were not made. `file` has them whole if the text does not.
+/// Returns the report of deferred calls. `file` has the complete calls if the text is shortened.
 pub(crate) fn report(
     text: String,
     file: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) fn report(
     file.into_iter().chain([body]).collect()
 }
 
-/// The rest of a report once some of its calls are decided.
+/// Returns the question about the remaining calls of a report, once some are decided.
 pub(crate) fn rest(calls: &[(DeferredId, DeferredCall)]) -> Body {
     question(replies::left_for_later(&numbers(calls)), calls)
 }

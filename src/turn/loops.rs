@@ -1,19 +1,20 @@
-//! Detects turns that go in circles: steps with the same calls and the same results again and again, two that
-//! alternate, or nothing but failures. A step counts once, however many calls it has: the model has seen none of their
-//! results before it made the others. Pure.
+//! Detects turns that loop: steps with the same calls and the same results, two alternating steps, or only failures. A
+//! step counts once, regardless of its number of calls, because the model made all of them before it saw a result.
+//! Pure.
 
 use crate::types::session::{Call, CallOutcome, Step};
 
-/// The model is told that it goes in circles when it has seen the same so often.
+/// Number of equal rounds after which the model is warned.
 const WARN_AT: usize = 3;
 
-/// The turn is ended.
+/// Number of equal rounds after which the turn is ended.
 const STOP_AT: usize = 5;
 
-/// Steps in a row of which every call failed.
+/// The same limits for steps in a row in which every call failed.
 const FAILURES_WARN_AT: usize = 5;
 const FAILURES_STOP_AT: usize = 8;
 
+/// The verdict about the steps of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LoopVerdict {
     Fine,
@@ -21,14 +22,15 @@ pub enum LoopVerdict {
     Stop,
 }
 
-/// Looks at the steps of a turn, in order; unsettled calls, and steps without others, do not count.
+/// Returns the verdict about the steps of a turn, in order. Unsettled calls, and steps without settled ones, do not
+/// count.
 pub fn verdict(steps: &[Step]) -> LoopVerdict {
     let settled = steps.iter().map(|step| step.calls.iter().filter(is_settled).collect());
     let steps: Vec<Vec<&Call>> = settled.filter(|calls: &Vec<&Call>| !calls.is_empty()).collect();
-    let rounds = (1..=2).map(|period| repeats(&steps, period)).max().unwrap_or_default();
-    let failed = |calls: &&Vec<&Call>| calls.iter().all(|call| call.outcome.is_error());
-    let failures = steps.iter().rev().take_while(failed).count();
-    judge(rounds, WARN_AT, STOP_AT).max(judge(failures, FAILURES_WARN_AT, FAILURES_STOP_AT))
+    let repeated = (1..=2).map(|period| repeats(&steps, period)).max().unwrap_or_default();
+    let has_failed = |calls: &&Vec<&Call>| calls.iter().all(|call| call.outcome.is_error());
+    let failures = steps.iter().rev().take_while(has_failed).count();
+    judge(repeated, WARN_AT, STOP_AT).max(judge(failures, FAILURES_WARN_AT, FAILURES_STOP_AT))
 }
 
 fn is_settled(call: &&Call) -> bool {
@@ -43,19 +45,19 @@ fn judge(count: usize, warn_at: usize, stop_at: usize) -> LoopVerdict {
     }
 }
 
-/// Returns how often the last `period` steps stand at the end, one round after another.
+/// Returns how often the last `period` steps are repeated at the end, including the last time.
 fn repeats(steps: &[Vec<&Call>], period: usize) -> usize {
     let Some(start) = steps.len().checked_sub(period) else { return 0 };
     let last = &steps[start..];
     steps
         .rchunks_exact(period)
-        .take_while(|round| round.iter().zip(last).all(|(one, other)| same(one, other)))
+        .take_while(|round| round.iter().zip(last).all(|(one, other)| are_same(one, other)))
         .count()
 }
 
-fn same(one: &[&Call], other: &[&Call]) -> bool {
-    let same = |(one, other): (&&Call, &&Call)| {
+fn are_same(one: &[&Call], other: &[&Call]) -> bool {
+    let is_same_call = |(one, other): (&&Call, &&Call)| {
         (&one.tool, &one.arguments, &one.outcome) == (&other.tool, &other.arguments, &other.outcome)
     };
-    one.len() == other.len() && one.iter().zip(other).all(same)
+    one.len() == other.len() && one.iter().zip(other).all(is_same_call)
 }

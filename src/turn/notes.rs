@@ -1,6 +1,6 @@
-//! Before a conversation of the owner's is compacted, the model may write down what should last: one
-//! silent step, in which it can call `remember` and `note` alone. It is given up as soon as the
-//! person says something.
+//! Notes before compaction: the model may save lasting content of a conversation of the owner before it is
+//! compacted. It is one silent step in which it can only call `remember` and `note`. A new message of the
+//! person cancels it.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -40,19 +40,19 @@ use crate::types::session::{Call, Session, Step, Turn, TurnId, TurnOutcome};
 use crate::types::source::{Parts, Source};
 use crate::workspace::Audience;
 
-/// The tools that can be called. The model is told of all it has, because the cache begins with them.
+/// The tools that can be called. The prompt has all tools, because they are at the beginning of the provider's cache.
 const TOOLS: [&str; 2] = ["note", "remember"];
 
-/// About what a token has of a text, in bytes.
+/// Estimated bytes of a token.
 const BYTES_A_TOKEN: u64 = 4;
 
-/// A few notes, in tokens.
+/// Maximum length of the notes, in tokens.
 const OUTPUT_MAX: u64 = 1_000;
 
-/// Nobody waits for it, but it keeps the conversation from being compacted.
+/// Maximum time for saving notes. Nobody waits for it, but it delays the compaction.
 const TIME_MAX: Duration = Duration::from_secs(120);
 
-/// Has notes taken, and gives the session back.
+/// Saves notes, and returns the session.
 pub(crate) async fn take(
     turns: Arc<TurnServices>,
     session: Session,
@@ -63,9 +63,9 @@ pub(crate) async fn take(
     tokio::select! {
         biased;
         () = stop.cancelled() => Ok(None),
-        ended = Box::pin(work(&turns, session, sender, steer)) => {
+        ended = Box::pin(take_notes(&turns, session, sender, steer)) => {
             if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {
-                // Who commanded it is asked again at once: rests here, not in the loop.
+                // The command is tried again at once, so the pause is here and not in the loop.
                 sleep(STORE_PAUSE).await;
             }
             ended
@@ -73,12 +73,12 @@ pub(crate) async fn take(
     }
 }
 
-/// Returns false where nothing is kept.
+/// Returns true if the persona allows one of the tools.
 fn may_note(session: &Session) -> bool {
     TOOLS.iter().any(|tool| session.persona.tools.allow(tool))
 }
 
-async fn work(
+async fn take_notes(
     turns: &TurnServices,
     mut session: Session,
     sender: Sender,
@@ -93,15 +93,15 @@ async fn work(
     persona_for(&turns.services, &turns.config.personas, at, who).await?.enter(&mut session);
     let provider = turns.models.for_session(&session);
     let id = session.id;
-    let said = move |store: &_| transcript::said_since_notes(store, id);
-    let said = turns.services.bus.store.read(said).await? / BYTES_A_TOKEN;
+    let query = move |store: &_| transcript::said_since_notes(store, id);
+    let new_tokens = turns.services.bus.store.read(query).await? / BYTES_A_TOKEN;
     let context_window = session.estimate.context_window(provider.context_window());
-    if !may_note(&session) || said < tokens::percent(context_window, NOTES_PERCENT) {
+    if !may_note(&session) || new_tokens < tokens::percent(context_window, NOTES_PERCENT) {
         return Ok(Some(session));
     }
     let input = Parts::of(Source::Program, prompt::TAKE_NOTES);
     let input = Step { input: Some(input), ..Step::default() };
-    // What it would note may be theirs, nobody looks at it, and later conversations take it for true.
+    // Notes from untrusted content would not be reviewed, and later conversations would trust them.
     let is_tainted = taint::of(&turns.services.bus, &session, role).await?.is_some();
     if is_tainted && turns.config.asking.untrusted != OnUntrusted::Allow {
         return Ok(Some(session));
@@ -153,7 +153,7 @@ async fn work(
     let mut step = Step { calls, ..step };
     for call in &mut step.calls {
         let cx = turn::tool_context(turns, &session, at, &sender, role).await?;
-        let ran = match check(turns, call, &cx, role) {
+        let result = match check(turns, call, &cx, role) {
             Ok(()) => {
                 calls::run(
                     turns,
@@ -172,23 +172,24 @@ async fn work(
                 )
                 .await
             }
-            Err(words) => calls::refuse(&turns.services, turn, call, words).await,
+            Err(reason) => calls::refuse(&turns.services, turn, call, reason).await,
         };
-        let ran = ran?;
-        (call.outcome, call.sources) = (ran.outcome, ran.sources);
+        let result = result?;
+        (call.outcome, call.sources) = (result.outcome, result.sources);
     }
     commits::answer(&bus.store, turn, None, TurnEnd::silent(&session.origin)).await?;
     session.turns.push(Turn { id: turn, by, steps: vec![step], ending: Some(TurnOutcome::Silent) });
     Ok(Some(session))
 }
 
-/// Words for the model if a call cannot be made now. Nobody is asked for leave: nobody knows of it.
+/// Checks that a call can be made now. The error explains to the model why not. Nobody is asked for approval, because
+/// the step is invisible to people.
 fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> Result<(), String> {
     if !TOOLS.contains(&call.tool.as_str()) {
         return Err("Only `remember` and `note` can be called now.".to_owned());
     }
     let CheckedCall { terms, reach, .. } = check_call(turns, call, cx)?;
-    let asked = PermissionRequest {
+    let request = PermissionRequest {
         tool: &call.tool,
         terms,
         reach,
@@ -198,7 +199,7 @@ fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> Res
         knows_url: false,
         is_attended: true,
     };
-    match permission::decide(&asked, &turns.config.asking) {
+    match permission::decide(&request, &turns.config.asking) {
         Decision::Allow => Ok(()),
         Decision::Ask(why) | Decision::Deny(why) => Err(prompt::denied(&why)),
     }
@@ -238,7 +239,7 @@ async fn ask(
             tracing::debug!("Took no notes, because a new message arrived");
             None
         }
-        asked = Box::pin(asking) => match asked {
+        completed = Box::pin(asking) => match completed {
             Ok(Ok(Ok(completion))) => Some(completion),
             Ok(Ok(Err(error))) => {
                 tracing::warn!(%error, "Took no notes before compaction");

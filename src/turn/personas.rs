@@ -1,5 +1,5 @@
-//! Which persona the bot has: that of the thread, of the chat, of the person, of the server, of the channel, of the
-//! role, or the default one, the most specific first.
+//! Chooses the bot's persona: that of the thread, the chat, the person, the server, the channel, the role, or the
+//! default one; the most specific one comes first.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::types::persona::{AllowedTools, Persona, PersonaMemory};
 use crate::types::session::Session;
 use crate::types::words::words;
 
-/// The tools of guests for whom no persona is configured. The web is for roles that the config names.
+/// The tools of guests without a configured persona. The config decides which roles may use the web.
 const SAFE_TOOLS: [&str; 3] = ["ask_question", "web_search", "web_fetch"];
 
-/// Why a persona counts, the most specific reason first.
+/// The reason why a persona was chosen, the most specific first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PersonaReason {
     Thread,
@@ -36,9 +36,9 @@ pub enum PersonaReason {
     Channel,
     Role,
     Default,
-    /// No persona of the config fits a guest.
+    /// No persona of the config matches a guest.
     Guest,
-    /// No persona of the config fits.
+    /// No persona of the config matches.
     Nothing,
 }
 
@@ -54,22 +54,22 @@ words!(PersonaReason {
     Nothing = "nothing",
 });
 
-/// A person that a persona is for.
+/// A person for whom a persona is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedPerson {
-    /// With all accounts.
+    /// A person with all accounts.
     Person(PersonId),
     Account(ChannelName, SenderId),
 }
 
-/// A server of a channel, which has chats.
+/// A server of a channel, which contains chats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedServer {
     pub channel: ChannelName,
     pub id: ChatId,
 }
 
-/// The people and places that a persona is for.
+/// The people and places for which a persona is configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PersonaMatch {
     /// Chats, or threads in them.
@@ -86,11 +86,11 @@ pub struct PersonaMatch {
 pub struct PersonaRule {
     pub persona: Arc<Persona>,
     pub matches: PersonaMatch,
-    /// Within them it answers nobody but the owner.
+    /// Hours in which it answers only the owner.
     pub quiet: Option<QuietHours>,
 }
 
-/// The speaker, and the place.
+/// The speaker and the place for which a persona is chosen.
 #[derive(Clone, Debug)]
 pub struct PersonaSubject {
     pub at: Address,
@@ -99,17 +99,17 @@ pub struct PersonaSubject {
     pub sender: SenderId,
     pub person: Option<PersonId>,
     pub role: Role,
-    /// The containers of the chat.
+    /// The containers of the chat, such as its server.
     pub within: Vec<ChatId>,
 }
 
 impl PersonaSubject {
-    /// Somebody whose person and place were not looked up yet.
+    /// Creates a subject whose person and place are not looked up yet.
     pub(crate) fn new(at: Address, known_on: ChannelName, sender: SenderId, role: Role) -> Self {
         Self { at, known_on, sender, person: None, role, within: Vec::new() }
     }
 
-    /// Finds the person, and the containers of the chat if they matter. Returns whose folder it is.
+    /// Looks up the person, and the containers of the chat if they matter. Returns the owner of the folder.
     fn look_up(&mut self, store: &Connection, have_servers: bool) -> rusqlite::Result<FolderOwner> {
         let owner = folder_owner(store, &self.known_on, &self.sender)?;
         if let FolderOwner::Person(person) = owner {
@@ -122,29 +122,29 @@ impl PersonaSubject {
     }
 }
 
-/// The persona that counts, and why.
+/// The chosen persona, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenPersona {
     pub persona: Arc<Persona>,
     pub reason: PersonaReason,
     pub quiet: Option<QuietHours>,
-    /// The owner of its folder, if that was looked up.
+    /// The owner of the person's folder, if it was looked up.
     pub owner: Option<FolderOwner>,
 }
 
 impl ChosenPersona {
-    /// Has a session know its persona and its person.
+    /// Sets the persona and the person of a session.
     pub(crate) fn enter(self, session: &mut Session) {
         (session.persona, session.owner) = (self.persona, self.owner);
     }
 
-    /// Returns the line for a message in quiet hours; none outside of them.
+    /// Returns the reply to a message in quiet hours. None outside of them.
     pub(crate) fn quiet_words(&self, role: Role, now: DateTime<Tz>) -> Option<String> {
         let until = self.quiet_until(role, now.to_utc(), now.timezone())?;
         Some(replies::quiet_until(&replies::time_relative_to(now, until)))
     }
 
-    /// When the quiet hours end, if a moment is within them. The owner has none.
+    /// Returns the end of the quiet hours, if `now` is within them. The owner has none.
     pub fn quiet_until(&self, role: Role, now: DateTime<Utc>, zone: Tz) -> Option<DateTime<Utc>> {
         self.quiet.as_ref().filter(|_| role < Role::Owner)?.ends(now, zone)
     }
@@ -154,7 +154,7 @@ impl ChosenPersona {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Personas {
     rules: Vec<PersonaRule>,
-    /// Where no persona fits.
+    /// The persona if none of the config matches.
     usual: Arc<Persona>,
     guest: Arc<Persona>,
 }
@@ -166,20 +166,20 @@ impl Default for Personas {
 }
 
 impl Personas {
-    /// With the tools where no persona fits; none: all.
+    /// `tools` are for people without a matching persona. None allows all tools.
     pub fn new(rules: Vec<PersonaRule>, tools: Option<Vec<String>>) -> Self {
         let usual = AllowedTools::new(tools, PersonaMemory::Person);
         let safe = SAFE_TOOLS.iter().filter(|tool| usual.allow(tool));
         let safe = safe.map(|tool| (*tool).to_owned()).collect();
         let guest = AllowedTools::new(Some(safe), PersonaMemory::Person);
-        let of = |tools| Arc::new(Persona { tools, ..Persona::default() });
-        Self { rules, usual: of(usual), guest: of(guest) }
+        let with_tools = |tools| Arc::new(Persona { tools, ..Persona::default() });
+        Self { rules, usual: with_tools(usual), guest: with_tools(guest) }
     }
 
-    /// Returns the persona that counts.
+    /// Returns the persona for a subject.
     pub fn choose(&self, subject: &PersonaSubject) -> ChosenPersona {
-        let fitting = self.rules.iter().filter_map(|rule| Some((reason(rule, subject)?, rule)));
-        match fitting.min_by_key(|(reason, _)| *reason) {
+        let matching = self.rules.iter().filter_map(|rule| Some((reason(rule, subject)?, rule)));
+        match matching.min_by_key(|(reason, _)| *reason) {
             Some((reason, rule)) => ChosenPersona {
                 persona: Arc::clone(&rule.persona),
                 reason,
@@ -214,7 +214,7 @@ impl Personas {
         })
     }
 
-    /// Returns the persona that counts, as it is in the present conversation.
+    /// Returns the persona for a known subject. An incognito conversation hides some tools.
     pub(crate) fn choose_for(&self, known: KnownSubject) -> ChosenPersona {
         let KnownSubject { subject, owner, is_incognito } = known;
         let mut chosen = ChosenPersona { owner: Some(owner), ..self.choose(&subject) };
@@ -231,7 +231,7 @@ impl Personas {
     }
 }
 
-/// Returns the most specific reason for which a persona fits. None if it does not fit.
+/// Returns the most specific reason for which a persona matches. None if it does not match.
 fn reason(rule: &PersonaRule, subject: &PersonaSubject) -> Option<PersonaReason> {
     let PersonaMatch { chats, people, servers, channels, roles, is_default } = &rule.matches;
     let PersonaSubject { at, known_on, sender, person, role, within } = subject;
@@ -250,10 +250,10 @@ fn reason(rule: &PersonaRule, subject: &PersonaSubject) -> Option<PersonaReason>
         (roles.contains(role), PersonaReason::Role),
         (*is_default, PersonaReason::Default),
     ];
-    reasons.into_iter().find_map(|(fits, reason)| fits.then_some(reason))
+    reasons.into_iter().find_map(|(matches, reason)| matches.then_some(reason))
 }
 
-/// A person to whom the bot speaks in a persona.
+/// The person to whom the bot speaks.
 #[derive(Clone, Copy)]
 pub(crate) struct PersonaListener<'a> {
     /// The channel on which the person is known.
@@ -271,11 +271,11 @@ pub(crate) async fn persona_for(
 ) -> Result<ChosenPersona, StoreError> {
     let have_servers = personas.have_servers();
     let subject = PersonaSubject::new(at.clone(), known_on.clone(), sender.id.clone(), role);
-    let look = move |store: &Connection| KnownSubject::read(store, subject, have_servers);
-    Ok(personas.choose_for(services.bus.store.read(look).await?))
+    let query = move |store: &Connection| KnownSubject::read(store, subject, have_servers);
+    Ok(personas.choose_for(services.bus.store.read(query).await?))
 }
 
-/// The knowledge of the store about a speaker, as the choice of a persona needs it.
+/// A speaker with the data of the store that the choice of a persona needs.
 pub(crate) struct KnownSubject {
     subject: PersonaSubject,
     owner: FolderOwner,

@@ -1,6 +1,6 @@
-//! Signs of life while a turn works: typing, and drafts at the platform's pace. Best effort: one
-//! that hangs or fails harms nothing. Once the turn ends, only signs at messages that it asked for are
-//! still shown. A draft that is on its way then is waited for elsewhere, and taken away.
+//! Shows that a turn works: typing, reactions, and drafts within the platform's rate limit. Best effort: a
+//! call that hangs or fails does no harm. Once the turn ends, only queued reactions are still shown. A draft
+//! that is still being sent then is awaited elsewhere, and deleted.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -27,25 +27,27 @@ use crate::turn::services::TurnServices;
 use crate::types::message::{Address, Body, DeliveryId, Hint, MessageId, Outbound};
 use crate::types::session::TurnId;
 
+/// Maximum time of a hint.
 const HINT_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Longer than the adapters' own deadlines: a draft of which nobody knows whether it is there cannot be taken away.
+/// Maximum time of a draft. It is longer than the adapters' own deadlines, because a draft without a known outcome
+/// cannot be deleted.
 const DRAFT_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Maximum number of attempts to remove a draft, over about an hour.
 const ERASE_ATTEMPTS_MAX: u32 = 60;
 
-/// Maximum wait for reactions that are not shown yet when the turn has ended. The next turn there waits meanwhile.
+/// Maximum wait for queued reactions when the turn has ended. The next turn of the chat waits meanwhile.
 const SIGNS_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The display of a running turn.
+/// The inputs of the display of a running turn.
 pub(crate) struct TurnProgress {
     pub(crate) draft: watch::Receiver<Draft>,
     pub(crate) signs: mpsc::Receiver<Hint>,
 }
 
-/// Does the work of a turn, and shows that it goes on. Signs at messages are shown also if the answer is quicker.
-/// `quiet` is held while a draft is being shown. Of a background task, which has no address, nothing is shown.
+/// Runs the work of a turn, and shows its progress. Reactions are shown even if the answer is faster. `quiet` is held
+/// while a draft is being sent. A background task has no address and no display.
 pub(crate) async fn show<T>(
     turns: &TurnServices,
     to: Option<&Address>,
@@ -53,8 +55,8 @@ pub(crate) async fn show<T>(
     quiet: &Arc<Mutex<()>>,
     work: impl Future<Output = T>,
 ) -> T {
-    let shown_at = to.and_then(|to| Some((to, turns.services.channels.get(&to.channel)?)));
-    let Some((to, adapter)) = shown_at else { return work.await };
+    let place_and_channel = to.and_then(|to| Some((to, turns.services.channels.get(&to.channel)?)));
+    let Some((to, adapter)) = place_and_channel else { return work.await };
     let channel = adapter.as_ref();
     let mut signs = pin!(show_signs(channel, to, signs).fuse());
     let drafts = async {
@@ -71,15 +73,15 @@ pub(crate) async fn show<T>(
         tokio::join!(show_typing(channel, to), signs.as_mut(), drafts);
         pending::<Infallible>().await
     };
-    let done = tokio::select! {
+    let result = tokio::select! {
         biased;
-        done = work => done,
+        result = work => result,
         never = progress => match never {},
     };
     if !signs.is_terminated() {
         timeout(SIGNS_WAIT_MAX, signs).await.ok();
     }
-    done
+    result
 }
 
 async fn show_signs(channel: &dyn Channel, to: &Address, mut signs: mpsc::Receiver<Hint>) {
@@ -111,14 +113,14 @@ async fn hint_drafts(
     }
 }
 
-/// Takes a draft away that no answer takes the place of. Nobody waits for it.
+/// Deletes a draft that no answer replaces, in the background.
 pub(crate) fn erase(turns: &TurnServices, at: &Address, draft: MessageId) {
     if let Some(channel) = turns.services.channels.get(&at.channel) {
         turns.drafts.under_way.spawn(erase_until_gone(Arc::clone(channel), at.clone(), draft));
     }
 }
 
-/// Takes the draft of a turn away that was stopped: it would look as if work went on.
+/// Deletes the draft of a stopped turn, which would look as if the work went on.
 pub(crate) async fn erase_of(turns: &TurnServices, at: &Address, turn: TurnId) {
     let draft = turns.services.bus.store.read(move |store| transcript::draft(store, turn)).await;
     if let Ok(Some(draft)) = draft {
@@ -132,7 +134,7 @@ async fn erase_until_gone(channel: Arc<dyn Channel>, at: Address, draft: Message
         let wait = match timeout(DRAFT_TIME_MAX, erased).await {
             Ok(Ok(Err(ChannelError::Unavailable { after, .. }))) => after.unwrap_or_default(),
             Ok(Ok(Err(ChannelError::Ambiguous(_)))) | Err(_) => Duration::ZERO,
-            // It is gone, or cannot be taken away.
+            // The draft is deleted, or cannot be deleted.
             Ok(Ok(_) | Err(_)) => return,
         };
         sleep(wait.max(backoff(attempt))).await;
@@ -147,41 +149,41 @@ async fn hint(channel: &dyn Channel, to: &Address, hint: Hint) {
     }
 }
 
-/// Keeps one message that shows the text so far.
+/// Keeps one message up to date that shows the text so far.
 struct Drafter<'a> {
     turns: &'a TurnServices,
     channel: &'a Arc<dyn Channel>,
     to: &'a Address,
     quiet: &'a Arc<Mutex<()>>,
     made: Option<MessageId>,
-    /// As the draft that `made` shows.
+    /// The value of [`Draft::anew`] for the draft `made`.
     anew: u32,
 }
 
 impl Drafter<'_> {
-    /// Ends when nobody can say any more whether there is a draft: another would only be in the way.
-    /// The paces are those of private chats and of groups.
+    /// Shows drafts until the outcome of one is unknown: another could stay beside it. The intervals are
+    /// those of private chats and of groups.
     async fn edit_drafts(
         &mut self,
         mut draft: watch::Receiver<Draft>,
         [in_private, in_groups]: [Duration; 2],
     ) {
-        // An answer that is there sooner needs no draft.
+        // A faster answer needs no draft.
         sleep(in_private).await;
         let mut shown = String::new();
         while draft.changed().await.is_ok() {
-            // In private, nothing is replied to: it is plain what is answered.
+            // In private, an answer is no reply to a message.
             let every = match draft.borrow().reply_to {
                 Some(_) => in_groups,
                 None => in_private,
             };
             sleep(self.turns.drafts.rate_limit.place(self.to, every)).await;
-            let now = draft.borrow_and_update().clone();
-            let (Some(turn), Some(text)) = (now.turn, self.presentable(&now)) else {
+            let current = draft.borrow_and_update().clone();
+            let (Some(turn), Some(text)) = (current.turn, self.presentable(&current)) else {
                 continue;
             };
-            // Beyond one message, the beginning stays the same. Answers on their way there go first.
-            if text == shown || self.others_go_first().await {
+            // A text longer than one message is shown by its beginning. Pending deliveries go first.
+            if text == shown || self.has_pending_deliveries().await {
                 continue;
             }
             shown.clone_from(&text);
@@ -203,7 +205,7 @@ impl Drafter<'_> {
         Some(self.turns.services.redactor.redact(&text).into_owned())
     }
 
-    async fn others_go_first(&self) -> bool {
+    async fn has_pending_deliveries(&self) -> bool {
         let to = self.to.clone();
         let pending =
             self.turns.services.bus.store.read(move |store| outbox::is_pending(store, &to)).await;
@@ -217,100 +219,101 @@ impl Drafter<'_> {
         text: String,
     ) -> Result<(), ChannelError> {
         let quiet = Arc::clone(self.quiet).lock_owned().await;
-        let now = draft.borrow().clone();
-        if self.anew != now.anew {
-            (self.made, self.anew) = (None, now.anew);
+        let current = draft.borrow().clone();
+        if self.anew != current.anew {
+            (self.made, self.anew) = (None, current.anew);
         }
         let message = Outbound {
             id: DeliveryId(0),
             part: 0,
             to: self.to.clone(),
-            reply_to: now.reply_to,
+            reply_to: current.reply_to,
             overtakes: false,
-            replaces: self.made.clone().or(now.made),
+            replaces: self.made.clone().or(current.made),
             body: Body::Text(text),
         };
         let (channel, store) = (Arc::clone(self.channel), self.turns.services.bus.store.clone());
-        let (draft, anew) = (draft.clone(), now.anew);
+        let (draft, anew) = (draft.clone(), current.anew);
         let underway = DraftUnderway { channel, store, turn, draft, anew, message };
-        // Not dropped with the turn: what is on its way would arrive beside the answer, and stay.
+        // The task outlives the turn: a dropped draft could still arrive, and stay beside the answer.
         let shown = self.turns.drafts.under_way.spawn(underway.show(quiet)).await;
-        self.made = shown.unwrap_or_else(|_| Err(lost()))?;
+        self.made = shown.unwrap_or_else(|_| Err(unknown_outcome()))?;
         Ok(())
     }
 }
 
-fn lost() -> ChannelError {
+/// Returns the error of a draft whose outcome is unknown.
+fn unknown_outcome() -> ChannelError {
     ChannelError::Ambiguous("no answer in time, or a panic".to_owned())
 }
 
-/// A draft on its way to the platform.
+/// A draft that is being sent to the platform.
 struct DraftUnderway {
     channel: Arc<dyn Channel>,
     store: Store,
     turn: TurnId,
     draft: watch::Receiver<Draft>,
-    /// As the draft was when it began.
+    /// The value of [`Draft::anew`] when it began.
     anew: u32,
     message: Outbound,
 }
 
 impl DraftUnderway {
-    /// Shows it, and takes it away if the answer did not wait for it; gives its id. `quiet` is let go of once
-    /// it is written down whether the answer takes its place.
+    /// Sends the draft, and deletes it if the answer did not wait for it. Returns its id. `quiet` is released once
+    /// the store says if the answer replaces the draft.
     async fn show(self, quiet: OwnedMutexGuard<()>) -> Result<Option<MessageId>, ChannelError> {
         let sent = AssertUnwindSafe(self.channel.send(&self.message)).catch_unwind();
         let sent = timeout(DRAFT_TIME_MAX, sent).await;
         let mut shown = match sent {
             Ok(Ok(Ok(Sent { id: Some(id) }))) => Ok(id),
             Ok(Ok(Err(error))) => Err(error),
-            _ => Err(lost()),
+            _ => Err(unknown_outcome()),
         };
         let before = self.message.replaces.clone();
-        let mut stands = before.clone();
+        let mut on_platform = before.clone();
         if let Ok(id) = &shown
             && before.as_ref() != Some(id)
         {
-            stands = Some(id.clone());
+            on_platform = Some(id.clone());
             let drafted = commits::drafted(&self.store, self.turn, Some(id.clone()));
             if let Err(error) = drafted.await {
                 shown = Err(ChannelError::Ambiguous(error.to_string()));
             }
         }
-        // An edit that is lost may still be made later, over the answer: the answer must be a message of its own.
-        let is_lost = !matches!(shown, Ok(_) | Err(ChannelError::Unavailable { .. }));
-        let is_over = is_lost || self.is_left();
-        if is_over {
+        // An edit with an unknown outcome may still be made, over the answer, so the answer must be a message of its
+        // own.
+        let is_unknown = !matches!(shown, Ok(_) | Err(ChannelError::Unavailable { .. }));
+        let must_erase = is_unknown || self.is_left();
+        if must_erase {
             commits::drafted(&self.store, self.turn, None).await.ok();
         }
         drop(quiet);
-        if is_over && let Some(stands) = stands {
-            erase_until_gone(self.channel, self.message.to, stands).await;
+        if must_erase && let Some(on_platform) = on_platform {
+            erase_until_gone(self.channel, self.message.to, on_platform).await;
         }
         shown.map(Some)
     }
 
-    /// Returns true if the answer does not take its place: the turn is over, or goes on below it.
+    /// Returns true if the answer does not replace the draft: the turn has ended, or continues below it.
     fn is_left(&self) -> bool {
-        let now = self.draft.borrow();
-        now.left || now.anew != self.anew || self.draft.has_changed().is_err()
+        let current = self.draft.borrow();
+        current.left || current.anew != self.anew || self.draft.has_changed().is_err()
     }
 }
 
-/// Returns the part of an unfinished text that may be shown: as much as fits into one message, nothing of an answer
-/// that may turn out to be silence, and below it the running tool.
+/// Returns the text of a draft: the beginning of the text so far, as much as fits into one message, and below it the
+/// running tool. None if the answer may still become silence.
 fn presentable(so_far: &Draft, channel: &dyn Channel) -> Option<String> {
     let text = so_far.text.trim();
     let doing = so_far.doing.as_deref();
-    let silence = NO_REPLY.starts_with(text) || text.starts_with(NO_REPLY);
-    if doing.is_none() && silence {
+    let may_be_silence = NO_REPLY.starts_with(text) || text.starts_with(NO_REPLY);
+    if doing.is_none() && may_be_silence {
         return None;
     }
     let below = doing.map_or_else(|| replies::GOES_ON.to_owned(), |doing| format!("\n\n{doing}"));
     let limits = channel.limits();
-    let context_window = limits.text_max.saturating_sub(below.len()).max(1);
-    let first =
-        text::split(text, context_window, limits.unit).into_iter().next().unwrap_or_default();
-    let whole = format!("{first}{below}");
-    markup::render(&whole, limits.markup, limits.text_max, limits.unit).into_iter().next()
+    let text_max = limits.text_max.saturating_sub(below.len()).max(1);
+    let first = text::split(text, text_max, limits.unit).into_iter().next().unwrap_or_default();
+    let message = format!("{first}{below}");
+    markup::render(&message, limits.markup, limits.text_max, limits.unit).into_iter().next()
 }

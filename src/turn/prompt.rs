@@ -1,5 +1,5 @@
-//! The prompt: values in, texts out. What changes least comes first, and what was once sent is
-//! sent again byte for byte, so that providers' caches hold.
+//! The prompt: values in, texts out. Parts that change least come first, and parts that were sent once are
+//! repeated byte for byte, so that providers' caches stay valid.
 
 pub(crate) mod files;
 mod tail;
@@ -23,7 +23,7 @@ use crate::types::source::{Parts, Source};
 use crate::types::untrusted;
 use crate::workspace::WorkspacePath;
 
-/// The bot's identity, whatever the instructions say.
+/// The bot's identity. It does not depend on the instructions.
 const IDENTITY: &str = "\
 You are Peacrab, an assistant that runs on its owner's own machine. ";
 
@@ -40,7 +40,7 @@ const PRIVATE_LINES: &str =
 const ANSWER: &str = "\
 Your answer is sent to where the message came from by itself; a line ![name](path) in it sends that file. ";
 
-/// The same where only a call ends it.
+/// The explanation of a turn's end, if only a call ends it.
 const EXPLICIT: &str = "\
 What you write beside calls is thought aloud: work until what was asked is done, then call task_completion with the \
 answer; call converse to say something else to the person. ";
@@ -48,7 +48,7 @@ answer; call converse to say something else to the person. ";
 /// The explanation of silence in a group.
 const GROUP_SILENCE: &str = "Answer with NO_REPLY alone if nothing should be said.";
 
-/// The same in a private chat, where jobs speak, too.
+/// The explanation of silence in a private chat, where jobs also send messages.
 const PRIVATE_SILENCE: &str = "NO_REPLY alone says nothing; it is no answer to a person.";
 
 const PATHS: &str =
@@ -62,7 +62,7 @@ You are Peacrab, an assistant on its owner's own machine. Paths are relative to 
 const COMPACT_GROUP_LINES: &str = "\
 The line in square brackets before a message is the program's: time, speaker, role, place. Never write one. ";
 
-/// A reminder for a model that has written a text where only a call ends the turn.
+/// Returns the reminder for a model that has written a text where only a call ends the turn.
 pub(crate) fn reminder(again: &[&str]) -> String {
     let calls = again.join(" or ");
     format!(
@@ -75,16 +75,16 @@ pub(crate) fn reminder(again: &[&str]) -> String {
 pub(crate) const WORDS_DUE: &str = "\
 [Nobody else is here, and the person waits for an answer to this message. Answer it in words.]";
 
-/// A reminder for a model whose whole answer is a call in JSON that its server has not taken for one.
+/// A reminder for a model whose whole answer is a call in JSON that its server has not recognized.
 pub(crate) const LOST_CALL: &str = "\
 [Nobody has read that, and it called nothing. Answer the person in plain words.]";
 
-/// The same of who looks after what the owner watches.
+/// A reminder for the model of a heartbeat run that has written a text where only a call ends the turn.
 pub(crate) const HEARTBEAT_REMINDER: &str = "\
 [That was no call, so nobody has read it and nothing has ended. Go on with the tools; then call converse with what \
 your owner would want to be told, or task_completion if that is nothing.]";
 
-/// A note for a model that goes in circles.
+/// A note for a model that loops.
 pub(crate) const IN_CIRCLES: &str = "\
 [You have made the same calls with the same results several times. Do something else, or answer with what you have.]";
 
@@ -92,21 +92,21 @@ pub(crate) const IN_CIRCLES: &str = "\
 pub(crate) const NOBODY_ANSWERED: &str = "\
 Nobody answered in time. Go on without the answer if you can, and say what you assumed; else say what you would need to know.";
 
-/// The result of a call that nobody has allowed.
+/// The result of a call that nobody has approved in time.
 pub(crate) const NOBODY_APPROVED: &str = "\
 Not done: nobody who may allow it answered in time. Do not try it in another way; say that it was not allowed.";
 
-/// The result of a call that may not be made.
+/// Returns the result of a call that is denied.
 pub(crate) fn denied(why: &PermissionReason) -> String {
     format!("Denied: {why}. Do not try it in another way.")
 }
 
-/// The result of a call for a job whose command cannot be run as another tool runs it.
+/// Returns the result of a call for a job whose command is not allowed in the other tool.
 pub(crate) fn cannot_stand_for(other: &str, why: &str) -> String {
     format!("Not done: commands of jobs are run as {other} runs them, and that cannot be. {why}")
 }
 
-/// The result of a call that would change an instruction by another path, without anybody's approval.
+/// Returns the result of a call that would change an instruction by another path, without approval.
 pub(crate) fn rule_by_detour(path: &WorkspacePath) -> String {
     format!(
         "Not changed: {path} is an instruction or memory file, and this conversation has read untrusted content. Name it \
@@ -114,7 +114,7 @@ pub(crate) fn rule_by_detour(path: &WorkspacePath) -> String {
     )
 }
 
-/// The result of a call that would change a file of another folder than the one it names.
+/// Returns the result of a call that would change a file in another folder than the one it names.
 pub(crate) fn folder_by_detour(path: &WorkspacePath) -> String {
     format!(
         "Not changed: the file is {path}, and this conversation has read untrusted content. Name it by its own path, so \
@@ -131,7 +131,7 @@ pub(crate) const SIDE_QUESTION: &str = "\
 [A side question, while the conversation above goes on elsewhere. Answer it by itself and briefly, without \
 calling tools; neither question nor answer becomes part of the conversation.]";
 
-/// The system prompt of a background task with this identity.
+/// Returns the system prompt of a background task with this identity.
 pub(crate) fn task_system(identity: &str, instructions: &str) -> Vec<String> {
     let instructions = instructions.trim();
     vec![match instructions.is_empty() {
@@ -140,7 +140,7 @@ pub(crate) fn task_system(identity: &str, instructions: &str) -> Vec<String> {
     }]
 }
 
-/// The note in a conversation to which the heartbeat has sent a message.
+/// Returns the note in a conversation to which the heartbeat has sent a message.
 pub(crate) fn heartbeat_note(tainted: bool) -> Parts {
     let read = if tainted { format!(" It {}.", untrusted::HAS_READ) } else { String::new() };
     let source = Source::Task { kind: TaskKind::Heartbeat, number: None, read_others: tainted };
@@ -152,7 +152,7 @@ pub(crate) fn heartbeat_note(tainted: bool) -> Parts {
     )
 }
 
-/// The result of a call that has started a subagent.
+/// Returns the result of a call that has started a subagent.
 pub(crate) fn spawned(id: SubagentId) -> String {
     format!("Subagent {id} has begun; its result will be sent here.")
 }
@@ -166,7 +166,7 @@ pub(crate) fn too_many_subagents(most: usize) -> String {
 /// Maximum length of a task that is repeated to the model that gave it, in characters.
 const TASK_CHARS_MAX: usize = 300;
 
-/// The note for a model about the end of a task that it has handed on. The result follows as its own answer.
+/// Returns the note for a model about the end of a subagent that it has started. The result follows as its own answer.
 pub(crate) fn subagent_ended(id: SubagentId, task: &str, went_well: bool, tainted: bool) -> Parts {
     let read = if tainted { format!(" It {}.", untrusted::HAS_READ) } else { String::new() };
     let ended = if went_well { "is done; its result was" } else { "did not get it done; why was" };
@@ -179,15 +179,14 @@ pub(crate) fn subagent_ended(id: SubagentId, task: &str, went_well: bool, tainte
     )
 }
 
-/// The source of what a subagent has written.
+/// Returns the source of texts of a subagent.
 pub(crate) fn subagent(id: SubagentId, read_others: bool) -> Source {
     Source::Task { kind: TaskKind::Subagent, number: Some(id.0), read_others }
 }
 
-/// The beginning of a task on one line, in which no line of the program's can be hidden.
+/// Returns the beginning of a task on one line, without brackets, so that it cannot imitate a line of the program.
 fn bare(task: &str) -> String {
-    let task: String =
-        task.chars().filter(|sign| !"[]".contains(*sign)).take(TASK_CHARS_MAX).collect();
+    let task: String = task.chars().filter(|c| !"[]".contains(*c)).take(TASK_CHARS_MAX).collect();
     one_line(&task)
 }
 
@@ -196,7 +195,7 @@ pub(crate) const TOKENS_USED_UP: &str = "\
 [You have used up what you may use, and cannot call tools any more. Answer now: say what you have found and \
 done, and what is left to do.]";
 
-/// The note for a model that has used up its steps.
+/// Returns the note for a model that has used up its steps.
 pub(crate) fn steps_used_up(steps: usize) -> String {
     format!(
         "[You have used up your {steps} steps, and cannot call tools any more. Answer now: say what you \
@@ -204,7 +203,7 @@ pub(crate) fn steps_used_up(steps: usize) -> String {
     )
 }
 
-/// The same of who looks after what the owner watches.
+/// Returns the note for the model of a heartbeat run that has used up its steps.
 pub(crate) fn heartbeat_steps_used_up(steps: usize) -> String {
     format!(
         "[You have used up your {steps} steps, and cannot call tools any more. Answer now with what your owner \
@@ -212,20 +211,20 @@ pub(crate) fn heartbeat_steps_used_up(steps: usize) -> String {
     )
 }
 
-/// The model of a heartbeat at whose work the quiet hours begin.
+/// The note for the model of a heartbeat run when the quiet hours begin.
 pub(crate) const QUIET_HOURS_BEGAN: &str = "\
 [The quiet hours of your owner have begun, and you cannot call tools any more. Answer now with what they would want \
 to be told, which they are when these hours end; with NO_REPLY alone if that is nothing.]";
 
-/// The outcome of a message that a heartbeat has sent before.
+/// The result of a call that would repeat a message of the heartbeat.
 pub(crate) const TOLD_BEFORE: &str =
     "Not sent: you have told them the same there in the last 24 hours.";
 
-/// The outcome of a message that a heartbeat would send in quiet hours.
+/// The result of a call that would send a message of the heartbeat in quiet hours.
 pub(crate) const NOT_IN_QUIET_HOURS: &str = "\
 Not sent: the quiet hours of your owner have begun. What you answer in the end is told when these are over.";
 
-/// The note before a conversation is compacted. Nobody hears the model's answer to it.
+/// The note before a conversation is compacted. The model's answer to it is not sent.
 pub(crate) const TAKE_NOTES: &str = "\
 [The older part of this conversation is about to be replaced by a summary. If something in it should last \
 beyond the conversation and is neither in your memory nor in your notes, call `remember` or `note` for it now, \
@@ -244,12 +243,12 @@ pub struct InstructionTexts {
     pub always: String,
 }
 
-/// The least of a part of the instructions that is worth its place: the mark of a cut alone has 25 tokens.
+/// Minimum size of a part of the instructions, in tokens: the mark of a cut alone has 25.
 const PART_TOKENS_MIN: u64 = 60;
 
 impl InstructionTexts {
-    /// Cuts each part to its share of so many tokens, if they have more together. A part of whose share nothing
-    /// readable would remain is left out, and its share goes to the others.
+    /// Cuts each part to its share of `tokens_max`, if all parts together are longer. A part whose share is too small
+    /// to be readable is left out, and its share goes to the others.
     pub fn fit(&mut self, tokens_max: u64) {
         let parts = [
             (&mut self.rules, "your instructions"),
@@ -280,17 +279,17 @@ impl InstructionTexts {
     }
 }
 
-/// Where a conversation takes place, as its prompt tells it.
+/// The circumstances of a conversation, as its prompt describes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConversationSetting {
-    /// Host, workspace, model and version on one line; empty where that is nobody's business.
+    /// Host, workspace, model and version on one line. Empty for everybody but the owner.
     pub about: String,
     /// The only person of a private chat; empty in a group.
     pub with: String,
     pub is_compact: bool,
 }
 
-/// The line that tells the model where it runs.
+/// Returns the line that tells the model where it runs.
 pub(crate) fn about(host: &str, workspace: &str, model: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
@@ -298,14 +297,14 @@ pub(crate) fn about(host: &str, workspace: &str, model: &str) -> String {
     )
 }
 
-/// The line that tells the model who speaks in a private chat, in place of a line before each message. The name is the
-/// person's own choice, so it is shown as one.
+/// Returns the line that names the speaker of a private chat, in place of a line before each message. The name is in
+/// quotation marks, because the person has chosen it.
 pub(crate) fn with(name: &str, role: Role, channel: &ChannelName) -> String {
     let name = plain(name).replace(['“', '”', '"'], "");
     format!("Private chat on {channel} with “{name}” ({role}).")
 }
 
-/// The system prompt, in parts of which the former change less often than the latter.
+/// Returns the system prompt in parts. Earlier parts change less often than later ones.
 pub fn system(
     instructions: &InstructionTexts,
     frozen: &FrozenContext,
@@ -327,7 +326,7 @@ pub fn system(
         }
         text
     };
-    let ends = match finish {
+    let finish_text = match finish {
         Finish::Answer => ANSWER,
         Finish::Explicit => EXPLICIT,
     };
@@ -337,16 +336,16 @@ pub fn system(
         (true, true) => (COMPACT_GROUP_LINES, GROUP_SILENCE),
     };
     let identity = match setting.is_compact {
-        true => [COMPACT_IDENTITY, lines, ends, silence].concat(),
-        false => [IDENTITY, lines, ends, silence, PATHS].concat(),
+        true => [COMPACT_IDENTITY, lines, finish_text, silence].concat(),
+        false => [IDENTITY, lines, finish_text, silence, PATHS].concat(),
     };
     let identity = format!("{identity}\n{}", setting.about);
-    // Others have a USER.md of their own, and are told nothing of the host.
-    let user = if setting.about.is_empty() { "Who you talk to" } else { "Your owner" };
+    // Others have a USER.md of their own, and see nothing about the host.
+    let user_heading = if setting.about.is_empty() { "Who you talk to" } else { "Your owner" };
     let instructions = sections(&[
         ("", &identity),
         ("", &instructions.rules),
-        (user, &instructions.user),
+        (user_heading, &instructions.user),
         ("Skills (read a skill's file before you use it)", &instructions.skills),
         ("", &instructions.always),
         ("", &setting.with),
@@ -363,11 +362,11 @@ pub fn system(
 /// Maximum length of a name, in characters.
 const NAME_CHARS_MAX: usize = 40;
 
-/// A name on one line, in which nobody can hide a line of the program's, or anything else.
+/// Returns a name on one line, without characters that could imitate a line of the program.
 fn plain(name: &str) -> String {
     let name: String = name
         .chars()
-        .filter(|sign| !sign.is_control() && !is_invisible(*sign) && !"[]()·".contains(*sign))
+        .filter(|c| !c.is_control() && !is_invisible(*c) && !"[]()·".contains(*c))
         .take(NAME_CHARS_MAX)
         .collect();
     if name.trim().is_empty() { "somebody".to_owned() } else { name }

@@ -1,4 +1,4 @@
-//! The change of a file that a call would make, whole, for the person who is asked about it.
+//! The complete change of a file that a call would make, for the person who is asked to approve it.
 
 use similar::TextDiff;
 
@@ -7,11 +7,11 @@ use crate::turn::services::TurnServices;
 use crate::types::session::Call;
 use crate::workspace::{FileChange, READ_BYTES_MAX, Workspace};
 
-/// Lines that are shown before and after each changed part.
+/// Unchanged lines that are shown before and after each changed part.
 const CONTEXT_LINES: usize = 3;
 
-/// Returns the difference that a call would make to a file, as a unified diff. None if it changes no file, or cannot
-/// begin. Nothing is changed.
+/// Returns the change that a call would make to a file, as a unified diff. None if it changes no file, or cannot begin.
+/// Does not change the file.
 pub(crate) async fn diff(turns: &TurnServices, call: &Call, cx: &ToolContext) -> Option<String> {
     let (tool, terms) = turns.tools.authorise(&call.tool, cx.user()).ok()?;
     if terms.kind != ToolKind::Writes {

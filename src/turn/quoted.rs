@@ -1,5 +1,5 @@
-//! The bot's own words that come back: quoted, or on a button under one of its proposals. They are as trusted as all that
-//! its model had been shown when it wrote them. Words of which nobody knows that are untrusted.
+//! The bot's own texts that come back: quoted, or on a button of one of its proposals. They are as trusted as the
+//! content that its model had seen when it wrote them. Texts of unknown origin are untrusted.
 
 use rusqlite::Connection;
 
@@ -16,8 +16,7 @@ use crate::types::message::Press;
 use crate::types::source::{Source, SourceSpan};
 use crate::workspace::Audience;
 
-/// Returns messages as a model is shown them for a person with this role: with the sources of what the bot wrote of
-/// them.
+/// Returns messages with the sources of those parts that the bot wrote, as they count for a person with this role.
 pub(crate) async fn with_sources(
     services: &Services,
     rows: &[WaitingMessage],
@@ -31,13 +30,13 @@ pub(crate) async fn with_sources(
     if !rows.iter().any(is_of_bot) {
         return Ok(rows);
     }
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         for row in rows.iter_mut().filter(|row| is_of_bot(row)) {
             mark(store, row, role)?;
         }
         Ok(rows)
     };
-    services.bus.store.read(look).await
+    services.bus.store.read(query).await
 }
 
 fn mark(store: &Connection, row: &mut WaitingMessage, role: Role) -> rusqlite::Result<()> {

@@ -1,5 +1,5 @@
-//! The steps of a turn: from one person's messages, which `begin.rs` takes up, to an answer. Every change is committed
-//! before it is acted on, so that a turn can be cut off anywhere and taken up again.
+//! The steps of a turn, from one person's messages, which `begin.rs` reads, to an answer. Every step is committed
+//! before its consequences, so that a turn can be interrupted anywhere and resumed.
 
 mod active;
 pub mod attachments;
@@ -51,6 +51,7 @@ use crate::types::session::{CallOutcome, Image, Session, Step, TurnOutcome};
 use crate::types::source::{Parts, Source};
 
 impl ActiveTurn<'_> {
+    /// Runs the steps of the turn until it ends or is suspended.
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
         let begun = Instant::now();
         self.plan_approved().await?;
@@ -58,11 +59,11 @@ impl ActiveTurn<'_> {
             return self.suspend(begun).await;
         }
         loop {
-            if let Some(said) = self.finished() {
-                return self.finish(said).await;
+            if let Some(text) = self.finished() {
+                return self.finish(text).await;
             }
-            if let Some(used_up) = self.used_up().await? {
-                return self.last_words(used_up, begun).await;
+            if let Some(limit) = self.used_up().await? {
+                return self.finish_at_limit(limit, begun).await;
             }
             let note = match loops::verdict(&self.current().steps) {
                 LoopVerdict::Fine => self.reminder(),
@@ -93,22 +94,22 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// The turn waits without a task. What it has worked counts when it goes on: its time is bounded in all.
+    /// Stores the time that the turn has worked, because its total time is limited, and ends its task.
     async fn suspend(self, begun: Instant) -> Result<Option<Session>, TurnError> {
         let (turn, worked) = (self.turn, begun.elapsed());
-        let note = move |store: &Connection| transcript::add_worked(store, turn, worked);
-        self.turns.services.bus.store.write("turn suspended", Sync::Later, note).await?;
+        let store_worked = move |store: &Connection| transcript::add_worked(store, turn, worked);
+        self.turns.services.bus.store.write("turn suspended", Sync::Later, store_worked).await?;
         Ok(None)
     }
 
-    /// A limit is reached: the model says what it has and what is left. What was said meanwhile
-    /// stays for the next turn.
-    async fn last_words(
+    /// Ends a turn that has reached a limit: a last completion reports what is done and what is left. Messages
+    /// that came meanwhile stay for the next turn.
+    async fn finish_at_limit(
         mut self,
-        used_up: ReachedLimit,
+        limit: ReachedLimit,
         begun: Instant,
     ) -> Result<Option<Session>, TurnError> {
-        let ReachedLimit { note, words } = used_up;
+        let ReachedLimit { note, words: explanation } = limit;
         self.pending.clear();
         self.invoked.clear();
         let step = self.push_step(Some(Parts::of(Source::Program, note)), Vec::new());
@@ -117,23 +118,23 @@ impl ActiveTurn<'_> {
             Ok(mut completion) if !completion.text.trim().is_empty() => {
                 completion.calls.clear();
                 completion.note = Some(match completion.note.take() {
-                    Some(note) => format!("{words}\n\n{note}"),
-                    None => words,
+                    Some(note) => format!("{explanation}\n\n{note}"),
+                    None => explanation,
                 });
                 self.answer(step, completion).await
             }
             Err(error @ ProviderError::Busy { .. }) => self.fail(&error, begun).await,
-            Ok(wordless) => {
-                let charge = self.charge(&wordless);
+            Ok(empty) => {
+                let charge = self.charge(&empty);
                 commits::spent(&self.turns.services.bus.store, self.turn, charge).await?;
-                self.give_up(words).await
+                self.give_up(explanation).await
             }
-            Err(_) => self.give_up(words).await,
+            Err(_) => self.give_up(explanation).await,
         }
     }
 
-    /// The step that the next completion fills: the first one stands there since the turn began,
-    /// another one begins with what the program notes, and what was steered meanwhile.
+    /// Opens the step for the next completion, and returns its index. The first step exists since the turn began.
+    /// A later one has a note of the program, and the messages that were steered meanwhile.
     async fn open_step(&mut self, note: Option<String>) -> Result<usize, TurnError> {
         self.take_steering().await?;
         let invoked = mem::take(&mut self.invoked);
@@ -142,10 +143,10 @@ impl ActiveTurn<'_> {
         let steered = (!self.pending.is_empty()).then(|| {
             let (chat_kind, role) = (self.session.chat_kind, self.asker.role);
             let now = self.turns.services.now();
-            let told = self.session.frozen.as_ref().and_then(|frozen| frozen.told_time);
+            let told_time = self.session.frozen.as_ref().and_then(|frozen| frozen.told_time);
             prompt::tail(&PromptTail {
                 now,
-                is_time_due: prompt::is_time_due(told, now.to_utc()),
+                is_time_due: prompt::is_time_due(told_time, now.to_utc()),
                 role,
                 chat_kind,
                 rows: &shown,
@@ -167,19 +168,19 @@ impl ActiveTurn<'_> {
         Ok(self.push_step(input, images))
     }
 
-    /// Adds a step. Calls that are still planned in the step before will not begin any more.
+    /// Adds a step, and returns its index. Calls that are still planned in the step before are skipped.
     fn push_step(&mut self, input: Option<Parts>, images: Vec<Image>) -> usize {
         let steps = &mut self.current().steps;
         let before = steps.last_mut().into_iter().flat_map(|step| &mut step.calls);
         for call in before.filter(|call| call.outcome == CallOutcome::Planned) {
             call.outcome = CallOutcome::Skipped;
         }
-        let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
+        let has_no_output = |step: &Step| step.text.is_empty() && step.calls.is_empty();
         match steps.len() {
-            // What the turn began with stands in its first step; what was said while the model was away joins it.
-            1 if steps.last().is_some_and(unmade) => steps[0].join(input, images),
-            // Tried before, without an answer: it shows what has come since, too.
-            _ if steps.last().is_some_and(unmade) => {
+            // The first step has the first messages. Messages that came while the model was away join it.
+            1 if steps.last().is_some_and(has_no_output) => steps[0].join(input, images),
+            // A step without an answer is replaced by one that also has the newer messages.
+            _ if steps.last().is_some_and(has_no_output) => {
                 steps.pop();
                 steps.push(Step { input, images, ..Step::default() });
             }
@@ -188,14 +189,15 @@ impl ActiveTurn<'_> {
         steps.len() - 1
     }
 
+    /// Takes the messages that the loop has handed to the turn.
     async fn take_steering(&mut self) -> Result<(), TurnError> {
-        // The first step shows what the turn began with; what came since is for the second. While the model was
-        // away, the first one has not been asked for.
+        // The first step has the first messages, and newer ones are for the second step. If the model was away, the
+        // first step has no completion yet, so that newer messages can join it.
         if self.steps_made() == 0 && self.wait.is_none() {
             return Ok(());
         }
         while let Ok(rows) = self.handles.steer.try_recv() {
-            // They may have been edited or taken back since.
+            // The messages may have been edited or deleted since.
             let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
             let rows = self
                 .turns
@@ -204,7 +206,7 @@ impl ActiveTurn<'_> {
                 .store
                 .read(move |store| journal::again(store, &ids))
                 .await?;
-            // One who asked for a skill in vain has been told, and said nothing that concerns the turn.
+            // A message that invoked an unusable skill is already answered, and does not concern the turn.
             let Some(invoked) = invoked(&self.turns.services, &rows).await? else { continue };
             self.invoked.extend(invoked);
             self.emit(|| EventKind::Steered { messages: rows.len() });
@@ -220,8 +222,8 @@ impl ActiveTurn<'_> {
         Ok(())
     }
 
-    /// Returns the step as it is stored, besides its calls.
-    fn made(&mut self, step: usize, completion: Completion) -> ModelStep {
+    /// Returns the step of a completion as it is stored, and reports its usage as an event.
+    fn model_step(&mut self, step: usize, completion: Completion) -> ModelStep {
         let steered: Vec<WaitingMessage> = self.pending.drain(..).collect();
         let turn = self.current();
         let before = step.checked_sub(1).map(|before| turn.steps[before].calls.as_slice());
@@ -243,36 +245,39 @@ impl ActiveTurn<'_> {
         ModelStep { seq: step, charge, input, images, steered, skipped, completion }
     }
 
+    /// Commits the step of a completion with its planned calls.
     async fn plan(&mut self, step: usize, completion: Completion) -> Result<(), TurnError> {
-        let made = self.made(step, completion);
-        let mut filled = made.step();
-        filled.calls = commits::completed(&self.turns.services.bus.store, self.turn, made).await?;
+        let model_step = self.model_step(step, completion);
+        let mut stored_step = model_step.step();
+        stored_step.calls =
+            commits::completed(&self.turns.services.bus.store, self.turn, model_step).await?;
         if self.wait.take().is_some() {
             tracing::info!(turn = self.turn.0, "The model is back");
-            // The loop lets the other turns that wait for it go on.
+            // The loop resumes the other turns that wait for the model.
             self.turns.services.bus.inbox.up();
         }
-        self.current().steps[step] = filled;
+        self.current().steps[step] = stored_step;
         Ok(())
     }
 
+    /// Ends the turn with the text of a completion.
     async fn answer(
         mut self,
         step: usize,
         completion: Completion,
     ) -> Result<Option<Session>, TurnError> {
-        let (ending, words) = self.words(&completion);
-        let (words, files) = self.attach(words).await?;
-        let made = self.made(step, completion);
-        self.current().steps[step] = made.step();
+        let (ending, message) = self.closing_message(&completion);
+        let (message, files) = self.attach(message).await?;
+        let model_step = self.model_step(step, completion);
+        self.current().steps[step] = model_step.step();
         let mut end = self.end_with(String::new());
         (end.ending, end.outcome, end.words, end.files) =
-            (ending, InboundOutcome::Answered, words, files);
-        self.end(end, Some(made)).await
+            (ending, InboundOutcome::Answered, message, files);
+        self.end(end, Some(model_step)).await
     }
 
-    /// Returns the message to the person for a completion without calls.
-    fn words(&self, completion: &Completion) -> (TurnOutcome, Option<String>) {
+    /// Returns the outcome of the turn and the message to the person, for a completion without calls.
+    fn closing_message(&self, completion: &Completion) -> (TurnOutcome, Option<String>) {
         let text = completion.text.trim();
         if is_no_reply(text) && self.owes_words() {
             return (TurnOutcome::Answered, Some(replies::NOTHING_TO_SAY.to_owned()));
@@ -281,7 +286,7 @@ impl ActiveTurn<'_> {
             return (TurnOutcome::Silent, None);
         }
         if text.is_empty() {
-            let words = match completion.stop {
+            let explanation = match completion.stop {
                 Some(StopReason::Refused) => replies::MODEL_REFUSED,
                 Some(StopReason::MaxTokens) if self.asker.role == Role::Owner => {
                     replies::LIMIT_USED_UP_OWNER
@@ -291,22 +296,22 @@ impl ActiveTurn<'_> {
                 _ if self.part.caller.may_say_nothing() => return (TurnOutcome::Silent, None),
                 _ => replies::NO_WORDS,
             };
-            return (TurnOutcome::Failed, Some(words.to_owned()));
+            return (TurnOutcome::Failed, Some(explanation.to_owned()));
         }
-        if self.said_here().any(|said| said.trim() == text) {
+        if self.said_here().any(|sent| sent.trim() == text) {
             return (TurnOutcome::Answered, None);
         }
         let cut = (completion.stop == Some(StopReason::MaxTokens)).then_some(replies::CUT_SHORT);
         let parts = [Some(text), cut, completion.note.as_deref()];
-        let said = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
-        (TurnOutcome::Answered, Some(self.with_thoughts(&said)))
+        let answer = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+        (TurnOutcome::Answered, Some(self.with_thoughts(&answer)))
     }
 
-    /// Returns the message, after the model's thinking if people want to see that.
-    fn with_thoughts(&self, said: &str) -> String {
+    /// Returns the message, preceded by the model's thinking if the conversation shows it.
+    fn with_thoughts(&self, message: &str) -> String {
         match self.session.settings.show_thinking && !self.thought.trim().is_empty() {
-            true => format!("{}\n\n{said}", replies::thought(&self.thought)),
-            false => said.to_owned(),
+            true => format!("{}\n\n{message}", replies::thought(&self.thought)),
+            false => message.to_owned(),
         }
     }
 
@@ -316,8 +321,9 @@ impl ActiveTurn<'_> {
         calls.filter_map(|call| message::said_here(call, &self.part.people_at))
     }
 
-    async fn give_up(self, words: String) -> Result<Option<Session>, TurnError> {
-        let mut end = self.end_with(words);
+    /// Ends the turn without an answer, with an explanation to its person.
+    async fn give_up(self, explanation: String) -> Result<Option<Session>, TurnError> {
+        let mut end = self.end_with(explanation);
         let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
         commits::answer(&self.turns.services.bus.store, self.turn, None, end).await?;

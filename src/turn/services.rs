@@ -1,4 +1,4 @@
-//! Services of turns beyond the shared ones: models, tools, limits, and watches over changes.
+//! The services of turns beyond the shared ones: models, tools, limits, and the watcher of instructions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,19 +28,19 @@ pub struct TurnServices {
     pub config: TurnConfig,
     pub tools: ToolSet,
     pub actions: Actions,
-    /// Tells the owner which instructions were changed.
+    /// Reports changes of instructions to the owner.
     pub instruction_watcher: InstructionWatcher,
     pub drafts: OpenDrafts,
     pub last_error: LastError,
     pub tools_shown: ToolsShown,
     pub heartbeat: HeartbeatControl,
     pub spending: Spending,
-    /// Words that messages need not be searched for.
+    /// Common words, which automatic recall ignores.
     pub common_terms: CommonTerms,
 }
 
 impl TurnServices {
-    /// Returns how turns of a session end.
+    /// Returns the way in which turns of a session end.
     pub(crate) fn finish_of(&self, session: &Session) -> Finish {
         session.persona.finish.unwrap_or(self.config.finish)
     }
@@ -57,7 +57,7 @@ impl LastError {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 
-    /// Returns the time since then, and the text.
+    /// Returns the time since the failure, and its text.
     pub(crate) fn get(&self) -> Option<(Duration, String)> {
         let error = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         error.as_ref().map(|(at, error)| (at.elapsed(), error.clone()))
@@ -67,7 +67,7 @@ impl LastError {
 /// The models that answer.
 #[derive(Clone)]
 pub struct ModelChoice {
-    /// The provider that answers where nobody chose another, with its fallbacks.
+    /// The default provider, with its fallbacks.
     pub default: Arc<dyn Provider>,
     /// The provider that summarises conversations; usually the same.
     pub summariser: Arc<dyn Provider>,
@@ -76,8 +76,8 @@ pub struct ModelChoice {
 }
 
 impl ModelChoice {
-    /// Returns the provider that answers in a session of this origin, with these settings: in a background task the
-    /// config's for its kind comes first. A persona has its own ones.
+    /// Returns the provider for a session of this origin with these settings. For a background task, the provider that
+    /// the config sets for its kind comes first. A persona may limit the choice.
     pub(crate) fn for_origin(
         &self,
         origin: &Origin,
@@ -99,19 +99,19 @@ impl ModelChoice {
 /// The config of turns.
 #[derive(Clone, Debug)]
 pub struct TurnConfig {
-    /// The means of jobs for running commands. None where they run none.
+    /// The services for shell commands of jobs. None if jobs run none.
     pub commands: Option<Commands>,
     pub personas: Personas,
-    /// The way in which a turn of a conversation ends, if its persona does not say.
+    /// The way in which a turn of a conversation ends, if its persona does not set it.
     pub finish: Finish,
-    /// Steps of a turn of a conversation.
+    /// Maximum number of steps in a turn of a conversation.
     pub steps_max: usize,
-    /// Steps of a subagent or a job.
+    /// Maximum number of steps of a subagent or a job.
     pub subagent_steps_max: usize,
-    /// The acts for which people are asked first.
+    /// The settings of approvals.
     pub asking: ApprovalSettings,
     /// The `[memory]` section.
     pub memory: memory::Config,
-    /// The time for which a turn waits for a model that cannot be reached. None: not at all.
+    /// Maximum time for which a turn waits for a model that cannot be reached. None if it does not wait.
     pub wait_for_model: Option<Duration>,
 }

@@ -1,6 +1,6 @@
-//! The beginning of a conversation: what is due soon, what waits for its person's decision, and which facts have ended
-//! lately. It stands at the first message of a conversation, and again once the conversation was compacted, so that the
-//! system prompt stays the same for all conversations. Trusted content alone: the rest is counted.
+//! The snapshot at the beginning of a conversation: jobs that are due soon, proposals that wait for a decision, and
+//! facts that have ended lately. It is part of the first message, and of the first one after a compaction, so that the
+//! system prompt is the same for all conversations. It shows trusted content, and the number of the other items.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ use crate::workspace::Audience;
 /// Maximum length in tokens: a few lines, of which most conversations need none.
 const TOKENS_MAX: u64 = 250;
 
-/// Lines of each kind.
+/// Maximum number of lines of each kind.
 const LINES_MAX: usize = 4;
 
 /// The time within which a job is due soon, and a fact has ended lately.
@@ -58,7 +58,7 @@ pub(crate) fn upcoming(
     Ok(Upcoming { jobs, proposals: proposals::open_at(store, at, LINES_MAX + 1)? })
 }
 
-/// Returns the text; none if there is nothing to say.
+/// Returns the text of the snapshot. None if it would be empty.
 pub(crate) fn text(
     upcoming: &Upcoming,
     facts: &[Fact],
@@ -86,7 +86,7 @@ pub(crate) fn text(
         let day = fact.ended.map(|ended| ended.with_timezone(&now.timezone()).format("%Y-%m-%d"));
         let day = day.map(|day| day.to_string()).unwrap_or_default();
         let line = format!("- no longer so since {day}: {}", short(&fact.text));
-        // What was never trusted is not even counted: it may be anything.
+        // Untrusted former facts are not even counted, because they may be anything.
         if !is_untrusted(&fact.deciding_sources(), audience) {
             lines.add(false, line);
         }
@@ -99,7 +99,7 @@ fn is_untrusted(sources: &[Source], audience: Audience) -> bool {
     sources.iter().any(|source| taint::is_untrusted(source, audience))
 }
 
-/// The lines so far.
+/// The collected lines.
 #[derive(Default)]
 struct SnapshotLines {
     shown: Vec<String>,
@@ -141,7 +141,7 @@ impl SnapshotLines {
     }
 }
 
-/// The beginning of a text, on one line that cannot pass for another of the program.
+/// Returns the beginning of a text on one line, without brackets, so that it cannot pass for a line of the program.
 fn short(text: &str) -> String {
     shortened(&one_line(&text.replace(['[', ']'], " ")), TEXT_CHARS_MAX)
 }

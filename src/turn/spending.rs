@@ -23,11 +23,10 @@ use crate::store::{Store, StoreError, Sync};
 use crate::types::message::{ChannelName, Sender};
 use crate::types::session::TurnId;
 
-/// The longest answer that is reserved for, in tokens: a file of some hundred lines. Only calls that a budget counts
-/// for are limited to it.
+/// Maximum answer for which tokens are reserved: a file of some hundred lines. Only budgeted calls are limited to it.
 const OUTPUT_MAX: u64 = 8_192;
 
-/// The same for guests with a small budget: a crash books what is reserved, and must not cost a guest the month.
+/// The same for guests with a small budget. A crash books the whole reservation, which must not use up a guest's month.
 const BRIEF_OUTPUT_MAX: u64 = 600;
 
 /// The budgets and the prices of the daemon, cheap to clone.
@@ -35,39 +34,39 @@ const BRIEF_OUTPUT_MAX: u64 = 600;
 pub struct Spending {
     pub budgets: Arc<Budgets>,
     pub prices: Prices,
-    /// The owner's.
+    /// The owner's time zone.
     pub zone: Tz,
-    /// The monthly tokens of guests, with what the owner has set; 0: no limit. Read before each prompt.
+    /// The monthly tokens of guests, including the owner's changes. 0 means no limit. Read before each prompt.
     guest_tokens: Arc<AtomicU64>,
 }
 
-/// Guests with a larger monthly budget get the prompts of others, in tokens.
+/// Maximum monthly budget of guests for short prompts, in tokens. With a larger one, guests get usual prompts.
 const BRIEF_UP_TO: u64 = 100_000;
 
-/// A call that may be made.
+/// A granted model call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Granted {
-    /// None if no budget counts for the call.
+    /// The reservation. None if no budget applies to the call.
     pub(crate) row: Option<LedgerId>,
-    /// The longest answer, in tokens; none leaves it to the provider.
+    /// Maximum length of the answer, in tokens. None leaves it to the provider.
     pub(crate) tokens_max: Option<u32>,
-    /// A line for the person whose budget is nearly used.
+    /// A warning to the person whose budget is nearly used.
     pub(crate) warning: Option<String>,
 }
 
-/// A call that is to be made, as its caller knows it.
+/// A planned model call.
 pub(crate) struct Planned<'a> {
     pub(crate) payer: Payer,
     pub(crate) provider: &'a str,
     pub(crate) turn: Option<TurnId>,
-    /// Tokens of the prompt, as they are estimated.
+    /// Estimated tokens of the prompt.
     pub(crate) input: u64,
-    /// The longest answer that makes sense, in tokens; none: any.
+    /// Maximum useful length of the answer, in tokens. None if there is no limit.
     pub(crate) output: Option<u64>,
 }
 
 impl Spending {
-    /// With what the owner has set.
+    /// Creates the value, and reads the budgets that the owner has set.
     pub async fn open(
         store: &Store,
         budgets: Budgets,
@@ -81,7 +80,7 @@ impl Spending {
         Ok(spending)
     }
 
-    /// Reads what the owner has set for guests.
+    /// Reads the budget that the owner has set for guests.
     pub fn refresh(&self, store: &Connection) -> rusqlite::Result<()> {
         let scope = Scope::Role(Role::Guest);
         let budget = StoredBudgets::read(store)?.budget(&self.budgets, &[scope]);
@@ -89,41 +88,42 @@ impl Spending {
         Ok(())
     }
 
-    /// Returns true for a role whose budget is so small that its prompts are short.
+    /// Returns true if the budget of a role is so small that its prompts are short.
     pub(crate) fn is_brief(&self, role: Role) -> bool {
         let tokens = self.guest_tokens.load(Ordering::Relaxed);
         role == Role::Guest && (1..=BRIEF_UP_TO).contains(&tokens)
     }
 
-    /// Reserves what a call may use. The error has the words of the refusal.
+    /// Reserves the tokens of a call. The inner error explains a refusal.
     pub(crate) async fn reserve(
         &self,
         bus: &Bus,
         planned: Planned<'_>,
     ) -> Result<Result<Granted, ProviderError>, StoreError> {
         let (payer, budgets) = (planned.payer, Arc::clone(&self.budgets));
-        let look = move |store: &Connection| is_budgeted(store, &budgets, &payer);
-        if !bus.store.read(look).await? {
+        let query = move |store: &Connection| is_budgeted(store, &budgets, &payer);
+        if !bus.store.read(query).await? {
             return Ok(Ok(Granted::default()));
         }
-        let most = if self.is_brief(payer.role) { BRIEF_OUTPUT_MAX } else { OUTPUT_MAX };
+        let output_max = if self.is_brief(payer.role) { BRIEF_OUTPUT_MAX } else { OUTPUT_MAX };
         let wanted = WantedCall {
             payer,
             provider: planned.provider.to_owned(),
             price: self.prices.of(planned.provider),
             turn: planned.turn,
             input: planned.input,
-            output: planned.output.unwrap_or(most).min(most),
+            output: planned.output.unwrap_or(output_max).min(output_max),
         };
         let (budgets, zone) = (Arc::clone(&self.budgets), self.zone);
-        let work = move |store: &Connection| reserve(store, &budgets, zone, &wanted, Utc::now());
-        match bus.store.write("reserved", Sync::Later, work).await? {
+        let reserve_call =
+            move |store: &Connection| reserve(store, &budgets, zone, &wanted, Utc::now());
+        match bus.store.write("reserved", Sync::Later, reserve_call).await? {
             Reservation::Unbudgeted => Ok(Ok(Granted::default())),
             Reservation::Refused(state) => {
-                let words =
+                let explanation =
                     replies::over_budget(&self.shown(&state, &payer), payer.role == Role::Owner);
-                tracing::info!(person = ?payer.person, cause = payer.cause.as_str(), words, "Refused a model call");
-                Ok(Err(ProviderError::OverBudget(words)))
+                tracing::info!(person = ?payer.person, cause = payer.cause.as_str(), words = explanation, "Refused a model call");
+                Ok(Err(ProviderError::OverBudget(explanation)))
             }
             Reservation::Made { row, output, warnings } => {
                 let warning = self.warn(bus, &payer, &warnings).await?;
@@ -133,26 +133,26 @@ impl Spending {
         }
     }
 
-    /// Tells the owner of budgets that are nearly used. Returns the line for the person whose own one is.
+    /// Notifies the owner of budgets that are nearly used. Returns the warning to the payer about their own budget.
     async fn warn(
         &self,
         bus: &Bus,
         payer: &Payer,
         warnings: &[BudgetState],
     ) -> Result<Option<String>, StoreError> {
-        let mut own = None;
+        let mut own_warning = None;
         for state in warnings {
             let shown = self.shown(state, payer);
-            let words = replies::budget_nearly_used(&shown);
+            let warning = replies::budget_nearly_used(&shown);
             if shown.whose == BudgetFor::You {
-                own = Some(words);
+                own_warning = Some(warning);
             } else {
                 let (scope, period) = (state.scope.key(), state.period.as_str());
                 let key = format!("budget {scope} {period} {}", state.since.timestamp());
-                notices::tell_owner(bus, key, words).await?;
+                notices::tell_owner(bus, key, warning).await?;
             }
         }
-        Ok(own)
+        Ok(own_warning)
     }
 
     /// Returns the cost of a finished call.
@@ -167,7 +167,7 @@ impl Spending {
         Charge { wasted: made.wasted, ..self.charge_for(payer, granted, provider, made.usage) }
     }
 
-    /// The same of several calls together.
+    /// Returns the cost of several calls together.
     pub(crate) fn charge_for(
         &self,
         payer: Payer,
@@ -185,8 +185,8 @@ impl Spending {
         }
     }
 
-    /// Ends the reservation of a call that has failed: nothing is booked if the model has not begun, and the most that
-    /// it could use if nobody knows.
+    /// Ends the reservation of a failed call. Books nothing if the model has not begun, and the whole reservation if
+    /// the cost is unknown.
     pub(crate) async fn failed(
         &self,
         bus: &Bus,
@@ -195,14 +195,14 @@ impl Spending {
     ) -> Result<(), StoreError> {
         let Some(row) = granted.row else { return Ok(()) };
         let has_begun = matches!(error, ProviderError::Broken(_) | ProviderError::Stalled(_));
-        let work = move |store: &Connection| match has_begun {
+        let end_reservation = move |store: &Connection| match has_begun {
             true => ledger::book_estimated(store, row),
             false => ledger::release(store, row),
         };
-        bus.store.write("reservation ended", Sync::Later, work).await
+        bus.store.write("reservation ended", Sync::Later, end_reservation).await
     }
 
-    /// A budget as this payer is told of it.
+    /// Returns a budget as this payer is shown it.
     pub fn shown(&self, state: &BudgetState, payer: &Payer) -> BudgetShown {
         self.shown_at(state, payer, Utc::now())
     }
@@ -219,12 +219,12 @@ impl Spending {
                 BudgetFor::Other(scope.key())
             }
         };
-        let money = |cost: Cost| cost.to_string();
+        let cost_text = |cost: Cost| cost.to_string();
         BudgetShown {
             whose,
             period: period.as_str(),
-            tokens: allowance.tokens.map(|most| (spent.tokens, most)),
-            cost: allowance.cost.map(|most| (money(spent.cost), money(most))),
+            tokens: allowance.tokens.map(|limit| (spent.tokens, limit)),
+            cost: allowance.cost.map(|limit| (cost_text(spent.cost), cost_text(limit))),
             percent: state.percent(),
             is_in_use: spent.reserved > 0,
             until: replies::time_relative_to(now.with_timezone(&self.zone), until),
@@ -232,7 +232,7 @@ impl Spending {
     }
 }
 
-/// Returns on whose account a model is called for a person who is known on a channel.
+/// Returns the payer of model calls for a sender on a channel.
 pub(crate) async fn payer_on(
     services: &Services,
     channel: &ChannelName,
@@ -241,10 +241,10 @@ pub(crate) async fn payer_on(
 ) -> Result<Payer, StoreError> {
     let (people, channel, sender) =
         (services.bus.people.clone(), channel.clone(), sender.id.clone());
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let role = people.role_of(store, &channel, &sender)?.unwrap_or(Role::Guest);
         let person = persons::person_of(store, &channel, &sender)?;
         Ok(Payer { person, role, cause, job: None, persona: None })
     };
-    services.bus.store.read(look).await
+    services.bus.store.read(query).await
 }

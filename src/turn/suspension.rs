@@ -1,7 +1,7 @@
-//! Waiting for a person is not a running task. A call that somebody is asked about suspends its turn:
-//! one transaction stores the call as waiting, the message that asks, and when that expires; the
-//! turn's task ends. An answer, a decision, the end of its time or `/stop` is a row that unparks it,
-//! after a restart as before. A call that waits for a subagent suspends its turn likewise.
+//! Suspends turns. A turn that waits for a person has no running task: one transaction stores the call as
+//! waiting, the message that asks, and its expiry, and the task of the turn ends. An answer, a decision, the
+//! expiry or `/stop` is a row that resumes the turn, also after a restart. A call that waits for a subagent
+//! suspends its turn in the same way.
 
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ use crate::types::message::{
 use crate::types::session::{Call, CallOutcome};
 use crate::types::source::Source;
 
-/// The shortest time until asks are looked at again.
+/// Minimum time until asks are examined again.
 pub(crate) const MOMENT: Duration = Duration::from_millis(50);
 
-/// Asks the person who speaks what the model wants to know.
+/// Asks the person of the turn a question of the model.
 pub(crate) async fn ask(
     turns: &TurnServices,
     calling: &CallContext<'_>,
@@ -38,7 +38,7 @@ pub(crate) async fn ask(
         call: calling.call.id,
         kind: AskKind::Question,
         at: calling.at.clone(),
-        // Whoever made a job at this machine is not there to answer; the owner is.
+        // The author of a job that was made on this machine cannot answer there, but the owner can.
         who: calling.is_there.then(|| calling.person.id.clone()),
         time: turns.config.asking.question_time,
         offers_always: false,
@@ -55,41 +55,41 @@ pub(crate) async fn ask(
     .await
 }
 
-/// A call that must be allowed.
+/// A call that needs approval.
 pub(crate) struct CallToAllow<'a> {
     pub(crate) call: &'a Call,
     pub(crate) why: &'a PermissionReason,
-    /// The difference that it makes to a file.
+    /// Its change of a file, as a diff.
     pub(crate) change: Option<String>,
-    /// The chat in which it tells what was said in private.
+    /// The chat to which it sends private content.
     pub(crate) tells: Option<Address>,
 }
 
-/// Asks those who may say so whether calls of a step may be made, in one question: here if the one who speaks may and is
-/// here, else where the owner last spoke in private.
+/// Asks for the approval of calls of a step, in one question. It is sent to this chat if the person of the turn may
+/// decide and is here, otherwise to the chat where the owner last spoke in private.
 pub(crate) async fn ask_permission(
     turns: &TurnServices,
     calling: &CallContext<'_>,
     decider: Decider,
     calls: &[CallToAllow<'_>],
 ) -> Result<(), TurnError> {
-    let told_to = calls.iter().find_map(|asked| asked.tells.clone());
-    let look = move |store: &Connection| {
-        let reader = told_to.map(|to| reader_of(store, &to)).transpose()?;
+    let target_chat = calls.iter().find_map(|asked| asked.tells.clone());
+    let query = move |store: &Connection| {
+        let reader = target_chat.map(|to| reader_of(store, &to)).transpose()?;
         Ok((people::owner_place(store)?, reader))
     };
-    let (owner, tells) = turns.services.bus.store.read(look).await?;
+    let (owner, tells) = turns.services.bus.store.read(query).await?;
     let who = (decider == Decider::Person && calling.is_there).then(|| calling.person.id.clone());
-    let may_there = who.is_some() || (calling.is_there && calling.role >= Approvals::BY);
-    let elsewhere = owner.filter(|_| !may_there);
-    let told = elsewhere.is_some().then(|| calling.at.clone());
-    let is_in_group = told.is_none() && calling.chat_kind == ChatKind::Group;
+    let is_decided_here = who.is_some() || (calling.is_there && calling.role >= Approvals::BY);
+    let elsewhere = owner.filter(|_| !is_decided_here);
+    let notify = elsewhere.is_some().then(|| calling.at.clone());
+    let is_in_group = notify.is_none() && calling.chat_kind == ChatKind::Group;
     let time = match is_in_group {
         true => turns.config.asking.group_approval_time,
         false => turns.config.asking.approval_time,
     };
     let at = elsewhere.unwrap_or_else(|| calling.at.clone());
-    let new = calls.iter().map(|asked| NewAsk {
+    let new_asks = calls.iter().map(|asked| NewAsk {
         turn: calling.turn,
         call: asked.call.id,
         kind: AskKind::Approval,
@@ -109,11 +109,11 @@ pub(crate) async fn ask_permission(
     };
     let prompt = |asked| ApprovalPrompt { tells: tells.clone(), ..prompt_of(asked, &person) };
     let prompts: Vec<_> = calls.iter().map(prompt).collect();
-    // Who decides elsewhere would clean another conversation.
+    // `/clean` elsewhere would clean another conversation.
     let is_untrusted = calls.iter().any(|it| matches!(it.why, PermissionReason::Untrusted(..)));
-    let offers_clean = is_untrusted && told.is_none() && calling.chat_kind == ChatKind::Private;
+    let offers_clean = is_untrusted && notify.is_none() && calling.chat_kind == ChatKind::Private;
     let minutes = time.as_secs().div_ceil(60);
-    let new: Vec<_> = new.collect();
+    let new_asks: Vec<_> = new_asks.collect();
     let entitled = who.map_or(Entitled::Admins, Entitled::Only);
     let bodies = move |ids: &[AskId]| {
         let ids = ids.iter().map(|AskId(id)| *id);
@@ -124,7 +124,7 @@ pub(crate) async fn ask_permission(
             .collect();
         bodies(&prompts, entitled, offers_clean, minutes)
     };
-    suspend(turns, calling, new, told, bodies).await
+    suspend(turns, calling, new_asks, notify, bodies).await
 }
 
 fn prompt_of(asked: &CallToAllow<'_>, person: &str) -> ApprovalPrompt {
@@ -142,7 +142,7 @@ fn prompt_of(asked: &CallToAllow<'_>, person: &str) -> ApprovalPrompt {
     }
 }
 
-/// The messages of a question: what is too long for it comes as files before it.
+/// Returns the messages of a question. Content that is too long for it comes as files before it.
 fn bodies(
     prompts: &[ApprovalPrompt],
     who: Entitled,
@@ -187,7 +187,7 @@ fn choices_of_one(id: i64, can_be_granted: bool) -> Vec<Choice> {
     [Some(once), can_be_granted.then_some(always), Some(deny)].into_iter().flatten().collect()
 }
 
-/// A question about one of several calls, which were shown whole before.
+/// Returns the question about one of several calls, which were shown in full before.
 pub(crate) fn one_question(asked: &AskedCall) -> Body {
     let text = replies::may_i_this(asked.id.0, &asked.tool, &asked.arguments);
     let choices = choices_of_one(asked.id.0, asked.offers_always);
@@ -196,7 +196,7 @@ pub(crate) fn one_question(asked: &AskedCall) -> Body {
     Body::Choice(Question::new(text, choices, who))
 }
 
-/// Returns who reads a chat, for people.
+/// Returns the reader of a chat as a text for people.
 fn reader_of(store: &Connection, to: &Address) -> rusqlite::Result<String> {
     let reader = sessions::private_speaker(store, to)?;
     Ok(match reader {
@@ -209,13 +209,13 @@ async fn suspend(
     turns: &TurnServices,
     calling: &CallContext<'_>,
     new: Vec<NewAsk>,
-    told: Option<Address>,
+    notify: Option<Address>,
     bodies: impl FnOnce(&[AskId]) -> Vec<Body> + Send + 'static,
 ) -> Result<(), TurnError> {
     let store = &turns.services.bus.store;
-    let draft = commits::suspend_to_ask(store, calling.turn, new, told, bodies).await?;
+    let draft = commits::suspend_to_ask(store, calling.turn, new, notify, bodies).await?;
     turns.services.bus.outbox.up();
-    // A job that waits for a person leaves its place to others.
+    // A job that waits for a person frees its place for others.
     turns.services.bus.jobs.up();
     if let Some(draft) = draft {
         progress::erase(turns, calling.at, draft);
@@ -223,7 +223,7 @@ async fn suspend(
     Ok(())
 }
 
-/// Hands a task to a subagent, and suspends the turn until it has ended; gives the call's outcome by now.
+/// Hands a task to a subagent, and suspends the turn until it has ended. Returns the present outcome of the call.
 pub(crate) async fn await_subagent(
     turns: &TurnServices,
     calling: &CallContext<'_>,
@@ -238,7 +238,7 @@ pub(crate) async fn await_subagent(
     Ok(outcome)
 }
 
-/// The turn goes on with this outcome of the call that waited, which has these sources.
+/// Resumes a turn with the outcome of the waiting call, and its sources.
 pub(crate) fn resume_call(
     store: &Connection,
     ask: &Ask,

@@ -1,4 +1,4 @@
-//! `/memory FACTS.md`: shows what somebody has changed in FACTS.md, and once its person has said yes, it counts.
+//! `/memory FACTS.md`: shows the edits in FACTS.md, and applies them once the person of the file has said yes.
 
 use chrono::Utc;
 use rusqlite::Connection;
@@ -21,30 +21,30 @@ use crate::types::commands::CommandId;
 use crate::types::message::{Body, ChatKind, Choice, Entitled, Question};
 use crate::workspace::{FileScope, Hash};
 
-/// The word after the command.
+/// The first argument of the command.
 const NAME: &str = "FACTS.md";
 
-/// The words of its buttons.
+/// The arguments of its buttons.
 const YES: &str = "yes:";
 const NO: &str = "no";
 
-/// Digits that name the changes in a button: 64 bits.
+/// Hex digits of the digest in a button: 64 bits.
 const DIGITS: usize = 16;
 
-/// The decision about the changes.
+/// The decision about the edits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FactsFileOrder {
     Show,
-    /// They count, if they are those that were shown.
+    /// Applies the edits with this digest, if they are still those that were shown.
     Keep(String),
-    /// The file is made anew.
+    /// Discards the edits and writes the file again.
     Drop,
 }
 
 impl FactsFileOrder {
-    /// Parses the words after `/memory`. None if they are about something else.
-    pub(super) fn parse(said: &str) -> Option<Self> {
-        let (name, rest) = said.split_at_checked(NAME.len())?;
+    /// Parses the arguments of `/memory`. None if they are not about FACTS.md.
+    pub(super) fn parse(arguments: &str) -> Option<Self> {
+        let (name, rest) = arguments.split_at_checked(NAME.len())?;
         let rest = name.eq_ignore_ascii_case(NAME).then(|| rest.trim())?;
         match rest.strip_prefix(YES) {
             Some(digest) => Some(Self::Keep(digest.trim().to_owned())),
@@ -54,12 +54,12 @@ impl FactsFileOrder {
     }
 }
 
-/// The changes of a person's file.
+/// The edits in a person's file.
 struct EditedFacts {
     keys: Vec<RecallKey>,
     scope: FileScope,
     edits: Vec<FactEdit>,
-    /// A digest of the changes.
+    /// A digest of the edits.
     digest: String,
 }
 
@@ -71,23 +71,23 @@ pub(super) async fn handle(
 ) -> Result<(), StoreError> {
     let services = &turns.services;
     let store = &services.bus.store;
-    let edited = read(services, control, role).await?;
+    let edited = read_edits(services, control, role).await?;
     // A message of another bot or of a program decides nothing.
     let is_own_word = control.inbound.body.sources.is_empty();
-    let number = edited.edits.len();
+    let count = edited.edits.len();
     match order {
-        _ if number == 0 => {
+        _ if count == 0 => {
             commits::handled(store, control, replies::FACTS_FILE_UNCHANGED.to_owned()).await?;
         }
         FactsFileOrder::Drop if is_own_word => {
             commits::handled(store, control, replies::FACTS_FILE_MADE_ANEW.to_owned()).await?;
         }
-        _ if number > EDITS_MAX => {
-            let words = replies::facts_file_edits_too_many(number, EDITS_MAX);
-            return commits::handled(store, control, words).await;
+        _ if count > EDITS_MAX => {
+            let reply = replies::facts_file_edits_too_many(count, EDITS_MAX);
+            return commits::handled(store, control, reply).await;
         }
         FactsFileOrder::Keep(digest) if is_own_word && digest == edited.digest => {
-            keep(turns, control, &edited).await?;
+            apply_edits(turns, control, &edited).await?;
         }
         FactsFileOrder::Show | FactsFileOrder::Drop | FactsFileOrder::Keep(_) => {
             let question = Body::Choice(question(control, &edited));
@@ -97,20 +97,20 @@ pub(super) async fn handle(
     write_file(services, &edited.scope, &edited.keys, EditedFile::Replace).await
 }
 
-async fn read(
+async fn read_edits(
     services: &Services,
     control: &WaitingMessage,
     role: Role,
 ) -> Result<EditedFacts, StoreError> {
     let (at, who) = (control.inbound.from.clone(), control.sender().id.clone());
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let owner = folder_owner(store, &at.channel, &who)?;
         let keys = recall::keys_of_talks(store, &at, ChatKind::Private, &who)?;
         Ok((file_scope(role, ChatKind::Private, &at, &owner), facts::of(store, &keys)?, keys))
     };
-    let (scope, known, keys) = services.bus.store.read(look).await?;
-    let of = scope.clone();
-    let text = services.workspace.off_thread(move |it| facts_file::read(it, &of)).await;
+    let (scope, known, keys) = services.bus.store.read(query).await?;
+    let read_scope = scope.clone();
+    let text = services.workspace.off_thread(move |it| facts_file::read(it, &read_scope)).await;
     let shown = shown_in_file(known, scope.audience());
     let edits = text.ok().flatten().map(|text| facts_file::edits(&text, &shown));
     let edits = edits.unwrap_or_default();
@@ -119,9 +119,9 @@ async fn read(
 }
 
 fn question(control: &WaitingMessage, edited: &EditedFacts) -> Question {
-    let choice = |label: &str, what: &str| Choice {
+    let choice = |label: &str, arguments: &str| Choice {
         label: label.to_owned(),
-        says: CommandId::Memory.line(format_args!("{NAME} {what}")),
+        says: CommandId::Memory.line(format_args!("{NAME} {arguments}")),
     };
     let shown = edited.edits.iter().map(|edit| match edit {
         FactEdit::Added(text) => FactEditShown::New(text),
@@ -138,8 +138,8 @@ fn question(control: &WaitingMessage, edited: &EditedFacts) -> Question {
     )
 }
 
-/// Applies the changes in one transaction with the command's row.
-async fn keep(
+/// Applies the edits in one transaction with the command's row.
+async fn apply_edits(
     turns: &TurnServices,
     control: &WaitingMessage,
     edited: &EditedFacts,
@@ -148,11 +148,11 @@ async fn keep(
     let active_max = turns.config.memory.facts_max;
     let apply = move |store: &Connection| {
         let known = facts::of(store, &keys)?;
-        // One that has changed since it was shown stays as it is.
-        let find = |id, text: &String| {
+        // A fact that has changed since it was shown stays as it is.
+        let find_unchanged = |id, text: &String| {
             known.iter().find(|fact: &&Fact| fact.id == id && fact.text == *text && fact.holds())
         };
-        let new = |kind: FactKind, text: String| NewFact {
+        let new_fact = |kind: FactKind, text: String| NewFact {
             kind,
             text,
             origin: FactOrigin::Told,
@@ -162,25 +162,25 @@ async fn keep(
         for edit in edits {
             match edit {
                 FactEdit::Added(text) => {
-                    let new = new(FactKind::default(), text);
-                    let kept = facts::keep(store, &keys, &new, active_max, Utc::now())?;
+                    let added = new_fact(FactKind::default(), text);
+                    let kept = facts::keep(store, &keys, &added, active_max, Utc::now())?;
                     is_full |= kept == Kept::Full;
                 }
                 FactEdit::Changed { id, from, to } => {
-                    if let Some(fact) = find(id, &from) {
-                        facts::reword(store, fact, &new(fact.kind, to), Utc::now())?;
+                    if let Some(fact) = find_unchanged(id, &from) {
+                        facts::reword(store, fact, &new_fact(fact.kind, to), Utc::now())?;
                     }
                 }
                 FactEdit::Removed { id, text } => {
-                    if let Some(fact) = find(id, &text) {
+                    if let Some(fact) = find_unchanged(id, &text) {
                         facts::remove(store, fact.id)?;
                     }
                 }
             }
         }
         facts::expire(store, &keys, active_max, Utc::now())?;
-        let words = if is_full { replies::FACTS_FULL } else { replies::EDITS_KEPT };
-        Ok(words.to_owned())
+        let reply = if is_full { replies::FACTS_FULL } else { replies::EDITS_KEPT };
+        Ok(reply.to_owned())
     };
     commits::handled_with(&turns.services.bus.store, control, apply).await
 }

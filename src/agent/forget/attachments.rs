@@ -1,4 +1,4 @@
-//! Files that people sent, with words that somebody wants forgotten: the whole file goes, with its record.
+//! Files that people sent and that contain forgotten words: the whole file is deleted, with its record.
 
 use rusqlite::Connection;
 
@@ -8,18 +8,19 @@ use crate::services::Services;
 use crate::store::{ForgottenWords, StoreError};
 use crate::workspace::WorkspacePath;
 
-/// Returns the files that people sent and that have the words, by their record or as a file of text.
+/// Returns the files that people sent and that contain the words, in their record or in their text.
 pub(super) async fn with_words(
     services: &Services,
     folder: &WorkspacePath,
     words: &ForgottenWords,
 ) -> Result<Vec<AttachmentFile>, StoreError> {
-    let (folder, sought) = (folder.clone(), words.clone());
-    let look = move |store: &Connection| attachments::with_words(store, &folder, &sought);
-    let found = services.bus.store.read(look).await?;
+    let (folder, words_of_records) = (folder.clone(), words.clone());
+    let query =
+        move |store: &Connection| attachments::with_words(store, &folder, &words_of_records);
+    let found = services.bus.store.read(query).await?;
     let words = words.clone();
-    let read = move |it: &_| blanking::sent_with_words(it, found, &words);
-    Ok(services.workspace.off_thread(read).await)
+    let search_files = move |it: &_| blanking::sent_with_words(it, found, &words);
+    Ok(services.workspace.off_thread(search_files).await)
 }
 
 /// Deletes these files and their records.

@@ -1,5 +1,5 @@
-//! Marked files of a former version whose names have words that somebody wants forgotten: the file goes with its mark,
-//! because without one it would be trusted.
+//! Marked files of a former version whose names contain forgotten words: the file is deleted with its mark, because an
+//! unmarked file would be trusted.
 
 use rusqlite::Connection;
 
@@ -9,7 +9,7 @@ use crate::trust::marked_files;
 use crate::workspace::opened::OpenedFile;
 use crate::workspace::{FileChange, FileError, FileScope, Workspace, WorkspacePath};
 
-/// Returns the marked files whose names have the words. Only the owner has such files.
+/// Returns the marked files whose names contain the words. Only the owner has such files.
 pub(super) async fn with_words(
     services: &Services,
     scope: Option<&FileScope>,
@@ -22,8 +22,8 @@ pub(super) async fn with_words(
     services.bus.store.read(move |store| marked_files::with_words(store, &words)).await
 }
 
-/// Deletes these files with their marks, and blanks the names of writers. Returns a file that cannot be deleted: it stays
-/// marked. Can be repeated after a crash.
+/// Deletes these files with their marks, and blanks the names of their writers. Returns a file that cannot be deleted;
+/// it stays marked. Can be repeated after a crash.
 pub(super) async fn forget(
     services: &Services,
     scope: Option<&FileScope>,
@@ -33,35 +33,35 @@ pub(super) async fn forget(
         return Ok(None);
     }
     let found = with_words(services, scope, words).await?;
-    let work = move |workspace: &Workspace| {
-        let (mut gone, mut failed) = (Vec::new(), None);
+    let delete_all = move |workspace: &Workspace| {
+        let (mut deleted, mut failed) = (Vec::new(), None);
         for path in found {
             match delete(workspace, &path) {
-                Ok(()) => gone.push(path),
+                Ok(()) => deleted.push(path),
                 Err(_) => {
-                    // Its name and the error have the words.
+                    // The name and the error contain the words, so they are not logged.
                     tracing::warn!("Cannot delete a marked file that is to be forgotten");
                     failed = Some(path.to_string());
                 }
             }
         }
-        (gone, failed)
+        (deleted, failed)
     };
-    let (gone, failed) = services.workspace.off_thread(work).await;
+    let (deleted, failed) = services.workspace.off_thread(delete_all).await;
     let words = words.clone();
     let unmark = move |store: &Connection| {
-        gone.iter().try_for_each(|path| marked_files::unmark(store, path))?;
+        deleted.iter().try_for_each(|path| marked_files::unmark(store, path))?;
         marked_files::forget_authors(store, &words)?;
         marked_files::list(store)
     };
-    let left = services.bus.store.write_securely("forget marked files", unmark).await?;
-    services.workspace.set_marked(left.into_iter().map(|file| file.path));
+    let remaining = services.bus.store.write_securely("forget marked files", unmark).await?;
+    services.workspace.set_marked(remaining.into_iter().map(|file| file.path));
     Ok(failed)
 }
 
 fn delete(workspace: &Workspace, path: &WorkspacePath) -> Result<(), FileError> {
     match workspace.open_exactly(path).and_then(OpenedFile::hash) {
-        // Its owner has deleted it, or this was cut off.
+        // Its owner has deleted it, or a crash interrupted this work.
         Err(FileError::Missing(_)) => Ok(()),
         hash => workspace.apply(&FileChange::removal(path.clone(), hash?)),
     }

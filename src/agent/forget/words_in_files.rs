@@ -1,5 +1,5 @@
-//! Files with words that somebody wants forgotten: lines of the memory and notes go, former versions that `/undo` has,
-//! sent and marked files.
+//! Files that contain forgotten words: lines of the memory and notes are removed, and so are former versions for
+//! `/undo`, sent files and marked files.
 
 use rusqlite::Connection;
 
@@ -10,7 +10,7 @@ use crate::services::Services;
 use crate::store::{ForgottenWords, StoreError};
 use crate::turn::services::TurnServices;
 
-/// Returns the files with the words, of those that the person may forget in.
+/// Returns the files that contain the words, of those that the person may change.
 pub(super) async fn find(
     services: &Services,
     scope: &ForgetScope,
@@ -21,7 +21,7 @@ pub(super) async fn find(
 }
 
 /// Removes the words from the memory, the notes and the former versions of files. Returns a file that could not be
-/// changed.
+/// changed, if there is one.
 pub(super) async fn forget(
     turns: &TurnServices,
     scope: &ForgetScope,
@@ -32,14 +32,14 @@ pub(super) async fn forget(
     attachments::forget(services, &scope.files.downloads(), words).await?;
     let mut failed = marked::forget(services, scope.own_files(), words).await?;
     let chats = scope.chats.clone();
-    let look = move |store: &Connection| {
-        let mut undo = Vec::new();
+    let query = move |store: &Connection| {
+        let mut undo_images = Vec::new();
         for chat in &chats {
-            undo.extend(before_images_of(store, chat)?);
+            undo_images.extend(before_images_of(store, chat)?);
         }
-        Ok(undo)
+        Ok(undo_images)
     };
-    let undo = services.bus.store.read(look).await?;
+    let undo_images = services.bus.store.read(query).await?;
     let (images, words) = (turns.actions.images.clone(), words.clone());
     let removed = services.workspace.off_thread(move |workspace| {
         for path in &found.memory {
@@ -48,7 +48,7 @@ pub(super) async fn forget(
                 failed = Some(path.to_string());
             }
         }
-        if let Err(error) = images.forget(&undo, &words) {
+        if let Err(error) = images.forget(&undo_images, &words) {
             tracing::warn!(%error, "Cannot remove former versions that are to be forgotten");
             failed = Some("undo".to_owned());
         }

@@ -1,5 +1,5 @@
-//! Carries out what the owner decides about marked files: trust them, move them, or leave them. Marks nothing anew but
-//! what was listed.
+//! Carries out the owner's decision about marked files: trust them, move them, or keep them marked. Only updates the
+//! marks of listed files.
 
 use rusqlite::Connection;
 
@@ -14,25 +14,25 @@ use crate::turn::commits;
 use crate::types::message::Body;
 use crate::workspace::{FileChange, FileError, Hash, Workspace, WorkspacePath};
 
-/// Where marked files are moved to.
+/// The folder to which marked files are moved.
 const MOVED: &str = "downloads/marked";
 
-/// Larger files are not moved, in bytes.
+/// Maximum size of a file that is moved, in bytes.
 const MOVED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// An order about marked files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::agent) enum MarkedOrder {
     List,
-    /// About one path, or all.
+    /// Decides about one path, or about all.
     Decide(MarkedChoice, Option<String>),
     Unclear,
 }
 
 impl MarkedOrder {
-    /// Parses what follows `/trust`; none if it is about something else.
-    pub(in crate::agent) fn parse(said: &str) -> Option<Self> {
-        let (first, rest) = said.trim().split_once(' ').unwrap_or((said.trim(), ""));
+    /// Parses the arguments of `/trust`. None if they are not about marked files.
+    pub(in crate::agent) fn parse(arguments: &str) -> Option<Self> {
+        let (first, rest) = arguments.trim().split_once(' ').unwrap_or((arguments.trim(), ""));
         if first != MARKED {
             return None;
         }
@@ -53,7 +53,7 @@ pub(in crate::agent) async fn handle(
     order: MarkedOrder,
 ) -> Result<(), StoreError> {
     let store = &services.bus.store;
-    let words = match order {
+    let reply = match order {
         MarkedOrder::Unclear => replies::MARKED_USAGE.to_owned(),
         MarkedOrder::Decide(MarkedChoice::Leave, _) => replies::MARKED_STAY.to_owned(),
         MarkedOrder::List => match list_anew(services).await? {
@@ -62,26 +62,26 @@ pub(in crate::agent) async fn handle(
         },
         MarkedOrder::Decide(choice, path) => decide(services, choice, path).await?,
     };
-    commits::handled(store, control, words).await
+    commits::handled(store, control, reply).await
 }
 
-/// Lists the files as they are now: the owner decides about what was listed last.
+/// Lists the files with their present hashes, because the owner decides about the content that was listed last.
 async fn list_anew(services: &Services) -> Result<Option<Body>, StoreError> {
     let store = &services.bus.store;
     let files = store.read(marked_files::list).await?;
-    let look = |workspace: &Workspace| {
-        let present = |file: MarkedFile| match hash_of(workspace, &file.path) {
+    let rehash = |workspace: &Workspace| {
+        let with_present_hash = |file: MarkedFile| match hash_of(workspace, &file.path) {
             Some(hash) => MarkedFile { hash, ..file },
             None => file,
         };
-        files.into_iter().map(present).collect::<Vec<_>>()
+        files.into_iter().map(with_present_hash).collect::<Vec<_>>()
     };
-    let files = services.workspace.off_thread(look).await;
-    let keep = move |store: &Connection| {
+    let files = services.workspace.off_thread(rehash).await;
+    let store_marks = move |store: &Connection| {
         files.iter().try_for_each(|file| marked_files::mark(store, file))?;
         list(store)
     };
-    store.write("marked files listed", Sync::Now, keep).await
+    store.write("marked files listed", Sync::Now, store_marks).await
 }
 
 async fn decide(
@@ -95,34 +95,36 @@ async fn decide(
         files.retain(|file| file.path.as_str() == path);
     }
     if files.is_empty() {
-        let none = || replies::NO_MARKED_FILES.to_owned();
-        return Ok(path.map_or_else(none, |path| replies::not_marked(&path)));
+        let no_files = || replies::NO_MARKED_FILES.to_owned();
+        return Ok(path.map_or_else(no_files, |path| replies::not_marked(&path)));
     }
     let work = move |workspace: &Workspace| {
-        let (mut done, mut left) = (Vec::new(), Vec::new());
+        let (mut settled, mut failures) = (Vec::new(), Vec::new());
         for file in files {
             match settle(workspace, &file, choice) {
-                Ok(()) => done.push(file.path),
-                Err(why) => left.push(why),
+                Ok(()) => settled.push(file.path),
+                Err(failure) => failures.push(failure),
             }
         }
-        (done, left)
+        (settled, failures)
     };
-    let (done, left) = services.workspace.off_thread(work).await;
-    let words = match choice {
-        MarkedChoice::Trust => replies::marked_trusted(done.len(), &left),
-        MarkedChoice::Downloads | MarkedChoice::Leave => replies::marked_moved(done.len(), &left),
+    let (settled, failures) = services.workspace.off_thread(work).await;
+    let reply = match choice {
+        MarkedChoice::Trust => replies::marked_trusted(settled.len(), &failures),
+        MarkedChoice::Downloads | MarkedChoice::Leave => {
+            replies::marked_moved(settled.len(), &failures)
+        }
     };
     let unmark = move |store: &Connection| {
-        done.iter().try_for_each(|path| marked_files::unmark(store, path))?;
+        settled.iter().try_for_each(|path| marked_files::unmark(store, path))?;
         marked_files::list(store)
     };
     let marked = store.write("marked files decided", Sync::Now, unmark).await?;
     services.workspace.set_marked(marked.into_iter().map(|file| file.path));
-    Ok(words)
+    Ok(reply)
 }
 
-/// Carries a decision out. It can be repeated after a crash.
+/// Carries out a decision about one file. Can be repeated after a crash. The error explains a failure to the owner.
 fn settle(workspace: &Workspace, file: &MarkedFile, choice: MarkedChoice) -> Result<(), String> {
     let failed = |error: FileError| replies::marked_failed(file.path.as_str(), &error);
     let opened = match workspace.open_exactly(&file.path) {
@@ -140,7 +142,7 @@ fn settle(workspace: &Workspace, file: &MarkedFile, choice: MarkedChoice) -> Res
         .parse()
         .map_err(|error| replies::marked_failed(file.path.as_str(), &error))?;
     match workspace.apply(&FileChange::new(to.clone(), None, bytes)) {
-        // The same, from before a crash.
+        // A copy with the same content was made before a crash.
         Err(FileError::Changed(_)) if workspace.hash(&to).ok() == Some(Some(hash.clone())) => {}
         applied => applied.map_err(failed)?,
     }

@@ -1,5 +1,5 @@
-//! Finds the files of a former version that others wrote, or turns that had read untrusted content, and marks them. Tells
-//! nobody.
+//! Finds and marks the files of a former version that others wrote, or turns that had read untrusted content. Sends no
+//! messages.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::types::message::ChatKind;
 use crate::types::session::{SessionId, TurnId};
 use crate::workspace::{Audience, OpenedFile, Workspace, WorkspacePath};
 
-/// The tool that writes a file as a whole.
+/// The tool that replaces the whole content of a file.
 const WRITES_WHOLE: &str = "write_file";
 
 /// Marks the files, pauses the jobs that name them, and notes that it is done: one transaction.
@@ -46,7 +46,8 @@ pub(super) async fn mark(services: &Services) -> Result<(), StoreError> {
     store.write("files of a former version", Sync::Now, keep).await
 }
 
-/// Finds the files in the owner's workspace that others or tainted turns have written last.
+/// Returns the files in the owner's workspace that others or tainted turns have written last, with the name of the
+/// author. None for a tainted turn of the owner.
 fn find(
     store: &Connection,
     people: &People,
@@ -54,7 +55,7 @@ fn find(
     let (mut found, mut tainted) = (BTreeMap::new(), BTreeMap::new());
     for file in written_files(store)? {
         let Ok(path) = file.path.parse::<WorkspacePath>() else { continue };
-        // These were asked about before, or are untrusted by their folder.
+        // Changes of these needed approval, or their folder makes them untrusted.
         let is_asked = path.is_shown_changed() || memory::is_memory(&path);
         if path.is_beside() || path.is_of_others() || is_asked {
             continue;
@@ -81,13 +82,13 @@ fn find(
 }
 
 enum FileAuthor {
-    /// In a clean turn, or asked.
+    /// The owner wrote it in a clean turn, or approved the call.
     Owner,
     Tainted,
     Other(String),
 }
 
-/// Returns the name of the person for whom a file was written, if that is not the owner.
+/// Returns the name of the person for whom a file was written. None for the owner.
 fn other_author(
     store: &Connection,
     people: &People,
@@ -98,8 +99,8 @@ fn other_author(
     Ok((role != Some(Role::Owner)).then(|| sender.to_string()))
 }
 
-/// Returns true if the turn had read untrusted content, and nobody has allowed the call. `first` has the first such turn
-/// of each session that was looked at.
+/// Returns true if the turn had read untrusted content, and nobody has approved the call. `first` caches the first such
+/// turn of each session.
 fn is_tainted(
     store: &Connection,
     file: &WrittenFile,
@@ -125,7 +126,7 @@ fn is_tainted(
     Ok(first.is_some_and(|first| first <= file.turn))
 }
 
-/// The hash of a file of the workspace. None for one that is gone, or a link: it leads nobody to what was written.
+/// Returns the hash of a file in the workspace. None if it is missing, or is a link: a link does not hold the content.
 pub(super) fn hash_of(workspace: &Workspace, path: &WorkspacePath) -> Option<String> {
     let hash = workspace.open_exactly(path).and_then(OpenedFile::hash);
     hash.ok().map(|hash| hash.to_string())

@@ -1,4 +1,4 @@
-//! The instruction files, and the differences between two looks at them.
+//! The state of the instruction files, and the differences between two states.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,37 +9,38 @@ use crate::types::session::FileUndo;
 use crate::workspace::rules::{Contents, each, one};
 use crate::workspace::{Hash, Workspace, WorkspacePath};
 
-/// Stands in a mark before where the file, a link, leads.
+/// The separator in the mark of a link, before its target.
 const LEADS_TO: &str = " -> ";
 
+/// The state of all instruction files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct InstructionMarks {
-    /// Of each file, by its path: the hash of what it holds, or what else tells that it changed; and of a
-    /// link, where it leads.
+    /// The mark of each file by path: the hash of its content, or a stamp that changes with it; for a link
+    /// also its target.
     pub(super) marks: BTreeMap<String, String>,
-    /// True if there are no more files.
+    /// True if all files are included.
     pub(super) is_whole: bool,
 }
 
-/// A file that differs.
+/// A changed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChangedInstruction {
     pub(super) path: String,
-    /// The same with its links followed.
+    /// The path with its links resolved.
     pub(super) leads_to: String,
     pub(super) before: Option<String>,
     pub(super) after: Option<String>,
-    /// The change, for people.
+    /// The changed lines, for people.
     pub(super) lines: String,
-    /// It became a link, or leads elsewhere.
+    /// True if it became a link, or its target changed.
     pub(super) is_relinked: bool,
-    /// True if its former content is known, and can be restored.
+    /// True if its former content is stored, and can be restored.
     can_be_undone: bool,
 }
 
 impl InstructionMarks {
-    /// As they are now. What they hold is kept, to be shown and put back. Those that were known are looked
-    /// at even if there are too many by now.
+    /// Reads the present state. The contents are saved, to be shown and restored. The files of `former` are
+    /// read even if there are too many files by now.
     pub(super) fn read(
         workspace: &Workspace,
         images: &BeforeImages,
@@ -49,7 +50,7 @@ impl InstructionMarks {
         let mut kept = images.several();
         let mut mark = |path: &WorkspacePath, contents: Contents<'_>, link: Option<&str>| {
             let mut mark = match contents {
-                // Its former version is in force; the owner is told of that elsewhere.
+                // Its former version is in force. `instruction_versions` notifies the owner.
                 Contents::Blocked => {
                     let known = former.and_then(|former| former.marks.get(path.as_str()));
                     if let Some(known) = known {
@@ -73,13 +74,13 @@ impl InstructionMarks {
             }
             marks.insert(path.to_string(), mark);
         };
-        let mut looked_at = BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let is_whole = each(workspace, &mut |path, contents, link| {
-            looked_at.insert(path.to_string());
+            seen.insert(path.to_string());
             mark(path, contents, link);
         });
         let known = former.filter(|_| !is_whole).into_iter().flat_map(|former| former.marks.keys());
-        let others = known.filter(|path| !looked_at.contains(*path));
+        let others = known.filter(|path| !seen.contains(*path));
         for path in others.filter_map(|path| path.parse().ok()) {
             one(workspace, &path, &mut mark);
         }
@@ -89,14 +90,15 @@ impl InstructionMarks {
         Self { marks, is_whole }
     }
 
+    /// Returns the files that differ from a former state.
     pub(super) fn changed_since(
         &self,
         former: &Self,
         workspace: &Workspace,
         images: &BeforeImages,
     ) -> Vec<ChangedInstruction> {
-        let gone = former.marks.keys().filter(|path| !self.marks.contains_key(*path));
-        let paths = gone.chain(self.marks.keys());
+        let removed = former.marks.keys().filter(|path| !self.marks.contains_key(*path));
+        let paths = removed.chain(self.marks.keys());
         let differs = paths.filter(|path| former.marks.get(*path) != self.marks.get(*path));
         differs.map(|path| self.changed(path, former, workspace, images)).collect()
     }
@@ -111,18 +113,18 @@ impl InstructionMarks {
         let known = former.marks.get(path);
         let (before, link_before) = parts(known);
         let (after, link) = parts(self.marks.get(path));
-        let (is_relinked, holds_same) = (link != link_before, before == after);
+        let (is_relinked, has_same_content) = (link != link_before, before == after);
         let is_known = known.is_some() || former.is_whole;
-        let words = match is_known {
-            true if is_relinked && holds_same => None,
+        let lines_shown = match is_known {
+            true if is_relinked && has_same_content => None,
             true => Some(lines(images, before, after)),
             false => Some(replies::NOT_WATCHED_BEFORE.to_owned()),
         };
-        let relinked = is_relinked.then(|| replies::leads_now(link));
-        let words: Vec<_> = relinked.into_iter().chain(words).collect();
+        let new_target = is_relinked.then(|| replies::leads_now(link));
+        let lines_shown: Vec<_> = new_target.into_iter().chain(lines_shown).collect();
         let workspace_path = path.parse::<WorkspacePath>().ok();
         let leads_to = workspace_path.as_ref().and_then(|path| workspace.resolve(path).ok());
-        // Of a large file there was a stamp.
+        // The mark of a large file is a stamp, so its hash is computed here.
         let after = after.map(|after| match (Hash::stored(after), &workspace_path) {
             (None, Some(path)) => {
                 let hash = workspace.hash(path).ok().flatten();
@@ -136,10 +138,10 @@ impl InstructionMarks {
             path: path.to_owned(),
             leads_to: leads_to.map_or_else(|| path.to_owned(), |path| path.to_string()),
             before: before.map(str::to_owned),
-            lines: words.join("\n"),
+            lines: lines_shown.join("\n"),
             is_relinked,
             can_be_undone: is_known
-                && !holds_same
+                && !has_same_content
                 && can_be_written
                 && is_hash(before)
                 && is_hash(after.as_deref()),
@@ -148,18 +150,18 @@ impl InstructionMarks {
     }
 }
 
-/// Of a mark: what tells what the file holds, and where a link leads.
+/// Splits a mark into the hash or stamp of the content, and the target of a link.
 fn parts(mark: Option<&String>) -> (Option<&str>, Option<&str>) {
     let Some(mark) = mark else { return (None, None) };
-    let (holds, link) = match mark.split_once(LEADS_TO) {
-        Some((holds, link)) => (holds, Some(link)),
+    let (content, link) = match mark.split_once(LEADS_TO) {
+        Some((content, link)) => (content, Some(link)),
         None => (mark.as_str(), None),
     };
-    (Some(holds).filter(|holds| !holds.is_empty()), link)
+    (Some(content).filter(|content| !content.is_empty()), link)
 }
 
 impl ChangedInstruction {
-    /// As it is written down, with the way back if what it was is kept.
+    /// Returns the change as an action, with its undo if the former content is stored.
     pub(super) fn seen(&self) -> SeenChange {
         let Self { path, before, after, can_be_undone, .. } = self;
         let undo = FileUndo { path: path.clone(), before: before.clone(), after: after.clone() };
@@ -176,11 +178,11 @@ fn lines(images: &BeforeImages, before: Option<&str>, after: Option<&str>) -> St
             Some(String::from_utf8_lossy(&contents).into_owned())
         }
     };
-    let (Some(then), Some(now)) = (text(before), text(after)) else {
+    let (Some(former), Some(current)) = (text(before), text(after)) else {
         return replies::TOO_LARGE_TO_SHOW.to_owned();
     };
-    match memory::changes(&then, &now) {
-        Some(lines) if !then.is_empty() || !now.is_empty() => lines,
+    match memory::changes(&former, &current) {
+        Some(lines) if !former.is_empty() || !current.is_empty() => lines,
         _ => replies::ITS_BYTES_CHANGED.to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! The turns of heartbeat runs: what one has to say goes out, and its owner's conversation knows of it.
+//! The turns of heartbeat runs: an alert is sent, and added to the owner's conversation.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Duration, Utc};
@@ -16,7 +16,7 @@ use crate::types::message::{Address, SenderId};
 use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{CallOutcome, Step, TurnId};
 
-/// So long before the next run this one no longer waits for a model, or the next one would not begin.
+/// A run stops waiting for a model this long before the next run, which could not begin otherwise.
 const BEFORE_NEXT: Duration = Duration::seconds(5);
 
 /// The identity in the system prompt.
@@ -49,10 +49,10 @@ impl Background for HeartbeatRun {
         number: i64,
         turn: TurnId,
     ) -> Result<Option<TaskLimits>, StoreError> {
-        let look = move |store: &Connection| {
+        let query = move |store: &Connection| {
             Ok((heartbeat::get(store, HeartbeatRunId(number))?, transcript::used_in(store, turn)?))
         };
-        let (Some(heartbeat_run), used) = turns.services.bus.store.read(look).await? else {
+        let (Some(heartbeat_run), used) = turns.services.bus.store.read(query).await? else {
             return Ok(None);
         };
         Ok(Some(TaskLimits {
@@ -70,7 +70,7 @@ impl Background for HeartbeatRun {
     ) -> Result<Option<DateTime<Utc>>, StoreError> {
         let heartbeat_run = move |store: &Connection| heartbeat::get(store, HeartbeatRunId(number));
         let heartbeat_run = turns.services.bus.store.read(heartbeat_run).await?;
-        // Somebody waits for one that was asked for.
+        // A person waits for a run that was requested, so it has no such limit.
         let next = *turns.heartbeat.next.borrow();
         Ok(next
             .filter(|_| heartbeat_run.is_some_and(|heartbeat_run| !heartbeat_run.asked))
@@ -89,9 +89,9 @@ impl Background for HeartbeatRun {
         let Some(heartbeat_run) = heartbeat::get(store, HeartbeatRunId(number))? else {
             return Ok(());
         };
-        let said = end.result.map(|words| HeartbeatReport { words, tainted: end.tainted });
-        let is_told = heartbeat::settle(store, &heartbeat_run, end.how, said, end.is_quiet)?;
-        if let (true, Some(turn), Some(result)) = (is_told, end.turn, end.result) {
+        let report = end.result.map(|words| HeartbeatReport { words, tainted: end.tainted });
+        let is_sent = heartbeat::settle(store, &heartbeat_run, end.how, report, end.is_quiet)?;
+        if let (true, Some(turn), Some(result)) = (is_sent, end.turn, end.result) {
             let session =
                 transcript::open_or_begin(store, &heartbeat_run.to, heartbeat_run.chat_kind)?;
             let input = prompt::heartbeat_note(end.tainted);
@@ -100,7 +100,7 @@ impl Background for HeartbeatRun {
         Ok(())
     }
 
-    /// It is the owner's, and nobody else stops it.
+    /// Returns the owner's heartbeat run. None if only one person's tasks are to be stopped.
     fn running_for(
         &self,
         store: &Connection,
@@ -114,12 +114,12 @@ impl Background for HeartbeatRun {
         Ok(running.iter().map(heartbeat::RunningHeartbeat::origin).collect())
     }
 
-    /// The owner was told at 80 %, and not again at each of its runs.
+    /// The owner was notified at 80 % of the budget, and not again at each run.
     fn is_silent_over_budget(&self) -> bool {
         true
     }
 
-    /// Without its number, so that a run does not repeat what the last one said.
+    /// The name has no number, so that a run does not repeat the report of the last one.
     fn reported_as(&self, _: TaskId) -> String {
         "the heartbeat".to_owned()
     }
@@ -140,14 +140,14 @@ impl Background for HeartbeatRun {
         heartbeat::alert(text).is_none()
     }
 
-    /// It tells what it has said by `converse`, also before it knew that it could not end with that.
+    /// Returns the texts of all `converse` calls, including those that could not end the turn.
     fn closing_message(&self, steps: &[Step], _: &str) -> Option<String> {
         let calls = steps.iter().flat_map(|step| &step.calls);
-        let told = calls.filter_map(|call| match &call.outcome {
+        let alerts = calls.filter_map(|call| match &call.outcome {
             CallOutcome::Done(said) if call.tool == finish::CONVERSE => heartbeat::alert(said),
             _ => None,
         });
-        let told = told.collect::<Vec<_>>().join("\n\n");
-        Some(told).filter(|told| !told.is_empty())
+        let alerts = alerts.collect::<Vec<_>>().join("\n\n");
+        Some(alerts).filter(|alerts| !alerts.is_empty())
     }
 }

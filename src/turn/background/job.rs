@@ -1,5 +1,5 @@
-//! The turns of runs of jobs in a session of their own: what comes of one is sent to the address that asked,
-//! whose conversation knows of it when it is next spoken to.
+//! The turns of job runs in a session of their own: the result is sent to the address of the job, and added to
+//! its conversation.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -46,8 +46,8 @@ impl Background for JobRun {
         turns: &TurnServices,
         number: i64,
     ) -> Result<Option<DateTime<Utc>>, StoreError> {
-        let look = move |store: &Connection| schedule::of_job(store, JobId(number));
-        Ok(turns.services.bus.store.read(look).await?.and_then(|run| run.job.next))
+        let query = move |store: &Connection| schedule::of_job(store, JobId(number));
+        Ok(turns.services.bus.store.read(query).await?.and_then(|run| run.job.next))
     }
 
     fn instruction_files(&self, audience: Audience) -> &'static [&'static str] {
@@ -68,22 +68,22 @@ impl Background for JobRun {
     fn settle(&self, store: &Connection, number: i64, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
         let Some(run) = schedule::of_job(store, JobId(number))? else { return Ok(()) };
         if let (TaskOutcome::Done, Some(result)) = (end.how, end.result) {
-            let words =
+            let message =
                 schedule::message_for_people(&run, result, Utc::now().with_timezone(&end.zone));
             let expected = schedule::expected_cost(store, &run.job, Utc::now())?;
-            let first = expected
+            let first_cost = expected
                 .filter(|expected| expected.runs == 1)
                 .map(|expected| replies::job_expected(expected.run.0, expected.month.0));
-            let words = match first {
-                Some(cost) => format!("{words}\n\n{}", replies::job_costs(run.job.id, &cost)),
-                None => words,
+            let message = match first_cost {
+                Some(cost) => format!("{message}\n\n{}", replies::job_costs(run.job.id, &cost)),
+                None => message,
             };
-            outbox::put(store, &run.job.brief.to, None, &words)?;
+            outbox::put(store, &run.job.brief.to, None, &message)?;
             if let Some(turn) = end.turn {
                 let (sender, provider) = transcript::who_answers_whom(store, turn)?;
                 let (sender, provider, tainted) = (&sender, &*provider, end.tainted);
-                let said = RunText { sender, provider, words: result, tainted };
-                schedule::note(store, &run, &said)?;
+                let text = RunText { sender, provider, words: result, tainted };
+                schedule::note(store, &run, &text)?;
             }
         }
         schedule::settle(store, &run, end.how, end.result, Utc::now())

@@ -1,4 +1,4 @@
-//! A kind of background task: what is special about it, what its turns may use, and how it ends.
+//! The kinds of background tasks: their differences, the limits of their turns, and their ends.
 
 use std::time::Duration;
 
@@ -25,25 +25,26 @@ use crate::types::session::{SessionId, Step, TurnId};
 use crate::types::source::Parts;
 use crate::workspace::Audience;
 
-/// Tokens that a background task may use, read and written: a long task, not a runaway.
+/// Maximum tokens of a background task, input and output: enough for a long task, and a limit for a runaway.
 pub(super) const TOKENS_MAX: u64 = 200_000;
 
-/// Nobody sees it work, so nobody would stop it. A model on a small board takes a quarter of an hour to begin.
+/// Maximum time of a background task, because nobody sees it work and would stop it. A model on a small board needs a
+/// quarter of an hour to begin.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(3_600);
 
-/// A kind of background task. `number` is that of the task, as people see it.
+/// A kind of background task. `number` is the number of the task, as people see it.
 #[async_trait]
 pub(crate) trait Background: Sync {
-    /// Returns what the system prompt tells its model of itself.
+    /// Returns the identity of the model in the system prompt.
     fn identity(&self) -> &'static str;
 
-    /// The tools that its turns may call.
+    /// Returns the tools that its turns may call.
     fn tools(&self) -> TaskTools;
 
-    /// Where its people are; none if the task has ended.
+    /// Returns the address of its people. None if the task has ended.
     fn people_at(&self, store: &Connection, number: i64) -> rusqlite::Result<Option<Address>>;
 
-    /// Returns the call that somebody has allowed, for which alone a task is.
+    /// Returns the approved call, if the task exists only to make it.
     fn approved_call(
         &self,
         _store: &Connection,
@@ -64,8 +65,8 @@ pub(crate) trait Background: Sync {
         number: i64,
         _turn: TurnId,
     ) -> Result<Option<TaskLimits>, StoreError> {
-        let look = move |store: &Connection| self.people_at(store, number);
-        Ok(turns.services.bus.store.read(look).await?.map(|people_at| TaskLimits {
+        let query = move |store: &Connection| self.people_at(store, number);
+        Ok(turns.services.bus.store.read(query).await?.map(|people_at| TaskLimits {
             people_at,
             steps_max: turns.config.subagent_steps_max,
             tokens_max: TOKENS_MAX,
@@ -73,7 +74,7 @@ pub(crate) trait Background: Sync {
         }))
     }
 
-    /// The files of the workspace that its system prompt holds, for somebody who may see so much.
+    /// Returns the instruction files in its system prompt, as far as this audience may see them.
     fn instruction_files(&self, _audience: Audience) -> &'static [&'static str] {
         &["AGENTS.md"]
     }
@@ -84,11 +85,11 @@ pub(crate) trait Background: Sync {
     /// Returns the message about a task that failed before it had a turn.
     fn broke(&self) -> &'static str;
 
-    /// Settles a task and says what there is to be said, in the transaction of its end. Nothing if something
-    /// else has ended it, and not a word of one that was stopped.
+    /// Settles a task and queues its messages, in the transaction of its end. Does nothing if the task has
+    /// already ended. A stopped task sends nothing.
     fn settle(&self, store: &Connection, number: i64, end: &TaskEnd<'_>) -> rusqlite::Result<()>;
 
-    /// The tasks that work for an address: all of them, or one person's.
+    /// Returns the tasks that work for an address: all of them, or one person's.
     fn running_for(
         &self,
         store: &Connection,
@@ -96,7 +97,7 @@ pub(crate) trait Background: Sync {
         whose: Option<&SenderId>,
     ) -> rusqlite::Result<Vec<Origin>>;
 
-    /// When the next run of the same is due, by when this one no longer waits for a model.
+    /// Returns the due time of the next run, until which this one may wait for a model.
     async fn next_run(
         &self,
         _turns: &TurnServices,
@@ -105,28 +106,28 @@ pub(crate) trait Background: Sync {
         Ok(None)
     }
 
-    /// Returns true if somebody waits for a task, and learns that its turn waits for a model.
+    /// Returns true if somebody waits for a task, and is notified when its turn waits for a model.
     fn is_awaited(&self) -> bool {
         false
     }
 
-    /// Returns true if a budget that is used up ends a task without a word, because its people know of it.
+    /// Returns true if an exhausted budget ends a task silently, because its people already know.
     fn is_silent_over_budget(&self) -> bool {
         false
     }
 
-    /// Returns the name of a task in the list of calls that nobody could be asked about.
+    /// Returns the name of a task in the report of deferred calls.
     fn reported_as(&self, task: TaskId) -> String {
         task.to_string()
     }
 
-    /// The retention of tasks that have ended.
+    /// Returns the retention of ended tasks.
     fn kept(&self) -> chrono::Duration {
         KEPT
     }
 
-    /// Returns the message about a turn that got no answer from a model. Usually nobody waits who would need a kind
-    /// one.
+    /// Returns the message about a turn that got no answer from a model. By default it is the error itself, because
+    /// nobody waits for the task.
     fn failure_words(&self, error: &ProviderError, _to: Role) -> String {
         error.to_string()
     }
@@ -141,12 +142,12 @@ pub(crate) trait Background: Sync {
         prompt::reminder(&[finish::COMPLETION])
     }
 
-    /// Returns true if a text says nothing to anybody.
+    /// Returns true if a text means that nothing is to be sent.
     fn is_silence(&self, text: &str) -> bool {
         is_no_reply(text)
     }
 
-    /// Returns the message of a turn that has ended with a call, which said `last`. None if there is none.
+    /// Returns the message of a turn that has ended with a call, whose text is `last`. None if nothing is to be sent.
     fn closing_message(&self, _steps: &[Step], last: &str) -> Option<String> {
         Some(last).filter(|last| !self.is_silence(last)).map(str::to_owned)
     }
@@ -157,7 +158,7 @@ pub(crate) struct TaskLimits {
     pub(crate) people_at: Address,
     pub(crate) steps_max: usize,
     pub(crate) tokens_max: u64,
-    /// It ends when quiet hours begin, because nobody asked for it.
+    /// True if it ends when quiet hours begin, because nobody requested it.
     pub(crate) keeps_quiet: bool,
 }
 
@@ -169,14 +170,14 @@ pub(crate) struct TaskEnd<'a> {
     pub(crate) tainted: bool,
     /// None if it had no turn.
     pub(crate) turn: Option<TurnId>,
-    /// The owner's.
+    /// The owner's time zone.
     pub(crate) zone: Tz,
-    /// It is within the heartbeat's quiet hours.
+    /// True within the heartbeat's quiet hours.
     pub(crate) is_quiet: bool,
 }
 
 impl<'a> TaskEnd<'a> {
-    /// The end of a task whose turn has ended so.
+    /// Returns the end of a task whose turn has ended.
     pub(crate) fn of_turn(turn: TurnId, end: &'a TurnEnd) -> Self {
         Self {
             how: TaskOutcome::of(end.ending),
@@ -188,22 +189,22 @@ impl<'a> TaskEnd<'a> {
         }
     }
 
-    /// An end with the program's own words, or without any.
+    /// Returns an end with a message of the program, or with none.
     pub(super) fn ours(how: TaskOutcome, turn: Option<TurnId>, result: Option<&'a str>) -> Self {
         Self { how, result, tainted: false, turn, zone: Tz::UTC, is_quiet: false }
     }
 }
 
-/// Adds a finished turn to a conversation, so that its model knows what a turn of a task has told there:
-/// what was heard, and what is told as the model's own words.
+/// Adds a finished turn to a conversation, so that its model knows the message that a task has sent there:
+/// `input` is the note to the model, and `said` the message as its own answer.
 pub(super) fn add_turn(
     store: &Connection,
     session: SessionId,
-    of: TurnId,
+    task_turn: TurnId,
     input: Parts,
     said: String,
 ) -> rusqlite::Result<()> {
-    let (sender, provider) = transcript::who_answers_whom(store, of)?;
+    let (sender, provider) = transcript::who_answers_whom(store, task_turn)?;
     let note = Note { sender: &sender, provider: &provider, input, said };
     sessions::note(store, session, &note)
 }

@@ -1,5 +1,5 @@
-//! The turns of subagents: the call that waits for one gets its result, or else the conversation that asked,
-//! and its people, are told.
+//! The turns of subagents: the result goes to the waiting call, or else to the conversation that asked and to
+//! its people.
 
 use rusqlite::Connection;
 
@@ -69,23 +69,23 @@ impl Background for Subagent {
         }
         let result = end.result.unwrap_or(replies::NO_RESULT);
         let Some(subagent) = subagents::settle(store, id, end.how, result)? else { return Ok(()) };
-        let told = tools::cut(result, "The rest is lost to you.");
+        let text = tools::cut(result, "The rest is lost to you.");
         let went_well = matches!(end.how, TaskOutcome::Done | TaskOutcome::Silent);
         if subagent.is_awaited {
-            let told = if end.tainted { untrusted::wrap(&told) } else { told };
+            let text = if end.tainted { untrusted::wrap(&text) } else { text };
             let outcome =
-                if went_well { CallOutcome::Done(told) } else { CallOutcome::Failed(told) };
+                if went_well { CallOutcome::Done(text) } else { CallOutcome::Failed(text) };
             let sources = [prompt::subagent(id, end.tainted)];
             transcript::call_ended(store, subagent.call, &outcome, &sources)?;
             return transcript::resume_call(store, subagent.turn);
         }
-        // While it is open, the conversation knows of the end when it is next spoken to.
+        // The next turn of the conversation sees the result, if the conversation is still open.
         if let Some(parent) = subagent.parent {
             let input = prompt::subagent_ended(id, &subagent.task, went_well, end.tainted);
-            add_turn(store, parent, subagent.turn, input, told)?;
+            add_turn(store, parent, subagent.turn, input, text)?;
         }
-        let words = replies::subagent_ended(id, &subagent.task, went_well, result);
-        outbox::put(store, &subagent.asked_at, subagent.reply_to.as_ref(), &words).map(drop)
+        let message = replies::subagent_ended(id, &subagent.task, went_well, result);
+        outbox::put(store, &subagent.asked_at, subagent.reply_to.as_ref(), &message).map(drop)
     }
 
     fn running_for(
@@ -102,7 +102,7 @@ impl Background for Subagent {
         true
     }
 
-    /// The conversation that asked waits for it.
+    /// The person of the asking conversation waits, so the message is a friendly one.
     fn failure_words(&self, error: &ProviderError, to: Role) -> String {
         failure_words(error, to)
     }

@@ -22,15 +22,15 @@ pub(crate) struct TurnBeginning {
     pub(crate) sender: Sender,
     pub(crate) reply_to: Option<MessageId>,
     pub(crate) rows: Vec<WaitingMessage>,
-    /// The person's message as the model is shown it, with the pictures.
+    /// The person's messages as the model is shown them, with the pictures.
     pub(crate) first: Step,
     pub(crate) frozen: FrozenContext,
-    /// Facts that what was said has to do with.
+    /// Facts that are related to the messages.
     pub(crate) used_facts: UsedFacts,
     pub(crate) provider: String,
 }
 
-/// Facts that a message has to do with, and how many may stand in the prompt.
+/// Facts that are related to a message, and the maximum number of facts in the prompt.
 #[derive(Default)]
 pub(crate) struct UsedFacts {
     pub(crate) facts: Vec<FactId>,
@@ -47,7 +47,7 @@ impl UsedFacts {
     }
 }
 
-/// Moves waiting rows into a new turn; `Ended` if they do not wait any more.
+/// Moves waiting rows into a new turn. The error is `Ended` if they do not wait any more.
 pub(crate) async fn start(
     store: &Store,
     beginning: TurnBeginning,

@@ -1,4 +1,4 @@
-//! The commits of one tool call: that it begins, and its outcome with all that it changes in our own store.
+//! The commits of one tool call: its start, and its outcome with all changes in the store.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -31,54 +31,54 @@ use crate::types::untrusted;
 pub(crate) struct CallStart {
     pub(crate) call: CallId,
     pub(crate) intent: Intent,
-    /// The way back, if there is one.
+    /// The undo of the change, if there is one.
     pub(crate) undo: Option<FileUndo>,
     /// The result for the model, and its sources.
     pub(crate) result: String,
     pub(crate) sources: Vec<Source>,
 }
 
-/// A call is about to change something; synced, so that nothing happens that is not written down.
+/// Stores that a call is about to change something. It is synced, so that no change happens without a record.
 pub(crate) async fn call_starts(
     store: &Store,
     turn: TurnId,
-    starts: CallStart,
+    start: CallStart,
 ) -> Result<(), CommitError> {
     guarded(store, "call starts", Sync::Now, turn, move |store| {
-        let CallStart { call, intent, undo, result, sources } = starts;
+        let CallStart { call, intent, undo, result, sources } = start;
         transcript::call_runs(store, call, &intent, &result, &sources)?;
         transcript::set_undo(store, call, undo.as_ref())
     })
     .await
 }
 
-/// A call that is done.
+/// The end of a call.
 pub(crate) struct CallEnd {
     pub(crate) call: CallId,
     pub(crate) began: DateTime<Utc>,
     pub(crate) outcome: CallOutcome,
     pub(crate) sources: Vec<Source>,
-    /// Its changes of our own store.
+    /// Its changes in the store.
     pub(crate) effects: Vec<Effect>,
 }
 
 impl CallEnd {
-    /// Returns the end of a call that changes nothing in our own store.
+    /// Returns the end of a call that changes nothing in the store.
     pub(crate) fn of(call: &Call, began: DateTime<Utc>, outcome: CallOutcome) -> Self {
         Self { call: call.id, began, outcome, sources: Vec::new(), effects: Vec::new() }
     }
 }
 
-/// Makes a reminder that sends a person's own words, and shows it to them with the way back.
+/// Adds a reminder that sends a person's own words, and shows it to them with a button to undo it.
 fn keep_reminder(
     store: &Connection,
     brief: &JobDefinition,
     zone: Tz,
     who: SenderId,
 ) -> rusqlite::Result<Result<String, String>> {
-    let made = schedule::add(store, brief, Utc::now(), zone)?;
-    if let Ok((id, words)) = &made {
-        let text = replies::kept_own_reminder(words, brief.payload.text(), id);
+    let added = schedule::add(store, brief, Utc::now(), zone)?;
+    if let Ok((id, reply)) = &added {
+        let text = replies::kept_own_reminder(reply, brief.payload.text(), id);
         let undo = Choice {
             label: replies::UNDO_IT.to_owned(),
             says: CommandId::Jobs.line(format_args!("{} {id}", JobVerb::Remove.name())),
@@ -87,19 +87,19 @@ fn keep_reminder(
         let question = Question::new(text, vec![undo], who);
         outbox::put_body(store, &brief.to, &Body::Choice(question))?;
     }
-    Ok(made.map(|(_, words)| words))
+    Ok(added.map(|(_, reply)| reply))
 }
 
-/// A call's outcome, with all that it changes in our own store. Gives the outcome, on which the store may
-/// have the last word, and its sources.
+/// Stores the outcome of a call with all its changes in the store. Returns the outcome, which a rejected
+/// change may have replaced, and its sources.
 pub(crate) async fn call_ends(
     store: &Store,
     turn: TurnId,
-    ends: CallEnd,
+    end: CallEnd,
 ) -> Result<(CallOutcome, Vec<Source>), CommitError> {
     guarded(store, "call ends", Sync::Later, turn, move |store| {
-        let (mut outcome, mut sources) = (ends.outcome, ends.sources);
-        for effect in ends.effects {
+        let (mut outcome, mut sources) = (end.outcome, end.sources);
+        for effect in end.effects {
             match effect {
                 Effect::Say { to, body } => drop(outbox::put_body(store, &to, &body)?),
                 Effect::Send { to, body, tainted } => {
@@ -119,7 +119,7 @@ pub(crate) async fn call_ends(
                 }
                 Effect::Plan(plan) => plans::set(store, turn, &plan)?,
                 Effect::Spawn(task) => {
-                    outcome = delegated::spawn(store, turn, ends.call, &task)?;
+                    outcome = delegated::spawn(store, turn, end.call, &task)?;
                 }
                 Effect::Propose(proposal) => proposals::propose(store, turn, &proposal)?,
                 Effect::UpdateProposal(change) => proposals::update(store, &change)?,
@@ -131,19 +131,19 @@ pub(crate) async fn call_ends(
                         }
                         (order, _) => handle_order(store, &whose, order, Utc::now(), zone)?,
                     };
-                    let told =
+                    let for_model =
                         |words: String| if read_others { untrusted::wrap(&words) } else { words };
                     if handled.is_ok() {
                         let kind = TaskKind::Job;
                         sources.push(Source::Task { kind, number: None, read_others });
                     }
-                    outcome =
-                        handled.map_or_else(CallOutcome::Failed, |it| CallOutcome::Done(told(it)));
+                    outcome = handled
+                        .map_or_else(CallOutcome::Failed, |it| CallOutcome::Done(for_model(it)));
                 }
             }
         }
-        transcript::call_began(store, ends.call, ends.began)?;
-        transcript::call_ended(store, ends.call, &outcome, &sources)?;
+        transcript::call_began(store, end.call, end.began)?;
+        transcript::call_ended(store, end.call, &outcome, &sources)?;
         Ok((outcome, sources))
     })
     .await

@@ -1,5 +1,5 @@
-//! The commits that close what cannot be read, or fails each time, alone: its person is told, the row is
-//! kept for whoever looks into it, and everything else goes on.
+//! The commits that close rows which cannot be read, or fail each time. The person gets a message, the row is
+//! kept for inspection, and everything else goes on.
 
 use rusqlite::Connection;
 
@@ -36,21 +36,21 @@ pub(crate) async fn failed(
     store: &Store,
     rows: Vec<RowId>,
     why: String,
-    words: &'static str,
+    message: &'static str,
 ) -> Result<(), StoreError> {
     let close = move |store: &Connection| {
-        let mut words = Some(words);
-        rows.iter().try_for_each(|row| match words.take() {
-            Some(words) => close(store, *row, &why, words),
-            // Rows that belong together are told of once.
+        let mut message = Some(message);
+        rows.iter().try_for_each(|row| match message.take() {
+            Some(message) => close(store, *row, &why, message),
+            // Rows that belong together get one message.
             None => journal::close_unreadable(store, *row, &why).map(drop),
         })
     };
     store.write("failed", Sync::Now, close).await
 }
 
-/// Closes what a turn has asked and what cannot be settled, with the turn, whatever else of it fails. Gives the
-/// turn's origin.
+/// Closes an ask that cannot be settled, together with its turn, even if other parts of that fail. Returns the
+/// origin of the turn.
 pub(crate) async fn failed_ask(
     store: &Store,
     ask: Ask,
@@ -76,7 +76,7 @@ pub(crate) async fn failed_ask(
     store.write("ask failed", Sync::Now, close).await
 }
 
-/// Ends the turn that has asked, and says so where it was asked of it.
+/// Ends the turn of an ask, and sends a message to its chat. Returns the origin of the turn.
 fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Origin>> {
     let turn = ask.turn;
     let (origin, reply_to) = match transcript::unfinished_turn(store, turn)? {
@@ -98,7 +98,7 @@ fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Ori
         drop(apart(store, || journal::settle_turn(store, turn, InboundOutcome::Refused))?);
     }
     match (&origin, ended) {
-        // Whoever asked for it has been told.
+        // The end of the task has notified its people.
         (Origin::Task { .. }, Ok(())) => {}
         (Origin::Task { .. }, Err(_)) => {
             outbox::put(store, &ask.at, None, replies::ASK_FAILED)?;
@@ -110,10 +110,11 @@ fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Ori
     Ok(Some(origin))
 }
 
-fn close(store: &Connection, row: RowId, why: &str, words: &str) -> rusqlite::Result<()> {
+/// Closes a row with a message to its chat, or with the failure of its task.
+fn close(store: &Connection, row: RowId, why: &str, message: &str) -> rusqlite::Result<()> {
     match journal::close_unreadable(store, row, why)? {
         None => Ok(()),
-        Some(Origin::Chat(at)) => say(store, &at, words),
+        Some(Origin::Chat(at)) => send(store, &at, message),
         Some(origin @ Origin::Task { .. }) => background::broke(store, &origin),
     }
 }
@@ -139,12 +140,12 @@ pub(crate) async fn unreadable_turn(
     .await
 }
 
-/// Ends a background task whose turn was cut off too often.
+/// Ends a background task whose turn was interrupted too often.
 pub(crate) async fn gave_up(store: &Store, turn: TurnId, task: Origin) -> Result<(), CommitError> {
     let give_up = move |store: &Connection| background::give_up(store, turn, &task);
     guarded(store, "task given up", Sync::Now, turn, give_up).await
 }
 
-fn say(store: &Connection, at: &Address, words: &str) -> rusqlite::Result<()> {
-    outbox::put_urgent(store, at, None, words).map(drop)
+fn send(store: &Connection, at: &Address, message: &str) -> rusqlite::Result<()> {
+    outbox::put_urgent(store, at, None, message).map(drop)
 }

@@ -1,5 +1,5 @@
-//! The commits of compaction: the summary, where the session begins, the memory frozen anew and what it
-//! cost change together, and only if the session is still as it was when that was asked for.
+//! The commits of compaction. The summary, the first visible turn, the frozen memory and the cost change
+//! together, and only if the session has not changed since the compaction was requested.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::turn::compaction::CompactionJob;
 use crate::turn::error::CommitError;
 use crate::types::session::{FrozenContext, SessionId, StepMark, TurnId};
 
-/// Old results are shortened from now on.
+/// Stores up to which step old results are shortened.
 pub(crate) async fn shortened(
     store: &Store,
     turn: TurnId,
@@ -29,7 +29,7 @@ pub(crate) async fn shortened(
     .await
 }
 
-/// The memory is frozen anew within a turn, because the model takes less than was thought.
+/// Stores a memory that was frozen anew within a turn, because the context window is smaller than expected.
 pub(crate) async fn frozen(
     store: &Store,
     turn: TurnId,
@@ -42,8 +42,7 @@ pub(crate) async fn frozen(
     .await
 }
 
-/// The changes of a compaction: the summary, the session's first visible turn, the memory that is frozen anew, and the
-/// cost.
+/// The changes of a compaction: the summaries, the compacted range, the new frozen memory, and the cost.
 pub(crate) struct CompactionCommit {
     session: SessionId,
     range: Range<TranscriptStart>,
@@ -65,7 +64,7 @@ impl CompactionCommit {
         Self { session: job.session, range: job.from..job.to, summaries, frozen, spent }
     }
 
-    /// False if the session is closed, or was compacted meanwhile.
+    /// Writes the changes. Returns false if the session is closed, or was compacted meanwhile.
     fn write(&self, store: &Connection) -> rusqlite::Result<bool> {
         enter_spent(store, &self.spent)?;
         let Self { session, range, summaries, frozen, .. } = self;
@@ -78,7 +77,7 @@ fn enter_spent(store: &Connection, spent: &SpentOn) -> rusqlite::Result<()> {
     ledger::enter_spent(store, *turn, charge)
 }
 
-/// A compaction by the turn that needs it.
+/// Commits a compaction by the turn that needs it. Returns false if the session has changed.
 pub(crate) async fn compacted_in_turn(
     store: &Store,
     turn: TurnId,
@@ -87,13 +86,13 @@ pub(crate) async fn compacted_in_turn(
     guarded(store, "compaction", Sync::Later, turn, move |store| compacted.write(store)).await
 }
 
-/// A compaction beside the conversation, and the answer to who commanded it. Nothing changes if the
-/// command was withdrawn.
+/// Commits a compaction in the background, with the reply to its command, if there is one. Returns false if
+/// the session has changed, or the command was withdrawn.
 pub(crate) async fn compacted(
     store: &Store,
     compacted: CompactionCommit,
     control: Option<WaitingMessage>,
-    words: String,
+    reply: String,
 ) -> Result<bool, StoreError> {
     let compact = move |store: &Connection| {
         let Some(WaitingMessage { id, inbound, .. }) = &control else {
@@ -103,33 +102,33 @@ pub(crate) async fn compacted(
             enter_spent(store, &compacted.spent)?;
             return Ok(false);
         }
-        let done = compacted.write(store)?;
-        let words = if done { &words } else { replies::COMPACTED_MEANWHILE };
-        outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), words)?;
-        Ok(done)
+        let is_written = compacted.write(store)?;
+        let reply = if is_written { &reply } else { replies::COMPACTED_MEANWHILE };
+        outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), reply)?;
+        Ok(is_written)
     };
     store.write("compaction", Sync::Now, compact).await
 }
 
-/// A compaction beside the conversation that came to nothing.
+/// Commits a failed compaction in the background: the cost, and the reply to its command.
 pub(crate) async fn not_compacted(
     store: &Store,
     spent: SpentOn,
     control: Option<WaitingMessage>,
-    words: String,
+    reply: String,
 ) -> Result<bool, StoreError> {
     let settle = move |store: &Connection| {
         enter_spent(store, &spent)?;
         let Some(WaitingMessage { id, inbound, .. }) = &control else { return Ok(false) };
         if journal::settle(store, *id, InboundOutcome::Handled)? {
-            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
+            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &reply)?;
         }
         Ok(false)
     };
     store.write("no compaction", Sync::Now, settle).await
 }
 
-/// Tokens that were used beside the steps of a turn.
+/// Stores the cost of calls that are not steps of a turn.
 pub(crate) async fn spent(store: &Store, turn: TurnId, charge: Charge) -> Result<(), StoreError> {
     let spent = (turn, charge);
     store.write("spent", Sync::Later, move |store| enter_spent(store, &spent)).await

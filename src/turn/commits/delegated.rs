@@ -1,4 +1,4 @@
-//! Commits of the calls that start subagents, and of turns that end with the ones that they wait for.
+//! The commits of calls that start subagents, and the end of subagents together with the turn that waits for them.
 
 use rusqlite::Connection;
 
@@ -15,7 +15,7 @@ use crate::types::message::MessageId;
 use crate::types::origin::Origin;
 use crate::types::session::{CallId, CallOutcome, TurnId};
 
-/// Starts a subagent that works beside its conversation; returns the call's outcome.
+/// Starts a subagent that works in the background. Returns the outcome of the call.
 pub(super) fn spawn(
     store: &Connection,
     turn: TurnId,
@@ -28,8 +28,8 @@ pub(super) fn spawn(
     })
 }
 
-/// Starts a subagent, for which the call waits and the turn is suspended. Returns the call's outcome by now,
-/// and the draft that no answer takes the place of.
+/// Starts a subagent for which the call waits, and suspends the turn. Returns the present outcome of the call,
+/// and the draft, which no answer replaces.
 pub(crate) async fn awaits(
     store: &Store,
     turn: TurnId,
@@ -37,8 +37,8 @@ pub(crate) async fn awaits(
     task: SubagentTask,
 ) -> Result<(CallOutcome, Option<MessageId>), CommitError> {
     guarded(store, "awaits a subagent", Sync::Later, turn, move |store| {
-        let by = delegating(store, turn, call)?;
-        if subagents::begin(store, by, &task)?.is_none() {
+        let delegating_call = delegating(store, turn, call)?;
+        if subagents::begin(store, delegating_call, &task)?.is_none() {
             let outcome = CallOutcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX));
             transcript::call_ended(store, call, &outcome, &[])?;
             return Ok((outcome, None));
@@ -57,7 +57,7 @@ fn delegating(store: &Connection, turn: TurnId, call: CallId) -> rusqlite::Resul
     Ok(DelegatingCall { turn, call, is_attended })
 }
 
-/// Ends the subagents for which calls of a turn wait, without a word; returns them.
+/// Silently ends the subagents for which calls of a turn wait. Returns their origins.
 pub(super) fn stop_awaited(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Origin>> {
     let awaited = subagents::awaited_by(store, turn)?;
     let awaited: Vec<_> = awaited.into_iter().map(|subagent| subagent.origin).collect();

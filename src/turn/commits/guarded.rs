@@ -1,4 +1,4 @@
-//! The condition of every commit of a turn: the turn still runs.
+//! The guard of every commit of a turn: the turn still runs.
 
 use rusqlite::Connection;
 
@@ -7,7 +7,7 @@ use crate::store::{Store, Sync};
 use crate::turn::error::CommitError;
 use crate::types::session::TurnId;
 
-/// A commit of a turn, made only while the turn runs.
+/// Commits `work` if the turn still runs. Otherwise the error is `Ended`.
 pub(super) async fn guarded<T: Send + 'static>(
     store: &Store,
     label: &'static str,
@@ -15,9 +15,9 @@ pub(super) async fn guarded<T: Send + 'static>(
     turn: TurnId,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
 ) -> Result<T, CommitError> {
-    let ask = move |store: &Connection| match transcript::runs(store, turn)? {
+    let check = move |store: &Connection| match transcript::runs(store, turn)? {
         true => work(store).map(Some),
         false => Ok(None),
     };
-    store.write(label, sync, ask).await?.ok_or(CommitError::Ended)
+    store.write(label, sync, check).await?.ok_or(CommitError::Ended)
 }

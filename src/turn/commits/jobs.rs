@@ -1,5 +1,5 @@
-//! Commits of jobs whose runs work in a conversation with people, and of what changes jobs: whatever works
-//! on a job that is done no more ends with that.
+//! The commits of job runs in a conversation with people, and of changes of jobs. A change that ends a job also
+//! ends the work on it.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -15,28 +15,28 @@ use crate::turn::commits::delegated;
 use crate::turn::end::TurnEnd;
 use crate::types::session::{TurnId, TurnOutcome};
 
-/// A turn in a conversation has ended, which may have worked on a job. Returns the words as they are sent.
+/// Settles the run of a job, if the ended turn of a conversation was one. Returns the message to send.
 pub(super) fn conversation_ended(
     store: &Connection,
     turn: TurnId,
     end: &TurnEnd,
 ) -> rusqlite::Result<Option<String>> {
-    let words = end.words.as_deref();
-    let Some(run) = schedule::of_turn(store, turn)? else { return Ok(words.map(str::to_owned)) };
-    schedule::settle(store, &run, TaskOutcome::of(end.ending), words, Utc::now())?;
+    let message = end.words.as_deref();
+    let Some(run) = schedule::of_turn(store, turn)? else { return Ok(message.map(str::to_owned)) };
+    schedule::settle(store, &run, TaskOutcome::of(end.ending), message, Utc::now())?;
     let now = Utc::now().with_timezone(&end.zone);
-    Ok(words.map(|words| schedule::message_for_people(&run, words, now)))
+    Ok(message.map(|message| schedule::message_for_people(&run, message, now)))
 }
 
-/// A turn was interrupted by what somebody has said, which may have worked on a job.
+/// Settles the run of a job as stopped, if the interrupted turn was one.
 pub(super) fn interrupted(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     let Some(run) = schedule::of_turn(store, turn)? else { return Ok(()) };
-    let words = Some(replies::JOB_INTERRUPTED);
-    schedule::settle(store, &run, TaskOutcome::Stopped, words, Utc::now())
+    let reason = Some(replies::JOB_INTERRUPTED);
+    schedule::settle(store, &run, TaskOutcome::Stopped, reason, Utc::now())
 }
 
-/// Changes jobs as somebody wishes, and says what came of it. What works on a job that is done no more ends
-/// with that.
+/// Carries out an order about jobs. Returns the reply; the inner error explains a refusal. Pausing or removing
+/// a job also ends its run.
 pub fn handle_order(
     store: &Connection,
     whose: &JobScope,
@@ -44,32 +44,32 @@ pub fn handle_order(
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<Result<String, String>> {
-    let ends = match order {
+    let ended_run = match order {
         JobOrder::Remove(id) | JobOrder::Pause(id) => schedule::of_job(store, id)?,
         _ => None,
     };
     let handled = schedule::handle(store, whose, order, now, zone)?;
-    Ok(match (handled, ends) {
-        (Ok(words), Some(run)) => {
-            // Turns of them that still run find that they have ended with what they next write down.
+    Ok(match (handled, ended_run) {
+        (Ok(reply), Some(run)) => {
+            // A task that still works on the run finds out at its next commit.
             stop_run(store, &run)?;
             match is_over(store, &run)? {
                 true => Ok(replies::job_stopped_for_good(run.job.id)),
-                false => Ok(format!("{words} {}", replies::RUN_ENDED)),
+                false => Ok(format!("{reply} {}", replies::RUN_ENDED)),
             }
         }
         (handled, _) => handled,
     })
 }
 
-/// Returns true if a job has nothing more to wait for: it was for once, and that is past.
+/// Returns true if a job is done: it ran once, and that time is past.
 fn is_over(store: &Connection, run: &Run) -> rusqlite::Result<bool> {
     let job = schedule::get(store, run.job.id, &JobScope::All)?;
     Ok(job.is_some_and(|job| job.state == JobState::Done))
 }
 
-/// Ends what works on a run: a background task, a turn in a conversation with the subagents that it waits
-/// for, or a command.
+/// Ends the work on a run: a background task, a turn in a conversation with the subagents for which it waits,
+/// or a shell command.
 fn stop_run(store: &Connection, run: &Run) -> rusqlite::Result<()> {
     if !run.is_here {
         return background::stop(store, &[run.origin()]);

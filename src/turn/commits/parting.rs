@@ -1,5 +1,5 @@
-//! Parts an account from its past when its person is removed: whoever writes from it again is somebody else, and finds
-//! nothing of what was said and asked for before.
+//! Separates an account from its past when its person is removed. A later user of the account counts as somebody else,
+//! and finds no earlier conversations, jobs or permissions.
 
 use rusqlite::Connection;
 

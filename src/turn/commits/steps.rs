@@ -1,4 +1,4 @@
-//! A step as the model made it: the commit that plans its calls, before any of them runs.
+//! The commit of a step: it stores the completion and plans its calls before any of them runs.
 
 use chrono::Utc;
 use rusqlite::Connection;
@@ -15,36 +15,36 @@ use crate::turn::error::CommitError;
 use crate::types::session::{Call, CallId, CallOutcome, Image, Step, TurnId};
 use crate::types::source::Parts;
 
-/// A completion with calls: all of it stands before any tool runs. Steered rows enter the turn
-/// here, and calls that were skipped for them are settled.
+/// Stores a completion with its calls before any tool runs. Steered rows enter the turn in this commit,
+/// and the calls that were skipped for them are settled. Returns the planned calls.
 pub(crate) async fn completed(
     store: &Store,
     turn: TurnId,
-    made: ModelStep,
+    step: ModelStep,
 ) -> Result<Vec<Call>, CommitError> {
     guarded(store, "completion", Sync::Later, turn, move |store| {
-        made.write(store, turn)?;
-        transcript::plan_calls(store, turn, made.seq, made.completion.calls)
+        step.write(store, turn)?;
+        transcript::plan_calls(store, turn, step.seq, step.completion.calls)
     })
     .await
 }
 
-/// A step as the model made it, and what led to it.
+/// A step of the model, with its input.
 pub(crate) struct ModelStep {
     /// The number of the step in its turn.
     pub(crate) seq: usize,
-    /// Its cost.
+    /// The cost of the step.
     pub(crate) charge: Charge,
     pub(crate) input: Option<Parts>,
     pub(crate) images: Vec<Image>,
     pub(crate) steered: Vec<WaitingMessage>,
-    /// Calls of the step before that were not begun because of what was steered.
+    /// Calls of the step before that did not begin, because of steered messages.
     pub(crate) skipped: Vec<CallId>,
     pub(crate) completion: Completion,
 }
 
 impl ModelStep {
-    /// The step as it will be read back, without its calls.
+    /// Returns the step as it is stored, without its calls.
     pub(crate) fn step(&self) -> Step {
         Step {
             input: self.input.clone(),
@@ -68,12 +68,12 @@ impl ModelStep {
     }
 }
 
-/// Counts the facts that an answer rests on, of those that belong to its person or group.
+/// Counts the use of the facts on which an answer is based, of those that belong to its person or group.
 fn note_used_facts(store: &Connection, turn: TurnId, used: &[i64]) -> rusqlite::Result<()> {
     if used.is_empty() {
         return Ok(());
     }
-    let of = sessions::of_turn(store, turn)?;
-    let keys = recall::keys_of_talks(store, &of.at, of.chat_kind, &of.sender.id)?;
-    facts::note_marked(store, &keys, used, of.started, Utc::now())
+    let origin = sessions::of_turn(store, turn)?;
+    let keys = recall::keys_of_talks(store, &origin.at, origin.chat_kind, &origin.sender.id)?;
+    facts::note_marked(store, &keys, used, origin.started, Utc::now())
 }

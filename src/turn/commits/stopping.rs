@@ -1,4 +1,4 @@
-//! The commits that end a turn from beside: `/stop`, `/new`, and a newer message that interrupts.
+//! The commits that end a turn from outside: `/stop`, `/new` and the like, and a newer message that interrupts.
 
 use rusqlite::Connection;
 
@@ -18,33 +18,33 @@ use crate::types::message::{ChatKind, SenderId, Voice};
 use crate::types::origin::Origin;
 use crate::types::session::TurnOutcome;
 
-/// The command: `/stop` or `/new`.
+/// The command that ends a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopKind {
     Stop,
     /// Also closes the session.
     New,
-    /// Also closes the session, and opens one that leaves nothing behind.
+    /// Also closes the session, and opens an incognito one.
     Incognito,
-    /// Also goes on in a session without the untrusted content of this one.
+    /// Also closes the session, and continues in one without its untrusted content.
     Clean,
 }
 
-/// The ended work that has a task.
+/// The ended work whose tasks must be cancelled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoppedTasks {
-    /// The turn that ran there, or was to be taken up again.
+    /// True if a turn was ended that ran there, or was to be resumed.
     pub(crate) turn: bool,
-    /// True if something waited, commands that are being carried out included.
+    /// True if waiting rows were withdrawn, including commands that are being carried out.
     pub(crate) waiting: bool,
-    /// Questions aside: all of them, or one person's.
+    /// True if side questions were stopped: all of them, or one person's.
     pub(crate) side_questions: bool,
-    /// The background tasks that worked for it: all of them, or one person's.
+    /// The stopped background tasks of the chat: all of them, or one person's.
     pub(crate) tasks: Vec<Origin>,
 }
 
-/// Ends the turn that runs where the command was said, with its background tasks, withdraws what waited there
-/// before it, and confirms.
+/// Ends the turn in the chat of a command, with its background tasks, withdraws the rows that waited before the
+/// command, and queues the confirmation.
 pub(crate) async fn stopped(
     store: &Store,
     control: &WaitingMessage,
@@ -60,24 +60,25 @@ pub(crate) async fn stopped(
         let commands_all = role >= Role::Admin || control.inbound.chat_kind == ChatKind::Private;
         let running =
             transcript::unfinished(store)?.into_iter().find(|turn| turn.origin == control.origin);
-        let (mine, theirs): (Vec<_>, Vec<_>) =
+        let (own, others): (Vec<_>, Vec<_>) =
             running.into_iter().partition(|turn| commands_all || turn.sender.id == speaker.id);
-        let say = |words: &str| outbox::put_urgent(store, at, control.inbound.id.as_ref(), words);
+        let reply_with =
+            |reply: &str| outbox::put_urgent(store, at, control.inbound.id.as_ref(), reply);
         if kind == StopKind::Clean
-            && let Some(words) = not_cleaned(store, &control, role)?
+            && let Some(reply) = clean_refusal(store, &control, role)?
         {
-            say(&words)?;
+            reply_with(&reply)?;
             return Ok(StoppedTasks::default());
         }
         if kind == StopKind::Incognito && control.inbound.chat_kind == ChatKind::Group {
-            say(replies::INCOGNITO_IN_PRIVATE)?;
+            reply_with(replies::INCOGNITO_IN_PRIVATE)?;
             return Ok(StoppedTasks::default());
         }
         if kind == StopKind::New && !commands_all {
-            say(replies::NOT_YOURS_TO_CLOSE)?;
+            reply_with(replies::NOT_YOURS_TO_CLOSE)?;
             return Ok(StoppedTasks::default());
         }
-        for turn in &mine {
+        for turn in &own {
             transcript::end_turn(store, turn.turn, TurnOutcome::Stopped)?;
             journal::settle_turn(store, turn.turn, InboundOutcome::Stopped)?;
         }
@@ -86,7 +87,7 @@ pub(crate) async fn stopped(
         let side_questions = side_questions::stop(store, at, whose)?;
         let tasks = background::stop_for(store, at, whose)?;
         if kind != StopKind::Stop {
-            let words = match kind {
+            let reply = match kind {
                 StopKind::Clean => begin_clean(store, &control, role)?,
                 StopKind::New | StopKind::Stop => match incognito::is_on(store, at)? {
                     true => {
@@ -107,23 +108,23 @@ pub(crate) async fn stopped(
                     replies::INCOGNITO.to_owned()
                 }
             };
-            say(&words)?;
+            reply_with(&reply)?;
             return Ok(StoppedTasks { turn: true, waiting: true, side_questions: true, tasks });
         }
-        match (mine.is_empty(), withdrawn) {
-            (true, 0) if side_questions > 0 || !tasks.is_empty() => say(replies::STOPPED)?,
-            (true, 0) if !theirs.is_empty() => say(replies::NOT_YOURS_TO_STOP)?,
-            (true, 0) => say(replies::NOTHING_TO_STOP)?,
-            (_, withdrawn) => say(&replies::stopped_and_withdrawn(withdrawn))?,
+        match (own.is_empty(), withdrawn) {
+            (true, 0) if side_questions > 0 || !tasks.is_empty() => reply_with(replies::STOPPED)?,
+            (true, 0) if !others.is_empty() => reply_with(replies::NOT_YOURS_TO_STOP)?,
+            (true, 0) => reply_with(replies::NOTHING_TO_STOP)?,
+            (_, withdrawn) => reply_with(&replies::stopped_and_withdrawn(withdrawn))?,
         };
-        let (turn, waiting, side_questions) = (!mine.is_empty(), withdrawn > 0, side_questions > 0);
+        let (turn, waiting, side_questions) = (!own.is_empty(), withdrawn > 0, side_questions > 0);
         Ok(StoppedTasks { turn, waiting, side_questions, tasks })
     };
     store.write("stop", Sync::Now, stop).await
 }
 
-/// Why a conversation cannot be cleaned, in words; none if it can.
-fn not_cleaned(
+/// Returns the reason why a conversation cannot be cleaned, for the person. None if it can.
+fn clean_refusal(
     store: &Connection,
     control: &WaitingMessage,
     role: Role,
@@ -131,11 +132,12 @@ fn not_cleaned(
     if !CommandId::Clean.spec().allows(role, control.inbound.chat_kind) {
         return Ok(Some(replies::CLEAN_IN_PRIVATE.to_owned()));
     }
-    let is_tainted = kept_of(store, control, role)?.is_some();
+    let is_tainted = read_kept(store, control, role)?.is_some();
     Ok((!is_tainted).then(|| replies::NOTHING_TO_CLEAN.to_owned()))
 }
 
-fn kept_of(
+/// Returns the trusted part of the open conversation. None if it has no untrusted content.
+fn read_kept(
     store: &Connection,
     control: &WaitingMessage,
     role: Role,
@@ -145,13 +147,13 @@ fn kept_of(
     Ok(session.and_then(|session| clean::keep(&session, role, audience)))
 }
 
-/// Closes the session, and opens the next one with what it keeps. Gives the answer to the command.
+/// Closes the session, and opens the next one with its trusted part. Returns the reply.
 fn begin_clean(
     store: &Connection,
     control: &WaitingMessage,
     role: Role,
 ) -> rusqlite::Result<String> {
-    let Some(kept) = kept_of(store, control, role)? else {
+    let Some(kept) = read_kept(store, control, role)? else {
         return Ok(replies::NOTHING_TO_CLEAN.to_owned());
     };
     let was_incognito = incognito::is_on(store, &control.inbound.from)?;
@@ -167,9 +169,9 @@ fn begin_clean(
     Ok(replies::cleaned(kept.left_out))
 }
 
-/// Ends the turn of an origin that runs or waits for a person, and the subagents for which it waits,
-/// without a word: what they said since is the answer to why. Returns those subagents; none if there is no
-/// such turn, or what they said is what it waits for.
+/// Silently ends the turn of an origin that runs or waits for a person, with the subagents for which it
+/// waits, because its person has sent a newer message. Returns those subagents. None if there is no such
+/// turn, or the message is the answer for which it waits.
 pub(crate) async fn interrupted(
     store: &Store,
     origin: Origin,
@@ -191,8 +193,8 @@ pub(crate) async fn interrupted(
     store.write("interrupt", Sync::Now, interrupt).await
 }
 
-/// Returns true if its person has said something newer than the answer that a turn waits for. For a question, only
-/// messages before the question count.
+/// Returns true if the person of a suspended turn has sent a message that is not the awaited answer. For a question,
+/// only messages before the question count.
 fn is_passed_over(store: &Connection, suspended: &Unfinished) -> rusqlite::Result<bool> {
     let asked = asks::questions(store)?.into_iter().find(|ask| ask.turn == suspended.turn);
     let until = asked.map_or(RowId(i64::MAX), |ask| ask.after);

@@ -12,17 +12,18 @@ use crate::types::session::TurnId;
 /// The commit of a turn whose model cannot be reached.
 pub(crate) struct Suspension {
     pub(crate) wait: ModelWait,
-    /// The line for the people who wait for the answer; they are told once.
+    /// The notice to the people who wait for the answer. It is sent once.
     pub(crate) line: Option<WaitNotice>,
 }
 
+/// A notice that a turn waits for the model.
 pub(crate) struct WaitNotice {
     pub(crate) to: Address,
     pub(crate) reply_to: Option<MessageId>,
     pub(crate) words: String,
 }
 
-/// Suspends a turn until a model can be reached. Returns the draft that no answer takes the place of for now.
+/// Suspends a turn until a model can be reached. Returns the draft, which no answer replaces for now.
 pub(crate) async fn waits_for_model(
     store: &Store,
     turn: TurnId,

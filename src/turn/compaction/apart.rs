@@ -1,5 +1,5 @@
-//! Compaction of a private conversation that has untrusted parts: a summary of the trusted ones, which its model goes on
-//! with, and a summary of all of them, which a call shows.
+//! Compaction of a private conversation that has untrusted parts. It makes two summaries: one of the trusted parts,
+//! which the model is shown, and one of all parts, which a tool call shows.
 
 use std::mem;
 
@@ -18,7 +18,7 @@ use crate::types::source::{self, Source};
 use crate::workspace::Audience;
 
 impl CompactionJob {
-    /// The sources of all that it compacts. Of those that count alike, one stands for all.
+    /// Returns the sources of the compacted turns. Sources that are equal for trust decisions are included once.
     pub(crate) fn sources(&self) -> Vec<Source> {
         let mut sources = self.former_sources.clone();
         self.turns.iter().for_each(|turn| turn.add_sources(&mut sources));
@@ -35,17 +35,17 @@ impl CompactionJob {
         sources
     }
 
-    /// One summary of all that it compacts, with all its sources.
+    /// Returns one summary of all parts, with all their sources.
     pub(crate) fn one_summary(&self, summary: Option<String>) -> Summaries {
         Summaries { shown: summary, sources: self.sources(), whole: None }
     }
 
-    /// Returns true if something of it is untrusted.
+    /// Returns true if any part is untrusted.
     pub(crate) fn is_tainted(&self, audience: Audience) -> bool {
         self.sources().iter().any(|source| taint::is_untrusted(source, audience))
     }
 
-    /// The trusted parts of what it compacts.
+    /// Returns the job for the trusted parts alone.
     fn trusted(&self, audience: Audience) -> Self {
         let is_untrusted = |source: &Source| taint::is_untrusted(source, audience);
         let is_tainted = self.former_sources.iter().any(is_untrusted);
@@ -56,37 +56,38 @@ impl CompactionJob {
     }
 }
 
-/// Chooses what is compacted of a conversation that nobody works on: all of a private one that has untrusted parts, for
-/// the audience that is returned, as what stays could retell them; else the turns but the newest.
+/// Chooses the job for an idle conversation. Of a private one with untrusted parts, all turns are compacted, because
+/// turns that stay could repeat the untrusted parts. Otherwise the job is `usual`, and the newest turns stay.
 pub(crate) async fn choose(
     turns: &TurnServices,
     sender: &Sender,
     session: &Session,
-    kept: CompactionJob,
+    usual: CompactionJob,
 ) -> Result<(CompactionJob, Option<Apart>), StoreError> {
-    let is_one =
+    let needs_one_summary =
         session.chat_kind == ChatKind::Group || turns.config.asking.untrusted == OnUntrusted::Allow;
-    let Some(all) = CompactionJob::all(session, kept.focus.clone()).filter(|_| !is_one) else {
-        return Ok((kept, None));
+    let Some(all) = CompactionJob::all(session, usual.focus.clone()).filter(|_| !needs_one_summary)
+    else {
+        return Ok((usual, None));
     };
     let role = role_on(&turns.services, session.origin.channel(), sender).await?;
     let audience = audience(role, session.chat_kind);
     if !all.is_tainted(audience) {
-        return Ok((kept, None));
+        return Ok((usual, None));
     }
     let id = session.id;
     let whole = turns.services.bus.store.read(move |store| transcript::whole_summary(store, id));
     Ok((all, Some(Apart { audience, whole: whole.await? })))
 }
 
-/// For whom trusted and untrusted parts are summarized apart.
+/// The audience for which trusted and untrusted parts are summarized separately.
 pub(crate) struct Apart {
     audience: Audience,
     /// The former summary of all parts.
     whole: Option<WholeSummary>,
 }
 
-/// Makes a summary for the model to be shown of the trusted parts alone, and one of all parts for a call to open.
+/// Makes a summary of the trusted parts for the model, and a summary of all parts for a tool call.
 pub(crate) async fn run_apart(
     summariser: &dyn Provider,
     job: &CompactionJob,
@@ -102,7 +103,7 @@ pub(crate) async fn run_apart(
     let (mut all, mut sources) = (job.clone(), job.sources());
     if let Some(whole) = whole {
         whole.sources.iter().for_each(|it| source::add(&mut sources, it));
-        // The summary that was shown may have been made since.
+        // The shown summary may be newer than the one of all parts.
         let former: Vec<_> = [Some(whole.text), all.former.take()].into_iter().flatten().collect();
         all.former = Some(former.join("\n\n"));
     }

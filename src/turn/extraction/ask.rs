@@ -1,5 +1,5 @@
 //! Asks a model for facts, unless somebody waits for its provider or the budget is used up. A conversation that has
-//! been due for long is read all the same.
+//! been due for long does not yield.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::turn::services::TurnServices;
 use crate::turn::spending::Planned;
 use crate::types::session::Turn;
 
-/// Tokens of an answer.
+/// Maximum length of an answer, in tokens.
 const ANSWER_TOKENS_MAX: u64 = 4_000;
 
-/// Bytes that are received of an answer, with the reasoning before it.
+/// Maximum bytes that are received of an answer, including the reasoning before it.
 const RECEIVED_BYTES_MAX: usize = 256 * 1_024;
 
 /// Maximum time of an answer: nobody waits for it, and a slow machine may need that long.
@@ -32,20 +32,20 @@ pub(super) struct FactsPrompt {
     pub(super) system: Vec<String>,
     pub(super) tools: Vec<ToolSchema>,
     pub(super) tools_tokens: u64,
-    /// Those of the conversation, as they change the bytes of its requests.
+    /// The fact numbers of the conversation's prompt, because they change the bytes of its requests.
     pub(super) facts: Vec<i64>,
     pub(super) effort: Effort,
     pub(super) summary: Option<String>,
-    /// The last one has the question.
+    /// The turns of the prompt. The last one has the question.
     pub(super) turns: Vec<Turn>,
     pub(super) pictures: Pictures,
 }
 
 impl FactsPrompt {
-    /// Returns about how many tokens it has.
+    /// Returns the estimated number of its tokens.
     pub(super) fn tokens(&self, sees: bool) -> u64 {
-        let said = tokens::said_tokens(self.summary.as_deref(), &self.turns, sees);
-        tokens::fixed_tokens(&self.system, None) + self.tools_tokens + said
+        let conversation_tokens = tokens::said_tokens(self.summary.as_deref(), &self.turns, sees);
+        tokens::fixed_tokens(&self.system, None) + self.tools_tokens + conversation_tokens
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) enum FactsAnswer {
     Later(String),
 }
 
-/// Asks a provider for facts on account of a payer.
+/// Asks a provider for facts, on the account of a payer.
 pub(super) async fn ask(
     turns: &TurnServices,
     provider: &dyn Provider,
@@ -106,7 +106,7 @@ pub(super) async fn ask(
     drop(request);
     let Some(completed) = completed else {
         let reason = "somebody waits for the model".to_owned();
-        // Nobody knows what it has cost.
+        // The cost is unknown, so the reservation is booked.
         let error = ProviderError::Broken(reason.clone());
         turns.spending.failed(bus, &granted, &error).await?;
         return Ok(FactsAnswer::Later(reason));
@@ -114,7 +114,7 @@ pub(super) async fn ask(
     match completed {
         Ok(completion) => {
             let charge = turns.spending.charge(payer, &granted, name, &completion);
-            Ok(read(&completion, charge))
+            Ok(parse_answer(&completion, charge))
         }
         Err(error) => {
             turns.spending.failed(bus, &granted, &error).await?;
@@ -128,7 +128,7 @@ pub(super) async fn ask(
     }
 }
 
-fn read(completion: &Completion, charge: Charge) -> FactsAnswer {
+fn parse_answer(completion: &Completion, charge: Charge) -> FactsAnswer {
     match answer::parse(&completion.text) {
         Some(facts) => FactsAnswer::Found(facts, charge),
         None => FactsAnswer::Bad("the answer has no such JSON".to_owned(), Some(charge)),

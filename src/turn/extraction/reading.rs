@@ -1,5 +1,5 @@
-//! Reads one conversation for facts: what people said and what others may have written apart, as the person or group
-//! may have it, and applies what was found.
+//! Reads one conversation for facts, and applies the facts found. The messages of people and content that others may
+//! have written are read separately, for the person or group of the conversation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,36 +36,36 @@ use crate::types::persona::PersonaMemory;
 use crate::types::session::{Session, Step, Turn, TurnId};
 use crate::types::source::{self, Parts, Source};
 
-/// Known facts that the model is shown.
+/// Maximum number of known facts that the model is shown.
 const KNOWN_MAX: usize = 100;
 
 /// Pause after a model gave no usable answer.
 const FAILED_PAUSE: TimeDelta = TimeDelta::minutes(5);
 
-/// A conversation up to this length is shown whole, as the provider has it in its cache; of longer ones only the new
-/// part, in tokens.
+/// Maximum length of a conversation that is shown whole, in tokens, because the provider has it in its cache. Of longer
+/// ones, only the new part is shown.
 const WHOLE_TOKENS_MAX: u64 = 24_000;
 
 /// The name under which changed facts are reported as an event.
 const FACTS: &str = "facts";
 
-/// The outcome of an attempt.
+/// The outcome of an attempt to read a conversation.
 pub(super) enum Outcome {
-    /// The turns are done with, or the next attempt has its time in the store.
+    /// The turns are finished, or the time of the next attempt is stored.
     Read,
     /// Somebody waits for the provider.
     InUse,
     Later,
 }
 
-/// A conversation, and all that is known for reading it.
+/// A conversation with everything that is needed to read it.
 struct Reading<'a> {
     turns: &'a TurnServices,
     range: ReadTurns,
     said: SaidPart,
     sender: Sender,
     role: Role,
-    /// Of all who began a turn.
+    /// The roles of all who began a turn.
     roles: BTreeMap<SenderId, Role>,
     /// The open session, if it is that of the turns.
     session: Option<Session>,
@@ -73,7 +73,7 @@ struct Reading<'a> {
     keys: Vec<recall::RecallKey>,
     /// Trusted facts that hold.
     known: Vec<Fact>,
-    /// The sources of all that the model was shown there, with the turns in which they occur first.
+    /// The sources of the content that the model was shown there, with the turns in which they first occur.
     shown: Vec<(TurnId, Source)>,
     talk: DueTalk,
     patience: ReadingPatience,
@@ -96,8 +96,8 @@ pub(super) async fn read(
         None => None,
     };
     let Some(mut reading) = reading else {
-        let leave = move |store: &Connection| extraction::take(store, &range).map(drop);
-        store.write("not read for facts", Sync::Later, leave).await?;
+        let skip = move |store: &Connection| extraction::take(store, &range).map(drop);
+        store.write("not read for facts", Sync::Later, skip).await?;
         return Ok(Outcome::Read);
     };
     reading.patience = patience;
@@ -111,18 +111,18 @@ pub(super) async fn read(
     Box::pin(reading.run()).await
 }
 
-/// Returns true if the daily budget of this work is used up.
+/// Returns true if the daily budget for noticing facts is used up.
 async fn is_used_up(turns: &TurnServices) -> Result<bool, StoreError> {
     let midnight = schedule::midnight(Utc::now(), turns.services.zone);
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         spent_since(store, LedgerPart::Cause(CallCause::Memory), midnight)
     };
-    let spent = turns.services.bus.store.read(look).await?;
+    let spent = turns.services.bus.store.read(query).await?;
     Ok(spent.tokens >= turns.config.memory.tokens_per_day)
 }
 
-/// Everything that reading a conversation needs; none if it is not read: nobody there has a memory, or no model
-/// answers.
+/// Returns everything that is needed to read a conversation. None if it is not read, because nobody there has a memory
+/// or no model answers.
 async fn open(
     turns: &TurnServices,
     range: ReadTurns,
@@ -156,20 +156,20 @@ async fn open(
         chosen.enter(session);
     }
     let origin = Origin::Chat(said.at.clone());
-    let named = turns.config.memory.provider.as_deref();
-    let provider = named
+    let configured = turns.config.memory.provider.as_deref();
+    let provider = configured
         .and_then(|name| turns.models.all.chain(name))
         .unwrap_or_else(|| turns.models.for_origin(&origin, &settings, &persona));
     if !provider.is_model() {
         return Ok(None);
     }
     let (at, chat_kind, id) = (said.at.clone(), said.chat_kind, sender.id.clone());
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let keys = recall::keys_of_talks(store, &at, chat_kind, &id)?;
         let known = facts::of(store, &keys)?;
         Ok((keys, known, sources::up_to(store, range.session, range.up_to)?))
     };
-    let (keys, mut known, shown) = services.bus.store.read(look).await?;
+    let (keys, mut known, shown) = services.bus.store.read(query).await?;
     let audience = audience(role, chat_kind);
     let is_trusted = |fact: &Fact| {
         !fact.deciding_sources().iter().any(|source| taint::is_untrusted(source, audience))
@@ -222,13 +222,13 @@ impl Reading<'_> {
         }
         if separated.untrusted.has_content {
             let record = &separated.untrusted;
-            let prompt = alone(record::ask_about_untrusted(&record.text, &self.today()));
+            let prompt = separate_prompt(record::ask_about_untrusted(&record.text, &self.today()));
             match self.ask(payer, &prompt).await? {
                 FactsAnswer::Found(facts, charge) => {
                     charges.push(charge);
                     found.untrusted = FoundFacts { facts, sources: record.sources.clone() };
                 }
-                // What strangers wrote must not keep the person's own words from being read.
+                // A bad answer about untrusted content must not prevent the facts of the person's own words.
                 FactsAnswer::Bad(reason, charge) => {
                     tracing::info!(session = %self.range.session, reason, "Noticed no facts in untrusted content");
                     charges.extend(charge);
@@ -253,35 +253,35 @@ impl Reading<'_> {
         reader.separate(&self.said)
     }
 
-    /// The first turn whose model saw untrusted content.
+    /// Returns the first turn whose model saw untrusted content.
     fn first_tainted(&self) -> Option<TurnId> {
         let audience = audience(self.role, self.said.chat_kind);
         let mut shown = self.shown.iter();
         shown.find(|(_, source)| taint::is_untrusted(source, audience)).map(|(turn, _)| *turn)
     }
 
-    /// The request for facts in people's own words, with all its sources: the conversation itself, if the provider has
-    /// it in its cache and nobody else wrote in it; else a record of what is new.
+    /// Returns the request for facts in people's own words, with all its sources. It is the conversation itself, if the
+    /// provider has it in its cache and it has no untrusted content; otherwise a record of the new part.
     async fn trusted_prompt(&mut self, separated: &SeparatedRecord) -> (FactsPrompt, Vec<Source>) {
         let mut sources = separated.trusted.sources.clone();
         if !self.known.is_empty() {
             source::add(&mut sources, &Source::Memory);
         }
-        if let Some(prompt) = self.whole().await {
+        if let Some(prompt) = self.whole_prompt().await {
             self.shown.iter().for_each(|(_, shown)| source::add(&mut sources, shown));
             return (prompt, sources);
         }
         let text = record::ask_about(&separated.trusted.text, &self.known, &self.today());
-        (alone(text), sources)
+        (separate_prompt(text), sources)
     }
 
-    /// The request that begins with the very bytes of the conversation's last one; none if that is not possible, or
-    /// the conversation is long.
-    async fn whole(&mut self) -> Option<FactsPrompt> {
+    /// Returns a request that begins with the same bytes as the conversation's last one. None if that is not possible,
+    /// or if the conversation is long.
+    async fn whole_prompt(&mut self) -> Option<FactsPrompt> {
         let has_own_provider = self.turns.config.memory.provider.is_some();
         let is_tainted = self.first_tainted().is_some();
         let is_private = self.said.chat_kind == ChatKind::Private;
-        // A model that has failed is asked for less, and one that people wait for too.
+        // A retry uses a shorter request, and so does a reading that does not yield to people.
         let is_short = self.talk.is_retry || self.patience > ReadingPatience::MakesWay;
         if has_own_provider || is_tainted || !is_private || is_short {
             return None;
@@ -313,15 +313,15 @@ impl Reading<'_> {
             pictures,
         };
         let window = self.provider.context_window();
-        let most = tokens::percent(window, tokens::SHORTEN_AT).min(WHOLE_TOKENS_MAX);
-        (!shares::is_compact(window) && prompt.tokens(sees) <= most).then_some(prompt)
+        let tokens_max = tokens::percent(window, tokens::SHORTEN_AT).min(WHOLE_TOKENS_MAX);
+        (!shares::is_compact(window) && prompt.tokens(sees) <= tokens_max).then_some(prompt)
     }
 
     fn today(&self) -> String {
         self.turns.services.now().format("%A %Y-%m-%d").to_string()
     }
 
-    /// Applies what was found, with its cost, in one transaction.
+    /// Applies the found facts with their cost in one transaction.
     async fn apply(
         &self,
         mut found: Findings,
@@ -331,7 +331,7 @@ impl Reading<'_> {
         let range = self.range;
         // Only the words of people name a conversation.
         let name = found.trusted.facts.name.as_deref().and_then(named_sessions::as_name);
-        let work = move |store: &Connection| {
+        let apply_all = move |store: &Connection| {
             for charge in &charges {
                 ledger::enter_spent(store, OF_NO_TURN, charge)?;
             }
@@ -342,7 +342,7 @@ impl Reading<'_> {
             Ok(changed)
         };
         let changed =
-            self.turns.services.bus.store.write("facts noticed", Sync::Later, work).await?;
+            self.turns.services.bus.store.write("facts noticed", Sync::Later, apply_all).await?;
         let Some(changed) = changed else { return Ok(Outcome::Read) };
         let extraction::ChangedFacts { new, updated, removed, offered } = changed;
         tracing::info!(session = %range.session, new, updated, removed, offered, "Read a conversation for facts");
@@ -355,7 +355,7 @@ impl Reading<'_> {
                 session: Some(range.session),
                 turn: None,
                 origin: Some(Origin::Chat(self.said.at.clone())),
-                // It says nothing of anybody.
+                // The event has no content of the conversation.
                 is_others_private: false,
                 what: EventKind::MemoryUpdated { path: FACTS.to_owned() },
             });
@@ -363,15 +363,16 @@ impl Reading<'_> {
         Ok(Outcome::Read)
     }
 
+    /// Stores the cost of a failed attempt and the time of the next one.
     async fn fail(&self, charge: Option<Charge>) -> Result<Outcome, StoreError> {
         let range = self.range;
-        let work = move |store: &Connection| {
+        let note_failure = move |store: &Connection| {
             if let Some(charge) = &charge {
                 ledger::enter_spent(store, OF_NO_TURN, charge)?;
             }
             extraction::fail(store, &range, Utc::now() + FAILED_PAUSE)
         };
-        self.turns.services.bus.store.write("no facts noticed", Sync::Later, work).await?;
+        self.turns.services.bus.store.write("no facts noticed", Sync::Later, note_failure).await?;
         Ok(Outcome::Read)
     }
 
@@ -389,7 +390,7 @@ impl Reading<'_> {
     }
 }
 
-/// The cost is booked on no turn: the size of the conversation's prompts is told by the cost of its last turn.
+/// The cost is booked on no turn, because the cost of the last turn tells the size of the conversation's prompts.
 const OF_NO_TURN: TurnId = TurnId(0);
 
 fn later(reason: &str) -> Outcome {
@@ -397,8 +398,8 @@ fn later(reason: &str) -> Outcome {
     Outcome::Later
 }
 
-/// A request of its own.
-fn alone(text: String) -> FactsPrompt {
+/// Returns a request without the conversation.
+fn separate_prompt(text: String) -> FactsPrompt {
     FactsPrompt {
         system: vec![record::SYSTEM.to_owned()],
         tools: Vec::new(),

@@ -1,5 +1,5 @@
-//! Files that came with messages, as the model is told of them: a line each, which only the program
-//! writes, and pictures for models that see.
+//! Received files, as the model is shown them: one line each, which only the program writes, and pictures
+//! for models that accept images.
 
 use crate::bus::journal::WaitingMessage;
 use crate::provider::{IMAGE_BYTES_MAX, IMAGES_MAX};
@@ -12,14 +12,14 @@ use crate::types::untrusted;
 /// Maximum length of the shown reason for a missing file, in characters.
 const REASON_CHARS_MAX: usize = 200;
 
-/// Media types that models see.
+/// Image types that models accept.
 const SEEN: [&str; 4] = ["image/jpeg", "image/png", "image/webp", "image/gif"];
 
-/// `[photo: downloads/2026-11/12-0-cat.jpg, 640 kB]`. What is spoken in a file of the message that is
-/// quoted stands behind its line, as words of who said it. The line of a picture that a model sees, of a document
-/// and of a file with a name is as untrusted as the file: nobody knows who drew, wrote or named it.
+/// Returns the line of a file: `[photo: downloads/2026-11/12-0-cat.jpg, 640 kB]`. The transcript of a file in a
+/// quoted message follows its line, as words of the quoted author. The line of a picture that a model sees, of a
+/// document and of a file with a name is as untrusted as the file, because its author is unknown.
 pub(super) fn line(file: &MediaRef, sender: &Source, quote: Option<&Quote>) -> Parts {
-    let what = what(file);
+    let what = kind_text(file);
     let source = match (&file.name, &file.fetched) {
         (_, Some(Fetched::Read { path, .. })) => Source::File { path: path.clone() },
         (None, _) if !is_shown(file) => sender.clone(),
@@ -38,19 +38,20 @@ pub(super) fn line(file: &MediaRef, sender: &Source, quote: Option<&Quote>) -> P
     if file.quoted {
         let line = plain_line(file, &format!("{what} of the quoted message"));
         let mut line = Parts::of(source, line);
-        if let Some(Fetched::Transcribed { words, .. }) = &file.fetched {
+        if let Some(Fetched::Transcribed { words: transcript, .. }) = &file.fetched {
             let author = quote.map_or_else(|| plain(""), |quote| plain(&quote.author));
-            let words = untrusted::one_kind_of_lines(words.trim()).replace('\n', "\n> ");
-            let words = format!("\n> {author}: [{what}, transcribed] {words}");
+            let transcript = untrusted::one_kind_of_lines(transcript.trim()).replace('\n', "\n> ");
+            let transcript = format!("\n> {author}: [{what}, transcribed] {transcript}");
             let by_others = quote.is_none_or(|quote| quote.by_others);
-            line.push(Source::Quoted { author, by_others }, words);
+            line.push(Source::Quoted { author, by_others }, transcript);
         }
         return line;
     }
     Parts::of(source, plain_line(file, &what))
 }
 
-fn what(file: &MediaRef) -> String {
+/// Returns the kind of a file, with its name if it has one.
+fn kind_text(file: &MediaRef) -> String {
     match (file.kind, &file.name) {
         (MediaKind::Image, _) => "photo".to_owned(),
         (MediaKind::Voice, _) => "voice message".to_owned(),
@@ -62,24 +63,26 @@ fn what(file: &MediaRef) -> String {
 }
 
 fn plain_line(file: &MediaRef, what: &str) -> String {
-    let lies_at = |path: &str| match file.size {
+    let path_text = |path: &str| match file.size {
         Some(size) => format!("{what}: {path}, {}", size_words(size)),
         None => format!("{what}: {path}"),
     };
     match &file.fetched {
         None => format!("[{what}]"),
-        Some(Fetched::Workspace(path)) => format!("[{}]", lies_at(path)),
+        Some(Fetched::Workspace(path)) => format!("[{}]", path_text(path)),
         Some(Fetched::Transcribed { .. }) => format!("[{what}, transcribed]"),
         Some(Fetched::Untranscribed { path, reason }) => {
-            format!("[{}; not transcribed: {}]", lies_at(path), words(reason))
+            format!("[{}; not transcribed: {}]", path_text(path), reason_text(reason))
         }
         Some(Fetched::Read { path, begins }) => {
-            format!("[{}; its text begins: {}]", lies_at(path), words(begins))
+            format!("[{}; its text begins: {}]", path_text(path), reason_text(begins))
         }
         Some(Fetched::Unread { path, reason }) => {
-            format!("[{}; its text cannot be read: {}]", lies_at(path), words(reason))
+            format!("[{}; its text cannot be read: {}]", path_text(path), reason_text(reason))
         }
-        Some(Fetched::Failed(reason)) => format!("[{what}: did not arrive: {}]", words(reason)),
+        Some(Fetched::Failed(reason)) => {
+            format!("[{what}: did not arrive: {}]", reason_text(reason))
+        }
     }
 }
 
@@ -90,8 +93,8 @@ fn named(kind: &str, name: Option<&str>) -> String {
     }
 }
 
-/// A reason may hold words of a platform's or an API's.
-fn words(reason: &str) -> String {
+/// Returns a reason on one line, without brackets, because it may come from a platform or an API.
+fn reason_text(reason: &str) -> String {
     let no_line = |c: char| !c.is_control() && !matches!(c, '[' | ']' | '\u{2028}' | '\u{2029}');
     reason.chars().filter(|c| no_line(*c)).take(REASON_CHARS_MAX).collect()
 }
@@ -104,7 +107,7 @@ fn size_words(bytes: u64) -> String {
     }
 }
 
-/// The pictures of messages that are to be shown together.
+/// Returns the pictures of messages that are shown together.
 pub(crate) fn images(rows: &[WaitingMessage]) -> Vec<Image> {
     let files = rows.iter().flat_map(|row| &row.inbound.body.media);
     let images = files.filter(|file| is_shown(file)).filter_map(|file| {
@@ -116,7 +119,7 @@ pub(crate) fn images(rows: &[WaitingMessage]) -> Vec<Image> {
     images.take(IMAGES_MAX).collect()
 }
 
-/// Returns true for a picture that models see.
+/// Returns true for a picture that models accept.
 fn is_shown(file: &MediaRef) -> bool {
     let is_seen = file.mime.as_deref().is_some_and(|mime| SEEN.contains(&mime));
     let fits = file.size.is_some_and(|size| size <= IMAGE_BYTES_MAX);

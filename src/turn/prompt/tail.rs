@@ -1,5 +1,5 @@
-//! Messages as a model is shown them, in parts with their sources: the line that says who speaks, what was
-//! overheard, quoted and said, and what has changed in memory since.
+//! Messages as a model is shown them, in parts with their sources: the line with the speaker, overheard and quoted
+//! messages, the messages themselves, and changes of the memory.
 
 use std::collections::HashMap;
 
@@ -18,45 +18,46 @@ use crate::types::untrusted;
 /// 4096); adapters give less of one that is replied to.
 const QUOTE_CHARS_MAX: usize = 4_500;
 
-/// In a private chat the time is told once in so long: often enough for "in an hour", and rarely enough for small
-/// models, which take a line before each message for a part of it.
+/// Interval at which a private chat shows the time: often enough for "in an hour", and rarely enough for small models,
+/// which read a line before each message as a part of it.
 pub const TIME_AGAIN_AFTER: TimeDelta = TimeDelta::minutes(10);
 
-/// Returns true if the model is to be told the time, which it was told last at `told`.
-pub fn is_time_due(told: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
-    // A clock that was set back makes what was told wrong.
-    told.is_none_or(|told| now < told || now - told >= TIME_AGAIN_AFTER)
+/// Returns true if the time is due to be shown, after it was last shown at `last_shown`.
+pub fn is_time_due(last_shown: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
+    // If the clock was set back, the time that was shown is wrong.
+    last_shown.is_none_or(|last_shown| now < last_shown || now - last_shown >= TIME_AGAIN_AFTER)
 }
 
 /// The context of a message.
 pub struct PromptTail<'a> {
     pub now: DateTime<Tz>,
-    /// True if a private chat tells the time now; elsewhere it stands before all messages.
+    /// True if a private chat shows the time now. In groups it is always shown.
     pub is_time_due: bool,
     pub role: Role,
     pub chat_kind: ChatKind,
     pub rows: &'a [WaitingMessage],
-    /// Those of the rows that begin with a skill.
+    /// The skills that rows invoke.
     pub(crate) invoked: &'a InvokedSkills,
-    /// Earlier messages there that were not for the bot.
+    /// Earlier messages of the chat that were not for the bot.
     pub background: &'a [OverheardLine],
-    /// Changes of memory, notes and plan since the model was last told.
+    /// Changes of memory, notes and plan that the model does not know yet.
     pub changes: Vec<Parts>,
 }
 
-/// The shown texts of messages with a skill, by their rows.
+/// The invoked skills by row.
 pub(crate) type InvokedSkills = HashMap<RowId, SkillInvocation>;
 
+/// A message that invokes a skill.
 pub(crate) struct SkillInvocation {
-    /// The skill's name; none if there is no such skill for them.
+    /// The skill's name. None if the person cannot use it.
     pub(crate) name: Option<String>,
-    /// The skill's body, or why there is none, as the program tells it.
+    /// The program's text with the skill's body, or with the reason why there is none.
     pub(crate) told: String,
-    /// The person's words beside it.
+    /// The person's text after the skill's name.
     pub(crate) said: String,
 }
 
-/// The messages as the model is shown them. Stored with the turn, and never made again.
+/// Returns the messages as the model is shown them. The result is stored with the turn, and never made again.
 pub fn tail(tail: &PromptTail<'_>) -> Parts {
     let mut text = Parts::default();
     if let Some(first) = tail.rows.first() {
@@ -80,8 +81,8 @@ pub fn tail(tail: &PromptTail<'_>) -> Parts {
     text
 }
 
-/// The line with the time, and who speaks or what is due. In a private chat nobody else speaks, which the system prompt
-/// says.
+/// Returns the line with the time, and with the speaker or the due task. A private chat has only the time, because the
+/// system prompt names the speaker.
 fn heading(tail: &PromptTail<'_>, first: &WaitingMessage) -> Option<String> {
     let place = match tail.chat_kind {
         ChatKind::Private => "private",
@@ -93,7 +94,7 @@ fn heading(tail: &PromptTail<'_>, first: &WaitingMessage) -> Option<String> {
     let is_private = tail.chat_kind == ChatKind::Private && first.origin.task().is_none();
     Some(match &first.inbound.cause {
         Cause::Person(_) if is_private => {
-            let is_blank = tail.rows.iter().all(says_nothing);
+            let is_blank = tail.rows.iter().all(is_blank_message);
             return (tail.is_time_due || is_blank).then(|| format!("[{now}]"));
         }
         Cause::Person(_) => format!("[{now} · {who} ({role}) · {channel}, {place}]"),
@@ -117,13 +118,14 @@ fn heading(tail: &PromptTail<'_>, first: &WaitingMessage) -> Option<String> {
     })
 }
 
-/// A message without a text, a file or a quote: some providers take no message without a visible sign.
-fn says_nothing(row: &WaitingMessage) -> bool {
+/// Returns true for a message without a text, a file or a quote: some providers reject a message without a visible
+/// character.
+fn is_blank_message(row: &WaitingMessage) -> bool {
     let InboundContent { text, quoted, media, .. } = &row.inbound.body;
     text.trim().is_empty() && quoted.is_none() && media.is_empty()
 }
 
-/// The source of what a row says, where the row does not tell it part by part.
+/// Returns the source of a row's text, if the row has no sources for its parts.
 fn author(row: &WaitingMessage) -> Source {
     let inbound = &row.inbound;
     let source = |kind, number, read_others| Source::Task { kind, number, read_others };
@@ -132,7 +134,7 @@ fn author(row: &WaitingMessage) -> Source {
         (Cause::Heartbeat { tainted, .. }, task) => {
             source(TaskKind::Heartbeat, task.map(|task| task.number), *tainted)
         }
-        // A task is assigned with sources; without them, nobody knows who wrote it.
+        // A task usually has sources. Without them, its author is unknown.
         (Cause::Person(_), Some(TaskId { kind, number })) => source(kind, Some(number), true),
         (Cause::Person(sender), None) => {
             let (channel, id) = (inbound.from.channel.clone(), sender.id.clone());
@@ -170,7 +172,7 @@ fn push_row(text: &mut Parts, row: &WaitingMessage, invoked: &InvokedSkills) {
     };
     let is_alone = media.is_empty() && quoted.is_none();
     if is_alone || !said.trim().is_empty() {
-        // A message without a text is its author's, too.
+        // A message without a text also belongs to its author.
         begin_line(text, if sources.is_empty() { author } else { Source::Program });
         push_said(text, &said);
     }
@@ -198,7 +200,7 @@ fn begin_line(text: &mut Parts, source: Source) {
     }
 }
 
-/// Adds a message, in which no line can pass for one of the program's. It begins a line.
+/// Adds a message at the beginning of a line. Its lines cannot pass for lines of the program.
 fn push_said(text: &mut Parts, said: &Parts) {
     let mut begins_line = true;
     for Part { source, text: part } in said.iter() {
@@ -212,19 +214,19 @@ fn push_said(text: &mut Parts, said: &Parts) {
     }
 }
 
-/// Adds the output of a job's check: data, whoever wrote it.
+/// Adds the output of a job's check or the data of a webhook, as data.
 fn push_printed(text: &mut Parts, printed: &Printed) {
-    let whose = match (&printed.webhook, printed.untrusted) {
+    let heading = match (&printed.webhook, printed.untrusted) {
         (Some(hook), _) => format!("The webhook {hook} was called with:"),
         (None, true) => format!("The job's check, which {}, printed:", untrusted::HAS_READ),
         (None, false) => "The job's check printed:".to_owned(),
     };
-    text.push_program(format!("\n[{whose}]\n"));
+    text.push_program(format!("\n[{heading}]\n"));
     let source = Source::Command { read_others: printed.untrusted };
     text.push(source, untrusted::wrap(&printed.text));
 }
 
-/// Lines that were overheard, none of which can pass for words to the bot or of the program.
+/// Adds overheard lines. They cannot pass for messages to the bot or lines of the program.
 fn push_background(text: &mut Parts, lines: &[OverheardLine], zone: Tz) {
     if lines.is_empty() {
         return;

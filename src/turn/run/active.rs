@@ -1,4 +1,4 @@
-//! A turn that runs: its state, and what all parts of its work need.
+//! A running turn: its state, and the methods that all parts of its work need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,65 +27,65 @@ use crate::types::event::{Event, EventKind};
 use crate::types::message::{ChatKind, Hint, MessageId, Sender};
 use crate::types::session::{Session, Step, Turn, TurnId, TurnOutcome};
 
-/// Maximum time that an answer waits for a draft that is on its way, so that it can replace it: calls over a slow link
-/// are answered by then. A draft that takes longer is removed when it has arrived.
+/// Maximum time that an answer waits for a draft that is being sent, so that it can replace it: even a slow link
+/// answers by then. A draft that takes longer is deleted when it has arrived.
 const QUIET_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// A running turn's ends of the channels to the loop and to its progress.
 pub(crate) struct TurnHandles {
-    /// Messages of the same person, in order; what is not read here stays in the journal.
+    /// Messages of the same person, in order. Unread ones stay in the journal.
     pub(crate) steer: mpsc::Receiver<Vec<WaitingMessage>>,
     pub(crate) draft: watch::Sender<Draft>,
-    /// Signs to be shown at messages; what does not fit is not shown.
+    /// Reactions to be shown at messages. Those that do not fit are dropped.
     pub(crate) signs: mpsc::Sender<Hint>,
-    /// Held while a draft is being shown, and while the turn ends: a draft that is under way when
+    /// Held while a draft is being sent, and while the turn ends: a draft that is being sent when
     /// the answer is committed would stay beside it. A mutex because both wait for each other.
     pub(crate) quiet: Arc<Mutex<()>>,
 }
 
-/// A turn that runs.
+/// A running turn.
 pub(super) struct ActiveTurn<'a> {
     pub(super) turns: &'a TurnServices,
     pub(super) session: Session,
     pub(super) turn: TurnId,
     pub(super) part: TurnPart,
     pub(super) asker: Requester,
-    /// The provider that the conversation has chosen at the running step.
+    /// The provider of the running step.
     pub(super) provider: Arc<dyn Provider>,
-    /// Work in the background makes way at that provider.
+    /// Marks the provider as in use, so that background work yields.
     pub(super) in_use: ProviderUse,
-    /// The turn has waited for the model, which has not answered yet.
+    /// Set if the turn has waited for the model, which has not answered yet.
     pub(super) wait: Option<ModelWait>,
     /// The number of attempts at a provider that cannot be reached.
     pub(super) attempts: Attempts,
     /// The model's thinking in this turn, for people to read.
     pub(super) thought: String,
     pub(super) handles: TurnHandles,
-    /// The calls, with their arguments, that people were told of because nobody could be asked about them.
+    /// The deferred calls that were reported to people, with their arguments.
     pub(super) reported: Vec<(String, String)>,
     /// Steered messages that the model has not been shown yet.
     pub(super) pending: Vec<WaitingMessage>,
-    /// The shown texts of those that begin with a skill.
+    /// The skills that these messages invoke.
     pub(super) invoked: InvokedSkills,
     pub(super) system: Vec<String>,
-    /// The numbers of the facts in it.
+    /// The numbers of the facts in the system prompt.
     pub(super) facts: Vec<i64>,
     pub(super) tools: Vec<ToolSchema>,
-    /// About how many tokens the tools have.
+    /// The estimated tokens of the tools.
     pub(super) tools_tokens: u64,
-    /// The same of the system prompt and the summary.
+    /// The estimated tokens of the system prompt and the summary.
     pub(super) fixed_tokens: u64,
     pub(super) begun: Instant,
     pub(super) payer: Payer,
     /// The reservation of the running call.
     pub(super) granted: Granted,
-    /// By the completions since then.
+    /// The usage of the completions since the turn began or was resumed.
     pub(super) spent: Usage,
-    /// Room of the model for which these were made, in tokens.
+    /// The context window for which prompt and tools were made, in tokens.
     pub(super) fitted: u64,
 }
 
-/// The person who asked, and the address of the answer.
+/// The person who asked, and the message to reply to.
 pub(super) struct Requester {
     pub(super) sender: Sender,
     pub(super) role: Role,
@@ -99,21 +99,23 @@ impl Requester {
 }
 
 impl ActiveTurn<'_> {
+    /// Returns the running turn of the session.
     pub(super) fn current(&mut self) -> &mut Turn {
         self.session.turns.last_mut().expect("the turn that runs is the last one")
     }
 
-    /// The steps of the turn that runs.
+    /// Returns the steps of the running turn.
     pub(super) fn steps(&self) -> &[Step] {
         self.session.turns.last().map(|turn| turn.steps.as_slice()).unwrap_or_default()
     }
 
+    /// Returns the number of steps that have a completion.
     pub(super) fn steps_made(&self) -> usize {
         let made = |step: &&Step| !step.text.is_empty() || !step.calls.is_empty();
         self.steps().iter().filter(made).count()
     }
 
-    /// Something stands below the draft now, and the answer belongs below that.
+    /// Deletes the draft, because a message was sent below it. The next draft begins below that message.
     pub(super) async fn begin_draft_anew(&self) -> Result<(), TurnError> {
         let _quiet = self.quiet().await;
         let draft = commits::forget_draft(&self.turns.services.bus.store, self.turn).await?;
@@ -125,14 +127,14 @@ impl ActiveTurn<'_> {
         Ok(())
     }
 
-    /// Takes a draft away that no answer takes the place of.
+    /// Deletes a draft that no answer replaces.
     pub(super) fn erase(&self, draft: Option<MessageId>) {
         if let (Some(at), Some(draft)) = (self.session.origin.chat(), draft) {
             progress::erase(self.turns, at, draft);
         }
     }
 
-    /// Ends well; `last` is the last step, if it is not in the store yet.
+    /// Commits the end of a turn, and returns its session. `last` is the last step, if it is not in the store yet.
     pub(super) async fn end(
         mut self,
         mut end: TurnEnd,
@@ -141,13 +143,14 @@ impl ActiveTurn<'_> {
         let (ending, silent) = (end.ending, end.words.is_none());
         let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
-        let holds = end.is_quiet;
-        let left = commits::answer(&self.turns.services.bus.store, self.turn, last, end).await?;
-        if holds {
-            // It wakes at the end of the quiet hours, then.
+        let is_held = end.is_quiet;
+        let stale_draft =
+            commits::answer(&self.turns.services.bus.store, self.turn, last, end).await?;
+        if is_held {
+            // The heartbeat then wakes at the end of the quiet hours.
             self.turns.heartbeat.switched.up();
         }
-        self.erase(left);
+        self.erase(stale_draft);
         self.emit(|| EventKind::TurnEnd { silent });
         self.log_end(ending);
         self.current().ending = Some(ending);
@@ -156,7 +159,7 @@ impl ActiveTurn<'_> {
         Ok(Some(self.session))
     }
 
-    /// Logs the end of the turn for the operator. For a resumed turn, the figures since then.
+    /// Logs the end of the turn for the operator. A resumed turn has the figures since it was resumed.
     pub(super) fn log_end(&self, ending: TurnOutcome) {
         tracing::info!(
             turn = self.turn.0,
@@ -171,31 +174,32 @@ impl ActiveTurn<'_> {
         );
     }
 
-    /// No draft is begun any more, and none is under way; none if one has been for too long to wait for it.
+    /// Waits until no draft is being sent, and blocks further ones. None if a draft takes too long.
     pub(super) async fn quiet(&self) -> Option<OwnedMutexGuard<()>> {
         timeout(QUIET_WAIT_MAX, Arc::clone(&self.handles.quiet).lock_owned()).await.ok()
     }
 
-    /// As [`Self::quiet`], at the turn's end: a draft that was not waited for is taken away when it arrives.
+    /// As [`Self::quiet`], at the end of the turn. A draft that takes too long is deleted when it arrives.
     pub(super) async fn quiet_at_end(&self) -> Option<OwnedMutexGuard<()>> {
         if let Some(quiet) = self.quiet().await {
             return Some(quiet);
         }
         self.handles.draft.send_modify(|draft| draft.left = true);
-        // It may have arrived just before it was left.
+        // The draft may have arrived just before the flag was set.
         Arc::clone(&self.handles.quiet).try_lock_owned().ok()
     }
 
-    pub(super) fn end_with(&self, words: String) -> TurnEnd {
+    /// Returns the end of a failed turn with a message.
+    pub(super) fn end_with(&self, message: String) -> TurnEnd {
         TurnEnd {
             ending: TurnOutcome::Failed,
             outcome: InboundOutcome::Refused,
-            words: Some(words),
+            words: Some(message),
             files: Vec::new(),
             origin: self.session.origin.clone(),
             reply_to: self.asker.reply_to.clone(),
             over_draft: false,
-            // Nobody else hands on what it says.
+            // Only the results of background tasks are passed on.
             tainted: self.part.background.is_some()
                 && taint::of_one(&self.session, self.asker.role).is_some(),
             zone: self.turns.services.zone,

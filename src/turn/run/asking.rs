@@ -1,5 +1,5 @@
-//! Asks the model for the next step: each call is reserved before it is made and booked with its result, goes with the
-//! pictures that the model may see, and shows its words.
+//! Asks the model for the next step. Each call is reserved before it is made and booked with its result, includes the
+//! pictures that the model may see, and streams its text to the draft.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -19,26 +19,26 @@ use crate::turn::run::active::ActiveTurn;
 use crate::turn::spending::{Granted, Planned};
 use crate::types::event::EventKind;
 
-/// People see after so long that nothing has come of the answer, and then every so often for how long.
+/// Time without output until people are shown how long the model is silent, and the interval of updates.
 const SILENCE_SHOWN_AFTER: Duration = Duration::from_secs(20);
 const SILENCE_SHOWN_EVERY: Duration = Duration::from_secs(10);
 
-/// Maximum length of stored thinking, beyond which no step adds to it; far more than is shown.
+/// Maximum length of stored thinking. Once it is reached, no step adds more. It is far more than is shown.
 const THOUGHT_BYTES_MAX: usize = 16 * 1024;
 
-/// A prompt that is too long for the model is made shorter so often.
+/// Maximum number of times that a prompt is shortened because it is too long for the model.
 const SHRUNK_MAX: usize = 2;
 
 impl ActiveTurn<'_> {
-    /// One completion for which there is room.
+    /// Returns one completion, after the prompt was fitted into the context window.
     pub(super) async fn ask(
         &mut self,
         may_call: bool,
     ) -> Result<Result<Completion, ProviderError>, TurnError> {
-        self.heed_settings().await;
+        self.apply_settings().await;
         self.refit().await?;
-        if let Some(away) = self.make_room().await? {
-            return Ok(Err(away));
+        if let Some(unreachable) = self.make_room().await? {
+            return Ok(Err(unreachable));
         }
         let mut shrunk = 0;
         loop {
@@ -54,10 +54,10 @@ impl ActiveTurn<'_> {
             match completed {
                 Err(ProviderError::TooLong) if shrunk < SHRUNK_MAX => {
                     shrunk += 1;
-                    // The refusal may have told how much the model takes.
+                    // The refusal may have revealed the context window.
                     let is_refitted = self.refit().await?;
-                    if is_refitted && let Some(away) = self.make_room().await? {
-                        return Ok(Err(away));
+                    if is_refitted && let Some(unreachable) = self.make_room().await? {
+                        return Ok(Err(unreachable));
                     }
                     if is_refitted && !self.is_over(tokens::FULL_AT) {
                         continue;
@@ -66,13 +66,13 @@ impl ActiveTurn<'_> {
                         Ok(true) => {}
                         Ok(false) if is_refitted => {}
                         Ok(false) => return Ok(Err(ProviderError::TooLong)),
-                        Err(away) => return Ok(Err(away)),
+                        Err(unreachable) => return Ok(Err(unreachable)),
                     }
                 }
                 Ok(mut completion) => {
-                    self.tell_window().await?;
+                    self.report_window().await?;
                     completion.calls = completion.calls.into_iter().map(more::meant).collect();
-                    // Another provider counts otherwise.
+                    // A fallback's tokenizer may count differently.
                     if completion.note.is_none() {
                         self.check_tools(estimate, &completion).await?;
                         self.session.estimate.learn(estimate, completion.usage.input);
@@ -85,14 +85,14 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// One completion; if the model takes no pictures after all, one without.
+    /// Returns one completion. If the model refuses a request with pictures, retries without them.
     async fn complete(&mut self, may_call: bool) -> Result<Completion, ProviderError> {
         let pictures = match self.provider.sees() {
             true => Pictures::read(&self.turns.services.workspace, self.shown_turns()).await,
             false => Pictures::default(),
         };
         match self.complete_with(&pictures, may_call).await {
-            // One picture that a model does not take would spoil the conversation for long.
+            // A picture that the model rejects would block the conversation as long as it is shown.
             Err(ProviderError::Refused(reason)) if !pictures.is_empty() => {
                 tracing::warn!(
                     turn = self.turn.0,
@@ -105,13 +105,13 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// Applies the conversation's settings as they are by now.
-    async fn heed_settings(&mut self) {
+    /// Applies the present settings of the conversation.
+    async fn apply_settings(&mut self) {
         let (session, turn) = (self.session.id, self.turn);
-        let settings = move |store: &_| {
+        let query = move |store: &_| {
             Ok((settings_of(store, session)?, model_waits::chains_away(store, turn)?))
         };
-        match self.turns.services.bus.store.read(settings).await {
+        match self.turns.services.bus.store.read(query).await {
             Ok((settings, away)) => {
                 let provider = self.turns.models.for_origin(
                     &self.session.origin,
@@ -158,18 +158,18 @@ impl ActiveTurn<'_> {
             messages: provider::transcript_as_messages(summary.as_deref(), self.shown_turns()),
             pictures,
         };
-        let (mut thinks, mut thought) = (false, String::new());
+        let (mut is_thinking, mut thought) = (false, String::new());
         let has_begun = AtomicBool::new(false);
-        let mut watch = |delta: &Delta| {
+        let mut on_delta = |delta: &Delta| {
             self.note_begun(&has_begun);
             match delta {
                 Delta::Text(text) => {
-                    self.mark_thinking(&mut thinks, false);
+                    self.mark_thinking(&mut is_thinking, false);
                     self.handles.draft.send_modify(|draft| draft.text.push_str(text));
                     self.emit(|| EventKind::Text { text: text.clone() });
                 }
                 Delta::Thinking(text) => {
-                    self.mark_thinking(&mut thinks, true);
+                    self.mark_thinking(&mut is_thinking, true);
                     thought.push_str(text);
                     self.emit(|| EventKind::Thinking { text: text.clone() });
                 }
@@ -180,13 +180,13 @@ impl ActiveTurn<'_> {
                 _ => {}
             }
         };
-        let asking = provider::complete(self.provider.as_ref(), &request, &mut watch);
+        let asking = provider::complete(self.provider.as_ref(), &request, &mut on_delta);
         let completed = tokio::select! {
             completed = asking => completed,
             never = self.show_silence(&has_begun) => match never {},
         };
         drop(request);
-        self.mark_thinking(&mut thinks, false);
+        self.mark_thinking(&mut is_thinking, false);
         if self.thought.len() < THOUGHT_BYTES_MAX && !thought.trim().is_empty() {
             self.thought.push_str(thought.trim());
             self.thought.push_str("\n\n");
@@ -194,7 +194,7 @@ impl ActiveTurn<'_> {
         completed
     }
 
-    /// Shows how long nothing has come of the answer.
+    /// Shows how long the model has produced no output. Never returns.
     async fn show_silence(&self, has_begun: &AtomicBool) -> Infallible {
         let begun = Instant::now();
         sleep(SILENCE_SHOWN_AFTER).await;
@@ -212,15 +212,15 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// Says when thinking begins and ends.
-    fn mark_thinking(&self, thinks: &mut bool, now: bool) {
-        if std::mem::replace(thinks, now) != now {
+    /// Reports the beginning and the end of thinking as events.
+    fn mark_thinking(&self, is_thinking: &mut bool, now: bool) {
+        if std::mem::replace(is_thinking, now) != now {
             self.emit(|| if now { EventKind::ThinkingStart } else { EventKind::ThinkingEnd });
         }
     }
 
-    /// Reserves the next call of the turn, whose prompt has about so many tokens. The error has the words for the
-    /// person.
+    /// Reserves the next call of the turn, whose prompt has an estimated `input` tokens. The inner error explains a
+    /// refusal to the person.
     async fn reserve_call(&mut self, input: u64) -> Result<Result<(), ProviderError>, TurnError> {
         let planned = Planned {
             payer: self.payer,
@@ -234,7 +234,7 @@ impl ActiveTurn<'_> {
         Ok(granted.map(|granted| self.granted = granted))
     }
 
-    /// Reserves a summary of texts with about so many tokens.
+    /// Reserves a summary of texts with an estimated `input` tokens.
     pub(super) async fn reserve_summary(
         &self,
         input: u64,
@@ -250,14 +250,14 @@ impl ActiveTurn<'_> {
         Ok(self.turns.spending.reserve(&self.turns.services.bus, planned).await?)
     }
 
-    /// The call has failed.
+    /// Ends the reservation of a failed call.
     async fn release_call(&mut self, error: &ProviderError) -> Result<(), TurnError> {
         let granted = std::mem::take(&mut self.granted);
         let turns = self.turns;
         Ok(turns.spending.failed(&turns.services.bus, &granted, error).await?)
     }
 
-    /// Returns the cost of the call.
+    /// Returns the cost of the running call, and takes its reservation.
     pub(super) fn charge(&mut self, completion: &Completion) -> Charge {
         let granted = std::mem::take(&mut self.granted);
         self.turns.spending.charge(self.payer, &granted, self.provider.name(), completion)
@@ -274,7 +274,7 @@ impl ActiveTurn<'_> {
     }
 }
 
-/// Two lines for the person, below each other.
+/// Returns two messages for the person as one, below each other.
 fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
     let lines: Vec<_> = one.into_iter().chain(other).collect();
     (!lines.is_empty()).then(|| lines.join("\n\n"))

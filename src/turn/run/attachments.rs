@@ -1,5 +1,5 @@
-//! Files that come with an answer: a line of it that is nothing but a picture in Markdown with a path of the workspace,
-//! `![Chart](outputs/chart.png)`, stands for that file, whatever kind of file it is. The file is copied as it is now and
+//! Files that are sent with an answer. A line that is only a Markdown picture with a path of the workspace,
+//! `![Chart](outputs/chart.png)`, stands for that file, of any kind. The present content of the file is copied, and
 //! queued with the answer.
 
 use crate::replies;
@@ -9,7 +9,7 @@ use crate::turn::run::active::ActiveTurn;
 use crate::types::message::Attachment;
 use crate::workspace::{Workspace, WorkspacePath};
 
-/// Files of one answer.
+/// Maximum number of files in one answer.
 const FILES_MAX: usize = 10;
 
 const FENCE: &str = "```";
@@ -18,7 +18,7 @@ const FENCE: &str = "```";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerLine<'a> {
     Text(&'a str),
-    /// Stands for a file.
+    /// A line that stands for a file.
     File {
         line: &'a str,
         label: &'a str,
@@ -26,7 +26,7 @@ pub enum AnswerLine<'a> {
     },
 }
 
-/// Splits an answer into lines, and finds those that stand for files: none in a code block, and no address of the web.
+/// Splits an answer into lines, and finds those that stand for files. Lines in code blocks and URLs do not count.
 pub fn answer_lines(answer: &str) -> Vec<AnswerLine<'_>> {
     let mut in_code = false;
     let lines = answer.lines().map(|line| {
@@ -43,7 +43,7 @@ fn parse_file_line(line: &str) -> Option<(&str, WorkspacePath)> {
     let inner = line.trim().strip_prefix("![")?.strip_suffix(')')?;
     let (label, path) = inner.split_once("](")?;
     let path = path.trim();
-    // Addresses (`https:`, `data:`) and titles behind a path are the platform's matter.
+    // URLs (`https:`, `data:`) and titles behind a path are left to the platform.
     if path.contains([':', '"', '(', ')']) {
         return None;
     }
@@ -51,15 +51,15 @@ fn parse_file_line(line: &str) -> Option<(&str, WorkspacePath)> {
 }
 
 impl ActiveTurn<'_> {
-    /// Takes the files out of an answer. A file that cannot be sent is explained in its place.
+    /// Extracts the files from an answer. An explanation replaces the line of a file that cannot be sent.
     pub(super) async fn attach(
         &self,
-        words: Option<String>,
+        answer: Option<String>,
     ) -> Result<(Option<String>, Vec<Attachment>), TurnError> {
-        let Some(words) = words else { return Ok((None, Vec::new())) };
-        let lines = answer_lines(&words);
+        let Some(answer) = answer else { return Ok((None, Vec::new())) };
+        let lines = answer_lines(&answer);
         if !lines.iter().any(|line| matches!(line, AnswerLine::File { .. })) {
-            return Ok((Some(words), Vec::new()));
+            return Ok((Some(answer), Vec::new()));
         }
         let cx = self.tool_context().await?;
         let (reader, month) = (cx.reader(), cx.now.format("%Y-%m").to_string());
@@ -87,7 +87,7 @@ impl ActiveTurn<'_> {
         if !text.is_empty() {
             return Ok((Some(text), files));
         }
-        // An answer has words: it ends the draft, and replies to the question.
+        // An answer needs a text, which replaces the draft and replies to the question.
         let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
         Ok((Some(replies::files_alone(&names)), files))
     }

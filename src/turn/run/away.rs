@@ -1,5 +1,5 @@
-//! A turn whose model cannot be reached: it is suspended until the model is back, for as long as the config and
-//! its origin allow, or ends with an explanation.
+//! A turn without a completion: if the model cannot be reached, it is suspended for as long as the config and its
+//! origin allow. Otherwise it ends with an explanation.
 
 use chrono::{DateTime, Utc};
 use tokio::time::Instant;
@@ -18,40 +18,40 @@ use crate::types::origin::Origin;
 use crate::types::session::Session;
 
 impl ActiveTurn<'_> {
-    /// The turn got no completion. `begun` is when its task began.
+    /// Handles a step without a completion: suspends the turn, or ends it. `begun` is the start of its task.
     pub(super) async fn fail(
         self,
         error: &ProviderError,
         begun: Instant,
     ) -> Result<Option<Session>, TurnError> {
-        if let ProviderError::OverBudget(words) = error {
+        if let ProviderError::OverBudget(explanation) = error {
             if self.part.background.is_some_and(|kind| kind.is_silent_over_budget()) {
                 let end = TurnEnd::silent(&self.session.origin);
                 return self.end(end, None).await;
             }
-            return self.give_up(words.clone()).await;
+            return self.give_up(explanation.clone()).await;
         }
         if let Some(wait) = self.wait_for(error).await? {
             if !wait.is_over(Utc::now()) {
                 return self.await_model(wait, begun).await;
             }
             tracing::warn!(turn = self.turn.0, %error, "Gave up waiting for the model");
-            let words = replies::gave_up_waiting_for_model(&self.time_of(wait.since), &wait.reason);
-            return self.give_up(words).await;
+            let since = self.time_of(wait.since);
+            return self.give_up(replies::gave_up_waiting_for_model(&since, &wait.reason)).await;
         }
         tracing::warn!(turn = self.turn.0, %error, "The model gave no answer");
         self.turns.last_error.set(error);
         self.emit(|| EventKind::Error { text: error.to_string() });
-        let words = match self.part.background {
+        let explanation = match self.part.background {
             None => failure_words(error, self.asker.role),
             Some(kind) => kind.failure_words(error, self.asker.role),
         };
-        self.give_up(words).await
+        self.give_up(explanation).await
     }
 
-    /// The wait that follows from a failure; none if waiting does not help, or is switched off.
+    /// Returns the wait that follows from a failure. None if waiting does not help, or is switched off.
     async fn wait_for(&self, error: &ProviderError) -> Result<Option<ModelWait>, TurnError> {
-        let (ProviderError::Busy { reason, .. }, Some(most)) =
+        let (ProviderError::Busy { reason, .. }, Some(wait_max)) =
             (error, self.turns.config.wait_for_model)
         else {
             return Ok(None);
@@ -61,12 +61,12 @@ impl ActiveTurn<'_> {
             let renewed = before.renewed(reason, now, schedule::release());
             return Ok(Some(ModelWait { chain, ..renewed }));
         }
-        let most = now + chrono::Duration::from_std(most).unwrap_or(chrono::Duration::MAX);
-        let until = self.next_run().await?.map_or(most, |next| next.min(most));
+        let latest = now + chrono::Duration::from_std(wait_max).unwrap_or(chrono::Duration::MAX);
+        let until = self.next_run().await?.map_or(latest, |next| next.min(latest));
         Ok(Some(ModelWait { chain, reason: reason.clone(), since: now, until, failures: 1 }))
     }
 
-    /// The next due time of the job or the heartbeat of which the turn is a run, if there is one.
+    /// Returns the next due time of the job or the heartbeat, if the turn is a run of one.
     async fn next_run(&self) -> Result<Option<DateTime<Utc>>, TurnError> {
         if let (Some(kind), Some(task)) = (self.part.background, self.session.origin.task()) {
             return Ok(kind.next_run(self.turns, task.number).await?);
@@ -76,6 +76,7 @@ impl ActiveTurn<'_> {
         Ok(self.turns.services.bus.store.read(run).await?.and_then(|run| run.job.next))
     }
 
+    /// Suspends the turn until the model is back, and notifies the people who wait.
     async fn await_model(
         self,
         wait: ModelWait,
@@ -93,11 +94,11 @@ impl ActiveTurn<'_> {
                 .filter(|kind| kind.is_awaited())
                 .map(|_| (self.part.people_at.clone(), None)),
         };
-        let words = match self.asker.role {
+        let notice = match self.asker.role {
             Role::Owner => replies::model_away_because(&wait.reason),
             _ => replies::MODEL_UNREACHABLE.to_owned(),
         };
-        let line = people.map(|(to, reply_to)| WaitNotice { to, reply_to, words });
+        let line = people.map(|(to, reply_to)| WaitNotice { to, reply_to, words: notice });
         let quiet = self.quiet_at_end().await;
         let suspension = Suspension { wait, line };
         let store = &self.turns.services.bus.store;

@@ -1,4 +1,4 @@
-//! A turn from its beginning, with messages that wait or where a crash cut it off, to its end. Not the steps between
+//! Begins a turn with waiting messages, or resumes an interrupted one, and runs it to its end. Not the steps between
 //! (`run.rs`).
 
 use anyhow::anyhow;
@@ -24,8 +24,8 @@ use crate::types::message::{Cause, ChatKind, Hint, MessageId, Reaction};
 use crate::types::origin::Origin;
 use crate::types::session::{FrozenContext, Session, Turn};
 
-/// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
-/// be what kills the process.
+/// Maximum number of attempts at a turn that crashes interrupt. After that it ends with an explanation, because
+/// it may be the cause of the crashes.
 const ATTEMPTS_MAX: u32 = 3;
 
 /// The beginning of a turn.
@@ -36,7 +36,7 @@ pub(crate) enum TurnStart {
     Resume(Box<Unfinished>, Vec<WaitingMessage>),
 }
 
-/// Runs a turn to its end, and gives the session back if it is as the store has it.
+/// Runs a turn to its end. Returns the session if it is in the same state as in the store.
 pub(crate) async fn run(
     turns: &TurnServices,
     session: Option<Session>,
@@ -58,7 +58,7 @@ pub(crate) async fn run(
         end.words = Some(too_slow);
         Err(TurnError::Abort(anyhow!("it took longer than {time_max:?}")))
     }) {
-        // Its session is closed.
+        // The session of a background task is closed.
         Ok(_) if is_task => Ok(None),
         Err(TurnError::Abort(error)) => {
             tracing::error!(turn = turn.0, error = format!("{error:#}"), "A turn cannot go on");
@@ -70,7 +70,7 @@ pub(crate) async fn run(
 }
 
 impl<'a> ActiveTurn<'a> {
-    /// Begins a turn with waiting rows; none if they were found too late to be answered.
+    /// Begins a turn with waiting rows. None if the rows were closed without a turn, for example because they are late.
     pub(super) async fn start(
         turns: &'a TurnServices,
         session: Option<Session>,
@@ -81,8 +81,8 @@ impl<'a> ActiveTurn<'a> {
         let (origin, chat_kind) = (rows[0].origin.clone(), first.chat_kind);
         let sender = rows[0].sender().clone();
         if late::are_late(&turns.services.bus, &rows).await? {
-            let words = replies::TOO_LATE.to_owned();
-            commits::close(&turns.services.bus.store, rows, InboundOutcome::Late, words).await?;
+            let reply = replies::TOO_LATE.to_owned();
+            commits::close(&turns.services.bus.store, rows, InboundOutcome::Late, reply).await?;
             return Ok(None);
         }
         let is_task = origin.task().is_some();
@@ -90,9 +90,9 @@ impl<'a> ActiveTurn<'a> {
         let state = start_state::read(turns, session, speaker).await?;
         let StartState { role, chosen, mut session, plan, known } = state;
         let is_said = matches!(first.cause, Cause::Person(_));
-        let quiet = chosen.quiet_words(role, turns.services.now());
-        if let Some(words) = quiet.filter(|_| is_said) {
-            commits::close(&turns.services.bus.store, rows, InboundOutcome::Refused, words).await?;
+        let quiet_reply = chosen.quiet_words(role, turns.services.now());
+        if let Some(reply) = quiet_reply.filter(|_| is_said) {
+            commits::close(&turns.services.bus.store, rows, InboundOutcome::Refused, reply).await?;
             return Ok(None);
         }
         let invoked = match is_task {
@@ -101,15 +101,15 @@ impl<'a> ActiveTurn<'a> {
         };
         let Some(invoked) = invoked else { return Ok(None) };
         chosen.enter(&mut session);
-        // The first prompt is already made for it.
+        // The first prompt already needs the context window.
         turns.models.for_session(&session).learn_window().await;
         let (mut frozen, changes) = match is_task {
             true => (FrozenContext::default(), Vec::new()),
             false => frozen_memory(turns, &mut session, &sender, role, &known).await?,
         };
-        let told = ToldAtFirst { role, rows: &rows, invoked: &invoked, changes, plan };
+        let content = ToldAtFirst { role, rows: &rows, invoked: &invoked, changes, plan };
         let FirstStep { step, facts, overheard } =
-            first_step(turns, &session, told, &mut frozen).await?;
+            first_step(turns, &session, content, &mut frozen).await?;
         let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
         let reply_to = reply_to.filter(|_| chat_kind == ChatKind::Group);
         let beginning = TurnBeginning {
@@ -144,7 +144,7 @@ impl<'a> ActiveTurn<'a> {
         Ok(Some(active))
     }
 
-    /// Takes up a turn where its last commit left it; none if that was tried too often.
+    /// Resumes a turn after its last commit. None if the turn was ended instead, for example after too many attempts.
     pub(super) async fn resume(
         turns: &'a TurnServices,
         unfinished: Unfinished,
@@ -187,7 +187,7 @@ impl<'a> ActiveTurn<'a> {
         }))
     }
 
-    /// Shows that a message was taken up, where that is the custom.
+    /// Shows a reaction at a message that was read, on channels with reactions.
     fn acknowledge(&self, message: Option<MessageId>) {
         let Origin::Chat(at) = &self.session.origin else { return };
         let channel = self.turns.services.channels.get(&at.channel);

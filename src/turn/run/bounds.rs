@@ -1,4 +1,5 @@
-//! Ends of a turn besides its answer: a bound that is reached, or a call; and the reminder of a call that is missing.
+//! The ends of a turn without a text answer: a limit, or a call that ends it. Also the reminders to a model whose
+//! answer should have been a call, or a text.
 
 use crate::bus::journal::InboundOutcome;
 use crate::conversation::transcript;
@@ -12,20 +13,20 @@ use crate::turn::run::active::ActiveTurn;
 use crate::types::message::ChatKind;
 use crate::types::session::{Call, CallOutcome, Finish, Session, Step, TurnOutcome};
 
-/// A model that does not understand by then will not, and its text is better than none.
+/// Maximum number of reminders. More would not help, and the model's text is better than none.
 const REMINDERS_MAX: usize = 3;
 
-/// The message of a turn that has ended with a call. None says nothing.
+/// The message of a turn that a call has ended. None sends nothing.
 pub(super) struct FinishingText(Option<String>);
 
-/// A bound that was reached: what the model is told, and what its person.
+/// A limit that was reached, with the note for the model and the explanation for the person.
 pub(super) struct ReachedLimit {
     pub(super) note: String,
     pub(super) words: String,
 }
 
 impl ActiveTurn<'_> {
-    /// The bound that the turn has reached, before another step.
+    /// Returns the limit that the turn has reached, before another step begins.
     pub(super) async fn used_up(&self) -> Result<Option<ReachedLimit>, TurnError> {
         let steps = self.part.steps_max;
         if self.steps_made() >= steps {
@@ -43,7 +44,7 @@ impl ActiveTurn<'_> {
             let (note, words) = (prompt::QUIET_HOURS_BEGAN, replies::QUIET_HOURS_BEGAN);
             return Ok(Some(ReachedLimit { note: note.to_owned(), words: words.to_owned() }));
         }
-        let Some(most) = self.part.tokens_max else { return Ok(None) };
+        let Some(tokens_max) = self.part.tokens_max else { return Ok(None) };
         let turn = self.turn;
         let used = self
             .turns
@@ -52,40 +53,40 @@ impl ActiveTurn<'_> {
             .store
             .read(move |store| transcript::used_in(store, turn))
             .await?;
-        let (note, words) = (prompt::TOKENS_USED_UP, replies::task_tokens_used_up(most));
-        Ok((used >= most).then(|| ReachedLimit { note: note.to_owned(), words }))
+        let (note, words) = (prompt::TOKENS_USED_UP, replies::task_tokens_used_up(tokens_max));
+        Ok((used >= tokens_max).then(|| ReachedLimit { note: note.to_owned(), words }))
     }
 
     /// Returns the message of the call that has ended the turn, in its last step.
     pub(super) fn finished(&self) -> Option<FinishingText> {
         let last = self.steps().last().filter(|_| self.part.finish == Finish::Explicit)?;
-        let (_, said) = finish::ended_with(&last.calls)?;
-        let told = match self.part.background {
-            None if is_no_reply(said) => {
+        let (_, text) = finish::ended_with(&last.calls)?;
+        let message = match self.part.background {
+            None if is_no_reply(text) => {
                 self.owes_words().then(|| replies::NOTHING_TO_SAY.to_owned())
             }
-            None => Some(said.to_owned()),
-            Some(kind) => kind.closing_message(self.steps(), said),
+            None => Some(text.to_owned()),
+            Some(kind) => kind.closing_message(self.steps(), text),
         };
-        // It was said before the model knew what would come of these.
-        last.calls.iter().all(went_as_planned).then_some(FinishingText(told))
+        // The text was written before the results of the other calls were known.
+        last.calls.iter().all(went_as_planned).then_some(FinishingText(message))
     }
 
-    /// Ends with what a call has said; the model says nothing more.
+    /// Ends the turn with the text of a call, without another completion.
     pub(super) async fn finish(
         self,
         finished: FinishingText,
     ) -> Result<Option<Session>, TurnError> {
-        let FinishingText(told) = finished;
+        let FinishingText(message) = finished;
         let mut end = self.end_with(String::new());
         end.outcome = InboundOutcome::Answered;
-        end.ending = if told.is_some() { TurnOutcome::Answered } else { TurnOutcome::Silent };
-        let told = told.map(|told| self.with_thoughts(&told));
-        (end.words, end.files) = self.attach(told).await?;
+        end.ending = if message.is_some() { TurnOutcome::Answered } else { TurnOutcome::Silent };
+        let message = message.map(|message| self.with_thoughts(&message));
+        (end.words, end.files) = self.attach(message).await?;
         self.end(end, None).await
     }
 
-    /// Returns true if a person waits for words in a private chat, and has heard none in this turn.
+    /// Returns true if a person waits for an answer in a private chat, and got no message in this turn.
     pub(super) fn owes_words(&self) -> bool {
         let is_conversation = matches!(self.part.caller, Caller::Conversation(_));
         is_conversation
@@ -93,8 +94,8 @@ impl ActiveTurn<'_> {
             && self.said_here().next().is_none()
     }
 
-    /// The reminder that the model's next step begins with, if its last one was silence where a person waits, a call
-    /// written as text, or a text where only a call ends the turn.
+    /// Returns the reminder for the next step, if the last one was silence while a person waits, a call written as
+    /// text, or a text where only a call ends the turn.
     pub(super) fn reminder(&self) -> Option<String> {
         let last = self.steps().last().filter(|step| is_text_alone(step));
         if last.is_some_and(|step| is_like_no_reply(&step.text)) && self.owes_words() {
@@ -111,14 +112,14 @@ impl ActiveTurn<'_> {
         })
     }
 
-    /// Returns true if the last answer is a call written as text. The next answer is one in words, without calls.
+    /// Returns true if the last answer is a call written as text. The next step is then asked without calls.
     pub(super) fn has_lost_call(&self) -> bool {
         let is_made = |step: &&Step| !step.text.is_empty() || !step.calls.is_empty();
         let last = self.steps().iter().rfind(is_made);
         self.part.finish == Finish::Answer && last.is_some_and(is_lost_call)
     }
 
-    /// The answer that a model has written as a call twice, without the call around it.
+    /// Returns the completion with the answer extracted, if the model has written it as a call for the second time.
     pub(super) fn without_call(&self, mut completion: Completion) -> Completion {
         if self.has_lost_call()
             && let Some(answer) = answer_in_lone_call(&completion.text)
@@ -128,7 +129,7 @@ impl ActiveTurn<'_> {
         completion
     }
 
-    /// Which reminder a text would lead to; none if it is the answer all the same.
+    /// Returns the number of the reminder that a text leads to. None if the text is the answer.
     pub(super) fn reminds(&self, completion: &Completion) -> Option<u32> {
         let text = completion.text.trim();
         let is_cut = matches!(completion.stop, Some(StopReason::MaxTokens | StopReason::Refused));
@@ -141,7 +142,7 @@ impl ActiveTurn<'_> {
             return (!self.steps().iter().any(was_silent)).then_some(1);
         }
         if self.part.finish == Finish::Answer && !is_cut && is_lone_call(text) {
-            // Whoever asked for such JSON gets it the second time.
+            // The second time the JSON is the answer: the person may have asked for it.
             return (!self.steps().iter().any(is_lost_call)).then_some(1);
         }
         if self.part.finish == Finish::Answer || text.is_empty() || is_cut || is_silence {
@@ -160,8 +161,8 @@ fn is_lost_call(step: &Step) -> bool {
     is_text_alone(step) && is_lone_call(&step.text)
 }
 
-/// Returns true if a call went well, and told nothing that the model could not have known.
+/// Returns true if a call succeeded, and its result has nothing new for the model.
 fn went_as_planned(call: &Call) -> bool {
-    let is_news = [ASK_QUESTION, delegate::SUBAGENT].contains(&call.tool.as_str());
-    matches!(call.outcome, CallOutcome::Done(_)) && !is_news
+    let has_new_content = [ASK_QUESTION, delegate::SUBAGENT].contains(&call.tool.as_str());
+    matches!(call.outcome, CallOutcome::Done(_)) && !has_new_content
 }

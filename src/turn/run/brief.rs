@@ -1,15 +1,15 @@
-//! The small window of guests with a budget: a short prompt and the newest exchanges, so that the budget lasts for
-//! more of them. Nothing of the conversation is lost by that: other people's turns see all of it.
+//! The small context window of guests with a budget: a short prompt and the newest exchanges, so that the budget lasts
+//! longer. The conversation keeps everything, and the turns of other people see it.
 
 use crate::conversation::tokens::{self, turn_tokens};
 use crate::turn::compaction;
 use crate::turn::run::active::ActiveTurn;
 use crate::types::session::Turn;
 
-/// The earlier turns that are shown, in tokens: two or three short exchanges.
+/// Maximum length of the shown earlier turns, in tokens: two or three short exchanges.
 const HISTORY_TOKENS: u64 = 200;
 
-/// A longer summary is not shown, in tokens.
+/// Maximum length of a shown summary, in tokens.
 const SUMMARY_TOKENS: u64 = 100;
 
 impl ActiveTurn<'_> {
@@ -17,7 +17,7 @@ impl ActiveTurn<'_> {
         self.part.background.is_none() && self.turns.spending.is_brief(self.asker.role)
     }
 
-    /// The turns that the model is shown, the one that runs included.
+    /// Returns the turns that the model is shown, including the running one.
     pub(super) fn shown_turns(&self) -> &[Turn] {
         let turns = &self.session.turns;
         if !self.is_brief() {
@@ -35,18 +35,18 @@ impl ActiveTurn<'_> {
         &turns[from..]
     }
 
-    /// The summary that the model is shown.
+    /// Returns the summary that the model is shown.
     pub(super) fn shown_summary(&self) -> Option<String> {
         let summary = compaction::shown_of(&self.session);
         let fits = |summary: &String| !self.is_brief() || tokens::tokens(summary) <= SUMMARY_TOKENS;
         summary.filter(fits)
     }
 
-    /// The tokens of a prompt with that.
+    /// Returns the estimated tokens of a short prompt.
     pub(super) fn brief_estimate(&self) -> u64 {
         let sees = self.provider.sees();
         let summary = self.shown_summary();
-        let said = tokens::said_tokens(summary.as_deref(), self.shown_turns(), sees);
-        tokens::fixed_tokens(&self.system, None) + self.tools_tokens + said
+        let conversation_tokens = tokens::said_tokens(summary.as_deref(), self.shown_turns(), sees);
+        tokens::fixed_tokens(&self.system, None) + self.tools_tokens + conversation_tokens
     }
 }

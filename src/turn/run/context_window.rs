@@ -1,5 +1,5 @@
-//! Keeps a turn within the context window: before each request to the model, and once more when the model refused it
-//! all the same.
+//! Keeps a turn within the context window: before each request to the model, and again when the model refuses a request
+//! as too long.
 
 use crate::bus::notices;
 use crate::conversation::ledger::Charge;
@@ -16,30 +16,32 @@ use crate::turn::spending::Granted;
 use crate::types::event::EventKind;
 use crate::types::session::{FrozenContext, Session, StepMark};
 
-/// Steps of the turn that runs whose results are not shortened: what the model works with.
+/// Number of newest steps of the running turn whose results are not shortened, because the model works with them.
 const STEPS_WHOLE: usize = 2;
 
-/// Results are shortened once that frees so much of the room, in percent, so that the cache breaks rarely.
+/// Results are shortened once that frees this part of the context window, in percent, so that the provider's cache is
+/// rarely invalidated.
 const SAVING_PERCENT: u64 = 10;
 
 /// The result of compacting the conversation.
 enum CompactionOutcome {
     Done,
-    /// All of it must stay.
+    /// Nothing can be compacted.
     Nothing,
-    /// There is no summary to be had.
+    /// No summary could be made.
     Failed,
-    /// The model that answers makes the summaries, too, and cannot be reached.
+    /// The summariser is the model of the turn, and cannot be reached.
     Away(ProviderError),
 }
 
 impl ActiveTurn<'_> {
-    /// Tokens of the prompt as it is now.
+    /// Returns the tokens of the present prompt, corrected by the provider's counts.
     pub(super) fn used(&mut self) -> u64 {
         let estimate = self.estimate();
         self.session.estimate.counted(estimate)
     }
 
+    /// Returns the estimated tokens of the present prompt.
     pub(super) fn estimate(&mut self) -> u64 {
         if self.is_brief() {
             return self.brief_estimate();
@@ -50,6 +52,7 @@ impl ActiveTurn<'_> {
         self.fixed_tokens + self.tools_tokens + estimate.turns_tokens(turns) + pictures
     }
 
+    /// Returns the usable context window of the provider, in tokens.
     fn context_window(&self) -> u64 {
         self.session.estimate.context_window(self.provider.context_window())
     }
@@ -58,11 +61,12 @@ impl ActiveTurn<'_> {
         self.used() > tokens::percent(self.context_window(), percent)
     }
 
-    /// Returns the error if the model cannot be reached that would have to make room.
+    /// Shortens and compacts until the prompt fits into the context window. Returns an error if the model for the
+    /// summary cannot be reached.
     pub(super) async fn make_room(&mut self) -> Result<Option<ProviderError>, TurnError> {
         if self.is_over(tokens::SHORTEN_AT) {
-            let worth = tokens::percent(self.context_window(), SAVING_PERCENT);
-            self.shorten(STEPS_WHOLE, worth).await?;
+            let saving_min = tokens::percent(self.context_window(), SAVING_PERCENT);
+            self.shorten(STEPS_WHOLE, saving_min).await?;
         }
         if self.is_over(tokens::FULL_AT) {
             self.shorten(1, 1).await?;
@@ -72,7 +76,7 @@ impl ActiveTurn<'_> {
             let usual = KeptWhole::usual(&self.session, self.provider.context_window());
             let mut compacted = self.compact(usual).await?;
             while matches!(compacted, CompactionOutcome::Failed) && self.is_over(tokens::FULL_AT) {
-                if !self.forget_half().await? {
+                if !self.drop_half().await? {
                     compacted = CompactionOutcome::Nothing;
                 }
             }
@@ -86,13 +90,13 @@ impl ActiveTurn<'_> {
             return Ok(Some(away));
         }
         if self.is_over(tokens::FULL_AT) {
-            // Also what the model has not seen yet: it is told how to read the rest.
+            // This includes results that the model has not seen yet: a note tells how to read the rest.
             self.shorten(0, 1).await?;
         }
         Ok(None)
     }
 
-    /// Makes system prompt, tools and memory anew if the model takes less than they were made for.
+    /// Makes system prompt, tools and memory anew if the context window is smaller than expected. Returns true if so.
     pub(super) async fn refit(&mut self) -> Result<bool, TurnError> {
         if self.provider.context_window() >= self.fitted {
             return Ok(false);
@@ -113,6 +117,7 @@ impl ActiveTurn<'_> {
         Ok(true)
     }
 
+    /// Makes the system prompt and the tools anew.
     async fn rebuild(&mut self) {
         let (speaker, caller) = (self.asker.speaker(), self.part.caller);
         let base = instructions::base(self.turns, &self.session, speaker, caller).await;
@@ -122,22 +127,22 @@ impl ActiveTurn<'_> {
         (self.tools_tokens, self.fitted) = (base.tools_tokens, base.context_window);
     }
 
-    /// Tells the owner once if the model's context window is another than was thought.
-    pub(super) async fn tell_window(&self) -> Result<(), TurnError> {
+    /// Notifies the owner once if the model's context window differs from the expected one.
+    pub(super) async fn report_window(&self) -> Result<(), TurnError> {
         let Some(window) = self.provider.learned_window() else { return Ok(()) };
         let (name, LearnedWindow { given, is_set, tokens }) = (self.provider.name(), window);
-        let words = replies::window_learned(name, tokens, given, is_set);
+        let message = replies::window_learned(name, tokens, given, is_set);
         let key = format!("window {name} {tokens}");
-        Ok(notices::tell_owner(&self.turns.services.bus, key, words).await?)
+        Ok(notices::tell_owner(&self.turns.services.bus, key, message).await?)
     }
 
-    /// Makes the prompt shorter that was too long for the model; false if nothing can be left out.
+    /// Shortens a prompt that was too long for the model. Returns false if nothing can be left out.
     pub(super) async fn shrink(
         &mut self,
         times: usize,
     ) -> Result<Result<bool, ProviderError>, TurnError> {
         let used = self.used();
-        // One that has told how much it takes is believed.
+        // A context window that the model has reported is trusted.
         if self.provider.learned_window().is_none() || used <= self.provider.context_window() {
             self.session.estimate.too_much(used, self.provider.context_window());
         }
@@ -150,20 +155,20 @@ impl ActiveTurn<'_> {
                 Ok(false) => self.shorten(0, 1).await?,
                 Err(away) => return Ok(Err(away)),
             },
-            CompactionOutcome::Failed => self.forget_half().await?,
+            CompactionOutcome::Failed => self.drop_half().await?,
             CompactionOutcome::Away(error) => return Ok(Err(error)),
         };
         Ok(Ok(shortened || shorter))
     }
 
-    /// Shortens old results for good, if that saves so many tokens.
-    async fn shorten(&mut self, steps_whole: usize, worth: u64) -> Result<bool, TurnError> {
+    /// Permanently shortens old results, if that saves at least `saving_min` tokens. Returns true if it did.
+    async fn shorten(&mut self, steps_whole: usize, saving_min: u64) -> Result<bool, TurnError> {
         let session = &self.session;
         let Some(mark) = shorten::mark(&session.turns, steps_whole) else { return Ok(false) };
-        // It never goes back: what was shortened stays so.
+        // The mark never moves back, because shortened results stay shortened.
         let mark: StepMark = session.shortened.map_or(mark, |before| before.max(mark));
         let saving = session.estimate.counted(shorten::saving(&session.turns, mark));
-        if saving < worth.max(1) {
+        if saving < saving_min.max(1) {
             return Ok(false);
         }
         commits::shortened(&self.turns.services.bus.store, self.turn, session.id, mark).await?;
@@ -173,7 +178,7 @@ impl ActiveTurn<'_> {
         Ok(true)
     }
 
-    /// Compacts what was said before into the summary, at once.
+    /// Compacts earlier turns into the summary at once.
     async fn compact(&mut self, whole: KeptWhole) -> Result<CompactionOutcome, TurnError> {
         match CompactionJob::of(&self.session, whole, None) {
             Some(job) => self.summarize(&job).await,
@@ -181,8 +186,8 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// Compacts the steps of the turn that runs but its newest, and all that was said before it; false if there are none.
-    /// The model is shown a record of their calls. Where there is no summary to be had, they are left out.
+    /// Compacts all but the newest steps of the running turn, and all earlier turns. Returns false if there are none.
+    /// The summary includes a record of their calls. Steps without a summary are left out.
     async fn compact_turn(
         &mut self,
         steps_whole: usize,
@@ -243,8 +248,8 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// Forgets the older half of what was said before this turn; false if there is nothing left.
-    async fn forget_half(&mut self) -> Result<bool, TurnError> {
+    /// Removes the older half of the earlier turns from the prompt. Returns false if there are none.
+    async fn drop_half(&mut self) -> Result<bool, TurnError> {
         let before = self.session.turns.len() - 1;
         let Some(job) = CompactionJob::up_to(&self.session, before.div_ceil(2), None) else {
             return Ok(false);
@@ -257,7 +262,7 @@ impl ActiveTurn<'_> {
         self.drop_without_summary(&job).await
     }
 
-    /// Leaves the turns and steps of a compaction out. The former summary stays.
+    /// Leaves out the turns and steps of a compaction. The former summary stays.
     async fn drop_without_summary(&mut self, job: &CompactionJob) -> Result<bool, TurnError> {
         let free = self.summary_charge(&Granted::default(), Usage::default());
         self.commit_compaction(job, job.former.clone(), free).await
@@ -270,21 +275,22 @@ impl ActiveTurn<'_> {
         spent: Charge,
     ) -> Result<bool, TurnError> {
         let recalls = frozen::recalls(&self.session, self.asker.role);
-        // The tails that told of changes go, and the cache is broken anyway.
+        // The memory is read again: the messages that reported its changes are removed, and the cache is invalid
+        // anyway.
         let frozen = match &recalls {
             Some(_) => {
                 let (role, caller) = (self.asker.role, self.part.caller);
                 let shares = instructions::shares(self.turns, &self.session, role, caller);
                 let services = &self.turns.services;
                 let recalls = recalls.as_ref();
-                let anew = frozen::remembered(services, None, recalls, &shares).await.0;
+                let renewed = frozen::remembered(services, None, recalls, &shares).await.0;
                 let facts = frozen::renewed_facts(self.session.frozen.as_ref());
-                Some(FrozenContext { facts, ..anew })
+                Some(FrozenContext { facts, ..renewed })
             }
             None => None,
         };
         let spent = (self.turn, spent);
-        // What is left of the conversation may retell what is compacted, so that stays one summary.
+        // The remaining turns may repeat compacted content, so there is one summary of everything.
         let summaries = job.one_summary(summary);
         let compacted = CompactionCommit::new(job, summaries.clone(), frozen.clone(), spent);
         if !commits::compacted_in_turn(&self.turns.services.bus.store, self.turn, compacted).await?

@@ -1,6 +1,6 @@
-//! The first step of a turn: its messages, with what the model is told beside them. That is the plan, the lines of the
-//! group before, and by automatic recall passages that a message reminds of: from trusted sources only, of the person's
-//! own, within a token budget, and only if a rare word of the message leads to them. Nothing is committed here.
+//! The first step of a turn: its messages, and the context that the model is shown with them. The context is the plan,
+//! the earlier lines of a group, and passages of automatic recall. Recall uses only trusted sources of the person,
+//! within a token budget, and only if a rare word of the message matches. Nothing is committed here.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -32,68 +32,68 @@ use crate::types::session::{FrozenContext, Plan, Session, Step};
 use crate::types::source::{Parts, Source};
 use crate::workspace::WorkspacePath;
 
-/// Earlier messages that a new thread begins with.
+/// Maximum number of earlier messages that a new thread begins with.
 const SEED_MAX: usize = 20;
 
-/// Maximum time of a platform for telling them.
+/// Maximum time to read them from the platform.
 const SEED_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Passages that come back with one message.
+/// Maximum number of recalled passages.
 const RECALLED_MAX: usize = 5;
 
-/// Their length in a prompt, in tokens.
+/// Maximum length of the recalled passages, in tokens.
 const TOKENS_MAX: u64 = 400;
 
-/// The part of the message's weight that a passage must have.
+/// Minimum part of the message's term weight that a passage must match.
 const SHARE_MIN: f64 = 0.34;
 
-/// The name of the memory, which stands in the prompt.
+/// The name of the memory file, which is already in the prompt.
 const MEMORY_FILE: &str = "MEMORY.md";
 
-/// Characters of a message that are looked at.
+/// Maximum length of the text that is searched for terms, in characters.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
-/// The content of the first step, besides what is looked up for it here.
+/// The content of the first step, without the context that is looked up here.
 pub(super) struct ToldAtFirst<'a> {
     pub(super) role: Role,
-    /// Never empty.
+    /// The messages; never empty.
     pub(super) rows: &'a [WaitingMessage],
     pub(super) invoked: &'a InvokedSkills,
-    /// Changes of the memory and the facts since the model was last told.
+    /// Changes of the memory and the facts that the model does not know yet.
     pub(super) changes: Vec<Parts>,
-    /// The rest of the conversation's plan.
+    /// The open plan of the conversation.
     pub(super) plan: Option<Plan>,
 }
 
 /// The first step of a turn.
 pub(super) struct FirstStep {
     pub(super) step: Step,
-    /// Facts that its messages have to do with.
+    /// Facts that are related to its messages.
     pub(super) facts: Vec<FactId>,
-    /// Lines that were overheard there before, and are shown in it.
+    /// Number of overheard lines that are shown in it.
     pub(super) overheard: usize,
 }
 
-/// The passages that messages remind of.
+/// The recalled passages for messages.
 #[derive(Default)]
 struct Recalled {
-    /// For the end of the prompt; none if nothing comes back.
+    /// The text for the end of the prompt. None if nothing is recalled.
     text: Option<Parts>,
-    /// Facts that the messages have to do with.
+    /// Facts that are related to the messages.
     facts: Vec<FactId>,
 }
 
-/// Makes the first step. Notes in the frozen memory that the model is told the time, if it is.
+/// Returns the first step. If it shows the time, the frozen memory gets that time.
 pub(super) async fn first_step(
     turns: &TurnServices,
     session: &Session,
-    told: ToldAtFirst<'_>,
+    content: ToldAtFirst<'_>,
     frozen: &mut FrozenContext,
 ) -> Result<FirstStep, StoreError> {
-    let ToldAtFirst { role, rows, invoked, mut changes, plan } = told;
+    let ToldAtFirst { role, rows, invoked, mut changes, plan } = content;
     let first = &rows.first().expect("a turn begins with a message").inbound;
     changes.extend(plan.as_ref().map(plan_text));
-    let recalled = recalled(turns, session, role, rows).await;
+    let recalled = recall(turns, session, role, rows).await;
     changes.extend(recalled.text);
     let (background, overheard) = background(&turns.services, session, first).await;
     let shown = quoted::with_sources(&turns.services, rows, role).await?;
@@ -116,23 +116,23 @@ pub(super) async fn first_step(
     Ok(FirstStep { step, facts: recalled.facts, overheard })
 }
 
-/// The rest of the conversation's plan, for the model.
+/// Returns the open plan of the conversation, for the model.
 fn plan_text(plan: &Plan) -> Parts {
     let source = Source::Plan { read_others: plan.tainted };
     Parts::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
 }
 
-/// Returns what messages remind of. A failed search costs no answer.
-async fn recalled(
+/// Returns the recalled passages for messages. A failed search returns none, and the turn goes on.
+async fn recall(
     turns: &TurnServices,
     session: &Session,
     role: Role,
     rows: &[WaitingMessage],
 ) -> Recalled {
-    recalled_for(turns, session, role, rows).await.unwrap_or_default()
+    search(turns, session, role, rows).await.unwrap_or_default()
 }
 
-async fn recalled_for(
+async fn search(
     turns: &TurnServices,
     session: &Session,
     role: Role,
@@ -149,9 +149,9 @@ async fn recalled_for(
         return None;
     }
     let who = rows.first()?.sender().clone();
-    let said: Vec<_> = rows.iter().map(|row| row.inbound.body.text.as_str()).collect();
-    let said: String = said.join("\n").chars().take(MESSAGE_CHARS_MAX).collect();
-    let terms = words::telling_terms(&said);
+    let text_searched: Vec<_> = rows.iter().map(|row| row.inbound.body.text.as_str()).collect();
+    let text_searched: String = text_searched.join("\n").chars().take(MESSAGE_CHARS_MAX).collect();
+    let terms = words::telling_terms(&text_searched);
     if terms.is_empty() {
         return None;
     }
@@ -171,20 +171,20 @@ async fn recalled_for(
     };
     let found = find::find(&services.bus.store, &services.workspace, &reader, &wish).await;
     let found = found.inspect_err(|error| tracing::debug!(%error, "Recalled nothing")).ok()?;
-    let told = |found: &&FoundPassage| found.hit.is_rare && found.hit.share >= SHARE_MIN;
-    let told: Vec<_> = found.passages.iter().filter(told).collect();
-    let facts = told.iter().filter_map(|found| match found.place {
+    let matching = |found: &&FoundPassage| found.hit.is_rare && found.hit.share >= SHARE_MIN;
+    let matching: Vec<_> = found.passages.iter().filter(matching).collect();
+    let facts = matching.iter().filter_map(|found| match found.place {
         FoundPlace::Fact(id, _) => Some(id),
         FoundPlace::File(_) | FoundPlace::Talk { .. } => None,
     });
     let facts = facts.collect();
-    let shown = told.into_iter().filter(|it| !is_seen(it) && says_more(it, &terms));
+    let shown = matching.into_iter().filter(|it| !is_seen(it) && says_more(it, &terms));
     let (mut text, mut count) = (Parts::default(), 0);
-    let mut left = TOKENS_MAX;
+    let mut tokens_left = TOKENS_MAX;
     for passage in shown.take(RECALLED_MAX) {
-        let words = passage_words(passage, &terms, services.zone);
-        let Some(rest) = left.checked_sub(tokens::tokens(&words)) else { break };
-        left = rest;
+        let passage_text = passage_words(passage, &terms, services.zone);
+        let Some(rest) = tokens_left.checked_sub(tokens::tokens(&passage_text)) else { break };
+        tokens_left = rest;
         let heading =
             if count == 0 { "From before, found by words of this message:\n" } else { "\n" };
         text.push_program(heading);
@@ -193,7 +193,7 @@ async fn recalled_for(
             (FoundPlace::Fact(..), _) => Source::Memory,
             (FoundPlace::File(_) | FoundPlace::Talk { .. }, _) => Source::Past { in_group: false },
         };
-        text.push(source, words);
+        text.push(source, passage_text);
         count += 1;
     }
     if count > 0 && found.untrusted > 0 {
@@ -205,8 +205,8 @@ async fn recalled_for(
     Some(Recalled { text: (count > 0).then_some(text), facts })
 }
 
-/// Returns the lines of a group before it spoke to the bot, and how many of them were overheard there. A thread that is
-/// new to the bot begins with the platform's history, or else with the lines heard around it.
+/// Returns the lines of a group before its message to the bot, and how many of them were overheard there. A thread that
+/// is new to the bot begins with the platform's history, or else with overheard lines of the chat around it.
 async fn background(
     services: &Services,
     session: &Session,
@@ -216,12 +216,12 @@ async fn background(
         return (Vec::new(), 0);
     };
     let overheard = &services.bus.overheard;
-    let input = overheard.look(at);
-    if !session.turns.is_empty() || at.thread.is_none() || !input.is_empty() {
-        let overheard = input.len();
-        return (input, overheard);
+    let lines = overheard.look(at);
+    if !session.turns.is_empty() || at.thread.is_none() || !lines.is_empty() {
+        let count = lines.len();
+        return (lines, count);
     }
-    let Some(channel) = services.channels.get(&at.channel) else { return (input, 0) };
+    let Some(channel) = services.channels.get(&at.channel) else { return (lines, 0) };
     let history = channel.history(at, first.id.as_ref(), SEED_MAX);
     let history = AssertUnwindSafe(timeout(SEED_TIME_MAX, history)).catch_unwind().await;
     let seed = match history {
@@ -234,12 +234,12 @@ async fn background(
     (seed, 0)
 }
 
-/// Returns true if a passage says more than the message itself.
+/// Returns true if a passage has terms that the message does not have.
 fn says_more(found: &FoundPassage, terms: &[Term]) -> bool {
     words::telling_terms(&found.hit.text).iter().any(|term| !terms.contains(term))
 }
 
-/// Returns true if the model sees a passage anyway: in its memory or in the notes of the last days.
+/// Returns true if the prompt has a passage anyway: in its facts, its memory or its recent notes.
 fn is_seen(found: &FoundPassage) -> bool {
     match &found.place {
         FoundPlace::Fact(_, status) => *status == FactStatus::Active,

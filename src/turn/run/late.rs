@@ -1,5 +1,5 @@
-//! Which messages were found too late to be answered. A clock that is ahead makes every message look late, and
-//! must not silence the bot.
+//! Decides which messages were received too late to be answered. A clock that is ahead makes every message look
+//! late, and must not silence the bot.
 
 use chrono::Duration;
 
@@ -8,22 +8,22 @@ pub use crate::bus::journal::MessageTimes;
 use crate::bus::journal::{self, WaitingMessage};
 use crate::store::StoreError;
 
-/// A message that is found so much later than it was sent gets one line, not an answer.
+/// Delay after which a message gets one line instead of an answer.
 const LATE_AFTER: Duration = Duration::hours(24);
 
-/// A platform delivers its backlog at once: a message that comes later than this was sent meanwhile.
+/// Minimum gap between two messages that are not of one backlog, because a platform delivers its backlog at once.
 const GAP_MIN: Duration = Duration::seconds(10);
 
 /// Maximum difference between the delays of two messages of the same backlog.
 const SAME_LAG: Duration = Duration::minutes(1);
 
-/// Returns the delay of a message, by both clocks.
+/// Returns the delay of a message, as the difference of both clocks.
 fn lag(message: MessageTimes) -> Duration {
     message.received - message.at
 }
 
-/// Returns true if a message was found too late. Not so if one that was found well before it was late by
-/// as much: then the messages come as they are said, and our clock is ahead.
+/// Returns true if a message was received too late. It was not if a message well before it has the same delay:
+/// then messages arrive in time, and our clock is ahead.
 pub fn is_late(message: MessageTimes, earlier: Option<MessageTimes>) -> bool {
     let is_as_late = |earlier: MessageTimes| {
         message.received - earlier.received >= GAP_MIN
@@ -32,11 +32,11 @@ pub fn is_late(message: MessageTimes, earlier: Option<MessageTimes>) -> bool {
     lag(message) > LATE_AFTER && !earlier.is_some_and(is_as_late)
 }
 
-/// Minimum time between a message and one elsewhere that tells of our clock: a platform's backlog of several
-/// conversations comes within that.
+/// Minimum gap to a message of another conversation that reveals the error of our clock. A platform's backlog of
+/// several conversations arrives within this time.
 const ELSEWHERE_GAP_MIN: Duration = Duration::minutes(10);
 
-/// Returns true if all of these messages, which begin a turn, were found too late.
+/// Returns true if all of these messages, which begin a turn, were received too late.
 pub(super) async fn are_late(bus: &Bus, rows: &[WaitingMessage]) -> Result<bool, StoreError> {
     let times = |row: &WaitingMessage| MessageTimes { at: row.inbound.at, received: row.received };
     let Some(first) = rows.first().filter(|_| rows.iter().all(|row| is_late(times(row), None)))
@@ -44,15 +44,15 @@ pub(super) async fn are_late(bus: &Bus, rows: &[WaitingMessage]) -> Result<bool,
         return Ok(false);
     };
     let (first, at) = (first.clone(), times(first));
-    // The clocks differ by as much.
+    // The known difference of the clocks explains the delay.
     if bus.clock_lag.get().is_some_and(|clocks| (lag(at) - clocks).abs() <= SAME_LAG) {
         return Ok(false);
     }
-    let look = move |store: &_| {
+    let query = move |store: &_| {
         let here = journal::times_before(store, &first, first.received - GAP_MIN)?;
         let until = first.received - ELSEWHERE_GAP_MIN;
         Ok([here, journal::times_elsewhere_before(store, &first, until)?])
     };
-    let earlier = bus.store.read(look).await?;
+    let earlier = bus.store.read(query).await?;
     Ok(earlier.into_iter().all(|earlier| is_late(at, earlier)))
 }

@@ -1,5 +1,5 @@
-//! The purpose of a turn: a conversation with people or a background task, with its bounds; and the turn that is made
-//! for it, with its prompt and who pays. Needs `active.rs`, which needs the bounds.
+//! The kind of a turn with its limits: a conversation with people or a background task; and the active turn that is
+//! made for it, with its prompt and its payer. Imports `active.rs`, which imports the limits.
 
 use std::time::Duration;
 
@@ -28,33 +28,34 @@ use crate::types::message::Address;
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{Finish, Session, TurnId};
 
-/// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
+/// Maximum time of a turn. Steps, retries and fallbacks have limits of their own, but together they could take a day.
 const TURN_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
 
+/// The kind of a turn with its limits.
 pub(super) struct TurnPart {
     pub(super) caller: Caller,
-    /// The kind of background task; none of a conversation with people.
+    /// The kind of background task. None for a conversation with people.
     pub(super) background: Option<&'static dyn Background>,
     pub(super) finish: Finish,
-    /// Where people are who can be asked, and to whom files came.
+    /// The address of the people who can be asked, and whose files can be read.
     pub(super) people_at: Address,
     pub(super) steps_max: usize,
     pub(super) tokens_max: Option<u64>,
     pub(super) time_max: Duration,
-    /// The part of that which was used before the turn was last suspended.
+    /// The time that was used before the turn was last suspended.
     pub(super) worked: Duration,
-    /// The job of which the turn is a run in a conversation with people.
+    /// The job, if the turn is its run in a conversation with people.
     pub(super) job: Option<i64>,
-    /// It ends when quiet hours begin: a heartbeat run that nobody asked for.
+    /// True if it ends when quiet hours begin: a heartbeat run that nobody requested.
     pub(super) keeps_quiet: bool,
-    /// A person began the turn and can be asked: no run of a job, and no heartbeat run.
+    /// True if a person began the turn and can be asked. False for runs of jobs and of the heartbeat.
     pub(super) is_attended: bool,
-    /// The call that somebody has allowed, for which alone the turn is.
+    /// The approved call, if the turn exists only to make it.
     pub(super) approved: Option<ApprovedCall>,
 }
 
 impl TurnPart {
-    /// The part of a turn; none if it works for a background task that has ended without it.
+    /// Returns the kind and limits of a turn. None if its background task has already ended.
     pub(super) async fn of(
         turns: &TurnServices,
         session: &Session,
@@ -73,11 +74,11 @@ impl TurnPart {
         finish: Finish,
         turn: TurnId,
     ) -> Result<Self, StoreError> {
-        let look = move |store: &Connection| {
+        let query = move |store: &Connection| {
             let run = schedule::of_turn(store, turn)?;
             Ok((run.map(|run| run.job.id.0), transcript::worked(store, turn)?))
         };
-        let (job, worked) = turns.services.bus.store.read(look).await?;
+        let (job, worked) = turns.services.bus.store.read(query).await?;
         Ok(Self {
             caller: match job.is_some() {
                 true => Caller::JobHere(finish),
@@ -105,11 +106,11 @@ impl TurnPart {
         let kind = background::of(kind);
         let Some(limits) = kind.limits(turns, number, turn).await? else { return Ok(None) };
         let TaskLimits { people_at, steps_max, tokens_max, keeps_quiet } = limits;
-        let look = move |store: &Connection| {
+        let query = move |store: &Connection| {
             let approved = kind.approved_call(store, number)?;
             Ok((transcript::worked(store, turn)?, approved, kind.is_attended(store, number)?))
         };
-        let (worked, approved, is_attended) = turns.services.bus.store.read(look).await?;
+        let (worked, approved, is_attended) = turns.services.bus.store.read(query).await?;
         Ok(Some(Self {
             caller: Caller::Task(kind.tools()),
             background: Some(kind),
@@ -136,7 +137,7 @@ impl TurnPart {
 }
 
 impl<'a> ActiveTurn<'a> {
-    /// A turn that is ready to run; none of a background task that has ended without it.
+    /// Returns a turn that is ready to run. None if its background task has already ended.
     pub(super) async fn assemble(
         turns: &'a TurnServices,
         session: Session,
@@ -157,7 +158,7 @@ impl<'a> ActiveTurn<'a> {
         handles.draft.send_modify(|draft| {
             (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
         });
-        // No model goes by what the owner has not been shown.
+        // Changed instructions are reported to the owner before a model follows them.
         turns.instruction_watcher.look().await?;
         turns.tools.arrived().await;
         let base = instructions::base(turns, &session, asker.speaker(), part.caller).await;
@@ -193,7 +194,7 @@ impl<'a> ActiveTurn<'a> {
     }
 }
 
-/// On whose account the turn calls models.
+/// Returns the payer of the turn's model calls.
 async fn payer(
     services: &Services,
     session: &Session,

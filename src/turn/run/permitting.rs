@@ -1,5 +1,5 @@
-//! Checks the calls of a step before any of them begins: which may run, about which somebody is asked, and which are
-//! refused. `trust::permission` decides; this gathers what it has to know, such as who would read a message.
+//! Checks the calls of a step before any of them begins: each may run, needs approval, or is refused.
+//! `trust::permission` decides; this module collects the facts for it, such as the reader of a message.
 
 use chrono::DateTime;
 use chrono_tz::Tz;
@@ -21,19 +21,19 @@ use crate::turn::services::TurnServices;
 use crate::types::message::{Address, ChatKind};
 use crate::types::session::{Call, CallOutcome, TurnId};
 
-/// A call that could begin.
+/// A valid call with the properties that the permission needs.
 pub(crate) struct CheckedCall {
     pub(crate) terms: ToolTerms,
     pub(crate) reach: Reach,
-    /// As what other call it counts, too.
+    /// The other tool whose work the call does later, with its terms.
     pub(crate) stands_for: Option<(&'static str, ToolTerms)>,
-    /// The text that it does nothing but keep.
+    /// The text, if the call only keeps a text.
     pub(crate) kept_text: Option<String>,
-    /// The time at which it has that text sent.
+    /// The time at which that text is to be sent.
     pub(crate) kept_time: Option<String>,
 }
 
-/// On what terms a call is made, and how far it reaches; or words for the model if it cannot begin.
+/// Returns the terms and the reach of a call. The error explains to the model why the call cannot begin.
 pub(crate) fn check_call(
     turns: &TurnServices,
     call: &Call,
@@ -43,8 +43,8 @@ pub(crate) fn check_call(
     tool.check(&call.arguments)?;
     let stands_for = match tool.stands_for(&call.arguments) {
         Some(other) => {
-            let may = turns.tools.authorise(other, cx.user());
-            let (_, terms) = may.map_err(|why| prompt::cannot_stand_for(other, &why))?;
+            let authorised = turns.tools.authorise(other, cx.user());
+            let (_, terms) = authorised.map_err(|why| prompt::cannot_stand_for(other, &why))?;
             Some((other, terms))
         }
         None => None,
@@ -54,31 +54,31 @@ pub(crate) fn check_call(
     Ok(CheckedCall { terms, reach, stands_for, kept_text, kept_time })
 }
 
-/// A call that is to be run.
+/// A call that can be run.
 pub(super) struct OpenCall {
-    /// Its place in the step.
+    /// Its index in the step.
     pub(super) at: usize,
     pub(super) call: Call,
     pub(super) reads: bool,
-    /// Why somebody must allow it first, and who.
+    /// The reason if it needs approval, and who decides.
     pub(super) asks: Option<(PermissionReason, Decider)>,
-    /// The person's own words that it keeps unasked.
+    /// The person's own words that it keeps without approval.
     pub(super) own_words: Option<String>,
 }
 
 /// A call that cannot begin.
 pub(super) struct RefusedCall {
-    /// Its place in the step.
+    /// Its index in the step.
     pub(super) at: usize,
     pub(super) call: Call,
     pub(super) refused: Refused,
 }
 
-/// Why a call cannot begin.
+/// The reason why a call cannot begin.
 pub(super) struct Refused {
-    /// For the model.
+    /// The explanation for the model.
     pub(super) words: String,
-    /// Somebody would have been asked, had anybody been there.
+    /// True if approval would be possible, but nobody can be asked.
     pub(super) is_unattended: bool,
 }
 
@@ -89,7 +89,7 @@ impl Refused {
     }
 }
 
-/// Returns true if a turn is the run of a job that names the tool, or the site of the address.
+/// Returns true if a turn is the run of a job that names the tool, or the site of the URL.
 fn is_named_by_job(
     store: &Connection,
     turn: TurnId,
@@ -106,7 +106,7 @@ fn is_named_by_job(
 }
 
 impl ActiveTurn<'_> {
-    /// Returns the person's own words of this turn, if that is all that a call keeps.
+    /// Returns the text that a call keeps, if it consists only of the person's own words in this turn.
     fn own_words(
         &self,
         checked: &CheckedCall,
@@ -123,12 +123,12 @@ impl ActiveTurn<'_> {
                     schedule::is_named_time(&own_words::said(&self.session, by), when, now)
                 })
         });
-        // Else nothing would have been asked.
+        // In all other cases, no approval would be needed.
         text.filter(|_| taint.is_some() && self.turns.config.asking.untrusted == OnUntrusted::Ask)
             .cloned()
     }
 
-    /// Decides if a call may be made now: as itself, and as the call that it stands for. Returns who is asked, too.
+    /// Decides if a call may be made now: the call itself, and the call that it stands for. Also returns who decides.
     async fn permit(
         &self,
         call: &Call,
@@ -145,7 +145,7 @@ impl ActiveTurn<'_> {
             &checked.reach,
             Reach::Url(url) if links::may_be_fetched(&self.session, url, is_attended)
         );
-        let asked = PermissionRequest {
+        let request = PermissionRequest {
             tool: &call.tool,
             terms: checked.terms,
             reach: self.reach_here(&checked.reach, cx).await?,
@@ -155,36 +155,37 @@ impl ActiveTurn<'_> {
             knows_url,
             is_attended,
         };
-        let mut decision = self.decide(call, &asked).await?;
-        let mut decider = asked.decider(&decision, cx.chat_kind, asking);
+        let mut decision = self.decide(call, &request).await?;
+        let mut decider = request.decider(&decision, cx.chat_kind, asking);
         let Some((tool, terms)) = checked.stands_for else { return Ok((decision, decider)) };
-        // Whoever allows the one allows the other.
-        let other = PermissionRequest { tool, terms, ..asked };
+        // One approval covers both calls.
+        let other = PermissionRequest { tool, terms, ..request };
         decider = decider.max(other.decider(&decision, cx.chat_kind, asking));
         if decision == Decision::Allow {
-            let of = |why| PermissionReason::StandsFor(tool, Box::new(why));
+            let stands_for = |why| PermissionReason::StandsFor(tool, Box::new(why));
             decision = self.decide(call, &other).await?;
             decider = other.decider(&decision, cx.chat_kind, asking);
             decision = match decision {
                 Decision::Allow => Decision::Allow,
-                Decision::Ask(why) => Decision::Ask(of(why)),
-                Decision::Deny(why) => Decision::Deny(of(why)),
+                Decision::Ask(why) => Decision::Ask(stands_for(why)),
+                Decision::Deny(why) => Decision::Deny(stands_for(why)),
             };
         }
         Ok((decision, decider))
     }
 
-    /// Returns the reach of a call here. A message to another chat tells nobody what was said in private if the person
-    /// has asked for just that message, or is the one who reads it. The tool refuses it for people who may not send any.
+    /// Returns the reach of a call here. A message to another chat discloses nothing private if the person has
+    /// requested exactly that message, or is its reader. For people who may not send messages, the tool refuses it.
     async fn reach_here(&self, reach: &Reach, cx: &ToolContext) -> Result<Reach, TurnError> {
         let reach = reach.clone().within(cx.chat_kind);
         let Reach::Tell(message) = &reach else { return Ok(reach) };
-        let is_theirs = cx.role < Role::Admin
+        let is_harmless = cx.role < Role::Admin
             || telling::is_agreed(&self.session, message, self.part.is_attended)
             || self.is_read_by_asker(&message.to).await?;
-        Ok(if is_theirs { Reach::Outside } else { reach })
+        Ok(if is_harmless { Reach::Outside } else { reach })
     }
 
+    /// Returns true if the person of the turn is the reader of a private chat.
     async fn is_read_by_asker(&self, to: &Address) -> Result<bool, TurnError> {
         let people = self.turns.services.bus.people.clone();
         let asker = PersonAccount {
@@ -192,41 +193,41 @@ impl ActiveTurn<'_> {
             sender: self.asker.sender.id.clone(),
         };
         let to = to.clone();
-        let look = move |store: &Connection| {
+        let query = move |store: &Connection| {
             let Some(reader) = sessions::private_speaker(store, &to)? else { return Ok(false) };
             let reader = PersonAccount { channel: to.channel, sender: reader.id };
             people.are_same(store, &asker, &reader)
         };
-        Ok(self.turns.services.bus.store.read(look).await?)
+        Ok(self.turns.services.bus.store.read(query).await?)
     }
 
-    /// Returns the decision, and whether somebody has allowed it.
+    /// Returns the decision about a call, including an approval, a permanent permission, or the permission of its job.
     async fn decide(
         &self,
         call: &Call,
-        asked: &PermissionRequest<'_>,
+        request: &PermissionRequest<'_>,
     ) -> Result<Decision, TurnError> {
-        let decision = permission::decide(asked, &self.turns.config.asking);
+        let decision = permission::decide(request, &self.turns.config.asking);
         let why = match &decision {
             Decision::Ask(why) => why,
-            // Where nobody can be asked, what was allowed for good is still allowed.
+            // Permanent permissions also apply where nobody can be asked.
             Decision::Deny(PermissionReason::Unattended(why, _)) => &**why,
             Decision::Allow | Decision::Deny(_) => return Ok(decision),
         };
-        let by_job = !asked.is_attended && why.can_be_named_by_job();
-        let (id, tool, can_be_granted) = (call.id, asked.tool.to_owned(), why.can_be_granted());
-        let (turn, reach) = (self.turn, asked.reach.clone());
+        let by_job = !request.is_attended && why.can_be_named_by_job();
+        let (id, tool, can_be_granted) = (call.id, request.tool.to_owned(), why.can_be_granted());
+        let (turn, reach) = (self.turn, request.reach.clone());
         let (channel, sender) = (self.part.people_at.channel.clone(), self.asker.sender.id.clone());
-        let is_allowed = move |store: &Connection| {
+        let query = move |store: &Connection| {
             Ok(asks::is_approved(store, id)?
                 || (can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?)
                 || (by_job && is_named_by_job(store, turn, &tool, &reach)?))
         };
-        let is_allowed = self.turns.services.bus.store.read(is_allowed).await?;
+        let is_allowed = self.turns.services.bus.store.read(query).await?;
         Ok(if is_allowed { Decision::Allow } else { decision })
     }
 
-    /// Settles the calls that cannot begin; gives the others.
+    /// Checks calls, and settles those that cannot begin. Returns the others.
     pub(super) async fn check(
         &mut self,
         calls: Vec<(usize, Call)>,
@@ -240,11 +241,11 @@ impl ActiveTurn<'_> {
                 true => check_call(self.turns, &call, &cx),
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
-            let mut words = None;
+            let mut own_words = None;
             let checked = match checked {
                 Ok(checked) => {
-                    words = self.own_words(&checked, taint.as_ref(), cx.now);
-                    let taint = taint.as_ref().filter(|_| words.is_none());
+                    own_words = self.own_words(&checked, taint.as_ref(), cx.now);
+                    let taint = taint.as_ref().filter(|_| own_words.is_none());
                     match self.permit(&call, &checked, &cx, taint).await? {
                         (Decision::Allow, _) => Ok((checked.terms.kind == ToolKind::Reads, None)),
                         (Decision::Ask(why), decider) => Ok((false, Some((why, decider)))),
@@ -255,11 +256,11 @@ impl ActiveTurn<'_> {
             };
             match checked {
                 Ok((reads, asks)) => {
-                    // Whoever is asked sees them.
-                    let own_words = words.filter(|_| asks.is_none());
+                    // A person who is asked sees the words anyway.
+                    let own_words = own_words.filter(|_| asks.is_none());
                     open.push(OpenCall { at, call, reads, asks, own_words });
                 }
-                // What was begun before a crash is looked at first.
+                // A call that began before a crash is examined first.
                 Err(_) if call.outcome != CallOutcome::Planned => {
                     open.push(OpenCall { at, call, reads: false, asks: None, own_words: None });
                 }

@@ -1,5 +1,5 @@
-//! Settles calls that cannot begin. People are told of those that nobody could be asked about, and can have them made
-//! later; a call that somebody has allowed so is made first in a turn of its own.
+//! Settles calls that cannot begin. Those that nobody could be asked about are deferred: people get a report, and can
+//! approve them later. An approved call is made first in a turn of its own.
 
 use std::time::Instant;
 
@@ -18,14 +18,14 @@ use crate::turn::run::permitting::RefusedCall;
 use crate::types::session::Call;
 use crate::workspace::Audience;
 
-/// Calls of a turn that people are told of. Platforms show so many buttons.
+/// Maximum number of calls of a turn in reports. Platforms show this number of buttons.
 const REPORTED_MAX: usize = 6;
 
-/// The provider's id of a call that somebody has allowed.
+/// The provider's id of an approved call.
 const APPROVED_ID: &str = "approved";
 
 impl ActiveTurn<'_> {
-    /// Settles calls of a step that cannot begin, and tells people of those that nobody could be asked about.
+    /// Settles calls of a step that cannot begin, and reports those that nobody could be asked about.
     pub(super) async fn refuse(
         &mut self,
         refusals: Vec<RefusedCall>,
@@ -36,42 +36,42 @@ impl ActiveTurn<'_> {
         let services = &turns.services;
         for RefusedCall { at, call, refused } in refusals {
             self.emit_start(&call);
-            let words = refused.words;
-            let ran = match report.take() {
-                None => calls::refuse(services, self.turn, &call, words).await?,
+            let reason = refused.words;
+            let result = match report.take() {
+                None => calls::refuse(services, self.turn, &call, reason).await?,
                 Some(report) => {
-                    calls::refuse_and_report(services, self.turn, &call, words, report).await?
+                    calls::refuse_and_report(services, self.turn, &call, reason, report).await?
                 }
             };
-            self.emit_end(&call, &ran, Instant::now());
-            self.settled(at, ran);
+            self.emit_end(&call, &result, Instant::now());
+            self.settled(at, result);
         }
         Ok(())
     }
 
-    /// Returns what people are told of calls that nobody could be asked about. None if there are none that are new.
+    /// Returns the report of calls that nobody could be asked about. None if there are no new ones.
     async fn report(
         &mut self,
         refusals: &[RefusedCall],
         tainted: bool,
     ) -> Result<Option<Effect>, TurnError> {
         let is_quiet = self.part.keeps_quiet && self.turns.heartbeat.is_quiet();
-        let mut told = Vec::new();
+        let mut reported_calls = Vec::new();
         for RefusedCall { call, refused, .. } in refusals {
             let shown = (call.tool.clone(), call.arguments.clone());
             let is_new = refused.is_unattended && !self.reported.contains(&shown);
             if is_new && !is_quiet && self.reported.len() < REPORTED_MAX {
                 self.reported.push(shown);
-                told.push(call);
+                reported_calls.push(call);
             }
         }
-        if told.is_empty() {
+        if reported_calls.is_empty() {
             return Ok(None);
         }
         let is_there = *self.session.origin.channel() == self.part.people_at.channel;
         let to_owner = match audience(self.asker.role, self.session.chat_kind) {
             Audience::Owner => true,
-            // Whoever made a job at this machine is not there; the owner is.
+            // The author of a job that was made on this machine has no chat there, but the owner has.
             Audience::Others => !is_there,
         };
         let owner = match to_owner {
@@ -80,11 +80,14 @@ impl ActiveTurn<'_> {
         };
         let task = self.session.origin.task();
         let task = task.map(|task| background::of(task.kind).reported_as(task));
-        let shown: Vec<_> = told.iter().map(|call| (&*call.tool, &*call.arguments)).collect();
+        let shown: Vec<_> =
+            reported_calls.iter().map(|call| (&*call.tool, &*call.arguments)).collect();
         let (text, file) = replies::not_done(task.as_deref(), &shown);
         let may_decide = is_there && (owner.is_some() || self.asker.role >= Approvals::BY);
         let (text, calls) = match may_decide {
-            true => (text, told.iter().map(|call| self.deferred(call, tainted)).collect()),
+            true => {
+                (text, reported_calls.iter().map(|call| self.deferred(call, tainted)).collect())
+            }
             false => (replies::ask_for_it(&text), Vec::new()),
         };
         let to = owner.unwrap_or_else(|| self.part.people_at.clone());
@@ -104,7 +107,7 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// Plans the call that somebody has allowed in the first step of the turn, which is for that alone.
+    /// Plans the approved call in the first step of a turn that exists only for it.
     pub(super) async fn plan_approved(&mut self) -> Result<(), TurnError> {
         let Some(ApprovedCall { tool, arguments }) = self.part.approved.clone() else {
             return Ok(());
@@ -116,11 +119,11 @@ impl ActiveTurn<'_> {
         self.plan(0, Completion { calls: vec![call], ..Completion::default() }).await
     }
 
-    /// Returns true for the very call that somebody has allowed, once.
+    /// Returns true for exactly the approved call, once.
     pub(super) fn is_approved(&self, call: &Call) -> bool {
-        let is_it = |approved: &ApprovedCall| {
+        let is_same_call = |approved: &ApprovedCall| {
             (&approved.tool, &approved.arguments) == (&call.tool, &call.arguments)
         };
-        self.steps_made() == 1 && self.part.approved.as_ref().is_some_and(is_it)
+        self.steps_made() == 1 && self.part.approved.as_ref().is_some_and(is_same_call)
     }
 }

@@ -1,4 +1,4 @@
-//! Runs the calls of a step once they are checked: those that only read side by side, the others one after another.
+//! Runs the checked calls of a step: those that only read run in parallel, the others one after another.
 
 use std::time::Instant;
 
@@ -26,11 +26,11 @@ use crate::types::event::EventKind;
 use crate::types::message::{Address, Sender};
 use crate::types::session::{Call, CallOutcome, Session};
 
-/// Calls that look at things at once; a small board has few cores, and what was said meanwhile is
-/// looked at between.
+/// Maximum number of reading calls in parallel: a small board has few cores, and steered messages are read
+/// between batches.
 const SIDE_BY_SIDE_MAX: usize = 4;
 
-/// Calls that one question is about.
+/// Maximum number of calls in one question.
 const ASKED_MAX: usize = 6;
 
 /// The progress of a step's calls.
@@ -42,7 +42,7 @@ pub(super) enum SettledCalls {
 }
 
 impl ActiveTurn<'_> {
-    /// Runs what is planned in the last step until the person says something more.
+    /// Runs the planned calls of the last step, until the person sends another message.
     pub(super) async fn settle_calls(&mut self) -> Result<SettledCalls, TurnError> {
         let calls = self.current().steps.last().map(|step| step.calls.clone()).unwrap_or_default();
         let unsettled =
@@ -55,9 +55,10 @@ impl ActiveTurn<'_> {
         let mut batches = batches(open).into_iter();
         while let Some(batch) = batches.next() {
             self.take_steering().await?;
-            let input = !self.pending.is_empty();
-            let begins = |open: &OpenCall| !input || open.call.outcome != CallOutcome::Planned;
-            let batch: Vec<_> = batch.into_iter().filter(begins).collect();
+            let has_new_messages = !self.pending.is_empty();
+            let may_begin =
+                |open: &OpenCall| !has_new_messages || open.call.outcome != CallOutcome::Planned;
+            let batch: Vec<_> = batch.into_iter().filter(may_begin).collect();
             let suspended = match batch.as_slice() {
                 [] => false,
                 [first @ OpenCall { asks: Some(_), .. }] => {
@@ -73,9 +74,9 @@ impl ActiveTurn<'_> {
         Ok(SettledCalls::All)
     }
 
-    /// Asks about a call, and in the same question about the later ones of its step that the same people decide. One that
-    /// would change the same file as another is asked about once that is decided, as it is shown with what it changes. A
-    /// message that tells what was said in private is asked about alone.
+    /// Asks about a call, and in the same question about later ones of its step that the same people decide. A call
+    /// that changes the same file as another one is asked about later, because its diff depends on the other. A message
+    /// that sends private content is asked about alone.
     async fn ask_together(
         &self,
         first: &OpenCall,
@@ -87,20 +88,21 @@ impl ActiveTurn<'_> {
         for open in [first].into_iter().chain(later.iter().flatten()) {
             let Some((why, decider)) = &open.asks else { continue };
             let tells = other_chat_of(self.turns, &open.call, &cx);
-            // After untrusted content, that is the reason which counts.
+            // After untrusted content, the reason is the taint instead.
             let tells = tells.filter(|_| *why == PermissionReason::EachTime(Act::Tell));
             let is_alone = tells.is_some() || asked.iter().any(|it| it.tells.is_some());
-            let is_other = decider != asked_first || (is_alone && !asked.is_empty());
-            if is_other || asked.len() == ASKED_MAX {
+            let must_wait = decider != asked_first || (is_alone && !asked.is_empty());
+            if must_wait || asked.len() == ASKED_MAX {
                 break;
             }
             let change = proposed::diff(self.turns, &open.call, &cx).await;
-            let file = |change: &Option<String>| {
+            let diff_header = |change: &Option<String>| {
                 change.as_ref().map(|it| it.lines().take(2).collect::<Vec<_>>().join("\n"))
             };
-            let is_same =
-                |it: &CallToAllow<'_>| change.is_some() && file(&it.change) == file(&change);
-            if asked.iter().any(is_same) {
+            let changes_same_file = |it: &CallToAllow<'_>| {
+                change.is_some() && diff_header(&it.change) == diff_header(&change)
+            };
+            if asked.iter().any(changes_same_file) {
                 break;
             }
             asked.push(CallToAllow { call: &open.call, why, change, tells });
@@ -109,6 +111,7 @@ impl ActiveTurn<'_> {
             .await
     }
 
+    /// Returns the context of a call.
     fn calling<'a>(&'a self, call: &'a Call) -> CallContext<'a> {
         CallContext {
             turn: self.turn,
@@ -123,8 +126,8 @@ impl ActiveTurn<'_> {
         }
     }
 
-    /// Runs calls side by side; there is more than one only of those that look.
-    /// True if one of them suspends the turn.
+    /// Runs the calls of a batch in parallel. Only a batch of reading calls has more than one. Returns true if a
+    /// call suspends the turn.
     async fn run_together(&mut self, batch: Vec<OpenCall>) -> Result<bool, TurnError> {
         let doing: Vec<_> =
             batch.iter().map(|it| replies::doing(&it.call.tool, &it.call.arguments)).collect();
@@ -136,13 +139,13 @@ impl ActiveTurn<'_> {
             this.emit_start(&open.call);
             let own_words = open.own_words.clone();
             let calling = CallContext { own_words, ..this.calling(&open.call) };
-            let ran = calls::run(this.turns, &calling, cx).await?;
-            this.emit_end(&open.call, &ran, begun);
-            Ok::<_, TurnError>((open.at, ran))
+            let result = calls::run(this.turns, &calling, cx).await?;
+            this.emit_end(&open.call, &result, begun);
+            Ok::<_, TurnError>((open.at, result))
         });
-        for ran in Box::pin(join_all(runs)).await {
-            let (at, ran) = ran?;
-            self.settled(at, ran);
+        for result in Box::pin(join_all(runs)).await {
+            let (at, result) = result?;
+            self.settled(at, result);
         }
         let step = self.current().steps.last().expect("the step whose calls these are");
         let calls: Vec<_> = batch.iter().map(|open| step.calls[open.at].clone()).collect();
@@ -153,10 +156,10 @@ impl ActiveTurn<'_> {
         Ok(calls.iter().any(|call| call.outcome == CallOutcome::Waiting))
     }
 
-    pub(super) fn settled(&mut self, at: usize, ran: CallResult) {
+    pub(super) fn settled(&mut self, at: usize, result: CallResult) {
         let step = self.current().steps.last_mut().expect("the step whose calls these are");
         let call = &mut step.calls[at];
-        (call.outcome, call.sources) = (ran.outcome, ran.sources);
+        (call.outcome, call.sources) = (result.outcome, result.sources);
     }
 
     pub(super) fn emit_start(&self, call: &Call) {
@@ -200,10 +203,10 @@ pub(crate) async fn tool_context(
 ) -> Result<ToolContext, TurnError> {
     let (at, channel, sender) =
         (files_at.clone(), session.origin.channel().clone(), who.id.clone());
-    let look = move |store: &_| {
+    let query = move |store: &_| {
         Ok((journal::files_at(store, &at)?, folder_owner(store, &channel, &sender)?))
     };
-    let (came_here, owner) = turns.services.bus.store.read(look).await?;
+    let (came_here, owner) = turns.services.bus.store.read(query).await?;
     Ok(ToolContext {
         came_here: came_here.into(),
         owner,
@@ -215,7 +218,7 @@ pub(crate) async fn tool_context(
         people: turns.services.bus.people.clone(),
         role: tool_role(role, session.chat_kind),
         allowed: session.persona.tools.clone(),
-        // What a background task sends goes to the people for whom it is done.
+        // A background task sends to the people for whom it works.
         address: files_at.clone(),
         chat_kind: session.chat_kind,
         channels: turns.services.channels.keys().cloned().collect(),
@@ -224,7 +227,7 @@ pub(crate) async fn tool_context(
     })
 }
 
-/// Returns the other chat to which a call sends a message.
+/// Returns the other chat to which a call sends private content, if it does.
 fn other_chat_of(turns: &TurnServices, call: &Call, cx: &ToolContext) -> Option<Address> {
     match check_call(turns, call, cx).ok()?.reach {
         Reach::Tell(message) => Some(message.to),
@@ -232,7 +235,7 @@ fn other_chat_of(turns: &TurnServices, call: &Call, cx: &ToolContext) -> Option<
     }
 }
 
-/// Returns the batches of calls that run at once, in order.
+/// Returns the calls in batches that run at once, in order.
 fn batches(open: Vec<OpenCall>) -> Vec<Vec<OpenCall>> {
     let mut batches: Vec<Vec<OpenCall>> = Vec::new();
     for open in open {

@@ -1,5 +1,5 @@
-//! The beginning of a turn, read in one state of the store, so that no change between is seen half: the role and the
-//! persona of who speaks, the conversation with its plan, and the facts of its person.
+//! The data for the beginning of a turn: role and persona of the speaker, the conversation with its plan, and the facts
+//! of its person. It is read in one state of the store, so that it is consistent.
 
 use rusqlite::Connection;
 
@@ -19,12 +19,12 @@ pub(super) struct StartState {
     pub(super) role: Role,
     pub(super) chosen: ChosenPersona,
     pub(super) session: Session,
-    /// The rest of the conversation's plan.
+    /// The open plan of the conversation.
     pub(super) plan: Option<Plan>,
     pub(super) known: KnownFacts,
 }
 
-/// The person who speaks, and the place.
+/// The speaker of a turn, and the place.
 #[derive(Clone)]
 pub(super) struct TurnSpeaker {
     pub(super) origin: Origin,
@@ -32,7 +32,7 @@ pub(super) struct TurnSpeaker {
     pub(super) sender: Sender,
 }
 
-/// Reads the state. A session that the loop has kept is read anew if something was noted in it meanwhile.
+/// Reads the state. A session that the loop has kept is read again if it has changed in the store.
 pub(super) async fn read(
     turns: &TurnServices,
     kept: Option<Session>,
@@ -41,7 +41,7 @@ pub(super) async fn read(
     let personas = &turns.config.personas;
     let (people, have_servers) = (turns.services.bus.people.clone(), personas.have_servers());
     let now = turns.services.now().to_utc();
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let TurnSpeaker { origin, chat_kind, sender } = &speaker;
         let (role, subject) = subject_of(store, &people, origin, sender)?;
         let subject = KnownSubject::read(store, subject, have_servers)?;
@@ -56,11 +56,11 @@ pub(super) async fn read(
         let plan = plans::of(store, session.id)?.filter(Plan::is_open);
         Ok((role, subject, session, plan, known))
     };
-    let (role, subject, session, plan, known) = turns.services.bus.store.read(look).await?;
+    let (role, subject, session, plan, known) = turns.services.bus.store.read(query).await?;
     Ok(StartState { role, chosen: personas.choose_for(subject), session, plan, known })
 }
 
-/// Reads the role and the persona of who speaks.
+/// Returns the role and the persona of the speaker.
 pub(super) async fn role_and_persona(
     turns: &TurnServices,
     origin: &Origin,
@@ -69,15 +69,16 @@ pub(super) async fn role_and_persona(
     let personas = &turns.config.personas;
     let (people, have_servers) = (turns.services.bus.people.clone(), personas.have_servers());
     let (origin, sender) = (origin.clone(), sender.clone());
-    let look = move |store: &Connection| {
+    let query = move |store: &Connection| {
         let (role, subject) = subject_of(store, &people, &origin, &sender)?;
         Ok((role, KnownSubject::read(store, subject, have_servers)?))
     };
-    let (role, subject) = turns.services.bus.store.read(look).await?;
+    let (role, subject) = turns.services.bus.store.read(query).await?;
     Ok((role, personas.choose_for(subject)))
 }
 
-/// The account and the place that a persona is chosen for: where the people are for whom the turn works.
+/// Returns the role of the speaker, and the subject for the choice of the persona. Its place is that of the people for
+/// whom the turn works.
 fn subject_of(
     store: &Connection,
     people: &People,
@@ -121,7 +122,7 @@ fn session_of(
     }
 }
 
-/// Returns true if a conversation may begin: it has not been shown what is upcoming.
+/// Returns true if a conversation gets a snapshot: it is private, not a guest's, and has none yet.
 fn may_begin(session: &Session, role: Role) -> bool {
     let was_shown = session.frozen.as_ref().is_some_and(|it| it.has_snapshot);
     session.chat_kind == ChatKind::Private && role != Role::Guest && !was_shown

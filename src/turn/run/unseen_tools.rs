@@ -1,5 +1,5 @@
-//! Notices a model that is not shown its tools: some chat templates drop them, and the model then only talks of what it
-//! would do. The provider's count of the prompt gives it away.
+//! Detects a model that is not shown its tools: some chat templates drop them, and the model then only describes what
+//! it would do. The provider's token count of the prompt reveals it.
 
 use crate::bus::notices;
 use crate::provider::Completion;
@@ -7,15 +7,15 @@ use crate::replies;
 use crate::turn::error::TurnError;
 use crate::turn::run::active::ActiveTurn;
 
-/// With fewer tokens of tools, a count tells nothing.
+/// Minimum tokens of the tools for which a count is conclusive.
 const TOOLS_TOKENS_MIN: u64 = 400;
 
-/// Decides by a provider's count of a prompt if the tools were part of it. `rest` and `tools` are our estimates of the
-/// prompt without its tools and of these. None if it cannot be told.
+/// Returns true if the tools were part of a prompt, by the provider's count. `rest` and `tools` are our estimates of
+/// the prompt without its tools, and of the tools. None if the count is not conclusive.
 ///
 /// A count is up to 1.4 times our estimate (Qwen's tokenizer), and templates write tools more briefly than we do.
 pub fn has_tools(rest: u64, tools: u64, counted: u64) -> Option<bool> {
-    // Some servers count only what was not in their cache.
+    // Some servers do not count tokens from their cache.
     let is_cached = counted < rest / 2;
     let is_close = rest > tools;
     match tools < TOOLS_TOKENS_MIN || is_cached || is_close {
@@ -25,7 +25,7 @@ pub fn has_tools(rest: u64, tools: u64, counted: u64) -> Option<bool> {
 }
 
 impl ActiveTurn<'_> {
-    /// Tells the owner once if the model seems not to be shown its tools.
+    /// Notifies the owner once if the model seems not to be shown its tools.
     pub(super) async fn check_tools(
         &self,
         estimate: u64,
@@ -52,7 +52,7 @@ impl ActiveTurn<'_> {
             "The model's server seems to leave the tools out of the prompt"
         );
         let key = format!("tools {name}");
-        let words = replies::tools_dropped(name, counted, estimate);
-        Ok(notices::tell_owner(&self.turns.services.bus, key, words).await?)
+        let message = replies::tools_dropped(name, counted, estimate);
+        Ok(notices::tell_owner(&self.turns.services.bus, key, message).await?)
     }
 }
