@@ -166,7 +166,7 @@ struct NextLook {
     within: Option<Duration>,
 }
 
-/// What the task knows about the clock.
+/// The knowledge of the task about the clock.
 struct ClockWatch {
     /// The newest time in the store when the task began. None once the clock is trusted.
     newest: Option<DateTime<Utc>>,
