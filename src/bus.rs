@@ -1,6 +1,6 @@
-//! The in-process bus: the journal on the way in, the outbox on the way out, and a wake-up for the tasks that wait
-//! for either. A message exists once, in the store. Not here: platforms (`channels`), and the turns that rows begin
-//! (`agent`).
+//! The in-process bus: the journal of incoming messages, the outbox of outgoing ones, and wake-ups for the tasks that
+//! wait for either. A message exists once, in the store. Not here: platforms (`channels`), and the turns that handle
+//! messages (`agent`).
 
 mod admission;
 mod arrivals;
@@ -34,17 +34,17 @@ use freshness::{ClockLag, ReceivedPeriod, since_boot};
 use overheard::Overheard;
 use rates::{RateCounters, RateLimits};
 
-/// Retention of finished rows: longer than any platform repeats a message, or any backlog is read.
+/// Retention of finished rows: longer than any platform redelivers a message, and than any backlog that is read.
 pub const KEPT: Duration = Duration::days(90);
 
-/// Maximum silence of an address whose missed messages are read back.
+/// Maximum silence of an address whose missed messages are fetched.
 const CAUGHT_UP: Duration = Duration::days(30);
 
-/// Maximum number of chats that wait for a notice that the store fails. Others get one when they write
-/// again.
+/// Maximum number of chats that wait for a notice about a failing store. Further ones get it when they
+/// write again.
 const REJECTED_MAX: usize = 64;
 
-/// Wakes all watchers. A wake-up between two reads is never missed.
+/// A wake-up for all watchers. One that happens between two reads is not missed.
 #[derive(Clone)]
 pub struct Wake(watch::Sender<()>);
 
@@ -63,7 +63,7 @@ impl Wake {
         self.0.subscribe()
     }
 
-    /// Wakes the watchers, and waits until one of them has come round, which it shows by waking `rounds`.
+    /// Wakes the watchers, and waits until one of them has completed a round, which it reports by waking `rounds`.
     pub async fn up_and_round(&self, rounds: &Self) {
         let mut rounds = rounds.watch();
         self.up();
@@ -82,15 +82,15 @@ pub struct Bus {
     pub outbox: Wake,
     /// Wakes when jobs were changed, or runs of them have ended.
     pub jobs: Wake,
-    /// Wakes when something is to be done with the folders of persons.
+    /// Wakes when folders of persons must be moved or deleted.
     pub folders: Wake,
     /// Wakes when changed texts of an MCP server were accepted.
     pub mcp_texts: Wake,
     /// Wakes when conversations were closed.
     pub closed: Wake,
-    /// Wakes after each pass of the agent loop that went well.
+    /// Wakes after each successful pass of the agent loop.
     pub passes: Wake,
-    /// Wakes after each pass of the agent loop, also one that failed.
+    /// Wakes after each pass of the agent loop, including failed ones.
     pub rounds: Wake,
     /// Maximum number of messages that wait at one address.
     pub waiting_max: usize,
@@ -122,20 +122,21 @@ impl Bus {
         }
     }
 
-    /// With these rate limits; without them there are none.
+    /// Sets the rate limits. The default is none.
     pub fn with_limits(self, limits: RateLimits) -> Self {
         Self { limits, ..self }
     }
 
     /// Returns a channel's publisher, and the queue of addresses whose messages the store rejected.
     pub fn publisher(&self, channel: &ChannelName, link: Arc<Link>) -> (Publisher, Rejected) {
-        let (rejected, told) = mpsc::channel(REJECTED_MAX);
-        let publisher = Publisher { bus: self.clone(), channel: channel.clone(), link, rejected };
-        (publisher, told)
+        let (sender, receiver) = mpsc::channel(REJECTED_MAX);
+        let publisher =
+            Publisher { bus: self.clone(), channel: channel.clone(), link, rejected: sender };
+        (publisher, receiver)
     }
 }
 
-/// Addresses whose messages could not be stored.
+/// A queue of addresses whose messages could not be stored.
 pub type Rejected = mpsc::Receiver<Address>;
 
 /// The store failed. The message was not accepted and must not be acknowledged.
@@ -143,21 +144,21 @@ pub type Rejected = mpsc::Receiver<Address>;
 #[error("cannot keep what arrived: {0}")]
 pub struct PublishError(#[from] pub StoreError);
 
-/// The outcome for a message. In each case it may be acknowledged to the platform.
+/// The outcome of publishing a message. The message may be acknowledged to the platform in each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
     Accepted,
     /// It was accepted before.
     Repeated,
-    /// It is not admitted. Its sender was notified where that is polite.
+    /// It was not admitted. In private, its sender may have got a pairing code.
     TurnedAway,
-    /// Too many messages wait there. Its sender was notified.
+    /// Too many messages wait at the address, or a rate limit was exceeded. Its sender was notified.
     Full,
     /// A button was pressed by a person who may not press it.
     NotYours,
     /// Another button of the question was pressed before.
     Decided,
-    /// The question of the button was forgotten.
+    /// The question of the button no longer exists.
     Gone,
 }
 
@@ -174,8 +175,8 @@ impl Publisher {
         &self.channel
     }
 
-    /// Returns when the bot answers in a group. The config may name the group by any of these ids; the
-    /// first one counts most.
+    /// Returns when the bot answers in a group. The config may name the group by any of these ids; earlier
+    /// ids take precedence.
     pub fn groups<'a>(&self, ids: impl IntoIterator<Item = &'a str> + Clone) -> Groups {
         let people = &self.bus.people;
         let access = people.access(&self.channel);
@@ -192,8 +193,8 @@ impl Publisher {
         access.is_some_and(|access| access.bots.iter().any(|bot| bot == id.as_str()))
     }
 
-    /// Notes that messages arrived, and the difference of the clocks if they have certainly just been
-    /// sent.
+    /// Notes that messages arrived. Notes the difference of the clocks too, if the messages were certainly
+    /// just sent.
     fn note_arrivals<'a>(&self, messages: impl IntoIterator<Item = &'a Inbound>) {
         let now = Utc::now();
         let mut is_steady = false;
@@ -201,19 +202,19 @@ impl Publisher {
             state.last_event = Some(now);
             is_steady = state.heard.is_some_and(ReceivedPeriod::is_steady);
         });
-        let last = messages.into_iter().filter(|it| it.body.press.is_none()).last();
-        if let Some(message) = last.filter(|_| is_steady) {
+        let newest = messages.into_iter().filter(|inbound| inbound.body.press.is_none()).last();
+        if let Some(message) = newest.filter(|_| is_steady) {
             self.bus.clock_lag.note(now - message.at);
         }
     }
 
-    /// Remembers a line that does not address the bot. Kept in memory, as context for one that does.
+    /// Keeps a line that does not address the bot, in memory, as context for one that does.
     pub fn overheard(&self, at: &Address, id: MessageId, line: OverheardLine) {
         self.link.update(|state| state.last_event = Some(Utc::now()));
         self.bus.overheard.push(at, id, line);
     }
 
-    /// Replaces the text of an edited line while it is remembered.
+    /// Replaces the text of an edited line while it is kept.
     pub fn reword_overheard(&self, at: &Address, id: &MessageId, line: OverheardLine) {
         self.bus.overheard.reword(at, id, line);
     }
@@ -229,20 +230,20 @@ impl Publisher {
         Ok(self.bus.store.read(move |store| journal::knows(store, &at)).await?)
     }
 
-    /// Returns the newest message of each address that has recently addressed the bot, where missed
-    /// messages are read back. Newest address first.
+    /// Returns the newest message of each address that has recently addressed the bot: missed messages are
+    /// fetched there. Newest address first.
     pub async fn last_heard(&self) -> Result<Vec<(Address, MessageId)>, PublishError> {
         let (channel, since) = (self.channel.clone(), Utc::now() - CAUGHT_UP);
         let last = move |store: &Connection| journal::last_heard(store, &channel, since);
         Ok(self.bus.store.read(last).await?)
     }
 
-    /// Notes that bytes of the platform's server arrived.
+    /// Notes that bytes arrived from the platform's server.
     pub fn note_bytes(&self) {
         self.link.update(|_| {});
     }
 
-    /// Notes that the platform has accepted our token. `about` is shown by `status`.
+    /// Notes that the platform has accepted our token. `status` shows `about`.
     pub fn link_up(&self, about: String) {
         self.link.update(|state| {
             state.ups += u64::from(!state.up);
@@ -251,7 +252,7 @@ impl Publisher {
         });
     }
 
-    /// Notes that the link has ended and is being reopened. `reason` is shown by `status`.
+    /// Notes that the link has ended and is being reopened. `status` shows `reason`.
     pub fn link_lost(&self, reason: &str) {
         self.link.down(reason);
     }
@@ -286,7 +287,7 @@ pub struct LinkState {
     pub about: String,
     pub last_byte: Option<DateTime<Utc>>,
     pub last_event: Option<DateTime<Utc>>,
-    /// Reception since it was last down.
+    /// The period of reception since it was last down.
     #[serde(skip)]
     pub heard: Option<ReceivedPeriod>,
     /// The reason why it is down.

@@ -1,5 +1,5 @@
-//! Conversations in the store: sessions, turns, steps and calls, the questions and plans that belong to them,
-//! and the record of what was done. Not here: anything that asks a model, runs a tool or sends a message.
+//! Conversations in the store: sessions, turns, steps and calls, their questions and plans, and the record of actions.
+//! Not here: anything that asks a model, runs a tool or sends a message.
 
 pub mod former_home;
 pub mod sources;

@@ -1,6 +1,6 @@
-//! The bot's memory: MEMORY.md and the notes of the last days as they go into a prompt, changes of them, facts, and
-//! the index of what can be found again. The tools `remember` and `note` write it. Not here: the moment at which it
-//! is read into a prompt or noted (`turn`).
+//! The bot's memory: MEMORY.md and recent notes in the form for a prompt, their changes, facts, and the search index.
+//! The tools `remember` and `note` write to it. Not here: the times at which it is read into a prompt or facts are
+//! extracted (`turn`).
 
 pub mod attachments;
 pub mod blanking;
@@ -27,15 +27,15 @@ use crate::workspace::{Audience, FileError, FileScope, OpenedFile, Workspace, Wo
 /// Settings of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Passages come back by themselves.
+    /// True if passages related to a message are added to the prompt.
     pub recall: bool,
-    /// Facts of one person in a prompt.
+    /// Maximum number of facts of one person in a prompt.
     pub facts_max: usize,
-    /// Facts are noticed in conversations.
+    /// True if facts are extracted from conversations.
     pub extract: bool,
-    /// The section of the provider that notices them. None: that of the conversation. It exists.
+    /// The config section of the provider that extracts facts, which exists. None means the conversation's.
     pub provider: Option<String>,
-    /// Tokens for that in a day, read and written.
+    /// Maximum number of tokens for that in a day, read and written.
     pub tokens_per_day: u64,
 }
 
@@ -45,16 +45,16 @@ pub const NOTES_CHARS_MAX: usize = 6_000;
 /// Maximum length of the reported changes in a message, in characters.
 pub const CHANGES_CHARS_MAX: usize = 1_500;
 
-/// Maximum length of each changed line, in characters.
+/// Maximum length of a changed line, in characters.
 const LINE_CHARS_MAX: usize = 300;
 
-/// Length of the mark in a text that was cut, in characters.
+/// Length of the mark in a cut text, in characters.
 const MARK_CHARS: usize = 80;
 
-/// Space that is reserved for "and N more", in characters.
+/// Space reserved for "and N more", in characters.
 const MORE_CHARS: usize = 40;
 
-/// Returns the audience of a text for `role` in `place`: memories are for the owner alone.
+/// Returns the audience of a text for `role` in this kind of chat. The memory is for the owner in private only.
 pub fn audience(role: Role, chat_kind: ChatKind) -> Audience {
     match (role, chat_kind) {
         (Role::Owner, ChatKind::Private) => Audience::Owner,
@@ -65,7 +65,7 @@ pub fn audience(role: Role, chat_kind: ChatKind) -> Audience {
     }
 }
 
-/// Returns the files that a turn can reach for `role` in `place`, at an address, for the owner of a folder.
+/// Returns the files that a turn can access for `role`, the kind of chat, the address, and the owner of a folder.
 pub fn file_scope(role: Role, chat_kind: ChatKind, at: &Address, owner: &FolderOwner) -> FileScope {
     match (audience(role, chat_kind), chat_kind) {
         (Audience::Owner, _) => FileScope::Owner,
@@ -76,9 +76,9 @@ pub fn file_scope(role: Role, chat_kind: ChatKind, at: &Address, owner: &FolderO
 
 /// Returns the path of the memory in a scope: `memory/MEMORY.md`, or the root's MEMORY.md if only that exists.
 pub fn memory_path(workspace: &Workspace, scope: &FileScope) -> WorkspacePath {
-    let (usual, root) = (path("memory/MEMORY.md"), path("MEMORY.md"));
-    let is_there = |path| workspace.open_for(&scope.path(path), scope).is_ok();
-    if !is_there(&usual) && is_there(&root) { root } else { usual }
+    let (default, root) = (path("memory/MEMORY.md"), path("MEMORY.md"));
+    let exists = |path| workspace.open_for(&scope.path(path), scope).is_ok();
+    if !exists(&default) && exists(&root) { root } else { default }
 }
 
 /// Returns the path of the notes of `day`: `memory/YYYYMM/YYYYMMDD.md`.
@@ -104,29 +104,29 @@ pub fn memory(workspace: &Workspace, scope: &FileScope) -> String {
     cut_middle(&text(workspace, &path, scope), FILE_CHARS_MAX, path.as_str())
 }
 
-/// Returns what another person than the owner has written into the USER.md of their own workspace.
+/// Returns the USER.md that a person other than the owner has written in their own workspace.
 pub fn user_text(workspace: &Workspace, scope: &FileScope) -> String {
     let path = path("USER.md");
     cut_middle(&text(workspace, &path, scope), FILE_CHARS_MAX, path.as_str())
 }
 
-/// `text` in at most so many tokens: the middle of a longer one is cut out, with a mark of `name` in its place.
+/// Returns `text` in at most `tokens_max` tokens. In a longer text, a mark with `name` replaces the middle.
 pub fn fit(text: &str, tokens_max: u64, name: &str) -> String {
     shorter(text, tokens_max, |chars| cut_middle(text, chars, name))
 }
 
-/// The end of `text` in at most so many tokens.
+/// Returns the end of `text` in at most `tokens_max` tokens.
 pub fn fit_end(text: &str, tokens_max: u64, name: &str) -> String {
     shorter(text, tokens_max, |chars| keep_end(text, chars, name))
 }
 
-/// `text`, or what `cut` leaves of it at the most characters that have at most so many tokens.
+/// Returns `text`, or the longest result of `cut` that has at most `tokens_max` tokens.
 fn shorter(text: &str, tokens_max: u64, cut: impl Fn(usize) -> String) -> String {
-    let own = tokens(text);
-    if own <= tokens_max {
+    let text_tokens = tokens(text);
+    if text_tokens <= tokens_max {
         return text.to_owned();
     }
-    let share = text.chars().count() as u64 * tokens_max / own;
+    let share = text.chars().count() as u64 * tokens_max / text_tokens;
     let mut chars = usize::try_from(share).unwrap_or_default().saturating_sub(MARK_CHARS);
     while chars > 0 {
         let shorter = cut(chars);
@@ -148,14 +148,14 @@ pub fn recent_notes(
     days: u64,
 ) -> String {
     let mut notes = Vec::new();
-    let mut left = NOTES_CHARS_MAX;
+    let mut remaining_chars = NOTES_CHARS_MAX;
     for ago in 0..days {
         let Some(day) = today.checked_sub_days(Days::new(ago)) else { break };
         let path = notes_path(day);
         let day = text(workspace, &path, scope);
-        if !day.is_empty() && left > 0 {
-            let day = keep_end(&day, left, path.as_str());
-            left = left.saturating_sub(day.chars().count());
+        if !day.is_empty() && remaining_chars > 0 {
+            let day = keep_end(&day, remaining_chars, path.as_str());
+            remaining_chars = remaining_chars.saturating_sub(day.chars().count());
             notes.push(day);
         }
     }
@@ -163,34 +163,34 @@ pub fn recent_notes(
     notes.join("\n\n")
 }
 
-/// Describes the changes from `told` to `now` for the model, as removed and added lines: at most
+/// Describes the changes from `before` to `now` for the model, as removed and added lines: at most
 /// [`CHANGES_CHARS_MAX`] characters. None if and only if both are equal.
-pub fn changes(told: &str, now: &str) -> Option<String> {
-    if told == now {
+pub fn changes(before: &str, now: &str) -> Option<String> {
+    if before == now {
         return None;
     }
-    let gone = surplus(told, now).into_iter().map(|line| ("- removed: ", line));
-    let came = surplus(now, told).into_iter().map(|line| ("- added: ", line));
+    let removed = surplus(before, now).into_iter().map(|line| ("- removed: ", line));
+    let added = surplus(now, before).into_iter().map(|line| ("- added: ", line));
     let lines: Vec<String> =
-        gone.chain(came).map(|(what, line)| changed_line(what, line)).collect();
+        removed.chain(added).map(|(what, line)| changed_line(what, line)).collect();
     if lines.is_empty() {
         return Some("- Only the order or spacing of its lines changed.".to_owned());
     }
-    let mut telling = String::new();
+    let mut description = String::new();
     let mut length = 0;
-    for (n, line) in lines.iter().enumerate() {
+    for (index, line) in lines.iter().enumerate() {
         length += line.chars().count() + 1;
         if length > CHANGES_CHARS_MAX - MORE_CHARS {
-            telling.push_str(&format!("- and {} more changes.\n", lines.len() - n));
+            description.push_str(&format!("- and {} more changes.\n", lines.len() - index));
             break;
         }
-        telling.push_str(line);
-        telling.push('\n');
+        description.push_str(line);
+        description.push('\n');
     }
-    Some(telling.trim_end().to_owned())
+    Some(description.trim_end().to_owned())
 }
 
-/// Returns the lines of `text` that `other` lacks, or has less often, in order and without blank ones.
+/// Returns the lines of `text` that `other` lacks or has less often, in order, without blank ones.
 fn surplus<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
     let mut counts = HashMap::new();
     for line in other.lines() {

@@ -1,6 +1,6 @@
-//! The database: a writer thread that commits many changes at once, a reader thread, searches beside
-//! both, the schema and its migrations, and the lock that keeps a second daemon out. Not here: the
-//! SQL of a domain, which is in the module of that domain.
+//! The database: a writer thread that commits many changes at once, a reader thread, searches on their
+//! own connections, the schema and its migrations, and the lock that keeps a second daemon out. Not
+//! here: the SQL of a domain, which is in the module of that domain.
 
 mod ballast;
 mod blanking;
@@ -60,7 +60,7 @@ pub use words_digest::WordsDigest;
 /// The database's name within the home.
 pub const FILE: &str = "state.db";
 
-/// Maximum number of changes that wait for the writer. Further callers wait until there is room.
+/// Maximum number of changes that wait for the writer. Further callers wait for a free slot.
 const QUEUE_MAX: usize = 256;
 
 #[derive(Clone, Default)]
@@ -97,7 +97,7 @@ pub struct Store {
     long_works: LongWorks,
     written: WrittenBytes,
     commit_times: CommitTimes,
-    room: FreeSpace,
+    free_space: FreeSpace,
 }
 
 /// Free disk space when the store was opened.
@@ -130,13 +130,13 @@ impl Store {
 
     /// Returns the state of the disk when the store was opened: enough space, or only without the ballast file.
     pub fn free_space(&self) -> FreeSpace {
-        self.room
+        self.free_space
     }
 
     fn open_within(
         home: &Path,
         options: &StoreOptions,
-        room: FreeSpace,
+        free_space: FreeSpace,
     ) -> Result<Self, OpenError> {
         let path = home.join(FILE);
         let failed = |source| OpenError::Database { path: path.clone(), source };
@@ -147,26 +147,26 @@ impl Store {
         create.write(true).create(true).truncate(false).mode(0o600);
         create.open(&path).map_err(broken)?;
         let mut connection = connect(&path).map_err(|error| failed(error.into()))?;
-        let limit = |connection: &Connection| match options.pages_max {
+        let set_size_limit = |connection: &Connection| match options.pages_max {
             Some(pages) => connection.pragma_update(None, "max_page_count", pages),
             None => Ok(()),
         };
-        let found = schema::version(&connection).map_err(|error| failed(error.into()))?;
-        schema::check_version(&path, found)?;
-        if found > 0 {
-            limit(&connection).map_err(|error| failed(error.into()))?;
+        let version = schema::version(&connection).map_err(|error| failed(error.into()))?;
+        schema::check_version(&path, version)?;
+        if version > 0 {
+            set_size_limit(&connection).map_err(|error| failed(error.into()))?;
         }
-        schema::migrate(&mut connection, found).map_err(|error| failed(error.into()))?;
-        limit(&connection).map_err(|error| failed(error.into()))?;
+        schema::migrate(&mut connection, version).map_err(|error| failed(error.into()))?;
+        set_size_limit(&connection).map_err(|error| failed(error.into()))?;
         write_probe(&connection).map_err(|error| failed(error.into()))?;
         let mut reader = connect(&path).map_err(|error| failed(error.into()))?;
         if let Some(steps) = options.read_steps.clone() {
-            let count = move || {
+            let count_steps = move || {
                 steps.fetch_add(1, Ordering::Relaxed);
                 false
             };
             reader
-                .progress_handler(STEPS_COUNTED, Some(count))
+                .progress_handler(STEPS_COUNTED, Some(count_steps))
                 .map_err(|error| failed(error.into()))?;
         }
         let changes = Arc::new(Changes::default());
@@ -175,9 +175,9 @@ impl Store {
             .update_hook(Some(move |_, _: &str, table: &str, row| noted.note(table, row)))
             .map_err(|error| failed(error.into()))?;
 
-        let (writes, queue) = mpsc::channel(QUEUE_MAX);
-        let (reads, questions) = mpsc::channel(QUEUE_MAX);
-        let ballast = match room {
+        let (writes, write_queue) = mpsc::channel(QUEUE_MAX);
+        let (reads, read_queue) = mpsc::channel(QUEUE_MAX);
+        let ballast = match free_space {
             FreeSpace::Enough => Ballast::lay(home),
             FreeSpace::Ballast => Ballast::overboard(home),
         };
@@ -187,9 +187,9 @@ impl Store {
         let times = commit_times.clone();
         let writer = threads::Writer::new(connection, observer, noted, ballast, times);
         let written = WrittenBytes::default();
-        threads::spawn_writer(writer, queue, Arc::clone(&writers), written.clone())
+        threads::spawn_writer(writer, write_queue, Arc::clone(&writers), written.clone())
             .map_err(broken)?;
-        threads::spawn_reader(reader, questions).map_err(broken)?;
+        threads::spawn_reader(reader, read_queue).map_err(broken)?;
         let (searches, long_works) = (Searches::of(path.into()), LongWorks::default());
         Ok(Self {
             writes,
@@ -200,7 +200,7 @@ impl Store {
             long_works,
             written,
             commit_times,
-            room,
+            free_space,
         })
     }
 
@@ -212,10 +212,10 @@ impl Store {
         sync: Sync,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (tell, told) = oneshot::channel();
-        let write = threads::Write::new(label, sync, work, tell);
-        self.writes.send(threads::WriterJob::Write(write)).await.map_err(|_| gone())?;
-        told.await.map_err(|_| gone())?
+        let (sender, receiver) = oneshot::channel();
+        let write = threads::Write::new(label, sync, work, sender);
+        self.writes.send(threads::WriterJob::Write(write)).await.map_err(|_| writer_gone())?;
+        receiver.await.map_err(|_| writer_gone())?
     }
 
     /// Makes one change, on the disk when this returns, and overwrites what it deletes or replaces.
@@ -226,9 +226,9 @@ impl Store {
     ) -> Result<T, StoreError> {
         let securely = move |store: &Connection| {
             store.pragma_update(None, "secure_delete", true)?;
-            let done = work(store);
+            let result = work(store);
             store.pragma_update(None, "secure_delete", false)?;
-            done
+            result
         };
         self.write(label, Sync::Now, securely).await
     }
@@ -258,19 +258,19 @@ impl Store {
 
     /// Moves the whole write-ahead log into `state.db`, so that the file is complete by itself.
     pub async fn checkpoint(&self) {
-        let (tell, told) = oneshot::channel();
-        if self.writes.send(threads::WriterJob::Checkpoint(tell)).await.is_ok() {
-            told.await.ok();
+        let (sender, receiver) = oneshot::channel();
+        if self.writes.send(threads::WriterJob::Checkpoint(sender)).await.is_ok() {
+            receiver.await.ok();
         }
     }
 
     /// Rewrites the database without free pages, and so that it can return them from now on. Everything
     /// else waits meanwhile, and the disk needs space for a second copy.
     pub async fn rewrite(&self) -> Result<(), StoreError> {
-        let (tell, told) = oneshot::channel();
-        let job = threads::WriterJob::Rewrite(tell, self.long_work());
-        self.writes.send(job).await.map_err(|_| gone())?;
-        told.await.map_err(|_| gone())?
+        let (sender, receiver) = oneshot::channel();
+        let job = threads::WriterJob::Rewrite(sender, self.long_work());
+        self.writes.send(job).await.map_err(|_| writer_gone())?;
+        receiver.await.map_err(|_| writer_gone())?
     }
 
     /// Reads one consistent state.
@@ -278,17 +278,17 @@ impl Store {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let read = threads::ReaderJob::Read(Box::new(move |connection| {
             let state = connection.unchecked_transaction().and_then(|state| work(&state));
-            tell.send(state.map_err(StoreError::from)).ok();
+            sender.send(state.map_err(StoreError::from)).ok();
         }));
-        self.reads.send(read).await.map_err(|_| gone())?;
-        told.await.map_err(|_| gone())?
+        self.reads.send(read).await.map_err(|_| writer_gone())?;
+        receiver.await.map_err(|_| writer_gone())?
     }
 
-    /// Reads one consistent state, on a connection of its own: for work that may read everything that is
-    /// stored, and must not delay other reads. It is interrupted after a second, and when the caller is
+    /// Reads one consistent state, on a connection of its own, so that work which may read the whole
+    /// database does not delay other reads. It is interrupted after a second, and when the caller is
     /// dropped.
     pub async fn search<T: Send + 'static>(
         &self,
@@ -297,18 +297,18 @@ impl Store {
         self.searches.run(work).await
     }
 
-    /// Moves the log into `state.db` and closes all connections, the writer's last: SQLite removes its other files with the
-    /// last one. A process that ends does not wait for the threads, and would leave them. Every later use fails.
+    /// Moves the log into `state.db` and closes all connections, the writer's last: SQLite removes its other files when the
+    /// last one closes. Every later use fails. Without this call, a process would exit before its threads close them.
     pub async fn close(&self) {
         self.checkpoint().await;
         self.searches.close_idle();
-        let (tell, told) = oneshot::channel();
-        if self.reads.send(threads::ReaderJob::Close(tell)).await.is_ok() {
-            told.await.ok();
+        let (sender, receiver) = oneshot::channel();
+        if self.reads.send(threads::ReaderJob::Close(sender)).await.is_ok() {
+            receiver.await.ok();
         }
-        let (tell, told) = oneshot::channel();
-        if self.writes.send(threads::WriterJob::Close(tell)).await.is_ok() {
-            told.await.ok();
+        let (sender, receiver) = oneshot::channel();
+        if self.writes.send(threads::WriterJob::Close(sender)).await.is_ok() {
+            receiver.await.ok();
         }
     }
 
@@ -318,11 +318,11 @@ impl Store {
     }
 }
 
-/// Writes a page, so that a full disk shows when the store is opened, and not with the first message.
+/// Writes a page, so that a full disk is detected when the store is opened, and not at the first message.
 fn write_probe(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "user_version", schema::version(connection)?)
 }
 
-fn gone() -> StoreError {
+fn writer_gone() -> StoreError {
     StoreError::Broken("its thread has ended".to_owned())
 }

@@ -1,7 +1,7 @@
-//! Background work: subagents, runs of jobs and heartbeat runs. They share one table and one set of states; each kind
-//! decides about its beginning. A background task has a session of its own, and its assignment waits in the journal
-//! like any message; so the agent loop begins its turn, resumes it after a crash, counts its attempts and bounds it
-//! like any other. Not here: the consequences of its end (`turn::background`).
+//! Background tasks: subagents, runs of jobs and heartbeat runs. They share one table and one set of states; each kind
+//! decides when it begins. A background task has a session of its own, and its assignment waits in the journal like any
+//! message, so the agent loop begins its turn, resumes it after a crash, counts its attempts and bounds it like any
+//! other. Not here: the consequences of its end (`turn::background`).
 
 mod ended;
 mod table;
@@ -21,8 +21,8 @@ use rusqlite::Connection;
 use crate::conversation::task_sessions;
 use crate::types::origin::TaskKind;
 
-/// Forgets the tasks of a kind that began before a time, and the conversations of those that ended before it, a slice at
-/// a time. Runs of a job stay as long as the job. Returns the number of rows.
+/// Deletes a slice of the tasks of a kind that began before a time, and one of their conversations that ended before it.
+/// Runs of a job stay as long as the job. Returns the number of deleted rows.
 pub fn prune(store: &Connection, kind: TaskKind, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     let tasks = match kind {
         TaskKind::Job => schedule::prune(store, before)?,

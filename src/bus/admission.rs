@@ -1,4 +1,4 @@
-//! Access control: each message is admitted or turned away in the transaction that writes it into the
+//! Access control: each message is admitted or refused in the transaction that writes it into the
 //! journal.
 
 use std::time::Instant;
@@ -18,12 +18,12 @@ use crate::types::message::{
     Quote, Sender,
 };
 
-/// This many messages of bots in a row, without a person between them, are a loop.
+/// Number of consecutive messages of bots, without a person's in between, that counts as a loop.
 const BOTS_IN_A_ROW_MAX: usize = 5;
 
 const DAY: Duration = Duration::hours(24);
 
-/// A loop may begin again after this pause.
+/// Pause after which bots may write again.
 const LOOP_FORGOTTEN: Duration = Duration::hours(1);
 
 pub(super) fn admit(
@@ -59,7 +59,7 @@ pub(super) fn admit(
     }
 }
 
-/// Accepts an admitted message, if there is room.
+/// Accepts an admitted message, unless a limit is exceeded.
 fn accept(
     store: &Connection,
     bus: &Bus,
@@ -68,9 +68,9 @@ fn accept(
 ) -> rusqlite::Result<Published> {
     let sender = inbound.cause.sender();
     let from = &inbound.from;
-    // A terminal may be closed when the owner must be notified.
-    let stays = sender.id.as_str() != people::LOCAL || people::owner_place(store)?.is_none();
-    if role == Role::Owner && inbound.chat_kind == ChatKind::Private && stays {
+    // Notices to the owner go elsewhere if possible, because the terminal may be closed.
+    let is_reachable = sender.id.as_str() != people::LOCAL || people::owner_place(store)?.is_none();
+    if role == Role::Owner && inbound.chat_kind == ChatKind::Private && is_reachable {
         people::set_owner_place(store, from, &sender.id)?;
     }
     let control = is_control(&inbound.body.text);
@@ -85,7 +85,7 @@ fn accept(
         return Ok(Published::Full);
     }
     if !control && journal::count_waiting(store, from)? >= bus.waiting_max {
-        // Sent once, until there is room again.
+        // Sent once, until the queue has space again.
         if !journal::refused_last(store, from)? {
             let words = replies::too_many_waiting(bus.waiting_max);
             outbox::put(store, from, inbound.id.as_ref(), &words)?;
@@ -98,8 +98,8 @@ fn accept(
     Ok(Published::Accepted)
 }
 
-/// Returns a line for the sender of a message that is over the rate limits, or that there is none because they were
-/// told. None if the message is within the limits.
+/// Returns None if the message is within the rate limits; else an explanation for its sender, or `Some(None)` if they
+/// got it before.
 fn over_limits(
     store: &Connection,
     bus: &Bus,
@@ -110,9 +110,9 @@ fn over_limits(
     if files > 0 && limits.files_per_day > 0 {
         let before = journal::count_files(store, &from.channel, &sender.id, Utc::now() - DAY)?;
         if before + files > limits.files_per_day {
-            let is_told = journal::refused_last(store, from)?;
+            let is_explained = journal::refused_last(store, from)?;
             return Ok(Some(
-                (!is_told).then(|| replies::too_many_files_today(limits.files_per_day)),
+                (!is_explained).then(|| replies::too_many_files_today(limits.files_per_day)),
             ));
         }
     }
@@ -124,14 +124,14 @@ fn over_limits(
     })
 }
 
-/// Returns true for a command that calls a model, which counts as a message.
+/// Returns true for a command that calls a model, and so counts as a message.
 fn asks_model(text: &str) -> bool {
     let command = commands::find(text).map(|spec| spec.id);
     matches!(command, Some(CommandId::Btw | CommandId::Compact))
 }
 
-/// Accepts a press as a message with the button's text: once, from an entitled person, where the question
-/// was asked.
+/// Accepts a press as a message with the button's text: once, from an entitled person, in the question's
+/// chat.
 fn admit_press(
     store: &Connection,
     bus: &Bus,
@@ -140,26 +140,26 @@ fn admit_press(
     role: Role,
 ) -> rusqlite::Result<Published> {
     let sender = inbound.cause.clone().into_sender();
-    let Some(asked) = outbox::question(store, press.delivery)? else {
+    let Some(asked_question) = outbox::question(store, press.delivery)? else {
         return Ok(Published::Gone);
     };
-    let AskedQuestion { to, question, pressed } = asked;
+    let AskedQuestion { to, question, pressed } = asked_question;
     let Some(choice) = question.choices.get(press.choice) else { return Ok(Published::Gone) };
     if (&to.channel, &to.chat) != (&inbound.from.channel, &inbound.from.chat) {
         return Ok(Published::Gone);
     }
-    let entitled = match &question.who {
+    let is_entitled = match &question.who {
         Entitled::Anyone => true,
         Entitled::Only(who) => *who == sender.id,
         Entitled::Admins => role >= Role::Admin,
         Entitled::Owner => role == Role::Owner,
     };
     match pressed {
-        _ if !entitled => return Ok(Published::NotYours),
+        _ if !is_entitled => return Ok(Published::NotYours),
         Pressed::Before => return Ok(Published::Decided),
         Pressed::NotYet => {}
     }
-    // The answer to a press goes to the address of the question.
+    // A press is answered at the question's address.
     inbound.from = to;
     inbound.body.text.clone_from(&choice.says);
     inbound.body.quoted = Some(Quote {
@@ -189,14 +189,14 @@ pub(super) fn edit(
     }
     if let Some(WaitingMessage { inbound: before, .. }) = journal::waiting(store, &inbound.key)? {
         inbound.body.receive(&before.body.media);
-        // The address and the sender stay the same, however the edit is reported.
-        let now = Inbound { at: inbound.at, body: inbound.body, ..before };
-        journal::replace(store, &now, is_control(&now.body.text))?;
+        // The platform may report the edit with another address or sender: the original ones stay.
+        let edited = Inbound { at: inbound.at, body: inbound.body, ..before };
+        journal::replace(store, &edited, is_control(&edited.body.text))?;
     }
     Ok(Published::Repeated)
 }
 
-/// Records the outcome for a message's files, if it still waits. It becomes ready once all are there. A
+/// Records the outcomes of a message's files, if it still waits. It becomes ready once all have one. A
 /// voice message may turn out to be a command.
 pub fn receive(
     store: &Connection,
@@ -206,19 +206,19 @@ pub fn receive(
     let Some(mut waiting) = journal::waiting(store, key)? else { return Ok(Received::Withdrawn) };
     let inbound = &mut waiting.inbound;
     inbound.body.receive(files);
-    // What is said in a file that anybody may have made is no command.
-    let is_own = inbound.body.sources.is_empty();
-    journal::replace(store, inbound, is_own && is_control(&inbound.body.text))?;
+    // Speech in a file that anybody may have recorded is not a command.
+    let is_own_text = inbound.body.sources.is_empty();
+    journal::replace(store, inbound, is_own_text && is_control(&inbound.body.text))?;
     Ok(if inbound.body.awaits_files() { Received::Partly } else { Received::Ready })
 }
 
-/// State of a message after some of its files were fetched.
+/// The state of a message after some of its files were fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     Ready,
-    /// It was edited meanwhile, and has other files now.
+    /// It was edited meanwhile, and waits for other files.
     Partly,
-    /// Nobody waits for the files any more.
+    /// It no longer waits for files.
     Withdrawn,
 }
 
@@ -233,8 +233,8 @@ fn turn_away(
     if listing::is_blocked(store, &from.channel, &sender.id)? {
         return Ok(());
     }
-    let pairs = people.access(&from.channel).is_some_and(|access| access.pairing);
-    if inbound.chat_kind == ChatKind::Group || sender.bot || !pairs {
+    let allows_pairing = people.access(&from.channel).is_some_and(|access| access.pairing);
+    if inbound.chat_kind == ChatKind::Group || sender.bot || !allows_pairing {
         tracing::info!(channel = %from.channel, sender = %sender.id, "Refused a message of an unknown person");
         return Ok(());
     }
@@ -243,7 +243,7 @@ fn turn_away(
         Greeting::Code { code, is_news } => {
             let have_owner = people.have_owner(store)?;
             if let (true, true, Some(owner)) = (is_news, have_owner, people::owner_place(store)?) {
-                outbox::put_body(store, &owner, &stranger_asks(sender, inbound, &code))?;
+                outbox::put_body(store, &owner, &admission_question(sender, inbound, &code))?;
             }
             replies::pairing_code(people.program(), &code, have_owner)
         }
@@ -252,8 +252,8 @@ fn turn_away(
     Ok(())
 }
 
-/// A question to the owner about admitting a stranger.
-fn stranger_asks(sender: &Sender, inbound: &Inbound, code: &str) -> Body {
+/// Returns the question to the owner if a stranger may be admitted.
+fn admission_question(sender: &Sender, inbound: &Inbound, code: &str) -> Body {
     let choice = |label: &str, verb: &str| Choice {
         label: label.to_owned(),
         says: CommandId::Pair.line(format_args!("{verb} {code}")),

@@ -1,5 +1,5 @@
-//! Accepts a batch of a platform's events in one transaction: a batch costs one sync, and the channel's
-//! mark none of its own.
+//! Accepts a batch of a platform's events in one transaction, so that a batch costs one sync, which
+//! includes the channel's mark.
 
 use rusqlite::Connection;
 
@@ -8,7 +8,7 @@ use crate::short_text::first_chars;
 use crate::store::{StoreError, Sync};
 use crate::types::message::{ChannelName, DedupKey, Inbound};
 
-/// Maximum number of characters that are kept of an unreadable event.
+/// Maximum length of a stored unreadable event, in characters.
 const RAW_CHARS_MAX: usize = 20_000;
 
 /// An event of a platform.
@@ -16,11 +16,11 @@ const RAW_CHARS_MAX: usize = 20_000;
 pub enum Arrival {
     /// A message that addresses the bot. It is admitted, and committed to the journal.
     New(Inbound),
-    /// An edited message. Its content is replaced while it waits. One that was not known did not address
-    /// the bot before, and is published.
+    /// An edited message. Its content is replaced while it waits. An unknown one did not address the bot
+    /// before, and is published.
     Changed(Inbound),
     /// An edited message that does not address the bot by itself. Its content is replaced while it waits.
-    /// Nothing happens if it was not known.
+    /// An unknown one is ignored.
     Amended(Inbound),
     /// A deleted message. It is withdrawn if it still waits.
     Withdrawn { key: DedupKey },
@@ -38,15 +38,15 @@ impl Publisher {
 
     /// Accepts events in order, and sets the channel's mark: all in one transaction, or, if that fails,
     /// one by one up to the first that cannot be accepted. When this returns `Ok`, they may be
-    /// acknowledged to the platform. Returns the outcome of each message. None for one that was not
-    /// known, was withdrawn, or is unreadable. Overheard lines are up to the caller.
+    /// acknowledged to the platform. Returns the outcome of each event; None for an unknown, withdrawn or
+    /// unreadable one. The caller handles overheard lines.
     pub async fn publish_all(
         &self,
         arrivals: Vec<Arrival>,
         mark: Option<String>,
     ) -> Result<Vec<Option<Published>>, PublishError> {
         if arrivals.is_empty() {
-            // If they are repeated after a crash, nothing is accepted either: the next mark suffices.
+            // A crash before the next mark only repeats events that are ignored again.
             return Ok(Vec::new());
         }
         if arrivals.len() > 1 || mark.is_some() {
@@ -70,7 +70,7 @@ impl Publisher {
     async fn publish_one(&self, arrival: Arrival) -> Result<Option<Published>, PublishError> {
         let from = match &arrival {
             Arrival::Amended(inbound) => {
-                // Most edits in a group concern nobody here, and cost a read only.
+                // Most edits in a group do not concern the bot: a read is cheaper than a transaction.
                 let key = inbound.key.clone();
                 if !self.bus.store.read(move |store| journal::has(store, &key)).await? {
                     return Ok(None);
@@ -97,7 +97,7 @@ impl Publisher {
         arrivals: Vec<Arrival>,
         mark: Option<String>,
     ) -> Result<Vec<Option<Published>>, StoreError> {
-        // An edited message was sent earlier.
+        // Edited messages do not count: they were sent earlier.
         self.note_arrivals(arrivals.iter().filter_map(|arrival| match arrival {
             Arrival::New(inbound) => Some(inbound),
             Arrival::Changed(_)
@@ -106,20 +106,21 @@ impl Publisher {
             | Arrival::Unreadable { .. } => None,
         }));
         let (bus, channel) = (self.bus.clone(), self.channel.clone());
-        let take_all = move |store: &Connection| {
-            let taken = arrivals.into_iter().map(|arrival| take(store, &bus, &channel, arrival));
-            let taken = taken.collect::<rusqlite::Result<Vec<_>>>()?;
+        let accept_all = move |store: &Connection| {
+            let outcomes =
+                arrivals.into_iter().map(|arrival| accept_arrival(store, &bus, &channel, arrival));
+            let outcomes = outcomes.collect::<rusqlite::Result<Vec<_>>>()?;
             mark.map_or(Ok(()), |mark| marks::set_of_channel(store, &channel, &mark))?;
-            Ok(taken)
+            Ok(outcomes)
         };
-        let published = self.bus.store.write("publish", Sync::Now, take_all).await?;
+        let published = self.bus.store.write("publish", Sync::Now, accept_all).await?;
         self.bus.inbox.up();
         self.bus.outbox.up();
         Ok(published)
     }
 }
 
-fn take(
+fn accept_arrival(
     store: &Connection,
     bus: &Bus,
     channel: &ChannelName,

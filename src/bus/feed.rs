@@ -1,5 +1,5 @@
-//! The messages of a chat in both directions, in order, for a channel that shows them from the store: nothing is
-//! sent to it, and so nothing can be lost on the way.
+//! The messages of a chat in both directions, in order, for a channel that shows them from the store. Nothing is
+//! sent to it, so nothing can be lost on the way.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The place, but none behind `end`.
+    /// Returns the cursor, limited to `end` in each direction.
     pub fn up_to(self, end: Self) -> Self {
         Self { heard: self.heard.min(end.heard), sent: self.sent.min(end.sent) }
     }
@@ -46,14 +46,14 @@ impl FromStr for Cursor {
 /// A message of a chat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Post {
-    /// The place behind it.
+    /// The cursor after it.
     pub cursor: Cursor,
     pub at: DateTime<Utc>,
     pub content: PostContent,
 }
 
 impl Post {
-    /// The place before it.
+    /// Returns the cursor before it.
     pub fn before(&self) -> Cursor {
         let Cursor { heard, sent } = self.cursor;
         match self.content {
@@ -67,7 +67,7 @@ impl Post {
 pub enum PostContent {
     Heard {
         inbound: Box<Inbound>,
-        /// Its outcome was an explanation instead of an answer.
+        /// True if the sender got an explanation instead of an answer.
         refused: bool,
     },
     Sent {
@@ -75,12 +75,12 @@ pub enum PostContent {
         body: Body,
         /// The message that it replaces.
         replaces: Option<MessageId>,
-        /// Its buttons cannot be pressed any more.
+        /// True if its buttons can no longer be pressed.
         decided: bool,
     },
 }
 
-/// Returns the messages of a chat after a place, oldest first, at most `max` of each direction.
+/// Returns the messages of a chat after a cursor, oldest first, at most `max` of each direction.
 pub fn after(
     store: &Connection,
     chat: &ChatId,
@@ -100,10 +100,10 @@ pub fn after(
     )?;
     let sent = rows.query_map(params![chat, cursor.sent, limit], read_sent)?;
     let sent: Vec<_> = sent.collect::<rusqlite::Result<_>>()?;
-    Ok(merged(heard, sent, cursor))
+    Ok(merge_by_time(heard, sent, cursor))
 }
 
-/// Returns the last `max` messages of a chat before a place, oldest first.
+/// Returns the last `max` messages of a chat before a cursor, oldest first.
 pub fn before(
     store: &Connection,
     chat: &ChatId,
@@ -126,14 +126,14 @@ pub fn before(
     let mut sent: Vec<_> = sent.collect::<rusqlite::Result<_>>()?;
     heard.reverse();
     sent.reverse();
-    let first = |rows: &[Row]| rows.first().map_or(0, |row| row.id - 1);
-    let begin = Cursor { heard: first(&heard), sent: first(&sent) };
-    let mut posts = merged(heard, sent, begin);
+    let before_first = |rows: &[Row]| rows.first().map_or(0, |row| row.id - 1);
+    let begin = Cursor { heard: before_first(&heard), sent: before_first(&sent) };
+    let mut posts = merge_by_time(heard, sent, begin);
     let surplus = posts.len().saturating_sub(max);
     Ok(posts.split_off(surplus))
 }
 
-/// Returns the place behind all messages of a chat.
+/// Returns the cursor after all messages of a chat.
 pub fn end(store: &Connection, chat: &ChatId) -> rusqlite::Result<Cursor> {
     let heard = store
         .prepare_cached(
@@ -147,11 +147,11 @@ pub fn end(store: &Connection, chat: &ChatId) -> rusqlite::Result<Cursor> {
     Ok(Cursor { heard, sent })
 }
 
-/// Begins the name of a session of one request of a program, which nobody looks for.
+/// First character in the name of a session that serves a single API request and is not listed.
 pub const ONCE: char = '~';
 
-/// Returns the chats whose id begins with `prefix`, each with the time of its last message, newest first. Sessions of
-/// one request are left out.
+/// Returns the chats whose id begins with `prefix`, each with the time of its last message, newest first. Leaves out
+/// sessions of a single request.
 pub fn chats(
     store: &Connection,
     prefix: &str,
@@ -194,7 +194,7 @@ pub fn post(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Post>
     Ok(found.and_then(Row::post))
 }
 
-/// A row of either table.
+/// A row of `inbound` or `outbox`.
 struct Row {
     id: i64,
     at: DateTime<Utc>,
@@ -203,7 +203,7 @@ struct Row {
 }
 
 impl Row {
-    /// One that was sent, alone.
+    /// Returns a sent row as a post without its chat's other direction.
     fn post(self) -> Option<Post> {
         let Self { id, at, content } = self;
         let cursor = Cursor { heard: 0, sent: id };
@@ -228,8 +228,8 @@ fn read_sent(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
     Ok(Row { id, at: row.get::<_, Time>(1)?.0, content })
 }
 
-/// Both directions by time. Within a direction the order is that of the ids, so that a cursor is exact.
-fn merged(heard: Vec<Row>, sent: Vec<Row>, begin: Cursor) -> Vec<Post> {
+/// Merges both directions by time. Within a direction the ids decide the order, so that a cursor is exact.
+fn merge_by_time(heard: Vec<Row>, sent: Vec<Row>, begin: Cursor) -> Vec<Post> {
     let (mut heard, mut sent) = (heard.into_iter().peekable(), sent.into_iter().peekable());
     let (mut cursor, mut posts) = (begin, Vec::new());
     loop {

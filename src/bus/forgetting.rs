@@ -1,4 +1,4 @@
-//! The texts of messages, for words that somebody wants forgotten: those that were accepted, and those on their way out.
+//! Erases or blanks the texts of incoming and outgoing messages when somebody wants them forgotten.
 
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::memory::attachments;
 use crate::store::{FORGOTTEN, ForgottenWords, Json, LenientJson, TextColumns, TextForm};
 use crate::types::message::{Address, Body, Inbound, InboundContent};
 
-/// A row of the journal and one of the outbox.
+/// A position: a row of the journal and one of the outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageRange {
     inbound: i64,
@@ -16,24 +16,24 @@ pub struct MessageRange {
 }
 
 impl MessageRange {
-    /// The same with another row of the journal.
+    /// Returns the position with another row of the journal.
     pub fn at(self, row: RowId) -> Self {
         Self { inbound: row.0, ..self }
     }
 }
 
-/// Returns the newest rows.
+/// Returns the position of the newest rows.
 pub fn newest(store: &Connection) -> rusqlite::Result<MessageRange> {
     store
         .prepare_cached("SELECT (SELECT max(id) FROM inbound), (SELECT max(id) FROM outbox)")?
         .query_row([], |row| {
-            let number = |at| row.get::<_, Option<i64>>(at).map(Option::unwrap_or_default);
+            let number = |column| row.get::<_, Option<i64>>(column).map(Option::unwrap_or_default);
             Ok(MessageRange { inbound: number(0)?, outbox: number(1)? })
         })
 }
 
-/// Erases the texts of all messages of an address after some rows and up to others. Returns false, and changes nothing,
-/// if one of them is still on its way. The rows stay, so that a message that is delivered again is known.
+/// Erases the texts of all messages of an address between two positions. Returns false, and changes nothing, if one of
+/// them is unfinished. The rows stay, so that a redelivered message is recognized.
 pub fn erase(
     store: &Connection,
     at: &Address,
@@ -41,7 +41,7 @@ pub fn erase(
     up_to: MessageRange,
 ) -> rusqlite::Result<bool> {
     let thread = at.thread.as_ref().map_or("", |thread| thread.as_str());
-    let open: i64 = store
+    let unfinished: i64 = store
         .prepare_cached(
             "SELECT (SELECT count(*) FROM inbound WHERE channel = ?1 AND chat = ?2 AND ifnull(thread, '') = ?3
                  AND id > ?4 AND id <= ?5 AND state <> 'done')
@@ -52,7 +52,7 @@ pub fn erase(
             params![at.channel, at.chat, thread, after.inbound, up_to.inbound, after.outbox, up_to.outbox],
             |row| row.get(0),
         )?;
-    if open > 0 {
+    if unfinished > 0 {
         return Ok(false);
     }
     attachments::remove_rows(store, at, after.inbound, up_to.inbound)?;
@@ -60,41 +60,43 @@ pub fn erase(
         "SELECT id, message FROM inbound WHERE channel = ?1 AND chat = ?2 AND ifnull(thread, '') = ?3
          AND id > ?4 AND id <= ?5",
     )?;
-    let of = params![at.channel, at.chat, thread, after.inbound, up_to.inbound];
-    let said = rows
-        .query_map(of, |row| Ok((row.get::<_, RowId>(0)?, row.get::<_, LenientJson<Inbound>>(1)?)))?
+    let range = params![at.channel, at.chat, thread, after.inbound, up_to.inbound];
+    let messages = rows
+        .query_map(range, |row| {
+            Ok((row.get::<_, RowId>(0)?, row.get::<_, LenientJson<Inbound>>(1)?))
+        })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let mut blank = store
         .prepare_cached("UPDATE inbound SET message = ?2, revision = revision + 1 WHERE id = ?1")?;
-    for (row, message) in said {
+    for (row, message) in messages {
         match message.0 {
             Some(message) => {
                 let body =
                     InboundContent { text: FORGOTTEN.to_owned(), ..InboundContent::default() };
                 blank.execute(params![row, Json(&Inbound { body, ..message })])?;
             }
-            // One that nobody can read any more.
+            // An unreadable message.
             None => drop(blank.execute(params![row, "{}"])?),
         }
     }
     let nothing = Json(Body::Text(FORGOTTEN.to_owned()));
-    let of = params![at.channel, at.chat, thread, after.outbox, up_to.outbox, nothing];
+    let range = params![at.channel, at.chat, thread, after.outbox, up_to.outbox, nothing];
     store
         .prepare_cached(
             "UPDATE chunks SET body = ?6 WHERE delivery IN (SELECT id FROM outbox WHERE channel = ?1 AND chat = ?2
              AND ifnull(thread, '') = ?3 AND id > ?4 AND id <= ?5)",
         )?
-        .execute(of)?;
+        .execute(range)?;
     store
         .prepare_cached(
             "UPDATE outbox SET body = ?6 WHERE channel = ?1 AND chat = ?2 AND ifnull(thread, '') = ?3
              AND id > ?4 AND id <= ?5",
         )?
-        .execute(of)?;
+        .execute(range)?;
     Ok(true)
 }
 
-/// The texts of the journal.
+/// The columns of the journal with texts.
 pub static JOURNAL_TEXTS: TextColumns = TextColumns {
     select: "SELECT id, 0, message FROM inbound WHERE (id, 0) > (?1, ?2) AND channel = ?3
                  AND chat = ?4 ORDER BY id LIMIT ?5",
@@ -103,7 +105,7 @@ pub static JOURNAL_TEXTS: TextColumns = TextColumns {
     renew: None,
 };
 
-/// The texts of the outbox.
+/// The columns of the outbox with texts.
 pub static OUTBOX_TEXTS: [TextColumns; 2] = [
     TextColumns {
         select:
@@ -123,7 +125,7 @@ pub static OUTBOX_TEXTS: [TextColumns; 2] = [
     },
 ];
 
-/// Blanks a row of the journal that was carried out, whose words were needed until then.
+/// Blanks the words in a row of the journal: the command itself, once it was carried out.
 pub fn blank_row(store: &Connection, row: RowId, words: &ForgottenWords) -> rusqlite::Result<()> {
     let message: String = store
         .prepare_cached("SELECT message FROM inbound WHERE id = ?")?

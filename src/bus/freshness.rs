@@ -1,16 +1,16 @@
-//! Measures the difference between our clock and the platforms'. A message of a channel that was received
-//! without a gap for a while has just been sent, whatever the clocks show. Uses a clock that nobody sets
-//! and that continues while the machine sleeps.
+//! Measures the difference between our clock and the platforms'. If a channel was received without a gap
+//! for a while, its next message was just sent, whatever the clocks show. Gaps are measured by the boot
+//! clock, which nobody sets and which continues while the machine sleeps.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Maximum silence without a gap. After a longer one, a message may have waited at the platform. Each
+/// Longest silence that is no gap. After a longer one, a message may have waited at the platform. Each
 /// platform sends something once a minute.
 const GAP_MAX: Duration = Duration::from_secs(3 * 60);
 
-/// Minimum time without a gap. By then all waiting messages have arrived: some platforms allow only a
-/// call or two a minute for reading history.
+/// Minimum time without a gap after which all waiting messages have arrived: some platforms allow only
+/// one or two calls a minute for reading history.
 const STEADY_MIN: Duration = Duration::from_secs(10 * 60);
 
 /// The period in which a channel was received without a gap, in time since the machine was booted.
@@ -23,18 +23,18 @@ pub struct ReceivedPeriod {
 impl ReceivedPeriod {
     /// Extends the period `before` to the moment `at`, or begins a new one after a gap.
     pub fn again(before: Option<Self>, at: Duration) -> Self {
-        let steady = before.filter(|before| at.saturating_sub(before.last) <= GAP_MAX);
-        Self { since: steady.map_or(at, |steady| steady.since), last: at }
+        let unbroken = before.filter(|before| at.saturating_sub(before.last) <= GAP_MAX);
+        Self { since: unbroken.map_or(at, |unbroken| unbroken.since), last: at }
     }
 
-    /// Returns true if a message that arrives now has just been sent.
+    /// Returns true if a message that arrives now was just sent.
     pub fn is_steady(self) -> bool {
         self.last - self.since >= STEADY_MIN
     }
 }
 
-/// Delay of the last message that had certainly just been sent: our clock minus its platform's. That is
-/// the difference of the clocks. One value for all channels, because our clock is one.
+/// The difference of the clocks: our clock minus the platform's, for the last message that was certainly
+/// just sent. There is one value for all channels, because we have one clock.
 #[derive(Clone, Default)]
 pub struct ClockLag(
     // A mutex, because channels are different tasks. It guards one number.
@@ -51,7 +51,7 @@ impl ClockLag {
     }
 }
 
-/// Time since the machine was booted, including sleep.
+/// Returns the time since the machine was booted, including sleep.
 #[cfg(target_os = "linux")]
 pub fn since_boot() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
@@ -60,7 +60,7 @@ pub fn since_boot() -> Duration {
     Duration::new(seconds.unwrap_or_default(), nanoseconds.unwrap_or_default())
 }
 
-/// Time since the first call. A sleep of the machine may be missing.
+/// Returns the time since the first call, which may not include sleep of the machine.
 #[cfg(not(target_os = "linux"))]
 pub fn since_boot() -> Duration {
     static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();

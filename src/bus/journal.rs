@@ -1,4 +1,4 @@
-//! The journal of accepted messages, which is also the queue: rows wait, enter a turn, are done.
+//! The journal of accepted messages, which is also the queue: rows wait, enter a turn, and are done.
 
 mod origins;
 mod past;
@@ -32,7 +32,7 @@ use crate::types::message::{Address, ChannelName, DedupKey, Inbound, SenderId, V
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
-/// Maximum number of rows that enter one turn. The rest follows in the next.
+/// Maximum number of rows that enter one turn. Further ones enter the next.
 const TAKEN_MAX: usize = 20;
 
 /// Maximum number of messages of a channel whose files are fetched at a time.
@@ -51,7 +51,7 @@ pub fn went_well(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<
     Ok(outcome.map(|outcome| outcome != InboundOutcome::Refused))
 }
 
-/// Adds a message: waiting, or done at once with the given outcome.
+/// Adds a message, which waits, or is done at once if an outcome is given.
 pub fn add(
     store: &Connection,
     inbound: &Inbound,
@@ -97,7 +97,7 @@ fn insert(
     Ok(RowId(store.last_insert_rowid()))
 }
 
-/// Replaces a message while it waits, and its mark as a command.
+/// Replaces a message, and its mark as a command, while it waits.
 pub fn replace(store: &Connection, inbound: &Inbound, control: bool) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -119,7 +119,7 @@ pub fn waiting(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<Wa
     Ok(row.and_then(Result::ok))
 }
 
-/// Returns messages of a channel whose files are still to be fetched: the oldest of each chat, then the
+/// Returns messages of a channel whose files have not been fetched: the oldest of each chat, then the
 /// second of each, so that one chat does not fill the list.
 pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Vec<WaitingMessage>> {
     let mut rows = store.prepare_cached(
@@ -139,7 +139,7 @@ fn is_ready(inbound: &Inbound, control: bool) -> bool {
     control || !inbound.body.awaits_files()
 }
 
-/// Withdraws a message that still waits. Commands are handled at once, and stay.
+/// Withdraws a waiting message. Commands stay, because they are handled at once.
 pub fn take_back(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -151,7 +151,7 @@ pub fn take_back(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
 }
 
 /// Returns true if the next message at an address still waits for its files, and came from the same
-/// person within that time.
+/// person at most `within` after `last`.
 pub fn next_is_unready(
     store: &Connection,
     last: &WaitingMessage,
@@ -191,8 +191,8 @@ pub fn count_waiting(store: &Connection, at: &Address) -> rusqlite::Result<usize
         .map(|count| usize::try_from(count).unwrap_or_default())
 }
 
-/// Returns the origins with waiting messages (not commands), each with its newest row. The one that waits
-/// longest is first.
+/// Returns the origins with waiting messages (not commands), each with its newest row. The origin whose
+/// message waits longest is first.
 pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Origin, RowId)>> {
     let mut rows = store.prepare_cached(
         "SELECT channel, chat, thread, max(id) FROM inbound
@@ -201,24 +201,24 @@ pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Origin, RowId)>> {
     rows.query_map([], |row| Ok((read_origin(row)?, row.get(3)?)))?.collect()
 }
 
-/// Returns the waiting commands, oldest first. The index contains nothing else.
+/// Returns the waiting commands, oldest first. The index that it reads contains nothing else.
 pub fn controls(store: &Connection) -> rusqlite::Result<WaitingControls> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound INDEXED BY inbound_controls
          WHERE state = 'waiting' AND control = 1 ORDER BY id",
     )?;
-    let mut found = WaitingControls::default();
+    let mut controls = WaitingControls::default();
     for row in rows.query_map([], read_waiting)? {
         match row? {
-            Ok(row) => found.waiting.push(row),
-            Err(row) => found.unreadable.push(row),
+            Ok(row) => controls.waiting.push(row),
+            Err(row) => controls.unreadable.push(row),
         }
     }
-    Ok(found)
+    Ok(controls)
 }
 
-/// Returns the next messages of one speaker for an origin: those within `rows`, up to the first of another
-/// speaker, or one whose files are still to be fetched. With a `voice`, only theirs.
+/// Returns the next messages of one speaker for an origin: those within `rows`, up to the first one of another
+/// speaker or with files that have not been fetched. A given `voice` is the speaker; else the first message's is.
 pub fn next(
     store: &Connection,
     at: &Origin,
@@ -239,12 +239,12 @@ pub fn next(
     let rows = readable(
         rows.query_map(params![channel, chat, thread, after, until, limit], read_waiting)?,
     )?;
-    let speaks = voice.cloned().or_else(|| rows.first().map(|row| row.inbound.cause.voice()));
-    Ok(rows.into_iter().take_while(|row| Some(row.inbound.cause.voice()) == speaks).collect())
+    let speaker = voice.cloned().or_else(|| rows.first().map(|row| row.inbound.cause.voice()));
+    Ok(rows.into_iter().take_while(|row| Some(row.inbound.cause.voice()) == speaker).collect())
 }
 
-/// Returns the messages of one person or of all at an address, within `rows`, up to one whose files are
-/// still to be fetched.
+/// Returns the messages of one person, or of all, at an address within `rows`, up to one whose files have
+/// not been fetched.
 pub fn said_by(
     store: &Connection,
     at: &Address,
@@ -267,8 +267,7 @@ pub fn said_by(
     Ok(found.into_iter().take_while(|(ready, _)| *ready).filter_map(|(_, row)| row).collect())
 }
 
-/// Returns true if a speaker has sent a message at an address, within `rows`, that a turn could begin
-/// with.
+/// Returns true if a speaker has sent a message within `rows` that a turn could begin with.
 pub fn speaks_again(
     store: &Connection,
     at: &Origin,
@@ -287,13 +286,13 @@ pub fn speaks_again(
         .exists(params![channel, chat, thread, voice_param(voice), rows.after, rows.until])
 }
 
-/// Reads those of the rows again that still wait. Omits one that was given other files.
+/// Reads the given rows again if they still wait. Omits rows that wait for other files.
 pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<WaitingMessage>> {
-    let mut again = store.prepare_cached(
+    let mut statement = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound
          WHERE id = ? AND state = 'waiting' AND ready = 1",
     )?;
-    let found = rows.iter().map(|row| again.query_row([row], read_waiting).optional());
+    let found = rows.iter().map(|row| statement.query_row([row], read_waiting).optional());
     readable(found.filter_map(Result::transpose))
 }
 
@@ -319,11 +318,11 @@ pub fn wait(store: &Connection, rows: &[WaitingMessage]) -> rusqlite::Result<boo
 
 /// Moves waiting rows into a turn. A row that was edited since it was read stays for the next turn.
 pub fn take(store: &Connection, rows: &[WaitingMessage], turn: TurnId) -> rusqlite::Result<()> {
-    let mut take =
+    let mut statement =
         store.prepare_cached("UPDATE inbound SET state = 'in turn', turn = ? WHERE id = ?")?;
     for row in rows {
         if is_unchanged(store, row)? {
-            take.execute(params![turn, row.id])?;
+            statement.execute(params![turn, row.id])?;
         }
     }
     Ok(())
@@ -354,7 +353,7 @@ pub fn settle(store: &Connection, row: RowId, outcome: InboundOutcome) -> rusqli
 }
 
 /// Withdraws the messages that wait at an address and are older than `before`: all of them, or one
-/// sender's. A command that still waits is being carried out beside the conversation.
+/// sender's. Includes commands: one that still waits is carried out next to the conversation.
 pub fn withdraw(
     store: &Connection,
     at: &Origin,

@@ -1,5 +1,5 @@
-//! Durable marks: a channel's position in its platform's events (an offset, for example), the newest time that was
-//! believed, and where a restart was asked for.
+//! Durable marks: a channel's position in its platform's events (an offset, for example), the newest trusted time of
+//! the clock, and the address that requested a restart.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -32,7 +32,7 @@ pub(super) fn set_of_channel(
         .map(drop)
 }
 
-/// Returns the newest time that was believed. None if there is none.
+/// Returns the newest trusted time of the clock. None if there is none.
 pub fn last_believed(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     let at = store
         .prepare_cached("SELECT at FROM marks WHERE channel = '' AND name = 'clock'")?
@@ -41,7 +41,7 @@ pub fn last_believed(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc
     Ok(at.map(|at| at.0))
 }
 
-/// Stores a time that is believed.
+/// Stores a trusted time of the clock.
 pub fn note_believed(store: &Connection, at: DateTime<Utc>) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -52,7 +52,7 @@ pub fn note_believed(store: &Connection, at: DateTime<Utc>) -> rusqlite::Result<
         .map(drop)
 }
 
-/// Stores the time of a health check, which nobody reads: the commit shows that the store writes.
+/// Stores the time of a health check. Nobody reads it: the commit itself proves that the store can write.
 pub fn note_health(store: &Connection) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -63,7 +63,7 @@ pub fn note_health(store: &Connection) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// Keeps where a restart was asked for.
+/// Stores the address that requested a restart.
 pub(super) fn set_restart(store: &Connection, asked_at: &str) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -73,7 +73,7 @@ pub(super) fn set_restart(store: &Connection, asked_at: &str) -> rusqlite::Resul
         .map(drop)
 }
 
-/// Returns where a restart was asked for, and forgets it.
+/// Returns the address that requested a restart, and deletes it.
 pub(super) fn take_restart(store: &Connection) -> rusqlite::Result<Option<String>> {
     store
         .prepare_cached("DELETE FROM marks WHERE channel = '' AND name = 'restart' RETURNING mark")?

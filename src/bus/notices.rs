@@ -1,4 +1,4 @@
-//! Notices that the owner gets once, such as a context window smaller than assumed. A notice is known by its subject.
+//! Notices that the owner gets once, such as a context window smaller than assumed. A key identifies the subject.
 
 use rusqlite::Connection;
 
@@ -6,24 +6,24 @@ use crate::bus::{Bus, outbox};
 use crate::people;
 use crate::store::{StoreError, Sync, Time};
 
-/// Tells the owner, where they last spoke in private, unless they were told the same. Waits for nothing if there
-/// is no owner yet: then they are told another time.
-pub async fn tell_owner(bus: &Bus, key: String, words: String) -> Result<(), StoreError> {
-    let known = key.clone();
-    if bus.store.read(move |store| is_known(store, &known)).await? {
+/// Queues a notice for the owner's last private chat, unless they got one with this key. Does nothing if there is no
+/// owner yet, so that a later call can queue it.
+pub async fn tell_owner(bus: &Bus, key: String, text: String) -> Result<(), StoreError> {
+    let lookup_key = key.clone();
+    if bus.store.read(move |store| is_known(store, &lookup_key)).await? {
         return Ok(());
     }
-    let tell = move |store: &Connection| {
+    let put_once = move |store: &Connection| {
         let Some(owner) = people::owner_place(store)? else { return Ok(()) };
-        let told = store
+        let inserted = store
             .prepare_cached("INSERT OR IGNORE INTO notices (key, at) VALUES (?, ?)")?
             .execute((&key, Time::now()))?;
-        if told > 0 {
-            outbox::put(store, &owner, None, &words)?;
+        if inserted > 0 {
+            outbox::put(store, &owner, None, &text)?;
         }
         Ok(())
     };
-    bus.store.write("notice", Sync::Now, tell).await?;
+    bus.store.write("notice", Sync::Now, put_once).await?;
     bus.outbox.up();
     Ok(())
 }

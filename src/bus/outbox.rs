@@ -1,5 +1,5 @@
-//! The outbox: outgoing messages, each cut into chunks once, each chunk `pending`, `sending`, `sent` or
-//! `dead`. `channels::deliver` decides how to handle a failure.
+//! The outbox: outgoing messages. Each is cut into chunks once, and each chunk is `pending`, `sending`,
+//! `sent` or `dead`. Not here: the reaction to failures (`channels::deliver`).
 
 mod failing;
 mod lanes;
@@ -26,9 +26,9 @@ pub struct Delivery {
     pub message: Outbound,
     pub created: DateTime<Utc>,
     pub attempts: u32,
-    /// None while it does not fail.
+    /// The failures so far. None if the last attempt did not fail.
     pub failures: Option<Failures>,
-    /// The chunks that were not sent yet, in order. Empty before the message was cut.
+    /// The chunks that were not sent yet, in order. Empty until the message is cut.
     pub chunks: Vec<Chunk>,
 }
 
@@ -39,7 +39,7 @@ pub struct Chunk {
     pub body: Body,
     /// Start of the send whose result is still unknown.
     pub sending_since: Option<DateTime<Utc>>,
-    /// Number of sends whose result will never be known.
+    /// Number of sends whose result will stay unknown.
     pub ambiguous_sends: u32,
 }
 
@@ -61,7 +61,7 @@ pub fn put_over(
     draft: Option<&MessageId>,
     text: &str,
 ) -> rusqlite::Result<DeliveryId> {
-    insert(store, to, Queued { reply_to, draft, ..Queued::default() }, &text_of(text))
+    insert(store, to, Queued { reply_to, draft, ..Queued::default() }, &text_body(text))
 }
 
 /// Queues the answer to a command.
@@ -72,7 +72,7 @@ pub fn put_urgent(
     text: &str,
 ) -> rusqlite::Result<DeliveryId> {
     let urgent = Queued { reply_to, urgent: true, ..Queued::default() };
-    insert(store, to, urgent, &text_of(text))
+    insert(store, to, urgent, &text_body(text))
 }
 
 /// Queues a question or a file.
@@ -80,12 +80,12 @@ pub fn put_body(store: &Connection, to: &Address, body: &Body) -> rusqlite::Resu
     insert(store, to, Queued::default(), body)
 }
 
-/// Queues a notice about deliveries that did not arrive. A lost notice causes no other notice.
+/// Queues a notice about lost deliveries. A lost notice causes no further notice.
 fn put_notice(store: &Connection, to: &Address, text: &str) -> rusqlite::Result<()> {
-    insert(store, to, Queued { notice: true, ..Queued::default() }, &text_of(text)).map(drop)
+    insert(store, to, Queued { notice: true, ..Queued::default() }, &text_body(text)).map(drop)
 }
 
-fn text_of(text: &str) -> Body {
+fn text_body(text: &str) -> Body {
     Body::Text(text.to_owned())
 }
 
@@ -101,7 +101,7 @@ struct Queued<'a> {
 fn insert(
     store: &Connection,
     to: &Address,
-    how: Queued<'_>,
+    options: Queued<'_>,
     body: &Body,
 ) -> rusqlite::Result<DeliveryId> {
     let (channel, chat, thread) = address_params(to);
@@ -115,12 +115,12 @@ fn insert(
             channel,
             chat,
             thread,
-            how.reply_to,
-            how.draft,
+            options.reply_to,
+            options.draft,
             Json(body),
             Time::now(),
-            how.urgent,
-            how.notice
+            options.urgent,
+            options.notice
         ])?;
     Ok(DeliveryId(store.last_insert_rowid()))
 }
@@ -139,7 +139,7 @@ pub struct AskedQuestion {
     pub pressed: Pressed,
 }
 
-/// Returns a question. None if the delivery is none, or was forgotten.
+/// Returns a question. None if the delivery is no question, or no longer exists.
 pub fn question(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<AskedQuestion>> {
     let found = store
         .prepare_cached("SELECT channel, chat, thread, body, pressed FROM outbox WHERE id = ?")?
@@ -168,10 +168,10 @@ pub fn press(store: &Connection, press: Press) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Removes a question's buttons, unless one was pressed. `words` describe the result. A question that was
-/// not sent yet never is.
-pub fn close_question(store: &Connection, id: DeliveryId, words: &str) -> rusqlite::Result<()> {
-    /// Stands for none of a question's buttons.
+/// Removes a question's buttons, unless one was pressed. `result` describes the result. A question that was
+/// not sent yet is not sent any more.
+pub fn close_question(store: &Connection, id: DeliveryId, result: &str) -> rusqlite::Result<()> {
+    /// The stored value for no button.
     const NO_BUTTON: i64 = -1;
     let asked = question(store, id)?.filter(|asked| asked.pressed == Pressed::NotYet);
     let Some(AskedQuestion { to, question: asked, .. }) = asked else { return Ok(()) };
@@ -180,7 +180,7 @@ pub fn close_question(store: &Connection, id: DeliveryId, words: &str) -> rusqli
         .execute(params![NO_BUTTON, id])?;
     match shown_as(store, id)? {
         Some(shown) => {
-            let closed = replies::closed(asked.end(), words);
+            let closed = replies::closed(asked.end(), result);
             put_over(store, &to, None, Some(&shown), &closed)?;
         }
         None => {
@@ -243,7 +243,7 @@ pub fn is_pending(store: &Connection, to: &Address) -> rusqlite::Result<bool> {
 
 /// Returns a pending delivery. None if it was settled meanwhile.
 pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Delivery>> {
-    let head = store
+    let loaded = store
         .prepare_cached(
             "SELECT channel, chat, thread, reply_to, replaces, body, created, attempts,
              CASE WHEN EXISTS (SELECT 1 FROM chunks WHERE delivery = outbox.id) THEN overtakes
@@ -270,18 +270,18 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
             Ok(Delivery { message, created, attempts, failures, chunks: Vec::new() })
         })
         .optional()?;
-    let Some(mut delivery) = head else { return Ok(None) };
+    let Some(mut delivery) = loaded else { return Ok(None) };
     let mut rows = store.prepare_cached(
         "SELECT seq, body, state, since, doubts FROM chunks
          WHERE delivery = ? AND state IN ('pending', 'sending') ORDER BY seq",
     )?;
     let chunks = rows.query_map([id], |row| {
-        let sending = row.get_ref(2)?.as_str()? == "sending";
+        let is_sending = row.get_ref(2)?.as_str()? == "sending";
         let since: Option<Time> = row.get(3)?;
         Ok(Chunk {
             seq: row.get(0)?,
             body: read_body(row.get(1)?),
-            sending_since: since.filter(|_| sending).map(|since| since.0),
+            sending_since: since.filter(|_| is_sending).map(|since| since.0),
             ambiguous_sends: row.get(4)?,
         })
     })?;
@@ -302,8 +302,8 @@ fn read_body(stored: String) -> Body {
     serde_json::from_str(&stored).unwrap_or(Body::Text(stored))
 }
 
-/// Stores the chunks of a message, and if it overtakes an older one, before its first chunk is sent. A
-/// second call changes nothing.
+/// Stores the chunks of a message before the first is sent, and notes if it overtakes an older message. A
+/// second call does not change the chunks.
 pub fn cut(
     store: &Connection,
     id: DeliveryId,
@@ -327,7 +327,7 @@ fn add_chunks(store: &Connection, id: DeliveryId, chunks: &[Chunk]) -> rusqlite:
     Ok(())
 }
 
-/// Marks a chunk as being sent. With `ambiguity` an earlier send may have arrived, whose time stays.
+/// Marks a chunk as being sent. `ambiguity` means that an earlier send may have arrived; its time stays.
 pub fn sending(
     store: &Connection,
     id: DeliveryId,
@@ -344,13 +344,13 @@ pub fn sending(
     Ok(())
 }
 
-/// Lets the message replace no draft any more.
+/// Removes the link to a draft that the message would replace.
 pub fn forget_draft(store: &Connection, id: DeliveryId) -> rusqlite::Result<()> {
     store.prepare_cached("UPDATE outbox SET replaces = NULL WHERE id = ?")?.execute([id])?;
     Ok(())
 }
 
-/// Restores a chunk to its state before its last send, which certainly did not arrive.
+/// Restores the state of a chunk from before its last send, which certainly did not arrive.
 pub fn not_sent(store: &Connection, id: DeliveryId, before: &Chunk) -> rusqlite::Result<()> {
     let since = before.sending_since.map(Time);
     store
@@ -362,7 +362,7 @@ pub fn not_sent(store: &Connection, id: DeliveryId, before: &Chunk) -> rusqlite:
     Ok(())
 }
 
-/// Replaces a chunk by others, to be sent at once.
+/// Replaces a chunk by others, which are sent at once.
 pub fn replace(
     store: &Connection,
     id: DeliveryId,
@@ -370,13 +370,13 @@ pub fn replace(
     bodies: &[Body],
 ) -> rusqlite::Result<()> {
     let Some(delivery) = load(store, id)? else { return Ok(()) };
-    let later = delivery.chunks.into_iter().filter(|chunk| chunk.seq > seq).map(|it| it.body);
+    let later = delivery.chunks.into_iter().filter(|chunk| chunk.seq > seq).map(|chunk| chunk.body);
     let bodies: Vec<_> = bodies.iter().cloned().chain(later).collect();
     store
         .prepare_cached("DELETE FROM chunks WHERE delivery = ? AND seq >= ?")?
         .execute(params![id, seq])?;
-    let chunk = |(seq, body)| Chunk { seq, body, sending_since: None, ambiguous_sends: 0 };
-    let chunks: Vec<_> = (seq..).zip(bodies).map(chunk).collect();
+    let to_chunk = |(seq, body)| Chunk { seq, body, sending_since: None, ambiguous_sends: 0 };
+    let chunks: Vec<_> = (seq..).zip(bodies).map(to_chunk).collect();
     add_chunks(store, id, &chunks)?;
     begin_anew(store, id, "without a file")
 }
@@ -433,8 +433,8 @@ pub fn sent(
     failing::explain(store, id)
 }
 
-/// Deletes messages that were sent or given up before a time, a slice at a time. Returns the number of
-/// messages.
+/// Deletes a slice of the messages that were sent or given up, and created before a time. Returns their
+/// number.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     let mut old = store.prepare_cached(
         "SELECT id FROM outbox WHERE state <> 'pending' AND created < ? ORDER BY created LIMIT ?",

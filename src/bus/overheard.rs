@@ -1,18 +1,18 @@
-//! Messages in groups that do not address the bot: a bounded ring for each address, in memory. They are
-//! not accepted: shown once as context when the bot is addressed there, and lost at a restart.
+//! Messages in groups that do not address the bot: a bounded ring buffer for each address, in memory. They
+//! are shown once as context when the bot is addressed there, and are lost at a restart.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::types::message::{Address, MessageId, OverheardLine};
 
-/// Maximum number of lines that are kept of one address (a customary value).
+/// Maximum number of lines kept for one address (a customary value).
 const LINES_MAX: usize = 50;
 
-/// Maximum number of addresses. The one with the oldest last line is forgotten first.
+/// Maximum number of addresses. The one with the oldest last line is dropped first.
 const PLACES_MAX: usize = 50;
 
-/// Maximum number of characters that are kept of one line.
+/// Maximum length of a kept line, in characters.
 const LINE_CHARS_MAX: usize = 500;
 
 type OverheardLines = VecDeque<(MessageId, OverheardLine)>;
@@ -32,8 +32,8 @@ impl Overheard {
         }
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !places.contains_key(at) && places.len() >= PLACES_MAX {
-            let newest = |lines: &OverheardLines| lines.back().map(|(_, line)| line.at);
-            let quietest = places.iter().min_by_key(|(_, lines)| newest(lines));
+            let newest_time = |lines: &OverheardLines| lines.back().map(|(_, line)| line.at);
+            let quietest = places.iter().min_by_key(|(_, lines)| newest_time(lines));
             if let Some(quietest) = quietest.map(|(at, _)| at.clone()) {
                 places.remove(&quietest);
             }
@@ -49,7 +49,7 @@ impl Overheard {
         lines.push_back((id, line));
     }
 
-    /// Replaces an edited line. One that was shown or forgotten is not added again.
+    /// Replaces an edited line. A line that was shown or dropped is not added again.
     pub(super) fn reword(&self, at: &Address, id: &MessageId, line: OverheardLine) {
         let is_kept = {
             let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ impl Overheard {
         }
     }
 
-    /// Forgets a deleted line.
+    /// Removes a deleted line.
     pub(super) fn forget(&self, at: &Address, id: &MessageId) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lines) = places.get_mut(at) {

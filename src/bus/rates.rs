@@ -1,5 +1,5 @@
-//! Rate limits of messages, for each person and each chat. Commands and the owner are never limited. RateCounts in
-//! memory: a restart begins anew.
+//! Rate limits of messages, for each person and each chat. Commands and the owner are never limited. The counts are in
+//! memory, so a restart resets them.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -10,16 +10,16 @@ use crate::types::message::{Address, ChannelName, ChatId, SenderId};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Codes that one account may enter in a minute: nobody guesses one of 40 bits so.
+/// Number of codes that one account may enter in a minute: too few to guess one of 40 bits.
 const CODES_PER_MINUTE: usize = 5;
 
-/// Links to the page in the browser that one account may get in a minute.
+/// Number of links to the page in the browser that one account may get in a minute.
 const LINKS_PER_MINUTE: usize = 3;
 
-/// Persons or chats are looked through for old ones when there are so many.
+/// Number of persons or chats from which idle ones are removed.
 const KNOWN_MAX: usize = 1_024;
 
-/// The limits; 0 is none.
+/// The limits. 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateLimits {
     /// Messages of one person in a minute, in all chats of a channel.
@@ -36,7 +36,7 @@ pub struct RateLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     Within,
-    /// More than the person, or all in the chat together, may send in a minute. `is_news` with the first one.
+    /// More than the person, or all in the chat together, may send in a minute. `is_news` is true for the first one.
     Over {
         most: usize,
         whose: RateOf,
@@ -66,8 +66,8 @@ struct RateCounts {
 #[derive(Default)]
 struct Recent {
     at: VecDeque<Instant>,
-    /// They were told that they are over the limit, and have not been within it since.
-    told: bool,
+    /// True if they got a notice about the limit, and have not been within it since.
+    is_notified: bool,
 }
 
 impl Recent {
@@ -77,23 +77,23 @@ impl Recent {
         }
     }
 
-    /// None if there is room for one more.
-    fn over(&mut self, most: usize, now: Instant) -> Option<bool> {
+    /// Returns None if one more is allowed; else true for the first one over the limit.
+    fn over(&mut self, max: usize, now: Instant) -> Option<bool> {
         self.forget_old(now);
-        if most == 0 || self.at.len() < most {
+        if max == 0 || self.at.len() < max {
             return None;
         }
-        Some(!std::mem::replace(&mut self.told, true))
+        Some(!std::mem::replace(&mut self.is_notified, true))
     }
 
     fn add(&mut self, now: Instant) {
         self.at.push_back(now);
-        self.told = false;
+        self.is_notified = false;
     }
 }
 
 impl RateCounters {
-    /// Counts a message, if it is within the limits.
+    /// Counts a message if it is within the limits.
     pub fn count(
         &self,
         limits: &RateLimits,
@@ -105,8 +105,8 @@ impl RateCounters {
         if most_of_person == 0 && most_in_chat == 0 {
             return Rate::Within;
         }
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let RateCounts { persons, chats, .. } = &mut *counted;
+        let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let RateCounts { persons, chats, .. } = &mut *counters;
         forget_idle(persons, now);
         forget_idle(chats, now);
         let person = persons.entry((from.channel.clone(), sender.clone())).or_default();
@@ -124,40 +124,40 @@ impl RateCounters {
 }
 
 impl RateCounters {
-    /// Counts a code that an account enters; false if it has entered too many.
+    /// Counts a code that an account enters. Returns false if there were too many.
     pub fn may_try_code(&self, channel: &ChannelName, sender: &SenderId) -> bool {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        may_once_more(&mut counted.codes, channel, sender, CODES_PER_MINUTE)
+        let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        count_once_more(&mut counters.codes, channel, sender, CODES_PER_MINUTE)
     }
 
-    /// Counts a link that an account gets to sign in; false if it has got too many.
+    /// Counts a sign-in link that an account gets. Returns false if there were too many.
     pub fn may_get_link(&self, channel: &ChannelName, sender: &SenderId) -> bool {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        may_once_more(&mut counted.links, channel, sender, LINKS_PER_MINUTE)
+        let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        count_once_more(&mut counters.links, channel, sender, LINKS_PER_MINUTE)
     }
 }
 
-/// Counts one more, unless there were `most` in the last minute.
-fn may_once_more(
-    known: &mut HashMap<(ChannelName, SenderId), Recent>,
+/// Counts one more and returns true, unless there were `max` in the last minute.
+fn count_once_more(
+    counts: &mut HashMap<(ChannelName, SenderId), Recent>,
     channel: &ChannelName,
     sender: &SenderId,
-    most: usize,
+    max: usize,
 ) -> bool {
     let now = Instant::now();
-    forget_idle(known, now);
-    let recent = known.entry((channel.clone(), sender.clone())).or_default();
-    let is_over = recent.over(most, now).is_some();
+    forget_idle(counts, now);
+    let recent = counts.entry((channel.clone(), sender.clone())).or_default();
+    let is_over = recent.over(max, now).is_some();
     if !is_over {
         recent.add(now);
     }
     !is_over
 }
 
-/// Forgets who has sent nothing for a minute, once there are many.
-fn forget_idle<K: Eq + Hash>(known: &mut HashMap<K, Recent>, now: Instant) {
-    if known.len() >= KNOWN_MAX {
-        known.retain(|_, recent| {
+/// Removes entries without a message in the last minute, once there are many entries.
+fn forget_idle<K: Eq + Hash>(counts: &mut HashMap<K, Recent>, now: Instant) {
+    if counts.len() >= KNOWN_MAX {
+        counts.retain(|_, recent| {
             recent.forget_old(now);
             !recent.at.is_empty()
         });

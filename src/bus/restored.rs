@@ -1,4 +1,4 @@
-//! Pending work of a restored backup, inbound and outbound: it is ended, and returned to be listed.
+//! Ends the pending work of a restored backup, inbound and outbound, and returns it for a list.
 
 use rusqlite::{Connection, params};
 
@@ -29,7 +29,7 @@ pub fn end_incoming(store: &Connection) -> rusqlite::Result<Vec<PendingMessage>>
     Ok(pending)
 }
 
-/// Gives up all deliveries that are on their way. Returns them, oldest first. Nobody gets a word about them.
+/// Gives up all pending deliveries without a notice to anybody. Returns them, oldest first.
 pub fn end_outgoing(store: &Connection) -> rusqlite::Result<Vec<PendingMessage>> {
     let mut rows = store.prepare(
         "SELECT channel, chat, thread, body FROM outbox WHERE state = 'pending' ORDER BY id",
@@ -62,7 +62,7 @@ pub struct ChannelMark {
     at: Time,
 }
 
-/// The positions of all channels.
+/// Returns the positions of all channels.
 pub fn channel_marks(store: &Connection) -> rusqlite::Result<Vec<ChannelMark>> {
     let mut rows =
         store.prepare("SELECT channel, mark, at FROM marks WHERE name = '' AND channel <> ''")?;
@@ -72,7 +72,7 @@ pub fn channel_marks(store: &Connection) -> rusqlite::Result<Vec<ChannelMark>> {
     .collect()
 }
 
-/// Takes over the positions that are newer than those of the store, and forgets a restart that was asked for.
+/// Stores the positions that are newer than the stored ones, and deletes a requested restart.
 pub fn keep_newer_marks(store: &Connection, marks: &[ChannelMark]) -> rusqlite::Result<()> {
     for ChannelMark { channel, mark, at } in marks {
         store.execute(

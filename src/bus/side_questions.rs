@@ -1,5 +1,5 @@
-//! Side questions: commands that take as long as a model. While one is being answered, its row is
-//! `in turn` without a turn. It then delays no other command, and a crash leaves a trace.
+//! Side questions: commands that call a model. While one is being answered, its row is `in turn` without a
+//! turn, so that it delays no other command, and a crash leaves a trace.
 
 use rusqlite::{Connection, params};
 

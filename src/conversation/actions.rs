@@ -1,6 +1,5 @@
-//! Actions: every tool call is one, with its input and its output. Lists them,
-//! forgets the old ones, and works out how one that changed a file is undone; the change itself is
-//! made as every other change is.
+//! Actions: the record of every tool call, with its input and its output. Lists them, deletes old ones, and
+//! computes the change that undoes a change of a file. Not here: making that change.
 
 mod before_images;
 mod private;
@@ -35,20 +34,20 @@ use crate::workspace::{
     FileChange, FileError, FileScope, Hash, OpenedFile, Workspace, WorkspacePath,
 };
 
-/// Of an input and an output, in characters, where many actions are listed.
+/// Maximum length of an input and an output in lists of actions, in characters.
 const SHOWN_CHARS_MAX: usize = 2_000;
 
-/// The tool that undoes; what it did is itself undone only by its number.
+/// The tool that undoes actions. Its own actions are undone only by their number.
 pub const UNDO: &str = "undo";
 
-/// Where actions and the ways back are kept; cheap to clone.
+/// Access to actions and the former versions of files. Cheap to clone.
 #[derive(Clone)]
 pub struct Actions {
     pub store: Store,
     pub images: BeforeImages,
 }
 
-/// A call as it is listed.
+/// A call in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
     pub id: CallId,
@@ -57,7 +56,7 @@ pub struct Action {
     pub input: String,
     pub output: String,
     pub state: String,
-    /// None while it is not done.
+    /// Duration in milliseconds. None until it is done.
     pub ms: Option<i64>,
     pub person: String,
     pub session: SessionId,
@@ -67,12 +66,12 @@ pub struct Action {
 }
 
 impl Action {
-    /// Leaves out what went into it, and what came out.
+    /// Returns the action without its input and output.
     pub fn without_words(self) -> Self {
         Self { input: String::new(), output: String::new(), ..self }
     }
 
-    /// One line, for people and models, with the time relative to now.
+    /// Returns one line for people and models, with the time relative to now.
     pub fn words(&self, now: DateTime<Tz>) -> String {
         replies::action(&replies::ActionLine {
             id: self.id.0,
@@ -91,7 +90,7 @@ impl Action {
     }
 }
 
-/// The way back from an action, if there is one.
+/// The state of an action's undo: impossible, open, or done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UndoWay {
@@ -100,41 +99,47 @@ pub enum UndoWay {
     Taken,
 }
 
-/// Which actions somebody may see, and undo.
+/// The actions that a person may see and undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionScope {
-    /// None: those of all conversations.
+    /// None means all conversations.
     session: Option<SessionId>,
-    /// None: everybody's.
+    /// None means all persons.
     whose: Option<SenderId>,
 }
 
 impl ActionScope {
     pub const ALL: Self = Self { session: None, whose: None };
 
-    /// The owner in private sees all; else it is the conversation's, and in a group one's own.
-    pub fn of(who: &Sender, role: Role, chat_kind: ChatKind, session: Option<SessionId>) -> Self {
+    /// Returns the scope of a person: all actions for the owner in private; else those of the conversation, and for users
+    /// and guests of a group only their own.
+    pub fn of(
+        sender: &Sender,
+        role: Role,
+        chat_kind: ChatKind,
+        session: Option<SessionId>,
+    ) -> Self {
         // No session has this id.
-        let here = session.unwrap_or(SessionId(0));
+        let session_id = session.unwrap_or(SessionId(0));
         match (chat_kind, role) {
             (ChatKind::Private, Role::Owner) => Self::ALL,
             (ChatKind::Private, _) | (ChatKind::Group, Role::Admin | Role::Owner) => {
-                Self { session: Some(here), whose: None }
+                Self { session: Some(session_id), whose: None }
             }
             (ChatKind::Group, Role::Guest | Role::User) => {
-                Self { session: Some(here), whose: Some(who.id.clone()) }
+                Self { session: Some(session_id), whose: Some(sender.id.clone()) }
             }
         }
     }
 
-    /// The same, of one conversation.
+    /// Returns the same scope, limited to one conversation.
     pub fn within(self, session: Option<SessionId>) -> Self {
         Self { session: Some(session.unwrap_or(SessionId(0))), ..self }
     }
 }
 
-/// The actions that somebody sees: `calls c`, `turns t`, `sessions s`. What a command did at an address counts to the
-/// conversation that was open there, what a subagent, a job or a heartbeat run did to the one that hears of it.
+/// The actions in a scope, as `calls c`, `turns t`, `sessions s`. Actions of a command belong to the conversation that
+/// was open at its address; those of a subagent, a job or a heartbeat run belong to the one that gets the result.
 const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
     WHERE (:whose IS NULL OR iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) = :whose)
     AND (:session IS NULL OR s.id = :session OR (s.kind = 'command' AND EXISTS (
@@ -145,13 +150,13 @@ const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s O
             AND o.chat = s.people_chat AND ifnull(o.thread, '') = ifnull(s.people_thread, '')
             AND (s.kind <> 'subagent' OR s.opened >= o.opened))))";
 
-/// The columns of a row for `read`.
+/// The columns for `read_action`.
 const ACTION: &str = "c.id, ifnull(c.started, t.started), c.tool, substr(c.arguments, 1, :chars),
     substr(ifnull(c.output, ''), 1, :chars), c.state, c.ended - c.started, t.sender,
     s.id, s.channel, s.chat, s.thread, c.undo IS NOT NULL AND c.state IN ('done', 'interrupted'),
     c.undone IS NOT NULL";
 
-/// The newest actions first.
+/// Returns actions, newest first.
 pub fn list(
     store: &Connection,
     scope: &ActionScope,
@@ -170,37 +175,37 @@ pub fn list(
             ":limit": limit,
             ":chars": SHOWN_CHARS_MAX,
         },
-        read,
+        read_action,
     )?;
     rows.collect()
 }
 
-/// Returns the sources of what actions tell: of all that their models had been shown by then, who wrote the inputs.
+/// Returns the sources of actions: those of everything that the models which wrote their inputs had been shown by then.
 pub fn sources_of(store: &Connection, actions: &[Action]) -> rusqlite::Result<Vec<Source>> {
-    let mut last: BTreeMap<SessionId, TurnId> = BTreeMap::new();
+    let mut last_turns: BTreeMap<SessionId, TurnId> = BTreeMap::new();
     let mut turn_of = store.prepare_cached("SELECT turn FROM calls WHERE id = ?")?;
     for action in actions {
         let turn = turn_of.query_row([action.id], |row| row.get(0))?;
-        let last = last.entry(action.session).or_insert(turn);
+        let last = last_turns.entry(action.session).or_insert(turn);
         *last = turn.max(*last);
     }
-    let mut found = Vec::new();
-    for (session, turn) in last {
+    let mut sources_found = Vec::new();
+    for (session, turn) in last_turns {
         let shown = sources::up_to(store, session, turn)?;
-        shown.iter().for_each(|(_, shown)| source::add(&mut found, shown));
+        shown.iter().for_each(|(_, shown)| source::add(&mut sources_found, shown));
     }
-    Ok(found)
+    Ok(sources_found)
 }
 
-/// Identifies an action that somebody asks about.
+/// Identifies a requested action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActionQuery {
     Id(CallId),
-    /// The last one that changed this file.
+    /// The last action that changed this file.
     File(WorkspacePath),
 }
 
-/// The action, with its turn. None if there is none to be seen.
+/// Returns the action and its turn. None if there is none in the scope.
 pub fn find(
     store: &Connection,
     scope: &ActionScope,
@@ -224,12 +229,12 @@ pub fn find(
                 ":path": path,
                 ":chars": SHOWN_CHARS_MAX,
             },
-            |row| Ok((read(row)?, row.get(14)?)),
+            |row| Ok((read_action(row)?, row.get(14)?)),
         )
         .optional()
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Action> {
+fn read_action(row: &Row<'_>) -> rusqlite::Result<Action> {
     Ok(Action {
         id: row.get(0)?,
         at: row.get::<_, Time>(1)?.0,
@@ -261,8 +266,8 @@ pub struct UndoTarget {
     undone: bool,
 }
 
-/// The action with that number, or else the last one that can be undone; none if there is none to be
-/// seen.
+/// Returns the action with a number, or without one the last action that can be undone. None if there is none in
+/// the scope.
 pub fn target(
     store: &Connection,
     scope: &ActionScope,
@@ -288,7 +293,7 @@ pub fn target(
         .optional()
 }
 
-/// The change that undoes an action, or words on why there is none.
+/// Returns the change that undoes an action, or an explanation why it cannot be undone.
 pub fn undoing(
     workspace: &Workspace,
     images: &BeforeImages,
@@ -306,25 +311,25 @@ pub fn undoing(
         undo.path.parse().map_err(|_| replies::no_way_back(number, &target.tool))?;
     let refused = |error: crate::workspace::FileError| replies::not_undone(&error.to_string());
     let (path, file) = workspace.open_to_change(&path, scope).map_err(refused)?;
-    let now = file.map(OpenedFile::hash).transpose().map_err(refused)?;
-    if now.as_ref().map(Hash::as_str) != undo.after.as_deref() {
-        let differs = differs(workspace, images, &path, undo);
-        return Err(replies::changed_since(&path, &differs));
+    let current_hash = file.map(OpenedFile::hash).transpose().map_err(refused)?;
+    if current_hash.as_ref().map(Hash::as_str) != undo.after.as_deref() {
+        let difference = difference_since(workspace, images, &path, undo);
+        return Err(replies::changed_since(&path, &difference));
     }
-    match (&undo.before, now) {
-        (None, Some(now)) => Ok(FileChange::removal(path, now)),
+    match (&undo.before, current_hash) {
+        (None, Some(current_hash)) => Ok(FileChange::removal(path, current_hash)),
         (None, None) => Err(replies::no_way_back(number, &target.tool)),
-        (Some(before), now) => {
+        (Some(before), current_hash) => {
             let contents = Hash::stored(before).and_then(|before| images.get(&before));
             let contents = contents.ok_or_else(|| replies::image_gone(&path))?;
-            Ok(FileChange::new(path, now, contents))
+            Ok(FileChange::new(path, current_hash, contents))
         }
     }
 }
 
-/// Returns the difference of a file since an action. If its content after the action is not known any more,
-/// since before the action.
-fn differs(
+/// Returns the difference of a file since an action. If its content after the action is no longer known, returns
+/// the difference since before the action.
+fn difference_since(
     workspace: &Workspace,
     images: &BeforeImages,
     path: &WorkspacePath,
@@ -334,16 +339,16 @@ fn differs(
         let contents = images.get(&Hash::stored(hash.as_deref()?)?)?;
         String::from_utf8(contents).ok()
     };
-    let now = match workspace.open_exactly(path).and_then(OpenedFile::read_text) {
-        Ok(now) => Some(now),
+    let current = match workspace.open_exactly(path).and_then(OpenedFile::read_text) {
+        Ok(current) => Some(current),
         Err(FileError::Missing(_)) => None,
         Err(_) => return String::new(),
     };
-    let then = match &undo.after {
+    let former = match &undo.after {
         None => Some(String::new()),
         after => text(after).or_else(|| text(&undo.before)),
     };
-    memory::changes(&then.unwrap_or_default(), &now.unwrap_or_default()).unwrap_or_default()
+    memory::changes(&former.unwrap_or_default(), &current.unwrap_or_default()).unwrap_or_default()
 }
 
 /// A change that a command is about to undo. It is recorded as an action of its own.
@@ -351,19 +356,18 @@ pub struct Undoing {
     pub at: Address,
     pub chat_kind: ChatKind,
     pub who: Sender,
-    /// By which it is found after a crash.
+    /// A key by which it is found after a crash.
     pub mark: String,
     pub target: CallId,
     pub change: Intent,
     pub undo: Option<FileUndo>,
 }
 
-/// Writes an action of a command down as running. It stands in a closed session of its own, which no
-/// model sees.
+/// Stores an action of a command as running, in a closed session of its own, which no model sees.
 pub fn begin(store: &Connection, undoing: &Undoing) -> rusqlite::Result<CallId> {
     let now = Time::now();
     let Undoing { at, chat_kind, who, mark, target, change, undo } = undoing;
-    let turn = closed_turn(store, at, *chat_kind, who)?;
+    let turn = insert_closed_turn(store, at, *chat_kind, who)?;
     let arguments = serde_json::json!({ "id": target }).to_string();
     store.execute(
         "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, intent, undo, started)
@@ -373,8 +377,8 @@ pub fn begin(store: &Connection, undoing: &Undoing) -> rusqlite::Result<CallId> 
     Ok(CallId(store.last_insert_rowid()))
 }
 
-/// A turn without words in a session of its own, which no model sees.
-fn closed_turn(
+/// Creates a turn without texts in a closed session of its own, which no model sees.
+fn insert_closed_turn(
     store: &Connection,
     at: &Address,
     chat_kind: ChatKind,
@@ -398,7 +402,7 @@ fn closed_turn(
     Ok(turn)
 }
 
-/// The action that a command has begun and a crash has cut off.
+/// Returns an action that a command began and a crash interrupted.
 pub fn begun(store: &Connection, mark: &str) -> rusqlite::Result<Option<(CallId, Intent)>> {
     store
         .prepare_cached(
@@ -410,7 +414,7 @@ pub fn begun(store: &Connection, mark: &str) -> rusqlite::Result<Option<(CallId,
         .optional()
 }
 
-/// Marks what a call has undone, once it is done; what that itself had undone is so no longer.
+/// Marks the action that a finished call has undone. An action that the marked one had undone is no longer undone.
 pub fn mark_undone(store: &Connection, call: CallId) -> rusqlite::Result<()> {
     const UNDOES: &str = "(SELECT json_extract(intent, '$.undoes') FROM calls WHERE id = ?)";
     let now = Time::now();
@@ -426,7 +430,7 @@ pub fn mark_undone(store: &Connection, call: CallId) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The open conversation at an address.
+/// Returns the open conversation at an address.
 pub fn session_at(store: &Connection, at: &Address) -> rusqlite::Result<Option<SessionId>> {
     let thread = at.thread.as_ref().map_or("", |thread| thread.as_str());
     store

@@ -1,6 +1,6 @@
-//! Questions to people on behalf of a call that waits for them: an approval, or a question of the
-//! model. Each is settled once: by an answer, its end of time, or the end of its
-//! turn, whichever comes first. `agent::suspended` carries out what follows.
+//! Questions to people on behalf of a call that waits for them: an approval, or a question of the model.
+//! Each is settled once, by an answer, its timeout or the end of its turn, whichever comes first. Not here:
+//! the consequences (`agent::suspended`).
 
 mod settings;
 
@@ -32,9 +32,9 @@ integer_columns!(AskId);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AskKind {
-    /// Somebody entitled is asked if the call may be made.
+    /// A request to somebody entitled to approve the call.
     Approval,
-    /// Something that its person is asked.
+    /// A question of the model to its person.
     Question,
 }
 
@@ -48,24 +48,24 @@ pub struct NewAsk {
     pub call: CallId,
     pub kind: AskKind,
     pub at: Address,
-    /// The person whose answer counts. None: anybody entitled.
+    /// The person whose answer counts. None means anybody entitled.
     pub who: Option<SenderId>,
     pub time: Duration,
-    /// An approval may be given for good.
+    /// True if the approval may be permanent.
     pub offers_always: bool,
     /// The parts of its call that an approval shows. None for a question.
     pub shown: Option<ShownCall>,
 }
 
-/// The parts of a call that its approval shows beside the arguments. They are kept while it is open.
+/// The parts of a call that its approval shows next to the arguments. They are stored while it is open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownCall {
-    /// Why it must be approved, as the rest of a sentence.
+    /// The reason for the approval, as the rest of a sentence.
     pub why: String,
-    /// The difference that it makes to a file.
+    /// The difference that the call makes to a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// The reader of a message that tells what was said in private.
+    /// The recipient of a message that reveals private content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tells: Option<String>,
 }
@@ -80,7 +80,7 @@ pub struct Ask {
     pub delivery: DeliveryId,
     pub at: Address,
     pub who: Option<SenderId>,
-    /// Rows of the journal up to this one are no answers.
+    /// Rows of the journal up to this one do not count as answers.
     pub after: RowId,
 }
 
@@ -89,7 +89,7 @@ pub struct Ask {
 pub enum AskOutcome {
     Settled,
     Expired,
-    /// Its turn was ended.
+    /// Its turn has ended.
     Cancelled,
 }
 
@@ -101,7 +101,8 @@ impl ToSql for AskOutcome {
     }
 }
 
-/// Asks about calls at one place; the messages are made with their numbers, by which the last message can be answered.
+/// Stores questions about calls at one address, and queues the messages that `bodies` makes with their numbers. Buttons
+/// of the last message answer them.
 pub fn put(
     store: &Connection,
     new: &[NewAsk],
@@ -116,7 +117,7 @@ pub fn put(
     Ok(())
 }
 
-/// Asks once more about a call that waits, in a message of its own.
+/// Queues another message about a call that waits.
 pub fn ask_again(store: &Connection, ask: &Ask, body: &Body) -> rusqlite::Result<()> {
     let delivery = outbox::put_body(store, &ask.at, body)?;
     set_delivery(store, ask.id, delivery)
@@ -157,12 +158,12 @@ fn insert(store: &Connection, new: &NewAsk) -> rusqlite::Result<AskId> {
 const OPEN: &str = "SELECT id, turn, call, kind, delivery, channel, chat, thread, who, after
     FROM asks WHERE state = 'open'";
 
-/// Returns true if a turn waits for what somebody was asked.
+/// Returns true if a turn has an open question.
 pub fn is_open_of(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM asks WHERE state = 'open' AND turn = ?")?.exists([turn])
 }
 
-/// The approvals that are open in the turn of one, which may be decided itself.
+/// Returns the open approvals in the turn of an approval, which may be decided itself.
 pub fn open_with(store: &Connection, id: AskId) -> rusqlite::Result<Vec<Ask>> {
     let mut rows = store.prepare_cached(&format!(
         "{OPEN} AND kind = 'approval' AND turn = (SELECT turn FROM asks WHERE id = ?) ORDER BY id"
@@ -170,18 +171,18 @@ pub fn open_with(store: &Connection, id: AskId) -> rusqlite::Result<Vec<Ask>> {
     rows.query_map([id], read)?.collect()
 }
 
-/// One that is open.
+/// Returns a question if it is open.
 pub fn open(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
     store.prepare_cached(&format!("{OPEN} AND id = ?"))?.query_row([id], read).optional()
 }
 
-/// The questions that are open, the oldest first.
+/// Returns the open questions of models, oldest first.
 pub fn questions(store: &Connection) -> rusqlite::Result<Vec<Ask>> {
     let mut rows = store.prepare_cached(&format!("{OPEN} AND kind = 'question' ORDER BY id"))?;
     rows.query_map([], read)?.collect()
 }
 
-/// The kind of conversation in which something was asked; a group if that cannot be read.
+/// Returns the kind of chat of a question's conversation; a group if that cannot be read.
 pub fn chat_kind_of(store: &Connection, ask: &Ask) -> rusqlite::Result<ChatKind> {
     let chat_kind = store
         .prepare_cached(
@@ -191,19 +192,19 @@ pub fn chat_kind_of(store: &Connection, ask: &Ask) -> rusqlite::Result<ChatKind>
     Ok(chat_kind.0.unwrap_or(ChatKind::Group))
 }
 
-/// The question, if it is open.
+/// Returns a question of a model if it is open.
 pub fn question(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
     let mut rows = store.prepare_cached(&format!("{OPEN} AND kind = 'question' AND id = ?"))?;
     rows.query_row([id], read).optional()
 }
 
-/// Those whose time is over.
+/// Returns the open questions whose timeout has passed.
 pub fn overdue(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<Ask>> {
     let mut rows = store.prepare_cached(&format!("{OPEN} AND expires <= ? ORDER BY id"))?;
     rows.query_map([Time(now)], read)?.collect()
 }
 
-/// When the next one's time is over.
+/// Returns the time of the next timeout.
 pub fn next_expiry(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     let next = store
         .prepare_cached("SELECT min(expires) FROM asks WHERE state = 'open'")?
@@ -211,12 +212,17 @@ pub fn next_expiry(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>
     Ok(next.map(|next| next.0))
 }
 
-/// Ends one, if nothing else has: only then is this true. `words` take the place of its buttons once nothing else was
-/// asked with them, unless one was pressed.
-pub fn end(store: &Connection, ask: &Ask, how: AskOutcome, words: &str) -> rusqlite::Result<bool> {
+/// Ends a question. Returns false if it has ended before. Once all questions of its message have ended, `text` replaces
+/// the buttons, unless one was pressed.
+pub fn end(
+    store: &Connection,
+    ask: &Ask,
+    outcome: AskOutcome,
+    text: &str,
+) -> rusqlite::Result<bool> {
     let ended = store
         .prepare_cached("UPDATE asks SET state = ?, shown = NULL WHERE id = ? AND state = 'open'")?
-        .execute(params![how, ask.id])?;
+        .execute(params![outcome, ask.id])?;
     if ended == 0 {
         return Ok(false);
     }
@@ -224,12 +230,12 @@ pub fn end(store: &Connection, ask: &Ask, how: AskOutcome, words: &str) -> rusql
         .prepare_cached("SELECT 1 FROM asks WHERE state = 'open' AND delivery = ?")?
         .exists([ask.delivery])?;
     if !is_shared {
-        outbox::close_question(store, ask.delivery, words)?;
+        outbox::close_question(store, ask.delivery, text)?;
     }
     Ok(true)
 }
 
-/// Closes one that cannot be ended, and keeps its row for a person to look at; false if it is not open.
+/// Closes a question that cannot be ended, and stores its row for a person to look at. Returns false if it is not open.
 pub fn set_aside(store: &Connection, ask: &Ask, why: &str) -> rusqlite::Result<bool> {
     let id = ask.id.0;
     let raw: Option<String> = store
@@ -247,14 +253,14 @@ pub fn set_aside(store: &Connection, ask: &Ask, why: &str) -> rusqlite::Result<b
     Ok(true)
 }
 
-/// Ends what a turn has asked.
-pub fn cancel(store: &Connection, turn: TurnId, words: &str) -> rusqlite::Result<()> {
+/// Ends the open questions of a turn.
+pub fn cancel(store: &Connection, turn: TurnId, text: &str) -> rusqlite::Result<()> {
     let mut rows = store.prepare_cached(&format!("{OPEN} AND turn = ?"))?;
     let open: Vec<Ask> = rows.query_map([turn], read)?.collect::<Result<_, _>>()?;
-    open.iter().try_for_each(|ask| end(store, ask, AskOutcome::Cancelled, words).map(drop))
+    open.iter().try_for_each(|ask| end(store, ask, AskOutcome::Cancelled, text).map(drop))
 }
 
-/// Returns true if a call that is about to be made was approved.
+/// Returns true if a call was approved.
 pub fn is_approved(store: &Connection, call: CallId) -> rusqlite::Result<bool> {
     store
         .prepare_cached(
@@ -263,7 +269,7 @@ pub fn is_approved(store: &Connection, call: CallId) -> rusqlite::Result<bool> {
         .exists([call])
 }
 
-/// A tool that somebody entitled has allowed one person for good.
+/// A permanent approval of a tool for one person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub channel: String,
@@ -292,12 +298,12 @@ pub fn grant(store: &Connection, grant: &Grant) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Takes back whatever was allowed for good of a tool; says how much that was.
+/// Removes all permanent approvals of a tool. Returns their number.
 pub fn revoke(store: &Connection, tool: &str) -> rusqlite::Result<usize> {
     store.prepare_cached("DELETE FROM grants WHERE tool = ?")?.execute([tool])
 }
 
-/// Takes back all that was allowed for good for an account.
+/// Removes all permanent approvals for an account.
 pub fn revoke_all_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
     store
         .prepare_cached("DELETE FROM grants WHERE channel = ? AND sender = ?")?
@@ -319,16 +325,16 @@ pub fn grants(store: &Connection) -> rusqlite::Result<Vec<Grant>> {
 pub struct AskedCall {
     pub id: AskId,
     pub tool: String,
-    /// As JSON.
+    /// JSON.
     pub arguments: String,
-    /// For whom it is made, and in what kind of conversation; none if that cannot be read.
+    /// The person for whom it is made, and the kind of chat. None if they cannot be read.
     pub made_for: Option<(ChannelName, SenderId, ChatKind)>,
     /// The conversation in which it is made, if that can be read.
     pub origin: Option<Origin>,
-    /// The account whose person alone decides; none: anybody entitled.
+    /// The account of the only person who may decide. None means anybody entitled.
     pub decider: Option<PersonAccount>,
     pub offers_always: bool,
-    /// None if a former version asked, or if it cannot be read.
+    /// None if a former version asked the question, or if it cannot be read.
     pub shown: Option<ShownCall>,
 }
 
@@ -339,7 +345,7 @@ const ASKED_CALLS: &str =
     JOIN sessions s ON s.id = t.session
     WHERE a.state = 'open' AND a.kind = 'approval'";
 
-/// The approvals that are open and pass, the oldest first.
+/// Returns the open approvals that pass a filter, oldest first.
 pub fn approvals(
     store: &Connection,
     passes: impl Fn(&AskedCall) -> rusqlite::Result<bool>,
@@ -355,7 +361,7 @@ pub fn approvals(
     Ok(passing)
 }
 
-/// The call of an approval that is open.
+/// Returns the call of an open approval.
 pub fn approval(store: &Connection, id: AskId) -> rusqlite::Result<Option<AskedCall>> {
     let mut rows = store.prepare_cached(&format!("{ASKED_CALLS} AND a.id = ?"))?;
     rows.query_row([id], read_call).optional()
@@ -381,8 +387,8 @@ fn read_call(row: &Row<'_>) -> rusqlite::Result<AskedCall> {
     })
 }
 
-/// Forgets what was asked and settled before a time, of turns that have ended, a slice at a time; returns how
-/// many.
+/// Deletes a slice of the settled questions that expired before a time and whose turns have ended. Returns their
+/// number.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     store
         .prepare_cached(

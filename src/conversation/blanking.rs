@@ -1,5 +1,5 @@
-//! The texts of conversations, for words that somebody wants forgotten: what was heard and said, calls, summaries, plans
-//! and proposals. The index follows.
+//! Blanks words that somebody wants forgotten in the texts of conversations: steps, calls, summaries, plans and
+//! proposals. Updates the index accordingly.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::store::{
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{Parts, Source, SourceSpan};
 
-/// Steps that are looked at in one transaction.
+/// Number of steps that are examined in one transaction.
 const SLICE_STEPS: usize = 200;
 
-/// The texts of conversations, but for steps.
+/// The columns of conversations with texts, except those of steps.
 pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
     TextColumns {
         select: "SELECT c.id, 0, c.arguments, c.output, c.images FROM calls c JOIN turns t ON t.id = c.turn
@@ -51,14 +51,14 @@ pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
     TextColumns {
         select: "SELECT id, 0, arguments FROM deferred_calls WHERE (id, 0) > (?1, ?2) AND channel = ?3
                  AND chat = ?4 ORDER BY id LIMIT ?5",
-        // It would not be the call any more that was shown.
+        // A blanked call would no longer be the one that was shown.
         update: "UPDATE deferred_calls SET arguments = ?3, state = 'denied' WHERE id = ?1 AND ?2 = 0",
         columns: &[TextForm::Arguments],
         renew: None,
     },
 ];
 
-/// Looks for the words in a slice of the steps of a chat, and blanks them if the pass does. Each part keeps its source.
+/// Finds the words in a slice of the steps of a chat. Blanks them if `pass.blanks` is set. Each part keeps its source.
 pub fn blank_steps(
     store: &Connection,
     chat: &ChatPlace,
@@ -72,9 +72,9 @@ pub fn blank_steps(
          WHERE (p.turn, p.seq) > (?, ?) AND s.channel = ? AND s.chat = ?
          ORDER BY p.turn, p.seq LIMIT ?",
     )?;
-    let most = i64::try_from(SLICE_STEPS).unwrap_or(i64::MAX);
+    let limit = i64::try_from(SLICE_STEPS).unwrap_or(i64::MAX);
     let mut rows =
-        select.query(params![pass.after.0, pass.after.1, chat.channel, chat.chat, most])?;
+        select.query(params![pass.after.0, pass.after.1, chat.channel, chat.chat, limit])?;
     let (mut slice, mut last, mut count) = (BlankedSlice::default(), None, 0);
     while let Some(row) = rows.next()? {
         let mark = RowMark(row.get(0)?, row.get(1)?);
@@ -86,13 +86,13 @@ pub fn blank_steps(
             .map(|heard| Parts::restored(heard, spans.and_then(|it| it.0).unwrap_or_default()));
         let new_input = input.as_ref().and_then(|input| blanked_parts(input, words));
         let new_text = words.blanked(&text);
-        // A provider takes its own thinking back whole or not at all.
-        let has_thought = words.are_in(&thinking);
+        // A provider accepts its own reasoning blocks only unchanged.
+        let words_in_thinking = words.are_in(&thinking);
         let images: Option<String> = row.get(6)?;
         let new_images =
             images.as_deref().and_then(|images| words.blanked_json(images, TextForm::Json));
         let is_same = new_input.is_none() && new_text.is_none() && new_images.is_none();
-        if is_same && !has_thought {
+        if is_same && !words_in_thinking {
             continue;
         }
         slice.changed.push(mark);
@@ -111,7 +111,7 @@ pub fn blank_steps(
                 .prepare_cached("UPDATE steps SET images = ? WHERE turn = ? AND seq = ?")?
                 .execute(params![images, mark.0, mark.1])?;
         }
-        let thinking = if has_thought { "[]" } else { &thinking };
+        let thinking = if words_in_thinking { "[]" } else { &thinking };
         store
             .prepare_cached("UPDATE steps SET text = ?, thinking = ? WHERE turn = ? AND seq = ?")?
             .execute(params![new_text.unwrap_or(text), thinking, mark.0, mark.1])?;
@@ -124,24 +124,24 @@ pub fn blank_steps(
     Ok(slice)
 }
 
-/// The parts without the words. None if they do not have them. A source whose name has them becomes unknown, which counts
-/// as untrusted: a file with a shorter name could be another one.
+/// Returns the parts without the words. None if they do not contain them. A source whose name contains the words becomes
+/// unknown, which counts as untrusted, because a shortened name could be that of another file.
 fn blanked_parts(input: &Parts, words: &ForgottenWords) -> Option<Parts> {
-    let is_named = |source: &Source| source.name().is_some_and(|name| words.are_in(name));
-    if !words.are_in(input) && !input.iter().any(|part| is_named(part.source)) {
+    let has_words = |source: &Source| source.name().is_some_and(|name| words.are_in(name));
+    if !words.are_in(input) && !input.iter().any(|part| has_words(part.source)) {
         return None;
     }
     let mut parts = Parts::default();
     for part in input.iter() {
-        let source = if is_named(part.source) { Source::Unknown } else { part.source.clone() };
+        let source = if has_words(part.source) { Source::Unknown } else { part.source.clone() };
         let blanked = words.blanked(part.text);
         parts.push(source, blanked.as_deref().unwrap_or(part.text));
     }
-    // They stand across parts.
+    // The words may span parts.
     Some(if words.are_in(&parts) { Parts::of(Source::Program, FORGOTTEN) } else { parts })
 }
 
-/// The chats of a person in private, or one of a group, and those of the background tasks whose people are there.
+/// Returns the private chats of a person, or the chat of a group, and those of the background tasks that belong to them.
 pub fn chats_of(store: &Connection, keys: &ForgottenChats) -> rusqlite::Result<Vec<ChatPlace>> {
     let mut chats = BTreeSet::new();
     match keys {
@@ -185,7 +185,7 @@ pub enum ForgottenChats {
     Group(ChatPlace),
 }
 
-/// Returns true if a turn of these chats has not ended: it has its texts in memory.
+/// Returns true if a turn of these chats has not ended, because its texts are in memory.
 pub fn has_unfinished_turn(store: &Connection, chats: &[ChatPlace]) -> rusqlite::Result<bool> {
     let mut running = store.prepare_cached(
         "SELECT 1 FROM turns t JOIN sessions s ON s.id = t.session
@@ -199,7 +199,7 @@ pub fn has_unfinished_turn(store: &Connection, chats: &[ChatPlace]) -> rusqlite:
     Ok(false)
 }
 
-/// The former versions of files that calls in a chat have kept, by their hashes.
+/// Returns the stored undo data of calls in a chat, with the hashes of former versions of files.
 pub fn before_images_of(store: &Connection, chat: &ChatPlace) -> rusqlite::Result<Vec<String>> {
     let mut rows = store.prepare_cached(
         "SELECT c.undo FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session

@@ -1,5 +1,5 @@
-//! Budgets: how much models may use in a day or a month, by whom and for what. What is over is refused before the
-//! call; background work stops first, the owner's own chat last.
+//! Budgets: the limits of model usage in a day or a month, by person and purpose. A call over a budget is refused before
+//! it is made. Background tasks stop first, the owner's own chat last.
 
 pub mod reserve;
 pub mod stored;
@@ -18,24 +18,25 @@ use crate::types::origin::TaskKind;
 use crate::types::person::PersonId;
 use crate::types::persona::PersonaName;
 
-/// The default budget of a guest in a month, in tokens: at least eight short exchanges.
+/// The default monthly budget of a guest in tokens: at least eight short exchanges.
 pub const GUEST_TOKENS: u64 = 5_000;
 
-/// A month of a guest, from the first use on: who comes on the 31st does not begin anew on the 1st.
+/// The length of a guest's month, which begins with the first use, so that one who comes on the 31st does not get a new
+/// budget on the 1st.
 const GUEST_MONTH: Duration = Duration::days(30);
 
-/// People are warned at so many percent of a budget.
+/// Percentage of a budget at which people are warned.
 const WARNED_AT: u64 = 80;
 
-/// The parts of the budget for everything, in percent, beyond which jobs and the heartbeat, and people other than the
-/// owner, are refused.
+/// Percentages of the total budget beyond which calls are refused: those of jobs and the heartbeat, and those of people
+/// other than the owner.
 const BACKGROUND_PART: u64 = 80;
 const OTHERS_PART: u64 = 90;
 
-/// The most for one day or one month.
+/// The limit for one day or one month.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Allowance {
-    /// Read and written.
+    /// Tokens read and written.
     pub tokens: Option<u64>,
     pub cost: Option<Cost>,
 }
@@ -45,11 +46,11 @@ impl Allowance {
         self.tokens.is_none() && self.cost.is_none()
     }
 
-    /// A part of it, in percent.
+    /// Returns a percentage of the allowance.
     fn part(self, percent: u64) -> Self {
         Self {
-            tokens: self.tokens.map(|most| most.saturating_mul(percent) / 100),
-            cost: self.cost.map(|most| Cost(most.0.saturating_mul(percent) / 100)),
+            tokens: self.tokens.map(|max| max.saturating_mul(percent) / 100),
+            cost: self.cost.map(|max| Cost(max.0.saturating_mul(percent) / 100)),
         }
     }
 }
@@ -73,7 +74,7 @@ impl Budget {
 /// The budgets of the config.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budgets {
-    /// For everything together.
+    /// For all calls together.
     pub total: Budget,
     /// For all jobs together.
     pub jobs: Budget,
@@ -85,7 +86,7 @@ pub struct Budgets {
     pub admin: Budget,
     pub user: Budget,
     pub guest: Budget,
-    /// For all who have a persona, together.
+    /// For all people with a persona, together.
     pub personas: BTreeMap<PersonaName, Budget>,
 }
 
@@ -108,7 +109,7 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// The budget of the config for a scope. One for a person is that of nobody yet: the role's counts.
+    /// Returns the config's budget for a scope. Empty for a person: the role's budget applies.
     pub fn of(&self, scope: Scope) -> Budget {
         match scope {
             Scope::Total => self.total,
@@ -128,7 +129,7 @@ impl Budgets {
 /// The calls that count for a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Everything together.
+    /// All calls together.
     Total,
     /// All jobs together.
     Jobs,
@@ -139,7 +140,7 @@ pub enum Scope {
     /// Each person with this role.
     Role(Role),
     Person(PersonId),
-    /// All who have this persona, together.
+    /// All people with this persona, together.
     Persona(PersonaName),
 }
 
@@ -156,7 +157,7 @@ impl Scope {
         Self::Role(Role::Guest),
     ];
 
-    /// As people write it, and as it is stored: `total`, `jobs`, `job`, `job 3`, `heartbeat`, `guest`, `p5`,
+    /// Returns the form for people and for the store: `total`, `jobs`, `job`, `job 3`, `heartbeat`, `guest`, `p5`,
     /// `persona kid`.
     pub fn key(self) -> String {
         match self {
@@ -171,7 +172,7 @@ impl Scope {
         }
     }
 
-    /// Reads a key; a job's number may stand behind `#`.
+    /// Parses a key. A job's number may follow a `#`.
     pub fn parse(key: &str) -> Option<Self> {
         let given = key.trim();
         let key = given.to_ascii_lowercase();
@@ -187,7 +188,7 @@ impl Scope {
         key.strip_prefix('p')?.parse().ok().map(|id| Self::Person(PersonId(id)))
     }
 
-    /// The part of the ledger that counts; none of a scope that stands for several.
+    /// Returns the part of the ledger that counts for the scope. None for a scope that stands for several.
     fn part(self) -> Option<LedgerPart> {
         match self {
             Self::Total => Some(LedgerPart::All),
@@ -201,16 +202,16 @@ impl Scope {
     }
 }
 
-/// The source of a period's beginning.
+/// The rule for a period's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PeriodStart {
-    /// By the owner's clock: at midnight, on the first of the month.
+    /// In the owner's time zone: at midnight, on the first of the month.
     ByCalendar,
-    /// With the first use, for 30 days.
+    /// With the first use; the period takes 30 days.
     WithFirstUse,
 }
 
-/// A day or a month.
+/// The beginning and the end of a day or a month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetWindow {
     pub since: DateTime<Utc>,
@@ -218,7 +219,7 @@ pub struct BudgetWindow {
 }
 
 impl BudgetWindow {
-    /// The day or the month of the calendar, by the owner's clock.
+    /// Returns the calendar day or month in the owner's time zone.
     pub fn of_calendar(period: Period, now: DateTime<Utc>, zone: Tz) -> Self {
         let today = now.with_timezone(&zone).date_naive();
         let first = today.with_day(1).unwrap_or(today);
@@ -229,15 +230,15 @@ impl BudgetWindow {
         Self { since: midnight(since, zone), until: midnight(until, zone) }
     }
 
-    /// The 30 days that run; new ones if these are over, or the clock was set back before them.
+    /// Returns the current 30 days, or new ones if these are over, or the clock was set back before them.
     pub fn of_guest(began: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Self {
-        let runs = |began: &DateTime<Utc>| *began <= now && now < *began + GUEST_MONTH;
-        let since = began.filter(runs).unwrap_or(now);
+        let contains_now = |began: &DateTime<Utc>| *began <= now && now < *began + GUEST_MONTH;
+        let since = began.filter(contains_now).unwrap_or(now);
         Self { since, until: since + GUEST_MONTH }
     }
 }
 
-/// The first moment of a day. Some zones skip midnight when they change their clocks.
+/// Returns the first moment of a day. Some zones skip midnight when they change their clocks.
 fn midnight(day: NaiveDate, zone: Tz) -> DateTime<Utc> {
     let start = day.and_time(NaiveTime::MIN);
     let quarters = (0..16).map(|quarter| start + Duration::minutes(15 * quarter));
@@ -245,7 +246,7 @@ fn midnight(day: NaiveDate, zone: Tz) -> DateTime<Utc> {
     moments.next().map_or_else(|| start.and_utc(), |moment| moment.with_timezone(&Utc))
 }
 
-/// A budget that counts for a call.
+/// A budget that applies to a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     pub(super) scope: Scope,
@@ -256,13 +257,13 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// The part of the ledger that counts in its present period.
+    /// Returns the part of the ledger that counts in its present period.
     fn sum(&self, window: BudgetWindow) -> SumSince {
         SumSince { part: self.part, period: self.period, since: window.since }
     }
 }
 
-/// The budgets that count for a call.
+/// Returns the budgets that apply to a call.
 pub(super) fn bounds(
     budgets: &Budgets,
     stored: &stored::StoredBudgets,
@@ -304,7 +305,7 @@ pub(super) fn bounds(
     bounds
 }
 
-/// The part of the budget for everything that a call may use, in percent.
+/// Returns the percentage of the total budget that a call may use.
 fn part_of_total(payer: &Payer) -> u64 {
     let is_background = match payer.cause {
         CallCause::Task(kind) => kind.acts_by_itself(),

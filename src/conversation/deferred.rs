@@ -1,5 +1,5 @@
-//! Calls that were not made because nobody could be asked. For a day, somebody entitled can have each of them made once,
-//! exactly as it was shown.
+//! Calls that were not made because nobody could be asked. For a day, somebody entitled can approve each of them, to be
+//! made once, exactly as shown.
 
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -10,40 +10,40 @@ use crate::store::{Json, Time, integer_columns, slice};
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
 use crate::types::session::CallId;
 
-/// The time for which a call can be made.
+/// Time for which a call can be approved.
 pub const VALID: Duration = Duration::hours(24);
 
-/// A deferred call, by the number that people see.
+/// The number of a deferred call, which people see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeferredId(pub i64);
 
 integer_columns!(DeferredId);
 
-/// A call that may be made exactly so.
+/// A call that may be made exactly in this form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovedCall {
     pub tool: String,
-    /// As JSON.
+    /// JSON.
     pub arguments: String,
 }
 
 /// A call that was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeferredCall {
-    /// The refused one.
+    /// The refused call.
     pub call: CallId,
     pub approved: ApprovedCall,
     /// The person for whom it is made, and the channel on which they are known.
     pub sender: Sender,
     pub known_on: ChannelName,
     pub chat_kind: ChatKind,
-    /// Where its result goes.
+    /// The address for its result.
     pub to: Address,
-    /// Its model had read untrusted content.
+    /// True if its model had read untrusted content.
     pub tainted: bool,
 }
 
-/// Keeps the calls that one message shows; returns their numbers.
+/// Stores the calls that one message shows. Returns their numbers.
 pub fn put(
     store: &Connection,
     calls: &[DeferredCall],
@@ -82,7 +82,7 @@ const OPEN: &str =
     "SELECT channel, chat, thread, id, call, tool, arguments, sender, known_on, chat_kind, tainted
      FROM deferred_calls WHERE state = 'open' AND expires > ?1";
 
-/// One that can still be made.
+/// Returns a call that can still be made.
 pub fn open(
     store: &Connection,
     id: DeferredId,
@@ -90,12 +90,12 @@ pub fn open(
 ) -> rusqlite::Result<Option<DeferredCall>> {
     let found = store
         .prepare_cached(&format!("{OPEN} AND id = ?2"))?
-        .query_row(params![Time(now), id], read)
+        .query_row(params![Time(now), id], read_deferred)
         .optional()?;
     Ok(found.map(|(_, call)| call))
 }
 
-/// Those that can still be made and were shown with it, in their order.
+/// Returns the calls of the same message that can still be made, in their order.
 pub fn open_with(
     store: &Connection,
     id: DeferredId,
@@ -105,10 +105,10 @@ pub fn open_with(
         "{OPEN} AND ifnull(batch, id) = (SELECT ifnull(batch, id) FROM deferred_calls WHERE id = ?2)
          ORDER BY id"
     ))?;
-    rows.query_map(params![Time(now), id], read)?.collect()
+    rows.query_map(params![Time(now), id], read_deferred)?.collect()
 }
 
-/// Decides one; it cannot be made again.
+/// Settles a call, so that it cannot be made any more.
 pub fn settle(store: &Connection, id: DeferredId, is_made: bool) -> rusqlite::Result<()> {
     let state = if is_made { "made" } else { "denied" };
     store
@@ -117,7 +117,7 @@ pub fn settle(store: &Connection, id: DeferredId, is_made: bool) -> rusqlite::Re
     Ok(())
 }
 
-/// Forgets those that expired before a time, a slice at a time; returns how many.
+/// Deletes a slice of the calls that expired before a time. Returns their number.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     store
         .prepare_cached(
@@ -127,7 +127,7 @@ pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usiz
         .execute(params![Time(before), slice()])
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<(DeferredId, DeferredCall)> {
+fn read_deferred(row: &Row<'_>) -> rusqlite::Result<(DeferredId, DeferredCall)> {
     let deferred = DeferredCall {
         to: read_address(row)?,
         call: row.get(4)?,

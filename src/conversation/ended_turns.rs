@@ -1,4 +1,4 @@
-//! Turns that have ended, for work that reads conversations afterwards: which there are, and what was said in them.
+//! Turns that have ended and their texts, for work that reads conversations afterwards.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -12,18 +12,18 @@ use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{Parts, Source};
 
-/// Turns that are looked at in one read. Later ones are looked at once these are done with.
+/// Maximum number of turns in one read. Later ones are read after these.
 pub const LOOKED_AT_MAX: usize = 5_000;
 
-/// Returns the turns above one, oldest first, up to [`LOOKED_AT_MAX`].
+/// Returns the turns above a floor, oldest first, up to [`LOOKED_AT_MAX`].
 pub fn above(store: &Connection, floor: TurnId) -> rusqlite::Result<Vec<SeenTurn>> {
     let mut rows = store.prepare_cached(
         "SELECT t.id, t.session, iif(t.ending IS NULL, NULL, ifnull(t.ended, t.started)), s.closed IS NOT NULL,
              s.kind = 'chat' AND s.incognito IS NULL AND NOT t.silent AND NOT t.noted
          FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id > ? ORDER BY t.id LIMIT ?",
     )?;
-    let most = i64::try_from(LOOKED_AT_MAX).expect("a small number");
-    let turns = rows.query_map(params![floor, most], |row| {
+    let limit = i64::try_from(LOOKED_AT_MAX).expect("a small number");
+    let turns = rows.query_map(params![floor, limit], |row| {
         Ok(SeenTurn {
             turn: row.get(0)?,
             session: row.get(1)?,
@@ -35,7 +35,7 @@ pub fn above(store: &Connection, floor: TurnId) -> rusqlite::Result<Vec<SeenTurn
     turns.collect()
 }
 
-/// A part of a conversation, as it was said.
+/// The texts of a part of a conversation.
 pub struct SaidPart {
     pub at: Address,
     pub chat_kind: ChatKind,
@@ -52,9 +52,9 @@ pub struct SaidTurn {
 #[derive(Default)]
 pub struct SaidStep {
     pub input: Option<Parts>,
-    /// The model's words, with those of the calls that speak to people.
+    /// The model's text, including texts of calls that address people.
     pub text: String,
-    /// The results of other calls.
+    /// The results of all other calls.
     pub results: Vec<CallResultText>,
 }
 
@@ -65,23 +65,23 @@ pub struct CallResultText {
     pub sources: Vec<Source>,
 }
 
-/// Returns what was said in the turns after one, up to another, that people began; none if their conversation was
-/// forgotten. A turn whose sender cannot be read is left out.
+/// Returns the texts of the turns after `after`, up to `up_to`, that people began. None if their conversation was
+/// deleted. Leaves out turns whose sender cannot be read.
 pub fn said(
     store: &Connection,
     session: SessionId,
     after: TurnId,
     up_to: TurnId,
 ) -> rusqlite::Result<Option<SaidPart>> {
-    let head = store
+    let session_row = store
         .prepare_cached("SELECT channel, chat, thread, chat_kind FROM sessions WHERE id = ?")?
         .query_row([session], |row| {
-            // Who cannot be sure keeps to themselves what is private.
+            // A chat of unknown kind counts as a group, so that nothing private spreads.
             let chat_kind = row.get::<_, LenientJson<_>>(3)?.0.unwrap_or(ChatKind::Group);
             Ok((read_address(row)?, chat_kind))
         })
         .optional()?;
-    let Some((at, chat_kind)) = head else { return Ok(None) };
+    let Some((at, chat_kind)) = session_row else { return Ok(None) };
     let mut rows = store.prepare_cached(
         "SELECT id, sender, started FROM turns
          WHERE session = ? AND id > ? AND id <= ? AND ending IS NOT NULL AND NOT silent AND NOT noted ORDER BY id",

@@ -1,6 +1,5 @@
-//! Forgets turns and conversations with all that belongs to them, in the order that foreign keys ask for. A
-//! bounded number at a time, so that other changes come in between. How long each kind is kept is not
-//! decided here.
+//! Deletes turns and conversations with all their rows, in the order that foreign keys require, a bounded
+//! number at a time, so that other changes can happen in between. Not here: the retention of each kind.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
@@ -10,10 +9,9 @@ use crate::conversation::history;
 use crate::store::{SLICE, Time, slice};
 use crate::types::session::{SessionId, TurnId};
 
-/// Deletes turns with their steps, calls and asks. The messages that they answered and what they cost stay,
-/// without their turn.
+/// Deletes turns with their steps, calls and questions. Their messages and costs stay, without a turn.
 pub fn forget_turns(store: &Connection, turns: &[TurnId]) -> rusqlite::Result<()> {
-    // The schema lets go of the cost by itself.
+    // The schema clears the reference in the ledger by itself.
     for statement in [
         "DELETE FROM asks WHERE turn = ?",
         "DELETE FROM calls WHERE turn = ?",
@@ -31,8 +29,8 @@ pub fn forget_turns(store: &Connection, turns: &[TurnId]) -> rusqlite::Result<()
     Ok(())
 }
 
-/// Deletes conversations of a kind that were closed before a time, the oldest first, up to a slice; returns
-/// how many rows that were. One in which something is still open stays.
+/// Deletes a slice of the conversations of a kind that were closed before a time, oldest first. Those with an
+/// unfinished turn or an open proposal stay. Returns the number of deleted rows.
 pub fn forget_sessions(
     store: &Connection,
     kind: &str,
@@ -48,21 +46,21 @@ pub fn forget_sessions(
         .query_map(params![kind, Time(before), slice()], |row| row.get(0))?
         .collect::<rusqlite::Result<Vec<SessionId>>>()?;
     let mut turns_of = store.prepare_cached("SELECT id FROM turns WHERE session = ? LIMIT ?")?;
-    let mut forgotten = 0;
+    let mut deleted = 0;
     for session in sessions {
-        let left = i64::try_from(SLICE - forgotten).expect("a small number");
+        let left = i64::try_from(SLICE - deleted).expect("a small number");
         let turns = turns_of
             .query_map(params![session, left], |row| row.get(0))?
             .collect::<rusqlite::Result<Vec<_>>>()?;
         forget_turns(store, &turns)?;
-        forgotten += turns.len();
-        if forgotten >= SLICE {
+        deleted += turns.len();
+        if deleted >= SLICE {
             break;
         }
         forget_empty_session(store, session)?;
-        forgotten += 1;
+        deleted += 1;
     }
-    Ok(forgotten)
+    Ok(deleted)
 }
 
 /// Deletes a conversation without turns.
@@ -75,8 +73,8 @@ fn forget_empty_session(store: &Connection, session: SessionId) -> rusqlite::Res
     Ok(())
 }
 
-/// Deletes turns of open conversations that ended before a time and that no model is shown any more, up to
-/// a slice; returns how many.
+/// Deletes a slice of the turns of open conversations that ended before a time and that models no longer
+/// see. Returns their number.
 pub fn forget_unseen_turns(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     let mut turns = store.prepare_cached(
         "SELECT t.id FROM turns t JOIN sessions s ON s.id = t.session

@@ -1,4 +1,4 @@
-//! The record of a former version: which files its calls have written, and which conversations are still open.
+//! The record of a former version: the files that its calls have written, and the conversations that are still open.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
@@ -9,7 +9,7 @@ use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, TurnId};
 
-/// A file that a call has written, and that was not undone.
+/// A file that a call has written, without being undone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WrittenFile {
     pub path: String,
@@ -17,15 +17,15 @@ pub struct WrittenFile {
     pub session: SessionId,
     pub turn: TurnId,
     pub origin: Origin,
-    /// None: it cannot be read.
+    /// None if it cannot be read.
     pub chat_kind: Option<ChatKind>,
-    /// None: the row cannot be read.
+    /// None if it cannot be read.
     pub sender: Option<Sender>,
-    /// A person has allowed the call.
+    /// True if a person has approved the call.
     pub was_allowed: bool,
 }
 
-/// Returns all of them, the oldest first.
+/// Returns all written files, oldest first.
 pub fn written_files(store: &Connection) -> rusqlite::Result<Vec<WrittenFile>> {
     let mut rows = store.prepare(
         "SELECT json_extract(c.undo, '$.path'), c.tool, s.id, t.id, t.sender, s.chat_kind, EXISTS (SELECT 1 FROM asks a
@@ -50,7 +50,7 @@ pub fn written_files(store: &Connection) -> rusqlite::Result<Vec<WrittenFile>> {
     rows.collect()
 }
 
-/// Returns the private chats in which a conversation is open that went on since a time.
+/// Returns the private chats whose open conversation has had a turn since a time.
 pub fn open_private_chats(
     store: &Connection,
     since: DateTime<Utc>,

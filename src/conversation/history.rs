@@ -1,6 +1,6 @@
-//! Conversations in the index of what can be found again: each turn that has ended, with what was said to the bot and
-//! what it said; and the sources of what was said, which the model may have retold. The name of a conversation stands
-//! with its first turn.
+//! Conversations in the search index: each ended turn with the texts of people and of the bot. Also returns the sources
+//! of found turns, because the model may have repeated their content. A conversation's name is indexed with its first
+//! turn.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,20 @@ use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{Parts, Source};
 
-/// Maximum length of what is indexed of one turn, in characters. The end of a longer one is not found.
+/// Maximum indexed length of a turn, in characters. The end of a longer one is not found.
 const TURN_CHARS_MAX: usize = 30_000;
 
-/// A turn of a conversation with people.
+/// A turn of a conversation with people, to be indexed.
 struct IndexedTurn {
     at: Address,
     chat_kind: ChatKind,
     sender: Sender,
     started: DateTime<Utc>,
-    /// Of the conversation, if the turn is its first one.
+    /// The name of the conversation, if this is its first turn.
     name: Option<String>,
 }
 
-/// Indexes a turn that has ended, in the transaction that ends it. Background tasks and turns in which the program
-/// asked for notes are not conversations.
+/// Indexes a turn in the transaction that ends it. Turns of background tasks and turns for notes are not indexed.
 pub(crate) fn index_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     if let Err(error) = apart(store, || index(store, turn))? {
         tracing::warn!(turn = turn.0, %error, "Cannot index a turn, so it will not be found");
@@ -47,12 +46,12 @@ fn index(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     recall::put(store, &RecallText { key: &key, kind: RecallKind::Turn, source: turn.0, at, text })
 }
 
-/// Indexes the first turn of a conversation again, since the name stands with it.
+/// Indexes the first turn of a conversation again, because the name is indexed with it.
 pub(crate) fn index_name(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
     first_turn(store, session)?.map_or(Ok(()), |turn| index_turn(store, turn))
 }
 
-/// Indexes the turn of a call again if the call has ended it, since what it said stands with the turn.
+/// Indexes the turn of a call again if the call's text was sent to people, because that is indexed with the turn.
 pub(super) fn index_call(store: &Connection, call: i64) -> rusqlite::Result<()> {
     let turn = store
         .prepare_cached(&format!(
@@ -63,7 +62,7 @@ pub(super) fn index_call(store: &Connection, call: i64) -> rusqlite::Result<()> 
     turn.map_or(Ok(()), |turn| index_turn(store, turn))
 }
 
-/// Returns the first turn of a conversation that somebody began.
+/// Returns the first turn of a conversation that a person began.
 pub(super) fn first_turn(
     store: &Connection,
     session: SessionId,
@@ -90,11 +89,11 @@ fn find(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<IndexedTurn
              AND s.incognito IS NULL",
         )?
         .query_row([turn], |row| {
-            // Whose it is must be known.
+            // A turn of an unknown person is not indexed.
             let Some(sender) = row.get::<_, LenientJson<_>>(4)?.0 else { return Ok(None) };
             Ok(Some(IndexedTurn {
                 at: Address { channel: row.get(0)?, chat: row.get(1)?, thread: row.get(2)? },
-                // What cannot be read stays with the place.
+                // A chat of unknown kind counts as a group, so that its texts stay there.
                 chat_kind: row.get::<_, LenientJson<_>>(3)?.0.unwrap_or(ChatKind::Group),
                 sender,
                 started: row.get::<_, Time>(5)?.0,
@@ -116,8 +115,8 @@ fn name_of_first(
     Ok(name.filter(|_| is_first))
 }
 
-/// The words of a turn: to the bot, without what the program wrote around it, and by it, with the calls that have
-/// ended the turn.
+/// Returns the indexed text of a turn: the messages of people without the program's additions, and the texts of the
+/// bot, including calls whose text was sent to people.
 fn said(store: &Connection, turn: TurnId, ended: &IndexedTurn) -> rusqlite::Result<String> {
     let mut rows = store.prepare_cached(&format!(
         "SELECT p.heard, p.sources, p.text, ifnull((SELECT group_concat(c.output, char(10)) FROM calls c
@@ -138,26 +137,26 @@ fn said(store: &Connection, turn: TurnId, ended: &IndexedTurn) -> rusqlite::Resu
         if !input.trim().is_empty() {
             text.push_str(&format!("> {speaker}{}\n", input.trim()));
         }
-        let said = format!("{}{}", row.get::<_, String>(2)?, row.get::<_, String>(3)?);
-        if !said.trim().is_empty() {
-            text.push_str(&format!("You: {}\n", said.trim()));
+        let bot_text = format!("{}{}", row.get::<_, String>(2)?, row.get::<_, String>(3)?);
+        if !bot_text.trim().is_empty() {
+            text.push_str(&format!("You: {}\n", bot_text.trim()));
         }
     }
     Ok(text)
 }
 
-/// The parts that people wrote, or tasks and quotes brought; not what the program added, or read from memory.
+/// Returns the parts of an input by people, tasks and quotes, without those that the program added or read from memory.
 fn words_of_people(input: &Parts) -> String {
-    let words = input.iter().filter(|part| !part.source.is_added());
-    words.map(|part| part.text).collect()
+    let parts = input.iter().filter(|part| !part.source.is_added());
+    parts.map(|part| part.text).collect()
 }
 
-/// Indexes a slice of the turns that ended before there was an index, the newest first. Returns true if some are left.
+/// Indexes a slice of the turns that ended before there was an index, newest first. Returns true if some are left.
 pub fn backfill(store: &Connection) -> rusqlite::Result<bool> {
     let Some(below) = recall::backfill_below(store)? else { return Ok(false) };
-    let mut older =
+    let mut statement =
         store.prepare_cached("SELECT id FROM turns WHERE id < ? ORDER BY id DESC LIMIT ?")?;
-    let turns = older
+    let turns = statement
         .query_map(params![below, recall::backfill_slice()], |row| row.get(0))?
         .collect::<rusqlite::Result<Vec<TurnId>>>()?;
     for turn in &turns {
@@ -172,19 +171,19 @@ pub fn backfill(store: &Connection) -> rusqlite::Result<bool> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundTurn {
     pub session: SessionId,
-    /// The sources of all that the model had been shown in that conversation by then, which it may retell.
+    /// The sources of everything that the model had been shown in the conversation by then, which it may have repeated.
     pub sources: Vec<Source>,
 }
 
-/// The turns of a conversation that its model sees anyway: all from one on.
+/// The turns of a conversation that its model sees anyway: all from `begins` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenTurns {
     pub session: SessionId,
     pub begins: TurnId,
 }
 
-/// Returns the conversations of turns that were found, with their sources. One that was forgotten meanwhile is left
-/// out, and so are those of `seen`: all sources of a long conversation would be read for each of its messages.
+/// Returns the conversations of found turns, with their sources. Leaves out turns that were deleted meanwhile, and those
+/// of `seen`, for which all sources of a long conversation would be read at each message.
 pub fn found_turns(
     store: &Connection,
     turns: &[TurnId],

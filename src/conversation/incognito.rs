@@ -1,5 +1,5 @@
-//! Conversations that leave nothing behind (`/incognito`): no index, no name, no facts, and once they are over, no
-//! texts. The record of actions stays, without arguments and results.
+//! Incognito conversations (`/incognito`): they are not indexed, get no name and no facts, and their texts are erased
+//! when they are over. The record of actions stays, without arguments and results.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,10 @@ use crate::types::message::Address;
 use crate::types::session::SessionId;
 use crate::types::source::{Parts, Source};
 
-/// Conversations that are erased in one transaction.
+/// Maximum number of conversations that are erased in one transaction.
 const ERASED_MAX: usize = 4;
 
-/// The tools that keep something elsewhere than in files, or give the conversation to another one.
+/// The tools that store content outside of files, or pass content to another conversation.
 pub const HIDDEN_TOOLS: [&str; 8] = [
     "remember",
     "note",
@@ -27,56 +27,56 @@ pub const HIDDEN_TOOLS: [&str; 8] = [
     "list_proposals",
 ];
 
-/// The messages of a conversation: rows after one and up to another.
+/// The messages of an incognito conversation: rows after one, up to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct IncognitoRange {
     after: MessageRange,
     /// None while it is open.
     up_to: Option<MessageRange>,
-    /// Its texts are gone.
+    /// True if its texts are erased.
     #[serde(default)]
     is_erased: bool,
 }
 
-/// Has a conversation that has just begun leave nothing behind: the messages after `row`, and what answers them.
+/// Makes a new conversation incognito, from the messages after `row` on.
 pub fn begin(store: &Connection, session: SessionId, row: RowId) -> rusqlite::Result<()> {
     let after = forgetting::newest(store)?.at(row);
-    set(store, session, &IncognitoRange { after, up_to: None, is_erased: false })
+    set_range(store, session, &IncognitoRange { after, up_to: None, is_erased: false })
 }
 
-/// Returns true if the open conversation at an address leaves nothing behind.
+/// Returns true if the open conversation at an address is incognito.
 pub fn is_on(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
     let Some(session) = actions::session_at(store, at)? else { return Ok(false) };
-    Ok(range(store, session)?.is_some())
+    Ok(range_of(store, session)?.is_some())
 }
 
-/// Notes which messages belong to the conversation at an address, which is about to be closed: those up to the command
-/// that closes it, if it is one.
+/// Stores the end of the message range of the conversation at an address, which is about to be closed: the command that
+/// closes it, if there is one.
 pub fn end(store: &Connection, at: &Address, row: Option<RowId>) -> rusqlite::Result<()> {
     let Some(session) = actions::session_at(store, at)? else { return Ok(()) };
-    let Some(range) = range(store, session)? else { return Ok(()) };
+    let Some(range) = range_of(store, session)? else { return Ok(()) };
     let newest = forgetting::newest(store)?;
     let up_to = row.map_or(newest, |row| newest.at(row));
-    set(store, session, &IncognitoRange { up_to: Some(up_to), ..range })
+    set_range(store, session, &IncognitoRange { up_to: Some(up_to), ..range })
 }
 
-/// Returns the conversations that are over and have texts.
+/// Returns the incognito conversations that are over and have texts.
 pub fn due(store: &Connection) -> rusqlite::Result<Vec<SessionId>> {
     let mut rows = store.prepare_cached(
         "SELECT id FROM sessions WHERE incognito IS NOT NULL AND closed IS NOT NULL
          AND NOT ifnull(json_extract(incognito, '$.is_erased'), 0)
          AND NOT EXISTS (SELECT 1 FROM turns WHERE session = sessions.id AND ending IS NULL) LIMIT ?",
     )?;
-    let most = i64::try_from(ERASED_MAX).expect("a small number");
-    rows.query_map([most], |row| row.get(0))?.collect()
+    let limit = i64::try_from(ERASED_MAX).expect("a small number");
+    rows.query_map([limit], |row| row.get(0))?.collect()
 }
 
-/// Erases the texts of conversations that are over, and returns which. One with a message that is still on its way waits.
-/// It can be repeated until [`note_erased`].
+/// Erases the texts of conversations that are over, and returns the erased ones. One with an unfinished message waits.
+/// Can be repeated until [`note_erased`].
 pub fn erase(store: &Connection, sessions: &[SessionId]) -> rusqlite::Result<Vec<SessionId>> {
     let mut erased = Vec::new();
     for session in sessions {
-        let Some(range) = range(store, *session)? else { continue };
+        let Some(range) = range_of(store, *session)? else { continue };
         let at = store
             .prepare_cached("SELECT channel, chat, thread FROM sessions WHERE id = ?")?
             .query_row([session], read_address)?;
@@ -86,18 +86,18 @@ pub fn erase(store: &Connection, sessions: &[SessionId]) -> rusqlite::Result<Vec
         };
         if forgetting::erase(store, &at, range.after, up_to)? {
             erase_session(store, *session)?;
-            set(store, *session, &IncognitoRange { up_to: Some(up_to), ..range })?;
+            set_range(store, *session, &IncognitoRange { up_to: Some(up_to), ..range })?;
             erased.push(*session);
         }
     }
     Ok(erased)
 }
 
-/// Notes that nothing is left of conversations, in free pages of the database neither.
+/// Marks conversations as erased completely, including free pages of the database.
 pub fn note_erased(store: &Connection, sessions: &[SessionId]) -> rusqlite::Result<()> {
     for session in sessions {
-        if let Some(range) = range(store, *session)? {
-            set(store, *session, &IncognitoRange { is_erased: true, ..range })?;
+        if let Some(range) = range_of(store, *session)? {
+            set_range(store, *session, &IncognitoRange { is_erased: true, ..range })?;
         }
     }
     Ok(())
@@ -130,7 +130,7 @@ fn erase_session(store: &Connection, session: SessionId) -> rusqlite::Result<()>
         .map(drop)
 }
 
-fn range(store: &Connection, session: SessionId) -> rusqlite::Result<Option<IncognitoRange>> {
+fn range_of(store: &Connection, session: SessionId) -> rusqlite::Result<Option<IncognitoRange>> {
     let range: Option<Option<LenientJson<IncognitoRange>>> = store
         .prepare_cached("SELECT incognito FROM sessions WHERE id = ?")?
         .query_row([session], |row| row.get(0))
@@ -138,7 +138,11 @@ fn range(store: &Connection, session: SessionId) -> rusqlite::Result<Option<Inco
     Ok(range.flatten().and_then(|range| range.0))
 }
 
-fn set(store: &Connection, session: SessionId, range: &IncognitoRange) -> rusqlite::Result<()> {
+fn set_range(
+    store: &Connection,
+    session: SessionId,
+    range: &IncognitoRange,
+) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE sessions SET incognito = ? WHERE id = ?")?
         .execute(params![Json(range), session])

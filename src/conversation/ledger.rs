@@ -1,4 +1,4 @@
-//! The costs of models: every call, with its person, cause, tokens and cost.
+//! The ledger of model calls: each with its person, cause, tokens and cost.
 
 pub mod breakdown;
 pub mod sums;
@@ -17,7 +17,7 @@ use crate::types::person::PersonId;
 use crate::types::persona::PersonaName;
 use crate::types::session::{SessionId, TurnId};
 
-/// Why a model is called.
+/// The cause of a model call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallCause {
@@ -28,7 +28,7 @@ pub enum CallCause {
     Compaction,
     /// Notes before a compaction.
     Notes,
-    /// Facts that are noticed in conversations.
+    /// The extraction of facts from conversations.
     Memory,
     /// A background task.
     #[serde(untagged)]
@@ -39,7 +39,7 @@ impl CallCause {
     /// The causes other than background tasks.
     const OWN: [Self; 5] = [Self::Chat, Self::Aside, Self::Compaction, Self::Notes, Self::Memory];
 
-    /// Returns the cause's name, also in the ledger. That of a task is the name of its kind.
+    /// Returns the cause's name, which the ledger stores. A task has the name of its kind.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Chat => "chat",
@@ -52,8 +52,8 @@ impl CallCause {
     }
 
     pub fn parse(word: &str) -> Option<Self> {
-        let own = Self::OWN.into_iter().find(|cause| cause.as_str() == word);
-        own.or_else(|| TaskKind::parse(word).map(Self::Task))
+        let own_cause = Self::OWN.into_iter().find(|cause| cause.as_str() == word);
+        own_cause.or_else(|| TaskKind::parse(word).map(Self::Task))
     }
 }
 
@@ -81,32 +81,32 @@ impl FromSql for Cost {
     }
 }
 
-/// On whose account a model is called, and why.
+/// The account and the cause of a model call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payer {
-    /// None of the program's own work, and of rows of former versions.
+    /// None for the program's own work, and for rows of former versions.
     pub person: Option<PersonId>,
     pub role: Role,
     pub cause: CallCause,
     /// The number of the job that the call works for.
     pub job: Option<i64>,
-    /// The persona of the config in whose name it is called.
+    /// The persona of the config under which it is called.
     pub persona: Option<PersonaName>,
 }
 
-/// A row of the ledger.
+/// The id of a row of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerId(pub i64);
 
 integer_columns!(LedgerId);
 
-/// A model call that has ended, or several that are booked together.
+/// A model call that has ended, or several calls in one entry.
 #[derive(Clone, Debug)]
 pub struct Charge {
     pub payer: Payer,
     pub provider: String,
     pub usage: Usage,
-    /// Of attempts that broke off before this one.
+    /// Usage of aborted attempts before this one.
     pub wasted: Usage,
     /// None if the price is unknown.
     pub price: Option<Price>,
@@ -120,8 +120,7 @@ impl Charge {
     }
 }
 
-/// Books what a model call has cost, on a turn or, if that was forgotten meanwhile, on none. The reservation ends with
-/// it.
+/// Enters the cost of a model call, for a turn or, if that was deleted meanwhile, for none. Ends its reservation.
 pub(crate) fn enter(store: &Connection, turn: TurnId, charge: &Charge) -> rusqlite::Result<()> {
     if charge.wasted != Usage::default() {
         insert(store, turn, charge, charge.wasted)?;
@@ -134,7 +133,7 @@ pub(crate) fn enter(store: &Connection, turn: TurnId, charge: &Charge) -> rusqli
     insert(store, turn, charge, charge.usage)
 }
 
-/// The same, but nothing for calls that have used nothing.
+/// Enters the cost like [`enter`], but skips calls that have used nothing.
 pub(crate) fn enter_spent(
     store: &Connection,
     turn: TurnId,
@@ -173,7 +172,7 @@ fn insert(store: &Connection, turn: TurnId, charge: &Charge, usage: Usage) -> ru
     Ok(())
 }
 
-/// False if the reservation is gone.
+/// Replaces a reservation by the real usage. Returns false if the reservation no longer exists.
 fn settle(
     store: &Connection,
     row: LedgerId,
@@ -201,7 +200,7 @@ fn settle(
     Ok(settled > 0)
 }
 
-/// The reservation for a call: the most it may use.
+/// A reservation: the maximum usage of a call.
 #[derive(Clone, Debug)]
 pub struct Reserved<'a> {
     pub payer: &'a Payer,
@@ -211,7 +210,7 @@ pub struct Reserved<'a> {
     pub cost: Option<Cost>,
 }
 
-/// Books a call before it is made.
+/// Enters a reservation before a call is made.
 pub(crate) fn reserve(
     store: &Connection,
     reserved: &Reserved<'_>,
@@ -240,7 +239,7 @@ pub(crate) fn reserve(
     Ok(LedgerId(store.last_insert_rowid()))
 }
 
-/// Takes a reservation back: the call has cost nothing.
+/// Deletes a reservation, because the call has cost nothing.
 pub(crate) fn release(store: &Connection, row: LedgerId) -> rusqlite::Result<()> {
     store
         .prepare_cached("DELETE FROM ledger WHERE id = ? AND state = 'reserved'")?
@@ -248,7 +247,7 @@ pub(crate) fn release(store: &Connection, row: LedgerId) -> rusqlite::Result<()>
         .map(drop)
 }
 
-/// Books a reservation as spent: nobody knows what the call has cost.
+/// Marks a reservation as spent, because the real cost of the call is unknown.
 pub(crate) fn book_estimated(store: &Connection, row: LedgerId) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -258,12 +257,12 @@ pub(crate) fn book_estimated(store: &Connection, row: LedgerId) -> rusqlite::Res
         .map(drop)
 }
 
-/// Returns true if something is reserved.
+/// Returns true if there is a reservation.
 pub fn has_reserved(store: &Connection) -> rusqlite::Result<bool> {
     store.prepare("SELECT 1 FROM ledger WHERE state = 'reserved'")?.exists([])
 }
 
-/// Books everything as spent that was reserved when the program ended. Returns how many calls.
+/// Marks all reservations that were open when the program ended as spent. Returns their number.
 pub fn book_all_estimated(store: &Connection) -> rusqlite::Result<usize> {
     store.execute("UPDATE ledger SET state = 'estimated' WHERE state = 'reserved'", [])
 }
@@ -271,12 +270,12 @@ pub fn book_all_estimated(store: &Connection) -> rusqlite::Result<usize> {
 /// The cost of a job's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobSpent {
-    /// Those that called a model.
+    /// Number of runs that called a model.
     pub runs: u64,
     pub cost: Cost,
 }
 
-/// Returns what runs of a job have cost since a time.
+/// Returns the cost of a job's runs since a time.
 pub fn spent_on_job(
     store: &Connection,
     job: i64,
@@ -292,10 +291,10 @@ pub fn spent_on_job(
         })
 }
 
-/// A provider, its tokens and their cost.
+/// A provider, its tokens, and their cost in billionths of a dollar.
 pub type ProviderUsage = (String, Usage, u64);
 
-/// The newest row of the ledger before which all calls have ended.
+/// Returns the newest row of the ledger up to which all calls have ended.
 pub fn last_entry(store: &Connection) -> rusqlite::Result<i64> {
     store.query_row(
         "SELECT ifnull((SELECT min(id) - 1 FROM ledger WHERE state = 'reserved'), ifnull(max(id), 0))
@@ -305,7 +304,8 @@ pub fn last_entry(store: &Connection) -> rusqlite::Result<i64> {
     )
 }
 
-/// The newest row, and by provider the tokens and the known cost of the rows after one, in billionths of a dollar.
+/// Returns the newest row, and the tokens and the known cost of the rows after `entry` by provider, in billionths of a
+/// dollar.
 pub fn used_after(store: &Connection, entry: i64) -> rusqlite::Result<(i64, Vec<ProviderUsage>)> {
     let last = last_entry(store)?.max(entry);
     let mut rows = store.prepare_cached(
@@ -324,7 +324,7 @@ pub fn used_after(store: &Connection, entry: i64) -> rusqlite::Result<(i64, Vec<
     Ok((last, used.collect::<rusqlite::Result<_>>()?))
 }
 
-/// Tokens that a turn has used.
+/// Returns the tokens that a turn has used.
 pub fn used_in(store: &Connection, turn: TurnId) -> rusqlite::Result<Usage> {
     store
         .prepare_cached(
@@ -341,7 +341,7 @@ pub fn used_in(store: &Connection, turn: TurnId) -> rusqlite::Result<Usage> {
         })
 }
 
-/// The tokens of each completion of a turn, the oldest first, with the cost in billionths of a dollar if it is known.
+/// Returns the tokens of each completion of a turn, oldest first, with the cost in billionths of a dollar if it is known.
 pub fn each_in(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<(Usage, Option<u64>)>> {
     let mut rows = store.prepare_cached(
         "SELECT input, cached, cache_written, output, cost FROM ledger
@@ -355,7 +355,7 @@ pub fn each_in(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<(Usage,
     rows.query_map([turn], read)?.collect()
 }
 
-/// Tokens that background tasks of a kind have used within some time, read and written.
+/// Returns the tokens, read and written, that background tasks of a kind have used in a period.
 pub fn used_by_tasks(
     store: &Connection,
     kind: TaskKind,
@@ -369,12 +369,12 @@ pub fn used_by_tasks(
         .query_row(params![Time(since), Time(until), CallCause::Task(kind)], |row| row.get(0))
 }
 
-/// Moves the usage of one person to another.
+/// Transfers the usage of one person to another.
 pub fn change_person(store: &Connection, from: PersonId, to: PersonId) -> rusqlite::Result<()> {
     store.execute("UPDATE ledger SET person = ? WHERE person = ?", [to, from]).map(drop)
 }
 
-/// Forgets what was used before a time, a slice at a time; returns how many rows.
+/// Deletes a slice of the usage before a time. Returns the number of rows.
 pub fn prune_usage(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     sums::prune(store, before)?;
     store
@@ -384,8 +384,9 @@ pub fn prune_usage(store: &Connection, before: DateTime<Utc>) -> rusqlite::Resul
         .execute(params![Time(before), slice()])
 }
 
-/// The tokens of the last prompt of a session as its provider counted them; none if nobody did, or if something was
-/// compacted since: what a summary cost stands on a turn that the model sees no more, and is the newest row then.
+/// Returns the tokens of a session's last prompt, counted by the provider. None if it was not counted, or if there was a
+/// compaction since: then the newest row is the cost of the summary, which belongs to a turn that the model no longer
+/// sees.
 pub fn counted_last(store: &Connection, session: SessionId) -> rusqlite::Result<Option<u64>> {
     let newest: Option<(u64, bool)> = store
         .prepare_cached(
@@ -397,5 +398,5 @@ pub fn counted_last(store: &Connection, session: SessionId) -> rusqlite::Result<
     Ok(newest.filter(|(input, is_seen)| *input > 0 && *is_seen).map(|(input, _)| input))
 }
 
-/// The 30 days that `/usage` and `/status` look back.
+/// The period that `/usage` and `/status` report: 30 days.
 pub const LOOKS_BACK: Duration = Duration::days(30);

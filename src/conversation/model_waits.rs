@@ -1,5 +1,5 @@
-//! Turns that wait for a model that cannot be reached: each row of `turns` says since when, until when, and for
-//! which chain of providers. The agent loop decides when one of them tries again.
+//! Turns that wait for an unreachable model. A row of `turns` has the beginning and the end of the wait, and the
+//! chain of providers. Not here: the time of the next attempt, which the agent loop decides.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::types::session::TurnId;
 /// The wait of a turn for a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelWait {
-    /// The name of the provider that answers first there; its fallbacks belong to the chain.
+    /// The name of the chain's first provider. Its fallbacks belong to the chain.
     pub chain: String,
     /// The last failure.
     pub reason: String,
@@ -27,7 +27,7 @@ pub struct ModelWait {
 
 impl ModelWait {
     /// Returns the wait after another failure. It keeps its times, unless the clock was set back since, or was
-    /// wrong when it began: `plausible_since` is a time that no right clock is before.
+    /// wrong at its beginning: a right clock never shows a time before `plausible_since`.
     pub fn renewed(
         &self,
         reason: &str,
@@ -49,15 +49,15 @@ impl ModelWait {
     }
 }
 
-/// The turns that wait for a model, as people are shown them.
+/// The turns that wait for a model, in the form for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingTurns {
     pub turns: usize,
-    /// When the first of them began to wait.
+    /// Time since which the first of them waits.
     pub since: DateTime<Utc>,
 }
 
-/// Suspends a turn until the model is back. This was no failed attempt at the turn.
+/// Suspends a turn until the model is back. Does not count as a failed attempt.
 pub(crate) fn suspend(store: &Connection, turn: TurnId, wait: &ModelWait) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE turns SET parked = 1, attempts = 0, model_wait = ? WHERE id = ?")?
@@ -65,7 +65,7 @@ pub(crate) fn suspend(store: &Connection, turn: TurnId, wait: &ModelWait) -> rus
     Ok(())
 }
 
-/// The model has answered the turn.
+/// Ends the wait of a turn, because the model has answered.
 pub(crate) fn end(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -75,14 +75,14 @@ pub(crate) fn end(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Notes that people at an address are told that a turn waits. Returns false if they were told of this turn, or
-/// of another one that still waits.
+/// Records that people at an address get a notice about a waiting turn. Returns false if they got one about this turn,
+/// or about another one that still waits.
 pub(crate) fn note_reported_wait(
     store: &Connection,
     turn: TurnId,
     at: &Address,
 ) -> rusqlite::Result<bool> {
-    let told = store
+    let is_reported = store
         .prepare_cached(
             "SELECT 1 FROM turns WHERE id = ?1 AND wait_told = ?2
              UNION ALL SELECT 1 FROM turns
@@ -92,10 +92,10 @@ pub(crate) fn note_reported_wait(
     store
         .prepare_cached("UPDATE turns SET wait_told = ? WHERE id = ?")?
         .execute(params![Json(at), turn])?;
-    Ok(!told)
+    Ok(!is_reported)
 }
 
-/// The chains for which turns other than this one wait.
+/// Returns the chains for which other turns than this one wait.
 pub(crate) fn chains_away(store: &Connection, turn: TurnId) -> rusqlite::Result<BTreeSet<String>> {
     let mut rows = store.prepare_cached(
         "SELECT DISTINCT iif(json_valid(model_wait), json_extract(model_wait, '$.chain'), '') FROM turns
@@ -105,7 +105,7 @@ pub(crate) fn chains_away(store: &Connection, turn: TurnId) -> rusqlite::Result<
         .collect()
 }
 
-/// The turns that wait for a model now; none if no turn does.
+/// Returns the turns that wait for a model. None if no turn does.
 pub fn waiting(store: &Connection) -> rusqlite::Result<Option<WaitingTurns>> {
     let mut rows = store.prepare_cached(
         "SELECT model_wait FROM turns WHERE model_wait IS NOT NULL AND ending IS NULL",

@@ -1,4 +1,4 @@
-//! Conversations by name: those of a person or a group, which one is meant, and the move of one to another place.
+//! Conversations by name: lists those of a person or a group, finds one, and moves one to another address.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -15,10 +15,10 @@ use crate::types::source::Source;
 /// Maximum length of a name, in characters.
 pub const NAME_CHARS_MAX: usize = 40;
 
-/// Words of the first message that are the name of a conversation which no model has named.
+/// Number of words of the first message that form the name of a conversation which no model has named.
 const NAME_WORDS: usize = 6;
 
-/// Conversations of a channel that are looked at, the newest first.
+/// Maximum number of conversations of a channel that are read, newest first.
 const LOOKED_AT_MAX: i64 = 2_000;
 
 /// The owner of the conversations that are listed or continued.
@@ -30,20 +30,20 @@ pub enum SessionOwner {
     Group(Address),
 }
 
-/// A conversation as people choose it.
+/// A conversation in a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedSession {
     pub id: SessionId,
     pub name: String,
     pub at: Address,
     pub opened: DateTime<Utc>,
-    /// When its last turn began.
+    /// Time at which its last turn began.
     pub last: DateTime<Utc>,
     pub turns: usize,
     pub is_open: bool,
 }
 
-/// The conversations that somebody means by a name.
+/// The conversations that match a name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FoundSession {
     One(NamedSession),
@@ -51,13 +51,13 @@ pub enum FoundSession {
     None,
 }
 
-/// A text as a name: on one line, short, and without signs that people cannot see. None if nothing is left.
+/// Returns a text in the form of a name: on one line, short, and without invisible characters. None if nothing is left.
 pub fn as_name(text: &str) -> Option<String> {
-    let is_shown = |sign: &char| {
-        let is_hidden = sign.is_control()
-            || matches!(sign, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+    let is_shown = |character: &char| {
+        let is_hidden = character.is_control()
+            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
                 | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-        sign.is_whitespace() || !is_hidden
+        character.is_whitespace() || !is_hidden
     };
     let shown: String = text.chars().filter(is_shown).collect();
     let name = one_line(&shown);
@@ -66,7 +66,7 @@ pub fn as_name(text: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Names a conversation that has no name yet, by which it is found from then on.
+/// Names a conversation that has no name yet, and indexes the name.
 pub fn name_once(store: &Connection, session: SessionId, name: &str) -> rusqlite::Result<()> {
     let named = store
         .prepare_cached("UPDATE sessions SET name = ? WHERE id = ? AND name IS NULL")?
@@ -74,16 +74,17 @@ pub fn name_once(store: &Connection, session: SessionId, name: &str) -> rusqlite
     if named > 0 { history::index_name(store, session) } else { Ok(()) }
 }
 
-/// Returns the conversations of a person or a group in which somebody has spoken, the newest first.
+/// Returns the conversations of a person or a group with at least one message, newest first.
 pub fn list(
     store: &Connection,
     owner: &SessionOwner,
     limit: usize,
 ) -> rusqlite::Result<Vec<NamedSession>> {
-    let mut found = Vec::new();
+    let mut sessions = Vec::new();
     let (channels, chat_kind) = match owner {
         SessionOwner::Person(accounts) => {
-            let mut channels: Vec<_> = accounts.iter().map(|it| it.channel.clone()).collect();
+            let mut channels: Vec<_> =
+                accounts.iter().map(|account| account.channel.clone()).collect();
             channels.sort();
             channels.dedup();
             (channels, ChatKind::Private)
@@ -97,8 +98,8 @@ pub fn list(
     )?;
     for channel in channels {
         let mut rows = rows.query(params![channel, Json(chat_kind), LOOKED_AT_MAX])?;
-        let mut left = limit;
-        while let (true, Some(row)) = (left > 0, rows.next()?) {
+        let mut remaining = limit;
+        while let (true, Some(row)) = (remaining > 0, rows.next()?) {
             let (at, id) = (read_address(row)?, row.get(3)?);
             let moved = row.get::<_, LenientJson<(ChannelName, SenderId)>>(7)?.0;
             let Some(first) = first_words(store, id)? else { continue };
@@ -109,7 +110,7 @@ pub fn list(
             }
             let (turns, last) = size(store, id)?;
             let name = row.get::<_, Option<String>>(6)?.or(first.name);
-            found.push(NamedSession {
+            sessions.push(NamedSession {
                 id,
                 name: name.unwrap_or_else(|| format!("conversation {}", id.0)),
                 at,
@@ -118,16 +119,16 @@ pub fn list(
                 turns,
                 is_open: row.get(5)?,
             });
-            left -= 1;
+            remaining -= 1;
         }
     }
-    found.sort_by_key(|session| std::cmp::Reverse((session.last, session.id)));
-    found.truncate(limit);
-    Ok(found)
+    sessions.sort_by_key(|session| std::cmp::Reverse((session.last, session.id)));
+    sessions.truncate(limit);
+    Ok(sessions)
 }
 
-/// Returns true if a conversation at an address, of an account since a time, is the owner's. One from before the
-/// account's person was removed is nobody's.
+/// Returns true if a conversation of an account, opened at a time, belongs to the owner. One from before the removal of
+/// the account's person belongs to nobody.
 fn is_of(
     store: &Connection,
     owner: &SessionOwner,
@@ -145,13 +146,13 @@ fn is_of(
     }
 }
 
-/// The first speaker of a conversation, and its name by their words.
+/// The first speaker of a conversation, and a name made of their first words.
 struct FirstWords {
     by: SenderId,
     name: Option<String>,
 }
 
-/// None if nobody has spoken.
+/// Returns the first speaker and their words. None if nobody has spoken.
 fn first_words(store: &Connection, session: SessionId) -> rusqlite::Result<Option<FirstWords>> {
     let Some(turn) = history::first_turn(store, session)? else { return Ok(None) };
     let first = store
@@ -162,20 +163,20 @@ fn first_words(store: &Connection, session: SessionId) -> rusqlite::Result<Optio
         .query_row([turn], |row| {
             let Some(by) = row.get::<_, Option<SenderId>>(0)? else { return Ok(None) };
             let input = sources::input(row.get(1)?, row.get(2)?);
-            let said: Vec<_> = input
+            let words: Vec<_> = input
                 .iter()
                 .flat_map(|input| input.iter())
                 .filter(|part| matches!(part.source, Source::Person { .. }))
                 .flat_map(|part| part.text.split_whitespace())
                 .take(NAME_WORDS)
                 .collect();
-            Ok(Some(FirstWords { by, name: as_name(&said.join(" ")) }))
+            Ok(Some(FirstWords { by, name: as_name(&words.join(" ")) }))
         })
         .optional()?;
     Ok(first.flatten())
 }
 
-/// Returns the number of turns that people began, and when the last one began.
+/// Returns the number of turns that people began, and the time at which the last one began.
 fn size(store: &Connection, session: SessionId) -> rusqlite::Result<(usize, DateTime<Utc>)> {
     store
         .prepare_cached(
@@ -185,33 +186,33 @@ fn size(store: &Connection, session: SessionId) -> rusqlite::Result<(usize, Date
         .query_row([session], |row| Ok((row.get(0)?, row.get::<_, Time>(1)?.0)))
 }
 
-/// Finds what somebody means by a number (`#12`), a name or a part of one, among the conversations of an owner.
+/// Finds conversations of an owner by a number (`#12`), a name or a part of a name.
 pub fn find(
     store: &Connection,
     owner: &SessionOwner,
-    asked: &str,
+    query: &str,
 ) -> rusqlite::Result<FoundSession> {
-    let most = usize::try_from(LOOKED_AT_MAX).expect("a small number");
-    let mut known = list(store, owner, most)?;
-    let asked = asked.trim().to_lowercase();
-    let number = asked.trim_start_matches('#').parse().ok().map(SessionId);
-    let ways: [&dyn Fn(&NamedSession) -> bool; 3] = [
+    let limit = usize::try_from(LOOKED_AT_MAX).expect("a small number");
+    let mut known = list(store, owner, limit)?;
+    let query = query.trim().to_lowercase();
+    let number = query.trim_start_matches('#').parse().ok().map(SessionId);
+    let matchers: [&dyn Fn(&NamedSession) -> bool; 3] = [
         &|session| Some(session.id) == number,
-        &|session| session.name.to_lowercase() == asked,
-        &|session| session.name.to_lowercase().contains(&asked),
+        &|session| session.name.to_lowercase() == query,
+        &|session| session.name.to_lowercase().contains(&query),
     ];
-    for is_meant in ways {
-        let mut meant: Vec<_> = known.extract_if(.., |session| is_meant(session)).collect();
-        match meant.len() {
+    for matches in matchers {
+        let mut matching: Vec<_> = known.extract_if(.., |session| matches(session)).collect();
+        match matching.len() {
             0 => {}
-            1 => return Ok(FoundSession::One(meant.remove(0))),
-            _ => return Ok(FoundSession::Several(meant)),
+            1 => return Ok(FoundSession::One(matching.remove(0))),
+            _ => return Ok(FoundSession::Several(matching)),
         }
     }
     Ok(FoundSession::None)
 }
 
-/// Continues a conversation at an address, where none may be open, on the word of an account.
+/// Continues a conversation at an address without an open one, on behalf of an account.
 pub fn move_to(
     store: &Connection,
     session: SessionId,
@@ -226,7 +227,7 @@ pub fn move_to(
         .map(drop)
 }
 
-/// Opens a closed conversation again where it was.
+/// Opens a closed conversation again at its address.
 pub fn reopen(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE sessions SET closed = NULL WHERE id = ?")?

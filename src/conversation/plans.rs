@@ -7,7 +7,7 @@ use crate::store::{Json, LenientJson};
 use crate::types::message::Address;
 use crate::types::session::{Plan, SessionId, TurnId};
 
-/// The plan of a turn's conversation is this now; an empty one is none.
+/// Replaces the plan of a turn's conversation. An empty plan removes it.
 pub(crate) fn set(store: &Connection, turn: TurnId, plan: &Plan) -> rusqlite::Result<()> {
     let text = (!plan.items.is_empty()).then_some(Json(plan));
     store
@@ -18,7 +18,7 @@ pub(crate) fn set(store: &Connection, turn: TurnId, plan: &Plan) -> rusqlite::Re
     Ok(())
 }
 
-/// The plan of the open conversation at an address, if it can be read.
+/// Returns the plan of the open conversation at an address. None if it cannot be read.
 pub fn at(store: &Connection, at: &Address) -> rusqlite::Result<Option<Plan>> {
     let plan = store
         .prepare_cached(

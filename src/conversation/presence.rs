@@ -1,5 +1,5 @@
-//! The people at an address, as its conversations show them: the person who was last answered, the kind of the
-//! chat, and if a turn runs there.
+//! The presence of people at an address, derived from its conversations: the person who was last answered, the
+//! kind of the chat, and if a turn runs there.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -7,18 +7,18 @@ use crate::bus::journal::address_params;
 use crate::store::Json;
 use crate::types::message::{Address, ChatKind, SenderId};
 
-/// Returns whether others can read along at an address; if that is not known, they can.
+/// Returns the kind of chat at an address. A group if it is unknown.
 pub fn chat_kind_of(store: &Connection, at: &Address) -> rusqlite::Result<ChatKind> {
-    let known = store
+    let chat_kind = store
         .prepare_cached(
             "SELECT chat_kind FROM sessions WHERE channel = ? AND chat = ? ORDER BY id DESC LIMIT 1",
         )?
         .query_row(params![at.channel, at.chat], |row| row.get::<_, Json<ChatKind>>(0))
         .optional()?;
-    Ok(known.map_or(ChatKind::Group, |chat_kind| chat_kind.0))
+    Ok(chat_kind.map_or(ChatKind::Group, |chat_kind| chat_kind.0))
 }
 
-/// Returns who was last answered at an address, if nobody else reads along there.
+/// Returns the person who was last answered at an address, if the chat is private.
 pub fn last_in_private(store: &Connection, at: &Address) -> rusqlite::Result<Option<SenderId>> {
     let (channel, chat, thread) = address_params(at);
     let last = store
@@ -33,7 +33,7 @@ pub fn last_in_private(store: &Connection, at: &Address) -> rusqlite::Result<Opt
     Ok(last.flatten())
 }
 
-/// Returns true if the conversation at an address is in a turn that does not wait for somebody.
+/// Returns true if the conversation at an address is in a turn that is not suspended.
 pub fn is_busy(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
     let (channel, chat, thread) = address_params(at);
     store

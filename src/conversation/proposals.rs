@@ -1,5 +1,5 @@
-//! Proposals of the model, kept with the conversation until a person has said yes or no. A yes
-//! is a message of that person's, and what is done then is done on their behalf.
+//! Proposals of the model, stored with the conversation until a person accepts or declines them. An
+//! acceptance is a message of that person, and the work then happens on their behalf.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use schemars::JsonSchema;
@@ -37,25 +37,25 @@ words!(ProposalState {
 
 text_columns!(ProposalState = |word| Self::parse(word).unwrap_or(Self::Open));
 
-/// A proposal by the number that people and models see.
+/// A proposal with the number that people and models see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
     pub id: i64,
     pub title: String,
     pub body: String,
     pub state: ProposalState,
-    /// None if a former version kept it.
+    /// Unknown if a former version stored it.
     pub sources: Vec<Source>,
 }
 
 impl Proposal {
-    /// On a line, for models and people.
+    /// Returns one line for models and people.
     pub fn words(&self) -> String {
         format!("{} ({}): {}", self.id, self.state.as_str(), self.title)
     }
 }
 
-/// Something that is proposed.
+/// A new proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewProposal {
     pub to: Address,
@@ -64,7 +64,7 @@ pub struct NewProposal {
     pub sources: Vec<Source>,
 }
 
-/// Keeps a proposal of a turn's conversation, and puts it to whoever speaks there.
+/// Stores a proposal of a turn's conversation, and queues it as a question with buttons.
 pub fn propose(store: &Connection, turn: TurnId, proposal: &NewProposal) -> rusqlite::Result<()> {
     let NewProposal { to, title, body, sources } = proposal;
     let now = Time::now();
@@ -82,7 +82,7 @@ pub fn propose(store: &Connection, turn: TurnId, proposal: &NewProposal) -> rusq
             choice(replies::DO_IT, replies::accepts(id, title)),
             choice(replies::DO_NOT, replies::declines(id, title)),
         ],
-        // What follows is done with the rights of who presses.
+        // Anyone may press: the work then happens with the rights of that person.
         who: Entitled::Anyone,
         proposal: Some(id),
         written_in: Some(turn),
@@ -94,7 +94,7 @@ pub fn propose(store: &Connection, turn: TurnId, proposal: &NewProposal) -> rusq
     Ok(())
 }
 
-/// Returns the messages of the proposals about which nobody has decided, oldest first.
+/// Returns the messages of the open proposals, oldest first.
 pub fn open_deliveries(store: &Connection) -> rusqlite::Result<Vec<(i64, DeliveryId)>> {
     let mut rows = store.prepare_cached(
         "SELECT id, delivery FROM proposals WHERE state = 'open' AND delivery IS NOT NULL ORDER BY id",
@@ -102,7 +102,7 @@ pub fn open_deliveries(store: &Connection) -> rusqlite::Result<Vec<(i64, Deliver
     rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
-/// Returns the message of a proposal, if nobody has decided about it.
+/// Returns the message of a proposal if it is open.
 pub fn open_delivery(store: &Connection, id: i64) -> rusqlite::Result<Option<DeliveryId>> {
     let delivery = store
         .prepare_cached("SELECT delivery FROM proposals WHERE id = ? AND state = 'open'")?
@@ -111,8 +111,8 @@ pub fn open_delivery(store: &Connection, id: i64) -> rusqlite::Result<Option<Del
     Ok(delivery.flatten())
 }
 
-/// Notes what people have decided by the buttons that they pressed, in the transaction that takes their messages into a
-/// turn. A proposal that is not open any more stays as it is.
+/// Stores the decisions that people made with buttons, in the transaction that takes their messages into a turn. A
+/// proposal that is no longer open stays unchanged.
 pub fn decide(store: &Connection, rows: &[WaitingMessage]) -> rusqlite::Result<()> {
     for press in rows.iter().filter_map(|row| row.inbound.body.press) {
         let asked = outbox::question(store, press.delivery)?;
@@ -128,14 +128,14 @@ pub fn decide(store: &Connection, rows: &[WaitingMessage]) -> rusqlite::Result<(
     Ok(())
 }
 
-/// A change of a proposal. A field that is none stays as it was.
+/// A change of a proposal. A field that is None stays unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProposalChange {
     pub id: i64,
     pub title: Option<String>,
     pub body: Option<String>,
     pub state: Option<ProposalState>,
-    /// Those of what it was and of what it is now.
+    /// The sources of the old and of the new content.
     pub sources: Vec<Source>,
 }
 
@@ -150,17 +150,17 @@ pub fn update(store: &Connection, change: &ProposalChange) -> rusqlite::Result<(
     Ok(())
 }
 
-/// One of a conversation's.
+/// Returns a proposal of a conversation.
 pub fn get(store: &Connection, session: SessionId, id: i64) -> rusqlite::Result<Option<Proposal>> {
     store
         .prepare_cached(
             "SELECT id, title, body, state, sources FROM proposals WHERE session = ? AND id = ?",
         )?
-        .query_row(params![session, id], read)
+        .query_row(params![session, id], read_proposal)
         .optional()
 }
 
-/// The sources of a proposal; unknown if it was forgotten, or a former version stored none.
+/// Returns the sources of a proposal. Unknown if it was deleted, or if a former version stored none.
 pub(crate) fn sources_of(store: &Connection, id: i64) -> rusqlite::Result<Vec<Source>> {
     let found = store
         .prepare_cached("SELECT sources FROM proposals WHERE id = ?")?
@@ -169,7 +169,7 @@ pub(crate) fn sources_of(store: &Connection, id: i64) -> rusqlite::Result<Vec<So
     Ok(found.and_then(|kept| kept.0).unwrap_or_else(|| vec![Source::Unknown]))
 }
 
-/// Returns the open ones of all conversations at an address, the newest first.
+/// Returns the open proposals of all conversations at an address, newest first.
 pub fn open_at(store: &Connection, at: &Address, limit: usize) -> rusqlite::Result<Vec<Proposal>> {
     let (channel, chat, thread) = journal::address_key_params(at);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -179,19 +179,19 @@ pub fn open_at(store: &Connection, at: &Address, limit: usize) -> rusqlite::Resu
             AND ifnull(thread, '') = ?)
          ORDER BY id DESC LIMIT ?",
     )?;
-    rows.query_map(params![channel, chat, thread, limit], read)?.collect()
+    rows.query_map(params![channel, chat, thread, limit], read_proposal)?.collect()
 }
 
-/// Those of a conversation: the open ones first, then the newest.
+/// Returns the proposals of a conversation: open ones first, then by age, newest first.
 pub fn list(store: &Connection, session: SessionId) -> rusqlite::Result<Vec<Proposal>> {
     let mut rows = store.prepare_cached(
         "SELECT id, title, body, state, sources FROM proposals WHERE session = ?
          ORDER BY state <> 'open', id DESC LIMIT ?",
     )?;
-    rows.query_map(params![session, LISTED_MAX], read)?.collect()
+    rows.query_map(params![session, LISTED_MAX], read_proposal)?.collect()
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Proposal> {
+fn read_proposal(row: &Row<'_>) -> rusqlite::Result<Proposal> {
     Ok(Proposal {
         id: row.get(0)?,
         title: row.get(1)?,

@@ -1,4 +1,5 @@
-//! The reasons of an answer or an action: who began its turn, and the sources of what the model had been shown by then.
+//! The reasons of an answer or an action: the person who began its turn, and the sources of everything that the model had
+//! been shown by then.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension};
@@ -12,10 +13,10 @@ use crate::types::origin::Origin;
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::Source;
 
-/// Identifies what somebody wants to have explained.
+/// Identifies the answer or the action to be explained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReasonQuery {
-    /// The last answer of a conversation. None if none is open.
+    /// The last answer of a conversation. None if no conversation is open.
     LastAnswer(Option<SessionId>),
     Action(ActionQuery),
 }
@@ -30,13 +31,13 @@ pub struct Reasons {
     pub person: Option<Sender>,
     pub origin: Origin,
     pub chat_kind: ChatKind,
-    /// The sources that came in with the turn itself.
+    /// The sources that are new in the turn itself.
     pub of_turn: Vec<Source>,
-    /// Those from before it in the same conversation, the newest first.
+    /// The earlier sources of the same conversation, newest first.
     pub earlier: Vec<Source>,
 }
 
-/// Returns the reasons; none if there is nothing like it, or the scope does not cover it.
+/// Returns the reasons. None if the answer or action does not exist, or is not in the scope.
 pub fn find(
     store: &Connection,
     scope: &ActionScope,
@@ -56,7 +57,7 @@ pub fn find(
     of_turn(store, action, turn).map(Some)
 }
 
-/// The last turn that has ended.
+/// Returns the last ended turn.
 fn last_turn(store: &Connection, session: SessionId) -> rusqlite::Result<Option<TurnId>> {
     store
         .prepare_cached(

@@ -1,4 +1,4 @@
-//! Finds the turns in which the bot said a text that comes back to it as a quote, and what their models had been shown.
+//! Finds the turns in which the bot wrote a quoted text, and the sources that their models had been shown.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use crate::types::message::Address;
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::Source;
 
-/// Turns of a chat that are looked at, the newest. A quote of an older one is of an unknown source.
+/// Number of newest turns of a chat that are searched. A quote of an older one has an unknown source.
 const TURNS_MAX: i64 = 500;
 
-/// Maximum number of conversations that may have said the same. The author of a quote from more is unknown.
+/// Maximum number of conversations with the same text. The author of a quote that stands in more is unknown.
 const CONVERSATIONS_MAX: usize = 8;
 
-/// Letters and digits of a quote that are compared. Platforms cut longer quotes at different lengths.
+/// Number of letters and digits of a quote that are compared. Platforms cut quotes at different lengths.
 const LETTERS_MAX: usize = 300;
 
-/// Returns, for each conversation of a chat that said a text, the sources of all that its model had been shown when it
-/// last said so. Nothing if no turn is known that said it.
+/// Returns, for each conversation of a chat that wrote a text, the sources of everything that its model had been shown
+/// when it last wrote it. Empty if no such turn is known.
 pub(crate) fn sources_of_said(
     store: &Connection,
     at: &Address,
@@ -29,16 +29,16 @@ pub(crate) fn sources_of_said(
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
-    let mut found = turns_that_said(store, at, &wanted)?;
+    let mut turns = turns_that_said(store, at, &wanted)?;
     let mut known = BTreeSet::new();
-    found.retain(|(session, _)| known.insert(*session));
-    if found.len() > CONVERSATIONS_MAX {
+    turns.retain(|(session, _)| known.insert(*session));
+    if turns.len() > CONVERSATIONS_MAX {
         return Ok(Vec::new());
     }
-    found.into_iter().map(|(_, turn)| sources_of_author(store, turn)).collect()
+    turns.into_iter().map(|(_, turn)| sources_of_author(store, turn)).collect()
 }
 
-/// Returns the sources of all that the model of a turn had been shown; an unknown one if the turn was forgotten.
+/// Returns the sources of everything that the model of a turn had been shown. An unknown source if the turn was deleted.
 pub(crate) fn sources_of_author(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Source>> {
     let Some(session) = sessions::id_of_turn(store, turn)? else {
         return Ok(vec![Source::Unknown]);
@@ -46,7 +46,7 @@ pub(crate) fn sources_of_author(store: &Connection, turn: TurnId) -> rusqlite::R
     Ok(sources::up_to(store, session, turn)?.into_iter().map(|(_, source)| source).collect())
 }
 
-/// The turns, the newest first.
+/// Returns the turns that wrote the text, newest first.
 fn turns_that_said(
     store: &Connection,
     at: &Address,
@@ -61,20 +61,20 @@ fn turns_that_said(
          ORDER BY p.turn DESC",
     )?;
     let mut rows = rows.query(params![at.channel, at.chat, TURNS_MAX])?;
-    let mut found = Vec::new();
+    let mut turns = Vec::new();
     while let Some(row) = rows.next()? {
         let turn = (row.get::<_, SessionId>(0)?, row.get::<_, TurnId>(1)?);
-        if found.last() != Some(&turn)
+        if turns.last() != Some(&turn)
             && (letters(row.get_ref(2)?.as_str()?).contains(wanted)
                 || letters(&texts_of_calls(row.get_ref(3)?.as_str()?)).contains(wanted))
         {
-            found.push(turn);
+            turns.push(turn);
         }
     }
-    Ok(found)
+    Ok(turns)
 }
 
-/// All texts in the arguments of calls: a message, a question, a proposal.
+/// Returns all texts in the arguments of calls, such as a message, a question or a proposal.
 fn texts_of_calls(arguments: &str) -> String {
     let calls: Vec<String> = serde_json::from_str(arguments).unwrap_or_default();
     let mut texts = String::new();
@@ -87,15 +87,20 @@ fn texts_of_calls(arguments: &str) -> String {
 fn push_texts(texts: &mut String, value: &serde_json::Value) {
     match value {
         serde_json::Value::String(text) => texts.push_str(text),
-        serde_json::Value::Array(values) => values.iter().for_each(|it| push_texts(texts, it)),
+        serde_json::Value::Array(values) => {
+            values.iter().for_each(|value| push_texts(texts, value))
+        }
         serde_json::Value::Object(fields) => {
-            fields.values().for_each(|it| push_texts(texts, it));
+            fields.values().for_each(|value| push_texts(texts, value));
         }
         serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
     }
 }
 
-/// A text without its markup, which platforms show in their own way.
+/// Returns the letters and digits of a text in lower case: platforms change its markup.
 fn letters(text: &str) -> String {
-    text.chars().filter(|sign| sign.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    text.chars()
+        .filter(|character| character.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect()
 }

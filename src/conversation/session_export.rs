@@ -1,4 +1,4 @@
-//! A conversation for people to keep: what was said in it, as data and as Markdown.
+//! Exports the texts of a conversation as data and as Markdown.
 
 use std::fmt::Write as _;
 
@@ -13,10 +13,10 @@ use crate::types::message::Address;
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::Source;
 
-/// The version of the exported form. Readers refuse one that they do not know.
+/// The version of the exported form. Readers reject unknown versions.
 pub const EXPORT_VERSION: u32 = 1;
 
-/// A conversation.
+/// An exported conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExportedSession {
     pub version: u32,
@@ -39,7 +39,7 @@ pub struct ExportedTurn {
     pub tools: Vec<String>,
 }
 
-/// Reads a conversation; none if it was forgotten.
+/// Returns a conversation for export. None if it was deleted.
 pub fn export(
     store: &Connection,
     session: &NamedSession,
@@ -54,16 +54,16 @@ pub fn export(
         at: session.at.clone(),
         opened: session.opened,
         is_open: session.is_open,
-        turns: said.turns.iter().map(exported).collect(),
+        turns: said.turns.iter().map(exported_turn).collect(),
     }))
 }
 
-fn exported(turn: &SaidTurn) -> ExportedTurn {
+fn exported_turn(turn: &SaidTurn) -> ExportedTurn {
     let inputs = turn.steps.iter().filter_map(|step| step.input.as_ref());
     let said = inputs.flat_map(|input| input.iter()).filter(|part| is_said(part.source));
     let said: String = said.map(|part| part.text).collect();
     let answers = turn.steps.iter().map(|step| step.text.trim()).filter(|text| !text.is_empty());
-    let tools = turn.steps.iter().flat_map(|step| &step.results).map(|it| it.tool.clone());
+    let tools = turn.steps.iter().flat_map(|step| &step.results).map(|result| result.tool.clone());
     ExportedTurn {
         at: turn.started,
         from: turn.sender.name.clone(),
@@ -73,24 +73,25 @@ fn exported(turn: &SaidTurn) -> ExportedTurn {
     }
 }
 
-/// False for what the program added, and for files that it showed.
+/// Returns false for parts that the program added, and for files that it showed.
 fn is_said(source: &Source) -> bool {
     !source.is_added() && !matches!(source, Source::File { .. })
 }
 
 impl ExportedSession {
-    /// Returns it as Markdown, with times in a zone.
+    /// Returns the conversation as Markdown, with times in a zone.
     pub fn markdown(&self, zone: Tz) -> String {
-        let time = |at: DateTime<Utc>| at.with_timezone(&zone).format("%Y-%m-%d %H:%M").to_string();
+        let format_time =
+            |at: DateTime<Utc>| at.with_timezone(&zone).format("%Y-%m-%d %H:%M").to_string();
         let mut text = format!(
             "# {}\n\nConversation {} on {}, begun {}.\n",
             self.name,
             self.id,
             self.at.channel,
-            time(self.opened)
+            format_time(self.opened)
         );
         for turn in &self.turns {
-            let _ = write!(text, "\n## {}, {}\n\n{}\n", turn.from, time(turn.at), turn.said);
+            let _ = write!(text, "\n## {}, {}\n\n{}\n", turn.from, format_time(turn.at), turn.said);
             if !turn.tools.is_empty() {
                 let _ = write!(text, "\nCalled: {}.\n", turn.tools.join(", "));
             }

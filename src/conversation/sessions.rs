@@ -1,5 +1,5 @@
-//! Conversations in the store: which one is open at an address, and what the program has said there by
-//! itself. That stands as a finished turn, so that the model knows of it when it is next spoken to.
+//! Conversations in the store: opens and closes them, and adds messages that the program sent by itself.
+//! Such a message is stored as a finished turn (a note), so that the model sees it in the next turn.
 
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -18,9 +18,9 @@ use crate::types::source::Parts;
 /// Retention of conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Time since a conversation was closed, or a turn that was summed up ended.
+    /// Retention after a conversation was closed, or after a summarized turn ended.
     pub kept: Duration,
-    /// Size of the database, in bytes, above which the oldest go earlier.
+    /// Size of the database in bytes above which the oldest conversations are deleted earlier.
     pub database_bytes_max: u64,
 }
 
@@ -30,22 +30,22 @@ impl Default for Retention {
     }
 }
 
-/// The usual size of the database above which conversations are deleted earlier.
+/// Default size of the database in bytes above which conversations are deleted earlier.
 const DATABASE_BYTES_MAX: u64 = 2_000_000_000;
 
-/// Such turns in a row, at the end of a conversation in which nobody speaks; the oldest go. Somebody who
-/// comes back asks of the last ones, and each costs room in every prompt after that.
+/// Maximum number of consecutive notes at the end of a conversation in which nobody speaks. The oldest are deleted:
+/// people who come back ask about the last ones, and each uses tokens of every later prompt.
 pub const NOTES_MAX: usize = 20;
 
-/// The time for which turns are kept after no model is shown them: a year, so that somebody who asks about the
-/// same time last year still finds them.
+/// Retention of turns that models no longer see: a year, so that somebody who asks about the same time last year
+/// still finds them.
 pub const KEPT: Duration = Duration::days(365);
 
-/// Maximum length, in characters, of a text that such a turn repeats. Nobody has asked for it just now, and people
-/// have the whole.
+/// Maximum length of the text in a note, in characters. The model has not been asked about it yet, and people have the
+/// whole text.
 pub const NOTE_CHARS_MAX: usize = 1_000;
 
-/// A text as it is repeated.
+/// Returns the text for a note, shortened if it is long.
 pub fn shortened(text: &str) -> String {
     match text.char_indices().nth(NOTE_CHARS_MAX) {
         Some((end, _)) => format!("{}…\n(The rest was sent, too.)", &text[..end]),
@@ -56,8 +56,8 @@ pub fn shortened(text: &str) -> String {
 /// The value of `sessions.kind` of a conversation with people.
 const CHAT: &str = "chat";
 
-/// The condition of the open session of an origin; `origin_params` are its parameters, without a thread as
-/// an empty one. Conversations and tasks have an index each, so the kinds stand in the text as there.
+/// Returns the SQL condition for the open session of an origin. Its parameters are `origin_params`, with an empty
+/// thread for none. The kinds are literals, to match the partial indices of conversations and tasks.
 pub fn open_for(origin: &Origin) -> String {
     let kinds = match origin {
         Origin::Chat(_) => "kind = 'chat'",
@@ -79,7 +79,7 @@ pub fn private_speaker(store: &Connection, at: &Address) -> rusqlite::Result<Opt
     Ok(speaker.map(|speaker| speaker.0))
 }
 
-/// Returns where an account has open private conversations.
+/// Returns the addresses of an account's open private conversations.
 pub fn private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<Vec<Address>> {
     let mut open = store.prepare_cached(
         "SELECT s.channel, s.chat, s.thread FROM sessions s
@@ -91,7 +91,7 @@ pub fn private_of(store: &Connection, account: &PersonAccount) -> rusqlite::Resu
     open.query_map(params![account.channel, chat_kind, account.sender], read_address)?.collect()
 }
 
-/// The id of the open session of an origin, opened now if there is none.
+/// Returns the id of the open session of an origin. Opens one if there is none.
 pub fn open_or_begin(
     store: &Connection,
     origin: impl Into<Origin>,
@@ -122,7 +122,7 @@ pub fn open_or_begin(
     Ok(SessionId(store.last_insert_rowid()))
 }
 
-/// Closes the open session of an origin; it is kept and never used again.
+/// Closes the open session of an origin, which is stored but never used again.
 pub fn close(store: &Connection, origin: impl Into<Origin>) -> rusqlite::Result<()> {
     let origin = origin.into();
     let (channel, chat, thread) = origin_params(&origin);
@@ -132,7 +132,7 @@ pub fn close(store: &Connection, origin: impl Into<Origin>) -> rusqlite::Result<
         .map(drop)
 }
 
-/// Gives a session that has just begun a record of what was said before it, of which everything is trusted.
+/// Sets the summary of a new session to a record of an earlier one, of which everything is trusted.
 pub fn set_summary(store: &Connection, session: SessionId, record: &str) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE sessions SET summary = ?, summary_sources = '[]' WHERE id = ?")?
@@ -140,14 +140,14 @@ pub fn set_summary(store: &Connection, session: SessionId, record: &str) -> rusq
         .map(drop)
 }
 
-/// The conversation of a turn, and for whom the turn works.
+/// The conversation of a turn, and the person for whom the turn works.
 pub struct TurnSession {
     pub session: SessionId,
     pub at: Address,
     pub chat_kind: ChatKind,
     pub settings: Settings,
     pub sender: Sender,
-    /// When the turn started.
+    /// Time at which the turn started.
     pub started: DateTime<Utc>,
 }
 
@@ -170,7 +170,7 @@ pub fn of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<TurnSession
         })
 }
 
-/// Returns the id of a turn's conversation; none if the turn was forgotten.
+/// Returns the id of a turn's conversation. None if the turn was deleted.
 pub fn id_of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<SessionId>> {
     store
         .prepare_cached("SELECT session FROM turns WHERE id = ?")?
@@ -185,19 +185,19 @@ pub fn has_unfinished(store: &Connection, session: SessionId) -> rusqlite::Resul
         .exists([session])
 }
 
-/// A text that the program sent by itself.
+/// A message that the program sent by itself.
 pub struct Note<'a> {
-    /// For whom.
+    /// The person it is for.
     pub sender: &'a Sender,
-    /// The provider that answered, or a word of its own if none did.
+    /// The provider that wrote it, or a reserved word if none did.
     pub provider: &'a str,
     /// The input that the model is shown.
     pub input: Parts,
-    /// As it was sent; it stands as the model's own words.
+    /// The sent text, which is stored as the model's own.
     pub said: String,
 }
 
-/// A conversation has one finished turn more.
+/// Adds a note to a conversation as a finished turn.
 pub fn note(store: &Connection, session: SessionId, note: &Note<'_>) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -212,29 +212,29 @@ pub fn note(store: &Connection, session: SessionId, note: &Note<'_>) -> rusqlite
         )?
         .execute(params![turn, &*note.input, Json(note.input.spans()), note.said])?;
     history::index_turn(store, TurnId(turn))?;
-    forget_oldest(store, session)
+    delete_oldest_notes(store, session)
 }
 
-/// As long as nobody speaks, only the newest stay.
-fn forget_oldest(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
+/// Deletes the oldest notes since a person last spoke.
+fn delete_oldest_notes(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
     let mut too_old = store.prepare_cached(
         "SELECT id FROM turns WHERE session = ?1 AND noted = 1
          AND id > (SELECT ifnull(max(id), 0) FROM turns WHERE session = ?1 AND noted = 0)
          ORDER BY id DESC LIMIT -1 OFFSET ?2",
     )?;
-    let most = i64::try_from(NOTES_MAX).expect("a small number");
+    let limit = i64::try_from(NOTES_MAX).expect("a small number");
     let too_old = too_old
-        .query_map(params![session, most], |row| row.get(0))?
+        .query_map(params![session, limit], |row| row.get(0))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     forget_turns(store, &too_old)
 }
 
-/// Forgets conversations that were closed before a time, and questions aside; of open ones the turns that
-/// were summed up. A slice at a time; returns how many rows.
+/// Deletes a slice of the conversations and side questions that were closed before a time, and of the summarized turns of
+/// open conversations. Returns the number of rows.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
-    let mut forgotten = forget_unseen_turns(store, before)?;
+    let mut deleted = forget_unseen_turns(store, before)?;
     for kind in [CHAT, "aside"] {
-        forgotten += forget_sessions(store, kind, before)?;
+        deleted += forget_sessions(store, kind, before)?;
     }
-    Ok(forgotten)
+    Ok(deleted)
 }

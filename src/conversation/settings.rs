@@ -1,5 +1,5 @@
-//! The settings of a conversation, in the store. A turn that runs reads them before each step, so nothing
-//! is changed from beside.
+//! The settings of a conversation in the store. A running turn reads them before each step, so no other
+//! task changes its session.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -9,14 +9,14 @@ use crate::types::message::Address;
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings};
 
-/// Those of a session.
+/// Returns the settings of a session.
 pub fn settings_of(store: &Connection, session: SessionId) -> rusqlite::Result<Settings> {
     store
         .prepare_cached("SELECT settings FROM sessions WHERE id = ?")?
         .query_row([session], |row| read(row, 0))
 }
 
-/// Those of the open conversation at an address; the default ones if there is none.
+/// Returns the settings of the open conversation at an address. The defaults if there is none.
 pub fn settings_at(store: &Connection, at: &Address) -> rusqlite::Result<Settings> {
     let settings = store
         .prepare_cached(
@@ -28,12 +28,12 @@ pub fn settings_at(store: &Connection, at: &Address) -> rusqlite::Result<Setting
     Ok(settings.unwrap_or_default())
 }
 
-/// Those of the open conversation of an origin. Nobody sets anything for a background task.
+/// Returns the settings of the open conversation of an origin. A background task has the defaults.
 pub fn settings_for(store: &Connection, origin: &Origin) -> rusqlite::Result<Settings> {
     origin.chat().map_or_else(|| Ok(Settings::default()), |at| settings_at(store, at))
 }
 
-/// A session has these settings from now on.
+/// Stores the settings of a session.
 pub fn set(store: &Connection, session: SessionId, settings: &Settings) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE sessions SET settings = ? WHERE id = ?")?
@@ -41,7 +41,7 @@ pub fn set(store: &Connection, session: SessionId, settings: &Settings) -> rusql
         .map(drop)
 }
 
-/// Settings in a column; what cannot be read is as by default, and no conversation fails for it.
+/// Reads settings from a column. Unreadable ones are replaced by the defaults, so that no conversation fails.
 pub fn read(row: &Row<'_>, column: usize) -> rusqlite::Result<Settings> {
     Ok(row.get::<_, LenientJson<_>>(column)?.0.unwrap_or_default())
 }

@@ -1,42 +1,42 @@
-//! Divides a model's context window between the parts of a prompt, so that a compaction leaves room for many
-//! turns. Pure; what has no share (the newest turns, what a model needs of its tools) is counted first.
+//! Divides a model's context window between the parts of a prompt, so that a compaction frees enough tokens for
+//! many turns. Pure. Parts without a share (the newest turns, the necessary tools) are counted first.
 
 use crate::conversation::tokens::percent;
 
-/// Up to so many tokens of prompt, a prompt is a compact one: few tools, short texts.
+/// Maximum size of a context window, in tokens, for compact prompts, which have few tools and short texts.
 pub const COMPACT_WINDOW_MAX: u64 = 8_192;
 
-/// So much of the window is free after a compaction, in percent.
+/// Percentage of the context window that is free after a compaction.
 pub const FREE_PERCENT: u64 = 35;
 
-/// A conversation is compacted in the background only if that takes so much of the window out of it, in percent:
-/// at turns of a fortieth of a window, at least eight are between two compactions.
+/// Least percentage of the context window that a background compaction must free. With turns of a fortieth of a
+/// window, there are then at least eight turns between two compactions.
 pub const FREES_PERCENT: u64 = 20;
 
-/// Notes are taken before a compaction only if so much was said since the last ones, in percent of the window.
+/// Least percentage of the context window that was used since the last notes for new notes before a compaction.
 pub const NOTES_PERCENT: u64 = 25;
 
-/// The share of tools in the context window, in percent; the others are behind `more_tools`. A compact prompt has a
-/// smaller share, and a bound in tokens.
+/// The share of tools in the context window, in percent. Further tools are available through `more_tools`. A compact
+/// prompt has a smaller share, and a limit in tokens.
 const TOOLS_PERCENT: u64 = 25;
 const COMPACT_TOOLS_PERCENT: u64 = 15;
 const COMPACT_TOOLS_TOKENS_MAX: u64 = 420;
 
-/// Of what is left of the used part without tools, in percent: instructions with skills, memory, notes, the summary.
-/// The rest is for the newest turns.
+/// Percentages of the used part without tools: for instructions with skills, memory, notes, and the summary. The rest is
+/// for the newest turns.
 const INSTRUCTIONS_SHARE: u64 = 28;
 const MEMORY_SHARE: u64 = 25;
 const NOTES_SHARE: u64 = 8;
 const SUMMARY_SHARE: u64 = 12;
 
-/// A summary: less says nothing, more is not read.
+/// Limits of a summary: a shorter one has no content, and models do not read a longer one.
 const SUMMARY_TOKENS_MIN: u64 = 80;
 const SUMMARY_TOKENS_MAX: u64 = 6_000;
 
-/// Tokens of our estimate that each part of a prompt may have.
+/// The maximum size of each part of a prompt, in estimated tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// The prompt after a compaction.
+    /// The whole prompt after a compaction.
     pub used: u64,
     pub instructions: u64,
     pub memory: u64,
@@ -45,7 +45,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The shares of a window that leaves `context_window` tokens for a prompt, besides tools of so many tokens.
+    /// Returns the shares of a context window, in a prompt with `tools` tokens of tools.
     pub fn new(context_window: u64, tools: u64) -> Self {
         let used = percent(context_window, 100 - FREE_PERCENT);
         let texts = used.saturating_sub(tools);
@@ -59,13 +59,13 @@ impl Shares {
         }
     }
 
-    /// The tokens that instructions may have beside so many tokens of memory and notes, whose unused shares they get.
+    /// Returns the maximum tokens of instructions next to memory and notes of these sizes, whose unused shares they get.
     pub fn instructions_beside(&self, memory: u64, notes: u64) -> u64 {
         self.instructions + self.memory.saturating_sub(memory) + self.notes.saturating_sub(notes)
     }
 }
 
-/// Returns true if a prompt for such a window is a compact one.
+/// Returns true if prompts for this context window are compact.
 pub fn is_compact(context_window: u64) -> bool {
     context_window <= COMPACT_WINDOW_MAX
 }

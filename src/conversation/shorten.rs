@@ -1,23 +1,23 @@
-//! Old results of tools, shortened to their head and tail. What becomes of a result depends on
-//! nothing but the call, so that it is the same each time, also after a restart. Pure.
+//! Shortens old results of tools to their head and tail. A shortened result depends on the call only, so
+//! that it is always the same, also after a restart. Pure.
 
 use serde_json::Value;
 
 use crate::conversation::tokens::tokens;
 use crate::types::session::{Call, CallOutcome, StepMark, Turn};
 
-/// Results up to this stay whole, in characters: to shorten them would save little.
+/// Maximum length of a result that stays whole, in characters. Shortening it would save little.
 pub const WHOLE_CHARS_MAX: usize = 1_600;
 
-/// The beginning and the end of a longer one that are kept. With the line between them they are within the bound
-/// above, so that a shortened result stays as it is.
+/// Lengths of the kept beginning and end of a longer result. With the line between them they are within the limit above,
+/// so that a shortened result is not shortened again.
 const HEAD_CHARS: usize = 700;
 const TAIL_CHARS: usize = 300;
 
-/// A path or name that is longer is not repeated in that line.
+/// Maximum length of a path or name that is repeated in that line.
 const NAME_CHARS_MAX: usize = 200;
 
-/// Where the newest `whole` steps with calls of the last turn begin; all results before it may be
+/// Returns the first of the newest `whole` steps with calls in the last turn. All results before it may be
 /// shortened.
 pub fn mark(turns: &[Turn], whole: usize) -> Option<StepMark> {
     let last = turns.last()?;
@@ -26,7 +26,7 @@ pub fn mark(turns: &[Turn], whole: usize) -> Option<StepMark> {
     Some(StepMark { turn: last.id, step })
 }
 
-/// Shortens all results before `mark`; those that were shortened before stay as they are.
+/// Shortens all results before `mark`. Shortened ones do not change.
 pub fn apply(turns: &mut [Turn], mark: StepMark) {
     for turn in turns.iter_mut().filter(|turn| turn.id <= mark.turn) {
         let steps = if turn.id < mark.turn { turn.steps.len() } else { mark.step };
@@ -35,7 +35,7 @@ pub fn apply(turns: &mut [Turn], mark: StepMark) {
     }
 }
 
-/// About how many tokens that would save.
+/// Estimates the tokens that shortening would save.
 pub fn saving(turns: &[Turn], mark: StepMark) -> u64 {
     let before = |turn: &&Turn| turn.id <= mark.turn;
     let calls = turns.iter().filter(before).flat_map(|turn| {
@@ -58,26 +58,27 @@ fn shorten(call: &mut Call) {
     }
 }
 
-/// The result of a call as it is shown once it is old; none if it stays whole.
+/// Returns the shortened result of a call. None if it stays whole.
 pub fn shortened(call: &Call) -> Option<String> {
     let (CallOutcome::Done(text) | CallOutcome::Failed(text)) = &call.outcome else { return None };
     let chars = text.chars().count();
     if chars <= WHOLE_CHARS_MAX {
         return None;
     }
-    let at = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
-    let (head, tail) = (&text[..at(HEAD_CHARS)], &text[at(chars - TAIL_CHARS)..]);
+    let byte_offset =
+        |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(offset, _)| offset);
+    let (head, tail) = (&text[..byte_offset(HEAD_CHARS)], &text[byte_offset(chars - TAIL_CHARS)..]);
     let left_out = chars - HEAD_CHARS - TAIL_CHARS;
-    let how = again(call);
-    Some(format!("{head}\n[{left_out} characters are left out here to save room. {how}]\n{tail}"))
+    let hint = repetition_hint(call);
+    Some(format!("{head}\n[{left_out} characters are left out here to save room. {hint}]\n{tail}"))
 }
 
 /// Explains to the model how to see the rest.
-fn again(call: &Call) -> String {
+fn repetition_hint(call: &Call) -> String {
     let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-    let short = |name: &&str| name.chars().count() <= NAME_CHARS_MAX;
-    let path = arguments["path"].as_str().filter(short);
-    let tool = Some(call.tool.as_str()).filter(short).unwrap_or("the tool");
+    let is_short = |name: &&str| name.chars().count() <= NAME_CHARS_MAX;
+    let path = arguments["path"].as_str().filter(is_short);
+    let tool = Some(call.tool.as_str()).filter(is_short).unwrap_or("the tool");
     match path {
         Some(path) if tool == "read_file" => format!("Read {path} again if you need them."),
         _ => format!("Call {tool} again if you need them and a repetition does no harm."),

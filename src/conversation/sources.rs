@@ -1,6 +1,5 @@
-//! Sources in the store: the spans of what was heard in a step, the sources of a call's outcome, and those of
-//! calls that are forgotten since. Rows of versions that stored none, and those that a newer version wrote, count as
-//! untrusted.
+//! Sources in the store: the spans of a step's input, the sources of a call's outcome, and those of deleted calls. Rows
+//! of versions that stored none, and unreadable ones of a newer version, count as untrusted.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +10,8 @@ use crate::store::{Json, LenientJson};
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{self, Parts, Source, SourceSpan};
 
-/// Sources in a column; none in rows of former versions. Those that cannot be read are of a newer version, and
-/// count as unknown.
+/// Sources in a column. None in rows of former versions. Unreadable ones are of a newer version, and count as
+/// unknown.
 pub struct KeptSources(pub Option<Vec<Source>>);
 
 impl FromSql for KeptSources {
@@ -22,7 +21,7 @@ impl FromSql for KeptSources {
     }
 }
 
-/// Returns the input of a step.
+/// Returns the input of a step. Its source is unknown if there are no spans.
 pub fn input(text: Option<String>, spans: Option<LenientJson<Vec<SourceSpan>>>) -> Option<Parts> {
     let text = text?;
     Some(match spans.and_then(|spans| spans.0) {
@@ -31,26 +30,26 @@ pub fn input(text: Option<String>, spans: Option<LenientJson<Vec<SourceSpan>>>) 
     })
 }
 
-/// The sources of a call, from its row. One without an outcome has none.
+/// Returns the sources of a call from its row. A call without an outcome has none.
 pub fn of_call(has_outcome: bool, sources: KeptSources) -> Vec<Source> {
     let unknown = || if has_outcome { vec![Source::Unknown] } else { Vec::new() };
     sources.0.unwrap_or_else(unknown)
 }
 
-/// Keeps the sources of a call with its turn, as the call is about to be forgotten.
+/// Adds the sources of a call to its turn before the call is deleted.
 pub fn keep_with_turn(
     store: &Connection,
     turn: TurnId,
-    forgotten: &[Source],
+    call_sources: &[Source],
 ) -> rusqlite::Result<()> {
     let kept = store
         .prepare_cached("SELECT sources FROM turns WHERE id = ?")?
         .query_row([turn], |row| row.get::<_, KeptSources>(0))
         .optional()?;
     let mut sources = kept.and_then(|kept| kept.0).unwrap_or_default();
-    let before = sources.len();
-    forgotten.iter().for_each(|forgotten| source::add(&mut sources, forgotten));
-    if sources.len() > before {
+    let count_before = sources.len();
+    call_sources.iter().for_each(|source| source::add(&mut sources, source));
+    if sources.len() > count_before {
         store
             .prepare_cached("UPDATE turns SET sources = ? WHERE id = ?")?
             .execute(params![Json(&sources), turn])?;
@@ -58,19 +57,19 @@ pub fn keep_with_turn(
     Ok(())
 }
 
-/// Each source of a conversation up to a turn, with the turn in which it occurs first.
+/// Returns each source of a conversation up to a turn, with the turn in which it occurs first.
 pub fn up_to(
     store: &Connection,
     session: SessionId,
     last: TurnId,
 ) -> rusqlite::Result<Vec<(TurnId, Source)>> {
-    let mut found = of_turns(store, session, last)?;
-    found.extend(of_steps(store, session, last)?);
-    found.extend(of_calls(store, session, last)?);
-    found.sort_by_key(|(turn, _)| *turn);
+    let mut sources = of_turns(store, session, last)?;
+    sources.extend(of_steps(store, session, last)?);
+    sources.extend(of_calls(store, session, last)?);
+    sources.sort_by_key(|(turn, _)| *turn);
     let mut known = BTreeSet::new();
-    found.retain(|(_, source)| known.insert(source.clone()));
-    Ok(found)
+    sources.retain(|(_, source)| known.insert(source.clone()));
+    Ok(sources)
 }
 
 fn of_turns(
@@ -83,17 +82,17 @@ fn of_turns(
          WHERE session = ? AND id <= ? AND (sources IS NOT NULL OR read_others)",
     )?;
     let mut rows = rows.query(params![session, last])?;
-    let mut found = Vec::new();
+    let mut sources_found = Vec::new();
     while let Some(row) = rows.next()? {
         let turn = row.get(0)?;
         let KeptSources(sources) = row.get(1)?;
-        found.extend(sources.unwrap_or_default().into_iter().map(|source| (turn, source)));
-        // A former version has forgotten calls that had read what others wrote.
+        sources_found.extend(sources.unwrap_or_default().into_iter().map(|source| (turn, source)));
+        // A former version has deleted calls that had read untrusted content.
         if row.get(2)? {
-            found.push((turn, Source::Unknown));
+            sources_found.push((turn, Source::Unknown));
         }
     }
-    Ok(found)
+    Ok(sources_found)
 }
 
 fn of_steps(
@@ -106,7 +105,7 @@ fn of_steps(
          WHERE p.turn IN (SELECT id FROM turns WHERE session = ? AND id <= ?) AND p.heard IS NOT NULL",
     )?;
     let mut rows = rows.query(params![session, last])?;
-    let mut found = Vec::new();
+    let mut sources_found = Vec::new();
     while let Some(row) = rows.next()? {
         let turn = row.get(0)?;
         let spans = row.get::<_, Option<LenientJson<Vec<SourceSpan>>>>(1)?;
@@ -114,9 +113,9 @@ fn of_steps(
             Some(spans) => spans.into_iter().map(|SourceSpan(source, _)| source).collect(),
             None => vec![Source::Unknown],
         };
-        found.extend(sources.into_iter().map(|source| (turn, source)));
+        sources_found.extend(sources.into_iter().map(|source| (turn, source)));
     }
-    Ok(found)
+    Ok(sources_found)
 }
 
 fn of_calls(
@@ -129,11 +128,11 @@ fn of_calls(
          WHERE c.turn IN (SELECT id FROM turns WHERE session = ? AND id <= ?) AND c.output IS NOT NULL",
     )?;
     let mut rows = rows.query(params![session, last])?;
-    let mut found = Vec::new();
+    let mut sources_found = Vec::new();
     while let Some(row) = rows.next()? {
         let turn = row.get(0)?;
         let sources = of_call(true, row.get(1)?);
-        found.extend(sources.into_iter().map(|source| (turn, source)));
+        sources_found.extend(sources.into_iter().map(|source| (turn, source)));
     }
-    Ok(found)
+    Ok(sources_found)
 }

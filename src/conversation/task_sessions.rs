@@ -1,5 +1,5 @@
-//! The sessions of background tasks. Each task has one of its own, which knows where its people are; what the
-//! task is, and how it stands, is kept by whoever starts it.
+//! The sessions of background tasks. Each task has one of its own, with the address of its people. Not here: the
+//! definition and the state of the task (`tasks`).
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
@@ -11,7 +11,7 @@ use crate::types::message::{Address, ChannelName, ChatKind};
 use crate::types::origin::{TaskId, TaskKind};
 use crate::types::session::{SessionId, Settings};
 
-/// The terms on which a task's session is opened.
+/// The settings with which a task's session is opened.
 pub struct SessionTerms {
     /// The channel on which its person is known.
     pub known_on: ChannelName,
@@ -19,7 +19,7 @@ pub struct SessionTerms {
     pub settings: Settings,
 }
 
-/// Opens a session for a task; `to` is where its people are.
+/// Opens a session for a task. `to` is the address of its people.
 pub fn open(
     store: &Connection,
     task: TaskId,
@@ -47,7 +47,7 @@ pub fn open(
     Ok(SessionId(store.last_insert_rowid()))
 }
 
-/// Forgets those of a kind that were closed before a time, a slice at a time; returns how many rows.
+/// Deletes a slice of the sessions of a kind that were closed before a time. Returns the number of rows.
 pub fn prune(store: &Connection, kind: TaskKind, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     forget_sessions(store, kind.as_str(), before)
 }

@@ -1,5 +1,5 @@
-//! Sessions, turns, steps and calls in the store: how they are kept and read back. What belongs in
-//! one transaction is decided in `commits`.
+//! Stores and loads sessions, turns, steps and calls. Not here: the transactions that combine changes
+//! (`turn::commits`).
 
 mod calls;
 mod compaction;
@@ -50,21 +50,21 @@ pub(crate) struct Unfinished {
     pub(crate) reply_to: Option<MessageId>,
     pub(crate) attempts: u32,
     pub(crate) draft: Option<MessageId>,
-    /// Nobody asked for it, and nobody hears how it ends.
+    /// True if the program began it for itself: nobody gets its result.
     pub(crate) silent: bool,
-    /// It has no task: it waits for a person, a subagent or a model.
+    /// True if it has no tokio task, because it waits for a person, a subagent or a model.
     pub(crate) suspended: bool,
-    /// A model could not be reached, and has not answered since.
+    /// The wait for a model that could not be reached and has not answered since.
     pub(crate) model_wait: Option<ModelWait>,
 }
 
-/// The open session of an origin, with the turns that the model still sees.
+/// Loads the open session of an origin, with the turns that the model still sees.
 pub(crate) fn open_session(
     store: &Connection,
     origin: &Origin,
 ) -> rusqlite::Result<Option<Session>> {
     let (channel, chat, thread) = origin_params(origin);
-    let head = store
+    let session_row = store
         .prepare_cached(&format!(
             "SELECT id, chat_kind, frozen, begins, summary, shortened, settings, begins_step,
              summary_sources, untrusted_summary IS NOT NULL FROM sessions WHERE {}",
@@ -75,7 +75,7 @@ pub(crate) fn open_session(
             let session = Session {
                 id: row.get(0)?,
                 origin: origin.clone(),
-                // Who cannot be sure keeps to themselves what is private.
+                // A chat of unknown kind counts as a group, so that nothing private spreads.
                 chat_kind: row.get::<_, LenientJson<_>>(1)?.0.unwrap_or(ChatKind::Group),
                 frozen: row.get::<_, LenientJson<_>>(2)?.0,
                 settings: settings::read(row, 6)?,
@@ -93,15 +93,15 @@ pub(crate) fn open_session(
             Ok((session, sources.is_some()))
         })
         .optional()?;
-    let Some((mut session, has_sources)) = head else { return Ok(None) };
+    let Some((mut session, has_sources)) = session_row else { return Ok(None) };
     if session.summary.is_some() && !has_sources {
-        // A former version kept none.
+        // A former version stored no sources.
         let before = TurnId(session.begins.0 - 1);
         let summarized = sources::up_to(store, session.id, before)?;
         session.summary_sources = summarized.into_iter().map(|(_, source)| source).collect();
     }
     let mut rows = store.prepare_cached(
-        // What was noted while a turn runs stands before it.
+        // Notes that were added during the running turn come before it.
         "SELECT id, ending, iif(json_valid(sender), json_extract(sender, '$.id'), NULL) FROM turns WHERE session = ? AND id >= ?
          ORDER BY ending IS NULL, id",
     )?;
@@ -119,8 +119,8 @@ pub(crate) fn open_session(
     Ok(Some(session))
 }
 
-/// Reads the steps and calls of a session's turns, one statement a table: a long conversation must not cost
-/// two for each of its turns.
+/// Loads the steps and calls of a session's turns with one statement for each table, instead of two for each turn of a
+/// long conversation.
 fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()> {
     let at: HashMap<_, _> =
         session.turns.iter().enumerate().map(|(at, turn)| (turn.id, at)).collect();
@@ -155,7 +155,7 @@ fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// Keeps a question that was answered aside as a conversation of its own, which is over.
+/// Stores an answered side question as a closed conversation of its own.
 pub(crate) fn keep_side_question(
     store: &Connection,
     beside: &Session,
@@ -194,7 +194,7 @@ pub(crate) fn begin_turn(
     Ok(TurnId(store.last_insert_rowid()))
 }
 
-/// A turn that has not ended, or why it cannot be read.
+/// A turn that has not ended, or the reason why it cannot be read.
 pub(crate) type ReadTurn = Result<Unfinished, UnreadableTurn>;
 
 const UNFINISHED: &str =
@@ -202,18 +202,18 @@ const UNFINISHED: &str =
      t.silent, t.parked, t.model_wait
      FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL";
 
-/// The turns that have not ended and can be read, oldest first.
+/// Returns the readable turns that have not ended, oldest first.
 pub(crate) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
     Ok(all_unfinished(store)?.into_iter().filter_map(Result::ok).collect())
 }
 
-/// The turns that have not ended, oldest first.
+/// Returns the turns that have not ended, oldest first.
 pub(crate) fn all_unfinished(store: &Connection) -> rusqlite::Result<Vec<ReadTurn>> {
     let mut rows = store.prepare_cached(&format!("{UNFINISHED} ORDER BY t.id"))?;
     rows.query_map([], turn_of)?.collect()
 }
 
-/// The turn, if it has not ended.
+/// Returns the turn if it has not ended.
 pub(crate) fn unfinished_turn(
     store: &Connection,
     turn: TurnId,
@@ -222,13 +222,13 @@ pub(crate) fn unfinished_turn(
     rows.query_row([turn], turn_of).optional()
 }
 
-/// The turn has no task until somebody has answered.
+/// Suspends a turn: it has no tokio task until somebody answers.
 pub(crate) fn suspend(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store.prepare_cached("UPDATE turns SET parked = 1 WHERE id = ?")?.execute([turn])?;
     Ok(())
 }
 
-/// The time that a turn had worked before it was last suspended.
+/// Returns the time that a turn had worked before it was last suspended.
 pub(crate) fn worked(store: &Connection, turn: TurnId) -> rusqlite::Result<Duration> {
     let worked = store
         .prepare_cached("SELECT worked FROM turns WHERE id = ?")?
@@ -236,7 +236,7 @@ pub(crate) fn worked(store: &Connection, turn: TurnId) -> rusqlite::Result<Durat
     Ok(Duration::from_millis(worked))
 }
 
-/// The turn is suspended, after it has worked for so long more.
+/// Adds to the time that a turn has worked, when it is suspended.
 pub(crate) fn add_worked(
     store: &Connection,
     turn: TurnId,
@@ -249,7 +249,7 @@ pub(crate) fn add_worked(
         .map(drop)
 }
 
-/// The turn may be taken up again; that it waited was no failed attempt.
+/// Ends the suspension of a turn. Does not count as a failed attempt.
 pub(crate) fn resume_call(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE turns SET parked = 0, attempts = 0 WHERE id = ?")?
@@ -268,7 +268,7 @@ pub fn count_running(store: &Connection) -> rusqlite::Result<usize> {
         .query_row([], |row| row.get(0))
 }
 
-/// When the last turn started, by our clock of then.
+/// Returns the time at which the last turn started, by our clock at that time.
 pub fn last_started(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     let last = store
         .prepare_cached("SELECT started FROM turns ORDER BY id DESC LIMIT 1")?
@@ -277,13 +277,13 @@ pub fn last_started(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>
     Ok(last.map(|last| last.0))
 }
 
-/// Returns true if a turn waits for somebody.
+/// Returns true if a turn is suspended.
 pub fn is_suspended(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND parked = 1")?.exists([turn])
 }
 
-/// Returns true if a session is as the store has it: it was not closed, and nothing was noted in it since. Then there is one
-/// turn more, or, where the oldest note has gone for it, a newer one.
+/// Returns true if a session in memory is up to date: it was not closed, and no note was added since. A note adds a turn,
+/// or replaces the oldest note by a newer turn.
 pub(crate) fn is_current(store: &Connection, session: &Session) -> rusqlite::Result<bool> {
     let found: (usize, i64, bool) = store
         .prepare_cached(
@@ -298,7 +298,7 @@ pub(crate) fn is_current(store: &Connection, session: &Session) -> rusqlite::Res
     Ok(found == (session.turns.len(), newest, false))
 }
 
-/// The origin of a turn that was stopped; none if it was not.
+/// Returns the origin of a turn if it was stopped.
 pub(crate) fn stopped_at(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Origin>> {
     let mut stopped = store.prepare_cached(
         "SELECT s.channel, s.chat, s.thread FROM turns t JOIN sessions s ON s.id = t.session
@@ -307,7 +307,7 @@ pub(crate) fn stopped_at(store: &Connection, turn: TurnId) -> rusqlite::Result<O
     stopped.query_row(params![turn, Json(TurnOutcome::Stopped)], read_origin).optional()
 }
 
-/// For whom a turn works, and who answers.
+/// Returns the person for whom a turn works, and the provider that answers.
 pub(crate) fn who_answers_whom(
     store: &Connection,
     turn: TurnId,
@@ -317,7 +317,7 @@ pub(crate) fn who_answers_whom(
         .query_row([turn], |row| Ok((row.get::<_, Json<_>>(0)?.0, row.get(1)?)))
 }
 
-/// Returns true if the turn still runs. Each commit of a turn asks, so that a turn that `/stop` has ended
+/// Returns true if the turn still runs. Each commit of a turn checks this, so that a turn which `/stop` has ended
 /// stays ended.
 pub(crate) fn runs(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND ending IS NULL")?.exists([turn])
@@ -348,15 +348,15 @@ pub(crate) fn draft(store: &Connection, turn: TurnId) -> rusqlite::Result<Option
     Ok(draft)
 }
 
-/// Takes the last attempt at the turns back that have not ended, of these origins.
+/// Uncounts the last attempt at each unfinished turn of these origins.
 pub(crate) fn forgive_attempt(store: &Connection, of: &[Origin]) -> rusqlite::Result<()> {
     let mut forgive =
         store.prepare_cached("UPDATE turns SET attempts = max(attempts - 1, 0) WHERE id = ?")?;
-    let left = unfinished(store)?.into_iter().filter(|turn| of.contains(&turn.origin));
-    left.map(|turn| turn.turn).try_for_each(|turn| forgive.execute([turn]).map(drop))
+    let unfinished_turns = unfinished(store)?.into_iter().filter(|turn| of.contains(&turn.origin));
+    unfinished_turns.map(|turn| turn.turn).try_for_each(|turn| forgive.execute([turn]).map(drop))
 }
 
-/// Writes a step down. The first one already stands there with what was heard; more of it may have joined.
+/// Stores a step. The first one is already stored with its input, which may have grown since.
 pub(crate) fn put_step(
     store: &Connection,
     turn: TurnId,
@@ -398,7 +398,7 @@ pub(crate) fn end_turn(
     history::index_turn(store, turn)
 }
 
-/// Tokens that a turn has used, read and written.
+/// Returns the tokens, read and written, that a turn has used.
 pub(crate) fn used_in(store: &Connection, turn: TurnId) -> rusqlite::Result<u64> {
     store
         .prepare_cached("SELECT ifnull(sum(input + output), 0) FROM ledger WHERE turn = ?")?

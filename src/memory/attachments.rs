@@ -1,6 +1,6 @@
-//! Records of the files that people sent: who sent each, when, its type, size and hash, where it lies, and the text of a
-//! document. The index of files takes the text from here. A record is removed in a transaction that leaves the path of
-//! its file; the file goes afterwards ([`sweep`]), also after a crash.
+//! Records of received files: sender, time, type, size, hash and path, and the text of a document, which the index of
+//! files reads from here. A record is removed in a transaction that leaves the path of its file; the file is deleted
+//! afterwards ([`sweep`]), also after a crash.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -12,7 +12,7 @@ use crate::types::person::{FolderOwner, PersonId};
 use crate::workspace::persons::FolderHeir;
 use crate::workspace::{FileError, FileScope, Workspace, WorkspacePath};
 
-/// Records that are compared with their files in one transaction.
+/// Number of records that are compared with their files in one transaction.
 const COMPARED: i64 = 200;
 
 /// The id of a record.
@@ -21,44 +21,44 @@ pub struct AttachmentId(pub i64);
 
 integer_columns!(AttachmentId);
 
-/// A file that has come.
+/// A received file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewAttachment {
     /// The message in the journal.
     pub row: i64,
     pub from: Address,
     pub sender: SenderId,
-    /// It belongs to a message that was forwarded or quoted.
+    /// True if it belongs to a forwarded or quoted message.
     pub is_forwarded: bool,
     /// The folder of the person or the group.
     pub folder: WorkspacePath,
     pub path: WorkspacePath,
-    /// As its sender named it.
+    /// The name that its sender gave it.
     pub name: Option<String>,
     pub mime: Option<String>,
     pub size: u64,
     pub hash: String,
-    /// Of a document.
+    /// The text of a document.
     pub text: Option<String>,
     pub at: DateTime<Utc>,
 }
 
-/// The place of a record's file.
+/// A record and the path of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachmentFile {
     pub id: AttachmentId,
     pub path: WorkspacePath,
 }
 
-/// The time for which files are kept, and their maximum size.
+/// The retention of files, and their maximum total size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttachmentLimits {
     pub kept: chrono::Duration,
-    /// Of all files of a person or a group, in bytes.
+    /// Maximum size of all files of a person or a group, in bytes.
     pub bytes_max: u64,
 }
 
-/// Adds a record, in place of one of the same path.
+/// Adds a record. Replaces one with the same path.
 pub fn put(store: &Connection, new: &NewAttachment) -> rusqlite::Result<()> {
     let Address { channel, chat, thread } = &new.from;
     store.prepare_cached("DELETE FROM attachments WHERE path = ?")?.execute([new.path.as_str()])?;
@@ -83,11 +83,11 @@ pub fn put(store: &Connection, new: &NewAttachment) -> rusqlite::Result<()> {
             new.text,
             Time(new.at),
         ])?;
-    // The file may have been looked at before its text was known.
+    // The file may have been indexed before its text was known.
     files::forget(store, &new.path)
 }
 
-/// Returns the text of a document, if it is still as it was when it came.
+/// Returns the text of a document, if its size has not changed since it was received.
 pub fn text_of(
     store: &Connection,
     path: &WorkspacePath,
@@ -100,16 +100,16 @@ pub fn text_of(
     Ok(text.flatten())
 }
 
-/// Files of a folder in which some words are looked for.
+/// Files of a folder, searched for words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SoughtFiles {
-    /// Their record has the words.
+    /// Files whose records contain the words.
     pub found: Vec<AttachmentFile>,
-    /// Their record has no text, so that the file itself may have the words.
+    /// Files whose records have no text: the file itself may contain the words.
     pub unread: Vec<AttachmentFile>,
 }
 
-/// Looks for words in the names and texts of a folder's records.
+/// Searches the names and texts of a folder's records for words.
 pub fn with_words(
     store: &Connection,
     folder: &WorkspacePath,
@@ -123,9 +123,9 @@ pub fn with_words(
     while let Some(row) = rows.next()? {
         let (path, name): (String, Option<String>) = (row.get(1)?, row.get(2)?);
         let text: Option<String> = row.get(3)?;
-        let has = [Some(&path), name.as_ref(), text.as_ref()];
-        let has_words = has.into_iter().flatten().any(|it| words.are_in(it));
-        // One that is no path was never written.
+        let fields = [Some(&path), name.as_ref(), text.as_ref()];
+        let has_words = fields.into_iter().flatten().any(|field| words.are_in(field));
+        // Invalid paths are never stored.
         let Ok(path) = path.parse() else { continue };
         let file = AttachmentFile { id: row.get(0)?, path };
         match (has_words, text) {
@@ -150,7 +150,7 @@ pub fn remove(store: &Connection, files: &[AttachmentFile]) -> rusqlite::Result<
     Ok(())
 }
 
-/// Removes what came at an address after a row and up to another.
+/// Removes the records of files that were received at an address in a range of rows.
 pub fn remove_rows(
     store: &Connection,
     at: &Address,
@@ -166,8 +166,8 @@ pub fn remove_rows(
     remove(store, &found)
 }
 
-/// Removes files that are too old, and the oldest where a person or a group has too many, up to a slice. Returns their
-/// number.
+/// Removes a slice of the files that are too old, and of the oldest ones of persons or groups with too many. Returns
+/// their number.
 pub fn expire(
     store: &Connection,
     now: DateTime<Utc>,
@@ -179,7 +179,7 @@ pub fn expire(
         "at < ? AND NOT gone ORDER BY at LIMIT ?",
         params![Time(now - kept), slice()],
     )?;
-    // The sum of a file and all newer ones is what would be left with it.
+    // The sum of a file and all newer ones is the size that would remain with it.
     let too_many = select(
         store,
         "id IN (SELECT id FROM (SELECT id, sum(size) OVER (PARTITION BY folder ORDER BY at DESC, id DESC) AS total
@@ -194,23 +194,23 @@ pub fn expire(
 fn select(
     store: &Connection,
     condition: &str,
-    of: &[&dyn rusqlite::ToSql],
+    parameters: &[&dyn rusqlite::ToSql],
 ) -> rusqlite::Result<Vec<AttachmentFile>> {
     let mut rows =
         store.prepare_cached(&format!("SELECT id, path FROM attachments WHERE {condition}"))?;
-    let rows = rows.query_map(of, |row| {
+    let rows = rows.query_map(parameters, |row| {
         let (id, path): (AttachmentId, String) = (row.get(0)?, row.get(1)?);
-        // One that is no path was never written.
+        // Invalid paths are never stored.
         Ok(path.parse().ok().map(|path| AttachmentFile { id, path }))
     })?;
     rows.filter_map(Result::transpose).collect()
 }
 
-/// Deletes the files of removed records, and then these records.
+/// Deletes the files of removed records, then the records.
 pub async fn sweep(store: &Store, workspace: &Workspace) -> Result<(), StoreError> {
     loop {
-        let look = |store: &Connection| select(store, "gone LIMIT ?", params![slice()]);
-        let gone = store.read(look).await?;
+        let read_gone = |store: &Connection| select(store, "gone LIMIT ?", params![slice()]);
+        let gone = store.read(read_gone).await?;
         if gone.is_empty() {
             return Ok(());
         }
@@ -219,8 +219,8 @@ pub async fn sweep(store: &Store, workspace: &Workspace) -> Result<(), StoreErro
             gone
         });
         let gone = deleted.await;
-        let forget = move |store: &Connection| delete(store, &gone);
-        store.write("attachments swept", Sync::Later, forget).await?;
+        let delete_records = move |store: &Connection| delete(store, &gone);
+        store.write("attachments swept", Sync::Later, delete_records).await?;
     }
 }
 
@@ -230,14 +230,14 @@ pub fn delete(store: &Connection, files: &[AttachmentFile]) -> rusqlite::Result<
     files.iter().try_for_each(|file| delete.execute([file.id]).map(drop))
 }
 
-/// Removes the records of files that somebody has deleted or moved.
+/// Removes the records of files that a person has deleted or moved.
 pub async fn compare(store: &Store, workspace: &Workspace) -> Result<(), StoreError> {
     let mut after = AttachmentId(0);
     loop {
-        let look = move |store: &Connection| {
+        let read_files = move |store: &Connection| {
             select(store, "id > ? AND NOT gone ORDER BY id LIMIT ?", params![after, COMPARED])
         };
-        let files = store.read(look).await?;
+        let files = store.read(read_files).await?;
         let Some(last) = files.last() else { return Ok(()) };
         after = last.id;
         let compared = workspace.off_thread(move |workspace| {
@@ -248,13 +248,13 @@ pub async fn compare(store: &Store, workspace: &Workspace) -> Result<(), StoreEr
         });
         let missing = compared.await;
         if !missing.is_empty() {
-            let forget = move |store: &Connection| remove(store, &missing);
-            store.write("attachments missing", Sync::Later, forget).await?;
+            let remove_records = move |store: &Connection| remove(store, &missing);
+            store.write("attachments missing", Sync::Later, remove_records).await?;
         }
     }
 }
 
-/// Lets records follow the folders of a person, which have been moved or deleted.
+/// Updates records after the folders of a person were moved or deleted.
 pub async fn follow(
     store: &Store,
     workspace: &Workspace,
@@ -263,10 +263,10 @@ pub async fn follow(
 ) -> Result<(), StoreError> {
     let own = FileScope::of_person(&FolderOwner::Person(person));
     let folder = own.downloads();
-    let look = move |store: &Connection| {
+    let read_files = move |store: &Connection| {
         select(store, "folder = ? AND NOT gone", params![folder.as_str()])
     };
-    let files = store.read(look).await?;
+    let files = store.read(read_files).await?;
     let Some(heir) = heir else {
         let remove = move |store: &Connection| remove(store, &files);
         return store.write_securely("attachments removed", remove).await;
@@ -283,7 +283,7 @@ pub async fn follow(
         moved.collect::<Vec<_>>()
     });
     let moved = moved.await;
-    let note = move |store: &Connection| {
+    let update_paths = move |store: &Connection| {
         for (file, folder, path) in &moved {
             files::forget(store, &file.path)?;
             store
@@ -295,5 +295,5 @@ pub async fn follow(
         }
         Ok(())
     };
-    store.write("attachments moved", Sync::Later, note).await
+    store.write("attachments moved", Sync::Later, update_paths).await
 }

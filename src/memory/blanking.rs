@@ -1,5 +1,5 @@
-//! Files with words that somebody wants forgotten. Lines of the memory and of the notes go; other files are the person's
-//! own to change, and are only named.
+//! Files with words that somebody wants forgotten. Lines of the memory and the notes are removed; other files are only
+//! listed, because the person should change them.
 
 use super::attachments::{AttachmentFile, SoughtFiles};
 use super::is_memory;
@@ -7,16 +7,16 @@ use super::recall::files;
 use crate::store::ForgottenWords;
 use crate::workspace::{FileChange, FileError, FileScope, Hash, Workspace, WorkspacePath};
 
-/// Bytes of a file that are looked through at a time.
+/// Number of bytes of a file that are searched at a time.
 const PAGE_BYTES: u64 = 256 * 1024;
 
-/// Bytes of a page that the next one begins with, so that no words are cut in two: longer than any.
+/// Overlap of two pages in bytes, so that no words are cut in two. Longer than any words.
 const OVERLAP_BYTES: u64 = 8 * 1024;
 
-/// Bytes in which a file that is no text has a zero.
+/// Number of first bytes that contain a zero if the file is not text.
 const HEAD_BYTES: usize = 8 * 1024;
 
-/// Files with the words in them.
+/// Files that contain the words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilesWithWords {
     /// MEMORY.md and the notes.
@@ -24,7 +24,7 @@ pub struct FilesWithWords {
     pub others: Vec<WorkspacePath>,
 }
 
-/// Returns the files of text with the words in them that a person can reach.
+/// Returns the text files that contain the words and that a person can access.
 pub fn find(workspace: &Workspace, scope: &FileScope, words: &ForgottenWords) -> FilesWithWords {
     let mut found = FilesWithWords::default();
     for path in files::paths(workspace, scope) {
@@ -38,7 +38,7 @@ pub fn find(workspace: &Workspace, scope: &FileScope, words: &ForgottenWords) ->
     found
 }
 
-/// Returns the files that were sent and have the words, by their record or as a file of text of any size.
+/// Returns the received files whose record contains the words, or which are text files that contain them.
 pub fn sent_with_words(
     workspace: &Workspace,
     sought: SoughtFiles,
@@ -49,7 +49,7 @@ pub fn sent_with_words(
     found
 }
 
-/// Returns true if a file is of text and has the words. False for one that cannot be read.
+/// Returns true if a text file contains the words. False for a file that cannot be read.
 fn has_words(workspace: &Workspace, path: &WorkspacePath, words: &ForgottenWords) -> bool {
     let mut start = 0;
     loop {
@@ -71,7 +71,7 @@ fn has_words(workspace: &Workspace, path: &WorkspacePath, words: &ForgottenWords
     }
 }
 
-/// Removes the lines of a file that have the words in them. Nothing of it can be undone.
+/// Removes the lines of a file that contain the words. This cannot be undone.
 pub fn remove_lines(
     workspace: &Workspace,
     path: &WorkspacePath,
@@ -80,14 +80,14 @@ pub fn remove_lines(
     let path = workspace.resolve(path)?;
     let Some(text) = workspace.read_text(&path)? else { return Ok(()) };
     let lines = text.split_inclusive('\n').filter(|line| !words.are_in(line));
-    let mut left: String = lines.collect();
-    // They stand across lines.
-    if words.are_in(&left) {
-        left.clear();
+    let mut remaining_text: String = lines.collect();
+    // The words may span lines.
+    if words.are_in(&remaining_text) {
+        remaining_text.clear();
     }
-    if left == text {
+    if remaining_text == text {
         return Ok(());
     }
     let before = Hash::of(text.as_bytes());
-    workspace.apply(&FileChange::new(path, Some(before), left.into_bytes()))
+    workspace.apply(&FileChange::new(path, Some(before), remaining_text.into_bytes()))
 }

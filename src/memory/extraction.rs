@@ -1,6 +1,5 @@
-//! Facts that are noticed in conversations: which turns were read for them, and what the model found, checked against
-//! the facts of the very person or group. Which conversation is next and what the model has answered are in their own
-//! files; the model is asked elsewhere.
+//! Extraction of facts from conversations: stores which turns were read, and applies the facts that the model found to
+//! those of the person or group. Not here: the model's request (`turn`).
 
 pub mod answer;
 pub mod due;
@@ -17,16 +16,16 @@ use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{self, Source};
 use answer::{ExtractedFacts, ExtractedText};
 
-/// Attempts at the same turns. A model that gives no answer three times gives none the fourth time.
+/// Maximum number of attempts at the same turns. A model that fails three times would fail again.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Facts of one person or group that wait for their person. Older ones make way.
+/// Maximum number of offered facts of one person or group. The oldest are removed.
 const OFFERED_MAX: usize = 20;
 
-/// Facts of one person or group that are kept as history. Older ones make way.
+/// Maximum number of former facts of one person or group. The oldest are removed.
 const FORMER_MAX: usize = 200;
 
-/// Sources of one fact. All that are left out are as trusted as the others.
+/// Maximum number of sources of one fact. Omitted ones are as trusted as the others.
 const SOURCES_MAX: usize = 30;
 
 /// The progress of reading a conversation.
@@ -41,21 +40,21 @@ pub struct ReadMark {
 /// The progress of reading all conversations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadMarks {
-    /// All turns up to it were read.
+    /// The turn up to which all turns were read.
     pub floor: TurnId,
     pub sessions: BTreeMap<SessionId, ReadMark>,
-    /// Changes when somebody has words forgotten.
+    /// A counter that changes when somebody has words forgotten.
     pub forgets: i64,
 }
 
-/// Turns of a conversation that were read.
+/// A range of turns of a conversation that were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadTurns {
     pub session: SessionId,
     /// The turn before the first one.
     pub after: TurnId,
     pub up_to: TurnId,
-    /// As the marks had it when the turns were read.
+    /// The counter of [`ReadMarks`] when the turns were read.
     pub forgets: i64,
 }
 
@@ -63,23 +62,23 @@ pub struct ReadTurns {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundFacts {
     pub facts: ExtractedFacts,
-    /// All inputs of the call.
+    /// The sources of all inputs of the call.
     pub sources: Vec<Source>,
 }
 
-/// All that was found in some turns.
+/// All facts found in a range of turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// The keys of the person or group, as for [`facts::keep`].
     pub keys: Vec<RecallKey>,
     pub trusted: FoundFacts,
-    /// Only what is new counts of these.
+    /// Facts from untrusted content, of which only new ones are used.
     pub untrusted: FoundFacts,
-    /// Facts that may stand in the prompt.
+    /// Maximum number of facts in the prompt.
     pub active_max: usize,
 }
 
-/// The number of facts that were changed.
+/// The numbers of changed facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChangedFacts {
     pub new: usize,
@@ -94,7 +93,7 @@ impl ChangedFacts {
     }
 }
 
-/// Returns how far conversations were read.
+/// Returns the progress of reading all conversations.
 pub fn marks(store: &Connection) -> rusqlite::Result<ReadMarks> {
     let (floor, forgets) = store
         .prepare_cached("SELECT floor, forgets FROM extraction_state WHERE one = 1")?
@@ -108,7 +107,7 @@ pub fn marks(store: &Connection) -> rusqlite::Result<ReadMarks> {
     Ok(ReadMarks { floor, sessions: sessions.collect::<rusqlite::Result<_>>()?, forgets })
 }
 
-/// Notes that all turns up to `floor` were read. Conversations that were read up to there need no mark.
+/// Stores that all turns up to `floor` were read. Deletes marks of conversations that are not beyond it.
 pub fn raise_floor(store: &Connection, floor: TurnId) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE extraction_state SET floor = max(floor, ?) WHERE one = 1")?
@@ -116,7 +115,7 @@ pub fn raise_floor(store: &Connection, floor: TurnId) -> rusqlite::Result<()> {
     store.prepare_cached("DELETE FROM extractions WHERE taken <= ?")?.execute([floor]).map(drop)
 }
 
-/// Has what is being read now read again: somebody has words forgotten.
+/// Invalidates readings in progress, because somebody has words forgotten.
 pub fn note_forgotten(store: &Connection) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE extraction_state SET forgets = forgets + 1 WHERE one = 1")?
@@ -124,7 +123,7 @@ pub fn note_forgotten(store: &Connection) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// Applies what was found, once: none if the turns were read before, or words were forgotten meanwhile.
+/// Applies findings once. None if the turns were read before, or words were forgotten meanwhile.
 pub fn apply(
     store: &Connection,
     read: &ReadTurns,
@@ -139,7 +138,7 @@ pub fn apply(
     Ok(Some(change.changed))
 }
 
-/// Notes that the turns were read. False if they were before, or words were forgotten meanwhile.
+/// Stores that turns were read. Returns false if they were read before, or words were forgotten meanwhile.
 pub fn take(store: &Connection, read: &ReadTurns) -> rusqlite::Result<bool> {
     if !is_open(store, read)? {
         return Ok(false);
@@ -153,7 +152,7 @@ pub fn take(store: &Connection, read: &ReadTurns) -> rusqlite::Result<bool> {
     Ok(true)
 }
 
-/// Notes a failed attempt, and when the next one may be made. After the last one the turns are left unread.
+/// Stores a failed attempt, and the time of the next one. After the last attempt the turns are skipped.
 pub fn fail(store: &Connection, read: &ReadTurns, next: DateTime<Utc>) -> rusqlite::Result<()> {
     if !is_open(store, read)? {
         return Ok(());
@@ -171,7 +170,7 @@ pub fn fail(store: &Connection, read: &ReadTurns, next: DateTime<Utc>) -> rusqli
     Ok(())
 }
 
-/// Returns true if the turns are the next ones of their conversation, and nothing was forgotten since.
+/// Returns true if the turns are the next ones of their conversation, and no words were forgotten since.
 fn is_open(store: &Connection, read: &ReadTurns) -> rusqlite::Result<bool> {
     let ReadMarks { floor, sessions, forgets } = marks(store)?;
     let taken = sessions.get(&read.session).map_or(floor, |mark| mark.taken.max(floor));
@@ -189,33 +188,34 @@ struct FactChange<'a> {
 impl FactChange<'_> {
     fn apply(&mut self) -> rusqlite::Result<()> {
         let known = facts::of(self.store, &self.found.keys)?;
-        let holding: BTreeMap<_, _> =
+        let current: BTreeMap<_, _> =
             known.into_iter().filter(Fact::holds).map(|fact| (fact.id, fact)).collect();
-        // One change for each fact: the model may name one twice.
-        let mut free: BTreeSet<FactId> = holding.keys().copied().collect();
+        // Each fact is changed once, even if the model names it twice.
+        let mut unchanged: BTreeSet<FactId> = current.keys().copied().collect();
         let found = self.found;
         let FoundFacts { facts, sources } = &found.trusted;
         for (id, text) in &facts.updated {
-            if free.remove(id) {
-                self.replace(&holding[id], text, sources)?;
+            if unchanged.remove(id) {
+                self.replace(&current[id], text, sources)?;
             }
         }
         for (ids, text) in &facts.merged {
-            let ids: BTreeSet<_> = ids.iter().filter(|id| free.contains(id)).copied().collect();
-            let mut merged = ids.iter().map(|id| &holding[id]);
+            let ids: BTreeSet<_> =
+                ids.iter().filter(|id| unchanged.contains(id)).copied().collect();
+            let mut merged = ids.iter().map(|id| &current[id]);
             let (Some(first), true) = (merged.next(), ids.len() > 1) else { continue };
             let mut sources = sources.clone();
             for other in merged {
-                other.sources.iter().for_each(|it| source::add(&mut sources, it));
+                other.sources.iter().for_each(|source| source::add(&mut sources, source));
                 self.end(other, Some(first.id))?;
                 self.changed.removed += 1;
             }
             self.replace(first, text, &sources)?;
-            free.retain(|id| !ids.contains(id));
+            unchanged.retain(|id| !ids.contains(id));
         }
         for id in &facts.removed {
-            if free.remove(id) {
-                self.end(&holding[id], None)?;
+            if unchanged.remove(id) {
+                self.end(&current[id], None)?;
                 self.changed.removed += 1;
             }
         }
@@ -231,16 +231,16 @@ impl FactChange<'_> {
         self.limit(FactStatus::Former, FORMER_MAX)
     }
 
-    /// Keeps a new fact. Returns 0 if there is one with the same words, or no room.
+    /// Stores a new fact. Returns 0 if there is one with the same text, or there are too many.
     fn keep(
         &self,
         new: &ExtractedText,
         origin: FactOrigin,
         sources: &[Source],
     ) -> rusqlite::Result<usize> {
-        let has_words = |fact: &Fact| fact.text.to_lowercase() == new.text.to_lowercase();
+        let has_same_text = |fact: &Fact| fact.text.to_lowercase() == new.text.to_lowercase();
         let known = facts::of(self.store, &self.found.keys)?;
-        if known.iter().any(|fact| fact.status != FactStatus::Former && has_words(fact)) {
+        if known.iter().any(|fact| fact.status != FactStatus::Former && has_same_text(fact)) {
             return Ok(0);
         }
         let sources = sources.iter().take(SOURCES_MAX).cloned().collect();
@@ -250,19 +250,22 @@ impl FactChange<'_> {
         Ok(usize::from(matches!(kept, facts::Kept::New(_))))
     }
 
-    /// Gives a fact new words. The former ones stay as history, as a fact of their own.
+    /// Replaces the text of a fact. The former text stays as a former fact.
     fn replace(&mut self, fact: &Fact, new: &str, sources: &[Source]) -> rusqlite::Result<()> {
         if fact.text == new {
             return Ok(());
         }
-        let mut all: Vec<_> = sources.iter().take(SOURCES_MAX).cloned().collect();
-        fact.sources.iter().take(SOURCES_MAX).for_each(|it| source::add(&mut all, it));
-        // What its person had decided about is replaced by what they have said since.
+        let mut all_sources: Vec<_> = sources.iter().take(SOURCES_MAX).cloned().collect();
+        fact.sources
+            .iter()
+            .take(SOURCES_MAX)
+            .for_each(|source| source::add(&mut all_sources, source));
+        // The person's newer message replaces an earlier decision about the fact.
         let origin = match fact.origin {
             FactOrigin::Kept => FactOrigin::Kept,
             FactOrigin::Told | FactOrigin::Noticed | FactOrigin::Offered => FactOrigin::Noticed,
         };
-        let new = NewFact { kind: fact.kind, text: new.to_owned(), origin, sources: all };
+        let new = NewFact { kind: fact.kind, text: new.to_owned(), origin, sources: all_sources };
         facts::reword(self.store, fact, &new, self.now)?;
         self.changed.updated += 1;
         Ok(())
@@ -272,11 +275,11 @@ impl FactChange<'_> {
         facts::end(self.store, fact, replaced_by, self.now)
     }
 
-    /// Removes the oldest facts of a status beyond a number.
-    fn limit(&self, status: FactStatus, most: usize) -> rusqlite::Result<()> {
+    /// Removes the oldest facts of a status beyond a maximum.
+    fn limit(&self, status: FactStatus, max: usize) -> rusqlite::Result<()> {
         let mut known = facts::of(self.store, &self.found.keys)?;
         known.retain(|fact| fact.status == status);
-        let surplus = known.len().saturating_sub(most);
+        let surplus = known.len().saturating_sub(max);
         known.iter().take(surplus).try_for_each(|fact| facts::remove(self.store, fact.id))
     }
 }

@@ -1,6 +1,5 @@
-//! Facts that people asked the bot to remember, or that it noticed by itself: of one person, or of a group. The most
-//! used ones stand in the prompt; the others make way, and are found by a search or by a message that has to do with
-//! them.
+//! Facts about a person or a group that people asked the bot to remember, or that it noticed by itself. The most used
+//! ones are in the prompt (active); the others (expired) are found by a search or by a related message.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +15,13 @@ use crate::types::words::words;
 /// Maximum length of a fact, in characters: a sentence or two. Longer text belongs in a file.
 pub const FACT_CHARS_MAX: usize = 500;
 
-/// Facts of one account or group. People forget some before they reach it.
+/// Maximum number of facts of one account or group. People remove some before they reach it.
 const FACTS_MAX: i64 = 1_000;
 
-/// Weight of a day of age beside one access.
+/// Weight of a day of age, relative to one access.
 const DAY: f64 = 0.1;
 
-/// The id of a fact, by which people know it: `#3`.
+/// The id of a fact, which people see as `#3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FactId(pub i64);
 
@@ -41,31 +40,31 @@ pub enum FactKind {
 
 words!(FactKind { You = "you", People = "people", Wish = "wish", Event = "event", Other = "other" });
 
-/// The way in which a fact came to be kept.
+/// The reason why a fact is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactOrigin {
     /// Its person asked for it.
     Told,
     /// The bot noticed it in trusted content.
     Noticed,
-    /// The bot noticed it in untrusted content, and its person has not decided about it.
+    /// The bot noticed it in untrusted content, and its person has not decided yet.
     Offered,
-    /// Its person has kept what was offered.
+    /// Its person has accepted an offered fact.
     Kept,
 }
 
 words!(FactOrigin { Told = "told", Noticed = "noticed", Offered = "offered", Kept = "kept" });
 
-/// Where a fact stands.
+/// The state of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactStatus {
     /// In the prompt.
     Active,
-    /// Found by a search.
+    /// Not in the prompt, but found by a search.
     Expired,
-    /// It is not true any more, and found by a search as such.
+    /// No longer true. A search finds it, marked as former.
     Former,
-    /// It waits for its person, and stays out of prompts.
+    /// Waits for its person's decision, and is not in prompts.
     Offered,
 }
 
@@ -76,7 +75,7 @@ words!(FactStatus {
     Offered = "offered",
 });
 
-/// Stores enums by their words.
+/// Stores enums as the words of their variants.
 macro_rules! word_columns {
     ($($name:ty),+) => {$(
         impl ToSql for $name {
@@ -103,16 +102,16 @@ pub struct Fact {
     pub text: String,
     pub status: FactStatus,
     pub origin: FactOrigin,
-    /// All inputs that it was made from.
+    /// The sources of all inputs that it was derived from.
     pub sources: Vec<Source>,
     pub made: DateTime<Utc>,
     pub accesses: u32,
-    /// When it stopped being true.
+    /// Time at which it stopped being true.
     pub ended: Option<DateTime<Utc>>,
 }
 
 impl Fact {
-    /// Returns the sources that decide if it is trusted: what its person has kept is a part of the memory.
+    /// Returns the sources that decide if it is trusted. A fact that its person accepted counts as memory.
     pub fn deciding_sources(&self) -> Vec<Source> {
         match self.origin {
             FactOrigin::Kept => vec![Source::Memory],
@@ -120,13 +119,13 @@ impl Fact {
         }
     }
 
-    /// Returns true if it is true by now, as far as its person has said.
+    /// Returns true if it is currently true, as far as is known.
     pub fn holds(&self) -> bool {
         matches!(self.status, FactStatus::Active | FactStatus::Expired)
     }
 }
 
-/// A fact to keep.
+/// A new fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewFact {
     pub kind: FactKind,
@@ -136,23 +135,23 @@ pub struct NewFact {
     pub sources: Vec<Source>,
 }
 
-/// The outcome of keeping a fact.
+/// The outcome of storing a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     New(FactId),
-    /// There is one with the same words.
+    /// There is one with the same text.
     Known(FactId),
-    /// There are too many.
+    /// There are too many facts.
     Full,
 }
 
-/// The key under which the facts of a person or group are found.
+/// Returns the index key of the facts of a person or group.
 pub fn index_key(key: &RecallKey) -> RecallKey {
     RecallKey::of_facts(key)
 }
 
-/// Keeps a fact of the first of these keys, which are one person's or a group's. The one that is used least makes way
-/// if more than `active_max` would stand in the prompt.
+/// Stores a fact under the first of these keys, which belong to one person or group. If the prompt would have more than
+/// `active_max` facts, the least used one expires.
 pub fn keep(
     store: &Connection,
     keys: &[RecallKey],
@@ -163,7 +162,9 @@ pub fn keep(
     let Some(key) = keys.first() else { return Ok(Kept::Full) };
     let mut known = of(store, keys)?;
     known.retain(|fact| fact.status != FactStatus::Former);
-    if let Some(same) = known.iter().find(|it| it.text.to_lowercase() == new.text.to_lowercase()) {
+    if let Some(same) =
+        known.iter().find(|fact| fact.text.to_lowercase() == new.text.to_lowercase())
+    {
         match (same.status, new.origin) {
             (FactStatus::Offered, FactOrigin::Told) => accept(store, same.id, now)?,
             (FactStatus::Offered, _) => {}
@@ -185,14 +186,14 @@ pub fn keep(
         )?
         .execute(params![key, new.kind, new.text, new.origin, Json(&new.sources), Time(now)])?;
     let id = FactId(store.last_insert_rowid());
-    let (found_by, text) = (index_key(key), new.text.as_str());
+    let (fact_key, text) = (index_key(key), new.text.as_str());
     let kind = RecallKind::Fact;
-    recall::put(store, &RecallText { key: &found_by, kind, source: id.0, at: now, text })?;
+    recall::put(store, &RecallText { key: &fact_key, kind, source: id.0, at: now, text })?;
     expire(store, keys, active_max, now)?;
     Ok(Kept::New(id))
 }
 
-/// Gives a fact new words, an origin and sources. The former words stay as history, as a fact of their own.
+/// Replaces the text, origin and sources of a fact. The former text stays as a former fact.
 pub fn reword(
     store: &Connection,
     fact: &Fact,
@@ -217,7 +218,7 @@ pub fn reword(
     index(store, fact, &new.text, now)
 }
 
-/// Keeps a fact as history. A search finds it with the day on which that was noticed.
+/// Marks a fact as former. A search finds it with the day on which it ended.
 pub fn end(
     store: &Connection,
     fact: &Fact,
@@ -235,7 +236,7 @@ fn index(store: &Connection, fact: &Fact, text: &str, at: DateTime<Utc>) -> rusq
     recall::put(store, &RecallText { key: &key, kind, source: fact.id.0, at, text })
 }
 
-/// Puts a fact into the prompt that was only offered: its person has kept it.
+/// Accepts an offered fact on behalf of its person, and makes it active.
 pub fn accept(store: &Connection, fact: FactId, now: DateTime<Utc>) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -246,15 +247,15 @@ pub fn accept(store: &Connection, fact: FactId, now: DateTime<Utc>) -> rusqlite:
         .map(drop)
 }
 
-/// Notes that a message had to do with facts. Those that had made way come back.
+/// Counts a use of facts that are related to a message. Expired ones become active again.
 pub fn use_now(store: &Connection, facts: &[FactId], now: DateTime<Utc>) -> rusqlite::Result<()> {
-    let mut note = store.prepare_cached(
+    let mut update = store.prepare_cached(
         "UPDATE facts SET accesses = accesses + 1, used = ?, status = 'active' WHERE id = ?",
     )?;
-    facts.iter().try_for_each(|id| note.execute(params![Time(now), id]).map(drop))
+    facts.iter().try_for_each(|id| update.execute(params![Time(now), id]).map(drop))
 }
 
-/// Counts facts in the prompt that an answer rests on, of these keys, unless they were counted since its turn started.
+/// Counts a use of active facts of these keys on which an answer is based, unless they were counted since its turn began.
 pub fn note_marked(
     store: &Connection,
     keys: &[RecallKey],
@@ -273,8 +274,8 @@ pub fn note_marked(
         .try_for_each(|fact| count.execute(params![fact.id, Time(now), Time(started)]).map(drop))
 }
 
-/// Lets the facts with the lowest scores make way until at most `active_max` stand in the prompt. The score is the
-/// number of accesses less a tenth for each day of age.
+/// Expires the active facts with the lowest scores until at most `active_max` are left. The score is the number of
+/// accesses minus a tenth for each day of age.
 pub fn expire(
     store: &Connection,
     keys: &[RecallKey],
@@ -291,20 +292,20 @@ pub fn expire(
     active.iter().skip(active_max).try_for_each(|fact| expire.execute([fact.id]).map(drop))
 }
 
-/// Returns the number of accesses less a tenth for each day of age.
+/// Returns the number of accesses minus a tenth for each day of age.
 pub fn score(fact: &Fact, now: DateTime<Utc>) -> f64 {
     let hours = i32::try_from((now - fact.made).num_hours()).unwrap_or(i32::MAX);
     f64::from(fact.accesses) - DAY * f64::from(hours) / 24.0
 }
 
-/// Returns all facts of these keys, the oldest first.
+/// Returns all facts of these keys, oldest first.
 pub fn of(store: &Connection, keys: &[RecallKey]) -> rusqlite::Result<Vec<Fact>> {
     let mut rows = store.prepare_cached(
         "SELECT id, who, kind, text, status, sources, made, accesses, origin, ended FROM facts WHERE who = ?",
     )?;
     let mut facts = Vec::new();
     for key in keys {
-        for fact in rows.query_map([key], read)? {
+        for fact in rows.query_map([key], read_fact)? {
             facts.push(fact?);
         }
     }
@@ -312,14 +313,14 @@ pub fn of(store: &Connection, keys: &[RecallKey]) -> rusqlite::Result<Vec<Fact>>
     Ok(facts)
 }
 
-/// Returns facts that were found in the index, by their ids.
+/// Returns the facts with these ids, which were found in the index.
 pub fn found(store: &Connection, ids: &[FactId]) -> rusqlite::Result<BTreeMap<FactId, Fact>> {
     let mut rows = store.prepare_cached(
         "SELECT id, who, kind, text, status, sources, made, accesses, origin, ended FROM facts WHERE id = ?",
     )?;
     let mut facts = BTreeMap::new();
     for id in ids {
-        facts.extend(rows.query_row([id], read).optional()?.map(|fact| (fact.id, fact)));
+        facts.extend(rows.query_row([id], read_fact).optional()?.map(|fact| (fact.id, fact)));
     }
     Ok(facts)
 }
@@ -330,13 +331,13 @@ pub fn former_of(store: &Connection, fact: FactId) -> rusqlite::Result<Vec<FactI
     rows.query_map([fact], |row| row.get(0))?.collect()
 }
 
-/// Removes a fact, also from the index.
+/// Removes a fact from the table and the index.
 pub fn remove(store: &Connection, fact: FactId) -> rusqlite::Result<()> {
     recall::remove(store, RecallKind::Fact, fact.0)?;
     store.prepare_cached("DELETE FROM facts WHERE id = ?")?.execute([fact]).map(drop)
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Fact> {
+fn read_fact(row: &Row<'_>) -> rusqlite::Result<Fact> {
     let (origin, ended) = (row.get(8)?, row.get::<_, Option<Time>>(9)?);
     let status = match (origin, ended) {
         (_, Some(_)) => FactStatus::Former,
@@ -346,12 +347,12 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Fact> {
     Ok(Fact {
         id: row.get(0)?,
         key: row.get(1)?,
-        // A kind of a newer version.
+        // An unknown kind of a newer version becomes the default.
         kind: FactKind::parse(row.get_ref(2)?.as_str()?).unwrap_or_default(),
         text: row.get(3)?,
         status,
         origin,
-        // Unreadable ones are of a newer version, and count as unknown.
+        // Unreadable sources are of a newer version, and count as unknown.
         sources: row.get::<_, LenientJson<_>>(5)?.0.unwrap_or_else(|| vec![Source::Unknown]),
         made: row.get::<_, Time>(6)?.0,
         accesses: row.get(7)?,

@@ -1,6 +1,6 @@
-//! `memory/FACTS.md`: the facts about a person as a file. The program makes it from its store, and knows its own text
-//! again. What somebody else has changed there counts once its person has seen it and said yes, as nobody can tell who
-//! writes a file.
+//! `memory/FACTS.md`: the facts about a person as a file. The program generates it from the store, and recognizes its own
+//! text. Changes by others apply only after the person has approved them, because the author of a change in a file is
+//! unknown.
 
 use super::facts::{FACT_CHARS_MAX, Fact, FactId};
 use super::is_memory;
@@ -10,11 +10,12 @@ use crate::workspace::{FileChange, FileError, FileScope, Hash, Workspace, Worksp
 /// Its path in a workspace.
 const FACTS_FILE: &str = "memory/FACTS.md";
 
-/// The last line that the program writes: the numbers of the facts, and a digest of them and all lines before.
+/// The beginning and the end of the file's last line: it has the numbers of the facts, and a digest of them and of all
+/// lines before.
 const MADE_BEGINS: &str = "<!-- as made: ";
 const MADE_ENDS: &str = " -->";
 
-/// Changes of the file that are shown at once. Whoever changes more does it in parts.
+/// Maximum number of changes of the file that are shown at a time.
 pub const EDITS_MAX: usize = 30;
 
 /// A change that somebody made in the file.
@@ -25,7 +26,7 @@ pub enum FactEdit {
     Removed { id: FactId, text: String },
 }
 
-/// Returns the text of the file with the line by which the program knows it again, and the facts that it shows.
+/// Returns the text of the file with the last line by which the program recognizes it, for the facts it shows.
 pub fn marked(text: &str, shown: &[FactId]) -> String {
     let numbers: Vec<_> = shown.iter().map(|id| id.0.to_string()).collect();
     marked_with(text, &numbers.join(","))
@@ -36,7 +37,7 @@ fn marked_with(text: &str, numbers: &str) -> String {
     format!("{text}\n{MADE_BEGINS}{numbers} {digest}{MADE_ENDS}\n")
 }
 
-/// Returns true if the program has made a text, and nobody has changed it.
+/// Returns true if the program generated the text, and nobody has changed it.
 pub fn is_as_made(text: &str) -> bool {
     let made = text.rsplit_once(MADE_BEGINS);
     let made = made.and_then(|(before, mark)| {
@@ -45,34 +46,34 @@ pub fn is_as_made(text: &str) -> bool {
     made.is_some_and(|(before, numbers)| marked_with(before, numbers) == text)
 }
 
-/// Returns the facts that a file showed when the program made it. None if that line was deleted.
+/// Returns the facts that a file showed when the program generated it. Empty if the last line was deleted.
 fn shown_before(text: &str) -> Vec<FactId> {
     let mark = text.rsplit_once(MADE_BEGINS).and_then(|(_, mark)| mark.split_once(' '));
     let numbers = mark.map(|(numbers, _)| numbers).unwrap_or_default();
     numbers.split(',').filter_map(|number| number.parse().ok()).map(FactId).collect()
 }
 
-/// Returns the changes in a text, beside the facts that the file is to show: lines that are new, have other words, or are
-/// missing. None in a text that the program has made. Lines too long for a fact are left out, and facts that the file
-/// has never shown are not missing.
+/// Returns the changes of a text relative to the facts that the file should show: new, changed and missing lines. Empty
+/// for a text that the program generated. Skips lines that are too long for a fact. Facts that the file has never
+/// shown do not count as missing.
 pub fn edits(text: &str, shown: &[Fact]) -> Vec<FactEdit> {
     if is_as_made(text) {
         return Vec::new();
     }
     let lines: Vec<_> =
         text.lines().filter_map(|line| line.trim().strip_prefix("- ")).map(entry).collect();
-    let before = shown_before(text);
+    let shown_earlier = shown_before(text);
     let mut edits = Vec::new();
     for fact in shown {
-        let said = lines.iter().find(|(id, _)| *id == Some(fact.id));
-        match said {
+        let line = lines.iter().find(|(id, _)| *id == Some(fact.id));
+        match line {
             Some((_, to)) if *to == one_line(&fact.text) || !is_fact(to) => {}
             Some((_, to)) => {
                 let (from, to) = (fact.text.clone(), to.clone());
                 edits.push(FactEdit::Changed { id: fact.id, from, to });
             }
             None if lines.iter().any(|(_, text)| *text == one_line(&fact.text)) => {}
-            None if !before.contains(&fact.id) => {}
+            None if !shown_earlier.contains(&fact.id) => {}
             None => edits.push(FactEdit::Removed { id: fact.id, text: fact.text.clone() }),
         }
     }
@@ -103,12 +104,12 @@ fn is_fact(text: &str) -> bool {
     !text.is_empty() && text.chars().count() <= FACT_CHARS_MAX
 }
 
-/// Returns its path in the tree of a person in private.
+/// Returns the path of the file in a person's tree.
 pub fn path(scope: &FileScope) -> WorkspacePath {
     scope.path(&FACTS_FILE.parse().expect("it is a path"))
 }
 
-/// Returns true for the file of any person.
+/// Returns true if a path is the facts file of any person.
 pub fn is_facts_file(path: &WorkspacePath) -> bool {
     let path_text = path.as_str();
     let at = path_text.len().saturating_sub(FACTS_FILE.len());
@@ -117,7 +118,7 @@ pub fn is_facts_file(path: &WorkspacePath) -> bool {
     is_whole && end.eq_ignore_ascii_case(FACTS_FILE) && is_memory(path)
 }
 
-/// Returns its text; none if it is not there. Links are not followed: one could lead to instructions.
+/// Returns the text of the file. None if it does not exist. Does not follow links, which could lead to instructions.
 pub fn read(workspace: &Workspace, scope: &FileScope) -> Result<Option<String>, FileError> {
     match workspace.open_exactly(&path(scope)) {
         Ok(file) => file.read_text().map(Some),
@@ -126,7 +127,7 @@ pub fn read(workspace: &Workspace, scope: &FileScope) -> Result<Option<String>, 
     }
 }
 
-/// Replaces it, if it still has the text `before`.
+/// Replaces the file, if its text is still `before`.
 pub fn replace(
     workspace: &Workspace,
     scope: &FileScope,

@@ -1,4 +1,4 @@
-//! The record of what people had forgotten. It does not have the words, but finds them again in a backup from before.
+//! Records of forgotten words. A record has only a digest of the words, which finds them again in an older backup.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
@@ -11,7 +11,7 @@ use crate::workspace::FileScope;
 /// Retention of a record: longer than any regular backup.
 pub const KEPT: chrono::Duration = chrono::Duration::days(3_650);
 
-/// The persons and chats whose texts words were removed from.
+/// The persons and chats from whose texts the words were removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgottenScope {
     /// Keys of the facts.
@@ -21,7 +21,7 @@ pub struct ForgottenScope {
     pub files: Option<FileScope>,
 }
 
-/// A record.
+/// A record of forgotten words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgottenRecord {
     pub at: DateTime<Utc>,
@@ -34,7 +34,7 @@ impl ForgottenRecord {
         Self { at, scope, digest: words.digest() }
     }
 
-    /// Returns the words, in a form that finds them.
+    /// Returns the words in a form that can be searched for.
     pub fn words(&self) -> ForgottenWords {
         ForgottenWords::of_digest(self.digest.clone())
     }
@@ -48,7 +48,7 @@ pub fn note(store: &Connection, record: &ForgottenRecord) -> rusqlite::Result<()
         .map(drop)
 }
 
-/// Returns the records since a time, oldest first. One that cannot be read is of a newer version, and is left out.
+/// Returns the records since a time, oldest first. Leaves out unreadable ones, which are of a newer version.
 pub fn since(store: &Connection, time: DateTime<Utc>) -> rusqlite::Result<Vec<ForgottenRecord>> {
     let mut rows =
         store.prepare("SELECT at, scope, digest FROM forgotten_words WHERE at >= ? ORDER BY id")?;
@@ -61,7 +61,7 @@ pub fn since(store: &Connection, time: DateTime<Utc>) -> rusqlite::Result<Vec<Fo
     records.filter_map(Result::transpose).collect()
 }
 
-/// Deletes a slice of the records that are too old.
+/// Deletes a slice of the records before a time.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     store
         .prepare_cached(

@@ -1,6 +1,6 @@
-//! The index of what can be found again: turns of conversations, facts, and files of text. The store owns one row a
-//! passage, and SQLite's full-text index their words. Who may find a passage is a word of the index, too, so that a
-//! search never reads what belongs to others. Whether a hit may be trusted is decided at use, from its sources.
+//! The search index of turns, facts and text files. There is one row for each passage, and SQLite's full-text index
+//! (FTS5) has their words. The key of those who may find a passage is a word of the index as well, so that a search never
+//! reads passages of others. Not here: if a hit is trusted, which is decided at use from its sources.
 
 pub mod common;
 pub mod files;
@@ -24,23 +24,23 @@ pub const PASSAGE_CHARS_MAX: usize = 1_500;
 /// Maximum number of passages of one turn or file. Text after them is not found.
 pub const PASSAGES_MAX: usize = 200;
 
-/// Turns that are indexed in one transaction, of those made before there was an index.
+/// Number of turns from before the index existed that are indexed in one transaction.
 const BACKFILL_TURNS: i64 = 50;
 
-/// Identifies who may find an entry: the account of a person, a group's chat, or a folder. A letter and digits, which
-/// the index takes for one word and does not stem.
+/// The key of those who may find an entry: the account of a person, a group's chat, or a folder. It is a letter and
+/// digits, which the index treats as one word and does not stem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RecallKey(String);
 
 impl RecallKey {
-    /// The private conversations of an account. A person has one key for each account, so nothing moves when accounts
-    /// are linked or parted. After a removal the account has another one: it is another person's.
+    /// Returns the key of an account's private conversations. A person has one key for each account, so that no entry
+    /// changes when accounts are linked or unlinked. After a removal the account gets a new key, as another person's.
     pub fn of_account(channel: &ChannelName, sender: &SenderId, removals: u32) -> Self {
-        let times = if removals == 0 { String::new() } else { removals.to_string() };
-        Self::of('a', [channel.as_str(), sender.as_str(), &times])
+        let suffix = if removals == 0 { String::new() } else { removals.to_string() };
+        Self::of('a', [channel.as_str(), sender.as_str(), &suffix])
     }
 
-    /// The same of an account as the store knows it.
+    /// Returns the current key of an account's private conversations.
     pub fn of_present(
         store: &Connection,
         channel: &ChannelName,
@@ -50,18 +50,18 @@ impl RecallKey {
         Ok(Self::of_account(channel, sender, removals))
     }
 
-    /// The conversations of a group, or of a thread in it.
+    /// Returns the key of the conversations of a group, or of a thread in it.
     pub fn of_group(at: &Address) -> Self {
         let thread = at.thread.as_ref().map_or("", |thread| thread.as_str());
         Self::of('g', [at.channel.as_str(), at.chat.as_str(), thread])
     }
 
-    /// The files of a folder.
+    /// Returns the key of the files in a folder.
     pub fn of_folder(name: &str) -> Self {
         Self::of('f', [name, "", ""])
     }
 
-    /// The facts of a person's account, or of a group.
+    /// Returns the key of the facts of a person's account or of a group.
     pub fn of_facts(talks: &Self) -> Self {
         Self::of('k', [talks.as_str(), "", ""])
     }
@@ -89,7 +89,7 @@ impl FromSql for RecallKey {
     }
 }
 
-/// Returns the key under which a conversation is indexed: of the person in private, of the group elsewhere.
+/// Returns the key under which a conversation is indexed: the person's in private, the group's elsewhere.
 pub fn key_of_talk(
     store: &Connection,
     at: &Address,
@@ -102,8 +102,8 @@ pub fn key_of_talk(
     }
 }
 
-/// Returns the keys of all conversations that a person may find: in private one's own, that of this
-/// account first; in a group the group's.
+/// Returns the keys of all conversations that a person may find: in private their own, with this account's
+/// first; in a group the group's.
 pub fn keys_of_talks(
     store: &Connection,
     at: &Address,
@@ -163,7 +163,7 @@ pub struct RecallText<'a> {
     pub text: &'a str,
 }
 
-/// Indexes a text in place of what was indexed of its source.
+/// Indexes a text. Replaces all entries of its source.
 pub fn put(store: &Connection, text: &RecallText<'_>) -> rusqlite::Result<()> {
     remove(store, text.kind, text.source)?;
     let mut entry = store.prepare_cached(
@@ -180,7 +180,7 @@ pub fn put(store: &Connection, text: &RecallText<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Removes all that is indexed of a source.
+/// Removes all entries of a source.
 pub fn remove(store: &Connection, kind: RecallKind, source: i64) -> rusqlite::Result<()> {
     let mut entries = store
         .prepare_cached("SELECT id, who, text FROM recall_entries WHERE kind = ? AND source = ?")?;
@@ -188,7 +188,7 @@ pub fn remove(store: &Connection, kind: RecallKind, source: i64) -> rusqlite::Re
     let mut removed = false;
     while let Some(row) = rows.next()? {
         let (id, who) = (row.get::<_, RecallId>(0)?, row.get::<_, RecallKey>(1)?);
-        // The index keeps no texts: it is told the words that go.
+        // The index has no content of its own (contentless FTS5): a deletion must repeat the indexed text.
         store
             .prepare_cached(
                 "INSERT INTO recall_index (recall_index, rowid, who, text) VALUES ('delete', ?, ?, ?)",
@@ -204,7 +204,7 @@ pub fn remove(store: &Connection, kind: RecallKind, source: i64) -> rusqlite::Re
     Ok(())
 }
 
-/// Returns the number below which turns were made before there was an index. None if all are indexed.
+/// Returns the number below which turns are not indexed yet. None if all are indexed.
 pub fn backfill_below(store: &Connection) -> rusqlite::Result<Option<i64>> {
     let below = store
         .prepare_cached("SELECT below FROM recall_backfill WHERE one = 1")?
@@ -213,7 +213,7 @@ pub fn backfill_below(store: &Connection) -> rusqlite::Result<Option<i64>> {
     Ok(below.filter(|below| *below > 1))
 }
 
-/// Notes that all turns from `below` on are indexed.
+/// Stores that all turns from `below` on are indexed.
 pub fn set_backfill_below(store: &Connection, below: i64) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE recall_backfill SET below = ? WHERE one = 1")?

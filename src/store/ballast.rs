@@ -11,31 +11,31 @@ use super::StoreError;
 /// The file's name within the home.
 const FILE: &str = "ballast";
 
-/// Minimum space, in bytes, that SQLite needs to open a database: the index of its write-ahead log, and
-/// the log's first pages.
+/// Space in bytes that SQLite needs to open a database: the index of its write-ahead log, and the log's
+/// first pages.
 const OPEN_BYTES: usize = 64 * 1024;
 
-/// Size of the file, in bytes. It is deleted when the disk is full, so that running work can still end
+/// Size of the file in bytes. It is deleted when the disk is full, so that running work can still end
 /// cleanly.
 const BALLAST_BYTES: usize = 256 * 1024;
 
-/// Time for which the disk must have space again before the file is written again.
+/// Time after the deletion until the file is written again, if the disk has space.
 const BALLAST_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// A file that reserves disk space until it is needed.
 pub(super) struct Ballast {
     path: PathBuf,
-    /// Time at which the file was deleted.
+    /// Time at which the file was deleted. None while it exists.
     gone: Option<Instant>,
 }
 
 impl Ballast {
-    /// Returns the ballast that a home may have.
+    /// Returns the ballast of a home, without looking if its file exists.
     pub(super) fn of(home: &Path) -> Self {
         Self { path: home.join(FILE), gone: None }
     }
 
-    /// Returns the ballast of a home that was just deleted.
+    /// Returns the ballast of a home whose file was just deleted.
     pub(super) fn overboard(home: &Path) -> Self {
         Self { gone: Some(Instant::now()), ..Self::of(home) }
     }
@@ -70,7 +70,7 @@ impl Ballast {
         is_freed
     }
 
-    /// Called while there is space. Writes the file again after a while.
+    /// Writes the file again if it was deleted over a minute ago. Called while the disk has space.
     pub(super) fn ease(&mut self) {
         if self.gone.is_some_and(|gone| gone.elapsed() > BALLAST_AGAIN_AFTER) {
             self.take_in();
@@ -79,16 +79,16 @@ impl Ballast {
 }
 
 /// Returns true if the store could not be opened because the disk is full. SQLite reports some of these
-/// cases by other errors.
+/// cases as other errors, so the function tries to write.
 pub(super) fn is_full(home: &Path, source: &StoreError) -> bool {
     match source {
         StoreError::Full => true,
         StoreError::Corrupt(_) => false,
         StoreError::Broken(_) | StoreError::Change(_) | StoreError::TooSlow => {
             let probe = home.join("room");
-            let written = fs::write(&probe, vec![0x5a; OPEN_BYTES]);
+            let result = fs::write(&probe, vec![0x5a; OPEN_BYTES]);
             fs::remove_file(&probe).ok();
-            let kind = written.err().map(|error| error.kind());
+            let kind = result.err().map(|error| error.kind());
             matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
         }
     }

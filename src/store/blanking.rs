@@ -1,5 +1,5 @@
-//! Blanks words that somebody wants forgotten in the texts of rows. Rows stay, with what else they say: only the lines
-//! with the words go, and in JSON only the values that hold words.
+//! Replaces text that somebody wants forgotten in rows. The rows stay: only the lines with the words are replaced, and
+//! in JSON only the values that hold text.
 
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params, params_from_iter};
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::WordsDigest;
 
-/// Stands in place of what was forgotten.
+/// Replacement for a forgotten line or text.
 pub const FORGOTTEN: &str = "[forgotten]";
 
-/// Rows that are looked at in one transaction: some milliseconds.
+/// Number of rows examined in one transaction, which takes some milliseconds.
 const SLICE_ROWS: i64 = 200;
 
-/// The keys of values in our own JSON that hold words. Names of states and places are not among them.
+/// The keys of our own JSON whose values hold text, unlike states and addresses.
 const WORDS_IN: [&str; 17] = [
     "text",
     "caption",
@@ -31,42 +31,42 @@ const WORDS_IN: [&str; 17] = [
     "told_memory",
     "told_notes",
     "printed",
-    // Of a file that somebody sent: what is said in it, and the beginning of its text.
+    // Of a received file: its transcript, and the beginning of its text.
     "words",
     "begins",
 ];
 
-/// Either is a key of each file and each picture in our own JSON, whose name and paths are the sender's words.
+/// Keys that identify a file or a picture in our own JSON. The sender chose its name and paths, so they are blanked too.
 const FILES_HAVE: [&str; 2] = ["handle", "mime"];
 
-/// The keys of a file that hold none.
+/// The keys of a file whose values hold no text of the sender.
 const NO_WORDS_OF_FILES: [&str; 2] = ["kind", "mime"];
 
-/// Words that somebody wants forgotten, in any case and spacing.
+/// Words that somebody wants forgotten. Comparison ignores case and spacing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgottenWords(Sought);
 
-/// The words that are looked for in a text.
+/// The words to look for in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sought {
     Words(String),
-    /// The words themselves are known no more.
+    /// Only their digest is left.
     Digest(WordsDigest),
 }
 
 impl ForgottenWords {
-    /// None without a word.
+    /// Parses words of a person. None if they have no letter and no digit.
     pub fn new(words: &str) -> Option<Self> {
-        let words = squeezed(words);
+        let words = normalized(words);
         words.chars().any(char::is_alphanumeric).then_some(Self(Sought::Words(words)))
     }
 
-    /// The words of which only a digest is left.
+    /// Returns the words of which only a digest is left.
     pub fn of_digest(digest: WordsDigest) -> Self {
         Self(Sought::Digest(digest))
     }
 
-    /// Returns a digest that finds the words again.
+    /// Returns a digest with which the words can be found again.
     pub fn digest(&self) -> WordsDigest {
         match &self.0 {
             Sought::Words(words) => WordsDigest::new(words),
@@ -74,17 +74,17 @@ impl ForgottenWords {
         }
     }
 
-    /// Returns true if a text has the words in it.
+    /// Returns true if a text contains the words.
     pub fn are_in(&self, text: &str) -> bool {
-        let text = squeezed(text);
+        let text = normalized(text);
         match &self.0 {
             Sought::Words(words) => text.contains(words),
             Sought::Digest(digest) => digest.is_in(&text),
         }
     }
 
-    /// Returns a text without the lines that have the words in them; without any if the words stand across lines. None
-    /// if it does not have them.
+    /// Returns the text with each line that contains the words replaced, or replaced as a whole if the words span lines.
+    /// None if it does not contain them.
     pub fn blanked(&self, text: &str) -> Option<String> {
         if !self.are_in(text) {
             return None;
@@ -94,18 +94,19 @@ impl ForgottenWords {
         Some(if self.are_in(&blanked) { FORGOTTEN.to_owned() } else { blanked })
     }
 
-    /// The same of JSON of our own, or of a tool's arguments, in which every value may hold words.
+    /// Returns the JSON with texts replaced as by [`Self::blanked`]. In a tool's arguments every value may hold text.
     pub fn blanked_json(&self, text: &str, form: TextForm) -> Option<String> {
         let mut value: Value = match serde_json::from_str(text) {
             Ok(value) => value,
-            // A row that cannot be read is blanked like a text.
+            // Invalid JSON is blanked like plain text.
             Err(_) => return self.blanked(text),
         };
         let all = value.is_string() || form == TextForm::Arguments;
         self.blank_value(&mut value, all, all).then(|| value.to_string())
     }
 
-    /// Blanks the value if it holds words; `all` values below it do, or those of the known keys.
+    /// Blanks texts in the value and returns true if it changed. `holds_words` applies to a string itself, `all` to
+    /// every value inside; else only known keys are blanked.
     fn blank_value(&self, value: &mut Value, holds_words: bool, all: bool) -> bool {
         match value {
             Value::String(text) if holds_words => match self.blanked(text) {
@@ -116,36 +117,37 @@ impl ForgottenWords {
                 None => false,
             },
             Value::Array(items) => {
-                let mut any = false;
+                let mut is_changed = false;
                 for item in items {
-                    any |= self.blank_value(item, holds_words, all);
+                    is_changed |= self.blank_value(item, holds_words, all);
                 }
-                any
+                is_changed
             }
             Value::Object(fields) => {
-                let mut any = false;
+                let mut is_changed = false;
                 let is_file = FILES_HAVE.iter().any(|key| fields.contains_key(*key));
                 for (key, value) in fields {
-                    let of_file = is_file && !NO_WORDS_OF_FILES.contains(&key.as_str());
-                    let holds_words = all || of_file || WORDS_IN.contains(&key.as_str());
-                    any |= self.blank_value(value, holds_words, all || of_file);
+                    let holds_sender_text = is_file && !NO_WORDS_OF_FILES.contains(&key.as_str());
+                    let holds_words = all || holds_sender_text || WORDS_IN.contains(&key.as_str());
+                    is_changed |= self.blank_value(value, holds_words, all || holds_sender_text);
                 }
-                any
+                is_changed
             }
             Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
 }
 
-fn squeezed(text: &str) -> String {
+/// Returns the text in lower case, with single spaces.
+fn normalized(text: &str) -> String {
     text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
-/// The form of a column.
+/// The form of a column with text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextForm {
     Plain,
-    /// JSON of our own.
+    /// JSON that the program wrote.
     Json,
     /// JSON that a model wrote.
     Arguments,
@@ -154,42 +156,42 @@ pub enum TextForm {
 /// Columns with texts of one table.
 #[derive(Debug)]
 pub struct TextColumns {
-    /// Selects two numbers that identify a row, and the columns: after the row (?1, ?2), in the channel ?3 and the chat
-    /// ?4, in the order of the numbers, at most ?5.
+    /// Selects two numbers that identify a row, and the columns: of at most ?5 rows after the row (?1, ?2), in the
+    /// channel ?3 and the chat ?4, in the order of the numbers.
     pub select: &'static str,
     /// Sets the columns of the row (?1, ?2) to ?3 and so on.
     pub update: &'static str,
     pub columns: &'static [TextForm],
-    /// Renews what was made of a row, once the row is blanked.
+    /// Updates data derived from a row after the row was blanked.
     pub renew: Option<fn(&Connection, RowMark) -> rusqlite::Result<()>>,
 }
 
-/// The numbers of a row.
+/// The two numbers that identify a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowMark(pub i64, pub i64);
 
 impl RowMark {
-    /// Before all rows.
+    /// The mark before all rows.
     pub const FIRST: Self = Self(i64::MIN, i64::MIN);
 }
 
-/// The way in which rows are looked at.
+/// Options for a pass over rows.
 #[derive(Clone, Copy, Debug)]
 pub struct BlankPass {
     /// Only rows after this one.
     pub after: RowMark,
-    /// The rows are blanked, and not only counted.
+    /// True if rows are blanked, false if they are only found.
     pub blanks: bool,
-    /// A row that stays as it is.
+    /// The first number of a row that is not blanked.
     pub spares: Option<i64>,
 }
 
-/// Rows that were looked at.
+/// The result for a slice of rows.
 #[derive(Debug, Default)]
 pub struct BlankedSlice {
-    /// The last one; none if no more follow.
+    /// The last row of the slice. None if no more follow.
     pub next: Option<RowMark>,
-    /// Those with the words.
+    /// The rows that contain the words.
     pub changed: Vec<RowMark>,
 }
 
@@ -200,7 +202,7 @@ pub struct ChatPlace {
     pub chat: String,
 }
 
-/// Looks for the words in a slice of the rows of a chat, and blanks them if the pass does.
+/// Finds the words in a slice of the rows of a chat. Blanks them if `pass.blanks` is set.
 pub fn blank_slice(
     store: &Connection,
     table: &TextColumns,
@@ -217,8 +219,8 @@ pub fn blank_slice(
         (last, count) = (Some(mark), count + 1);
         let mut values = vec![SqlValue::Integer(mark.0), SqlValue::Integer(mark.1)];
         let mut is_changed = false;
-        for (at, form) in table.columns.iter().enumerate() {
-            let text: Option<String> = row.get(at + 2)?;
+        for (index, form) in table.columns.iter().enumerate() {
+            let text: Option<String> = row.get(index + 2)?;
             let blanked = text.as_deref().and_then(|text| match form {
                 TextForm::Plain => words.blanked(text),
                 TextForm::Json | TextForm::Arguments => words.blanked_json(text, *form),

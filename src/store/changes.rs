@@ -1,10 +1,10 @@
 //! Tracks changed rows of a few tables. One task uses them, so that it need not read whole tables to find
-//! news.
+//! changes.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of changed rows that are kept. Beyond it, reading the whole tables costs less.
+/// Maximum number of changed rows that are kept. Beyond it, reading whole tables is cheaper.
 const CHANGES_MAX: usize = 10_000;
 
 /// A changed row: its table and its id.
@@ -23,7 +23,7 @@ struct ChangesState {
     /// Rows of the open transaction.
     open: BTreeSet<ChangedRow>,
     committed: BTreeSet<ChangedRow>,
-    /// More rows changed than are kept.
+    /// True if more rows changed than are kept.
     overflowed: bool,
 }
 
@@ -36,7 +36,7 @@ impl Changes {
     /// Notes a row of the open transaction.
     pub(super) fn note(&self, table: &str, row: i64) {
         let mut state = self.state();
-        if let Some(table) = state.tables.iter().copied().find(|it| *it == table) {
+        if let Some(table) = state.tables.iter().copied().find(|followed| *followed == table) {
             state.open.insert((table, row));
         }
     }

@@ -1,5 +1,5 @@
-//! Our own types as columns, so that no query converts by hand. Ids are integers, names and states are
-//! texts, times are milliseconds since 1970, the rest is JSON.
+//! Column conversions of our own types, so that no query converts by hand. Ids are integers, names and
+//! states are texts, times are milliseconds since 1970, the rest is JSON.
 
 use chrono::{DateTime, Utc};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -13,7 +13,7 @@ use crate::types::origin::TaskKind;
 use crate::types::person::PersonId;
 use crate::types::session::{CallId, SessionId, TurnId};
 
-/// A value in a column of JSON. Reading fails if the text is not valid: an error of its row alone.
+/// A value in a column of JSON. Reading fails if the text is not valid; the error concerns only that row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
@@ -33,8 +33,8 @@ impl<T: DeserializeOwned> FromSql for Json<T> {
     }
 }
 
-/// A column of JSON whose unreadable value counts as none, like NULL: the rest of the row is used without
-/// it.
+/// A value in a column of JSON. NULL and invalid text are read as None, so that the rest of the row can be
+/// used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LenientJson<T>(pub Option<T>);
 
@@ -44,15 +44,15 @@ impl<T: DeserializeOwned> FromSql for LenientJson<T> {
             ValueRef::Null => return Ok(Self(None)),
             _ => value.as_str()?,
         };
-        let read = serde_json::from_str(text).inspect_err(|error| {
+        let value = serde_json::from_str(text).inspect_err(|error| {
             tracing::warn!(%error, "Cannot read a value in the store, continuing without it");
         });
-        Ok(Self(read.ok()))
+        Ok(Self(value.ok()))
     }
 }
 
-/// A time in a column, in whole milliseconds. A time outside of the calendar is read as the beginning of
-/// 1970.
+/// A time in a column, in whole milliseconds since 1970. A time outside of the calendar is read as the
+/// beginning of 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub DateTime<Utc>);
 

@@ -6,15 +6,15 @@ use std::time::Duration;
 use super::{Store, Sync};
 use crate::types::histogram::Histogram;
 
-/// Upper bounds in seconds: from a sync of a fast disk to one that delays everything.
+/// Upper bounds in seconds: from a sync of a fast disk to one that delays all work.
 const BOUNDS: &[f64] = &[0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5];
 
-/// The durations of commits since the start. A commit may also move the log into the database.
+/// The durations of commits since the start, including the checkpoints that some of them make.
 #[derive(Clone, Debug)]
 pub struct CommitDurations {
-    /// Those that end with a sync of the disk.
+    /// Commits that end with a sync of the disk.
     pub synced: Histogram,
-    /// Those that a later sync covers.
+    /// Commits that a later sync covers.
     pub unsynced: Histogram,
 }
 
@@ -33,11 +33,11 @@ impl Default for CommitTimes {
 }
 
 impl CommitTimes {
-    pub(super) fn note(&self, sync: Sync, took: Duration) {
+    pub(super) fn note(&self, sync: Sync, duration: Duration) {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match sync {
-            Sync::Now => times.synced.note(took),
-            Sync::Later => times.unsynced.note(took),
+            Sync::Now => times.synced.note(duration),
+            Sync::Later => times.unsynced.note(duration),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Failures of the store, sorted by who acts next, and the reasons why a home cannot be opened.
+//! Errors of the store, sorted by who acts next, and the reasons why a home cannot be opened.
 
 use std::path::PathBuf;
 
@@ -17,8 +17,7 @@ pub enum StoreError {
     /// A search that has reached its deadline.
     #[error("the search took longer than {SEARCH_TIME_MAX:?}")]
     TooSlow,
-    /// This one change or read failed, for a reason of its own: a constraint, or an unreadable row.
-    /// Others go on.
+    /// Only this change or read failed: because of a constraint or an unreadable row, for example.
     #[error("the database failed ({0})")]
     Change(String),
 }

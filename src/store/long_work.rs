@@ -1,5 +1,5 @@
-//! Work on the whole database, which is announced while it goes on because everything else may wait for it, and the
-//! bytes that the writer has written.
+//! Announcements of work on the whole database, for which everything else may wait, and the number of bytes that the
+//! writer has written.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::{DiskWriter, written_by};
 
-/// Work on the whole database that goes on.
+/// The announced work on the whole database.
 #[derive(Clone, Default)]
 pub(super) struct LongWorks(
     // A mutex, because the writer is a thread of its own. It guards a count and an instant.
@@ -17,7 +17,7 @@ pub(super) struct LongWorks(
 #[derive(Default)]
 struct Announced {
     count: usize,
-    /// Since when there has been any.
+    /// Time since which there has been any work.
     since: Option<Instant>,
 }
 
@@ -34,7 +34,7 @@ impl LongWorks {
         LongWork(self.clone())
     }
 
-    /// Returns for how long announced work has been going on. None if there is none.
+    /// Returns the time for which there has been announced work. None if there is none.
     pub(super) fn going_on_for(&self) -> Option<Duration> {
         self.lock().since.map(|since| since.elapsed())
     }
@@ -54,7 +54,7 @@ impl Drop for LongWork {
     }
 }
 
-/// Bytes that the writer has written since the start.
+/// Number of bytes that the writer has written since the start.
 #[derive(Clone, Default)]
 pub(super) struct WrittenBytes(Arc<AtomicU64>);
 
@@ -63,7 +63,7 @@ impl WrittenBytes {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Notes the count of the thread that asks.
+    /// Stores the count of the calling thread.
     pub(super) fn note(&self) {
         self.0.store(written_by(DiskWriter::Thread), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Commits as tests and figures observe them: when they happen, how durable they are, and their labels.
+//! The view of commits for tests and benchmarks: their times, durability and labels.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ pub enum Sync {
     Later,
 }
 
-/// Called for every commit, on the writer thread, just before and just after it.
+/// A callback for every commit, on the writer thread, just before and just after it.
 pub type Observer = Arc<dyn Fn(Moment<'_>) + Send + std::marker::Sync>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
-    /// Counted from one since the store was opened.
+    /// The commit's number since the store was opened, counted from 1.
     pub commit: u64,
     pub phase: Phase,
-    /// `Now` if the commit, and all before it, is on the disk once it is made.
+    /// `Now` if the commit and all earlier ones are on the disk once it is made.
     pub sync: Sync,
     /// The labels of its changes.
     pub labels: &'a [&'static str],

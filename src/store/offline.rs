@@ -1,4 +1,5 @@
-//! Reads a store that this process has not opened: of a home without a daemon, or beside the daemon that has it.
+//! Access to a database that this process has not opened as a [`super::Store`]: without a daemon, or next to the one
+//! that runs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,22 +9,22 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::{FILE, OpenError, StoreError, schema};
 
-/// A daemon's commit holds the database for less.
+/// Maximum wait for a locked database. A daemon's commit takes less.
 const BUSY_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Reads from a home without claiming or changing it, whether or not a daemon runs there. None if nothing
-/// can be read.
+/// Reads from a home without locking or changing it, also while a daemon runs there. None if nothing can be
+/// read.
 pub fn look<T>(home: &Path, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
     work(&open_unchanged(&home.join(FILE)).ok()?).ok()
 }
 
-/// Opens a database so that no file is made beside it.
+/// Opens a database without creating files next to it.
 fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let url = url::Url::from_file_path(absolute);
     let mut url = url.map_err(|()| rusqlite::Error::InvalidPath(path.to_owned()))?;
     if !path.with_extension("db-wal").exists() {
-        // SQLite would create files that only a daemon needs.
+        // Otherwise SQLite would create a log and its index, which only a daemon needs.
         url.set_query(Some("immutable=1"));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -56,36 +57,37 @@ pub fn examine(home: &Path) -> Result<(), OpenError> {
     examine_file(&home.join(FILE)).map(drop)
 }
 
-/// The same for a database of any name. Returns the version of its schema.
+/// Checks a database of any name, as [`examine`] does. Returns the version of its schema.
 pub fn examine_file(path: &Path) -> Result<u32, OpenError> {
-    let failed = |source| OpenError::Database { path: path.to_owned(), source };
-    let read = || {
+    let database_error = |source| OpenError::Database { path: path.to_owned(), source };
+    let check = || {
         let store = open_unchanged(path)?;
         let version = schema::version(&store)?;
-        let found: String = store.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-        Ok::<_, rusqlite::Error>((version, found))
+        let check_result: String =
+            store.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        Ok::<_, rusqlite::Error>((version, check_result))
     };
-    let (version, found) = read().map_err(|error| failed(error.into()))?;
-    if found != "ok" {
-        return Err(failed(StoreError::Corrupt(found)));
+    let (version, check_result) = check().map_err(|error| database_error(error.into()))?;
+    if check_result != "ok" {
+        return Err(database_error(StoreError::Corrupt(check_result)));
     }
     if version == 0 {
-        return Err(failed(StoreError::Corrupt("it is not a store of Peacrab".to_owned())));
+        return Err(database_error(StoreError::Corrupt("it is not a store of Peacrab".to_owned())));
     }
     schema::check_version(path, version)?;
     Ok(version)
 }
 
-/// Copies the store of a home as it is now into a new file, also while a daemon writes it. Returns the version of its
-/// schema.
+/// Copies the current state of a home's store into a new file, also while a daemon writes to it. Returns the version of
+/// its schema.
 pub fn snapshot(home: &Path, into: &Path) -> Result<u32, OpenError> {
     let path = home.join(FILE);
-    let failed =
+    let database_error =
         |error: rusqlite::Error| OpenError::Database { path: path.clone(), source: error.into() };
-    let from = open_unchanged(&path).map_err(failed)?;
-    let mut to = Connection::open(into).map_err(failed)?;
-    let copied = Backup::new(&from, &mut to).and_then(|copy| {
-        // All pages in one step: the copy is of one moment, and no write of the daemon makes it begin anew.
+    let source = open_unchanged(&path).map_err(database_error)?;
+    let mut target = Connection::open(into).map_err(database_error)?;
+    let result = Backup::new(&source, &mut target).and_then(|copy| {
+        // All pages in one step: the copy shows one state, and a write of the daemon cannot restart it.
         loop {
             match copy.step(-1)? {
                 StepResult::Done => return Ok(()),
@@ -93,37 +95,37 @@ pub fn snapshot(home: &Path, into: &Path) -> Result<u32, OpenError> {
             }
         }
     });
-    copied.map_err(failed)?;
-    // The copy needs no log of its own.
-    to.pragma_update(None, "journal_mode", "delete").map_err(failed)?;
-    schema::version(&to).map_err(failed)
+    result.map_err(database_error)?;
+    // The copy is then complete without a log.
+    target.pragma_update(None, "journal_mode", "delete").map_err(database_error)?;
+    schema::version(&target).map_err(database_error)
 }
 
-/// Migrates the store of a home in which nobody runs, and makes one change in one transaction. The file is complete by
-/// itself afterwards.
+/// Migrates the store of a home without a running daemon, and makes one change in one transaction. The file is then
+/// complete without a log.
 pub fn change_offline<T>(
     home: &Path,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> Result<T, OpenError> {
     let path = home.join(FILE);
-    let failed =
+    let database_error =
         |error: rusqlite::Error| OpenError::Database { path: path.clone(), source: error.into() };
-    let mut store = Connection::open(&path).map_err(failed)?;
-    let found = schema::version(&store).map_err(failed)?;
+    let mut store = Connection::open(&path).map_err(database_error)?;
+    let found = schema::version(&store).map_err(database_error)?;
     schema::check_version(&path, found)?;
-    schema::migrate(&mut store, found).map_err(failed)?;
+    schema::migrate(&mut store, found).map_err(database_error)?;
     let change = || {
         let transaction = store.transaction()?;
-        let done = work(&transaction)?;
+        let result = work(&transaction)?;
         transaction.commit()?;
-        Ok(done)
+        Ok(result)
     };
-    let done = change().map_err(failed)?;
-    store.pragma_update(None, "journal_mode", "delete").map_err(failed)?;
-    Ok(done)
+    let result = change().map_err(database_error)?;
+    store.pragma_update(None, "journal_mode", "delete").map_err(database_error)?;
+    Ok(result)
 }
 
-/// Rewrites the store of a home in which nobody runs without its free space, which may have former versions of rows.
+/// Rewrites the store of a home without a running daemon, so that its free space with former versions of rows is gone.
 pub fn rewrite_offline(home: &Path) -> Result<(), OpenError> {
     let path = home.join(FILE);
     let rewritten = Connection::open(&path).and_then(|store| store.execute_batch("VACUUM"));

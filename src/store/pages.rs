@@ -1,4 +1,4 @@
-//! The pages of the database file: the number of free ones, and their return to the disk.
+//! The pages of the database file: their number, and the return of free ones to the disk.
 
 use rusqlite::Connection;
 
@@ -10,8 +10,8 @@ const INCREMENTAL: u32 = 2;
 pub struct DatabasePages {
     pub all: u32,
     pub free: u32,
-    /// True if free pages can be returned a few at a time. A database of an older version must be
-    /// rewritten first.
+    /// True if free pages can be returned a few at a time. A database of an older version must be rewritten
+    /// first.
     pub can_shrink: bool,
 }
 
@@ -23,21 +23,21 @@ impl DatabasePages {
         Ok(Self { all, free, can_shrink: mode == INCREMENTAL })
     }
 
-    /// Returns the size of the database without its free pages.
+    /// Returns the size of the database in bytes, without its free pages.
     pub fn bytes(store: &Connection) -> rusqlite::Result<u64> {
         let Self { all, free, .. } = Self::count(store)?;
-        let page: u32 = store.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        Ok(u64::from(all.saturating_sub(free)) * u64::from(page))
+        let page_bytes: u32 = store.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        Ok(u64::from(all.saturating_sub(free)) * u64::from(page_bytes))
     }
 
-    /// Returns at most `most` free pages to the disk. The result is the number of free pages after that.
-    /// The file is shorter once the write-ahead log has been moved into it.
-    pub fn give_back(store: &Connection, most: u32) -> rusqlite::Result<u32> {
+    /// Gives at most `pages_max` free pages back to the disk, and returns the number of free pages that are left.
+    /// The file becomes shorter when the write-ahead log is moved into it.
+    pub fn give_back(store: &Connection, pages_max: u32) -> rusqlite::Result<u32> {
         // Each step frees one page.
-        let mut shrink = store.prepare(&format!("PRAGMA incremental_vacuum({most})"))?;
-        let mut freed = shrink.query([])?;
-        while freed.next()?.is_some() {}
-        drop(freed);
+        let mut statement = store.prepare(&format!("PRAGMA incremental_vacuum({pages_max})"))?;
+        let mut steps = statement.query([])?;
+        while steps.next()?.is_some() {}
+        drop(steps);
         Ok(Self::count(store)?.free)
     }
 }

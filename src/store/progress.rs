@@ -1,5 +1,5 @@
-//! Shows if the store makes progress. Asking its threads needs no transaction: a full disk or a locked database is no
-//! stuck thread.
+//! Checks if the store's threads make progress. The check needs no transaction, so that a full disk or a locked
+//! database does not count as a stuck thread.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::threads::{ReaderJob, WriterJob};
 use super::{LongWork, Store};
 
 impl Store {
-    /// Returns the bytes that were written into the database and its log since the start.
+    /// Returns the number of bytes written into the database and its log since the start.
     pub fn written(&self) -> u64 {
         self.written.get()
     }
@@ -19,23 +19,23 @@ impl Store {
         self.long_works.begin()
     }
 
-    /// Returns for how long announced work has been going on. None if there is none.
+    /// Returns the time for which there has been announced work. None if there is none.
     pub fn working_for(&self) -> Option<Duration> {
         self.long_works.going_on_for()
     }
 
-    /// Waits until the writer has done everything that waited for it. Returns false if its thread has ended.
+    /// Waits until the writer has finished its queue. Returns false if its thread has ended.
     pub async fn writer_answers(&self) -> bool {
-        let (tell, told) = oneshot::channel();
-        self.writes.send(WriterJob::Answer(tell)).await.is_ok() && told.await.is_ok()
+        let (sender, receiver) = oneshot::channel();
+        self.writes.send(WriterJob::Answer(sender)).await.is_ok() && receiver.await.is_ok()
     }
 
-    /// Waits until the reader has done everything that waited for it. Returns false if its thread has ended.
+    /// Waits until the reader has finished its queue. Returns false if its thread has ended.
     pub async fn reader_answers(&self) -> bool {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let answer = ReaderJob::Read(Box::new(move |_| {
-            tell.send(()).ok();
+            sender.send(()).ok();
         }));
-        self.reads.send(answer).await.is_ok() && told.await.is_ok()
+        self.reads.send(answer).await.is_ok() && receiver.await.is_ok()
     }
 }

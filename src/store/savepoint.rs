@@ -1,17 +1,17 @@
-//! A part of a change that may fail alone.
+//! Savepoints: parts of a change that may fail alone.
 
 use rusqlite::{Connection, ErrorCode};
 
-/// Runs a part of a change in a savepoint. If it fails, its changes are rolled back. The outer error is
-/// the store's, and ends the whole change; the inner one describes the failure of this part.
+/// Runs a part of a change in a savepoint, and rolls it back if it fails. The outer error concerns the
+/// whole store, and ends the whole change; the inner one describes the failure of this part.
 pub fn apart<T>(
     store: &Connection,
     work: impl FnOnce() -> rusqlite::Result<T>,
 ) -> rusqlite::Result<Result<T, String>> {
     store.execute_batch("SAVEPOINT part")?;
     match work() {
-        Ok(done) => store.execute_batch("RELEASE part").map(|()| Ok(done)),
-        Err(error) if is_the_stores(&error) => Err(error),
+        Ok(value) => store.execute_batch("RELEASE part").map(|()| Ok(value)),
+        Err(error) if concerns_the_store(&error) => Err(error),
         Err(error) => {
             store.execute_batch("ROLLBACK TO part; RELEASE part")?;
             Ok(Err(error.to_string()))
@@ -19,7 +19,7 @@ pub fn apart<T>(
     }
 }
 
-fn is_the_stores(error: &rusqlite::Error) -> bool {
+fn concerns_the_store(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     !matches!(
         code,

@@ -1,11 +1,11 @@
-//! The schema and its versions. A home of the base version or a later one is migrated, a version at a
-//! time. Rows stay readable.
+//! The schema and its migrations. A home of the base version or a later one is migrated, a version at a
+//! time. Its rows stay readable.
 
 use rusqlite::Connection;
 
 use super::OpenError;
 
-/// The version of the base schema, and the oldest that can be opened.
+/// The version of the base schema, which is the oldest that can be opened.
 pub(super) const BASE_VERSION: u32 = 7;
 
 const BASE: &str = include_str!("schema.sql");
@@ -41,7 +41,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-34.sql"),
 ];
 
-/// Returns the version of a database that is up to date.
+/// Returns the version of an up-to-date database.
 pub(super) fn newest() -> u32 {
     (BASE_VERSION..).zip(MIGRATIONS).last().map_or(BASE_VERSION, |(before, _)| before + 1)
 }
@@ -51,7 +51,7 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Migrates a database of version `found`: a transaction for each version.
+/// Migrates a database of version `found`, in a transaction for each version.
 pub(super) fn migrate(connection: &mut Connection, found: u32) -> rusqlite::Result<()> {
     if (BASE_VERSION..newest()).contains(&found) {
         tracing::info!(
@@ -62,13 +62,13 @@ pub(super) fn migrate(connection: &mut Connection, found: u32) -> rusqlite::Resu
     }
     let scripts = [(BASE_VERSION, &BASE)].into_iter().chain((BASE_VERSION + 1..).zip(MIGRATIONS));
     for (version, script) in scripts.filter(|(version, _)| *version > found) {
-        let step = connection.transaction()?;
-        step.execute_batch(script)?;
-        step.pragma_update(None, "user_version", version)?;
-        step.commit()?;
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(script)?;
+        transaction.pragma_update(None, "user_version", version)?;
+        transaction.commit()?;
     }
     if found < newest() {
-        // The migrated schema must be on the disk, and complete by itself, before anything else is
+        // The migrated schema must be on the disk, in the database file itself, before anything else is
         // written.
         connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
     }

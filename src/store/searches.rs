@@ -1,5 +1,5 @@
-//! Searches beside the writer and the reader, each on a connection of its own. Connections are kept for the next
-//! search: opening one reads the whole schema, which costs more than most searches.
+//! Searches in parallel with the writer and the reader, each on a connection of its own. Connections are kept for the
+//! next search: opening one reads the whole schema, which costs more than most searches.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,14 +13,14 @@ use tokio_util::task::AbortOnDropHandle;
 use super::StoreError;
 use super::connection::connect;
 
-/// Deadline of a search. A model waits for it, and can search for something narrower.
+/// Maximum duration of a search. A model waits for it, and can make its search narrower.
 pub(super) const SEARCH_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Maximum number of parallel searches. Later ones wait. With a core for each, they hardly slow each
+/// Maximum number of parallel searches. Further ones wait. With a core for each, they hardly slow each
 /// other down.
 const SEARCHES_MAX: usize = 2;
 
-/// SQLite's steps between two checks of a search's deadline. One step may compare a text of a megabyte.
+/// Steps of SQLite's virtual machine between two checks of the deadline. One step may compare a text of a megabyte.
 const STEPS_BETWEEN_LOOKS: i32 = 100;
 
 /// The connections for searches, cheap to clone.
@@ -28,7 +28,7 @@ const STEPS_BETWEEN_LOOKS: i32 = 100;
 pub(super) struct Searches {
     path: Arc<Path>,
     permits: Arc<Semaphore>,
-    /// At most as many as there are permits.
+    /// Unused connections, at most as many as there are permits.
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
@@ -44,22 +44,22 @@ impl Searches {
     ) -> Result<T, StoreError> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.expect("the semaphore is never closed");
-        let (searches, gone_away) = (self.clone(), CancellationToken::new());
-        let _interrupt = gone_away.clone().drop_guard();
+        let (searches, caller_dropped) = (self.clone(), CancellationToken::new());
+        let _interrupt = caller_dropped.clone().drop_guard();
         let search = move || {
             let _permit = permit;
             let mut connection = searches.connection()?;
             let deadline = Instant::now() + SEARCH_TIME_MAX;
-            let is_over = move || Instant::now() >= deadline || gone_away.is_cancelled();
-            connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_over))?;
-            let found = work(&*connection.unchecked_transaction()?)?;
+            let should_stop = move || Instant::now() >= deadline || caller_dropped.is_cancelled();
+            connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(should_stop))?;
+            let value = work(&*connection.unchecked_transaction()?)?;
             connection.progress_handler(0, None::<fn() -> bool>)?;
-            // One that has failed is not used again.
+            // A connection whose search failed is not reused.
             searches.idle().push(connection);
-            Ok(found)
+            Ok(value)
         };
-        let searched = AbortOnDropHandle::new(tokio::task::spawn_blocking(search)).await;
-        searched.map_err(|error| StoreError::Broken(format!("a search ended ({error})")))?
+        let result = AbortOnDropHandle::new(tokio::task::spawn_blocking(search)).await;
+        result.map_err(|error| StoreError::Broken(format!("a search ended ({error})")))?
     }
 
     /// Closes the connections that no search uses.

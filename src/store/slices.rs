@@ -3,7 +3,7 @@
 /// Maximum number of rows that are deleted in one transaction: some milliseconds even on a slow card.
 pub const SLICE: usize = 100;
 
-/// The same, as a parameter of SQL.
+/// Returns [`SLICE`] as a parameter of SQL.
 pub fn slice() -> i64 {
     i64::try_from(SLICE).expect("a small number")
 }

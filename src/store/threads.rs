@@ -15,25 +15,24 @@ use super::commit_times::CommitTimes;
 use super::long_work::WrittenBytes;
 use super::{Ballast, LongWork, Moment, Observer, Phase, StoreError, Sync};
 
-/// Maximum number of changes in one commit, so that the first of them does not wait for long.
+/// Maximum number of changes in one commit, so that the first of them does not wait long.
 const GROUP_MAX: usize = 64;
 
-/// Number of announced writers from which a sync waits for others, and the length of that wait: as
-/// PostgreSQL's `commit_siblings` and `commit_delay`. With few writers nobody would join, and an answer
-/// would be late.
+/// Least number of announced writers for which a sync waits for others, and the length of that wait, like
+/// PostgreSQL's `commit_siblings` and `commit_delay`. With few writers the wait would only delay answers.
 const WRITERS_MIN: usize = 8;
-const COMPANY_WAIT: Duration = Duration::from_millis(2);
+const JOIN_WAIT: Duration = Duration::from_millis(2);
 
 pub(super) type ReadWork = Box<dyn FnOnce(&Connection) + Send>;
 
 /// A job of the writer.
 pub(super) enum WriterJob {
     Write(Write),
-    /// Completes the database file.
+    /// Moves the write-ahead log into the database file.
     Checkpoint(oneshot::Sender<()>),
     /// Rewrites the database.
     Rewrite(oneshot::Sender<Result<(), StoreError>>, LongWork),
-    /// Shows that the writer has come to the end of what waited.
+    /// Reports that the writer has finished the jobs before this one.
     Answer(oneshot::Sender<()>),
     /// Ends the writer. Answered once its connection is closed.
     Close(oneshot::Sender<()>),
@@ -53,13 +52,13 @@ pub(super) struct Write {
     work: Box<Work>,
 }
 
-/// Runs inside the open transaction, or fails with the reason why there is none.
+/// Runs inside the open transaction, or gets the error that prevented one.
 type Work = dyn FnOnce(Result<&Connection, StoreError>) -> Worked + Send;
 
-/// A change that was made inside the open transaction, or failed there.
+/// The outcome of a change inside the open transaction, and the callback that reports it after the commit.
 struct Worked {
     failed: Option<StoreError>,
-    tell: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
+    report: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
 }
 
 impl Write {
@@ -67,20 +66,20 @@ impl Write {
         label: &'static str,
         sync: Sync,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-        tell: oneshot::Sender<Result<T, StoreError>>,
+        sender: oneshot::Sender<Result<T, StoreError>>,
     ) -> Self {
         let attempt = move |connection: &Connection| {
             catch_unwind(AssertUnwindSafe(|| work(connection)))
                 .map_err(|_| StoreError::Change(format!("the change `{label}` panicked")))
-                .and_then(|done| done.map_err(StoreError::from))
+                .and_then(|result| result.map_err(StoreError::from))
         };
         let work = Box::new(move |open: Result<&Connection, StoreError>| {
-            let done = open.and_then(attempt);
-            let failed = done.as_ref().err().cloned();
-            let tell = move |committed: Result<(), StoreError>| {
-                tell.send(committed.and(done)).ok();
+            let result = open.and_then(attempt);
+            let failed = result.as_ref().err().cloned();
+            let report = move |committed: Result<(), StoreError>| {
+                sender.send(committed.and(result)).ok();
             };
-            Worked { failed, tell: Box::new(tell) }
+            Worked { failed, report: Box::new(report) }
         });
         Self { label, sync, work }
     }
@@ -111,10 +110,10 @@ pub(super) fn spawn_writer(
     thread::Builder::new().name("store-write".to_owned()).spawn(move || {
         let (mut jobs, mut closing) = (Vec::new(), Vec::new());
         while closing.is_empty() && queue.blocking_recv_many(&mut jobs, GROUP_MAX) > 0 {
-            let is_synced =
+            let needs_sync =
                 |job: &WriterJob| matches!(job, WriterJob::Write(write) if write.sync == Sync::Now);
-            if writers.load(Ordering::Relaxed) >= WRITERS_MIN && jobs.iter().any(is_synced) {
-                thread::sleep(COMPANY_WAIT);
+            if writers.load(Ordering::Relaxed) >= WRITERS_MIN && jobs.iter().any(needs_sync) {
+                thread::sleep(JOIN_WAIT);
                 while jobs.len() < GROUP_MAX
                     && let Ok(job) = queue.try_recv()
                 {
@@ -128,34 +127,34 @@ pub(super) fn spawn_writer(
             for job in jobs.drain(..) {
                 match job {
                     WriterJob::Write(write) => group.push(write),
-                    WriterJob::Checkpoint(tell) => checkpoints.push(tell),
-                    WriterJob::Rewrite(tell, announced) => rewrites.push((tell, announced)),
-                    WriterJob::Answer(tell) => answers.push(tell),
-                    WriterJob::Close(tell) => closing.push(tell),
+                    WriterJob::Checkpoint(sender) => checkpoints.push(sender),
+                    WriterJob::Rewrite(sender, announced) => rewrites.push((sender, announced)),
+                    WriterJob::Answer(sender) => answers.push(sender),
+                    WriterJob::Close(sender) => closing.push(sender),
                 }
             }
             if !group.is_empty() {
                 writer.commit(group);
             }
-            for (tell, announced) in rewrites {
-                // The mode of an older database changes only when it is rewritten.
+            for (sender, announced) in rewrites {
+                // The auto_vacuum mode of an older database changes only when it is rewritten.
                 let rewrite = "PRAGMA auto_vacuum = incremental; VACUUM";
-                let rewritten = writer.connection.execute_batch(rewrite);
+                let result = writer.connection.execute_batch(rewrite);
                 drop(announced);
-                tell.send(rewritten.map_err(StoreError::from)).ok();
+                sender.send(result.map_err(StoreError::from)).ok();
             }
-            for tell in checkpoints {
+            for sender in checkpoints {
                 writer.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").ok();
-                tell.send(()).ok();
+                sender.send(()).ok();
             }
             written.note();
-            for tell in answers {
-                tell.send(()).ok();
+            for sender in answers {
+                sender.send(()).ok();
             }
         }
         drop(writer);
-        for tell in closing {
-            tell.send(()).ok();
+        for sender in closing {
+            sender.send(()).ok();
         }
     })?;
     Ok(())
@@ -163,18 +162,18 @@ pub(super) fn spawn_writer(
 
 pub(super) fn spawn_reader(
     connection: Connection,
-    mut questions: mpsc::Receiver<ReaderJob>,
+    mut jobs: mpsc::Receiver<ReaderJob>,
 ) -> std::io::Result<()> {
     thread::Builder::new().name("store-read".to_owned()).spawn(move || {
-        while let Some(job) = questions.blocking_recv() {
+        while let Some(job) = jobs.blocking_recv() {
             match job {
                 // If a read panics, its caller sees the sender dropped.
                 ReaderJob::Read(read) => {
                     catch_unwind(AssertUnwindSafe(|| read(&connection))).ok();
                 }
-                ReaderJob::Close(tell) => {
+                ReaderJob::Close(sender) => {
                     drop(connection);
-                    tell.send(()).ok();
+                    sender.send(()).ok();
                     return;
                 }
             }
@@ -207,16 +206,16 @@ impl Writer {
     fn commit(&mut self, group: Vec<Write>) {
         let labels: Vec<_> = group.iter().map(|write| write.label).collect();
         let mut state = self.begin(group.iter().any(|write| write.sync == Sync::Now));
-        let mut worked = Vec::with_capacity(group.len());
+        let mut outcomes = Vec::with_capacity(group.len());
         for write in group {
-            let done = self.make(write, state.clone());
+            let outcome = self.make(write, state.clone());
             // On a full disk SQLite itself rolls everything back.
             if state.is_ok() && self.connection.is_autocommit() {
-                state = Err(done.failed.clone().unwrap_or_else(|| {
+                state = Err(outcome.failed.clone().unwrap_or_else(|| {
                     StoreError::Broken("the transaction was rolled back".to_owned())
                 }));
             }
-            worked.push(done);
+            outcomes.push(outcome);
         }
         let committed = state.and_then(|()| self.end(&labels));
         if let Err(error) = &committed {
@@ -224,13 +223,15 @@ impl Writer {
             self.connection.execute_batch("ROLLBACK").ok();
             self.changes.rolled_back();
         }
-        let full = |failed: Option<&StoreError>| matches!(failed, Some(StoreError::Full));
-        if full(committed.as_ref().err()) || worked.iter().any(|done| full(done.failed.as_ref())) {
+        let is_full = |failed: Option<&StoreError>| matches!(failed, Some(StoreError::Full));
+        if is_full(committed.as_ref().err())
+            || outcomes.iter().any(|outcome| is_full(outcome.failed.as_ref()))
+        {
             self.ballast.drop_overboard();
         } else if committed.is_ok() {
             self.ballast.ease();
         }
-        worked.into_iter().for_each(|worked| (worked.tell)(committed.clone()));
+        outcomes.into_iter().for_each(|outcome| (outcome.report)(committed.clone()));
     }
 
     /// Makes one change in a savepoint, so that its failure does not affect the others of the group.
@@ -239,30 +240,30 @@ impl Writer {
             self.execute("SAVEPOINT change")?;
             Ok(&self.connection)
         });
-        let begun = open.is_ok();
-        let done = (write.work)(open);
-        if begun && !self.connection.is_autocommit() {
-            if done.failed.is_some() {
+        let has_savepoint = open.is_ok();
+        let outcome = (write.work)(open);
+        if has_savepoint && !self.connection.is_autocommit() {
+            if outcome.failed.is_some() {
                 self.execute("ROLLBACK TO change").ok();
             }
             self.execute("RELEASE change").ok();
         }
-        done
+        outcome
     }
 
     fn end(&mut self, labels: &[&'static str]) -> Result<(), StoreError> {
         self.commits += 1;
         self.observe(Phase::Before, labels);
-        let begun = Instant::now();
+        let started = Instant::now();
         self.execute("COMMIT")?;
-        self.times.note(self.sync(), begun.elapsed());
+        self.times.note(self.sync(), started.elapsed());
         self.changes.committed();
         self.observe(Phase::After, labels);
         Ok(())
     }
 
-    /// Begins a transaction. SQLite syncs the log at each commit of a connection that is set to full, and
-    /// with it everything committed before.
+    /// Begins a transaction. With `synchronous = full`, SQLite syncs the log at each commit, and with it all
+    /// earlier commits.
     fn begin(&mut self, sync: bool) -> Result<(), StoreError> {
         if self.full_sync != sync {
             let level = if sync { "full" } else { "normal" };
@@ -277,7 +278,7 @@ impl Writer {
         self.connection.prepare_cached(sql)?.execute([]).map(drop)
     }
 
-    /// The durability of the transaction.
+    /// Returns the durability of the transaction.
     fn sync(&self) -> Sync {
         if self.full_sync { Sync::Now } else { Sync::Later }
     }

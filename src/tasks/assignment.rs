@@ -1,4 +1,4 @@
-//! The assignment of a background task: a row of the journal, which waits for a turn.
+//! The assignment of a background task: a row of the journal that waits for a turn.
 
 use chrono::Utc;
 use rusqlite::Connection;
@@ -12,15 +12,15 @@ use crate::types::source::SourceSpan;
 /// The assignment of a task.
 pub(super) struct Assignment<'a> {
     pub(super) text: &'a str,
-    /// The sources of the text; none: the cause tells who wrote it.
+    /// The sources of the text. Empty if the cause names its author.
     pub(super) sources: Vec<SourceSpan>,
     pub(super) cause: Cause,
     pub(super) key: DedupKey,
-    /// Where people are told what comes of it.
+    /// The address for the result.
     pub(super) to: Address,
 }
 
-/// Starts a task: what it is to do waits for a turn from now on.
+/// Starts a task: adds its assignment to the journal, where it waits for a turn.
 pub(super) fn start(
     store: &Connection,
     task: TaskId,

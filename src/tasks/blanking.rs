@@ -1,15 +1,16 @@
-//! The texts of jobs and background tasks, for words that somebody wants forgotten. A job without its text is paused.
+//! The columns with texts of jobs and background tasks, to blank words that somebody wants forgotten. A job whose text
+//! was blanked is paused.
 
 use crate::bus::forgetting::OUTBOX_TEXTS;
 use crate::conversation::blanking::CONVERSATION_TEXTS;
 use crate::store::{TextColumns, TextForm};
 
-/// The texts of conversations, of tasks, and on their way out; not those of steps and of the journal.
+/// Returns the columns with texts of conversations, tasks and the outbox, but not of steps and the journal.
 pub fn all_texts() -> impl Iterator<Item = &'static TextColumns> {
     CONVERSATION_TEXTS.iter().chain(&TASK_TEXTS).chain(&OUTBOX_TEXTS)
 }
 
-/// The texts of jobs, tasks and what they have sent.
+/// The columns with texts of jobs, tasks and the messages that they sent.
 static TASK_TEXTS: [TextColumns; 3] = [
     TextColumns {
         select: "SELECT id, 0, words, details FROM tasks WHERE (id, 0) > (?1, ?2) AND channel = ?3

@@ -11,16 +11,16 @@ use crate::types::words::words;
 #[serde(rename_all = "snake_case")]
 pub enum TaskOutcome {
     Done,
-    /// There was nothing to say.
+    /// It had nothing to report.
     Silent,
-    /// The same was said before, and was not sent again.
+    /// Its report had been sent before, and was not sent again.
     Repeated,
-    /// People or the model were told what went wrong.
+    /// People or the model got an explanation.
     Failed,
     Stopped,
-    /// It was cut off, and nobody knows how far it had got.
+    /// It was interrupted, and its progress is unknown.
     Interrupted,
-    /// It was missed, and is not made up for.
+    /// It was missed, and will not be done later.
     Skipped,
 }
 
@@ -65,7 +65,7 @@ impl TaskState {
         let ended = TaskOutcome::parse(text);
         match text {
             "running" => Self::Running,
-            // A newer version wrote others.
+            // An unknown state of a newer version counts as interrupted.
             _ => Self::Ended(ended.unwrap_or(TaskOutcome::Interrupted)),
         }
     }

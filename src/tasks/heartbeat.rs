@@ -1,6 +1,6 @@
-//! The heartbeat: now and then a model looks after what the owner has written into HEARTBEAT.md, with
-//! nothing said before it, and tells them what they would want to be told. It costs nothing where
-//! there is nothing to do. A heartbeat run is a background task; this is what begins it.
+//! The heartbeat: a model regularly works on the requests of the owner's HEARTBEAT.md, in a new session,
+//! and reports what the owner should know. It costs nothing if there are no requests. A heartbeat run is a
+//! background task; this module begins it.
 
 mod run;
 mod hours;
@@ -37,14 +37,14 @@ use crate::types::origin::TaskKind;
 use crate::workspace::{FileError, FileScope};
 use run::{HeartbeatState, NewHeartbeatRun};
 
-/// The earliest time of the first heartbeat run after a start: a daemon that is started again and again does not begin
-/// each time with one.
+/// Minimum time from the start of the daemon to the first heartbeat run, so that a daemon which restarts repeatedly
+/// does not begin one each time.
 const FIRST_AFTER: chrono::Duration = chrono::Duration::minutes(1);
 
-/// The pause before it checks again if the owner's conversation is in a turn.
+/// The pause before the next check while the owner's conversation is in a turn.
 const BUSY_PAUSE: chrono::Duration = chrono::Duration::minutes(1);
 
-/// The retention of heartbeat runs: the usage of a month is reported.
+/// The retention of heartbeat runs: usage reports cover a month.
 pub const HEARTBEAT_RUNS_KEPT: chrono::Duration = chrono::Duration::days(31);
 
 /// The pause of the task when the store fails.
@@ -53,17 +53,17 @@ const STORE_PAUSE: Duration = Duration::from_secs(2);
 /// The `[heartbeat]` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// None: only when somebody asks for it.
+    /// The interval. None means that it runs only on request.
     pub every: Option<Duration>,
-    /// When the heartbeat does not run by itself.
+    /// The hours in which the heartbeat does not run by itself.
     pub quiet: Option<QuietHours>,
-    /// The section of the provider that works; none is who answers. It exists.
+    /// The config section of the provider, which exists. None means the provider that answers.
     pub provider: Option<String>,
-    /// Where it tells; none is where the owner last spoke in private.
+    /// The address of alerts. None means the owner's last private chat.
     pub to: Option<Address>,
-    /// Completions of one heartbeat run.
+    /// Maximum number of completions of one heartbeat run.
     pub steps_max: usize,
-    /// Tokens of a day by the owner's clock, read and written.
+    /// Maximum number of tokens, read and written, in a day of the owner's time zone.
     pub tokens_max: u64,
 }
 
@@ -96,15 +96,15 @@ pub enum HeartbeatRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HeartbeatCheck {
     Begun,
-    /// There is nobody to tell, or their channel is not here.
+    /// There is no recipient, or this daemon does not have their channel.
     Nobody,
-    /// The file asks for nothing.
+    /// The file has no requests.
     Nothing,
     /// The file cannot be read.
     Unreadable,
     /// The last heartbeat run has not ended.
     Works,
-    /// The conversation that would be told is in a turn.
+    /// The recipient's conversation is in a turn.
     Busy,
     /// The day's tokens are used up.
     Spent,
@@ -116,15 +116,15 @@ pub struct HeartbeatControl {
     pub config: Config,
     pub services: Services,
     pub clock: Clock,
-    /// On which whoever owns the machine is known.
+    /// The channel of the local terminal, on which the owner of the machine is known.
     pub terminal: ChannelName,
-    /// When the heartbeat runs next, as far as the task knows.
+    /// Time of the next run, as far as the task knows.
     pub next: watch::Sender<Option<DateTime<Utc>>>,
-    /// It was switched on or off.
+    /// Wakes when the heartbeat was switched on or off.
     pub switched: Wake,
 }
 
-/// The recipient of alerts, as whom the runs act.
+/// The recipient of alerts, on whose behalf the runs act.
 struct Recipient {
     to: Address,
     known_on: ChannelName,
@@ -132,7 +132,7 @@ struct Recipient {
     chat_kind: ChatKind,
 }
 
-/// All that a heartbeat run is begun with.
+/// The inputs of a new heartbeat run.
 struct HeartbeatInputs {
     new: NewHeartbeatRun,
     watched: String,
@@ -145,10 +145,10 @@ impl HeartbeatInputs {
     fn begin(self, store: &Connection) -> rusqlite::Result<HeartbeatCheck> {
         let Self { new, watched, notes, now, channels } = self;
         run::clear(store, &channels)?;
-        let around = context::of(store, &new, now)?;
-        let text = watched::task(&watched, &notes, &around);
+        let context = context::of(store, &new, now)?;
+        let text = watched::task(&watched, &notes, &context);
         let asked = new.asked;
-        if run::begin(store, new, &text, around.tainted, now)? {
+        if run::begin(store, new, &text, context.tainted, now)? {
             return Ok(HeartbeatCheck::Begun);
         }
         if asked {
@@ -166,7 +166,7 @@ pub async fn run(heartbeat: HeartbeatControl, stop: CancellationToken) {
         switched.mark_unchanged();
         let now = heartbeat.clock.now();
         let next = heartbeat.pulse(&mut due, now).await;
-        let waits = async {
+        let wait = async {
             match next {
                 Ok(next) => heartbeat.clock.reaches(next, now).await,
                 Err(error) => {
@@ -177,7 +177,7 @@ pub async fn run(heartbeat: HeartbeatControl, stop: CancellationToken) {
         };
         tokio::select! {
             () = stop.cancelled() => return,
-            () = waits => {}
+            () = wait => {}
             changed = switched.changed() => match changed {
                 Ok(()) => due = None,
                 Err(_) => return,
@@ -187,8 +187,8 @@ pub async fn run(heartbeat: HeartbeatControl, stop: CancellationToken) {
 }
 
 impl HeartbeatControl {
-    /// Begins a run if it is time, and gives the next time; none while the heartbeat does not run by itself. `due` is the
-    /// next heartbeat run as it was known last.
+    /// Begins a run if one is due. Returns the time of the next check; None while the heartbeat does not run by itself.
+    /// `due` is the last known time of the next run.
     async fn pulse(
         &self,
         due: &mut Option<DateTime<Utc>>,
@@ -210,8 +210,8 @@ impl HeartbeatControl {
         };
         let first = || state.last.map_or(now, |last| last + every).max(now + FIRST_AFTER);
         // No later than a pause from now: the clock may have been set back.
-        let usual = due.unwrap_or_else(first).min(now + every);
-        let mut next = self.awake(self.after(&state, usual).max(now));
+        let planned = due.unwrap_or_else(first).min(now + every);
+        let mut next = self.awake(self.after(&state, planned).max(now));
         if next <= now {
             let looked = self.heartbeat_run(now).await?;
             tracing::debug!(?looked, "The heartbeat was due");
@@ -219,13 +219,13 @@ impl HeartbeatControl {
             next = self.awake(now + pause);
             *due = Some(now + pause);
         } else {
-            *due = Some(usual);
+            *due = Some(planned);
         }
         self.next.send_replace(Some(next));
         Ok(Some(release.map_or(next, |release| release.min(next))))
     }
 
-    /// Failures make the pauses longer.
+    /// Returns the time of the next run, later than `usual` after failures.
     fn after(&self, state: &HeartbeatState, usual: DateTime<Utc>) -> DateTime<Utc> {
         match (state.failures, state.last) {
             (failures @ 1.., Some(last)) => after_failures(failures, usual, last),
@@ -233,7 +233,7 @@ impl HeartbeatControl {
         }
     }
 
-    /// That time, or the end of the quiet hours in which it falls.
+    /// Returns `at`, or the end of the quiet hours that contain it.
     fn awake(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let quiet = self.config.quiet.as_ref();
         quiet.and_then(|quiet| quiet.ends(at, self.services.zone)).unwrap_or(at)
@@ -245,26 +245,26 @@ impl HeartbeatControl {
         self.awake(now) > now
     }
 
-    /// Begins a heartbeat run, if there is somebody to tell and something to look after.
+    /// Begins a heartbeat run, if there is a recipient and a request.
     async fn heartbeat_run(&self, now: DateTime<Utc>) -> Result<HeartbeatCheck, StoreError> {
-        let ready = match self.ready(now, false).await? {
-            Ok(ready) => ready,
-            Err(looked) => return Ok(looked),
+        let inputs = match self.ready(now, false).await? {
+            Ok(inputs) => inputs,
+            Err(check) => return Ok(check),
         };
-        let begin = move |store: &Connection| ready.begin(store);
-        let looked = self.services.bus.store.write("heartbeat", Sync::Later, begin).await?;
+        let begin = move |store: &Connection| inputs.begin(store);
+        let check = self.services.bus.store.write("heartbeat", Sync::Later, begin).await?;
         self.services.bus.inbox.up();
-        Ok(looked)
+        Ok(check)
     }
 
-    /// Returns the start of a heartbeat run, or the reason why there is none. A requested run does not wait for a turn
-    /// to end.
+    /// Returns the inputs of a heartbeat run, or the reason why it cannot begin. A requested run does not wait for a
+    /// turn to end.
     async fn ready(
         &self,
         now: DateTime<Utc>,
         asked: bool,
     ) -> Result<Result<HeartbeatInputs, HeartbeatCheck>, StoreError> {
-        let Some(told) = self.recipient().await? else { return Ok(Err(HeartbeatCheck::Nobody)) };
+        let Some(target) = self.recipient().await? else { return Ok(Err(HeartbeatCheck::Nobody)) };
         let watched = match self.watched().await {
             Ok(Some(watched)) => watched,
             Ok(None) => return Ok(Err(HeartbeatCheck::Nothing)),
@@ -273,15 +273,15 @@ impl HeartbeatControl {
                 return Ok(Err(HeartbeatCheck::Unreadable));
             }
         };
-        if !asked && self.is_busy(&told.to).await? {
+        if !asked && self.is_busy(&target.to).await? {
             return Ok(Err(HeartbeatCheck::Busy));
         }
         if self.tokens_left().await? == 0 {
             return Ok(Err(HeartbeatCheck::Spent));
         }
-        let notes = self.notes(now, told.chat_kind).await;
+        let notes = self.notes(now, target.chat_kind).await;
         let provider = self.config.provider.clone();
-        let Recipient { to, known_on, sender, chat_kind } = told;
+        let Recipient { to, known_on, sender, chat_kind } = target;
         let new = NewHeartbeatRun { to, known_on, sender, chat_kind, provider, asked };
         Ok(Ok(HeartbeatInputs {
             new,
@@ -292,7 +292,7 @@ impl HeartbeatControl {
         }))
     }
 
-    /// Returns the recipient of alerts. None if there is none, or if it is no owner any more.
+    /// Returns the recipient of alerts. None if there is none, or if they are no longer an owner.
     async fn recipient(&self) -> Result<Option<Recipient>, StoreError> {
         let (people, fixed) = (self.services.bus.people.clone(), self.config.to.clone());
         let (terminal, is_fixed) = (self.terminal.clone(), fixed.is_some());
@@ -301,8 +301,8 @@ impl HeartbeatControl {
             let Some(to) = fixed.or_else(|| Some(owner.as_ref()?.0.clone())) else {
                 return Ok(None);
             };
-            // Who was last spoken with there in private, if that is an owner.
-            let there = match owner {
+            // The last person in a private chat at the address, if they are an owner.
+            let last_speaker = match owner {
                 Some((at, sender)) if at == to => sender,
                 _ => presence::last_in_private(store, &to)?,
             };
@@ -310,20 +310,20 @@ impl HeartbeatControl {
                 let role = people.role_of(store, channel, sender);
                 role.map(|role| role == Some(Role::Owner))
             };
-            if let Some(sender) = there
+            if let Some(sender) = last_speaker
                 && is_owner(&to.channel, &sender)?
             {
                 let known_on = to.channel.clone();
                 return Ok(Some(Recipient { to, known_on, sender, chat_kind: ChatKind::Private }));
             }
-            // Elsewhere it acts for whoever owns the machine, and tells nothing of their own.
+            // At another address it acts for the owner of the machine, and reports nothing private.
             let chat_kind = ChatKind::Group;
             let local = Recipient { to, known_on: terminal, sender: LOCAL.into(), chat_kind };
             Ok(is_fixed.then_some(local))
         };
-        let told = self.services.bus.store.read(look).await?;
+        let found = self.services.bus.store.read(look).await?;
         let is_here = |channel: &ChannelName| self.services.channels.contains_key(channel);
-        Ok(told.filter(|told| is_here(&told.to.channel) && is_here(&told.known_on)))
+        Ok(found.filter(|found| is_here(&found.to.channel) && is_here(&found.known_on)))
     }
 
     /// Returns the requests of HEARTBEAT.md. None if there are none.
@@ -331,7 +331,7 @@ impl HeartbeatControl {
         self.services.workspace.off_thread(watched::read).await
     }
 
-    /// Today's notes, where they may be read.
+    /// Returns today's notes. Empty for a group, which may not read them.
     async fn notes(&self, now: DateTime<Utc>, chat_kind: ChatKind) -> String {
         if chat_kind == ChatKind::Group {
             return String::new();
@@ -363,31 +363,31 @@ impl HeartbeatControl {
         Ok(self.config.tokens_max.saturating_sub(used))
     }
 
-    /// Describes the state of the heartbeat in sentences.
+    /// Returns the state of the heartbeat, described in sentences.
     pub async fn words(&self) -> Result<String, StoreError> {
         Ok(replies::heartbeat(&self.shown(self.clock.now()).await?))
     }
 
-    /// Carries out a request of an entitled person in one transaction, and returns the answer.
+    /// Returns a closure that carries out a request of an entitled person in a transaction, and returns the answer.
     pub async fn order(
         &self,
-        wish: HeartbeatRequest,
+        request: HeartbeatRequest,
     ) -> Result<impl FnOnce(&Connection) -> rusqlite::Result<String> + Send + use<>, StoreError>
     {
         let now = self.clock.now();
         let is_on = self.config.every.is_some();
-        let shown = match wish {
+        let shown = match request {
             HeartbeatRequest::Show => self.words().await?,
             HeartbeatRequest::Now | HeartbeatRequest::On | HeartbeatRequest::Off => String::new(),
         };
-        let ready = match wish {
+        let ready = match request {
             HeartbeatRequest::Now => self.ready(now, true).await?,
             HeartbeatRequest::Show | HeartbeatRequest::On | HeartbeatRequest::Off => {
                 Err(HeartbeatCheck::Nothing)
             }
         };
         Ok(move |store: &Connection| {
-            let words = match wish {
+            let answer = match request {
                 HeartbeatRequest::Show => return Ok(shown),
                 HeartbeatRequest::Now => match ready.map_or_else(Ok, |ready| ready.begin(store))? {
                     HeartbeatCheck::Begun => replies::HEARTBEAT_BEGUN,
@@ -407,13 +407,13 @@ impl HeartbeatControl {
                     replies::HEARTBEAT_OFF
                 }
             };
-            Ok(words.to_owned())
+            Ok(answer.to_owned())
         })
     }
 
-    /// An order was carried out.
-    pub fn ordered(&self, wish: HeartbeatRequest) {
-        match wish {
+    /// Wakes the tasks concerned after a request was carried out.
+    pub fn ordered(&self, request: HeartbeatRequest) {
+        match request {
             HeartbeatRequest::Show => {}
             HeartbeatRequest::Now => self.services.bus.inbox.up(),
             HeartbeatRequest::On | HeartbeatRequest::Off => self.switched.up(),
@@ -422,23 +422,23 @@ impl HeartbeatControl {
 
     /// Returns the state of the heartbeat, and the outcomes of the last runs.
     pub async fn shown(&self, now: DateTime<Utc>) -> Result<HeartbeatShown, StoreError> {
-        let look =
+        let read_state =
             move |store: &Connection| Ok((run::state(store, now)?, run::last_day(store, now)?));
-        let (state, last_day) = self.services.bus.store.read(look).await?;
+        let (state, last_day) = self.services.bus.store.read(read_state).await?;
         let left = self.tokens_left().await?;
         let asks = self.watched().await.ok().map(|watched| watched.is_some());
         let has_somebody = self.recipient().await?.is_some();
         let next = *self.next.borrow();
         let local_now = now.with_timezone(&self.services.zone);
-        let clock = |at| replies::time_relative_to(local_now, at);
+        let format_time = |at| replies::time_relative_to(local_now, at);
         Ok(HeartbeatShown {
             every_minutes: self.config.every.map(|every| every.as_secs() / 60),
             quiet: self.config.quiet.as_ref().map(ToString::to_string),
             off: state.off,
-            next: next.map(clock),
+            next: next.map(format_time),
             asks,
             has_somebody,
-            last: last_day.last.map(|(at, state, words)| (clock(at), state, words)),
+            last: last_day.last.map(|(at, state, words)| (format_time(at), state, words)),
             counts: last_day.counts,
             tokens: (
                 self.config.tokens_max - left.min(self.config.tokens_max),

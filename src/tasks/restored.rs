@@ -1,4 +1,4 @@
-//! Background work in a restored backup: the tasks in progress, and the jobs that were due since. None of it runs.
+//! Background work in a restored backup: stops the tasks in progress, and skips the jobs that were due since.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use crate::store::Time;
 use crate::tasks::schedule::{self, JobScope, JobState};
 
-/// The reason that people see.
+/// The reason shown to people.
 const WHY: &str = "restored from a backup";
 
 /// A job that was due between the backup and now.
@@ -14,11 +14,11 @@ const WHY: &str = "restored from a backup";
 pub struct PassedJob {
     pub number: i64,
     pub text: String,
-    /// When it is due again. None: it was to run once, and is paused.
+    /// Next due time. None if it was to run once, and is paused.
     pub next: Option<DateTime<Utc>>,
 }
 
-/// Stops all background tasks that run. Returns how many.
+/// Stops all running background tasks, and drops alerts that wait. Returns their number.
 pub fn end_tasks(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<usize> {
     let stopped = store.execute(
         "UPDATE tasks SET state = 'stopped', ended = ?, words = ifnull(words, ?) WHERE state = 'running'",
@@ -28,7 +28,8 @@ pub fn end_tasks(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<usi
     Ok(stopped + held)
 }
 
-/// Moves the jobs that were due until `now` to their next time. A job that was to run once is paused.
+/// Moves the jobs that were due until `now` to their next time, and returns them. A job that was to run once is
+/// paused.
 pub fn pass_due_jobs(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<PassedJob>> {
     let mut passed = Vec::new();
     for job in schedule::list(store, &JobScope::All)? {

@@ -1,6 +1,6 @@
-//! Jobs: what is to be done later, or again and again, and the task that sees to it. When a job is due is
-//! pure; claiming and settling its runs is the store's; the task sleeps until the next due time, the
-//! store's change, or until somebody sets the clock.
+//! Jobs: work for later, once or repeated, and the task that runs it. Due times are computed purely; runs
+//! are claimed and settled in the store. The task sleeps until the next due time, a change of the jobs, or
+//! a change of the clock.
 
 mod clock;
 mod command;
@@ -71,10 +71,10 @@ use running_commands::RunningCommands;
 /// The pause of the task when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
-/// A clock that shows an earlier time than the store has seen is believed if nobody sets it for so long.
+/// Time after which a clock that is behind the newest time in the store is trusted, unless somebody sets it.
 const DISTRUST_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// A clock that went back by less has not been set.
+/// Least step back that counts as setting the clock.
 const SET_BACK_MIN: chrono::Duration = chrono::Duration::minutes(1);
 
 /// The scheduler of jobs.
@@ -83,7 +83,7 @@ pub struct Scheduler {
     pub services: Services,
     pub inputs: PassInputs,
     pub clock: Clock,
-    /// Tells the owner which instructions commands have changed.
+    /// Reports to the owner which instructions commands have changed.
     pub instruction_watcher: InstructionWatcher,
 }
 
@@ -111,33 +111,33 @@ impl Scheduler {
     }
 }
 
-/// The zone of this machine.
+/// Returns the time zone of this machine. UTC if it is unknown.
 pub fn system_zone() -> Tz {
     let named = iana_time_zone::get_timezone().ok();
     named.and_then(|name| zone(&name).ok()).unwrap_or(Tz::UTC)
 }
 
-/// Claims what is due until `stop`; the agent loop does what was claimed, and tasks of this one run commands.
+/// Claims due jobs until `stop`. The agent loop works on claimed runs, and child tasks of this one run commands.
 pub async fn run(scheduler: Scheduler, stop: CancellationToken) {
     let mut woken = scheduler.services.bus.jobs.watch();
     let mut watch = ClockWatch { newest: None, asked: false, distrusts: None, seen: None };
-    let mut works = RunningCommands::default();
+    let mut commands = RunningCommands::default();
     loop {
         woken.mark_unchanged();
         let now = scheduler.clock.now();
-        let looked = async {
+        let checked = async {
             let wake = scheduler.look(&mut watch, now).await?;
-            works.follow(&scheduler, now).await?;
+            commands.follow(&scheduler, now).await?;
             Ok::<_, StoreError>(wake)
         };
-        let wake = match looked.await {
+        let wake = match checked.await {
             Ok(wake) => Ok(wake),
             Err(error) => {
                 tracing::error!(%error, "The scheduler failed and pauses");
                 Err(STORE_PAUSE)
             }
         };
-        let waits = async {
+        let wait = async {
             match wake {
                 Err(pause) => sleep(pause).await,
                 Ok(NextLook { at, within: None }) => scheduler.clock.reaches(at, now).await,
@@ -150,31 +150,31 @@ pub async fn run(scheduler: Scheduler, stop: CancellationToken) {
             }
         };
         tokio::select! {
-            () = stop.cancelled() => return works.end().await,
-            () = waits => {}
-            Some(()) = works.next_ended() => scheduler.wake(),
+            () = stop.cancelled() => return commands.end().await,
+            () = wait => {}
+            Some(()) = commands.next_ended() => scheduler.wake(),
             changed = woken.changed() => if changed.is_err() { return },
         }
     }
 }
 
-/// When to look again.
+/// The time of the next check.
 struct NextLook {
-    /// By the clock; none: when it is set.
+    /// Time by the clock. None means when the clock is set.
     at: Option<DateTime<Utc>>,
-    /// In any case after so long.
+    /// Maximum time until the check, whatever the clock shows.
     within: Option<Duration>,
 }
 
-/// The task's knowledge of the clock.
+/// The knowledge of the task about the clock.
 struct ClockWatch {
-    /// The newest time that the store had when the task began, until the clock is believed.
+    /// The newest time in the store when the task began. None once the clock is trusted.
     newest: Option<DateTime<Utc>>,
-    /// The store was asked for it.
+    /// True once `newest` was read from the store.
     asked: bool,
-    /// Since when the clock is not believed.
+    /// Time since which the clock is not trusted.
     distrusts: Option<Instant>,
-    /// The last time that was believed.
+    /// The last trusted time.
     seen: Option<DateTime<Utc>>,
 }
 
@@ -215,20 +215,20 @@ impl Scheduler {
         Ok(NextLook { at: wake, within: None })
     }
 
-    /// Something waits for the agent, or to be delivered.
+    /// Wakes the agent loop and the delivery.
     fn wake(&self) {
         self.services.bus.inbox.up();
         self.services.bus.outbox.up();
     }
 
-    /// Returns true if the clock can be right. If not, it reports that once.
+    /// Returns true if the clock can be right. Reports a wrong clock once.
     async fn believes(
         &self,
         watch: &mut ClockWatch,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        let waited = watch.distrusts.is_some_and(|since| since.elapsed() >= DISTRUST_MAX);
-        if is_sane(now, watch.newest) || (waited && now >= release()) {
+        let has_waited = watch.distrusts.is_some_and(|since| since.elapsed() >= DISTRUST_MAX);
+        if is_sane(now, watch.newest) || (has_waited && now >= release()) {
             if watch.distrusts.take().is_some() {
                 tracing::info!(%now, "The clock is trusted again, jobs continue");
             }
@@ -238,7 +238,7 @@ impl Scheduler {
         if watch.distrusts.is_none() {
             watch.distrusts = Some(Instant::now());
             tracing::warn!(%now, "The clock is wrong, jobs wait until it is set");
-            let tell = move |store: &Connection| {
+            let tell_owner = move |store: &Connection| {
                 let owner = people::owner_place(store)?;
                 match (owner, list(store, &JobScope::All)?.is_empty()) {
                     (Some(owner), false) => {
@@ -247,14 +247,14 @@ impl Scheduler {
                     _ => Ok(()),
                 }
             };
-            self.services.bus.store.write("clock is wrong", Sync::Later, tell).await?;
+            self.services.bus.store.write("clock is wrong", Sync::Later, tell_owner).await?;
             self.services.bus.outbox.up();
         }
         Ok(false)
     }
 }
 
-/// The newest time that the store has seen.
+/// Returns the newest time in the store.
 pub fn newest(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     let of_turns = transcript::last_started(store)?;
     Ok(journal::last_received(store)?.max(of_turns).max(table::last_begun(store)?))

@@ -1,5 +1,5 @@
-//! Subagents: tasks that a conversation has handed to another session. What follows from the end of one is decided
-//! in `turn::background`.
+//! Subagents: tasks that a conversation has delegated to another session. Not here: the consequences of their end
+//! (`turn::background`).
 
 use std::fmt;
 
@@ -23,33 +23,33 @@ use crate::types::session::{CallId, SessionId, Settings, TurnId};
 use crate::types::source::{Parts, Source};
 use crate::types::untrusted;
 
-/// Subagents that are not done yet, in all conversations together; each costs tokens.
+/// Maximum number of running subagents in all conversations together. Each costs tokens.
 pub const AT_ONCE_MAX: usize = 4;
 
-/// The task of a subagent that makes one call.
+/// Beginning of the task of a subagent that makes one call.
 const ALLOWED: &str = "A call that was allowed:";
 
-/// For the model: what is left to do after that call.
+/// Instructions for the model about the work after that call.
 const TELL_THE_RESULT: &str = ".\nYour person has allowed the call that comes first here, exactly as it is. It is made \
      once. Then tell them briefly what came of it; make no other call.";
 
-/// Maximum number of them in a list.
+/// Maximum number of subagents in a list.
 const LISTED_MAX: i64 = 10;
 
 /// The task of a subagent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubagentTask {
     pub text: String,
-    /// True if the model that hands it on has read untrusted content.
+    /// True if the model that delegates it has read untrusted content.
     pub tainted: bool,
 }
 
-/// The call that hands a task to a subagent.
+/// The call that delegates a task to a subagent.
 #[derive(Clone, Copy, Debug)]
 pub struct DelegatingCall {
     pub turn: TurnId,
     pub call: CallId,
-    /// A person began its turn, and can be asked.
+    /// True if a person began its turn, and can be asked.
     pub is_attended: bool,
 }
 
@@ -71,17 +71,17 @@ impl fmt::Display for SubagentId {
     }
 }
 
-/// One that works, and what asked for it.
+/// A running subagent, and the call that delegated its task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningSubagent {
     pub id: SubagentId,
     pub task: String,
     pub origin: Origin,
-    /// The conversation that asked, while it is open.
+    /// The delegating conversation, while it is open.
     pub parent: Option<SessionId>,
-    /// Where that is.
+    /// The address of that conversation.
     pub asked_at: Address,
-    /// The call that asked, and its turn.
+    /// The delegating call, and its turn.
     pub call: CallId,
     pub turn: TurnId,
     /// True if the call waits for the end.
@@ -90,7 +90,7 @@ pub struct RunningSubagent {
     pub reply_to: Option<MessageId>,
 }
 
-/// One in a list.
+/// A subagent in a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedSubagent {
     pub id: SubagentId,
@@ -99,19 +99,19 @@ pub struct ListedSubagent {
     pub begun: DateTime<Utc>,
 }
 
-/// Its details in the table of tasks.
+/// A subagent's details in the table of tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Delegated {
-    /// The conversation that asked.
+    /// The delegating conversation.
     parent: SessionId,
-    /// The call that began it.
+    /// The delegating call.
     call: Option<CallId>,
     task: String,
-    /// True if a run of a job asked, which nobody can be asked about.
+    /// True if an unattended run delegated the task: nobody can be asked.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_unattended: bool,
-    /// The call for which alone it is, which somebody has allowed.
+    /// The approved call that is its only work.
     #[serde(skip_serializing_if = "Option::is_none")]
     approved: Option<ApprovedCall>,
 }
@@ -133,7 +133,7 @@ impl Details for Delegated {
     const KIND: TaskKind = TaskKind::Subagent;
 }
 
-/// Hands a task to a subagent on behalf of a call; none if too many work.
+/// Delegates a task to a new subagent on behalf of a call. None if too many are running.
 pub fn begin(
     store: &Connection,
     by: DelegatingCall,
@@ -145,7 +145,7 @@ pub fn begin(
     }
     let TurnSession { session: parent, at: to, chat_kind, settings, sender, .. } =
         sessions::of_turn(store, turn)?;
-    // What the model thinks is no part of a result.
+    // A subagent's result does not include its thinking.
     let settings = Settings { show_thinking: false, ..settings };
     let terms = SessionTerms { known_on: to.channel.clone(), chat_kind, settings };
     let details = Delegated {
@@ -158,7 +158,8 @@ pub fn begin(
     start(store, NewSubagent { to, terms, sender, details, tainted: task.tainted })
 }
 
-/// Has a call made that somebody has allowed later, and the result told; none if too many work.
+/// Starts a subagent that makes a call which somebody has approved later, and reports the result. None if too many are
+/// running.
 pub fn begin_approved(
     store: &Connection,
     deferred: DeferredCall,
@@ -168,7 +169,7 @@ pub fn begin_approved(
     }
     let DeferredCall { call, approved, sender, known_on, chat_kind, to, tainted } = deferred;
     let terms = SessionTerms { known_on, chat_kind, settings: Settings::default() };
-    // Its conversation knows what came of it.
+    // The conversation at the address gets the result.
     let parent = actions::session_at(store, &to)?.unwrap_or(SessionId(0));
     let task = format!("{ALLOWED} {}", approved.tool);
     let (call, approved) = (Some(call), Some(approved));
@@ -176,19 +177,19 @@ pub fn begin_approved(
     start(store, NewSubagent { to, terms, sender, details, tainted })
 }
 
-/// Returns true if a person began the turn that asked for one, and can be asked.
+/// Returns true if a person began the turn that delegated the task, and can be asked.
 pub fn is_attended(store: &Connection, id: SubagentId) -> rusqlite::Result<bool> {
     let task = table::running_number::<Delegated>(store, id.0)?;
     Ok(task.is_some_and(|task| !task.details.is_unattended))
 }
 
-/// The call that one may make, if it is for that alone.
+/// Returns the approved call that is the subagent's only work, if it has one.
 pub fn approved_call(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<ApprovedCall>> {
     let task = table::running_number::<Delegated>(store, id.0)?;
     Ok(task.and_then(|task| task.details.approved))
 }
 
-/// A subagent that is to begin.
+/// The inputs of a new subagent.
 struct NewSubagent {
     to: Address,
     terms: SessionTerms,
@@ -211,19 +212,19 @@ fn start(store: &Connection, new: NewSubagent) -> rusqlite::Result<Option<Subage
     let Some(row) = table::begin(store, &new)? else { return Ok(None) };
     let source =
         Source::Task { kind: TaskKind::Subagent, number: Some(id.0), read_others: tainted };
-    let mut told = Parts::of(source, &text);
+    let mut assignment_text = Parts::of(source, &text);
     if tainted {
-        told.push_program(format!("\n(Whoever hands this on {}.)", untrusted::HAS_READ));
+        assignment_text.push_program(format!("\n(Whoever hands this on {}.)", untrusted::HAS_READ));
     }
     let (cause, key) = (Cause::Person(sender), task_key(task_id, None));
-    let sources = told.spans().to_vec();
-    let assignment = Assignment { text: &told, sources, cause, key, to };
+    let sources = assignment_text.spans().to_vec();
+    let assignment = Assignment { text: &assignment_text, sources, cause, key, to };
     let assigned = assignment::start(store, task_id, &terms, assignment)?;
     table::set_row(store, row, assigned, session)?;
     Ok(Some(id))
 }
 
-/// One that works, with what it works for; none if that was forgotten.
+/// Returns a running subagent and the person of the delegating turn. None if that turn was deleted.
 fn with_turn(
     store: &Connection,
     task: Running<Delegated>,
@@ -249,61 +250,61 @@ fn with_turn(
     Ok(Some((subagent, by)))
 }
 
-/// Those that work, the oldest first, each with the person for whom it does. There are [`AT_ONCE_MAX`].
+/// Returns the running subagents, at most [`AT_ONCE_MAX`], oldest first, each with the person it works for.
 fn all_running(store: &Connection) -> rusqlite::Result<Vec<(RunningSubagent, Option<SenderId>)>> {
-    let mut found = Vec::new();
+    let mut subagents = Vec::new();
     for task in table::running(store)? {
-        found.extend(with_turn(store, task)?);
+        subagents.extend(with_turn(store, task)?);
     }
-    Ok(found)
+    Ok(subagents)
 }
 
-/// Those that work for a conversation at an address: all of them, or one person's.
+/// Returns the running subagents of the conversation at an address: all of them, or one person's.
 pub fn running_for(
     store: &Connection,
     at: &Address,
     whose: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<RunningSubagent>> {
     let all = all_running(store)?.into_iter();
-    let theirs = all.filter(|(it, by)| {
-        it.asked_at == *at && whose.is_none_or(|whose| by.as_ref() == Some(whose))
+    let matching = all.filter(|(subagent, by)| {
+        subagent.asked_at == *at && whose.is_none_or(|whose| by.as_ref() == Some(whose))
     });
-    Ok(theirs.map(|(subagent, _)| subagent).collect())
+    Ok(matching.map(|(subagent, _)| subagent).collect())
 }
 
-/// Those for which calls of a turn wait.
+/// Returns the running subagents for which calls of a turn wait.
 pub fn awaited_by(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<RunningSubagent>> {
-    let all = all_running(store)?.into_iter().map(|(it, _)| it);
-    Ok(all.filter(|it| it.is_awaited && it.turn == turn).collect())
+    let all = all_running(store)?.into_iter().map(|(subagent, _)| subagent);
+    Ok(all.filter(|subagent| subagent.is_awaited && subagent.turn == turn).collect())
 }
 
-/// Settles one with its result; none if something else has ended it.
+/// Settles a subagent with its result, and returns it. None if it has ended before.
 pub fn settle(
     store: &Connection,
     id: SubagentId,
-    ended: TaskOutcome,
+    outcome: TaskOutcome,
     result: &str,
 ) -> rusqlite::Result<Option<RunningSubagent>> {
     let Some(task) = table::running_number(store, id.0)? else { return Ok(None) };
     let row = task.id;
     let subagent = with_turn(store, task)?;
-    let ended = match ended {
-        // Whoever asked gets a result in any case.
+    let outcome = match outcome {
+        // The delegating call gets a result in any case.
         TaskOutcome::Done | TaskOutcome::Silent | TaskOutcome::Repeated => TaskOutcome::Done,
         TaskOutcome::Stopped | TaskOutcome::Skipped => TaskOutcome::Stopped,
-        TaskOutcome::Failed | TaskOutcome::Interrupted => ended,
+        TaskOutcome::Failed | TaskOutcome::Interrupted => outcome,
     };
     let result = TaskResult { words: Some(result), tainted: false };
-    table::settle(store, row, ended, Utc::now(), result)?;
+    table::settle(store, row, outcome, Utc::now(), result)?;
     Ok(subagent.map(|(subagent, _)| subagent))
 }
 
-/// Where one that works was asked for.
+/// Returns the address of the conversation that delegated to a running subagent.
 pub fn asked_at(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<Address>> {
     Ok(table::running_number::<Delegated>(store, id.0)?.map(|task| task.to))
 }
 
-/// Those that work for the conversation at an address, and the last few that did.
+/// Returns the last few subagents of the conversation at an address, running or not, newest first.
 pub fn list(store: &Connection, at: &Address) -> rusqlite::Result<Vec<ListedSubagent>> {
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(

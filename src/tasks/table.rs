@@ -1,5 +1,5 @@
-//! The table of background tasks. Tasks of all kinds are numbered, begin, are found while they run, are settled once
-//! and are forgotten in the same way; what is special about a kind is in its details.
+//! The table of background tasks. Tasks of all kinds are numbered, begun, found while they run, settled once and
+//! deleted in the same way. The differences between kinds are in their details.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -13,14 +13,14 @@ use crate::types::message::Address;
 use crate::types::origin::TaskKind;
 use crate::types::session::{SessionId, TurnId};
 
-/// A row of the table. People know a task by its number.
+/// The id of a row. People see a task's number instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskRow(pub i64);
 
 integer_columns!(TaskRow);
 
-/// The fields that differ between the kinds, in JSON. Unreadable details become the default ones: the task goes on with
-/// its other fields, and ends like any other.
+/// The fields that differ between the kinds, in JSON. Unreadable details are replaced by the default ones, so that the
+/// task goes on with its other fields, and ends like any other.
 pub(super) trait Details: Default + Serialize + DeserializeOwned {
     const KIND: TaskKind;
 }
@@ -28,16 +28,16 @@ pub(super) trait Details: Default + Serialize + DeserializeOwned {
 /// A task that is about to begin.
 pub(super) struct NewTask<'a, D> {
     pub(super) number: i64,
-    /// Of a run of a job: when it was due.
+    /// The due time of a run of a job.
     pub(super) due: Option<DateTime<Utc>>,
     pub(super) session: Option<SessionId>,
-    /// Where its people are.
+    /// The address of its people.
     pub(super) to: &'a Address,
     pub(super) begun: DateTime<Utc>,
     pub(super) details: D,
 }
 
-/// A task that runs.
+/// A running task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RunningTask<D> {
     pub(super) id: TaskRow,
@@ -51,15 +51,15 @@ pub(super) struct RunningTask<D> {
     pub(super) details: D,
 }
 
-/// The result of a task, as much of it as is kept.
+/// The part of a task's result that is stored.
 #[derive(Clone, Copy, Default)]
 pub(super) struct TaskResult<'a> {
     pub(super) words: Option<&'a str>,
-    /// It may come from untrusted content.
+    /// True if it may come from untrusted content.
     pub(super) tainted: bool,
 }
 
-/// Returns the number of the next task of a kind; it is never given again.
+/// Returns the number of the next task of a kind. A number is never used again.
 pub(super) fn next_number(store: &Connection, kind: TaskKind) -> rusqlite::Result<i64> {
     store
         .prepare_cached(
@@ -69,7 +69,7 @@ pub(super) fn next_number(store: &Connection, kind: TaskKind) -> rusqlite::Resul
         .query_row([kind], |row| row.get(0))
 }
 
-/// Begins a task; none if a run of the job was begun for that due time before.
+/// Begins a task. None if a run of the job has begun for that due time before.
 pub(super) fn begin<D: Details>(
     store: &Connection,
     new: &NewTask<'_, D>,
@@ -97,7 +97,7 @@ pub(super) fn begin<D: Details>(
     Ok((begun > 0).then(|| TaskRow(store.last_insert_rowid())))
 }
 
-/// The assignment of a task waits in a row of the journal from now on; its turn has the session, if it is the
+/// Stores the row of the journal in which a task's assignment waits, and the session of its turn, if that is the
 /// task's own.
 pub(super) fn set_row(
     store: &Connection,
@@ -111,19 +111,19 @@ pub(super) fn set_row(
         .map(drop)
 }
 
-/// A turn has begun with these rows, and works on the tasks whose assignments they are.
+/// Stores that a turn with these rows works on the tasks whose assignments they are.
 pub fn turn_begun(store: &Connection, rows: &[RowId], turn: TurnId) -> rusqlite::Result<()> {
     let mut begin =
         store.prepare_cached("UPDATE tasks SET turn = ? WHERE row = ? AND state = 'running'")?;
     rows.iter().try_for_each(|row| begin.execute(params![turn, row]).map(drop))
 }
 
-/// The running tasks of a kind, the oldest first.
+/// Returns the running tasks of a kind, oldest first.
 pub(super) fn running<D: Details>(store: &Connection) -> rusqlite::Result<Vec<RunningTask<D>>> {
     select(store, "kind = ?", [D::KIND])
 }
 
-/// The task, while it runs.
+/// Returns the task while it runs.
 pub(super) fn running_row<D: Details>(
     store: &Connection,
     task: TaskRow,
@@ -131,7 +131,7 @@ pub(super) fn running_row<D: Details>(
     Ok(select(store, "id = ?", [task])?.pop())
 }
 
-/// The running task with a number; of a job, its run.
+/// Returns the running task with a number; for a job, its run.
 pub(super) fn running_number<D: Details>(
     store: &Connection,
     number: i64,
@@ -139,7 +139,7 @@ pub(super) fn running_number<D: Details>(
     Ok(select(store, "kind = ? AND number = ?", params![D::KIND, number])?.pop())
 }
 
-/// The running task of a kind on which a turn works.
+/// Returns the running task of a kind on which a turn works.
 pub(super) fn running_in<D: Details>(
     store: &Connection,
     turn: TurnId,
@@ -149,17 +149,17 @@ pub(super) fn running_in<D: Details>(
 
 fn select<D: Details>(
     store: &Connection,
-    which: &str,
+    condition: &str,
     params: impl Params,
 ) -> rusqlite::Result<Vec<RunningTask<D>>> {
     let mut rows = store.prepare_cached(&format!(
         "SELECT channel, chat, thread, id, number, due, session, begun, row, turn, details FROM tasks
-         WHERE state = 'running' AND {which} ORDER BY id"
+         WHERE state = 'running' AND {condition} ORDER BY id"
     ))?;
-    rows.query_map(params, read)?.collect()
+    rows.query_map(params, read_task)?.collect()
 }
 
-fn read<D: Details>(row: &Row<'_>) -> rusqlite::Result<RunningTask<D>> {
+fn read_task<D: Details>(row: &Row<'_>) -> rusqlite::Result<RunningTask<D>> {
     Ok(RunningTask {
         to: read_address(row)?,
         id: row.get(3)?,
@@ -184,7 +184,7 @@ pub(super) fn is_running(store: &Connection, task: TaskRow) -> rusqlite::Result<
     store.prepare_cached("SELECT 1 FROM tasks WHERE id = ? AND state = 'running'")?.exists([task])
 }
 
-/// Changes the details of a running task; false if it has ended.
+/// Changes the details of a running task. Returns false if it has ended.
 pub(super) fn set_details<D: Details>(
     store: &Connection,
     task: TaskRow,
@@ -196,7 +196,7 @@ pub(super) fn set_details<D: Details>(
     Ok(changed > 0)
 }
 
-/// Settles a task, once; false if it was settled before.
+/// Settles a task once. Returns false if it was settled before.
 pub(super) fn settle(
     store: &Connection,
     task: TaskRow,
@@ -213,7 +213,7 @@ pub(super) fn settle(
     Ok(settled > 0)
 }
 
-/// When the last task began, by our clock of then.
+/// Returns the time at which the last task began, by our clock at that time.
 pub(super) fn last_begun(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     let last = store
         .prepare_cached("SELECT begun FROM tasks ORDER BY id DESC LIMIT 1")?
@@ -222,7 +222,7 @@ pub(super) fn last_begun(store: &Connection) -> rusqlite::Result<Option<DateTime
     Ok(last.map(|last| last.0))
 }
 
-/// Forgets the tasks of a kind that began before a time and have ended, a slice at a time; returns how many.
+/// Deletes a slice of the tasks of a kind that began before a time and have ended. Returns their number.
 pub(super) fn prune(
     store: &Connection,
     kind: TaskKind,

@@ -1,11 +1,11 @@
-//! Names and ids that a platform or an operator gave, and the address that they make. Data only.
+//! Names and ids from a platform or an operator, and the address built from them. Data only.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Declares a newtype over `String` for a name or id that a platform or an operator gave.
+/// Declares a newtype over `String` for a name or id from a platform or an operator.
 macro_rules! named {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
         $(#[$doc])*

@@ -1,5 +1,5 @@
-//! The table of chat commands. Parsing, the controls that bypass the queue, the menus of the platforms, `/help`,
-//! the roles that may use a command, and docs/commands.md are made from it.
+//! The table of chat commands. It is the source for parsing, the controls that bypass the queue, the platforms' menus,
+//! `/help`, the roles that may use a command, and docs/commands.md.
 
 mod mistyped;
 mod table;
@@ -12,7 +12,7 @@ pub use table::COMMANDS;
 use super::message::ChatKind;
 use super::role::Role;
 
-/// A command, by what it does.
+/// Identifies a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandId {
     Stop,
@@ -63,7 +63,7 @@ pub struct CommandSpec {
     pub id: CommandId,
     /// The name without the slash.
     pub name: &'static str,
-    /// Other names that work too and are listed nowhere.
+    /// Other accepted names, which no menu or help text lists.
     pub aliases: &'static [&'static str],
     /// The words that may follow, as the docs write them; empty if nothing follows.
     pub arguments: &'static str,
@@ -119,14 +119,14 @@ impl CommandRoles {
 }
 
 impl CommandSpec {
-    /// Returns the line in `/help`. None if that of another command covers this one.
+    /// Returns the line in `/help`. None if another command's line covers this one.
     pub fn help_line(&self) -> Option<String> {
         match self.help {
             HelpLine::Own(line) => Some(line.to_owned()),
             HelpLine::FromMenu => {
-                let mut about = self.menu?.chars();
-                let first = about.next()?.to_lowercase();
-                Some(format!("{} – {first}{}", self.id.line(self.arguments), about.as_str()))
+                let mut description = self.menu?.chars();
+                let first = description.next()?.to_lowercase();
+                Some(format!("{} – {first}{}", self.id.line(self.arguments), description.as_str()))
             }
             HelpLine::None => None,
         }
@@ -166,8 +166,8 @@ pub fn find(text: &str) -> Option<&'static CommandSpec> {
     COMMANDS.iter().find(|spec| spec.is_named(word))
 }
 
-/// Returns true if a text begins with a command that is carried out at once and never waits behind turns; or is one that
-/// does not exist, which needs no model to be explained.
+/// Returns true if a text begins with a command that is carried out at once, and so never waits behind turns. An unknown
+/// command counts as one: no model is needed to explain it.
 pub fn is_control(text: &str) -> bool {
     names_control(text) || mistyped(text).is_some()
 }
@@ -177,11 +177,11 @@ pub fn names_control(text: &str) -> bool {
     find(text).is_some_and(|spec| spec.runs == CommandTiming::AtOnce)
 }
 
-/// Returns the commands whose names begin like the text, each with its slash; none if the text has gone beyond a name.
-pub fn completions(begun: &str) -> Vec<String> {
-    let Some(begun) = begun.strip_prefix('/') else { return Vec::new() };
-    let named = COMMANDS.iter().filter(|spec| spec.name.starts_with(begun));
-    named.map(|spec| format!("/{} ", spec.name)).collect()
+/// Returns the commands whose names begin with the text, each with its slash. Empty if the text is longer than a name.
+pub fn completions(prefix: &str) -> Vec<String> {
+    let Some(prefix) = prefix.strip_prefix('/') else { return Vec::new() };
+    let matching = COMMANDS.iter().filter(|spec| spec.name.starts_with(prefix));
+    matching.map(|spec| format!("/{} ", spec.name)).collect()
 }
 
 /// The commands that platforms list, with their descriptions.

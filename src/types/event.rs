@@ -1,5 +1,5 @@
 //! Events of turns and deliveries, as one typed stream for observers. Emitting never waits: a slow
-//! observer misses events and gets their number. Nothing depends on an event being seen.
+//! observer misses events and gets the number of missed ones. Nothing depends on an event being seen.
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -10,7 +10,7 @@ use crate::types::origin::Origin;
 use crate::types::session::{CallId, SessionId, TurnId};
 use crate::types::source::Source;
 
-/// Events that an observer may fall behind before it misses some.
+/// Maximum number of events that wait for an observer. It misses further ones.
 const BEHIND_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ pub enum EventKind {
     MemoryUpdated {
         path: String,
     },
-    /// A text did not end the turn, because a call is required.
+    /// The model's text did not end the turn, because a call is required.
     NoToolCall {
         reminder: u32,
     },
@@ -116,14 +116,14 @@ pub enum EventKind {
     },
 }
 
-/// Names the events, as they are serialized.
+/// Declares the serialized names of the events.
 macro_rules! names {
     ($($variant:ident = $name:literal),+ $(,)?) => {
-        /// The names of events, as they are serialized.
+        /// The serialized names of the events.
         pub const NAMES: &[&str] = &[$($name),+];
 
         impl EventKind {
-            /// The event's name in [`NAMES`].
+            /// Returns the event's name in [`NAMES`].
             pub fn name(&self) -> &'static str {
                 match self { $(Self::$variant { .. } => $name),+ }
             }
@@ -155,7 +155,7 @@ names! {
 }
 
 impl EventKind {
-    /// Returns the event without what people and models wrote, and without names of files.
+    /// Returns the event without texts of people and models, and without names of files.
     pub fn without_words(self) -> Self {
         let text = String::new();
         match self {
@@ -213,7 +213,7 @@ impl Events {
 pub struct EventSubscriber(broadcast::Receiver<Event>);
 
 impl EventSubscriber {
-    /// Waits for the next event. [`Happening::Missed`] stands for events that were missed. None once no
+    /// Waits for the next event. [`EventKind::Missed`] stands for events that were missed. None once no
     /// event can follow.
     pub async fn next(&mut self) -> Option<Event> {
         match self.0.recv().await {

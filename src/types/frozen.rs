@@ -7,22 +7,21 @@ use serde::{Deserialize, Serialize};
 /// does not lose the provider's cache. Changes are reported at the end of the next message instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrozenContext {
-    /// The folder of its person; empty for the owner.
+    /// The folder of the session's person. Empty for the owner.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub of: String,
     pub memory: String,
     pub notes: String,
-    /// The memory and notes that have been reported to the model since, so that each change is reported
-    /// once.
+    /// The memory and notes as last reported to the model, so that each change is reported once.
     pub told_memory: String,
     pub told_notes: String,
-    /// When the model was last told the time. None if it was not since the session began or was compacted.
+    /// Time at which the model last got the time. None if it did not since the session began or was compacted.
     #[serde(default)]
     pub told_time: Option<DateTime<Utc>>,
-    /// None until the next turn begins, after a compaction.
+    /// None after a compaction, until the next turn begins.
     #[serde(default)]
     pub facts: Option<FrozenFacts>,
-    /// The model was shown what was due and what had changed as the session began or was compacted.
+    /// True if the model got the due jobs and the changes when the session began or was compacted.
     #[serde(default)]
     pub has_snapshot: bool,
 }
@@ -31,12 +30,12 @@ pub struct FrozenContext {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrozenFacts {
     pub text: String,
-    /// The numbers of those in `text`. Empty in rows of older versions.
+    /// The numbers of the facts in `text`. Empty in rows of older versions.
     #[serde(default)]
     pub ids: Vec<i64>,
-    /// Those that have been reported to the model since.
+    /// The facts that have been reported to the model since.
     pub told: String,
-    /// The numbers of those in `told`.
+    /// The numbers of the facts in `told`.
     #[serde(default)]
     pub told_ids: Vec<i64>,
 }

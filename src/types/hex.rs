@@ -1,4 +1,4 @@
-//! Bytes as text.
+//! Bytes as hexadecimal text, and random tokens.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns as many random bytes, in hexadecimal: a name that nobody else chooses, or a token that nobody guesses.
+/// Returns `BYTES` random bytes in hexadecimal, for a unique name or a token that nobody can guess.
 pub fn random_hex<const BYTES: usize>() -> String {
     let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes).expect("the kernel has random bytes");

@@ -1,13 +1,13 @@
-//! Durations, counted by their length: as many numbers for a million of them as for one.
+//! Durations, counted by their length in constant memory.
 
 use std::time::Duration;
 
-/// The counts of durations up to each of some bounds.
+/// Counts of durations up to each of a list of bounds.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     /// Upper bounds in seconds, ascending.
     bounds: &'static [f64],
-    /// One count for each bound, and one for what is longer.
+    /// One count for each bound, and one for longer durations.
     counts: Vec<u64>,
     sum: Duration,
     longest: Duration,
@@ -19,12 +19,12 @@ impl Histogram {
         Self { bounds, counts: vec![0; bounds.len() + 1], sum, longest }
     }
 
-    pub fn note(&mut self, took: Duration) {
-        let seconds = took.as_secs_f64();
-        let place = self.bounds.iter().position(|bound| seconds <= *bound);
-        self.counts[place.unwrap_or(self.bounds.len())] += 1;
-        self.sum = self.sum.saturating_add(took);
-        self.longest = self.longest.max(took);
+    pub fn note(&mut self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        let bucket = self.bounds.iter().position(|bound| seconds <= *bound);
+        self.counts[bucket.unwrap_or(self.bounds.len())] += 1;
+        self.sum = self.sum.saturating_add(duration);
+        self.longest = self.longest.max(duration);
     }
 
     /// Returns the number of durations up to each bound, in seconds; the last bound is infinite.

@@ -96,8 +96,8 @@ impl JobVerb {
     }
 }
 
-/// The words of `/jobs` that are no verbs of their own: each is short for a verb with one of its settings, which the
-/// command line and the tool write as an option.
+/// The shortcuts of `/jobs`. Each stands for a verb with one of its settings, which the command line and the tool
+/// take as an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobShortcut {
     /// Adds a job that sends a text.

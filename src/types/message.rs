@@ -71,21 +71,21 @@ pub struct Inbound {
 }
 
 impl Inbound {
-    /// The ids by which a config may name its address: the thread, the chat, the containers of the chat.
+    /// Returns the ids by which a config may name its address: the thread, the chat, the containers of the chat.
     pub fn places(&self) -> impl Iterator<Item = &str> + Clone {
         let thread = self.from.thread.iter().map(ThreadId::as_str);
-        let around = self.within.iter().map(ChatId::as_str);
-        thread.chain([self.from.chat.as_str()]).chain(around)
+        let containers = self.within.iter().map(ChatId::as_str);
+        thread.chain([self.from.chat.as_str()]).chain(containers)
     }
 }
 
-/// The author of what is said in an audio file.
+/// The author of the speech in an audio file.
 const SPEAKER: &str = "an audio file";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InboundContent {
     pub text: String,
-    /// The message that this one replies to, if the platform includes it, or the forwarded message.
+    /// The forwarded message, or the message that this one replies to, if the platform includes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quote>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -106,7 +106,7 @@ impl InboundContent {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Creates a message whose text the person did not write. `author` is how people know who did.
+    /// Creates a message with a text that the person did not write. `author` names its author for people.
     pub fn of_others(text: String, author: &str) -> Self {
         let mut content = Self::text(text);
         content.set_author(author);
@@ -118,40 +118,41 @@ impl InboundContent {
         self.sources = vec![SourceSpan(source, self.text.len())];
     }
 
-    /// Returns true if attached files are still to be fetched.
+    /// Returns true if attached files have not been fetched yet.
     pub fn awaits_files(&self) -> bool {
         self.media.iter().any(|media| media.fetched.is_none())
     }
 
-    /// Records the outcomes of its files. A transcript of its own voice file comes above the text. A
+    /// Records the outcomes of its files. The transcript of the message's own audio goes above the text. The
     /// transcript of a quoted file stays with that file.
     pub fn receive(&mut self, files: &[MediaRef]) {
-        let mut words = Vec::new();
-        let mut is_recorded = true;
-        let open = self.media.iter_mut().enumerate().filter(|(_, own)| own.fetched.is_none());
-        for (n, own) in open {
-            let same = |file: &&MediaRef| {
+        let mut transcripts = Vec::new();
+        let mut are_all_voice = true;
+        let pending = self.media.iter_mut().enumerate().filter(|(_, own)| own.fetched.is_none());
+        for (index, own) in pending {
+            let is_same_file = |file: &&MediaRef| {
                 file.fetched.is_some()
                     && (file.kind, &file.handle, file.quoted) == (own.kind, &own.handle, own.quoted)
             };
-            let file = files.get(n).filter(same).or_else(|| files.iter().find(same));
+            let file =
+                files.get(index).filter(is_same_file).or_else(|| files.iter().find(is_same_file));
             let Some(file) = file else { continue };
             own.clone_from(file);
             if let Some(Fetched::Transcribed { words: spoken, .. }) = &own.fetched
                 && !own.quoted
             {
-                words.push(spoken.clone());
-                is_recorded &= own.kind == MediaKind::Voice;
+                transcripts.push(spoken.clone());
+                are_all_voice &= own.kind == MediaKind::Voice;
             }
         }
-        if !words.is_empty() {
-            words.extend(
+        if !transcripts.is_empty() {
+            transcripts.extend(
                 Some(std::mem::take(&mut self.text)).filter(|text| !text.trim().is_empty()),
             );
-            self.text = words.join("\n\n");
+            self.text = transcripts.join("\n\n");
         }
-        if !is_recorded {
-            // Anybody may speak in a file, which is no recording of the person.
+        if !are_all_voice {
+            // Unlike a voice message, an audio file may contain anybody's speech.
             self.set_author(SPEAKER);
         }
     }
@@ -163,7 +164,7 @@ pub struct MediaRef {
     pub kind: MediaKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// As the platform reports it. For a fetched picture, as detected from its bytes.
+    /// MIME type reported by the platform. For a fetched picture, detected from its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
     /// In bytes, if the platform reports it. For a fetched file, the real size.
@@ -171,7 +172,7 @@ pub struct MediaRef {
     pub size: Option<u64>,
     /// The platform's reference to the file. Only its adapter can interpret it.
     pub handle: String,
-    /// None until it was fetched.
+    /// The outcome. None until it was fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetched: Option<Fetched>,
     /// True if it belongs to the quoted or forwarded message: its transcript is not the sender's own text.
@@ -195,17 +196,17 @@ pub enum MediaKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fetched {
-    /// Its path in the workspace.
+    /// In the workspace, at this path.
     Workspace(String),
-    /// It is in the workspace, and its transcript is the message's text, or quoted there.
+    /// In the workspace, with a transcript, which the message's text contains or quotes.
     Transcribed { path: String, words: String },
-    /// It is in the workspace, and the reason why there is no transcript.
+    /// In the workspace, without a transcript, for this reason.
     Untranscribed { path: String, reason: String },
-    /// It is in the workspace, and its text begins so.
+    /// In the workspace, with the beginning of its text.
     Read { path: String, begins: String },
-    /// It is a document in the workspace, and the reason why its text is unknown.
+    /// A document in the workspace whose text is unknown, for this reason.
     Unread { path: String, reason: String },
-    /// An explanation why it is missing.
+    /// Missing, for this reason.
     Failed(String),
 }
 
@@ -248,7 +249,7 @@ pub struct Outbound {
     pub part: u32,
     pub to: Address,
     pub reply_to: Option<MessageId>,
-    /// True if it is sent before an older one, so that even in private it is not obvious what it answers.
+    /// True if it is sent before an older one: even a private chat then needs to see which message it answers.
     pub overtakes: bool,
     /// The draft that this message replaces.
     pub replaces: Option<MessageId>,
@@ -276,7 +277,7 @@ impl Body {
         }
     }
 
-    /// Its text: the text, the question, or the file's caption.
+    /// Returns the text, the question, or the file's caption.
     pub fn text(&self) -> &str {
         match self {
             Self::Text(text) | Self::Printed(text) | Self::Choice(Question { text, .. }) => text,
@@ -311,11 +312,11 @@ impl Question {
         Self { text, choices, who, proposal: None, written_in: None }
     }
 
-    /// The end of its text. Only that is shown above its buttons if it is long.
+    /// Returns the last 500 characters of its text. Only those are shown above the buttons of a long text.
     pub fn end(&self) -> &str {
         const SHOWN_CHARS_MAX: usize = 500;
-        let left_out = self.text.chars().count().saturating_sub(SHOWN_CHARS_MAX);
-        self.text.char_indices().nth(left_out).map_or(&self.text, |(at, _)| &self.text[at..])
+        let skipped = self.text.chars().count().saturating_sub(SHOWN_CHARS_MAX);
+        self.text.char_indices().nth(skipped).map_or(&self.text, |(at, _)| &self.text[at..])
     }
 }
 
@@ -331,7 +332,7 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entitled {
-    /// Everybody who is admitted there.
+    /// Everybody who is admitted to the chat.
     Anyone,
     Only(SenderId),
     /// Admins and the owner.
@@ -357,13 +358,13 @@ pub struct Attachment {
 pub enum Content {
     /// A path in the workspace, read when it is sent.
     Workspace(String),
-    /// A copy in the workspace, made when the message was written, and its original's path.
+    /// A copy in the workspace, made when the message was written, and the path of its original.
     Copy { copy: String, original: String },
     /// The content itself.
     Text(String),
 }
 
-/// A sign of activity beside the answer: best effort, may be dropped, never delays an answer.
+/// A sign of activity next to the answer. It is best effort: it may be dropped, and never delays an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
     Typing,
@@ -380,9 +381,9 @@ pub enum Hint {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// It is being worked on.
+    /// The message is being worked on.
     Seen,
-    /// It has joined a running turn.
+    /// The message has joined a running turn.
     Steered,
 }
 

@@ -1,5 +1,5 @@
-//! The purpose of a turn: a conversation with people at an address, or a background task. Sessions,
-//! waiting rows and turns belong to one. A task itself knows the address for its result.
+//! The origin of a turn: a conversation with people at an address, or a background task. Sessions,
+//! waiting rows and turns belong to an origin. A task's own row has the address for its result.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::types::words::words;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
-    /// A task that a conversation has delegated to another session.
+    /// Work that a conversation has delegated to another session.
     Subagent,
     /// A run of a job in a session of its own.
     Job,
@@ -23,8 +23,8 @@ pub enum TaskKind {
 words!(TaskKind { Subagent = "subagent", Job = "job", Heartbeat = "heartbeat" });
 
 impl TaskKind {
-    /// Returns true if no person starts such a task at that moment: it waits while the daemon is in safe mode, and uses
-    /// only the background's part of a budget.
+    /// Returns true if such a task starts without a person's request. It waits while the daemon is in safe mode, and uses
+    /// only the background's share of a budget.
     pub const fn acts_by_itself(self) -> bool {
         match self {
             Self::Job | Self::Heartbeat => true,
@@ -58,13 +58,13 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// The purpose of a turn. In JSON a chat is its address alone.
+/// The origin of a turn: a chat or a background task. In JSON a chat is its address alone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Origin {
     Chat(Address),
-    /// `known_on` is the channel on which the task's person is known. No lookup is needed to know if that
-    /// channel exists, and which role the person has.
+    /// `known_on` is the channel on which the task's person is known. It is stored so that the channel and the
+    /// person's role can be checked without reading the task.
     Task {
         task: TaskId,
         known_on: ChannelName,
@@ -72,7 +72,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The channel on which its people are known.
+    /// Returns the channel on which its people are known.
     pub fn channel(&self) -> &ChannelName {
         match self {
             Self::Chat(address) => &address.channel,
@@ -80,7 +80,7 @@ impl Origin {
         }
     }
 
-    /// The address of a conversation with people. None for a task.
+    /// Returns the address of a conversation with people. None for a task.
     pub fn chat(&self) -> Option<&Address> {
         match self {
             Self::Chat(address) => Some(address),
@@ -88,7 +88,7 @@ impl Origin {
         }
     }
 
-    /// The task. None for a conversation with people.
+    /// Returns the task. None for a conversation with people.
     pub fn task(&self) -> Option<TaskId> {
         match self {
             Self::Chat(_) => None,

@@ -1,4 +1,4 @@
-//! A person, whom several accounts may belong to, and the owner of a folder.
+//! A person, who may have several accounts, and the owner of a folder.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::types::message::{ChannelName, SenderId};
 #[serde(transparent)]
 pub struct PersonId(pub i64);
 
-/// `p5`
+/// The written form: `p5`.
 impl fmt::Display for PersonId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "p{}", self.0)
@@ -29,6 +29,6 @@ impl PersonId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FolderOwner {
     Person(PersonId),
-    /// An account that is nobody's yet: no message of it was accepted.
+    /// An account that belongs to no person yet, because no message of it was accepted.
     Account(ChannelName, SenderId),
 }

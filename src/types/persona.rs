@@ -1,5 +1,5 @@
-//! A persona: how the bot is with some people or in some places, and what it may use there. Which one counts is
-//! decided elsewhere.
+//! A persona: the bot's behaviour with some people or in some places, and the tools and models it may use there. Not
+//! here: the choice of the persona for a message.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,10 +11,10 @@ use serde::Deserialize;
 use crate::types::session::Finish;
 use crate::types::words::words;
 
-/// The most bytes of a persona's name, as of each name of a section in the config.
+/// Maximum length of a persona's name in bytes: the limit for all names of config sections.
 const NAME_BYTES_MAX: usize = 32;
 
-/// The name of a persona, which is a section of the config: letters, digits, `-` and `_`.
+/// The name of a persona's config section: letters, digits, `-` and `_`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PersonaName {
     bytes: [u8; NAME_BYTES_MAX],
@@ -24,7 +24,7 @@ pub struct PersonaName {
 impl PersonaName {
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.length)).unwrap_or_default();
-        // It was made from ASCII.
+        // `from_str` accepts only ASCII.
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 }
@@ -33,12 +33,12 @@ impl FromStr for PersonaName {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let is_name = |sign: u8| sign.is_ascii_alphanumeric() || b"-_".contains(&sign);
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(is_name) {
             return Err(());
         }
         let mut bytes = [0; NAME_BYTES_MAX];
-        bytes.iter_mut().zip(text.bytes()).for_each(|(into, byte)| *into = byte);
+        bytes.iter_mut().zip(text.bytes()).for_each(|(target, byte)| *target = byte);
         Ok(Self { bytes, length: u8::try_from(text.len()).map_err(drop)? })
     }
 }
@@ -71,8 +71,8 @@ pub enum PersonaMemory {
 words!(PersonaMemory { Person = "person", Place = "place", None = "none" });
 
 impl PersonaMemory {
-    /// The tools that it leaves out.
-    fn without(self) -> &'static [&'static str] {
+    /// Returns the tools that are not available with this memory.
+    fn denied_tools(self) -> &'static [&'static str] {
         match self {
             Self::Person => &[],
             Self::Place => &["remember", "note"],
@@ -81,13 +81,13 @@ impl PersonaMemory {
     }
 }
 
-/// The tools that may be called, by name. Roles bound them, too.
+/// The tools that may be called, by name. Roles limit them further.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedTools {
-    /// None: all. `web_*` stands for all names that begin with `web_`.
+    /// None means all. `web_*` stands for all names that begin with `web_`.
     names: Option<Arc<[String]>>,
     without: &'static [&'static str],
-    /// Those that a conversation does not have that leaves nothing behind.
+    /// Tools that an incognito conversation does not have.
     hidden: &'static [&'static str],
 }
 
@@ -95,27 +95,27 @@ impl AllowedTools {
     /// All tools.
     pub const ALL: Self = Self { names: None, without: &[], hidden: &[] };
 
-    /// The tools of these names, less those of a memory that the persona does not have.
+    /// Returns the tools of these names, without those that need more memory than the persona has.
     pub fn new(names: Option<Vec<String>>, memory: PersonaMemory) -> Self {
         let names = names.filter(|names| !names.iter().any(|name| name == "*"));
-        Self { names: names.map(Into::into), without: memory.without(), hidden: &[] }
+        Self { names: names.map(Into::into), without: memory.denied_tools(), hidden: &[] }
     }
 
     pub fn allow(&self, tool: &str) -> bool {
         let is_named = |name: &String| match name.strip_suffix('*') {
-            Some(beginning) => tool.starts_with(beginning),
+            Some(prefix) => tool.starts_with(prefix),
             None => tool == name,
         };
-        let are_named = self.names.as_ref().is_none_or(|names| names.iter().any(is_named));
-        are_named && !self.without.contains(&tool) && !self.hidden.contains(&tool)
+        let is_listed = self.names.as_ref().is_none_or(|names| names.iter().any(is_named));
+        is_listed && !self.without.contains(&tool) && !self.hidden.contains(&tool)
     }
 
-    /// The same tools, less these.
+    /// Returns the same tools without `names`.
     pub fn hiding(&self, names: &'static [&'static str]) -> Self {
         Self { names: self.names.clone(), without: self.without, hidden: names }
     }
 
-    /// The names as the config has them; none if all are allowed.
+    /// Returns the names from the config. None if all tools are allowed.
     pub fn names(&self) -> Option<&[String]> {
         self.names.as_deref()
     }
@@ -124,26 +124,26 @@ impl AllowedTools {
 /// The bot's behaviour with some people or in some places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Persona {
-    /// None where no persona of the config fits. Its words are `personas/NAME.md`.
+    /// None if no persona of the config applies. Its instructions are in `personas/NAME.md`.
     pub name: Option<PersonaName>,
     pub tools: AllowedTools,
-    /// The first answers, and a conversation can choose only among them. Empty: as elsewhere.
+    /// The first one answers, and a conversation can choose only among them. Empty means all providers of the config.
     pub providers: Vec<String>,
     /// The longest answer, in tokens.
     pub tokens_max: Option<u32>,
-    /// None: as the config says for all.
+    /// None means the config's general value.
     pub finish: Option<Finish>,
     pub memory: PersonaMemory,
 }
 
 impl Persona {
-    /// Returns the provider that answers: the chosen one, if the persona has it.
+    /// Returns the provider that answers: the chosen one if the persona has it, else the persona's first.
     pub fn provider<'a>(&'a self, chosen: Option<&'a str>) -> Option<&'a str> {
         match self.providers.first() {
             None => chosen,
             Some(first) => {
-                let has = |name: &&str| self.providers.iter().any(|own| own == name);
-                Some(chosen.filter(has).unwrap_or(first))
+                let is_available = |name: &&str| self.providers.iter().any(|own| own == name);
+                Some(chosen.filter(is_available).unwrap_or(first))
             }
         }
     }

@@ -19,7 +19,7 @@ macro_rules! row_id {
 }
 
 row_id! {
-    /// One conversation; never used again.
+    /// One conversation. An id is never used again.
     SessionId,
     TurnId,
     /// One tool call of one step.

@@ -1,13 +1,13 @@
-//! The safe mode of a daemon that did not end as it should several times in a row.
+//! The safe mode of a daemon that crashed several times in a row.
 
 use serde::{Deserialize, Serialize};
 
-/// Channels answer, and nothing acts by itself.
+/// The safe mode: channels answer, and no background task starts by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SafeMode {
-    /// The starts after an unexpected end that led to it.
+    /// The number of starts after an unexpected end that led to it.
     pub starts: usize,
-    /// The owner knows of it from an earlier start.
+    /// True if an earlier start has reported it to the owner.
     #[serde(skip)]
     pub is_reported: bool,
 }

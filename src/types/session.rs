@@ -1,5 +1,5 @@
-//! Conversations as data: sessions have turns, turns have steps, steps have calls with their outcomes. No
-//! I/O: the store keeps them, and the agent changes them.
+//! Conversations as data: sessions have turns, turns have steps, steps have calls with their outcomes. Not
+//! here: I/O. The store keeps them, and the agent changes them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,38 +18,38 @@ use crate::types::source::{self, Parts, Source};
 pub use crate::types::token_estimate::{TokenEstimate, TokenSums};
 use crate::types::words::words;
 
-/// An open conversation: with people at an address, or of a background task with itself.
+/// An open conversation: with people at an address, or of a background task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
     pub id: SessionId,
     pub origin: Origin,
     pub chat_kind: ChatKind,
-    /// The part of the prompt that stays byte for byte the same. Made when the first turn starts.
+    /// The part of the prompt that stays byte for byte the same. Created when the first turn starts.
     pub frozen: Option<FrozenContext>,
     /// Its settings. Commands change them in the store, which is read before each step.
     pub settings: Settings,
-    /// The persona of the bot in it. In memory only: each turn chooses it anew.
+    /// The bot's persona. In memory only: each turn chooses it anew.
     pub persona: Arc<Persona>,
-    /// The owner of its folder in a private chat. In memory only, as the persona.
+    /// The owner of its folder in a private chat. In memory only, like the persona.
     pub owner: Option<FolderOwner>,
     /// Summary of the turns before `begins`.
     pub summary: Option<String>,
     /// The sources of the summary.
     pub summary_sources: Vec<Source>,
-    /// True if a call can open a summary of what the summary leaves out as untrusted.
+    /// True if a call can open a second summary, of the untrusted content that the first one leaves out.
     pub has_untrusted_summary: bool,
     /// The first turn that the model still sees. 0 if it sees all.
     pub begins: TurnId,
-    /// So many of the first steps of that turn are part of the summary.
+    /// Number of the first steps of that turn that are part of the summary.
     pub begins_step: usize,
-    /// Results before it are shortened.
+    /// Results before this step are shortened.
     pub shortened: Option<StepMark>,
-    /// Oldest first. Turns that the model no longer sees are not loaded.
+    /// The turns that the model still sees, oldest first. Others are not loaded.
     pub turns: Vec<Turn>,
     pub estimate: TokenEstimate,
 }
 
-/// A step of a conversation. Earlier steps are less than it.
+/// Identifies a step of a conversation. Steps are ordered by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StepMark {
     pub turn: TurnId,
@@ -57,7 +57,7 @@ pub struct StepMark {
 }
 
 impl Session {
-    /// Creates a session that is not stored yet. Its first turn stores it.
+    /// Creates a session. Its first turn stores it.
     pub fn new(origin: impl Into<Origin>, chat_kind: ChatKind) -> Self {
         Self {
             id: SessionId(0),
@@ -78,23 +78,22 @@ impl Session {
         }
     }
 
-    /// Returns each source of what its model is shown, once.
+    /// Returns the sources of the model's input, each once.
     pub fn sources(&self) -> Vec<Source> {
         let mut sources = self.summary_sources.clone();
         self.turns.iter().for_each(|turn| turn.add_sources(&mut sources));
         sources
     }
 
-    /// Returns its approximate size in memory, in bytes: its texts, and the overhead of each of its
-    /// parts.
+    /// Returns its approximate size in memory in bytes: its texts, and the overhead of each of its parts.
     pub fn bytes(&self) -> usize {
         let frozen = self.frozen.iter().flat_map(|frozen| {
             [&frozen.memory, &frozen.notes, &frozen.told_memory, &frozen.told_notes]
         });
-        let own: usize = frozen.chain(&self.summary).map(String::len).sum();
+        let own_bytes: usize = frozen.chain(&self.summary).map(String::len).sum();
         let steps = self.turns.iter().flat_map(|turn| &turn.steps);
         let steps: usize = steps.map(Step::bytes).sum();
-        size_of::<Self>() + own + self.turns.len() * size_of::<Turn>() + steps
+        size_of::<Self>() + own_bytes + self.turns.len() * size_of::<Turn>() + steps
     }
 }
 
@@ -122,7 +121,7 @@ pub enum Effort {
     /// The model's default. Nothing is sent.
     #[default]
     Default,
-    /// None, or as little as the model can.
+    /// No reasoning, or as little as the model can do.
     Off,
     Low,
     Medium,
@@ -175,17 +174,17 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Adds the sources of what its model was told and of the outcomes of its calls.
+    /// Adds the sources of the model's input and of the outcomes of the calls.
     pub fn add_sources(&self, sources: &mut Vec<Source>) {
         for step in &self.steps {
-            let told = step.input.iter().flat_map(Parts::iter).map(|part| part.source);
-            let found = step.calls.iter().flat_map(|call| &call.sources);
-            told.chain(found).for_each(|it| source::add(sources, it));
+            let input = step.input.iter().flat_map(Parts::iter).map(|part| part.source);
+            let outcomes = step.calls.iter().flat_map(|call| &call.sources);
+            input.chain(outcomes).for_each(|source| source::add(sources, source));
         }
     }
 }
 
-/// The end of a turn, as the model is reminded of it.
+/// The end of a turn, as later prompts report it to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnOutcome {
@@ -208,19 +207,19 @@ pub struct Step {
     pub text: String,
     pub thinking: Vec<Thinking>,
     pub calls: Vec<Call>,
-    /// The model is shown only what was heard in it: the rest is part of the summary.
+    /// True if the model sees only its input: the rest is part of the summary.
     pub is_summarized: bool,
 }
 
 impl Step {
-    /// Adds what was said before the step was made.
+    /// Appends input that arrived before the step.
     pub fn join(&mut self, input: Option<Parts>, images: Vec<Image>) {
         match (&mut self.input, input) {
-            (Some(before), Some(input)) => {
-                before.push_program("\n\n");
-                before.append(&input);
+            (Some(own_input), Some(input)) => {
+                own_input.push_program("\n\n");
+                own_input.append(&input);
             }
-            (before @ None, input) => *before = input,
+            (own_input @ None, input) => *own_input = input,
             (Some(_), None) => {}
         }
         self.images.extend(images);
@@ -238,7 +237,7 @@ impl Step {
 }
 
 fn value_bytes(value: &Value) -> usize {
-    let within: usize = match value {
+    let content_bytes: usize = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         Value::String(text) => text.len(),
         Value::Array(values) => values.iter().map(value_bytes).sum(),
@@ -246,7 +245,7 @@ fn value_bytes(value: &Value) -> usize {
             fields.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
         }
     };
-    size_of::<Value>() + within
+    size_of::<Value>() + content_bytes
 }
 
 /// A picture in the workspace, for models that accept images.
@@ -285,8 +284,8 @@ pub enum CallOutcome {
     Planned,
     /// Not started: a person was asked, and the turn is suspended.
     Waiting,
-    /// Started. After a crash, the intent tells how to handle it. `result` is the model's result if it
-    /// happened.
+    /// Started. After a crash, the intent decides how to handle it. `result` is the model's result if the
+    /// call took effect.
     Running {
         intent: Intent,
         result: String,
@@ -295,7 +294,7 @@ pub enum CallOutcome {
     Failed(String),
     /// Not started: it is not permitted, or nobody approved it.
     Denied(String),
-    /// A crash interrupted it: it may or may not have happened.
+    /// A crash interrupted it: it may or may not have taken effect.
     Interrupted,
     /// Not started, because of a message that arrived meanwhile.
     Skipped,
@@ -305,8 +304,8 @@ pub enum CallOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Intent {
-    /// Changes a workspace file from the first hash (none: no file) to the second. The file shows if it
-    /// happened.
+    /// Changes a workspace file from the first hash (none: no file) to the second. The file's hash shows if
+    /// the change was made.
     File {
         path: String,
         before: Option<String>,
@@ -315,11 +314,11 @@ pub enum Intent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         undoes: Option<CallId>,
     },
-    /// Acts outside, where nothing shows if it happened. `idempotent`: a repetition does no harm.
+    /// Acts outside the workspace, where nothing shows if it happened. `idempotent`: a repetition does no harm.
     Act { idempotent: bool },
 }
 
-/// The file that a call has changed, by hashes (none: no file), to be restored.
+/// A call's change of a file, by hashes (none: no file), to be undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileUndo {
     pub path: String,
@@ -331,7 +330,7 @@ pub struct FileUndo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub items: Vec<PlanItem>,
-    /// The turn that wrote it had read untrusted content.
+    /// True if the turn that wrote it had read untrusted content.
     #[serde(default)]
     pub tainted: bool,
 }
@@ -360,7 +359,7 @@ impl Plan {
     }
 }
 
-/// The form that people and models read, one item per line.
+/// The text form for people and models, one item per line.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, PlanItem { text, state }) in self.items.iter().enumerate() {
@@ -377,7 +376,7 @@ impl fmt::Display for Plan {
 }
 
 impl CallOutcome {
-    /// The call's result for the model.
+    /// Returns the call's result for the model.
     pub fn for_model(&self) -> &str {
         match self {
             Self::Done(text) | Self::Failed(text) | Self::Denied(text) => text,

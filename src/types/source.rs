@@ -1,4 +1,4 @@
-//! Sources: who or what wrote a part of the model's input, and where it was. They are stored in that
+//! Sources: the author of each part of the model's input, and its place. They are stored in that
 //! form. `trust::taint` decides at use for whom a source is trusted.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::types::address::{ChannelName, SenderId};
 use crate::types::origin::TaskKind;
 
-/// The author of a part, and where it was.
+/// The author of a part of the model's input, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -33,14 +33,14 @@ pub enum Source {
     Memory,
     /// The plan of the conversation.
     Plan { read_others: bool },
-    /// A suggestion of the model that is shown again.
+    /// An earlier suggestion of the model, which the prompt repeats.
     Proposal { read_others: bool },
     /// The input of a background task, or its result.
     Task {
         kind: TaskKind,
         /// None if the text may be about several tasks.
         number: Option<i64>,
-        /// The model that wrote the text had read untrusted content.
+        /// True if the model that wrote the text had read untrusted content.
         read_others: bool,
     },
     /// A page of the web.
@@ -57,15 +57,15 @@ pub enum Source {
     },
     /// A file of the workspace. Its path shows its folder.
     File { path: String },
-    /// A file of the workspace with a second name (hard link): nobody knows in which folder it lies, so it
-    /// counts as untrusted for everybody.
+    /// A file of the workspace with a second hard link. Its folder is ambiguous, so it counts as untrusted for
+    /// everybody.
     LinkedFile { path: String },
     /// A file of the workspace that others may have written in a former version, so that it counts as untrusted for
     /// everybody.
     MarkedFile { path: String },
-    /// Earlier conversations, from a search.
+    /// Earlier conversations that a search found.
     Past { in_group: bool },
-    /// Unknown: untrusted for everybody.
+    /// An unknown source, untrusted for everybody.
     Unknown,
 }
 
@@ -76,7 +76,7 @@ pub struct Part<'a> {
     pub text: &'a str,
 }
 
-/// The source of the next bytes of a text, and their number.
+/// The source of the next bytes of a text, and the number of these bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceSpan(pub Source, pub usize);
 
@@ -88,7 +88,7 @@ pub struct Parts {
 }
 
 impl Source {
-    /// Returns the text that others chose for it: the name of an author, a skill or an engine, an address, or a path.
+    /// Returns the text in it that others chose: the name of an author, a skill or an engine, a URL, or a path.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Quoted { author: name, .. }
@@ -103,7 +103,7 @@ impl Source {
         }
     }
 
-    /// Returns true for what the program adds to what is said: its own lines, and what it reads from memory.
+    /// Returns true for parts that the program adds to a message: its own lines, and texts from memory.
     pub fn is_added(&self) -> bool {
         matches!(
             self,
@@ -124,7 +124,7 @@ impl Parts {
         parts
     }
 
-    /// Restores a stored text with its spans. If they do not fit it, its source is unknown.
+    /// Restores a stored text with its spans. If they do not fit the text, its source is unknown.
     pub fn restored(text: String, spans: Vec<SourceSpan>) -> Self {
         let mut end = 0_usize;
         let fits = spans.iter().all(|SourceSpan(_, bytes)| {
@@ -176,7 +176,7 @@ impl Parts {
         &self.spans
     }
 
-    /// Each source once, in the order in which they occur first.
+    /// Returns each source once, in the order of first occurrence.
     pub fn sources(&self) -> Vec<Source> {
         let mut sources = Vec::new();
         self.spans.iter().for_each(|SourceSpan(source, _)| add(&mut sources, source));
@@ -198,7 +198,7 @@ impl fmt::Display for Parts {
     }
 }
 
-/// Adds a source, unless it is there.
+/// Adds a source unless the list contains it.
 pub fn add(sources: &mut Vec<Source>, source: &Source) {
     if !sources.contains(source) {
         sources.push(source.clone());

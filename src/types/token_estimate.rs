@@ -1,11 +1,11 @@
-//! The known size of a conversation, in tokens. Counting is done elsewhere.
+//! The known size of a conversation in tokens. Not here: counting.
 
 use crate::types::session::TurnId;
 
 /// The token estimate of a conversation. In memory only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenEstimate {
-    /// The provider's tokens for a thousand of our estimate.
+    /// The provider's tokens per thousand tokens of our estimate.
     pub permille: u64,
     /// A limit below the configured context window, learnt when the provider rejected a prompt as too
     /// long.
@@ -14,9 +14,9 @@ pub struct TokenEstimate {
     pub used: u64,
     /// Estimated tokens of its system prompt and tools.
     pub fixed: u64,
-    /// Tokens of the whole prompt at the last attempt of a compaction.
+    /// Tokens of the whole prompt at the last attempted compaction.
     pub tried: u64,
-    /// Estimates that do not change any more.
+    /// Estimates that no longer change.
     pub kept: TokenSums,
 }
 

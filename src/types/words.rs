@@ -1,4 +1,4 @@
-//! The names of enum variants, as people write and read them and as they are stored.
+//! A macro for the names of enum variants, which people write and read and which are stored.
 
 /// Declares the names of an enum's variants. Parsing ignores ASCII case.
 macro_rules! words {
@@ -11,7 +11,7 @@ macro_rules! words {
             }
 
             pub fn parse(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|it| it.as_str().eq_ignore_ascii_case(word))
+                Self::ALL.iter().copied().find(|variant| variant.as_str().eq_ignore_ascii_case(word))
             }
         }
     };

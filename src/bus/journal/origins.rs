@@ -1,7 +1,6 @@
-//! The stored form of an origin. Tables have three columns for an address, `channel`, `chat` and
-//! `thread`. For a background task they contain its kind in brackets, its number, and the channel on
-//! which its person is known. No channel of the config can have such a name. Only this module knows this
-//! form.
+//! The stored form of an origin, which only this module knows. Tables have three columns for an address:
+//! `channel`, `chat` and `thread`. For a background task they contain its kind in brackets, its number,
+//! and the channel on which its person is known. No channel of the config can have such a name.
 
 use std::borrow::Cow;
 
@@ -45,7 +44,7 @@ pub fn task_channel(kind: TaskKind) -> String {
     format!("({})", kind.as_str())
 }
 
-/// Returns the value of the column `sender`. That of a task is in brackets, and is the id of no person.
+/// Returns the value of the column `sender`. For a task it is in brackets, so it cannot be a person's id.
 pub fn voice_param(voice: &Voice) -> Cow<'_, str> {
     match voice {
         Voice::Person(id) => id.as_str().into(),
@@ -66,7 +65,7 @@ fn task_kind(channel: &str) -> Option<TaskKind> {
     TaskKind::parse(channel.strip_prefix('(')?.strip_suffix(')')?)
 }
 
-/// Returns the same as [`address_params`] for a comparison with `ifnull(thread, '')`.
+/// Returns the values of [`address_params`] for a comparison with `ifnull(thread, '')`.
 pub fn address_key_params(at: &Address) -> (&str, &str, &str) {
     let (channel, chat, thread) = address_params(at);
     (channel, chat, thread.unwrap_or_default())

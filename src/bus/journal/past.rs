@@ -1,4 +1,4 @@
-//! Queries about the past of an address.
+//! Queries about earlier messages at an address.
 
 use std::collections::HashSet;
 
@@ -12,17 +12,16 @@ use crate::types::message::{Address, ChannelName, ChatId, DedupKey, MessageId, S
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
-/// Maximum number of messages with files that are searched for files that may be read at an address.
+/// Maximum number of earlier messages that are searched at an address.
 const LOOKED_BACK_MAX: usize = 200;
 
-/// Maximum number of addresses whose missed messages are read back.
+/// Maximum number of addresses whose missed messages are fetched.
 const CAUGHT_UP_MAX: usize = 100;
 
-/// Maximum number of keys of strangers' messages that are remembered. The backlog of one address reaches
-/// no further back.
+/// Maximum number of keys of refused messages that are kept. The backlog of one address is no longer.
 const TURNED_AWAY_MAX: i64 = 1000;
 
-/// Remembers for a while that a message was turned away. Its content is not kept.
+/// Stores for a while that a message was refused, without its content.
 pub fn note_turned_away(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
     store.prepare_cached("INSERT OR IGNORE INTO turned_away (key) VALUES (?)")?.execute([key])?;
     let newest = store.last_insert_rowid();
@@ -36,7 +35,7 @@ pub fn was_turned_away(store: &Connection, key: &DedupKey) -> rusqlite::Result<b
     store.prepare_cached("SELECT 1 FROM turned_away WHERE key = ?")?.exists([key])
 }
 
-/// Returns true if the bot was ever addressed here.
+/// Returns true if the bot was ever addressed at this address.
 pub fn knows(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
     store
         .prepare_cached("SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?")?
@@ -44,7 +43,7 @@ pub fn knows(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
 }
 
 /// Returns the newest message of each address of a channel since a time, newest first. The number of
-/// addresses is bounded, and so is the number of chats, which may have many threads.
+/// addresses is bounded, and so is the number of chats, each of which may have many threads.
 pub fn last_heard(
     store: &Connection,
     channel: &ChannelName,
@@ -57,23 +56,23 @@ pub fn last_heard(
          AND received > ? ORDER BY id DESC",
     )?;
     let mut rows = rows.query(params![channel, Time(since)])?;
-    let (mut found, mut chats) = (Vec::new(), HashSet::new());
+    let (mut newest, mut chats) = (Vec::new(), HashSet::new());
     while let Some(row) = rows.next()? {
         let address = read_address(row)?;
-        let new_chat = chats.len() < CAUGHT_UP_MAX && chats.insert(address.chat.clone());
-        if new_chat || found.len() < CAUGHT_UP_MAX {
-            found.push((address, row.get(3)?));
+        let is_new_chat = chats.len() < CAUGHT_UP_MAX && chats.insert(address.chat.clone());
+        if is_new_chat || newest.len() < CAUGHT_UP_MAX {
+            newest.push((address, row.get(3)?));
         }
     }
-    Ok(found)
+    Ok(newest)
 }
 
-/// Returns the last accepted message. 0 if there is none.
+/// Returns the row of the last accepted message. 0 if there is none.
 pub fn last_row(store: &Connection) -> rusqlite::Result<RowId> {
     store.prepare_cached("SELECT ifnull(max(id), 0) FROM inbound")?.query_row([], |row| row.get(0))
 }
 
-/// Returns the origin of a row. None if it was forgotten.
+/// Returns the origin of a row. None if the row was deleted.
 pub fn origin_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Origin>> {
     store
         .prepare_cached("SELECT channel, chat, thread FROM inbound WHERE id = ?")?
@@ -81,7 +80,7 @@ pub fn origin_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Orig
         .optional()
 }
 
-/// Returns the outcome of a message. None if it has none yet, or was forgotten.
+/// Returns the outcome of a message. None if it has none yet, or was deleted.
 pub fn outcome_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<InboundOutcome>> {
     let outcome = store
         .prepare_cached("SELECT outcome FROM inbound WHERE id = ? AND state = 'done'")?
@@ -93,13 +92,13 @@ pub fn outcome_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Inb
 /// The progress of an accepted message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageStanding {
-    /// The turn that it is in, or was.
+    /// The turn that it is in or was in.
     pub turn: Option<TurnId>,
     /// None while it is open.
     pub outcome: Option<InboundOutcome>,
 }
 
-/// Returns the progress of a message. None if it is unknown, or was forgotten.
+/// Returns the progress of a message. None if it is unknown or was deleted.
 pub fn standing_of(
     store: &Connection,
     key: &DedupKey,
@@ -127,7 +126,7 @@ pub fn refused_last(store: &Connection, at: &Address) -> rusqlite::Result<bool> 
     Ok(outcome.flatten() == Some(InboundOutcome::Refused))
 }
 
-/// Returns how many files an account has sent since a time, with messages that were not refused.
+/// Returns the number of files that an account has sent since a time, in messages that were not refused.
 pub fn count_files(
     store: &Connection,
     channel: &ChannelName,
@@ -143,7 +142,7 @@ pub fn count_files(
         .query_row(params![channel, sender, Time(since), InboundOutcome::Refused], |row| row.get(0))
 }
 
-/// Returns how many of the `max` newest messages at an address, in a row, came from bots since a time.
+/// Returns the number of consecutive newest messages at an address, at most `max`, that came from bots since a time.
 pub fn bots_in_a_row(
     store: &Connection,
     at: &Address,
@@ -159,7 +158,7 @@ pub fn bots_in_a_row(
     let bots =
         rows.query_map(params![since, channel, chat, thread, max], |row| row.get::<_, bool>(0))?;
     let bots = bots.collect::<Result<Vec<_>, _>>()?;
-    Ok(bots.into_iter().take_while(|bot| *bot).count())
+    Ok(bots.into_iter().take_while(|is_bot| *is_bot).count())
 }
 
 /// Returns the paths of files that recently arrived at an address.
@@ -176,10 +175,10 @@ pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String
     Ok(files.filter_map(|file| Some(file.fetched?.path()?.to_owned())).collect())
 }
 
-/// Returns the containers of a chat, such as its server, as the newest message at an address tells them.
+/// Returns the containers of a chat, such as its server, as the newest message at an address has them.
 pub fn containers_of(store: &Connection, at: &Address) -> rusqlite::Result<Vec<ChatId>> {
     let (channel, chat, thread) = address_params(at);
-    let within = store
+    let containers = store
         .prepare_cached(
             "SELECT iif(json_valid(message), json_extract(message, '$.within'), NULL) FROM inbound
              WHERE channel = ? AND chat = ? AND thread IS ? ORDER BY id DESC LIMIT 1",
@@ -188,7 +187,7 @@ pub fn containers_of(store: &Connection, at: &Address) -> rusqlite::Result<Vec<C
             row.get::<_, Option<LenientJson<Vec<ChatId>>>>(0)
         })
         .optional()?;
-    Ok(within.flatten().and_then(|within| within.0).unwrap_or_default())
+    Ok(containers.flatten().and_then(|containers| containers.0).unwrap_or_default())
 }
 
 /// Returns the newest message that a running turn answers, by its platform id.

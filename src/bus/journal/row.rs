@@ -1,4 +1,4 @@
-//! A row of the journal as it is read: a waiting message, and its outcomes.
+//! A row of the journal: a waiting message, and the outcomes of messages.
 
 use chrono::{DateTime, Utc};
 use rusqlite::Row;
@@ -9,13 +9,13 @@ use crate::types::message::{Inbound, Sender};
 use crate::types::origin::Origin;
 use crate::types::words::words;
 
-/// A row of the journal.
+/// The id of a row of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(pub i64);
 
 integer_columns!(RowId);
 
-/// Rows after one, up to and including another.
+/// A range of rows: after one, up to and including another.
 #[derive(Clone, Copy, Debug)]
 pub struct RowRange {
     pub after: RowId,
@@ -33,10 +33,10 @@ impl RowRange {
 pub struct WaitingMessage {
     pub id: RowId,
     pub received: DateTime<Utc>,
-    /// The conversation or task of its turn.
+    /// The conversation or task that it belongs to.
     pub origin: Origin,
     pub inbound: Inbound,
-    /// Counts the changes of the row, so that a change since it was read is noticed.
+    /// Number of changes of the row, to detect a change since it was read.
     pub(crate) revision: i64,
 }
 
@@ -52,12 +52,12 @@ pub enum InboundOutcome {
     Answered,
     /// A command that was carried out.
     Handled,
-    /// Refused, or failed, with an explanation.
+    /// Refused or failed. Its sender got an explanation.
     Refused,
     Stopped,
-    /// Too old when it was found. One line was sent.
+    /// Too old when it arrived. Its sender got one line.
     Late,
-    /// Deleted by its sender before anything had begun with it.
+    /// Deleted by its sender before the work on it began.
     Withdrawn,
     /// Part of a loop of bots.
     TurnedAway,
@@ -73,7 +73,7 @@ words!(InboundOutcome {
     TurnedAway = "turned away",
 });
 
-// A newer version may have written others, which count as stopped.
+// An unknown outcome of a newer version counts as stopped.
 text_columns!(InboundOutcome = |text| Self::parse(text).unwrap_or(Self::Stopped));
 
 /// A waiting row that cannot be read, and the reason.
@@ -83,8 +83,8 @@ pub struct UnreadableRow {
     pub why: String,
 }
 
-/// Reads the columns `id, received, message, revision, channel, chat, thread`. The outer error is the
-/// store's, the inner one only this row's.
+/// Reads the columns `id, received, message, revision, channel, chat, thread`. The outer error concerns
+/// the store, the inner one only this row.
 pub(crate) fn read_waiting(
     row: &Row<'_>,
 ) -> rusqlite::Result<Result<WaitingMessage, UnreadableRow>> {

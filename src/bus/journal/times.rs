@@ -1,4 +1,4 @@
-//! The times of messages: sent, by the platform's clock, and found, by ours.
+//! The times of messages: sent, by the platform's clock, and received, by ours.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -7,19 +7,19 @@ use super::origins::origin_params;
 use super::row::WaitingMessage;
 use crate::store::Time;
 
-/// Maximum number of last messages that are searched for one elsewhere, or for the newest time of a
-/// platform.
+/// Maximum number of last messages that are searched for one of another conversation, or for the newest
+/// time of a platform.
 const LOOKED_AT: i64 = 200;
 
-/// Time at which a message was sent, by its platform's clock, and at which it was found, by ours.
+/// Time at which a message was sent, by its platform's clock, and at which it was received, by ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageTimes {
     pub at: DateTime<Utc>,
     pub received: DateTime<Utc>,
 }
 
-/// Returns the times of the newest message of the same conversation that was found before a message, and no
-/// later than `until`.
+/// Returns the times of the newest message of the same conversation that was received before `message`, and
+/// no later than `until`.
 pub fn times_before(
     store: &Connection,
     message: &WaitingMessage,
@@ -32,12 +32,12 @@ pub fn times_before(
              WHERE channel = ? AND chat = ? AND thread IS ? AND id < ? AND received <= ?
              ORDER BY id DESC LIMIT 1",
         )?
-        .query_row(params![channel, chat, thread, message.id, Time(until)], read)
+        .query_row(params![channel, chat, thread, message.id, Time(until)], read_times)
         .optional()
         .map(Option::flatten)
 }
 
-/// Returns the same for the last messages of all conversations on platforms.
+/// Returns the times of the newest such message in any conversation on a platform.
 pub fn times_elsewhere_before(
     store: &Connection,
     message: &WaitingMessage,
@@ -50,23 +50,23 @@ pub fn times_elsewhere_before(
              WHERE received <= ? AND json_extract(message, '$.id') IS NOT NULL
              ORDER BY id DESC LIMIT 1",
         )?
-        .query_row(params![message.id, LOOKED_AT, Time(until)], read)
+        .query_row(params![message.id, LOOKED_AT, Time(until)], read_times)
         .optional()
         .map(Option::flatten)
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Option<MessageTimes>> {
+fn read_times(row: &Row<'_>) -> rusqlite::Result<Option<MessageTimes>> {
     let (Time(received), at): (_, Option<String>) = (row.get(0)?, row.get(1)?);
-    Ok(at.and_then(|at| said_at(&at)).map(|at| MessageTimes { at, received }))
+    Ok(at.and_then(|at| parse_time(&at)).map(|at| MessageTimes { at, received }))
 }
 
-fn said_at(text: &str) -> Option<DateTime<Utc>> {
+fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     Some(DateTime::parse_from_rfc3339(text).ok()?.to_utc())
 }
 
 /// Returns the newest time that a platform has reported, by its server's clock, among the last messages.
 pub fn newest_of_platforms(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
-    // A pressed button, and a message from the terminal, has our own time.
+    // A pressed button and a message from the terminal have our own time.
     let newest: Option<String> = store.query_row(
         "SELECT max(json_extract(message, '$.at')) FROM
          (SELECT message FROM inbound ORDER BY id DESC LIMIT ?)
@@ -75,10 +75,10 @@ pub fn newest_of_platforms(store: &Connection) -> rusqlite::Result<Option<DateTi
         [LOOKED_AT],
         |row| row.get(0),
     )?;
-    Ok(newest.and_then(|at| said_at(&at)))
+    Ok(newest.and_then(|at| parse_time(&at)))
 }
 
-/// Returns the time at which the last message was found, by our clock of then.
+/// Returns the time at which the last message was received, by our clock at that time.
 pub fn last_received(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     let last = store
         .prepare_cached("SELECT received FROM inbound ORDER BY id DESC LIMIT 1")?

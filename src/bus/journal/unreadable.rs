@@ -1,5 +1,5 @@
-//! Rows that this version cannot read: another version wrote them, or a disk damaged them. Each is closed
-//! alone, and its content is kept for a person to look at.
+//! Rows that this version cannot read, because another version wrote them or the disk is damaged. Each is
+//! closed by itself, and its content is stored for a person to look at.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -9,7 +9,7 @@ use crate::store::Time;
 use crate::types::message::{ChannelName, DedupKey};
 use crate::types::origin::Origin;
 
-/// Maximum number of rows of one address that are closed at a time. The rest follows in the next pass.
+/// Maximum number of rows of one address that are closed at a time. The next pass closes more.
 const CLOSED_MAX: i64 = 100;
 
 /// The waiting commands.
@@ -19,7 +19,7 @@ pub struct WaitingControls {
     pub unreadable: Vec<UnreadableRow>,
 }
 
-/// Returns the unreadable messages that wait at an address, also those that wait for files.
+/// Returns the unreadable messages that wait at an address, including those that wait for files.
 pub fn unreadable_at(store: &Connection, at: &Origin) -> rusqlite::Result<Vec<UnreadableRow>> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound
@@ -31,21 +31,21 @@ pub fn unreadable_at(store: &Connection, at: &Origin) -> rusqlite::Result<Vec<Un
     rows.filter_map(|row| row.map(Result::err).transpose()).collect()
 }
 
-/// Settles a waiting row as refused, and keeps its message as it is. Returns its origin. None if it does
-/// not wait any more.
+/// Settles a waiting row as refused, and stores its raw message. Returns its origin; None if it no longer
+/// waits.
 pub fn close_unreadable(
     store: &Connection,
     row: RowId,
     why: &str,
 ) -> rusqlite::Result<Option<Origin>> {
-    let closed = store
+    let origin = store
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = ? WHERE id = ? AND state = 'waiting'
              RETURNING channel, chat, thread",
         )?
         .query_row(params![InboundOutcome::Refused, row], read_origin)
         .optional()?;
-    if closed.is_some() {
+    if origin.is_some() {
         store
             .prepare_cached(
                 "INSERT OR REPLACE INTO unreadable (key, received, channel, raw, why)
@@ -53,10 +53,10 @@ pub fn close_unreadable(
             )?
             .execute(params![Time::now(), why, row])?;
     }
-    Ok(closed)
+    Ok(origin)
 }
 
-/// Keeps an unreadable message of a channel.
+/// Stores an unreadable message of a channel.
 pub fn keep_raw(
     store: &Connection,
     key: &DedupKey,
@@ -71,7 +71,7 @@ pub fn keep_raw(
     Ok(())
 }
 
-/// Keeps an unreadable row of another table. `key` names the row.
+/// Stores an unreadable row of another table. `key` identifies the row.
 pub fn keep_row(
     store: &Connection,
     key: &str,

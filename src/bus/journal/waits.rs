@@ -1,5 +1,5 @@
-//! The origins and senders of waiting messages, without their contents: everything that the agent loop
-//! needs to choose among them.
+//! The origins and senders of waiting messages, without their contents: the agent loop needs no more to
+//! choose among them.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -14,11 +14,11 @@ use crate::types::origin::Origin;
 pub struct WaitingAt {
     pub row: RowId,
     pub origin: Origin,
-    /// The person who sent it, or on whose behalf it exists.
+    /// Its sender, or the person on whose behalf it exists.
     pub sender: SenderId,
 }
 
-/// Tasks as speakers begin with a bracket. Only for them the message tells the person.
+/// Selects waiting messages. If `sender` is a task, which begins with a bracket, the person is in the message.
 const COLUMNS: &str = "SELECT channel, chat, thread, id, sender,
     CASE WHEN substr(sender, 1, 1) = '(' THEN message END
     FROM inbound WHERE state = 'waiting' AND control = 0";
@@ -26,10 +26,10 @@ const COLUMNS: &str = "SELECT channel, chat, thread, id, sender,
 /// Returns all messages that wait for turns.
 pub fn all_waiting(store: &Connection) -> rusqlite::Result<Vec<WaitingAt>> {
     let mut rows = store.prepare_cached(COLUMNS)?;
-    rows.query_map([], read)?.collect()
+    rows.query_map([], read_waiting_at)?.collect()
 }
 
-/// Returns true if nothing waits.
+/// Returns true if no row waits, including commands.
 pub fn is_empty(store: &Connection) -> rusqlite::Result<bool> {
     let waits = store.prepare_cached("SELECT 1 FROM inbound WHERE state = 'waiting'")?.exists([])?;
     Ok(!waits)
@@ -38,10 +38,10 @@ pub fn is_empty(store: &Connection) -> rusqlite::Result<bool> {
 /// Returns the row if it waits for a turn.
 pub fn waiting_at(store: &Connection, row: RowId) -> rusqlite::Result<Option<WaitingAt>> {
     let mut rows = store.prepare_cached(&format!("{COLUMNS} AND id = ?"))?;
-    rows.query_row([row], read).optional()
+    rows.query_row([row], read_waiting_at).optional()
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<WaitingAt> {
+fn read_waiting_at(row: &Row<'_>) -> rusqlite::Result<WaitingAt> {
     let speaker: SenderId = row.get(4)?;
     let LenientJson(message) = row.get::<_, LenientJson<Inbound>>(5)?;
     Ok(WaitingAt {

@@ -1,5 +1,5 @@
-//! Failing deliveries: since when, what overtakes them, and the explanation of those that are given up.
-//! `channels::deliver` decides how long to wait and when to give up.
+//! Failing deliveries: the time since which they fail, later ones that overtake them, and the explanation
+//! of those that are given up. Not here: pauses and time limits (`channels::deliver`).
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::replies;
 use crate::store::Time;
 use crate::types::message::{Address, ChannelName, DeliveryId, MessageId, Outbound};
 
-/// A delivery's failures since a part of it last arrived.
+/// A delivery's failures since a chunk of it last arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failures {
     pub since: DateTime<Utc>,
     pub last: DateTime<Utc>,
-    /// Number of times that others of the channel arrived between two failures.
+    /// Number of pairs of failures between which other deliveries of the channel arrived.
     pub others_arrived: u32,
-    /// Start of the failures while others arrive.
+    /// Time since which it fails while others arrive.
     pub others_since: Option<DateTime<Utc>>,
 }
 
@@ -32,13 +32,13 @@ pub struct DeliveryFailure {
     /// Time of the next attempt.
     pub next: DateTime<Utc>,
     pub reason: String,
-    /// Others of the channel have arrived since the previous failure.
+    /// True if other deliveries of the channel arrived since the previous failure.
     pub others_arrived: bool,
-    /// Later deliveries of the lane need not wait for it any more.
+    /// True if later deliveries of the lane no longer wait for it.
     pub lets_others_pass: bool,
 }
 
-/// Records a failed attempt. The chunk stays as it is.
+/// Records a failed attempt. Does not change the chunk.
 pub fn fails(
     store: &Connection,
     id: DeliveryId,
@@ -72,7 +72,7 @@ pub fn fails(
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailingDeliveries {
     pub count: i64,
-    /// Start of the longest failure, and the last reason of that delivery.
+    /// Start of the longest failure, and the last reason of its delivery.
     pub since: Option<DateTime<Utc>>,
     pub reason: Option<String>,
 }
@@ -96,8 +96,8 @@ pub fn failing(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Fa
     Ok(FailingDeliveries { count, since, reason: reason.flatten() })
 }
 
-/// Retries a channel's failing deliveries at once, because its platform works again. Those that failed
-/// while others arrived did not wait for that.
+/// Retries a channel's failing deliveries at once, because its platform works again. Skips those that
+/// failed while others arrived: they had another reason.
 pub fn hasten_failing(store: &Connection, channel: &ChannelName) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -138,7 +138,7 @@ pub fn hasten_after_outage(
     Ok(())
 }
 
-/// Restarts pauses that began after `now`: the clock was set back since.
+/// Restarts pauses that began after `now`, because the clock was set back since then.
 pub fn begin_pauses_again(
     store: &Connection,
     channel: &ChannelName,
@@ -153,7 +153,7 @@ pub fn begin_pauses_again(
     Ok(())
 }
 
-/// Stores the message that a delivery answers. It is named if the answer overtakes an older one.
+/// Stores the message that a delivery answers. The delivery replies to it if it overtakes an older one.
 pub fn note_question(
     store: &Connection,
     id: DeliveryId,
@@ -166,30 +166,29 @@ pub fn note_question(
     Ok(())
 }
 
-/// Reason why a delivery ends without having arrived.
+/// Reason for which a delivery ends without having arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryLoss {
-    /// The platform refuses it, and always would.
+    /// The platform refuses it permanently.
     Refused,
     /// The time limit has passed.
     GivenUp,
 }
 
-/// Ends a delivery that does not arrive, with its remaining chunks. The owner is notified at once, in the
-/// same chat if it is theirs. If it was given up, the next delivery that arrives there brings an
-/// explanation along.
+/// Ends a lost delivery and its remaining chunks. The owner gets a notice at once, in the same chat if it
+/// is theirs. If the delivery was given up, its chat gets an explanation after the next one that arrives.
 pub fn dead(
     store: &Connection,
     message: &Outbound,
-    lost: DeliveryLoss,
+    loss: DeliveryLoss,
     reason: &str,
 ) -> rusqlite::Result<()> {
     store.execute(
         "UPDATE chunks SET state = 'dead' WHERE delivery = ? AND state <> 'sent'",
         [message.id],
     )?;
-    let given_up = lost == DeliveryLoss::GivenUp;
-    let died = store
+    let given_up = loss == DeliveryLoss::GivenUp;
+    let is_notice = store
         .prepare_cached(
             "UPDATE outbox SET state = 'dead', reason = ?1, unexplained = (?2 AND notice = 0)
              WHERE id = ?3 AND state = 'pending' RETURNING notice",
@@ -197,21 +196,22 @@ pub fn dead(
         .query_row(params![reason, given_up, message.id], |row| row.get::<_, bool>(0))
         .optional()?;
     let owner = people::owner_place(store)?;
-    if let (Some(false), Some(owner)) = (died, owner) {
-        let theirs = (&owner.channel, &owner.chat) == (&message.to.channel, &message.to.chat);
-        match (theirs, given_up) {
+    if let (Some(false), Some(owner)) = (is_notice, owner) {
+        let is_owners_chat =
+            (&owner.channel, &owner.chat) == (&message.to.channel, &message.to.chat);
+        match (is_owners_chat, given_up) {
             (false, _) => put_notice(store, &owner, &replies::undeliverable(&message.to, reason))?,
             (true, false) => {
                 put_notice(store, &message.to, &replies::undeliverable_here(reason))?;
             }
-            // Nothing arrives there at the moment.
+            // No message arrives in that chat at the moment.
             (true, true) => {}
         }
     }
     Ok(())
 }
 
-/// Explains the deliveries that were given up in a chat, after one has arrived there.
+/// Queues an explanation for the deliveries that were given up in a chat, after one has arrived there.
 pub(super) fn explain(store: &Connection, arrived: DeliveryId) -> rusqlite::Result<()> {
     let mut lost = store.prepare_cached(
         "SELECT lost.channel, lost.chat, lost.thread, count(*), max(lost.reason)

@@ -1,4 +1,4 @@
-//! The lanes in which deliveries wait, and their heads, which triggers of the schema maintain.
+//! The lanes in which deliveries wait, and the heads of the lanes, which triggers of the schema maintain.
 
 use std::collections::HashSet;
 
@@ -8,9 +8,9 @@ use rusqlite::{Connection, params};
 use crate::store::{Json, Time};
 use crate::types::message::{ChannelName, ChatId, DeliveryId};
 
-/// The message of a chat that may be tried next: the head of a lane. Each chat has a lane, and one for the answers to
-/// commands, which wait behind nothing else. The head of a lane is its oldest message. A message that lets later ones
-/// pass stays a head.
+/// The message of a chat that may be tried next: the head of a lane. Each chat has two lanes: one for the answers to
+/// commands, so that they wait for nothing else, and one for the rest. The head of a lane is its oldest message. A
+/// message that lets later ones pass stays a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextOfChat {
     pub id: DeliveryId,
@@ -26,7 +26,7 @@ pub struct Lane {
 }
 
 /// Returns the message of each chat of a channel that may be tried next, urgent ones or others, in order of their next
-/// attempt: at most `max`, and none of busy lanes. The cost depends on the result, not on how much waits.
+/// attempt: at most `max`, and none of busy lanes. The cost depends on the size of the result, not of the queue.
 pub fn next_of_each_chat(
     store: &Connection,
     channel: &ChannelName,

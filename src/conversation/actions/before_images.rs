@@ -1,6 +1,6 @@
-//! The contents of files before they were changed, so that changes can be undone: one blob each, named by
-//! its hash, in the home. A blob stands there before the change is written down; one that nothing
-//! refers to is swept. Everything here blocks.
+//! The contents of files before they were changed, so that changes can be undone: one blob each in the home,
+//! named by its hash. A blob is written before its change is recorded; an unreferenced one is deleted. All
+//! functions block.
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -13,13 +13,13 @@ use std::time::{Duration, SystemTime};
 use crate::store::ForgottenWords;
 use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace};
 
-/// All blobs together, in bytes; beyond that the oldest go.
+/// Maximum size of all blobs together, in bytes. Beyond it the oldest are deleted.
 const ALL_BYTES_MAX: u64 = 200_000_000;
 
-/// The time after which a change cannot be undone any more.
+/// Time after which a change can no longer be undone.
 const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// A blob that nothing refers to may belong to a change that is about to be written down.
+/// Time for which an unreferenced blob stays, because its change may be about to be recorded.
 pub(super) const GRACE: Duration = Duration::from_secs(3600);
 
 /// The blobs, cheap to clone.
@@ -28,20 +28,20 @@ pub struct BeforeImages(Arc<BeforeImagesInner>);
 
 struct BeforeImagesInner {
     folder: PathBuf,
-    /// Held while a blob is put or swept, as both come from different tasks; never over an await.
+    /// Held while blobs are written or deleted, which different tasks do. Never held over an await.
     changing: Mutex<()>,
 }
 
 impl BeforeImages {
-    /// Opens the folder in `home`, for this account alone.
+    /// Opens the folder in `home`, which only this user can access.
     pub fn open(home: &Path) -> io::Result<Self> {
         let folder = home.join("undo");
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         Ok(Self(Arc::new(BeforeImagesInner { folder, changing: Mutex::default() })))
     }
 
-    /// Keeps what the file is before `change`; false if the change cannot be undone, because the file
-    /// is larger than 1 MiB or is not what it was.
+    /// Stores the content of the file before `change`. Returns false if the change cannot be undone, because the
+    /// file is larger than 1 MiB or has changed.
     pub fn keep_before(&self, workspace: &Workspace, change: &FileChange) -> bool {
         let Some(before) = &change.before else { return true };
         let file = workspace.open_exactly(&change.path);
@@ -60,7 +60,7 @@ impl BeforeImages {
         }
     }
 
-    /// Keeps what a file is, to be compared or put back later.
+    /// Stores the content of a file, to be compared or restored later.
     pub fn put(&self, hash: &Hash, contents: &[u8]) -> io::Result<()> {
         let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.0.folder.join(hash.as_str());
@@ -68,17 +68,17 @@ impl BeforeImages {
             return Ok(());
         }
         let temporary = self.temporary();
-        let written = write_new(&temporary, contents)
+        let result = write_new(&temporary, contents)
             .and_then(|file| file.sync_all())
             .and_then(|()| fs::rename(&temporary, &path))
             .and_then(|()| File::open(&self.0.folder)?.sync_all());
-        if written.is_err() {
+        if result.is_err() {
             fs::remove_file(&temporary).ok();
         }
-        written
+        result
     }
 
-    /// To keep several; they reach the disk together, as a card takes its time for each wait.
+    /// Returns a batch of blobs that are synced together, because each sync of an SD card is slow.
     pub fn several(&self) -> PendingImages<'_> {
         PendingImages { images: self, written: Vec::new() }
     }
@@ -95,46 +95,46 @@ impl BeforeImages {
         self.0.folder.join(format!("tmp-{:016x}", fastrand::u64(..)))
     }
 
-    /// None if it is gone, or is not what its name says.
+    /// Returns a blob. None if it does not exist, or does not match its hash.
     pub fn get(&self, hash: &Hash) -> Option<Vec<u8>> {
         let contents = fs::read(self.0.folder.join(hash.as_str())).ok()?;
         (Hash::of(&contents) == *hash).then_some(contents)
     }
 
-    /// Removes those of the named versions that have words in them which somebody wants forgotten. `undo` are the
-    /// records that name them.
+    /// Deletes the blobs named in the records `undo` that contain words which somebody wants forgotten. Returns their
+    /// number.
     pub fn forget(&self, undo: &[String], words: &ForgottenWords) -> io::Result<usize> {
         let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut forgotten = 0;
+        let mut deleted = 0;
         for entry in fs::read_dir(&self.0.folder)? {
             let entry = entry?;
             let name = entry.file_name();
-            let is_theirs =
+            let is_named =
                 name.to_str().is_some_and(|name| undo.iter().any(|undo| undo.contains(name)));
-            // One that is too large was never kept.
-            if is_theirs && words.are_in(&String::from_utf8_lossy(&fs::read(entry.path())?)) {
+            // Blobs are small: files that are too large are never stored.
+            if is_named && words.are_in(&String::from_utf8_lossy(&fs::read(entry.path())?)) {
                 fs::remove_file(entry.path())?;
-                forgotten += 1;
+                deleted += 1;
             }
         }
-        Ok(forgotten)
+        Ok(deleted)
     }
 
-    /// Removes what nothing refers to (`grace` old or older), what is too old, and the oldest of too
-    /// much.
+    /// Deletes blobs that are unreferenced for at least `grace`, that are too old, or that exceed the total
+    /// size, oldest first.
     pub fn sweep(&self, wanted: &HashSet<String>, grace: Duration) -> io::Result<()> {
         let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let now = SystemTime::now();
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.0.folder)? {
             let entry = entry?;
-            let found = entry.metadata()?;
-            let age = now.duration_since(found.modified()?).unwrap_or_default();
+            let metadata = entry.metadata()?;
+            let age = now.duration_since(metadata.modified()?).unwrap_or_default();
             let is_wanted = entry.file_name().to_str().is_some_and(|name| wanted.contains(name));
             if age >= AGE_MAX || (!is_wanted && age >= grace) {
                 fs::remove_file(entry.path())?;
             } else {
-                kept.push((age, found.len(), entry.path()));
+                kept.push((age, metadata.len(), entry.path()));
             }
         }
         kept.sort();
@@ -149,15 +149,15 @@ impl BeforeImages {
     }
 }
 
-/// Blobs on their way; none has its name before all are on the disk.
+/// A batch of blobs. None gets its final name before all are on the disk.
 pub struct PendingImages<'a> {
     images: &'a BeforeImages,
-    /// As what, and of which name.
+    /// Temporary and final paths.
     written: Vec<(PathBuf, PathBuf)>,
 }
 
 impl PendingImages<'_> {
-    /// As [`BeforeImages::put`], but for the disk.
+    /// Writes a blob like [`BeforeImages::put`], without a sync.
     pub fn put(&mut self, hash: &Hash, contents: &[u8]) -> io::Result<()> {
         let BeforeImages(inner) = self.images;
         let _alone = inner.changing.lock().unwrap_or_else(PoisonError::into_inner);

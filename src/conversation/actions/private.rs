@@ -1,4 +1,4 @@
-//! Actions in private conversations belong to their persons: others see that something was done, and nothing of it.
+//! Hides the content of actions in private conversations: other people see that there was an action, and nothing else.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -9,19 +9,19 @@ use crate::store::{LenientJson, Time};
 use crate::types::message::{ChannelName, ChatKind, Sender};
 use crate::types::session::CallId;
 
-/// Somebody who asks for actions.
+/// A person who requests actions.
 pub struct ActionReader {
     pub people: People,
-    /// Their accounts, as far as they are known.
+    /// Their known accounts.
     pub accounts: Vec<PersonAccount>,
 }
 
 impl ActionReader {
-    /// Returns true if an action is part of somebody else's private conversation, or if that cannot be told.
+    /// Returns true if an action is part of somebody else's private conversation, or if that cannot be determined.
     pub fn is_kept_from(&self, store: &Connection, call: CallId) -> rusqlite::Result<bool> {
         let author = store
             .prepare_cached(
-                // Of a task, `thread` is the channel on which its person is known.
+                // For a task, `thread` is the channel on which its person is known.
                 "SELECT s.chat_kind, iif(s.kind IN ('chat', 'command'), s.channel, s.thread), t.sender,
                         t.started
                  FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
@@ -49,7 +49,7 @@ impl ActionReader {
         Ok(true)
     }
 
-    /// Leaves out what went into the actions of others' private conversations, and what came out.
+    /// Returns the actions without the inputs and outputs of other people's private conversations.
     pub fn hide_private(
         &self,
         store: &Connection,

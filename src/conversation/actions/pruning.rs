@@ -1,4 +1,4 @@
-//! Deletes old actions, and former contents of files that nothing refers to.
+//! Deletes old actions, and unreferenced former contents of files.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,62 +11,62 @@ use crate::conversation::forgetting::forget_sessions;
 use crate::conversation::sources;
 use crate::store::{SLICE, StoreError, Time, slice};
 
-/// Returns the hashes of the blobs that a module refers to.
+/// A function that returns the hashes of the blobs that a module refers to.
 pub type BlobsWanted = fn(&Connection) -> rusqlite::Result<HashSet<String>>;
 
-/// The progress of pruning: the end and the id of the last call that was looked at.
+/// The progress of pruning: the end time and the id of the last examined call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PruneMark(i64, i64);
 
-/// Forgets actions that are so old and that no model sees any more, looking at a slice of them. Returns where
-/// to go on; none if that was all.
+/// Deletes actions that ended before a time and that no model sees any more, in a slice after the mark. Returns the mark
+/// to continue from. None if there are no more.
 pub fn prune(
     store: &Connection,
     before: DateTime<Utc>,
     PruneMark(ended, id): PruneMark,
 ) -> rusqlite::Result<Option<PruneMark>> {
     let before = Time(before);
-    let mut looked_at = store.prepare_cached(
+    let mut statement = store.prepare_cached(
         "SELECT ended, id FROM calls WHERE (ended, id) > (?, ?) AND ended < ? ORDER BY ended, id LIMIT ?",
     )?;
-    let marks = looked_at
+    let marks = statement
         .query_map(params![ended, id, before, slice()], |row| {
             Ok(PruneMark(row.get(0)?, row.get(1)?))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     for PruneMark(_, id) in &marks {
-        forget(store, *id)?;
+        delete_call(store, *id)?;
     }
     Ok(marks.last().copied().filter(|_| marks.len() == SLICE))
 }
 
-/// Forgets a call, unless it is still shown or is a part of what was said.
-fn forget(store: &Connection, call: i64) -> rusqlite::Result<()> {
-    // What was said by a call is part of the conversation, which stays for longer.
+/// Deletes a call, unless a model still sees it or its text was sent to people.
+fn delete_call(store: &Connection, call: i64) -> rusqlite::Result<()> {
+    // Texts that calls sent to people are part of the conversation, which stays longer.
     let old = format!(
         "id = ?1 AND tool NOT IN ('{COMPLETION}', '{CONVERSE}') AND EXISTS (
              SELECT 1 FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id = calls.turn
              AND t.ending IS NOT NULL AND (s.closed IS NOT NULL OR t.id < s.begins))"
     );
-    // Who finds what was answered then is to know where it may have come from.
-    let forgotten = store
+    // The sources stay, because the turn's answer may repeat the content of the call.
+    let deleted_sources = store
         .prepare_cached(&format!(
             "SELECT turn, output IS NOT NULL, sources FROM calls WHERE {old}"
         ))?
         .query_row([call], |row| Ok((row.get(0)?, sources::of_call(row.get(1)?, row.get(2)?))))
         .optional()?;
-    let Some((turn, forgotten)) = forgotten else { return Ok(()) };
-    sources::keep_with_turn(store, turn, &forgotten)?;
+    let Some((turn, deleted_sources)) = deleted_sources else { return Ok(()) };
+    sources::keep_with_turn(store, turn, &deleted_sources)?;
     store.prepare_cached(&format!("DELETE FROM calls WHERE {old}"))?.execute([call])?;
     Ok(())
 }
 
-/// Forgets what commands did before a time, a slice at a time; returns how many rows.
+/// Deletes a slice of the actions of commands before a time. Returns the number of rows.
 pub fn prune_commands(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     forget_sessions(store, "command", before)
 }
 
-/// The blobs that something can be undone with.
+/// Returns the hashes of the blobs that undo actions.
 fn undo_blobs(store: &Connection) -> rusqlite::Result<HashSet<String>> {
     let mut rows = store.prepare(
         "SELECT json_extract(undo, '$.before') FROM calls WHERE undo IS NOT NULL
@@ -76,8 +76,8 @@ fn undo_blobs(store: &Connection) -> rusqlite::Result<HashSet<String>> {
 }
 
 impl Actions {
-    /// Removes what files were that nothing refers to. What has come since the daemon began may be about to be
-    /// referred to, for some time. `others` returns the blobs that another module refers to.
+    /// Deletes unreferenced former contents of files. A blob that is younger than the daemon (`up`) may be about to be
+    /// referenced, so it stays for some time. `others` returns the blobs that another module refers to.
     pub async fn sweep(&self, up: Duration, others: BlobsWanted) -> Result<(), StoreError> {
         let grace = up.min(GRACE);
         let wanted = self.store.read(move |store| {

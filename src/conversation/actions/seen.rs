@@ -1,18 +1,18 @@
-//! Changes of files that a call made on its own way and that were found by looking: each is written down
-//! as an action of its own, so that it can be undone as any other.
+//! Changes of files that a call did not report and that a comparison has found. Each is stored as an action
+//! of its own, so that it can be undone like any other.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::conversation::actions::closed_turn;
+use crate::conversation::actions::insert_closed_turn;
 use crate::store::{Json, Time};
 use crate::types::message::{Address, ChatKind, Sender};
 use crate::types::session::{CallId, FileUndo};
 
-/// By which these are told from calls.
+/// Marks these actions, to distinguish them from calls.
 const MARK: &str = "seen";
 
-/// Where and for whom something was changed, and by which tool.
+/// The tool that made a change, the address, and the person for whom it did.
 pub struct ActionAuthor<'a> {
     pub tool: &'a str,
     pub at: &'a Address,
@@ -20,25 +20,26 @@ pub struct ActionAuthor<'a> {
     pub who: &'a Sender,
 }
 
-/// A file that was found changed, and the way back, if there is one.
+/// A changed file, and the data to undo the change, if possible.
 pub struct SeenChange {
     pub path: String,
     pub undo: Option<FileUndo>,
 }
 
-/// Writes them down in a closed session; gives their numbers.
+/// Stores changes as actions in a closed session. Returns their numbers.
 pub fn note(
     store: &Connection,
     author: &ActionAuthor<'_>,
-    all: &[SeenChange],
+    changes: &[SeenChange],
 ) -> rusqlite::Result<Vec<CallId>> {
-    let turn = closed_turn(store, author.at, author.chat_kind, author.who)?;
+    let turn = insert_closed_turn(store, author.at, author.chat_kind, author.who)?;
     let now = Time::now();
     let mut insert = store.prepare_cached(
         "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, undo, started, ended)
          VALUES (?, 0, ?, ?, ?, 'done', ?, ?, ?)",
     )?;
-    all.iter()
+    changes
+        .iter()
         .map(|SeenChange { path, undo }| {
             let arguments = serde_json::json!({ "changed": path }).to_string();
             let undo = undo.as_ref().map(Json);
@@ -56,7 +57,7 @@ pub fn is_told(
     after: Option<&str>,
     since: DateTime<Utc>,
 ) -> rusqlite::Result<bool> {
-    let told = store
+    let is_reported = store
         .prepare_cached(
             "SELECT wire_id <> ?2 AND iif(json_valid(ifnull(undo, intent)), json_extract(ifnull(undo, intent), '$.after'), NULL) IS ?5
              FROM calls WHERE started >= ?1 AND state IN ('running', 'done', 'interrupted')
@@ -66,5 +67,5 @@ pub fn is_told(
         .query_row(params![Time(since), MARK, paths[0], paths[1], after], |row| {
             row.get(0)
         });
-    Ok(told.optional()?.unwrap_or(false))
+    Ok(is_reported.optional()?.unwrap_or(false))
 }

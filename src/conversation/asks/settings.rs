@@ -1,4 +1,4 @@
-//! The settings of questions: which calls must be approved, by whom, and how long an answer is waited for.
+//! The settings of questions: the calls that must be approved, the roles that approve them, and the timeouts.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::people::Role;
 
-/// The calls that people are asked about, and the time that they have.
+/// The calls that need approval, and the time that people have to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalSettings {
     pub approvals: Approvals,
-    /// The time after which no answer is a no, in a private chat and in a group.
+    /// Time after which a missing answer counts as a refusal, in a private chat and in a group.
     pub approval_time: Duration,
     pub group_approval_time: Duration,
     pub question_time: Duration,
@@ -35,7 +35,7 @@ impl Default for ApprovalSettings {
         Self {
             approvals: Approvals::default(),
             approval_time: Duration::from_secs(12 * 60 * 60),
-            // A group goes on without the turn that waits.
+            // A group does not wait long for a suspended turn.
             group_approval_time: Duration::from_secs(5 * 60),
             // The conversation waits meanwhile.
             question_time: Duration::from_secs(60 * 60),
@@ -44,12 +44,12 @@ impl Default for ApprovalSettings {
     }
 }
 
-/// Which calls must be approved. No config, no approvals.
+/// The calls that must be approved. By default none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approvals {
-    /// Names of tools; one that ends in `*` stands for all that begin so.
+    /// Names of tools. A name that ends in `*` stands for all names with this beginning.
     pub tools: Vec<String>,
-    /// The roles whose calls need approval if they do more than look.
+    /// The roles whose calls need approval if they do more than read.
     pub roles: Vec<Role>,
 }
 
@@ -60,7 +60,7 @@ impl Approvals {
     /// Returns true if the tool is named.
     pub fn names(&self, tool: &str) -> bool {
         self.tools.iter().any(|name| match name.strip_suffix('*') {
-            Some(beginning) => tool.starts_with(beginning),
+            Some(prefix) => tool.starts_with(prefix),
             None => tool == name,
         })
     }

@@ -1,6 +1,5 @@
-//! Reservations: before a model is called, the most that the call can use is booked, so that calls at the same time
-//! cannot use more than a budget has left. What the call has used takes the place of its reservation, in the
-//! transaction of its result.
+//! Reservations: before a model is called, the maximum usage of the call is entered, so that parallel calls cannot
+//! exceed a budget together. The real usage replaces the reservation in the transaction of the call's result.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -15,28 +14,28 @@ use crate::provider::prices::Price;
 use crate::store::Time;
 use crate::types::session::TurnId;
 
-/// An answer with fewer tokens says nothing: the call is refused.
+/// Least number of tokens of an answer. If a budget has fewer left, the call is refused.
 pub const OUTPUT_MIN: u64 = 200;
 
-/// A call that is to be made.
+/// A requested model call.
 #[derive(Clone, Debug)]
 pub struct WantedCall {
     pub payer: Payer,
     pub provider: String,
     pub price: Option<Price>,
     pub turn: Option<TurnId>,
-    /// Tokens of the prompt, as they are estimated.
+    /// Estimated tokens of the prompt.
     pub input: u64,
-    /// The longest answer, in tokens.
+    /// Maximum tokens of the answer.
     pub output: u64,
 }
 
 /// The outcome of a reservation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reservation {
-    /// No budget counts for the call.
+    /// No budget applies to the call.
     Unbudgeted,
-    /// The answer may have `output` tokens. People are to be told of budgets that are nearly used.
+    /// The answer may have `output` tokens. People must get warnings about budgets that are nearly used.
     Made {
         row: LedgerId,
         output: u64,
@@ -45,7 +44,7 @@ pub enum Reservation {
     Refused(BudgetState),
 }
 
-/// A budget and what is used of it.
+/// A budget and its usage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BudgetState {
     pub scope: Scope,
@@ -53,7 +52,7 @@ pub struct BudgetState {
     pub allowance: Allowance,
     pub spent: Spent,
     pub since: DateTime<Utc>,
-    /// When it is full again.
+    /// Time at which it is full again.
     pub until: DateTime<Utc>,
 }
 
@@ -64,39 +63,39 @@ impl BudgetState {
         Self { scope, period, allowance, spent, since, until }
     }
 
-    /// The used part, in percent.
+    /// Returns the used percentage.
     pub fn percent(&self) -> u64 {
-        let tokens = self.allowance.tokens.map(|most| percent(self.spent.tokens, most));
-        let cost = self.allowance.cost.map(|most| percent(self.spent.cost.0, most.0));
+        let tokens = self.allowance.tokens.map(|max| percent(self.spent.tokens, max));
+        let cost = self.allowance.cost.map(|max| percent(self.spent.cost.0, max.0));
         tokens.max(cost).unwrap_or_default()
     }
 
-    /// The tokens that an answer may have.
+    /// Returns the tokens that an answer may have.
     fn output_left(&self, wanted: &WantedCall) -> u64 {
         let by_tokens = self
             .allowance
             .tokens
-            .map(|most| most.saturating_sub(self.spent.tokens).saturating_sub(wanted.input));
-        let by_cost = self.allowance.cost.zip(wanted.price).and_then(|(most, price)| {
-            let left = crate::provider::prices::Cost(most.0.saturating_sub(self.spent.cost.0));
-            price.output_for(left, wanted.input)
+            .map(|max| max.saturating_sub(self.spent.tokens).saturating_sub(wanted.input));
+        let by_cost = self.allowance.cost.zip(wanted.price).and_then(|(max, price)| {
+            let cost_left = crate::provider::prices::Cost(max.0.saturating_sub(self.spent.cost.0));
+            price.output_for(cost_left, wanted.input)
         });
         by_tokens.unwrap_or(u64::MAX).min(by_cost.unwrap_or(u64::MAX))
     }
 }
 
-fn percent(used: u64, most: u64) -> u64 {
-    let percent = u128::from(used) * 100 / u128::from(most.max(1));
+fn percent(used: u64, max: u64) -> u64 {
+    let percent = u128::from(used) * 100 / u128::from(max.max(1));
     u64::try_from(percent).unwrap_or(u64::MAX)
 }
 
-/// Returns true if a budget counts for calls of this payer.
+/// Returns true if a budget applies to calls of this payer.
 pub fn is_budgeted(store: &Connection, budgets: &Budgets, payer: &Payer) -> rusqlite::Result<bool> {
     Ok(!bounds(budgets, &StoredBudgets::read(store)?, payer).is_empty())
 }
 
-/// Reserves what a call may use, lowered to what is left of each budget; or refuses it, with the budget that is full
-/// again last.
+/// Reserves the usage of a call, lowered to the rest of each budget; or refuses the call, with the exhausted budget that
+/// is full again last.
 pub fn reserve(
     store: &Connection,
     budgets: &Budgets,
@@ -108,19 +107,20 @@ pub fn reserve(
     if bounds.is_empty() {
         return Ok(Reservation::Unbudgeted);
     }
-    let (mut output, mut refused, mut nearly) = (wanted.output, None::<BudgetState>, Vec::new());
+    let (mut output, mut refused, mut nearly_used) =
+        (wanted.output, None::<BudgetState>, Vec::new());
     for bound in &bounds {
         let window = window_of(store, bound, zone, now)?;
         let spent = bound.sum(window).keep(store)?;
         let state = BudgetState::new(bound, window, spent);
-        let left = state.output_left(wanted);
-        if left < OUTPUT_MIN.min(wanted.output) {
+        let output_left = state.output_left(wanted);
+        if output_left < OUTPUT_MIN.min(wanted.output) {
             refused = refused.filter(|other| other.until >= state.until).or(Some(state));
         }
         if state.percent() >= WARNED_AT {
-            nearly.push(state);
+            nearly_used.push(state);
         }
-        output = output.min(left);
+        output = output.min(output_left);
     }
     if let Some(state) = refused {
         return Ok(Reservation::Refused(state));
@@ -134,7 +134,7 @@ pub fn reserve(
         note_first_use(store, bound, now)?;
     }
     let mut warnings = Vec::new();
-    for state in nearly {
+    for state in nearly_used {
         if note_warned(store, &state)? {
             warnings.push(state);
         }
@@ -142,7 +142,7 @@ pub fn reserve(
     Ok(Reservation::Made { row, output, warnings })
 }
 
-/// The budgets that count for a payer, and what is used of them.
+/// Returns the budgets that apply to a payer, and their usage.
 pub fn states(
     store: &Connection,
     budgets: &Budgets,
@@ -157,13 +157,13 @@ pub fn states(
 /// All budgets, for the owner.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetOverview {
-    /// Those that are for one thing or one person.
+    /// Budgets for one scope each.
     pub states: Vec<BudgetState>,
-    /// Those that each of several has.
+    /// Budgets that each member of a scope has.
     pub each: Vec<(Scope, Period, Allowance)>,
 }
 
-/// Returns all budgets, and what is used of them.
+/// Returns all budgets, and their usage.
 pub fn overview(
     store: &Connection,
     budgets: &Budgets,
@@ -177,28 +177,29 @@ pub fn overview(
         scope => Scope::OF_CONFIG.contains(scope),
     };
     let set = stored.scopes().filter(|scope| !is_listed(scope));
-    let mut found = BudgetOverview::default();
+    let mut overview = BudgetOverview::default();
     for scope in Scope::OF_CONFIG.into_iter().chain(personas).chain(set) {
         let budget = stored.budget(budgets, &[scope]);
         for period in [Period::Day, Period::Month] {
             let allowance = budget.of(period);
             match scope.part() {
                 _ if allowance.is_none() => {}
-                None => found.each.push((scope, period, allowance)),
+                None => overview.each.push((scope, period, allowance)),
                 Some(part) => {
-                    // Whose month is 30 days is not known here.
-                    let began = began(store, scope, period)?.filter(|_| period == Period::Month);
-                    let begins = match (began, scope) {
+                    // The role is unknown here: a stored beginning marks a guest's month of 30 days.
+                    let period_start =
+                        period_start(store, scope, period)?.filter(|_| period == Period::Month);
+                    let begins = match (period_start, scope) {
                         (Some(_), Scope::Person(_)) => PeriodStart::WithFirstUse,
                         _ => PeriodStart::ByCalendar,
                     };
                     let bound = Bound { scope, part, period, allowance, begins };
-                    found.states.push(state_of(store, &bound, zone, now)?);
+                    overview.states.push(state_of(store, &bound, zone, now)?);
                 }
             }
         }
     }
-    Ok(found)
+    Ok(overview)
 }
 
 fn state_of(
@@ -220,24 +221,26 @@ fn window_of(
     let Bound { scope, period, begins, .. } = *bound;
     Ok(match begins {
         PeriodStart::ByCalendar => BudgetWindow::of_calendar(period, now, zone),
-        PeriodStart::WithFirstUse => BudgetWindow::of_guest(began(store, scope, period)?, now),
+        PeriodStart::WithFirstUse => {
+            BudgetWindow::of_guest(period_start(store, scope, period)?, now)
+        }
     })
 }
 
-fn began(
+fn period_start(
     store: &Connection,
     scope: Scope,
     period: Period,
 ) -> rusqlite::Result<Option<DateTime<Utc>>> {
-    let began: Option<Time> = store
+    let period_start: Option<Time> = store
         .prepare_cached("SELECT began FROM budget_periods WHERE scope = ? AND period = ?")?
         .query_row(params![scope.key(), period.as_str()], |row| row.get(0))
         .optional()?;
-    Ok(began.map(|began| began.0))
+    Ok(period_start.map(|period_start| period_start.0))
 }
 
 fn note_first_use(store: &Connection, bound: &Bound, now: DateTime<Utc>) -> rusqlite::Result<()> {
-    let before = began(store, bound.scope, bound.period)?;
+    let before = period_start(store, bound.scope, bound.period)?;
     let since = BudgetWindow::of_guest(before, now).since;
     if before == Some(since) {
         return Ok(());
@@ -245,7 +248,7 @@ fn note_first_use(store: &Connection, bound: &Bound, now: DateTime<Utc>) -> rusq
     put_period(store, bound.scope, bound.period, since).map(drop)
 }
 
-/// False if people were warned before in this period.
+/// Records a warning. Returns false if people were warned before in this period.
 fn note_warned(store: &Connection, state: &BudgetState) -> rusqlite::Result<bool> {
     let warned: Option<Time> = store
         .prepare_cached("SELECT warned FROM budget_periods WHERE scope = ? AND period = ?")?
@@ -265,12 +268,12 @@ fn put_period(
     store: &Connection,
     scope: Scope,
     period: Period,
-    began: DateTime<Utc>,
+    period_start: DateTime<Utc>,
 ) -> rusqlite::Result<usize> {
     store
         .prepare_cached(
             "INSERT INTO budget_periods (scope, period, began) VALUES (?1, ?2, ?3)
              ON CONFLICT DO UPDATE SET began = ?3",
         )?
-        .execute(params![scope.key(), period.as_str(), Time(began)])
+        .execute(params![scope.key(), period.as_str(), Time(period_start)])
 }

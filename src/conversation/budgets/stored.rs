@@ -1,5 +1,4 @@
-//! Budgets that the owner has set in a chat or from the command line. They take the place of the config's, number by
-//! number.
+//! Budgets that the owner has set in a chat or on the command line. They override the config's, number by number.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +9,21 @@ use crate::conversation::ledger::sums::Period;
 use crate::provider::prices::Cost;
 use crate::types::person::PersonId;
 
-/// A number of a budget; 0 is none.
+/// A number of a budget. 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     Tokens(u64),
     Cost(Cost),
 }
 
-/// One row: what is not set is left to the next one.
+/// A row of the table. For an unset number, the next scope applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct StoredBudget {
     day: Allowance,
     month: Allowance,
 }
 
-/// All that were set, by their scope.
+/// All stored budgets, by scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredBudgets(BTreeMap<String, StoredBudget>);
 
@@ -41,16 +40,16 @@ impl StoredBudgets {
         Ok(Self(rows.collect::<Result<_, _>>()?))
     }
 
-    /// The budget that counts: each number from the first of these scopes for which it is set; else the config's for
-    /// the last one.
+    /// Returns the effective budget: each number is that of the first of these scopes that sets it, or else the config's
+    /// for the last one.
     pub fn budget(&self, budgets: &Budgets, scopes: &[Scope]) -> Budget {
         let config = scopes.last().map(|scope| budgets.of(*scope)).unwrap_or_default();
         let rows: Vec<_> = scopes.iter().filter_map(|scope| self.0.get(&scope.key())).collect();
-        let tokens = |of: fn(&StoredBudget) -> Option<u64>, config: Option<u64>| {
-            rows.iter().find_map(|row| of(row)).or(config).filter(|most| *most > 0)
+        let tokens = |field: fn(&StoredBudget) -> Option<u64>, config: Option<u64>| {
+            rows.iter().find_map(|row| field(row)).or(config).filter(|max| *max > 0)
         };
-        let cost = |of: fn(&StoredBudget) -> Option<Cost>, config: Option<Cost>| {
-            rows.iter().find_map(|row| of(row)).or(config).filter(|most| most.0 > 0)
+        let cost = |field: fn(&StoredBudget) -> Option<Cost>, config: Option<Cost>| {
+            rows.iter().find_map(|row| field(row)).or(config).filter(|max| max.0 > 0)
         };
         Budget {
             day: Allowance {
@@ -64,7 +63,7 @@ impl StoredBudgets {
         }
     }
 
-    /// The scopes for which something was set.
+    /// Returns the scopes with stored budgets.
     pub fn scopes(&self) -> impl Iterator<Item = Scope> {
         self.0.keys().filter_map(|key| Scope::parse(key))
     }
@@ -97,12 +96,12 @@ pub fn set(
     Ok(())
 }
 
-/// Forgets what was set for a scope: the config counts again. False if nothing was.
+/// Deletes the stored budget of a scope, so that the config applies again. Returns false if there was none.
 pub fn reset(store: &Connection, scope: Scope) -> rusqlite::Result<bool> {
     Ok(store.execute("DELETE FROM budgets WHERE scope = ?", [scope.key()])? > 0)
 }
 
-/// Gives a person the stricter of both budgets, number by number, and forgets those of the other one.
+/// Gives the person `to` the stricter of both budgets, number by number, and deletes those of `from`.
 pub fn merge(store: &Connection, from: PersonId, to: PersonId) -> rusqlite::Result<()> {
     let (from, to) = (Scope::Person(from).key(), Scope::Person(to).key());
     store.execute(
@@ -110,20 +109,20 @@ pub fn merge(store: &Connection, from: PersonId, to: PersonId) -> rusqlite::Resu
         [&to, &from],
     )?;
     for column in ["day_tokens", "day_cost", "month_tokens", "month_cost"] {
-        // 0 is no limit, and the least of two limits is the stricter one.
-        let stricter = format!(
+        // 0 means no limit; of two limits, the lower one is stricter.
+        let update_stricter = format!(
             "UPDATE budgets AS b SET {column} = ifnull(
                  (SELECT min(o.{column}) FROM budgets o WHERE o.scope IN (?1, ?2) AND o.{column} > 0),
                  (SELECT max(o.{column}) FROM budgets o WHERE o.scope IN (?1, ?2)))
              WHERE b.scope = ?1"
         );
-        store.execute(&stricter, [&to, &from])?;
+        store.execute(&update_stricter, [&to, &from])?;
     }
     store.execute("DELETE FROM budgets WHERE scope = ?", [&from])?;
     store.execute("DELETE FROM budget_periods WHERE scope = ?", [&from]).map(drop)
 }
 
-/// Gives a new person the budget of another.
+/// Copies the budget of one person to another.
 pub fn copy(store: &Connection, from: PersonId, to: PersonId) -> rusqlite::Result<()> {
     let (from, to) = (Scope::Person(from).key(), Scope::Person(to).key());
     store.execute(

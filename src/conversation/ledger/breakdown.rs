@@ -1,4 +1,4 @@
-//! The ledger summed up: by person, model, provider, day, job or cause.
+//! Sums of the ledger by person, model, provider, day, job or cause.
 
 use std::collections::BTreeMap;
 
@@ -50,9 +50,9 @@ pub struct UsageSum {
     #[serde(flatten)]
     pub usage: Usage,
     pub cost: Cost,
-    /// Of the calls, those whose price is unknown.
+    /// The number of calls whose price is unknown.
     pub unpriced: u64,
-    /// Of the calls, those whose end was lost; they are booked with the most that they could use.
+    /// The number of calls whose result was lost. They count with their maximum usage.
     pub estimated: u64,
 }
 
@@ -69,10 +69,10 @@ impl UsageSum {
 const SUMS: &str = "count(*), ifnull(sum(input), 0), ifnull(sum(cached), 0), ifnull(sum(cache_written), 0), \
     ifnull(sum(output), 0), ifnull(sum(cost), 0), count(*) - count(cost), count(*) FILTER (WHERE state = 'estimated')";
 
-/// All zones are whole quarters of an hour away from UTC nowadays.
+/// A quarter of an hour, in milliseconds. The offsets of all present time zones are multiples of it.
 const QUARTER_MS: i64 = 15 * 60 * 1_000;
 
-/// Reads [`SUMS`], which begin after the name.
+/// Reads the columns of [`SUMS`], which begin after the name.
 fn read(row: &Row<'_>) -> rusqlite::Result<UsageSum> {
     Ok(UsageSum {
         name: String::new(),
@@ -89,7 +89,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<UsageSum> {
     })
 }
 
-/// Sums up the calls that have ended since a time. Days come in their order, all others by their tokens, most first.
+/// Returns sums of the calls that have ended since a time. Days are in their order, all others by tokens, most first.
 pub fn usage_by(
     store: &Connection,
     by: UsageBy,
@@ -133,7 +133,7 @@ pub fn usage_by(
     Ok(sums)
 }
 
-/// The sum of all calls that have ended since a time.
+/// Returns the sum of all calls that have ended since a time.
 pub fn usage_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result<UsageSum> {
     store
         .prepare_cached(&format!(
@@ -142,7 +142,7 @@ pub fn usage_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result
         .query_row([Time(since)], read)
 }
 
-/// The card that answers `/usage`: today, since this midnight, and the last 30 days.
+/// Returns the answer to `/usage`: the usage since `midnight`, and of the last 30 days.
 pub fn usage_words(
     store: &Connection,
     midnight: DateTime<Utc>,
@@ -170,7 +170,7 @@ fn shown(sum: &UsageSum) -> replies::UsageShown {
     }
 }
 
-/// `main (qwen3:8b)` is the model `qwen3:8b` of the provider `main`.
+/// Returns the model in a provider's label: `qwen3:8b` in `main (qwen3:8b)`.
 fn model_of(provider: &str) -> &str {
     let model = provider.split_once(" (").and_then(|(_, model)| model.strip_suffix(')'));
     model.unwrap_or(provider)

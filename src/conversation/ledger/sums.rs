@@ -1,4 +1,4 @@
-//! Sums over the ledger: what a part of it has cost since a time, and the running sums of budgets.
+//! Sums over the ledger: the usage of a part of it since a time, and the running sums of budgets.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -11,7 +11,7 @@ use crate::types::person::PersonId;
 use crate::types::persona::PersonaName;
 use crate::types::words::words;
 
-/// The part of the ledger that a budget is for.
+/// The part of the ledger that counts for a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LedgerPart {
     All,
@@ -22,7 +22,7 @@ pub enum LedgerPart {
 }
 
 impl LedgerPart {
-    /// The name under which its running sums are stored. The triggers of the schema know it too.
+    /// Returns the key of its running sums. The triggers of the schema use the same keys.
     fn key(self) -> String {
         match self {
             Self::All => "all".to_owned(),
@@ -34,7 +34,7 @@ impl LedgerPart {
     }
 }
 
-/// The length of time that a budget is for.
+/// The period of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Period {
@@ -44,13 +44,13 @@ pub enum Period {
 
 words!(Period { Day = "day", Month = "month" });
 
-/// Tokens and money.
+/// Used tokens and money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spent {
-    /// Read and written.
+    /// Tokens read and written.
     pub tokens: u64,
     pub cost: Cost,
-    /// Of the tokens, those of calls that are under way.
+    /// The part of the tokens that is reserved for running calls.
     pub reserved: u64,
 }
 
@@ -60,7 +60,7 @@ impl Spent {
     }
 }
 
-/// Returns the amount spent since a time, reservations included.
+/// Returns the amount spent since a time, including reservations.
 pub fn spent_since(
     store: &Connection,
     part: LedgerPart,
@@ -95,15 +95,15 @@ pub struct SumSince {
 }
 
 impl SumSince {
-    /// Returns the same as [`spent_since`], from the running sum if there is one.
+    /// Returns the result of [`spent_since`], from the running sum if there is one.
     pub fn spent(self, store: &Connection) -> rusqlite::Result<Spent> {
-        self.kept(store)?.map_or_else(|| spent_since(store, self.part, self.since), Ok)
+        self.running_sum(store)?.map_or_else(|| spent_since(store, self.part, self.since), Ok)
     }
 
-    /// The same, and keeps a running sum from now on, in place of that of the period before. The triggers of the
-    /// schema add to it what is booked.
+    /// Returns the result of [`spent_since`], and stores a running sum in place of that of the previous period. Triggers of
+    /// the schema keep it up to date.
     pub fn keep(self, store: &Connection) -> rusqlite::Result<Spent> {
-        if let Some(spent) = self.kept(store)? {
+        if let Some(spent) = self.running_sum(store)? {
             return Ok(spent);
         }
         let Self { part, period, since } = self;
@@ -124,7 +124,7 @@ impl SumSince {
         Ok(spent)
     }
 
-    fn kept(self, store: &Connection) -> rusqlite::Result<Option<Spent>> {
+    fn running_sum(self, store: &Connection) -> rusqlite::Result<Option<Spent>> {
         store
             .prepare_cached(
                 "SELECT tokens, cost, reserved FROM ledger_sums WHERE part = ? AND period = ? AND since = ?",
@@ -137,7 +137,7 @@ impl SumSince {
     }
 }
 
-/// Forgets the sums of periods that began before a time.
+/// Deletes the sums of periods that began before a time.
 pub(super) fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> {
     store.execute("DELETE FROM ledger_sums WHERE since < ?", [Time(before)]).map(drop)
 }

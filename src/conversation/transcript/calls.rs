@@ -1,4 +1,4 @@
-//! Calls in the store, from planned to their outcome, and the way back from what they did.
+//! Calls in the store, from planned to their outcome, and the data to undo them.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -50,7 +50,7 @@ impl CallState {
         }
     }
 
-    /// A newer version wrote others, of which nobody knows whether the call was made.
+    /// Parses a state. An unknown one of a newer version counts as interrupted: the call may or may not have been made.
     fn parse(text: &str) -> Self {
         Self::ALL.into_iter().find(|state| state.as_str() == text).unwrap_or(Self::Interrupted)
     }
@@ -58,7 +58,7 @@ impl CallState {
 
 text_columns!(CallState = Self::parse);
 
-/// A call in the columns from `id` on, after its step.
+/// Reads a call. The first column is its step, the columns from `id` on follow.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
     let output = row.get::<_, Option<String>>(7)?;
     let sources = sources::of_call(output.is_some(), row.get(10)?);
@@ -87,7 +87,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
     })
 }
 
-/// Writes the calls of a step down as planned.
+/// Stores the calls of a step as planned.
 pub(crate) fn plan_calls(
     store: &Connection,
     turn: TurnId,
@@ -109,12 +109,12 @@ pub(crate) fn plan_calls(
         .collect()
 }
 
-/// Somebody is asked on behalf of the call.
+/// Marks a call as waiting, because somebody is asked on its behalf.
 pub(crate) fn call_waits(store: &Connection, call: CallId) -> rusqlite::Result<()> {
     set_state(store, call, CallState::Waiting)
 }
 
-/// The call that waited may be made.
+/// Marks a waiting call as planned again, because it may be made.
 pub(crate) fn call_may_run(store: &Connection, call: CallId) -> rusqlite::Result<()> {
     set_state(store, call, CallState::Planned)
 }
@@ -149,15 +149,15 @@ pub(crate) fn requested_call(store: &Connection, call: CallId) -> rusqlite::Resu
 /// The turn of a call.
 pub(crate) struct CallTurn {
     pub(crate) turn: TurnId,
-    /// The call waits for somebody, or for a subagent.
+    /// True if the call waits for a person or a subagent.
     pub(crate) is_waiting: bool,
     /// The message that the turn answers.
     pub(crate) reply_to: Option<MessageId>,
-    /// For whom the turn works; none if that cannot be read.
+    /// The person for whom the turn works. None if that cannot be read.
     pub(crate) by: Option<SenderId>,
 }
 
-/// Returns the turn of a call; none if the call was forgotten.
+/// Returns the turn of a call. None if the call was deleted.
 pub(crate) fn turn_of_call(store: &Connection, call: CallId) -> rusqlite::Result<Option<CallTurn>> {
     store
         .prepare_cached(
@@ -193,7 +193,7 @@ pub(crate) fn call_runs(
     Ok(())
 }
 
-/// Records how a call is undone.
+/// Stores the data to undo a call.
 pub(crate) fn set_undo(
     store: &Connection,
     call: CallId,
@@ -205,7 +205,7 @@ pub(crate) fn set_undo(
     Ok(())
 }
 
-/// Pictures that came with the answer which is the call's outcome.
+/// Stores pictures of the answer that is the call's outcome.
 pub(crate) fn set_images(
     store: &Connection,
     call: CallId,
@@ -217,7 +217,7 @@ pub(crate) fn set_images(
     Ok(())
 }
 
-/// When a call began, if that is not known yet.
+/// Stores the time at which a call began, unless it is known already.
 pub(crate) fn call_began(
     store: &Connection,
     call: CallId,
@@ -229,8 +229,8 @@ pub(crate) fn call_began(
     Ok(())
 }
 
-/// Settles a call, with the sources of its outcome; an outcome that is not settled is written as what it would
-/// be found as.
+/// Settles a call, with the sources of its outcome. An unsettled outcome is stored as the state it would get after
+/// a crash.
 pub(crate) fn call_ended(
     store: &Connection,
     call: CallId,

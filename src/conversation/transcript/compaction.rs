@@ -1,4 +1,4 @@
-//! The changes of a session and its turns by a compaction, in the store.
+//! Stores the changes of a session and its turns by a compaction.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::store::Json;
 use crate::types::session::{FrozenContext, SessionId, StepMark, Turn, TurnId};
 use crate::types::source::Source;
 
-/// Where what a model is shown of a session begins: at a turn, of which the first steps may be summarized.
+/// The beginning of the part of a session that the model sees: a turn, of which the first steps may be summarized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TranscriptStart {
     pub(crate) turn: TurnId,
@@ -19,22 +19,22 @@ pub(crate) struct TranscriptStart {
 /// The summaries of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Summaries {
-    /// The summary that its model is shown. None: nothing.
+    /// The summary that the model is shown, if there is one.
     pub(crate) shown: Option<String>,
     pub(crate) sources: Vec<Source>,
-    /// Of all that was said, where what is shown has the trusted parts alone.
+    /// The summary of the whole conversation, if the shown one has only the trusted parts.
     pub(crate) whole: Option<WholeSummary>,
 }
 
-/// A summary of trusted and untrusted parts, which only a call shows.
+/// A summary of trusted and untrusted parts, which the model sees only through a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WholeSummary {
     pub(crate) text: String,
     pub(crate) sources: Vec<Source>,
 }
 
-/// Makes a range of turns a part of the summary, if the session is open and began with it. The
-/// memory is frozen anew: now, or when the next turn begins.
+/// Makes a range of turns part of the summary. Returns false if the session is closed or no longer begins with
+/// the range. The frozen memory is replaced now, or when the next turn begins.
 pub(crate) fn compact(
     store: &Connection,
     session: SessionId,
@@ -43,14 +43,15 @@ pub(crate) fn compact(
     frozen: Option<&FrozenContext>,
 ) -> rusqlite::Result<bool> {
     let Summaries { shown, sources, whole } = summaries;
-    // A turn that ran meanwhile was shown what is left out, and may retell it.
-    let is_retold = match whole {
+    // A turn that ran meanwhile was shown the untrusted parts, and may have repeated them.
+    let may_be_repeated = match whole {
         Some(_) => store
             .prepare_cached("SELECT 1 FROM turns WHERE session = ? AND id >= ?")?
             .exists(params![session, range.end.turn])?,
         None => false,
     };
-    let sources = whole.as_ref().filter(|_| is_retold).map_or(sources, |whole| &whole.sources);
+    let sources =
+        whole.as_ref().filter(|_| may_be_repeated).map_or(sources, |whole| &whole.sources);
     let changed = store
         .prepare_cached(
             "UPDATE sessions SET summary = ?, summary_sources = ?,
@@ -74,8 +75,7 @@ pub(crate) fn compact(
     Ok(changed > 0)
 }
 
-/// Returns the summary of all that was said in a session before its turns, where the model is shown the trusted parts
-/// alone.
+/// Returns the summary of everything before a session's turns, if the model is shown only the trusted parts.
 pub(crate) fn whole_summary(
     store: &Connection,
     session: SessionId,
@@ -95,10 +95,12 @@ pub(crate) fn whole_summary(
 /// Marks the steps that are part of the summary.
 pub(crate) fn mark_summarized(turns: &mut [Turn], begins: TurnId, steps: usize) {
     let first = turns.iter_mut().filter(|turn| turn.id == begins);
-    first.flat_map(|turn| turn.steps.iter_mut().take(steps)).for_each(|it| it.is_summarized = true);
+    first
+        .flat_map(|turn| turn.steps.iter_mut().take(steps))
+        .for_each(|step| step.is_summarized = true);
 }
 
-/// Stores the part of the prompt that a session keeps, unless it is stored already.
+/// Stores the frozen part of a session's prompt, unless it is stored already.
 pub(crate) fn set_frozen(
     store: &Connection,
     session: SessionId,
@@ -110,7 +112,7 @@ pub(crate) fn set_frozen(
     Ok(())
 }
 
-/// The bytes that were said in a session since notes were taken last, results of calls left out.
+/// Returns the size in bytes of a session's texts since the last notes, without results of calls.
 pub(crate) fn said_since_notes(store: &Connection, session: SessionId) -> rusqlite::Result<u64> {
     store
         .prepare_cached(
@@ -121,7 +123,7 @@ pub(crate) fn said_since_notes(store: &Connection, session: SessionId) -> rusqli
         .query_row([session], |row| row.get(0))
 }
 
-/// Results before the mark are shortened from now on.
+/// Stores that results before the mark are shortened.
 pub(crate) fn set_shortened(
     store: &Connection,
     session: SessionId,
@@ -139,7 +141,7 @@ pub(crate) fn is_open(store: &Connection, session: SessionId) -> rusqlite::Resul
         .exists([session])
 }
 
-/// Nobody asked for this turn, and nobody hears how it ends.
+/// Marks a turn as silent: the program began it for itself, and nobody gets its result.
 pub(crate) fn set_silent(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store.prepare_cached("UPDATE turns SET silent = 1 WHERE id = ?")?.execute([turn])?;
     Ok(())

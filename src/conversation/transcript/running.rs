@@ -1,5 +1,5 @@
-//! The turn that runs in a conversation, as the events that it has emitted so far: for those who come to look in its
-//! middle.
+//! The running turn of a conversation, in the form of the events it has emitted so far, for observers who subscribe in
+//! its middle.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -14,11 +14,11 @@ use crate::types::session::{Call, CallOutcome, TurnId};
 /// A turn that has not ended.
 pub(crate) struct RunningTurn {
     pub(crate) id: TurnId,
-    /// Its events but the first: each step that the model has answered, its tokens, and its calls.
+    /// Its events without the first: each step that the model has answered, its tokens, and its calls.
     pub(crate) events: Vec<EventKind>,
 }
 
-/// Returns the turn that has not ended in a conversation.
+/// Returns the unfinished turn of a conversation.
 pub(crate) fn running_turn(
     store: &Connection,
     origin: &Origin,
@@ -34,7 +34,7 @@ pub(crate) fn running_turn(
         .optional()?;
     let Some(turn) = turn else { return Ok(None) };
     let (used, calls) = (ledger::each_in(store, turn)?, calls_of(store, turn)?);
-    let steps = calls.iter().map(|it| it.step + 1).max().unwrap_or_default().max(used.len());
+    let steps = calls.iter().map(|call| call.step + 1).max().unwrap_or_default().max(used.len());
     let mut events = Vec::new();
     for step in 0..steps {
         events.push(EventKind::StepStart { step });
@@ -45,12 +45,12 @@ pub(crate) fn running_turn(
             output: usage.output,
             cost: *cost,
         }));
-        let of_step = calls.iter().filter(|it| it.step == step);
-        of_step.for_each(|call| call.tell(&mut events));
+        let of_step = calls.iter().filter(|call| call.step == step);
+        of_step.for_each(|call| call.push_events(&mut events));
     }
-    let is_over = |it: &StepCall| it.has_begun() && it.has_ended();
+    let is_over = |call: &StepCall| call.has_begun() && call.has_ended();
     if steps > 0 && calls.iter().all(is_over) {
-        // The model is at work on the next one.
+        // The model works on the next step.
         events.push(EventKind::StepStart { step: steps });
     }
     Ok(Some(RunningTurn { id: turn, events }))
@@ -72,7 +72,7 @@ impl StepCall {
         !matches!(self.call.outcome, CallOutcome::Waiting | CallOutcome::Running { .. })
     }
 
-    fn tell(&self, events: &mut Vec<EventKind>) {
+    fn push_events(&self, events: &mut Vec<EventKind>) {
         let call = &self.call;
         if !self.has_begun() {
             return;

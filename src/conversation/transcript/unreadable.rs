@@ -1,5 +1,5 @@
-//! Rows of conversations that this version cannot read: a turn that has not ended is closed alone, and of
-//! what has ended the rest is shown to the model.
+//! Rows of conversations that this version cannot read. An unfinished turn is closed by itself; of ended
+//! turns, the model is shown the readable rest.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -19,7 +19,7 @@ pub(crate) struct UnreadableTurn {
     pub(crate) why: String,
 }
 
-/// A turn in the columns of `UNFINISHED`. The outer error is the store's, the inner one the row's alone.
+/// Reads a turn from the columns of `UNFINISHED`. The outer error concerns the store, the inner one only the row.
 pub(super) fn turn_of(row: &Row<'_>) -> rusqlite::Result<Result<Unfinished, UnreadableTurn>> {
     let (turn, origin) = (row.get(3)?, read_origin(row)?);
     let reply_to: Option<MessageId> = row.get(5).ok().flatten();
@@ -40,7 +40,7 @@ pub(super) fn turn_of(row: &Row<'_>) -> rusqlite::Result<Result<Unfinished, Unre
     Ok(read.map_err(|error| UnreadableTurn { turn, origin, reply_to, why: error.to_string() }))
 }
 
-/// Keeps what the row of a turn holds.
+/// Stores the raw row of an unreadable turn.
 pub(crate) fn keep_turn(store: &Connection, unreadable: &UnreadableTurn) -> rusqlite::Result<()> {
     let raw: Option<String> = store
         .prepare_cached(
@@ -55,7 +55,7 @@ pub(crate) fn keep_turn(store: &Connection, unreadable: &UnreadableTurn) -> rusq
     journal::keep_row(store, &key, &channel, &raw.unwrap_or_default(), &unreadable.why)
 }
 
-/// Ends a turn, and leaves its calls and what it has asked as they are.
+/// Ends a turn without changing its calls and questions.
 pub(crate) fn end_turn_alone(
     store: &Connection,
     turn: TurnId,

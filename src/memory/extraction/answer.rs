@@ -1,5 +1,5 @@
-//! The answer of a model that was asked for facts: JSON, perhaps with prose or a fence around it, of which nothing
-//! is believed. Pure.
+//! Parses the answer of a model that extracts facts: JSON, perhaps with prose or a code fence around it. Nothing in
+//! it is trusted. Pure.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -8,16 +8,16 @@ use serde_json::Deserializer;
 use crate::memory::facts::{FACT_CHARS_MAX, FactId, FactKind};
 use crate::short_text;
 
-/// The longest answer that is looked at, in bytes: fifty facts of full length.
+/// Maximum length of an answer in bytes: fifty facts of full length.
 pub const ANSWER_BYTES_MAX: usize = 32 * 1_024;
 
-/// Items of each kind in one answer. A few turns do not hold more.
+/// Maximum number of items of each kind in one answer. A few turns do not contain more.
 const ITEMS_MAX: usize = 20;
 
-/// Places in an answer at which its JSON may begin.
+/// Maximum number of places in an answer at which its JSON is assumed to begin.
 const BEGINNINGS_MAX: usize = 64;
 
-/// The facts in an answer, before it is checked against the facts of the person.
+/// The facts in an answer, before they are compared with the person's facts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtractedFacts {
     pub new: Vec<ExtractedText>,
@@ -54,7 +54,7 @@ impl WireAnswer {
     }
 }
 
-/// An item; others than those that were asked for are skipped.
+/// An item of a list. Unexpected items are skipped.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WireItem<T> {
@@ -105,7 +105,7 @@ impl WireId {
     }
 }
 
-/// Parses an answer: the last JSON object in it that has one of the lists. None if there is none, or the answer is too
+/// Parses the last JSON object in an answer that has one of the lists. None if there is none, or if the answer is too
 /// long.
 pub fn parse(answer: &str) -> Option<ExtractedFacts> {
     if answer.len() > ANSWER_BYTES_MAX {
@@ -113,28 +113,29 @@ pub fn parse(answer: &str) -> Option<ExtractedFacts> {
     }
     let (mut rest, mut found) = (answer, None);
     for _ in 0..BEGINNINGS_MAX {
-        let Some(at) = rest.find('{') else { break };
-        let mut values = Deserializer::from_str(&rest[at..]).into_iter::<WireAnswer>();
-        let read = values.next().and_then(Result::ok).filter(|answer| !answer.is_empty());
-        // Within an object that was read, nothing else begins.
-        let end = if read.is_some() { values.byte_offset() } else { 1 };
-        found = read.or(found);
-        rest = &rest[at + end..];
+        let Some(begin) = rest.find('{') else { break };
+        let mut values = Deserializer::from_str(&rest[begin..]).into_iter::<WireAnswer>();
+        let parsed = values.next().and_then(Result::ok).filter(|answer| !answer.is_empty());
+        // A parsed object is skipped as a whole.
+        let end = if parsed.is_some() { values.byte_offset() } else { 1 };
+        found = parsed.or(found);
+        rest = &rest[begin + end..];
     }
-    found.map(checked)
+    found.map(to_facts)
 }
 
-fn checked(answer: WireAnswer) -> ExtractedFacts {
-    let new = known(answer.new).filter_map(|it| {
-        let kind = FactKind::parse(it.kind.trim()).unwrap_or_default();
-        Some(ExtractedText { kind, text: one_line(&it.text)? })
+fn to_facts(answer: WireAnswer) -> ExtractedFacts {
+    let new = known_items(answer.new).filter_map(|item| {
+        let kind = FactKind::parse(item.kind.trim()).unwrap_or_default();
+        Some(ExtractedText { kind, text: one_line(&item.text)? })
     });
-    let updated = known(answer.updated).filter_map(|it| Some((it.id.id()?, one_line(&it.text)?)));
-    let merged = known(answer.merged).filter_map(|it| {
-        let ids: Vec<_> = it.ids.iter().take(ITEMS_MAX).filter_map(WireId::id).collect();
-        Some((ids, one_line(&it.text)?))
+    let updated =
+        known_items(answer.updated).filter_map(|item| Some((item.id.id()?, one_line(&item.text)?)));
+    let merged = known_items(answer.merged).filter_map(|item| {
+        let ids: Vec<_> = item.ids.iter().take(ITEMS_MAX).filter_map(WireId::id).collect();
+        Some((ids, one_line(&item.text)?))
     });
-    let removed = known(answer.removed).filter_map(|it| match it {
+    let removed = known_items(answer.removed).filter_map(|item| match item {
         WireRemoved::Object { id } | WireRemoved::Bare(id) => id.id(),
     });
     ExtractedFacts {
@@ -149,22 +150,22 @@ fn checked(answer: WireAnswer) -> ExtractedFacts {
     }
 }
 
-fn known<T>(items: Option<Vec<WireItem<T>>>) -> impl Iterator<Item = T> {
+fn known_items<T>(items: Option<Vec<WireItem<T>>>) -> impl Iterator<Item = T> {
     items.into_iter().flatten().filter_map(|item| match item {
         WireItem::Known(item) => Some(item),
         WireItem::Unknown(_) => None,
     })
 }
 
-/// The text of a fact on one line; none if it has no words, is too long, or has signs that people cannot see.
+/// Returns the text of a fact on one line. None if it has no letters or digits, is too long, or has invisible characters.
 fn one_line(text: &str) -> Option<String> {
     let text = short_text::one_line(text);
-    let is_hidden = |sign: char| {
-        sign.is_control()
-            || matches!(sign, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+    let is_hidden = |character: char| {
+        character.is_control()
+            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
                 | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
     };
-    // Models repeat the dots of the form that they were given.
+    // Models sometimes repeat the dots of the requested form.
     let has_words = text.contains(char::is_alphanumeric);
     let fits = text.chars().count() <= FACT_CHARS_MAX;
     (has_words && fits && !text.contains(is_hidden)).then_some(text)

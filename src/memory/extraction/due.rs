@@ -1,5 +1,5 @@
-//! Which conversation is read for facts next: one that has been quiet for two minutes, that is over, or that has six
-//! turns which were not read; and how long it makes way for people. Pure.
+//! Chooses the conversations to read for facts: those that have been quiet for two minutes, are closed, or have six
+//! unread turns. Also decides how long people's requests go first. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,33 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::ReadMarks;
 use crate::types::session::{SessionId, TurnId};
 
-/// Turns of one conversation that are read without waiting for it to be quiet.
+/// Number of unread turns at which a conversation is read without waiting until it is quiet.
 pub const TURNS_DUE: usize = 6;
 
-/// Time without a turn after which a conversation is read: people have said what they wanted to say, and the
-/// provider's cache still has its prompt (Anthropic keeps it for five minutes).
+/// Time without a turn after which a conversation is read. By then people have finished, and the provider's cache
+/// still has the prompt (Anthropic keeps it for five minutes).
 pub const QUIET: TimeDelta = TimeDelta::minutes(2);
 
-/// Turns that are read at a time.
+/// Maximum number of turns that are read at a time.
 const TURNS_MAX: usize = 20;
 
-/// Turns that ended earlier are left unread: the daemon was off, or the budget was used up.
+/// Age after which turns are skipped: the daemon was off, or the budget was used up.
 const AGE_MAX: TimeDelta = TimeDelta::days(1);
 
-/// Time for which a conversation that is due makes way for everybody. On a bot that is never idle it would else never
-/// be read.
+/// Time for which people's requests go before a due conversation. Without a limit, it would never be read on a bot that
+/// is never idle.
 pub const WAIT_MAX: TimeDelta = TimeDelta::minutes(10);
 
-/// A turn, as far as it matters here.
+/// The properties of a turn that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenTurn {
     pub turn: TurnId,
     pub session: SessionId,
-    /// None while it runs, or waits.
+    /// None while it runs or is suspended.
     pub ended: Option<DateTime<Utc>>,
-    /// Its conversation is over.
+    /// True if its conversation is closed.
     pub is_closed: bool,
-    /// False for background tasks and for turns of the program's own.
+    /// False for background tasks and turns that the program began for itself.
     pub is_said: bool,
 }
 
@@ -45,27 +45,27 @@ pub struct DueTalk {
     /// The turn before the first one.
     pub after: TurnId,
     pub up_to: TurnId,
-    /// Turns that people have begun.
+    /// Number of turns that people have begun.
     pub turns: usize,
-    /// An attempt has failed.
+    /// True if an attempt has failed.
     pub is_retry: bool,
-    /// When it became due.
+    /// Time at which it became due.
     pub since: DateTime<Utc>,
 }
 
-/// The degree to which the reading of a conversation makes way for people who wait for the same provider.
+/// The priority of reading a conversation against people who wait for the same provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReadingPatience {
-    /// It begins while nobody waits, and is cancelled when somebody comes.
+    /// It begins when nobody waits, and is cancelled when somebody does.
     MakesWay,
-    /// It begins while nobody waits.
+    /// It begins when nobody waits, and is not cancelled.
     Finishes,
-    /// It begins beside others.
+    /// It begins even if others wait.
     Begins,
 }
 
 impl DueTalk {
-    /// Returns how far it makes way by now.
+    /// Returns its present priority.
     pub fn patience(&self, now: DateTime<Utc>) -> ReadingPatience {
         match now - self.since {
             waited if waited < WAIT_MAX => ReadingPatience::MakesWay,
@@ -74,7 +74,7 @@ impl DueTalk {
         }
     }
 
-    /// Returns when it makes less way than now, if ever.
+    /// Returns the time at which its priority increases. None if it does not.
     pub fn next_patience(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         match self.patience(now) {
             ReadingPatience::MakesWay => Some(self.since + WAIT_MAX),
@@ -87,15 +87,15 @@ impl DueTalk {
 /// The conversations to be read, and the time of the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadingPlan {
-    /// The oldest words come first.
+    /// The due conversations, those with the oldest turns first.
     pub due: Vec<DueTalk>,
-    /// When the next conversation will be due.
+    /// The time at which the next conversation will be due.
     pub next: Option<DateTime<Utc>>,
-    /// All turns up to it were read, or need not be.
+    /// The turn up to which all turns were read or can be skipped.
     pub floor: TurnId,
 }
 
-/// Plans what to read of the turns above the floor, which are sorted by their ids.
+/// Returns the conversations to read, of the turns above the floor, which are sorted by id.
 pub fn plan(turns: &[SeenTurn], marks: &ReadMarks, now: DateTime<Utc>) -> ReadingPlan {
     let mut sessions: BTreeMap<SessionId, Vec<&SeenTurn>> = BTreeMap::new();
     for turn in turns {
@@ -108,28 +108,29 @@ pub fn plan(turns: &[SeenTurn], marks: &ReadMarks, now: DateTime<Utc>) -> Readin
     let mut next: Option<DateTime<Utc>> = None;
     let mut floor = turns.last().map_or(marks.floor, |turn| turn.turn);
     for (session, turns) in sessions {
-        let runs = turns.iter().find(|turn| turn.ended.is_none());
+        let running = turns.iter().find(|turn| turn.ended.is_none());
         let is_new = |turn: &&&SeenTurn| {
             turn.is_said && turn.ended.is_some_and(|ended| ended > now - AGE_MAX)
         };
-        let mut said: Vec<_> = turns.iter().filter(is_new).collect();
-        let held = runs.into_iter().chain(said.first().copied()).map(|turn| turn.turn).min();
-        if let Some(held) = held {
-            floor = floor.min(TurnId(held.0 - 1));
+        let mut unread: Vec<_> = turns.iter().filter(is_new).collect();
+        let first_needed =
+            running.into_iter().chain(unread.first().copied()).map(|turn| turn.turn).min();
+        if let Some(first_needed) = first_needed {
+            floor = floor.min(TurnId(first_needed.0 - 1));
         }
         let mark = marks.sessions.get(&session);
-        // A clock that was set back would keep it waiting.
+        // Limited to now: otherwise a clock that was set back would delay it.
         let end_of = |turn: &SeenTurn| turn.ended.map_or(now, |ended| ended.min(now));
-        let sixth = said.get(TURNS_DUE - 1).map(|turn| end_of(turn));
+        let sixth = unread.get(TURNS_DUE - 1).map(|turn| end_of(turn));
         let has_waited = sixth.is_some_and(|sixth| sixth + WAIT_MAX <= now);
-        if let Some(runs) = runs {
+        if let Some(running) = running {
             if !has_waited {
                 continue;
             }
-            // A conversation that is never idle is read up to the turn that runs.
-            said.retain(|turn| turn.turn < runs.turn);
+            // A conversation that is never idle is read up to the running turn.
+            unread.retain(|turn| turn.turn < running.turn);
         }
-        let Some(last) = said.last() else { continue };
+        let Some(last) = unread.last() else { continue };
         let ended = end_of(last);
         let is_due = last.is_closed || sixth.is_some();
         let due_at = match sixth {
@@ -142,10 +143,10 @@ pub fn plan(turns: &[SeenTurn], marks: &ReadMarks, now: DateTime<Utc>) -> Readin
             next = Some(next.map_or(due_at, |next| next.min(due_at)));
             continue;
         }
-        let up_to = said.get(TURNS_MAX - 1).unwrap_or(last).turn;
+        let up_to = unread.get(TURNS_MAX - 1).unwrap_or(last).turn;
         let after = mark.map_or(marks.floor, |mark| mark.taken.max(marks.floor));
         let is_retry = mark.is_some_and(|mark| mark.failures > 0);
-        let turns = said.len().min(TURNS_MAX);
+        let turns = unread.len().min(TURNS_MAX);
         due.push((ended, DueTalk { session, after, up_to, turns, is_retry, since: due_at }));
     }
     due.sort_by_key(|(ended, talk)| (*ended, talk.session));

@@ -1,45 +1,45 @@
-//! Terms that are known to be common: most words of most messages. To count them again costs more than all else that a
-//! message's search does.
+//! A cache of common terms, which most words of most messages are. Counting them again would cost more than the rest of a
+//! message's search.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::words::Term;
 
-/// Terms that are remembered. Beyond them all are counted anew.
+/// Maximum number of cached terms. Beyond it the cache is cleared.
 const TERMS_MAX: usize = 2_000;
 
-/// A count holds while the index has at most so many times the passages that it had, and at least its part.
+/// Factor by which the size of the index may change, in both directions, while a count stays valid.
 const HOLDS_FOR: f64 = 1.25;
 
-/// A term as the index knows it.
+/// A term that occurs in the index.
 #[derive(Clone, Debug)]
 pub(super) struct KnownTerm {
-    /// In the index's query language.
+    /// The term in the index's query language.
     pub(super) wanted: String,
-    /// The passages that have it.
+    /// Number of passages with the term.
     pub(super) passages: u32,
 }
 
-/// The common terms of an index, cheap to clone. Forgotten at a restart.
+/// The cached common terms of an index. Cheap to clone, and empty after a restart.
 #[derive(Clone, Debug, Default)]
-// A mutex because searches are different threads; it is held for one look.
+// A mutex, because searches run in different threads. It is held for one lookup.
 pub struct CommonTerms(Arc<Mutex<BTreeMap<String, CommonTerm>>>);
 
 #[derive(Clone, Debug)]
 struct CommonTerm {
     known: KnownTerm,
-    /// All passages of the index when it was counted.
+    /// Number of all passages in the index when the term was counted.
     all: f64,
 }
 
 impl CommonTerms {
-    /// A common term, if it was counted in an index of about this size.
+    /// Returns a common term, if it was counted in an index of about this size.
     pub(super) fn get(&self, term: &Term, all: f64) -> Option<KnownTerm> {
         let terms = self.terms();
         let common = terms.get(&term.word)?;
-        let holds = all <= common.all * HOLDS_FOR && all * HOLDS_FOR >= common.all;
-        holds.then(|| common.known.clone())
+        let is_valid = all <= common.all * HOLDS_FOR && all * HOLDS_FOR >= common.all;
+        is_valid.then(|| common.known.clone())
     }
 
     pub(super) fn note(&self, term: &Term, known: KnownTerm, all: f64) {

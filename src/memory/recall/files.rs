@@ -1,6 +1,6 @@
-//! Files of text in the index. Before a turn or a search, the folders that a person can reach are looked at, and files
-//! that were changed since (by their time and size), by hand or by a tool, are indexed anew. Each look is bounded;
-//! what is left is done by the next one.
+//! Text files in the index. Before a turn or a search, the folders that a person can access are scanned, and files that
+//! have changed since (by time and size), by hand or by a tool, are indexed again. Each scan is bounded; the next one
+//! continues.
 
 use std::collections::BTreeMap;
 
@@ -15,39 +15,39 @@ use crate::memory::is_memory;
 use crate::store::{Store, StoreError, Sync};
 use crate::workspace::{EntryKind, FileScope, OpenedFolder, Workspace, WorkspacePath};
 
-/// Files that are looked at in a folder of a person; a tree of thousands is no notebook.
+/// Maximum number of files that are scanned in a folder of a person. A larger tree is not a notebook.
 const FILES_MAX: usize = 2_000;
 
-/// Depth of the folders that are looked at.
+/// Maximum depth of the scanned folders.
 const DEPTH_MAX: usize = 6;
 
-/// Maximum size of a file of text that is indexed, in bytes.
+/// Maximum size of an indexed text file, in bytes.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
 
-/// Bytes that are read and indexed in one transaction: some ten milliseconds of the writer's.
+/// Number of bytes that are read and indexed in one transaction, which takes about ten milliseconds.
 const BATCH_BYTES: u64 = 256 * 1024;
 
-/// Batches before a turn. A background task goes on with the rest.
+/// Maximum number of batches before a turn. A background task continues with the rest.
 const BATCHES_MAX: usize = 4;
 
-/// The name of the memory among the folders: it is searched by itself, too.
+/// The name of the memory's folder, which can be searched separately.
 const MEMORY: &str = "memory";
 
-/// The folders of a person's files, by their keys in the index.
+/// The index keys of the folders with a person's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileKeys {
-    /// MEMORY.md and the notes; none if they are not for this person.
+    /// MEMORY.md and the notes. None if they are not for this person.
     pub memory: Option<RecallKey>,
-    /// The person's own folder; none in groups.
+    /// The person's own folder. None in groups.
     pub own: Option<RecallKey>,
-    /// Folders in which others write.
+    /// Folders to which others write.
     pub untrusted: Vec<RecallKey>,
 }
 
 impl FileKeys {
     pub fn of(scope: &FileScope) -> Self {
-        let of = |path: &WorkspacePath| RecallKey::of_folder(path.as_str());
-        let untrusted = untrusted_folders(scope).iter().map(of).collect();
+        let key_of = |path: &WorkspacePath| RecallKey::of_folder(path.as_str());
+        let untrusted = untrusted_folders(scope).iter().map(key_of).collect();
         match scope {
             FileScope::Owner => Self {
                 memory: Some(RecallKey::of_folder(MEMORY)),
@@ -55,7 +55,7 @@ impl FileKeys {
                 untrusted,
             },
             FileScope::Person { .. } => {
-                Self { memory: None, own: scope.root().as_ref().map(of), untrusted }
+                Self { memory: None, own: scope.root().as_ref().map(key_of), untrusted }
             }
             FileScope::Group { .. } => Self { memory: None, own: None, untrusted },
         }
@@ -70,7 +70,7 @@ fn untrusted_folders(scope: &FileScope) -> [WorkspacePath; 2] {
     [scope.downloads(), WorkspacePath::shared()]
 }
 
-/// A file of text in a folder, or one that was indexed.
+/// The state of a text file, in its folder or in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SurveyedFile {
     key: RecallKey,
@@ -78,11 +78,11 @@ struct SurveyedFile {
     size: u64,
 }
 
-/// The files of text that a person can reach, or those that were indexed.
+/// The text files that a person can access, or those that are indexed.
 #[derive(Default)]
 pub struct Survey(BTreeMap<WorkspacePath, SurveyedFile>);
 
-/// A file to index. Without a text it is only noted, so that it is not read again.
+/// A file to index. A file without a text is only recorded, so that it is not read again.
 struct ChangedText {
     path: WorkspacePath,
     file: SurveyedFile,
@@ -93,11 +93,11 @@ struct ChangedText {
 struct Batch {
     changed: Vec<ChangedText>,
     gone: Vec<WorkspacePath>,
-    /// More files have changed.
+    /// True if more files have changed.
     is_cut: bool,
 }
 
-/// Indexes files that were changed since the last look. Returns true if no changed ones are left.
+/// Indexes files that have changed since the last scan. Returns true if no changed ones are left.
 pub async fn refresh(
     store: &Store,
     workspace: &Workspace,
@@ -107,7 +107,9 @@ pub async fn refresh(
         let keys = FileKeys::of(scope);
         let indexed = store.read(move |store| indexed(store, &keys)).await?;
         let scope = scope.clone();
-        let batch = workspace.off_thread(move |workspace| batch(workspace, &scope, &indexed)).await;
+        let batch = workspace
+            .off_thread(move |workspace| compare_folders(workspace, &scope, &indexed))
+            .await;
         let is_cut = batch.is_cut;
         if batch.changed.is_empty() && batch.gone.is_empty() {
             return Ok(true);
@@ -120,13 +122,13 @@ pub async fn refresh(
     Ok(false)
 }
 
-/// Looks at the folders of a scope.
+/// Scans the folders of a scope.
 pub async fn survey(workspace: &Workspace, scope: &FileScope) -> Survey {
     let scope = scope.clone();
     workspace.off_thread(move |workspace| surveyed(workspace, &scope)).await
 }
 
-/// Returns true if the index knows the files as they are.
+/// Returns true if the index is up to date with the files.
 pub fn is_indexed(store: &Connection, keys: &FileKeys, survey: &Survey) -> rusqlite::Result<bool> {
     Ok(indexed(store, keys)?.0 == survey.0)
 }
@@ -139,60 +141,61 @@ pub fn path_of(store: &Connection, file: i64) -> rusqlite::Result<Option<String>
         .optional()
 }
 
-/// The files of these folders, as they were indexed.
+/// Returns the indexed files of these folders.
 fn indexed(store: &Connection, keys: &FileKeys) -> rusqlite::Result<Survey> {
     let mut files =
         store.prepare_cached("SELECT path, modified, size FROM recall_files WHERE who = ?")?;
-    let mut found = Survey::default();
+    let mut survey = Survey::default();
     for key in keys.all() {
         let mut rows = files.query([key])?;
         while let Some(row) = rows.next()? {
-            // One that is no path was never written.
+            // Invalid paths are never stored.
             let Ok(path) = row.get_ref(0)?.as_str()?.parse() else { continue };
             let file = SurveyedFile { key: key.clone(), modified: row.get(1)?, size: row.get(2)? };
-            found.0.insert(path, file);
+            survey.0.insert(path, file);
         }
     }
-    Ok(found)
+    Ok(survey)
 }
 
 /// Compares the folders with the index, and reads some of the changed files.
-fn batch(workspace: &Workspace, scope: &FileScope, indexed: &Survey) -> Batch {
+fn compare_folders(workspace: &Workspace, scope: &FileScope, indexed: &Survey) -> Batch {
     let Survey(found) = surveyed(workspace, scope);
     let gone = indexed.0.keys().filter(|path| !found.contains_key(path)).cloned().collect();
     let mut batch = Batch { changed: Vec::new(), gone, is_cut: false };
-    let mut left = BATCH_BYTES;
+    let mut remaining_bytes = BATCH_BYTES;
     for (path, file) in found {
         if indexed.0.get(&path) == Some(&file) {
             continue;
         }
-        if left == 0 {
+        if remaining_bytes == 0 {
             batch.is_cut = true;
             break;
         }
-        left = left.saturating_sub(file.size.clamp(1, FILE_BYTES_MAX));
-        let read = || workspace.open_for(&path, scope).and_then(|opened| opened.read_text()).ok();
-        let text = if has_document_ending(path.name()) { None } else { read() };
+        remaining_bytes = remaining_bytes.saturating_sub(file.size.clamp(1, FILE_BYTES_MAX));
+        let read_file =
+            || workspace.open_for(&path, scope).and_then(|opened| opened.read_text()).ok();
+        let text = if has_document_ending(path.name()) { None } else { read_file() };
         let text = text.filter(|text| !text.contains('\0'));
         batch.changed.push(ChangedText { path, file, text });
     }
     batch
 }
 
-/// Returns the paths of the files of text that a person can reach, in trusted and untrusted folders.
+/// Returns the paths of the text files that a person can access, in trusted and untrusted folders.
 pub(in crate::memory) fn paths(workspace: &Workspace, scope: &FileScope) -> Vec<WorkspacePath> {
     all(workspace, scope).0.into_keys().collect()
 }
 
-/// The files of a scope that are to be indexed.
+/// Returns the files of a scope that should be indexed.
 fn surveyed(workspace: &Workspace, scope: &FileScope) -> Survey {
     let mut found = all(workspace, scope);
-    // Facts are in the index themselves.
+    // Facts are indexed by themselves.
     found.0.retain(|path, _| !is_facts_file(path));
     found
 }
 
-/// The files of text in the folders of a scope. The memory comes first, so that the bound never leaves it out.
+/// Returns the text files in the folders of a scope. The memory comes first, so that the limit never excludes it.
 fn all(workspace: &Workspace, scope: &FileScope) -> Survey {
     let mut files = Survey::default();
     let keys = FileKeys::of(scope);
@@ -208,34 +211,34 @@ fn all(workspace: &Workspace, scope: &FileScope) -> Survey {
             None => workspace.open_folder(None),
         };
         if let Ok(root) = root {
-            let most = files.0.len() + FILES_MAX;
-            walk(&root, own, DEPTH_MAX, most, &mut files);
+            let max = files.0.len() + FILES_MAX;
+            walk(&root, own, DEPTH_MAX, max, &mut files);
         }
     }
     for (path, key) in untrusted_folders(scope).iter().zip(&keys.untrusted) {
         if let Ok(folder) = workspace.open_folder_for(path, scope) {
-            let most = files.0.len() + FILES_MAX;
-            walk(&folder, key, DEPTH_MAX, most, &mut files);
+            let max = files.0.len() + FILES_MAX;
+            walk(&folder, key, DEPTH_MAX, max, &mut files);
         }
     }
     files
 }
 
-fn walk(folder: &OpenedFolder, key: &RecallKey, depth: usize, most: usize, files: &mut Survey) {
+fn walk(folder: &OpenedFolder, key: &RecallKey, depth: usize, max: usize, files: &mut Survey) {
     for entry in folder.dated(FILES_MAX) {
-        if entry.name.starts_with('.') || files.0.len() >= most {
+        if entry.name.starts_with('.') || files.0.len() >= max {
             continue;
         }
         let Ok(path) = folder.path_of(&entry.name) else { continue };
-        // Folders beside the workspace have their own keys, and instructions stand in each prompt.
+        // Folders next to the workspace have their own keys, and instructions are in each prompt anyway.
         let is_root = folder.path().is_none();
         if is_root && path.is_beside() || path.is_shown_changed() {
             continue;
         }
         match entry.kind {
             EntryKind::Folder if depth > 1 => {
-                if let Ok(below) = folder.folder(&entry.name) {
-                    walk(&below, key, depth - 1, most, files);
+                if let Ok(subfolder) = folder.folder(&entry.name) {
+                    walk(&subfolder, key, depth - 1, max, files);
                 }
             }
             EntryKind::File(size) if may_have_text(&entry.name, size) => {
@@ -252,7 +255,7 @@ fn walk(folder: &OpenedFolder, key: &RecallKey, depth: usize, most: usize, files
     }
 }
 
-/// Returns true for sizes of files of text, and for documents, whose text their record has.
+/// Returns true for files of the size of texts, and for documents, whose text is in their record.
 fn may_have_text(name: &str, size: u64) -> bool {
     size > 0 && (size <= FILE_BYTES_MAX || has_document_ending(name))
 }
@@ -298,7 +301,7 @@ fn id_of(store: &Connection, path: &WorkspacePath) -> rusqlite::Result<Option<i6
         .optional()
 }
 
-/// The day of daily notes, by their name.
+/// Returns the day of daily notes, from their name.
 fn day_of(path: &WorkspacePath) -> Option<DateTime<Utc>> {
     let name = path.name().strip_suffix(".md").filter(|_| is_memory(path))?;
     let day = NaiveDate::parse_from_str(name, "%Y%m%d").ok()?;

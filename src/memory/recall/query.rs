@@ -1,6 +1,6 @@
-//! A search in the index, in bounded work whatever is stored. Terms are chosen by the number of passages that have
-//! them: rare ones find, common ones are left out. Of each chosen term the newest passages are candidates, which are
-//! ranked by BM25 and age.
+//! Searches the index with bounded work, whatever its size. Terms are chosen by the number of their passages: rare ones
+//! are used, common ones are left out. The newest passages of each chosen term are candidates, which are ranked by BM25
+//! and age.
 
 use std::collections::BTreeMap;
 
@@ -12,51 +12,51 @@ use super::words::{self, Term};
 use super::{RecallId, RecallKey, RecallKind};
 use crate::store::Time;
 
-/// Passages up to which a term is counted. A term that has as many is common, and their number is estimated.
+/// Number of passages up to which a term is counted. A term with as many is common, and their number is estimated.
 const COMMON_FROM: u32 = 500;
 
-/// Terms that candidates are taken of, the rarest.
+/// Maximum number of terms with candidates: the rarest.
 const CHOSEN_MAX: usize = 4;
 
-/// Candidates of each term, the newest.
+/// Maximum number of candidates of each term: the newest.
 const CANDIDATES_MAX: u32 = 200;
 
-/// Candidates whose texts are read.
+/// Maximum number of candidates whose texts are read.
 const READ_MAX: usize = 60;
 
-/// A term is rare if at most so many passages have it, or one in so many.
+/// A term is rare if at most `RARE_MAX` passages have it, or one in `RARE_PART`.
 const RARE_MAX: u32 = 20;
 const RARE_PART: f64 = 50.0;
 
-/// Passages that are assumed at least: how rare a word is cannot be seen in fewer.
+/// Least assumed number of passages: in fewer, the rarity of a word cannot be estimated.
 const PASSAGES_MIN: f64 = 1_000.0;
 
 /// The usual parameters of BM25 (Robertson and Zaragoza, 2009).
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
 
-/// The length of a usual passage, in characters.
+/// The average length of a passage, in characters.
 const USUAL_CHARS: f64 = 500.0;
 
-/// Weight of a passage of today beside an old one, and the age in days at which half of it is left.
+/// Additional weight of a passage of today, relative to an old one, and its half-life in days.
 const RECENCY: f64 = 0.3;
 const RECENCY_DAYS: f64 = 30.0;
 
 /// A search.
 #[derive(Clone, Debug)]
 pub struct RecallQuery {
-    /// Only passages of these are found.
+    /// Only passages with these keys are found.
     pub keys: Vec<RecallKey>,
     pub terms: Vec<Term>,
-    /// Only passages from then on are found.
+    /// Only passages from this time on are found.
     pub since: Option<DateTime<Utc>>,
     pub now: DateTime<Utc>,
     pub limit: usize,
-    /// Nothing is found if all terms are frequent, as in a message that is no question about the past.
+    /// True if nothing is found when all terms are frequent, as in a message that does not ask about the past.
     pub needs_rare: bool,
 }
 
-/// A passage that was found.
+/// A found passage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecallHit {
     pub key: RecallKey,
@@ -67,16 +67,16 @@ pub struct RecallHit {
     pub at: DateTime<Utc>,
     pub text: String,
     pub score: f64,
-    /// Its part of the weight of all terms that occur in the index, up to 1.
+    /// Its share of the weight of all terms that occur in the index, up to 1.
     pub share: f64,
-    /// Few passages have the rarest of its terms: at most twenty, or one in fifty.
+    /// True if its rarest term is rare: at most twenty passages have it, or one in fifty.
     pub is_rare: bool,
 }
 
 /// A term that occurs in the index.
 struct CountedTerm {
     term: Term,
-    /// In the index's query language.
+    /// The term in the index's query language.
     wanted: String,
     passages: u32,
     weight: f64,
@@ -99,22 +99,22 @@ impl CountedTerm {
 #[derive(Default)]
 struct Candidate {
     weight: f64,
-    /// The places of its terms among the chosen ones.
+    /// The indices of its terms among the chosen ones.
     terms: Vec<usize>,
 }
 
-/// Finds passages with some of the terms, the best first; one of each turn.
+/// Returns passages with some of the terms, best first, and one for each turn.
 pub fn search(store: &Connection, query: &RecallQuery) -> rusqlite::Result<Vec<RecallHit>> {
     search_knowing(store, query, &CommonTerms::default())
 }
 
-/// The same, without counting terms again that are known to be common.
+/// Searches like [`search`], without counting cached common terms again.
 pub fn search_knowing(
     store: &Connection,
     query: &RecallQuery,
     common: &CommonTerms,
 ) -> rusqlite::Result<Vec<RecallHit>> {
-    let all = newest(store)?;
+    let all = passage_count(store)?;
     let mut counted = Vec::new();
     for term in &query.terms {
         let known = match common.get(term, all) {
@@ -127,8 +127,8 @@ pub fn search_knowing(
         };
         counted.extend(known.map(|known| CountedTerm::of(term, known, all)));
     }
-    let total: f64 = counted.iter().map(|it| it.weight).sum();
-    counted.sort_by_key(|it| it.passages);
+    let total: f64 = counted.iter().map(|term| term.weight).sum();
+    counted.sort_by_key(|term| term.passages);
     let chosen = choose(counted);
     if query.needs_rare && !chosen.first().is_some_and(|term| term.is_rare(all)) {
         return Ok(Vec::new());
@@ -139,7 +139,7 @@ pub fn search_knowing(
     let mut hits = Vec::new();
     let terms = ChosenTerms { chosen: &chosen, all };
     for (id, candidate) in candidates.into_iter().take(READ_MAX) {
-        hits.extend(read(store, id, &candidate, &terms, query)?.map(|hit| RecallHit {
+        hits.extend(read_hit(store, id, &candidate, &terms, query)?.map(|hit| RecallHit {
             share: if total > 0.0 { candidate.weight / total } else { 0.0 },
             ..hit
         }));
@@ -156,26 +156,26 @@ pub fn search_knowing(
     Ok(hits)
 }
 
-/// About the number of passages.
-fn newest(store: &Connection) -> rusqlite::Result<f64> {
-    let newest: Option<u32> = store
+/// Returns the approximate number of passages.
+fn passage_count(store: &Connection) -> rusqlite::Result<f64> {
+    let passage_count: Option<u32> = store
         .prepare_cached("SELECT max(id) FROM recall_entries")?
         .query_row([], |row| row.get(0))
         .optional()?
         .flatten();
-    Ok(f64::from(newest.unwrap_or_default()))
+    Ok(f64::from(passage_count.unwrap_or_default()))
 }
 
-/// Counts the passages with a term, or with other forms of it. None if there are none. Those of a common term are
-/// estimated from where in the index the first ones are.
+/// Counts the passages with a term, or with other forms of it. None if there are none. The number for a common term is
+/// estimated from the position of its first passages in the index.
 fn count(store: &Connection, term: &Term, all: f64) -> rusqlite::Result<Option<KnownTerm>> {
-    let mut counting = store.prepare_cached(
+    let mut statement = store.prepare_cached(
         "SELECT count(*), max(rowid) FROM
          (SELECT rowid FROM recall_index WHERE recall_index MATCH ? ORDER BY rowid LIMIT ?)",
     )?;
     for wanted in [Some(term.exact()), term.other_forms()].into_iter().flatten() {
         let wanted = format!("text : {wanted}");
-        let (counted, last) = counting
+        let (counted, last) = statement
             .query_row(params![wanted, COMMON_FROM], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let passages = match (counted, last) {
             (0, _) => continue,
@@ -187,7 +187,7 @@ fn count(store: &Connection, term: &Term, all: f64) -> rusqlite::Result<Option<K
     Ok(None)
 }
 
-/// The passages with a term whose first [`COMMON_FROM`] end at a row.
+/// Estimates the number of passages with a term, of which the first [`COMMON_FROM`] end at the row `last`.
 fn estimate(all: f64, last: u32) -> u32 {
     let part = f64::from(COMMON_FROM) / f64::from(last.max(1));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
@@ -195,56 +195,56 @@ fn estimate(all: f64, last: u32) -> u32 {
     passages.max(COMMON_FROM)
 }
 
-/// The rarest terms; the common ones only if all are.
+/// Returns the rarest terms. Common ones only if all are common.
 fn choose(mut counted: Vec<CountedTerm>) -> Vec<CountedTerm> {
-    let rare = counted.iter().take_while(|it| it.passages < COMMON_FROM).count();
+    let rare = counted.iter().take_while(|term| term.passages < COMMON_FROM).count();
     counted.truncate(if rare > 0 { rare.min(CHOSEN_MAX) } else { CHOSEN_MAX });
     counted
 }
 
-/// The newest passages with each of the terms, and with all of them.
+/// Returns the newest passages with each of the terms, and with all of them.
 fn candidates(
     store: &Connection,
     query: &RecallQuery,
     chosen: &[CountedTerm],
 ) -> rusqlite::Result<BTreeMap<RecallId, Candidate>> {
-    let mut found: BTreeMap<RecallId, Candidate> = BTreeMap::new();
+    let mut candidates_found: BTreeMap<RecallId, Candidate> = BTreeMap::new();
     if query.keys.is_empty() {
-        return Ok(found);
+        return Ok(candidates_found);
     }
     let keys: Vec<_> = query.keys.iter().map(|key| format!("\"{}\"", key.as_str())).collect();
     let who = format!("who : ({})", keys.join(" OR "));
-    let mut look = store.prepare_cached(
+    let mut statement = store.prepare_cached(
         "SELECT rowid FROM recall_index WHERE recall_index MATCH ? ORDER BY rowid DESC LIMIT ?",
     )?;
-    let each = chosen.iter().enumerate().map(|(at, it)| (vec![at], it.wanted.clone()));
-    let all: Vec<_> = chosen.iter().map(|it| it.wanted.as_str()).collect();
+    let each = chosen.iter().enumerate().map(|(index, term)| (vec![index], term.wanted.clone()));
+    let all: Vec<_> = chosen.iter().map(|term| term.wanted.as_str()).collect();
     let all = (chosen.len() > 1).then(|| ((0..chosen.len()).collect(), all.join(" AND ")));
     for (terms, wanted) in all.into_iter().chain(each) {
         let wanted = format!("{who} AND {wanted}");
-        let rows = look.query_map(params![wanted, CANDIDATES_MAX], |row| row.get(0))?;
+        let rows = statement.query_map(params![wanted, CANDIDATES_MAX], |row| row.get(0))?;
         for id in rows {
-            let candidate = found.entry(id?).or_default();
-            for at in &terms {
-                if !candidate.terms.contains(at) {
-                    candidate.terms.push(*at);
-                    candidate.weight += chosen[*at].weight;
+            let candidate = candidates_found.entry(id?).or_default();
+            for index in &terms {
+                if !candidate.terms.contains(index) {
+                    candidate.terms.push(*index);
+                    candidate.weight += chosen[*index].weight;
                 }
             }
         }
     }
-    Ok(found)
+    Ok(candidates_found)
 }
 
-/// The terms that are searched for.
+/// The searched terms.
 struct ChosenTerms<'a> {
     chosen: &'a [CountedTerm],
     /// The number of all passages.
     all: f64,
 }
 
-/// Reads a candidate and ranks it. None if it is of nobody who asks, or too old.
-fn read(
+/// Reads a candidate and ranks it. None if its key is not among those of the query, or if it is too old.
+fn read_hit(
     store: &Connection,
     id: RecallId,
     candidate: &Candidate,
@@ -269,13 +269,14 @@ fn read(
             })
         })
         .optional()?;
-    // The index has looked at the key already; an entry of others must not be read if it were damaged.
+    // The index has checked the key already. This protects entries of others in case the index is damaged.
     let hit = hit.filter(|hit| query.keys.contains(&hit.key));
     let hit = hit.filter(|hit| query.since.is_none_or(|since| hit.at >= since));
     Ok(hit.map(|hit| {
-        let found = candidate.terms.iter().map(|at| &terms.chosen[*at]);
-        let is_rare = found.clone().any(|it| it.is_rare(terms.all));
-        let score = found.map(|it| bm25(&hit.text, it)).sum::<f64>() * recency(hit.at, query.now);
+        let found = candidate.terms.iter().map(|index| &terms.chosen[*index]);
+        let is_rare = found.clone().any(|term| term.is_rare(terms.all));
+        let score =
+            found.map(|term| bm25(&hit.text, term)).sum::<f64>() * recency(hit.at, query.now);
         RecallHit { score, is_rare, ..hit }
     }))
 }

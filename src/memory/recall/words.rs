@@ -1,4 +1,4 @@
-//! Texts as words: passages of a text, the words that are indexed of it, the terms of a query, and the part of a
+//! Splits texts: into passages, into the words for the index, and into the terms of a query. Also returns the part of a
 //! passage that a hit shows.
 
 use std::collections::{BTreeSet, HashSet};
@@ -7,16 +7,16 @@ use std::sync::LazyLock;
 use super::PASSAGE_CHARS_MAX;
 use crate::short_text::one_line;
 
-/// Maximum number of words that are looked up of a query.
+/// Maximum number of words of a query that are searched for.
 const WORDS_MAX: usize = 12;
 
-/// Parts of a text without spaces that are looked up in the place of one word: most words have so many.
+/// Number of parts of a text without spaces that count as one word, because most words have this many.
 const PARTS_OF_WORD: usize = 3;
 
-/// Characters that a hit shows of its passage, around the first term.
+/// Length of the text that a hit shows around the first term, in characters.
 const SNIPPET_CHARS: usize = 300;
 
-/// Words that say nothing about a message's subject, in some languages: a message alone brings nothing back for them.
+/// Stop words of some languages, which say nothing about a message's subject: no passages are recalled for them.
 const COMMON: &str = "a about after all also am an and any are as at be been but by can could did do does for from get \
     had has have he her him his how i if in into is it its just know let like look make me mine more my need no not now of on one or \
     our out please see she should show so some tell than that the their them then there they this to today tomorrow up us want \
@@ -38,7 +38,7 @@ pub struct Passage<'a> {
     pub text: &'a str,
 }
 
-/// Cuts a text into passages of whole lines, as far as lines are short enough. Blank ones are left out.
+/// Cuts a text into passages of whole lines, unless a line is too long. Leaves out blank passages.
 pub fn passages(text: &str) -> Vec<Passage<'_>> {
     let mut passages = Vec::new();
     let (mut begin, mut end, mut chars) = (0, 0, 0);
@@ -71,34 +71,34 @@ fn pieces(line: &str) -> Vec<&str> {
     pieces
 }
 
-/// Returns a text as it is indexed. Scripts without spaces between words become overlapping pairs of signs. Rows of the
-/// index are removed by the same words, so a change of this function needs a new index.
+/// Returns a text in the form for the index. Scripts without spaces between words become overlapping pairs of characters.
+/// Rows are removed from the index with the same form, so a change of this function needs a new index.
 pub fn indexed(text: &str) -> String {
     let mut indexed = String::with_capacity(text.len());
     let mut before = None;
-    for sign in text.chars() {
-        if !is_unspaced(sign) {
+    for character in text.chars() {
+        if !is_unspaced(character) {
             if before.take().is_some() {
                 indexed.push(' ');
             }
-            indexed.push(sign);
+            indexed.push(character);
             continue;
         }
         indexed.push(' ');
         if let Some(before) = before {
             indexed.push(before);
         }
-        indexed.push(sign);
-        before = Some(sign);
+        indexed.push(character);
+        before = Some(character);
     }
     indexed
 }
 
-/// Returns true for signs of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese
+/// Returns true for characters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese
 /// (Unicode, Blocks.txt).
-fn is_unspaced(sign: char) -> bool {
+fn is_unspaced(character: char) -> bool {
     matches!(
-        sign,
+        character,
         '\u{e00}'..='\u{eff}'
             | '\u{1000}'..='\u{109f}'
             | '\u{1780}'..='\u{17ff}'
@@ -110,7 +110,7 @@ fn is_unspaced(sign: char) -> bool {
     )
 }
 
-/// A word that is looked up.
+/// A searched word.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Term {
     /// In lower case.
@@ -118,24 +118,24 @@ pub struct Term {
 }
 
 impl Term {
-    /// The word in the index's query language. It cannot contain a quotation mark.
+    /// Returns the word in the index's query language. It cannot contain a quotation mark.
     pub fn exact(&self) -> String {
-        let mut signs = self.word.chars();
-        match (signs.next(), signs.next()) {
+        let mut characters = self.word.chars();
+        match (characters.next(), characters.next()) {
             (Some(only), None) if is_unspaced(only) => format!("\"{only}\" *"),
             (Some(first), Some(_)) if is_unspaced(first) => {
-                let signs: Vec<char> = self.word.chars().collect();
-                let pairs: Vec<String> = signs.windows(2).map(String::from_iter).collect();
+                let characters: Vec<char> = self.word.chars().collect();
+                let pairs: Vec<String> = characters.windows(2).map(String::from_iter).collect();
                 format!("\"{}\"", pairs.join(" "))
             }
             _ => format!("\"{}\"", self.word),
         }
     }
 
-    /// The beginning of the word, which other forms of it share; none if it is short.
+    /// Returns the beginning of the word, which its other forms share. None if the word is short.
     pub fn other_forms(&self) -> Option<String> {
         let length = self.word.chars().count();
-        let is_spaced = self.word.chars().all(|sign| !is_unspaced(sign));
+        let is_spaced = self.word.chars().all(|character| !is_unspaced(character));
         let kept = if length >= 7 { length - 2 } else { length };
         (is_spaced && length >= 5).then(|| {
             let stem: String = self.word.chars().take(kept).collect();
@@ -143,19 +143,19 @@ impl Term {
         })
     }
 
-    /// The part of the word by which it is found in a text.
+    /// Returns the part of the word by which it is found in a text.
     fn stem(&self) -> String {
         let length = self.word.chars().count();
         self.word.chars().take(if length > 5 { length - 2 } else { length }).collect()
     }
 }
 
-/// Returns the terms of a query, each once, in their order.
+/// Returns the terms of a query, each once, in order.
 pub fn terms(query: &str) -> Vec<Term> {
     distinct(query, |_| true)
 }
 
-/// Returns the terms of a message that say something about its subject.
+/// Returns the terms of a message that are not stop words.
 pub fn telling_terms(message: &str) -> Vec<Term> {
     static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| COMMON.split_whitespace().collect());
     distinct(message, |word| {
@@ -164,52 +164,53 @@ pub fn telling_terms(message: &str) -> Vec<Term> {
     })
 }
 
-/// The terms of a text that are wanted, each once, in their order, as far as a search looks them up.
+/// Returns the wanted terms of a text, each once, in order, up to the number that a search uses.
 fn distinct(text: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Term> {
-    let words = text.split(|sign: char| !sign.is_alphanumeric() && !is_mark(sign));
+    let words = text.split(|character: char| !character.is_alphanumeric() && !is_mark(character));
     let parts = words.flat_map(runs).flat_map(parts).map(|part| part.to_lowercase());
     let mut known = BTreeSet::new();
     let parts = parts.filter(|part| is_wanted(part) && known.insert(part.clone()));
-    let mut left = WORDS_MAX * PARTS_OF_WORD;
+    let mut remaining = WORDS_MAX * PARTS_OF_WORD;
     let fits = |part: &String| {
         let cost = if part.chars().any(is_unspaced) { 1 } else { PARTS_OF_WORD };
-        let rest = left.checked_sub(cost);
-        left = rest.unwrap_or_default();
+        let rest = remaining.checked_sub(cost);
+        remaining = rest.unwrap_or_default();
         rest.is_some()
     };
     parts.take_while(fits).map(|word| Term { word }).collect()
 }
 
-/// A run of signs as it is looked up: as it is, or in scripts without spaces as overlapping parts, since it cannot be
-/// seen where a word ends. Two signs are mostly a word in Chinese and Japanese; the signs of the others are letters.
+/// Returns the searched parts of a run of characters: the run itself, or overlapping parts in scripts without spaces,
+/// where the ends of words are unknown. In Chinese and Japanese two characters are mostly a word; in the others,
+/// characters are letters.
 fn parts(run: &str) -> Vec<String> {
-    let signs: Vec<char> = run.chars().collect();
-    let length = match signs.first() {
-        Some('\u{3040}'..) if signs.iter().all(|sign| is_unspaced(*sign)) => 2,
+    let characters: Vec<char> = run.chars().collect();
+    let length = match characters.first() {
+        Some('\u{3040}'..) if characters.iter().all(|character| is_unspaced(*character)) => 2,
         Some(first) if is_unspaced(*first) => 4,
-        _ => signs.len(),
+        _ => characters.len(),
     };
-    match signs.len() > length {
-        true => signs.windows(length).map(String::from_iter).collect(),
+    match characters.len() > length {
+        true => characters.windows(length).map(String::from_iter).collect(),
         false => vec![run.to_owned()],
     }
 }
 
-/// Vowels and tones that are written as marks, within words of scripts without spaces.
-fn is_mark(sign: char) -> bool {
-    is_unspaced(sign)
+/// Returns true for vowels and tones written as marks within words of scripts without spaces.
+fn is_mark(character: char) -> bool {
+    is_unspaced(character)
 }
 
-/// The parts of a word in scripts with and without spaces.
+/// Returns the runs of a word in scripts with and without spaces.
 fn runs(word: &str) -> Vec<&str> {
     let mut runs = Vec::new();
     let mut begin = 0;
     let mut before = None;
-    for (at, sign) in word.char_indices() {
-        let unspaced = is_unspaced(sign);
+    for (index, character) in word.char_indices() {
+        let unspaced = is_unspaced(character);
         if before.is_some_and(|before| before != unspaced) {
-            runs.push(&word[begin..at]);
-            begin = at;
+            runs.push(&word[begin..index]);
+            begin = index;
         }
         before = Some(unspaced);
     }
@@ -219,18 +220,18 @@ fn runs(word: &str) -> Vec<&str> {
     runs
 }
 
-/// Returns how often a term occurs in a text, at least once: the index has found it there, perhaps in another form.
+/// Returns the number of occurrences of a term in a text, at least 1: the index has found it, perhaps in another form.
 pub fn occurrences(text: &str, term: &Term) -> usize {
     text.to_lowercase().matches(&term.stem()).count().max(1)
 }
 
-/// The part of a passage around the first of the terms, on one line, and the number of lines before it.
+/// Returns the part of a passage around the first of the terms, on one line, and the number of lines before it.
 pub fn snippet(text: &str, terms: &[Term]) -> (String, usize) {
     let lower = text.to_lowercase();
-    let found = terms.iter().filter_map(|term| lower.find(&term.stem())).min().unwrap_or(0);
-    // A sign in lower case may have another length, so places are counted in signs.
-    let place = lower[..found].chars().count();
-    let before: String = text.chars().take(place).collect();
+    let byte_offset = terms.iter().filter_map(|term| lower.find(&term.stem())).min().unwrap_or(0);
+    // A character in lower case may have another length, so positions are counted in characters.
+    let char_offset = lower[..byte_offset].chars().count();
+    let before: String = text.chars().take(char_offset).collect();
     let lines = before.matches('\n').count();
     let begin = before.split_whitespace().map(|word| word.chars().count() + 1).sum::<usize>();
     let begin = begin.saturating_sub(SNIPPET_CHARS / 3);

@@ -1,4 +1,4 @@
-//! The context of a heartbeat run: its further information besides the file's requests, and the people's places.
+//! The context of a heartbeat run: information in addition to the file's requests.
 
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, params};
@@ -13,16 +13,16 @@ use crate::tasks::schedule::Payload;
 use crate::types::message::{Address, ChatKind};
 use crate::types::session::Plan;
 
-/// The time for which the same alert is not repeated.
+/// Time for which the same alert is not repeated.
 pub(super) const SAME_FOR: Duration = Duration::hours(24);
 
-/// Jobs, and things that were told, that a heartbeat run is told of.
+/// Maximum number of jobs, and of earlier alerts, in the context.
 const LISTED_MAX: usize = 10;
 
-/// Maximum length of each line, in characters.
+/// Maximum length of a line, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
-/// The further information of a heartbeat run.
+/// The context of a heartbeat run.
 pub(super) struct HeartbeatContext {
     pub(super) plan: Option<String>,
     pub(super) ran: Vec<String>,
@@ -31,7 +31,7 @@ pub(super) struct HeartbeatContext {
     pub(super) tainted: bool,
 }
 
-/// Of the owner's own; where others read along, only what was said there.
+/// Returns the context for an address. In a group it has only what was sent there, and nothing private.
 pub(super) fn of(
     store: &Connection,
     new: &NewHeartbeatRun,
@@ -39,19 +39,19 @@ pub(super) fn of(
 ) -> rusqlite::Result<HeartbeatContext> {
     let plan = plans::at(store, &new.to)?;
     let plan = plan.filter(Plan::is_open);
-    let told = sent_since(store, &new.to, now - SAME_FOR, now)?;
-    let told = &told[..told.len().min(LISTED_MAX)];
+    let sent = sent_since(store, &new.to, now - SAME_FOR, now)?;
+    let sent = &sent[..sent.len().min(LISTED_MAX)];
     Ok(HeartbeatContext {
         tainted: plan.as_ref().is_some_and(|plan| plan.tainted)
-            || told.iter().any(|(_, tainted)| *tainted),
+            || sent.iter().any(|(_, tainted)| *tainted),
         plan: plan.map(|plan| plan.to_string()),
         ran: if new.chat_kind == ChatKind::Private { ran(store, new, now)? } else { Vec::new() },
-        told: told.iter().map(|(words, _)| line(words)).collect(),
+        told: sent.iter().map(|(words, _)| line(words)).collect(),
     })
 }
 
-/// The owner's jobs that ran since the last heartbeat run that worked. Without what came of them, which others may
-/// have written; the owner has been sent it.
+/// Returns the owner's jobs that ran since the last successful heartbeat run, without their results, which may be
+/// untrusted and were sent to the owner.
 fn ran(
     store: &Connection,
     new: &NewHeartbeatRun,
@@ -81,13 +81,13 @@ fn ran(
     rows.collect()
 }
 
-/// The beginning of a text, on one line.
+/// Returns the beginning of a text, on one line.
 pub(super) fn line(text: &str) -> String {
     first_chars(&one_line(text), LINE_CHARS_MAX).to_owned()
 }
 
-/// The alerts and messages at an address of heartbeat runs that began after a time and not after another, the
-/// newest first; and whether those had read untrusted content.
+/// Returns the alerts and messages that heartbeat runs sent to an address, newest first, for runs that began after
+/// `after` and until `until`. The flag is true if the run had read untrusted content.
 pub(super) fn sent_since(
     store: &Connection,
     at: &Address,

@@ -1,4 +1,4 @@
-//! Quiet hours, by the owner's clock.
+//! Quiet hours in the owner's time zone.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use chrono_tz::Tz;
 
 use crate::tasks::schedule::moment;
 
-/// From one time of the day to another, over midnight or not.
+/// Quiet hours: from one time of the day to another, possibly past midnight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuietHours {
     from: NaiveTime,
@@ -18,7 +18,7 @@ pub struct QuietHours {
 impl QuietHours {
     pub const NIGHT: Self = Self { from: time(22), until: time(7) };
 
-    /// When they end, if a moment is within them.
+    /// Returns the end of the quiet hours that contain a moment. None if it is outside of them.
     pub fn ends(&self, at: DateTime<Utc>, zone: Tz) -> Option<DateTime<Utc>> {
         let local = at.with_timezone(&zone);
         let (time, today) = (local.time(), local.date_naive());
@@ -31,7 +31,7 @@ impl QuietHours {
         }
         let day = if time < self.until { today } else { today.succ_opt()? };
         let end = moment(zone, day.and_time(self.until))?;
-        // Where the clock shows a time twice, the first end may be past.
+        // When the clock shows a time twice, the first end may be past.
         Some(if end > at { end } else { end + Duration::hours(1) })
     }
 }
@@ -46,14 +46,14 @@ impl fmt::Display for QuietHours {
     }
 }
 
-/// Reads `22:00-07:00`, also with an en dash.
+/// Parses `22:00-07:00`, also with an en dash.
 impl FromStr for QuietHours {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let (from, until) = text.split_once(['-', '–']).ok_or(())?;
-        let time = |text: &str| NaiveTime::parse_from_str(text.trim(), "%H:%M").map_err(drop);
-        let (from, until) = (time(from)?, time(until)?);
+        let parse_time = |text: &str| NaiveTime::parse_from_str(text.trim(), "%H:%M").map_err(drop);
+        let (from, until) = (parse_time(from)?, parse_time(until)?);
         if from == until { Err(()) } else { Ok(Self { from, until }) }
     }
 }

@@ -1,5 +1,5 @@
-//! Heartbeat runs in the store: each is a background task that waits as a row of the journal, so a crash neither loses nor
-//! doubles it, and what it has to say goes out in the transaction of its end.
+//! Heartbeat runs in the store. Each is a background task that waits as a row of the journal, so a crash neither loses
+//! nor doubles it, and its alert is queued in the transaction of its end.
 
 use std::collections::BTreeSet;
 
@@ -25,10 +25,10 @@ use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{SessionId, Settings, TurnId};
 use crate::types::source::Parts;
 
-/// Heartbeat runs that came to their end.
+/// The states of heartbeat runs that ended successfully, for SQL.
 pub(super) const WORKED: &str = "'done', 'silent', 'repeated'";
 
-/// A heartbeat run, by its number.
+/// The number of a heartbeat run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeartbeatRunId(pub i64);
 
@@ -38,7 +38,7 @@ impl HeartbeatRunId {
     }
 }
 
-/// Its details in the table of tasks.
+/// The details of a heartbeat run in the table of tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct HeartbeatRunDetails {
@@ -46,13 +46,13 @@ struct HeartbeatRunDetails {
     known_on: ChannelName,
     #[serde(alias = "place")]
     chat_kind: ChatKind,
-    /// Somebody asked for it, and is told also of nothing.
+    /// True if somebody requested it, and gets an answer even if there is nothing to report.
     asked: bool,
 }
 
 impl Default for HeartbeatRunDetails {
     fn default() -> Self {
-        // No channel has this name. Who cannot be sure keeps to themselves what is private.
+        // No channel has this name. A chat of unknown kind is treated as a group, so that nothing private is sent.
         Self { known_on: "".into(), chat_kind: ChatKind::Group, asked: false }
     }
 }
@@ -61,21 +61,21 @@ impl Details for HeartbeatRunDetails {
     const KIND: TaskKind = TaskKind::Heartbeat;
 }
 
-/// A heartbeat run that works.
+/// A running heartbeat run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningHeartbeat {
     pub id: HeartbeatRunId,
-    /// Where what it has to say goes.
+    /// The address of its alert.
     pub to: Address,
     /// The channel on which its person is known.
     pub known_on: ChannelName,
     pub chat_kind: ChatKind,
-    /// Somebody asked for it, and is told also of nothing.
+    /// True if somebody requested it, and gets an answer even if there is nothing to report.
     pub asked: bool,
-    /// When it began, by the heart's clock.
+    /// Time at which it began, by the heartbeat's clock.
     pub begun: DateTime<Utc>,
     session: Option<SessionId>,
-    /// Its task in the journal.
+    /// Its assignment in the journal.
     row: Option<RowId>,
     task: TaskRow,
 }
@@ -95,7 +95,7 @@ pub(super) struct NewHeartbeatRun {
     pub(super) asked: bool,
 }
 
-/// Begins a heartbeat run with a task; false if another one works.
+/// Begins a heartbeat run with an assignment. Returns false if another one is running.
 pub(super) fn begin(
     store: &Connection,
     new: NewHeartbeatRun,
@@ -138,24 +138,24 @@ fn heartbeat_run(task: RunningTask<HeartbeatRunDetails>) -> RunningHeartbeat {
     }
 }
 
-/// The heartbeat run that works; there is one at most.
+/// Returns the running heartbeat run, of which there is at most one.
 fn working(store: &Connection) -> rusqlite::Result<Option<RunningHeartbeat>> {
     Ok(table::running(store)?.pop().map(heartbeat_run))
 }
 
-/// A heartbeat run that works.
+/// Returns a heartbeat run while it runs.
 pub fn get(store: &Connection, id: HeartbeatRunId) -> rusqlite::Result<Option<RunningHeartbeat>> {
     Ok(table::running_number(store, id.0)?.map(heartbeat_run))
 }
 
-/// The heartbeat run that works for an address.
+/// Returns the running heartbeat run of an address.
 pub fn running_for(store: &Connection, at: &Address) -> rusqlite::Result<Option<RunningHeartbeat>> {
     Ok(working(store)?.filter(|heartbeat_run| heartbeat_run.to == *at))
 }
 
-/// Settles the heartbeat run whose row had its outcome without it: it was withdrawn with all that waited, say. So
-/// does one whose channel is not here any more, and would be waited for in vain; should the channel come
-/// back, its turn ends, and nobody hears of it.
+/// Settles the running heartbeat run if its row has an outcome already, for example because all waiting rows were
+/// withdrawn. Settles it also if its channel no longer exists, because it would never end; if the channel returns,
+/// its turn ends silently.
 pub(super) fn clear(store: &Connection, channels: &BTreeSet<ChannelName>) -> rusqlite::Result<()> {
     let Some(heartbeat_run) = working(store)? else { return Ok(()) };
     let is_done = match heartbeat_run.row {
@@ -175,7 +175,7 @@ pub(super) fn clear(store: &Connection, channels: &BTreeSet<ChannelName>) -> rus
     Ok(())
 }
 
-/// Whoever asked for a look while one works is told what comes of that.
+/// Marks the running heartbeat run as requested, so that whoever requested one meanwhile gets its result.
 pub(super) fn ask(store: &Connection) -> rusqlite::Result<()> {
     for RunningTask { id, details, .. } in table::running::<HeartbeatRunDetails>(store)? {
         table::set_details(store, id, &HeartbeatRunDetails { asked: true, ..details })?;
@@ -183,7 +183,7 @@ pub(super) fn ask(store: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The result of a heartbeat run.
+/// The report of a heartbeat run.
 #[derive(Clone, Copy, Debug)]
 pub struct HeartbeatReport<'a> {
     pub words: &'a str,
@@ -191,32 +191,32 @@ pub struct HeartbeatReport<'a> {
     pub tainted: bool,
 }
 
-/// Settles a heartbeat run in the transaction of its end, and says what there is to be said. In quiet hours that waits for their end, unless somebody asked for it.
-/// True if that was an alert, which its conversation is to know of.
+/// Settles a heartbeat run in the transaction of its end, and queues its alert. In quiet hours the alert waits for their
+/// end, unless somebody requested the run. Returns true if there was an alert, which its conversation must get too.
 pub fn settle(
     store: &Connection,
     heartbeat_run: &RunningHeartbeat,
     ended: TaskOutcome,
-    said: Option<HeartbeatReport<'_>>,
+    report: Option<HeartbeatReport<'_>>,
     is_quiet: bool,
 ) -> rusqlite::Result<bool> {
-    let (words, tainted) = (said.map(|said| said.words), said.is_some_and(|said| said.tainted));
-    let alert = words.filter(|_| ended == TaskOutcome::Done).and_then(alert);
-    let (ended, kept) = match (ended, alert) {
-        (TaskOutcome::Done, Some(words))
-            if !heartbeat_run.asked
-                && was_sent(store, heartbeat_run, &heartbeat_run.to, words)? =>
+    let (text, tainted) =
+        (report.map(|report| report.words), report.is_some_and(|report| report.tainted));
+    let alert = text.filter(|_| ended == TaskOutcome::Done).and_then(alert);
+    let (ended, stored) = match (ended, alert) {
+        (TaskOutcome::Done, Some(text))
+            if !heartbeat_run.asked && was_sent(store, heartbeat_run, &heartbeat_run.to, text)? =>
         {
             (TaskOutcome::Repeated, None)
         }
-        (TaskOutcome::Done, Some(words)) => (TaskOutcome::Done, Some(words)),
+        (TaskOutcome::Done, Some(text)) => (TaskOutcome::Done, Some(text)),
         (TaskOutcome::Done, None) | (TaskOutcome::Silent | TaskOutcome::Repeated, _) => {
             (TaskOutcome::Silent, None)
         }
-        (TaskOutcome::Failed | TaskOutcome::Interrupted, _) => (ended, words),
+        (TaskOutcome::Failed | TaskOutcome::Interrupted, _) => (ended, text),
         (TaskOutcome::Stopped | TaskOutcome::Skipped, _) => (TaskOutcome::Stopped, None),
     };
-    let result = TaskResult { words: kept, tainted };
+    let result = TaskResult { words: stored, tainted };
     if !table::settle(store, heartbeat_run.task, ended, Utc::now(), result)? {
         return Ok(false);
     }
@@ -228,14 +228,14 @@ pub fn settle(
             return Ok(true);
         }
         TaskOutcome::Done => {
-            outbox::put(store, &heartbeat_run.to, None, kept.unwrap_or_default())?;
+            outbox::put(store, &heartbeat_run.to, None, stored.unwrap_or_default())?;
             return Ok(true);
         }
         TaskOutcome::Silent if heartbeat_run.asked => {
             tell_owner(store, heartbeat_run, replies::HEARTBEAT_SILENT)?
         }
         TaskOutcome::Failed | TaskOutcome::Interrupted => {
-            failed(store, heartbeat_run, ended, kept.unwrap_or_default())?;
+            failed(store, heartbeat_run, ended, stored.unwrap_or_default())?;
         }
         TaskOutcome::Silent
         | TaskOutcome::Repeated
@@ -245,7 +245,7 @@ pub fn settle(
     Ok(false)
 }
 
-/// Tells what heartbeat runs have held back for quiet hours, which are over.
+/// Queues the alerts that heartbeat runs have held back for quiet hours, which are over.
 pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
     let mut rows = store.prepare_cached(
         "SELECT channel, chat, thread, ifnull(words, '') FROM tasks WHERE held = 1 ORDER BY id",
@@ -257,8 +257,8 @@ pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
     store.execute("UPDATE tasks SET held = 0 WHERE held = 1", []).map(drop)
 }
 
-/// Notes what a turn is about to send by a message, if it is a heartbeat run's; false if the same was told there before,
-/// and is not to be sent.
+/// Records a message that a turn is about to send, if it is a heartbeat run's. Returns false if the same was sent there
+/// before, and must not be sent again.
 pub fn may_send(
     store: &Connection,
     turn: TurnId,
@@ -306,7 +306,7 @@ fn failed(
     tell_owner(store, heartbeat_run, &words)
 }
 
-/// Sends a message that only the owner may see, wherever alerts go.
+/// Queues a message that only the owner may see, whatever the address of alerts is.
 fn tell_owner(
     store: &Connection,
     heartbeat_run: &RunningHeartbeat,
@@ -322,25 +322,25 @@ fn was_sent(
     at: &Address,
     words: &str,
 ) -> rusqlite::Result<bool> {
-    let same = |told: &str| told.split_whitespace().eq(words.split_whitespace());
-    let told = sent_since(store, at, heartbeat_run.begun - SAME_FOR, heartbeat_run.begun)?;
-    Ok(told.iter().any(|(told, _)| same(told)))
+    let is_same = |sent: &str| sent.split_whitespace().eq(words.split_whitespace());
+    let sent = sent_since(store, at, heartbeat_run.begun - SAME_FOR, heartbeat_run.begun)?;
+    Ok(sent.iter().any(|(sent, _)| is_same(sent)))
 }
 
 /// The state of the heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct HeartbeatState {
-    /// Why it was switched off; empty if somebody wished that.
+    /// The reason why it was switched off. Empty if somebody requested that. None if it is on.
     pub(super) off: Option<String>,
-    /// When the last heartbeat run began.
+    /// Time at which the last heartbeat run began.
     pub(super) last: Option<DateTime<Utc>>,
-    /// In a row.
+    /// Number of consecutive failures.
     pub(super) failures: u32,
     /// True while alerts wait for the end of the quiet hours.
     pub(super) holds: bool,
 }
 
-/// Heartbeat runs that began after `now` were made by a clock that was wrong, and do not count.
+/// Returns the state of the heartbeat. Runs that began after `now` were dated by a wrong clock, and do not count.
 pub(super) fn state(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<HeartbeatState> {
     let switch: Option<(Option<String>, TaskRow)> = store
         .prepare_cached("SELECT off, after FROM heart")?
@@ -361,7 +361,7 @@ pub(super) fn state(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<
     Ok(HeartbeatState { off, last: last.map(|last| last.0), failures, holds })
 }
 
-/// Switches it off, with the reason or an empty one, or on; failures are counted anew.
+/// Switches the heartbeat off, with a reason, which may be empty, or on. Resets the count of failures.
 pub(super) fn switch(store: &Connection, off: Option<&str>) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -375,9 +375,9 @@ pub(super) fn switch(store: &Connection, off: Option<&str>) -> rusqlite::Result<
 /// The heartbeat runs of a day.
 #[derive(Default)]
 pub(super) struct LastDay {
-    /// When the last one began, how it ended, and what of its words is known.
+    /// Time at which the last one began, its state, and the stored part of its text.
     pub(super) last: Option<(DateTime<Utc>, String, String)>,
-    /// The outcomes, each with its number.
+    /// The outcomes, each with its count.
     pub(super) counts: Vec<(String, u64)>,
 }
 
@@ -389,21 +389,21 @@ pub(super) fn last_day(store: &Connection, now: DateTime<Utc>) -> rusqlite::Resu
         )?
         .query_row([], |row| {
             let Time(begun) = row.get(0)?;
-            Ok((begun, shown(row.get(1)?), line(row.get_ref(2)?.as_str()?)))
+            Ok((begun, state_word(row.get(1)?), line(row.get_ref(2)?.as_str()?)))
         })
         .optional()?;
     let mut rows = store.prepare_cached(
         "SELECT state, count(*) FROM tasks WHERE kind = 'heartbeat' AND begun >= ? GROUP BY state",
     )?;
     let since = Time(now - Duration::hours(24));
-    let counts = rows.query_map([since], |row| Ok((shown(row.get(0)?), row.get(1)?)))?;
+    let counts = rows.query_map([since], |row| Ok((state_word(row.get(0)?), row.get(1)?)))?;
     let mut counts: Vec<_> = counts.collect::<rusqlite::Result<_>>()?;
     counts.sort();
     Ok(LastDay { last, counts })
 }
 
-/// The word for how a heartbeat run stands.
-fn shown(state: TaskState) -> String {
+/// Returns the word for the state of a heartbeat run.
+fn state_word(state: TaskState) -> String {
     match state {
         TaskState::Ended(TaskOutcome::Done) => "told".to_owned(),
         state => state.as_str().to_owned(),

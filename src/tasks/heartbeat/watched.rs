@@ -1,4 +1,4 @@
-//! The requests of HEARTBEAT.md, the prompt made from them, and the part of the answer that is to be said.
+//! The requests of HEARTBEAT.md, the prompt made from them, and the alert in the model's answer.
 
 use crate::tasks::heartbeat::context::HeartbeatContext;
 use crate::types::origin::TaskKind;
@@ -6,16 +6,16 @@ use crate::types::source::{Parts, Source};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{FileError, Workspace, WorkspacePath};
 
-/// The name of the file with its requests.
+/// The name of the file with the requests.
 pub const FILE: &str = "HEARTBEAT.md";
 
-/// With one of these as first or last word, it has nothing to say (field custom).
+/// First or last words of an answer that reports nothing (a convention of the field).
 const NOTHING: [&str; 2] = ["HEARTBEAT_OK", "NO_REPLY"];
 
-/// Maximum length of the text beside such a word that is dropped, in characters (field custom).
+/// Maximum length of text around such a word that is dropped, in characters (a convention of the field).
 const BESIDE_CHARS_MAX: usize = 300;
 
-/// Where a file has this section, nothing else in it counts (field custom).
+/// Name of a section that, if it exists, has all requests of the file (a convention of the field).
 const ACTIVE: &str = "active tasks";
 
 /// Reads the requests of the workspace's file. None if there are none.
@@ -25,12 +25,12 @@ pub(super) fn read(workspace: &Workspace) -> Result<Option<String>, FileError> {
     Ok(in_effect(&text).map(|text| cut_middle(&text, FILE_CHARS_MAX, FILE)))
 }
 
-/// Returns a file's requests without comments. None if it holds nothing but headings, comments, and boxes that are
-/// empty or ticked.
+/// Returns a file's requests without comments. None if it has only headings, comments, and boxes that are empty or
+/// ticked.
 pub fn in_effect(text: &str) -> Option<String> {
     let text = without_comments(text.trim_start_matches('\u{feff}'));
-    let text = active(&text).unwrap_or(text);
-    text.lines().any(asks).then(|| text.trim().to_owned())
+    let text = active_section(&text).unwrap_or(text);
+    text.lines().any(is_request).then(|| text.trim().to_owned())
 }
 
 fn without_comments(text: &str) -> String {
@@ -42,7 +42,7 @@ fn without_comments(text: &str) -> String {
     kept
 }
 
-/// The level of a heading, and its words.
+/// Returns the level and the text of a heading.
 fn heading(line: &str) -> Option<(usize, &str)> {
     let words = line.trim_start().trim_start_matches('#');
     let level = line.trim_start().len() - words.len();
@@ -50,36 +50,36 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     is_heading.then(|| (level, words.trim()))
 }
 
-/// The section that alone counts, where there is one.
-fn active(text: &str) -> Option<String> {
+/// Returns the section with all requests, if the file has one.
+fn active_section(text: &str) -> Option<String> {
     let mut lines = text.lines();
     lines.find(|line| {
         heading(line).is_some_and(|(level, words)| level == 2 && words.eq_ignore_ascii_case(ACTIVE))
     })?;
-    let ends = |line: &&str| heading(line).is_some_and(|(level, _)| level <= 2);
-    Some(lines.take_while(|line| !ends(line)).collect::<Vec<_>>().join("\n"))
+    let ends_section = |line: &&str| heading(line).is_some_and(|(level, _)| level <= 2);
+    Some(lines.take_while(|line| !ends_section(line)).collect::<Vec<_>>().join("\n"))
 }
 
-/// Returns true if a line asks for something.
-fn asks(line: &str) -> bool {
+/// Returns true if a line is a request.
+fn is_request(line: &str) -> bool {
     let line = line.trim();
-    if heading(line).is_some() || line.chars().all(|sign| "-*_= ".contains(sign)) {
+    if heading(line).is_some() || line.chars().all(|character| "-*_= ".contains(character)) {
         return false;
     }
-    let item = line.trim_start_matches(|sign: char| sign.is_ascii_digit());
+    let item = line.trim_start_matches(|character: char| character.is_ascii_digit());
     let item = item.trim_start_matches(['-', '*', '+', '.', ')']).trim_start();
     let is_ticked = ["[x]", "[X]"].iter().any(|tick| item.starts_with(tick));
-    let asked = item.strip_prefix("[ ]").or_else(|| item.strip_prefix("[]")).unwrap_or(item);
-    !is_ticked && !asked.trim().is_empty()
+    let request = item.strip_prefix("[ ]").or_else(|| item.strip_prefix("[]")).unwrap_or(item);
+    !is_ticked && !request.trim().is_empty()
 }
 
-/// The heading below the file's requests, where notes follow.
+/// The heading of the notes below the file's requests.
 const NOTES: &str = "\n\nToday's notes:\n";
 const PLAN: &str = "\n\nThe plan of your conversation with them:\n";
 const RAN: &str = "\n\nJobs that ran since the last heartbeat:\n- ";
 const TOLD: &str = "\n\nWhat you have told them lately:\n- ";
 
-/// Makes the task of a heartbeat run.
+/// Returns the assignment of a heartbeat run.
 pub(super) fn task(watched: &str, notes: &str, surroundings: &HeartbeatContext) -> Parts {
     let mut text = Parts::of(Source::Program, format!("{FILE}:\n"));
     text.push(Source::File { path: FILE.to_owned() }, watched);
@@ -101,21 +101,21 @@ pub(super) fn task(watched: &str, notes: &str, surroundings: &HeartbeatContext) 
     text
 }
 
-/// Returns the part of a model's answer that is to be said. None if that is nothing.
-pub fn alert(words: &str) -> Option<&str> {
-    let dressing = |sign: char| sign.is_whitespace() || "*_`\"'.:,;!–—-".contains(sign);
-    let goes_on = |sign: char| sign.is_alphanumeric() || sign == '_';
-    let words = words.trim();
-    let beside = NOTHING.iter().find_map(|mark| {
-        let after = words.trim_start_matches(dressing).strip_prefix(mark);
-        let after = after.filter(|rest| !rest.starts_with(goes_on));
-        let before = words.trim_end_matches(dressing).strip_suffix(mark);
-        let before = before.filter(|rest| !rest.ends_with(goes_on));
-        let after = after.map(|rest| rest.trim_start_matches(dressing));
-        after.or_else(|| before.map(|rest| rest.trim_end_matches(dressing)))
+/// Returns the alert in a model's answer. None if there is nothing to report.
+pub fn alert(answer: &str) -> Option<&str> {
+    let is_decoration = |sign: char| sign.is_whitespace() || "*_`\"'.:,;!–—-".contains(sign);
+    let continues_word = |sign: char| sign.is_alphanumeric() || sign == '_';
+    let answer = answer.trim();
+    let remainder = NOTHING.iter().find_map(|mark| {
+        let after = answer.trim_start_matches(is_decoration).strip_prefix(mark);
+        let after = after.filter(|rest| !rest.starts_with(continues_word));
+        let before = answer.trim_end_matches(is_decoration).strip_suffix(mark);
+        let before = before.filter(|rest| !rest.ends_with(continues_word));
+        let after = after.map(|rest| rest.trim_start_matches(is_decoration));
+        after.or_else(|| before.map(|rest| rest.trim_end_matches(is_decoration)))
     });
-    match beside {
-        None => Some(words).filter(|words| !words.is_empty()),
-        Some(beside) => Some(beside).filter(|it| it.chars().count() > BESIDE_CHARS_MAX),
+    match remainder {
+        None => Some(answer).filter(|answer| !answer.is_empty()),
+        Some(remainder) => Some(remainder).filter(|it| it.chars().count() > BESIDE_CHARS_MAX),
     }
 }

@@ -1,15 +1,15 @@
-//! The time, and waiting for a time. Clocks are set, forwards and back, and machines sleep; a wait ends at its time by
+//! The clock, and waiting for a time. Clocks are set forwards and back, and machines sleep; a wait ends at its time by
 //! the clock, or when somebody sets the clock.
 
 use chrono::{DateTime, Duration, TimeZone as _, Utc};
 use tokio::sync::watch;
 
-/// A clock, as a value.
+/// The system's clock, or one that a test sets.
 #[derive(Clone, Default)]
 pub struct Clock(Option<watch::Receiver<DateTime<Utc>>>);
 
 impl Clock {
-    /// One whose hands somebody moves; each move counts as setting it.
+    /// Creates a clock that shows the received times. Each change counts as setting the clock.
     pub fn with_hands(hands: watch::Receiver<DateTime<Utc>>) -> Self {
         Self(Some(hands))
     }
@@ -21,8 +21,8 @@ impl Clock {
         }
     }
 
-    /// Waits until the clock shows `when`, or has been set since it showed `seen`; without a time, until
-    /// it is set.
+    /// Waits until the clock shows `when`, or has been set since it showed `seen`. Without a time, waits until
+    /// the clock is set.
     pub async fn reaches(&self, when: Option<DateTime<Utc>>, seen: DateTime<Utc>) {
         match &self.0 {
             None => system::reaches(when, seen).await,
@@ -39,25 +39,25 @@ impl Clock {
     }
 }
 
-/// No release is older than this, so no clock is right that shows less.
+/// Returns a time before any release of the program: a clock that shows an earlier one is wrong.
 pub fn release() -> DateTime<Utc> {
     Utc.with_ymd_and_hms(2026, 1, 1, 0, 0, 0).single().expect("it is a date")
 }
 
-/// A clock that went back by less was corrected.
+/// Largest step back that counts as a correction of the clock.
 const CORRECTION_MAX: Duration = Duration::hours(1);
 
-/// Returns true if a clock can be right that was at `newest` already.
+/// Returns true if `now` can be right although the clock has already shown `newest`.
 pub fn is_sane(now: DateTime<Utc>, newest: Option<DateTime<Utc>>) -> bool {
     now >= release() && newest.is_none_or(|newest| now >= newest - CORRECTION_MAX)
 }
 
-/// A clock that has gone ahead by more, while nothing was written down, may be wrong: what is forgotten by it
-/// would be lost.
+/// Largest trusted step ahead while nothing was stored. A clock further ahead may be wrong, and rows that are deleted by
+/// it would be lost.
 const AHEAD_MAX: Duration = Duration::days(1);
 
-/// The time by which the age of rows is told that are forgotten, after so long of running; none if the clock
-/// is wrong. `newest` is what the store had seen before: a clock that is far ahead of it is believed day by day.
+/// Returns the time from which the age of rows is counted for their deletion. None if the clock is wrong. `newest` is
+/// the newest time in the store at the start, `up` the time since then: a clock far ahead is trusted day by day.
 pub fn pruned_until(
     now: DateTime<Utc>,
     newest: Option<DateTime<Utc>>,
@@ -67,12 +67,12 @@ pub fn pruned_until(
     is_sane(now, newest).then(|| now.min(known))
 }
 
-/// A gap of so long in what the store has seen is not believed before a platform has confirmed it: no bot is off
-/// for so long, and a clock that was wrong may have written the newer rows.
+/// Longest trusted gap between times in the store. A platform must confirm a longer one: no bot is off for so long, and
+/// a wrong clock may have dated the newer rows.
 const GAP_MAX: Duration = Duration::days(400);
 
-/// The newest time that the store has seen, as far as it can be believed: `known` is the newest that platforms have
-/// said, or that was believed before.
+/// Returns the newest trusted time in the store. `known` is the newest time that platforms have reported or that was
+/// trusted before.
 pub fn believed(
     newest: Option<DateTime<Utc>>,
     known: Option<DateTime<Utc>>,
@@ -85,7 +85,7 @@ pub fn believed(
 
 #[cfg(target_os = "linux")]
 mod system {
-    //! A timer of the kernel's, which follows the clock and hears when it is set. It costs no
+    //! A kernel timer (timerfd), which follows the clock and reports when it is set. It costs no
     //! wake-up until then.
 
     use std::io;
@@ -99,7 +99,7 @@ mod system {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
-    /// A time that no clock shows: the timer then only hears of setting.
+    /// A time that no clock shows, for a timer that only reports when the clock is set.
     const NEVER_S: i64 = 1 << 40;
 
     pub(super) async fn reaches(when: Option<DateTime<Utc>>, seen: DateTime<Utc>) {
@@ -114,7 +114,7 @@ mod system {
         let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
         let (seconds, nanoseconds) =
             when.map_or((NEVER_S, 0), |when| (when.timestamp(), when.timestamp_subsec_nanos()));
-        // Zero would disarm it.
+        // Zero would disarm the timer.
         let at = Timespec { tv_sec: seconds.max(1), tv_nsec: i64::from(nanoseconds) };
         let never_again = Timespec { tv_sec: 0, tv_nsec: 0 };
         let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
@@ -125,10 +125,10 @@ mod system {
         )]
         let timer: AsyncFd<OwnedFd> = AsyncFd::with_interest(timer, Interest::READABLE)?;
         if Utc::now() < seen {
-            // It was set back before the timer could hear of it.
+            // The clock was set back before the timer existed.
             return Ok(());
         }
-        // Readable at its time, and with an error when the clock is set.
+        // The timer is readable at its time, and with an error when the clock is set.
         timer.readable().await?.retain_ready();
         Ok(())
     }
@@ -136,7 +136,7 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    //! Where no timer hears of a clock that is set, it is looked at each minute.
+    //! On systems whose timers do not report a change of the clock, it is checked each minute.
 
     use chrono::{DateTime, Utc};
 

@@ -1,5 +1,5 @@
-//! Commands of jobs: run as `exec` runs them, in the same sandbox and within the same bounds, for whom that is
-//! allowed. What they print is what is sent, or what a model is told, or that there is nothing to do.
+//! Commands of jobs, run in the same sandbox and within the same limits as those of `exec`, for persons who may use it.
+//! Their output is sent, or becomes input of a model, or reports that there is nothing to do.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::workspace::named_paths::NamedPaths;
 use crate::workspace::path::names_inbox;
 use crate::workspace::{Audience, FileScope, Workspace};
 
-/// Maximum length of an output's beginning in a message, in characters; the next constant is for its end, where
-/// programs report their errors.
+/// Maximum length in characters of an output's beginning in a message; the next constant is for its end, where programs
+/// report their errors.
 const HEAD_CHARS: usize = 6_000;
 const TAIL_CHARS: usize = 2_000;
 
@@ -29,20 +29,20 @@ const TAIL_CHARS: usize = 2_000;
 const REASON_LINES: usize = 5;
 const REASON_CHARS: usize = 300;
 
-/// The means for running commands, where that is offered.
+/// The configuration for commands, if jobs may run any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commands {
     pub sandbox: Sandbox,
-    /// The least role that may have them run.
+    /// The least role whose jobs may run commands.
     pub role: Role,
     pub time_max: Duration,
-    /// The sandbox keeps files away. Without that, no job has a command.
+    /// True if the sandbox hides files. Without that, no job has a command.
     pub files_sandboxed: bool,
-    /// The config lets commands ask for the network.
+    /// True if the config lets commands request the network.
     pub network: bool,
 }
 
-/// The command of a run, with what its job named for it.
+/// The command of a run, with the needs that its job names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JobCommand<'a> {
     pub(super) command: &'a str,
@@ -57,24 +57,23 @@ pub(super) struct CommandFolders {
 }
 
 impl Commands {
-    /// Returns the part of the workspace that somebody's commands may see and change. Else the reason why they may have
-    /// none.
+    /// Returns the part of the workspace that a person's commands may see and change, or the reason why they may run none.
     pub fn may(&self, role: Role, chat_kind: ChatKind) -> Result<Audience, String> {
-        let in_place = match chat_kind {
+        let effective_role = match chat_kind {
             ChatKind::Private => role,
             ChatKind::Group => role.min(Role::Admin),
         };
-        if in_place < self.role {
-            return Err(replies::commands_need(self.role, in_place));
+        if effective_role < self.role {
+            return Err(replies::commands_need(self.role, effective_role));
         }
         match self.files_sandboxed {
-            true => Ok(audience(in_place, chat_kind)),
-            // Each such command is asked about, and a job asks nobody.
+            true => Ok(audience(effective_role, chat_kind)),
+            // Each such command needs approval, and a job asks nobody.
             false => Err(replies::COMMANDS_NOT_SANDBOXED.to_owned()),
         }
     }
 
-    /// Returns the reason why no command may have these needs, if so.
+    /// Returns an error with the reason if no command may have these needs.
     pub fn may_need(&self, needs: &CommandNeeds) -> Result<(), String> {
         match needs {
             CommandNeeds::Workspace => Ok(()),
@@ -85,7 +84,7 @@ impl Commands {
         }
     }
 
-    /// The sandbox of a command with these needs. One that names them sees no other paths of the config.
+    /// Returns the sandbox of a command with these needs. A command that names needs sees no other paths of the config.
     fn sandbox(&self, needs: &CommandNeeds) -> Sandbox {
         let mut sandbox = self.sandbox.clone();
         if !needs.is_none() {
@@ -99,7 +98,7 @@ impl Commands {
         sandbox
     }
 
-    /// Watches if a command reads untrusted files, as for a command that runs at once. To be called before it begins.
+    /// Starts to watch if a command reads untrusted files, as for `exec`. Must be called before the command begins.
     pub(super) async fn others(
         &self,
         command: JobCommand<'_>,
@@ -116,8 +115,8 @@ impl Commands {
         }
     }
 
-    /// Runs a command to its end. If this is dropped, the command is ended. What it came upon of secrets is
-    /// neither kept nor shown to models.
+    /// Runs a command to its end, and kills it if the future is dropped. Secrets in the output are neither
+    /// stored nor shown to models.
     pub(super) async fn run(
         &self,
         JobCommand { command, needs }: JobCommand<'_>,
@@ -134,21 +133,21 @@ impl Commands {
             time_max: self.time_max,
             input: CommandInput::Pipe,
         };
-        let ran = match sandbox::run(&self.sandbox(needs), &order, &[]).await {
-            Ok(ran) => ran,
+        let result = match sandbox::run(&self.sandbox(needs), &order, &[]).await {
+            Ok(result) => result,
             Err(error) => {
                 return CommandResult::Failed(replies::command_refused(&error.to_string()));
             }
         };
-        let output = Output::of(&ran.kept, redactor);
-        match ran.ending {
+        let output = Output::of(&result.kept, redactor);
+        match result.ending {
             CommandEnding::Exit(0) => {
                 let untrusted = others.has_read().await;
                 CommandResult::Printed(Printed { text: output.shown(), untrusted, webhook: None })
             }
             ending => {
-                let how = ending.words(self.time_max);
-                CommandResult::Failed(replies::command_failed(&how, output.last_lines()))
+                let ending_text = ending.words(self.time_max);
+                CommandResult::Failed(replies::command_failed(&ending_text, output.last_lines()))
             }
         }
     }
@@ -157,23 +156,23 @@ impl Commands {
 /// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandResult {
-    /// It went well; what it has printed may be nothing.
+    /// It succeeded. Its output may be empty.
     Printed(Printed),
     Failed(String),
 }
 
-/// Returns true if the last line of a check says that nothing need be done: `{"wakeAgent": false}`.
+/// Returns true if the last line of a check reports that there is nothing to do: `{"wakeAgent": false}`.
 pub(super) fn lets_sleep(printed: &str) -> bool {
     let last = printed.lines().rev().find(|line| !line.trim().is_empty());
-    let said = last.and_then(|line| serde_json::from_str::<Value>(line).ok());
-    said.is_some_and(|said| said["wakeAgent"] == Value::Bool(false))
+    let report = last.and_then(|line| serde_json::from_str::<Value>(line).ok());
+    report.is_some_and(|report| report["wakeAgent"] == Value::Bool(false))
 }
 
-/// An output as text without secrets. They are taken out before anything is cut, as half of one would not be
-/// known for what it is.
+/// An output as text without secrets. They are redacted before the text is cut, because half of a secret would not be
+/// recognized.
 struct Output {
     begins: String,
-    /// The output after a gap.
+    /// The output after a gap. None if there is no gap.
     ends: Option<String>,
     bytes: u64,
 }
@@ -186,14 +185,14 @@ impl Output {
         if kept.missing() == 0 {
             return Self { begins: text(&kept.whole()), ends: None, bytes };
         }
-        // A line that the gap has cut may hold half of a secret.
+        // A line that the gap has cut may contain half of a secret.
         let whole_lines = head.iter().rposition(|byte| *byte == b'\n').unwrap_or_default();
         let next_line = tail.iter().position(|byte| *byte == b'\n').unwrap_or(tail.len());
         let (begins, ends) = (text(&head[..whole_lines]), text(&tail[next_line..]));
         Self { begins, ends: Some(ends), bytes }
     }
 
-    /// As it is sent: shortened in its middle.
+    /// Returns the text to be sent, shortened in its middle.
     fn shown(&self) -> String {
         let fits = self.begins.chars().count() <= HEAD_CHARS + TAIL_CHARS;
         if self.ends.is_none() && fits {
@@ -203,7 +202,7 @@ impl Output {
         format!("{begins}\n{}\n{}", replies::cut_out(self.bytes), self.end(TAIL_CHARS))
     }
 
-    /// Its last characters.
+    /// Returns its last characters.
     fn end(&self, chars: usize) -> &str {
         let text = self.ends.as_ref().unwrap_or(&self.begins);
         let last = text.char_indices().rev().take(chars).last();

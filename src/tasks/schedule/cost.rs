@@ -1,4 +1,4 @@
-//! The expected cost of a job: of a run, as its runs have cost, and of a month, by its due times.
+//! The expected cost of a job: of a run, by the cost of its past runs, and of a month, by its due times.
 
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
@@ -8,7 +8,7 @@ use super::timing::Timing;
 use crate::conversation::ledger::{LOOKS_BACK, spent_on_job};
 use crate::provider::prices::Cost;
 
-/// Due times that are counted; the number in a month is reckoned from these.
+/// Maximum number of due times that are counted. The number in a month is extrapolated from them.
 const COUNTED_MAX: i32 = 200;
 
 const MONTH: Duration = Duration::days(30);
@@ -17,9 +17,9 @@ const MONTH: Duration = Duration::days(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobCost {
     pub run: Cost,
-    /// Of 30 days.
+    /// The cost of 30 days.
     pub month: Cost,
-    /// Runs that called a model in the last 30 days.
+    /// Number of runs that called a model in the last 30 days.
     pub runs: u64,
 }
 
@@ -38,7 +38,7 @@ pub fn expected_cost(
     Ok(Some(JobCost { run: Cost(run), month, runs: spent.runs }))
 }
 
-/// The number of due times in 30 days; none of what happens once.
+/// Returns the number of due times in 30 days. None for a job that runs once.
 pub fn runs_a_month(timing: &Timing, now: DateTime<Utc>) -> Option<u64> {
     match timing {
         Timing::At(_) => None,

@@ -1,5 +1,5 @@
-//! Carries out a job that is due: a text is sent, a model is given a task, a command is run. Each is recorded before it
-//! begins, and its outcome together with its consequences.
+//! Carries out a due job: a text is sent, a model gets an assignment, or a command is run. Each is recorded before it
+//! begins, and its outcome is recorded together with its consequences.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -19,8 +19,8 @@ use crate::tasks::table;
 use crate::types::message::{Body, Cause, Inbound, InboundContent, Printed};
 use crate::types::session::Settings;
 
-/// Begins what a run is for; what only sends a text has ended with that. A command is begun by who finds
-/// it, once this is committed.
+/// Begins the work of a run. A run that only sends a text ends at once. A command is started by
+/// `running_commands` after the commit.
 pub(super) fn begin(
     store: &Connection,
     run: &Run,
@@ -42,17 +42,17 @@ pub(super) fn begin(
         }
         Payload::Command(_) | Payload::Prompt { check: Some(_), .. } => Ok(()),
         Payload::Prompt { text, session, check: None, webhook, .. } => {
-            let called = webhook.as_ref().map(|WebhookBody { hook, body }| Printed {
+            let webhook_call = webhook.as_ref().map(|WebhookBody { hook, body }| Printed {
                 text: body.clone(),
                 untrusted: true,
                 webhook: Some(hook.clone()),
             });
-            start_turn(store, run, text, *session, called)
+            start_turn(store, run, text, *session, webhook_call)
         }
     }
 }
 
-/// Starts the turn of a run, with what was printed before, or came with the call of a webhook.
+/// Starts the turn of a run, with the output of its check, or the body of a webhook's call.
 fn start_turn(
     store: &Connection,
     run: &Run,
@@ -69,7 +69,7 @@ fn start_turn(
         sender: brief.sender.clone(),
         printed,
     };
-    // A due time can come round a second time, where a clock was wrong; a run cannot.
+    // The key has the run's id: after a wrong clock, a due time can occur a second time.
     let key = journal::task_key(id.task(), Some(run.id.0));
     let (row, session) = match session {
         JobConversation::Own => {
@@ -97,19 +97,19 @@ fn start_turn(
     table::set_row(store, run.id, row, session)
 }
 
-/// Records the result of a run's command: it is the outcome, or the input of a model with its task. Nothing if the run
-/// was ended meanwhile.
+/// Records the result of a run's command, which is the outcome of the run or part of a model's input. Does nothing if the
+/// run has ended meanwhile.
 pub fn command_ends(
     store: &Connection,
     run: &Run,
-    came: CommandResult,
+    result: CommandResult,
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<()> {
     if !table::is_running(store, run.id)? {
         return Ok(());
     }
-    let printed = match came {
+    let printed = match result {
         CommandResult::Failed(reason) => {
             return settle(store, run, TaskOutcome::Failed, Some(&reason), now);
         }
@@ -133,7 +133,7 @@ pub fn command_ends(
     }
 }
 
-/// Returns the message to people. One that was promised once and comes late says so.
+/// Returns the message to people. A late one of a job that runs once mentions its due time.
 pub fn message_for_people(run: &Run, words: &str, now: DateTime<Tz>) -> String {
     match run.late && !run.job.brief.timing.recurs() {
         true => replies::late_job(&replies::time_relative_to(now, run.due), words),

@@ -1,17 +1,17 @@
-//! Which jobs are due: values in, values out, no clock, no store.
+//! Computes which jobs are due. Pure: values in, values out, no clock, no store.
 
 use chrono::{DateTime, Duration, Utc};
 
 use crate::tasks::schedule::job::{Job, JobId, JobState, Missed};
 
-/// A run that was due so long ago is late.
+/// Time after its due time at which a run is late.
 pub const LATE_AFTER: Duration = Duration::minutes(5);
 
-/// A due time that was claimed so far ahead of now was claimed by a clock that was wrong; one that is
-/// nearer is not claimed a second time because a clock was set back.
+/// A due time that was claimed further ahead of now than this was claimed by a wrong clock. A nearer one is not
+/// claimed a second time after the clock was set back.
 const WRONG_AFTER: Duration = Duration::days(1);
 
-/// The pause after the first failure; each further one doubles it.
+/// The pause after the first failure. Each further failure doubles it.
 const BACK_OFF: Duration = Duration::minutes(1);
 const BACK_OFF_MAX: Duration = Duration::hours(6);
 
@@ -20,7 +20,7 @@ const BACK_OFF_MAX: Duration = Duration::hours(6);
 pub struct Due {
     pub job: JobId,
     pub at: DateTime<Utc>,
-    /// When it is due next; none: not any more.
+    /// Next due time. None if it is no longer due.
     pub next: Option<DateTime<Utc>>,
     pub what: DueAction,
 }
@@ -28,13 +28,13 @@ pub struct Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DueAction {
     Run,
-    /// It was missed, and is made up for.
+    /// It was missed, and runs late.
     RunLate,
-    /// It was missed, and is not to be made up for.
+    /// It was missed, and does not run.
     Skip,
 }
 
-/// The due times of these jobs that have come.
+/// Returns the past due times of these jobs.
 pub fn due<'a>(jobs: impl IntoIterator<Item = &'a Job>, now: DateTime<Utc>) -> Vec<Due> {
     let active = jobs.into_iter().filter(|job| job.state == JobState::Active);
     let due = active.filter_map(|job| {
@@ -42,7 +42,7 @@ pub fn due<'a>(jobs: impl IntoIterator<Item = &'a Job>, now: DateTime<Utc>) -> V
         let is_late = now - at > LATE_AFTER;
         let what = match (is_late, job.brief.missed) {
             (false, _) => DueAction::Run,
-            // What is due once was promised.
+            // A job that runs once was promised, and runs late.
             (true, Missed::Skip) if job.brief.timing.recurs() => DueAction::Skip,
             (true, _) => DueAction::RunLate,
         };
@@ -51,10 +51,10 @@ pub fn due<'a>(jobs: impl IntoIterator<Item = &'a Job>, now: DateTime<Utc>) -> V
     due.collect()
 }
 
-/// When a job is due next if it is reckoned anew: after its zone has changed, or a clock was set back.
+/// Returns the next due time of a job, computed anew after its zone has changed, or the clock was set back.
 pub fn reckoned(job: &Job, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let next = job.next?;
-    // What is due already stays due; what failed rests for as long as it was told to.
+    // A job that is already due stays due.
     if next <= now || !job.brief.timing.recurs() {
         return Some(next);
     }
@@ -62,13 +62,13 @@ pub fn reckoned(job: &Job, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let usual = job.brief.timing.next_after(last.map_or(now, |last| last.max(now)));
     match job.failures {
         0 => usual,
-        // But not for longer, which only a clock that was wrong would have said.
+        // A failed job keeps its pause, unless it is longer than the failures explain: then a wrong clock set it.
         failures => usual.map(|usual| next.min(after_failures(failures, usual, now))),
     }
 }
 
-/// When a job is due that has failed so often in a row: not before its usual time.
+/// Returns the next due time of a job after consecutive failures, never before its usual time.
 pub fn after_failures(failures: u32, usual: DateTime<Utc>, now: DateTime<Utc>) -> DateTime<Utc> {
-    let doubled = 1_i32 << failures.saturating_sub(1).min(16);
-    usual.max(now + (BACK_OFF * doubled).min(BACK_OFF_MAX))
+    let factor = 1_i32 << failures.saturating_sub(1).min(16);
+    usual.max(now + (BACK_OFF * factor).min(BACK_OFF_MAX))
 }

@@ -1,5 +1,5 @@
-//! Calls of webhooks: each makes a job that is due at once, or has a job run now. So it is kept, bounded, unattended and
-//! reported like every job.
+//! Calls of webhooks. Each creates a job that is due at once, or runs an existing job now, so that it is stored, bounded,
+//! unattended and reported like every job.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -15,33 +15,33 @@ use crate::tasks::schedule::timing::Timing;
 use crate::tasks::schedule::unasked::UnaskedCalls;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
 
-/// Calls of a webhook whose jobs have not ended. One more is refused.
+/// Maximum number of calls of a webhook whose jobs have not ended. Further calls are refused.
 const WAITING_MAX: i64 = 10;
 
-/// A call of a webhook that may be made.
+/// An authorized call of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookedCall {
     pub hook: String,
-    /// The same for a call that is repeated.
+    /// The key of the call, which a repeated call shares.
     pub key: String,
-    /// The person on whose behalf it is, and the channel on which they are known.
+    /// The person on whose behalf it works, and the channel on which they are known.
     pub sender: Sender,
     pub known_on: ChannelName,
-    /// Where what comes of it goes.
+    /// The address for its result.
     pub to: Address,
-    /// None where only earlier conversations tell it.
+    /// None if it must be looked up in earlier conversations.
     pub chat_kind: Option<ChatKind>,
     pub action: HookedAction,
 }
 
-/// The action for a call.
+/// The action of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookedAction {
     /// A model works on it.
     Prompt { text: String, body: Option<String> },
     /// A text is sent.
     Message(String),
-    /// A job is run now, which learns nothing of the call.
+    /// A job is run now, without any content of the call.
     Run { job: JobId, whose: JobScope },
 }
 
@@ -53,11 +53,11 @@ pub enum HookedOutcome {
     Repeated,
     /// Too many calls of this webhook wait.
     Full,
-    /// The job cannot be run, and why.
+    /// The job cannot be run, for this reason.
     Refused(String),
 }
 
-/// Takes a call, in the transaction around it.
+/// Accepts a call, in the transaction around it.
 pub fn take_call(
     store: &Connection,
     call: HookedCall,
@@ -80,9 +80,9 @@ pub fn take_call(
         }
         HookedAction::Run { job, whose } => {
             return Ok(match order::handle(store, &whose, JobOrder::Run(job), now, zone)? {
-                Err(words) => HookedOutcome::Refused(words),
+                Err(reason) => HookedOutcome::Refused(reason),
                 Ok(_) => {
-                    note(store, &hook, &key, now, None)?;
+                    record_call(store, &hook, &key, now, None)?;
                     HookedOutcome::Accepted
                 }
             });
@@ -93,7 +93,7 @@ pub fn take_call(
     }
     let chat_kind = chat_kind.map_or_else(|| presence::chat_kind_of(store, &to), Ok)?;
     let (timing, missed) = (Timing::At(now), Missed::Once);
-    // Values of the call may be in its text.
+    // Tainted, because its text may contain values of the call.
     let brief = JobDefinition {
         to,
         known_on,
@@ -106,11 +106,11 @@ pub fn take_call(
         tainted: true,
     };
     let job = job::insert(store, &brief, now, now)?;
-    note(store, &hook, &key, now, Some(job))?;
+    record_call(store, &hook, &key, now, Some(job))?;
     Ok(HookedOutcome::Accepted)
 }
 
-fn note(
+fn record_call(
     store: &Connection,
     hook: &str,
     key: &str,
@@ -132,7 +132,7 @@ fn count_waiting(store: &Connection, hook: &str) -> rusqlite::Result<i64> {
         .query_row([hook], |row| row.get(0))
 }
 
-/// Forgets calls before a time, a slice at a time; returns how many.
+/// Deletes a slice of the calls before a time. Returns their number.
 pub fn prune_hooked(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     store
         .prepare_cached(

@@ -1,4 +1,4 @@
-//! Jobs as they are kept: what, when, for whom, and where what comes of it goes.
+//! The table of jobs: their work, due times, persons, and addresses for results.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::types::message::{Address, ChannelName, ChatKind, Sender, SenderId};
 use crate::types::origin::{TaskId, TaskKind};
 use crate::types::words::words;
 
-/// A job, by the number that people see.
+/// The number of a job, which people see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobId(pub i64);
@@ -25,7 +25,7 @@ pub struct JobId(pub i64);
 integer_columns!(JobId);
 
 impl JobId {
-    /// The background task of its runs in a session of their own.
+    /// Returns the background task of its runs that have a session of their own.
     pub fn task(self) -> TaskId {
         TaskId::new(TaskKind::Job, self.0)
     }
@@ -37,12 +37,12 @@ impl std::fmt::Display for JobId {
     }
 }
 
-// What becomes of the times at which nobody was running; its doc comments would be part of each prompt.
+// Handling of due times at which the daemon did not run. Doc comments here would be part of each prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum Missed {
-    // All of them together are made up for by one run.
+    // One run replaces all missed ones.
     #[default]
     Once,
     Skip,
@@ -53,7 +53,7 @@ pub enum Missed {
 pub enum JobState {
     Active,
     Paused,
-    /// It is not due any more.
+    /// It is no longer due.
     Done,
     Removed,
 }
@@ -65,7 +65,7 @@ text_columns!(JobState = |word| Self::parse(word).unwrap_or(Self::Removed));
 /// The definition of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobDefinition {
-    /// Where what comes of it goes.
+    /// The address for its results.
     pub to: Address,
     /// The channel on which its person is known.
     pub known_on: ChannelName,
@@ -94,29 +94,29 @@ pub struct Job {
     pub id: JobId,
     pub brief: JobDefinition,
     pub state: JobState,
-    /// It is paused.
+    /// The reason why it is paused.
     pub why: Option<String>,
-    /// When it is due; none: not any more.
+    /// Next due time. None if it is no longer due.
     pub next: Option<DateTime<Utc>>,
     /// The last due time that was claimed.
     pub last: Option<DateTime<Utc>>,
-    /// In a row.
+    /// Number of consecutive failures.
     pub failures: u32,
     pub made: DateTime<Utc>,
 }
 
-/// The jobs that somebody may see and change.
+/// The jobs that a person may see and change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobScope {
     All,
-    /// Those of one person, by the channel on which they are known.
+    /// The jobs of one person, with the channel on which they are known.
     Of(ChannelName, SenderId),
-    /// Those of one person that go to a chat: what a group may see and change.
+    /// The jobs of one person whose results go to a chat: a group may see and change these.
     OfAt(ChannelName, SenderId, Address),
 }
 
 impl JobScope {
-    /// Returns true for a job that may be shown: what somebody planned in private is not for a group.
+    /// Returns true for a job that may be shown: a group may not see a person's private jobs.
     fn is_shown(&self, job: &Job) -> bool {
         match self {
             Self::All | Self::Of(..) => true,
@@ -141,7 +141,7 @@ const JOBS: &str =
     "SELECT channel, chat, thread, id, known_on, chat_kind, sender, timing, payload, missed,
     state, why, next, last, failures, made, tainted, needs FROM jobs";
 
-/// Of these people, in the two first parameters.
+/// Condition for the person in the first two parameters.
 const OF: &str = "(?1 IS NULL OR (known_on = ?1 AND CASE WHEN json_valid(sender)
      THEN json_extract(sender, '$.id') END = ?2))";
 
@@ -175,7 +175,7 @@ pub(super) fn insert(
     Ok(JobId(store.last_insert_rowid()))
 }
 
-/// Writes down what can change of a job.
+/// Stores the changeable fields of a job.
 pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -198,48 +198,52 @@ pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// One that was not removed, and can be read.
+/// Returns a job. None if it was removed or is unreadable.
 pub fn get(store: &Connection, id: JobId, whose: &JobScope) -> rusqlite::Result<Option<Job>> {
     let (channel, sender) = whose.params();
     let found = store
         .prepare_cached(&format!("{JOBS} WHERE {OF} AND id = ?3 AND state <> 'removed'"))?
-        .query_row(params![channel, sender, id], read)
+        .query_row(params![channel, sender, id], read_job)
         .optional()?;
-    Ok(found.and_then(legible).filter(|job| whose.is_shown(job)))
+    Ok(found.and_then(readable_job).filter(|job| whose.is_shown(job)))
 }
 
-/// One, also if it was removed.
+/// Returns a job, even if it was removed. None if it is unreadable.
 pub(super) fn even_removed(store: &Connection, id: JobId) -> rusqlite::Result<Option<Job>> {
-    let found =
-        store.prepare_cached(&format!("{JOBS} WHERE id = ?"))?.query_row([id], read).optional()?;
-    Ok(found.and_then(legible))
+    let found = store
+        .prepare_cached(&format!("{JOBS} WHERE id = ?"))?
+        .query_row([id], read_job)
+        .optional()?;
+    Ok(found.and_then(readable_job))
 }
 
-/// Why a job cannot be read; none if it can, or if there is none.
+/// Returns a job that cannot be read, with the reason. None if it can be read, or does not exist.
 pub(super) fn illegible(store: &Connection, id: JobId) -> rusqlite::Result<Option<UnreadableJob>> {
-    let found =
-        store.prepare_cached(&format!("{JOBS} WHERE id = ?"))?.query_row([id], read).optional()?;
+    let found = store
+        .prepare_cached(&format!("{JOBS} WHERE id = ?"))?
+        .query_row([id], read_job)
+        .optional()?;
     Ok(found.and_then(Result::err))
 }
 
-/// Those that were not removed and are not done, in their order.
+/// Returns the active and paused jobs, in the order of their numbers.
 pub fn list(store: &Connection, whose: &JobScope) -> rusqlite::Result<Vec<Job>> {
     let (channel, sender) = whose.params();
     let mut rows = store.prepare_cached(&format!(
         "{JOBS} WHERE {OF} AND state IN ('active', 'paused') ORDER BY id"
     ))?;
-    let rows = rows.query_map(params![channel, sender], read)?;
-    let jobs = rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().filter_map(legible);
+    let rows = rows.query_map(params![channel, sender], read_job)?;
+    let jobs = rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().filter_map(readable_job);
     Ok(jobs.filter(|job| whose.is_shown(job)).collect())
 }
 
-/// Those that may be due once, the first due first; with those that cannot be read.
+/// Returns the active jobs in the order of their due times, and those that cannot be read.
 pub(super) fn active(store: &Connection) -> rusqlite::Result<(Vec<Job>, Vec<UnreadableJob>)> {
     due_until(store, DateTime::<Utc>::MAX_UTC)
 }
 
-/// Those that are due at `now`, the first due first; with those that cannot be read. Asks the index: what
-/// is due later costs nothing.
+/// Returns the jobs that are due at `now` in the order of their due times, and those that cannot be read. Reads
+/// an index, so that jobs that are due later cost nothing.
 pub(super) fn due_until(
     store: &Connection,
     now: DateTime<Utc>,
@@ -249,16 +253,16 @@ pub(super) fn due_until(
          WHERE state = 'active' AND next IS NOT NULL AND next <= ? ORDER BY next, id"
     ))?;
     let (mut jobs, mut illegible) = (Vec::new(), Vec::new());
-    for row in rows.query_map([Time(now)], read)? {
+    for row in rows.query_map([Time(now)], read_job)? {
         match row? {
             Ok(job) => jobs.push(job),
-            Err(broken) => illegible.push(broken),
+            Err(unreadable) => illegible.push(unreadable),
         }
     }
     Ok((jobs, illegible))
 }
 
-/// Returns jobs of an account that are due until then, the first due first. Reads no job that is due later.
+/// Returns jobs of an account that are due by `until`, in the order of their due times. Reads no later job.
 pub fn due_soon(
     store: &Connection,
     of: &PersonAccount,
@@ -271,22 +275,22 @@ pub fn due_soon(
          ORDER BY next, id LIMIT ?4"
     ))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = rows.query_map(params![of.channel, of.sender, Time(until), limit], read)?;
+    let rows = rows.query_map(params![of.channel, of.sender, Time(until), limit], read_job)?;
     let jobs = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok(jobs.into_iter().filter_map(legible).collect())
+    Ok(jobs.into_iter().filter_map(readable_job).collect())
 }
 
-/// When the first job on these channels is due after `now`. Reads no further than that.
+/// Returns the due time of the first job on these channels that is due after `now`. Reads no later job.
 pub(super) fn next_due(
     store: &Connection,
     now: DateTime<Utc>,
     channels: &BTreeSet<ChannelName>,
 ) -> rusqlite::Result<Option<DateTime<Utc>>> {
-    let mut later = store.prepare_cached(
+    let mut statement = store.prepare_cached(
         "SELECT next, channel, known_on FROM jobs INDEXED BY jobs_due
          WHERE state = 'active' AND next IS NOT NULL AND next > ? ORDER BY next",
     )?;
-    let mut rows = later.query([Time(now)])?;
+    let mut rows = statement.query([Time(now)])?;
     while let Some(row) = rows.next()? {
         if channels.contains(&row.get(1)?) && channels.contains(&row.get(2)?) {
             return time(row, 0);
@@ -295,8 +299,7 @@ pub(super) fn next_due(
     Ok(None)
 }
 
-/// It is done no more until somebody has looked at it; also of a job that cannot be read.
-/// False if there is none any more.
+/// Pauses a job until a person resumes it; also a job that cannot be read. Returns false if it was removed.
 pub(super) fn pause(store: &Connection, id: JobId, why: &str) -> rusqlite::Result<bool> {
     let paused = store
         .prepare_cached(
@@ -306,7 +309,7 @@ pub(super) fn pause(store: &Connection, id: JobId, why: &str) -> rusqlite::Resul
     Ok(paused > 0)
 }
 
-/// Removes one that cannot be read; false if there is none.
+/// Removes a job that cannot be read. Returns false if there is none.
 pub(super) fn remove_unread(
     store: &Connection,
     id: JobId,
@@ -332,7 +335,7 @@ pub fn remove_all_of(store: &Connection, account: &PersonAccount) -> rusqlite::R
         .map(drop)
 }
 
-/// Returns the number of a person's jobs that are not done.
+/// Returns the number of a person's active and paused jobs.
 pub(super) fn count(store: &Connection, whose: &JobScope) -> rusqlite::Result<usize> {
     let (channel, sender) = whose.params();
     store
@@ -342,27 +345,26 @@ pub(super) fn count(store: &Connection, whose: &JobScope) -> rusqlite::Result<us
         .query_row(params![channel, sender], |row| row.get(0))
 }
 
-/// A row that nobody can make a job of: an older or newer version wrote it, or a disk broke it.
+/// A job whose row cannot be read, because another version wrote it or the disk is damaged.
 pub(super) struct UnreadableJob {
     pub(super) id: JobId,
     pub(super) why: String,
 }
 
-fn legible(found: Result<Job, UnreadableJob>) -> Option<Job> {
-    found
-        .inspect_err(|broken| {
-            tracing::warn!(job = %broken.id, why = %broken.why, "Cannot read a job");
-        })
-        .ok()
+fn readable_job(job: Result<Job, UnreadableJob>) -> Option<Job> {
+    job.inspect_err(|unreadable| {
+        tracing::warn!(job = %unreadable.id, why = %unreadable.why, "Cannot read a job");
+    })
+    .ok()
 }
 
-/// The outer error is the store's, the inner one the job's alone.
-fn read(row: &Row<'_>) -> rusqlite::Result<Result<Job, UnreadableJob>> {
+/// Reads a job. The outer error concerns the store, the inner one only this job.
+fn read_job(row: &Row<'_>) -> rusqlite::Result<Result<Job, UnreadableJob>> {
     let id = row.get(3)?;
-    Ok(read_whole(row, id).map_err(|error| UnreadableJob { id, why: error.to_string() }))
+    Ok(read_job_columns(row, id).map_err(|error| UnreadableJob { id, why: error.to_string() }))
 }
 
-fn read_whole(row: &Row<'_>, id: JobId) -> rusqlite::Result<Job> {
+fn read_job_columns(row: &Row<'_>, id: JobId) -> rusqlite::Result<Job> {
     Ok(Job {
         id,
         brief: JobDefinition {

@@ -1,4 +1,4 @@
-//! Jobs that name a file which became untrusted: they pause until somebody has looked at them.
+//! Jobs that name a file which became untrusted. They are paused until a person resumes them.
 
 use rusqlite::Connection;
 
@@ -7,11 +7,11 @@ use crate::tasks::schedule::job::{self, Job, JobId, JobScope, JobState};
 use crate::tasks::schedule::payload::Payload;
 use crate::workspace::WorkspacePath;
 
-/// Pauses the active jobs whose prompt or command has the name of one of the files in it.
+/// Pauses the active jobs whose prompt or command contains the name of one of the files.
 pub fn pause_those_naming(store: &Connection, files: &[WorkspacePath]) -> rusqlite::Result<()> {
     for job in job::list(store, &JobScope::All)? {
         if job.state == JobState::Active
-            && let Some(file) = named(&job, files)
+            && let Some(file) = first_named_file(&job, files)
         {
             job::pause(store, job.id, &replies::names_marked_file(file))?;
         }
@@ -22,15 +22,16 @@ pub fn pause_those_naming(store: &Connection, files: &[WorkspacePath]) -> rusqli
 /// Returns the paused jobs that name one of the files.
 pub fn paused_naming(store: &Connection, files: &[WorkspacePath]) -> rusqlite::Result<Vec<JobId>> {
     let jobs = job::list(store, &JobScope::All)?.into_iter();
-    let is_paused = |job: &Job| job.state == JobState::Paused && named(job, files).is_some();
+    let is_paused =
+        |job: &Job| job.state == JobState::Paused && first_named_file(job, files).is_some();
     Ok(jobs.filter(is_paused).map(|job| job.id).collect())
 }
 
-/// Returns the first of the files whose name a job's prompt or command has.
-fn named<'a>(job: &Job, files: &'a [WorkspacePath]) -> Option<&'a WorkspacePath> {
+/// Returns the first file whose name occurs in a job's prompt or command.
+fn first_named_file<'a>(job: &Job, files: &'a [WorkspacePath]) -> Option<&'a WorkspacePath> {
     let payload = &job.brief.payload;
     let text = match payload {
-        // It is sent, and nobody acts on it.
+        // A text is only sent, and not acted on.
         Payload::Message(_) => return None,
         payload => payload.text(),
     };

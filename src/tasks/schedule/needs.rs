@@ -1,5 +1,5 @@
-//! The needs of a job's command beyond the workspace of its person. Whoever makes or changes the job names them, and is
-//! asked once; they are kept with the command, and each of its runs has them.
+//! The needs of a job's command beyond the workspace of its person. The person who creates or changes the job names and
+//! approves them once. They are stored with the command, and apply to each of its runs.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::workspace::WorkspacePath;
 use crate::workspace::job_state::JobStateKind;
 use crate::workspace::named_paths::NAMED_PATHS_MAX;
 
-/// The access of a job's command: private data or an outlet, never both.
+/// The access of a job's command: private data or the network, never both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandNeeds {
@@ -40,12 +40,12 @@ impl CommandNeeds {
         }
     }
 
-    /// Returns true if the command needs no more than each command of a job has.
+    /// Returns true if the command needs no more than the default.
     pub fn is_none(&self) -> bool {
         *self == Self::Workspace
     }
 
-    /// The state folder that its runs have. None for one in the workspace.
+    /// Returns the kind of state folder of its runs. None for a command that works in the workspace.
     pub(super) fn state(&self) -> Option<JobStateKind> {
         match self {
             Self::Workspace => None,
@@ -54,7 +54,7 @@ impl CommandNeeds {
         }
     }
 
-    /// As the end of a sentence about the job.
+    /// Returns the end of a sentence that describes the needs. None for the default.
     pub(super) fn words(&self) -> Option<String> {
         match self {
             Self::Workspace => None,

@@ -1,4 +1,4 @@
-//! The note to a conversation's model about a job whose message was sent there.
+//! Notes in a conversation about messages that jobs have sent there, for its model.
 
 use rusqlite::Connection;
 
@@ -15,21 +15,21 @@ use crate::types::untrusted;
 /// Maximum length of a job's text in a note, in characters.
 const ABOUT_CHARS_MAX: usize = 300;
 
-/// The provider's name for texts that no model has made.
+/// The provider's name for texts that no model wrote.
 pub(super) const NO_MODEL: &str = "none";
 
 /// The message of a run.
 pub struct RunText<'a> {
-    /// Whom it was made for.
+    /// The person it was written for.
     pub sender: &'a Sender,
-    /// The provider that made it.
+    /// The provider that wrote it.
     pub provider: &'a str,
     pub words: &'a str,
     /// True if its author has read untrusted content.
     pub tainted: bool,
 }
 
-/// Leaves what a run has said where it was sent.
+/// Adds a run's message to the conversation to which it was sent.
 pub fn note(store: &Connection, run: &Run, said: &RunText<'_>) -> rusqlite::Result<()> {
     let RunText { sender, provider, words, tainted } = *said;
     let brief = &run.job.brief;
@@ -39,7 +39,7 @@ pub fn note(store: &Connection, run: &Run, said: &RunText<'_>) -> rusqlite::Resu
     sessions::note(store, session, &Note { sender, provider, input, said })
 }
 
-/// Leaves what the command of a run has printed: as data, whoever wrote it, and not as the model's words.
+/// Adds the output of a run's command to the conversation: as data of any author, not as the model's own text.
 pub(super) fn note_printed(
     store: &Connection,
     run: &Run,
@@ -64,9 +64,12 @@ fn input(id: JobId, about: &str, tainted: bool) -> Parts {
         true => format!(" Whoever worked on it {}.", untrusted::HAS_READ),
         false => String::new(),
     };
-    // On one line, in which no line of the program's can be hidden.
-    let about: String =
-        about.chars().filter(|sign| !"[]".contains(*sign)).take(ABOUT_CHARS_MAX).collect();
+    // On one line, so that it cannot imitate a line of the program.
+    let about: String = about
+        .chars()
+        .filter(|character| !"[]".contains(*character))
+        .take(ABOUT_CHARS_MAX)
+        .collect();
     let about = one_line(&about);
     let input = format!(
         "[Job {id} (“{about}”) was due; what came of it was sent here as it stands below.{tainted}]"

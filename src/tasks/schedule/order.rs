@@ -1,5 +1,5 @@
-//! Changes of jobs by people and models, made in one transaction by one function for the tool, the command and the
-//! command line.
+//! Requests about jobs from people and models. One function carries them out in one transaction, for the tool, the chat
+//! command and the command line.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -19,10 +19,10 @@ use crate::tasks::schedule::timing::Timing;
 use crate::tasks::schedule::unasked::UnaskedCalls;
 use crate::types::message::ChatKind;
 
-/// Jobs of one person that are not done.
+/// Maximum number of active and paused jobs of one person.
 pub const JOBS_MAX: usize = 50;
 
-/// Runs that are shown.
+/// Maximum number of runs that are shown.
 const SHOWN_MAX: i64 = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,14 +34,14 @@ pub enum JobOrder {
     Pause(JobId),
     Resume(JobId),
     Remove(JobId),
-    /// At once, in place of the next time.
+    /// Runs the job at once, instead of at its next time.
     Run(JobId),
     History(JobId),
 }
 
 impl JobOrder {
-    /// The job that it makes have a command, if it is there already, and where what comes of it is sent if not;
-    /// none if it makes no command.
+    /// Returns the job that gets a command: an existing one, or the kind of chat of a new one. None if the order sets no
+    /// command.
     pub fn command_for(&self) -> Option<CommandFor> {
         match self {
             Self::Add(brief) => {
@@ -65,7 +65,7 @@ impl JobOrder {
         }
     }
 
-    /// The needs that it names for a command.
+    /// Returns the needs that it names for a command.
     pub fn needs(&self) -> Option<&CommandNeeds> {
         match self {
             Self::Add(brief) => Some(&brief.needs),
@@ -75,33 +75,33 @@ impl JobOrder {
     }
 }
 
-/// For which job a command is wanted.
+/// The job that gets a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandFor {
-    /// One that is made, for such a place.
+    /// A new job, for this kind of chat.
     New(ChatKind),
     Job(JobId),
 }
 
-/// The fields to change. None stays as it is.
+/// The changes of a job. A field that is None stays unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobChange {
     pub timing: Option<Timing>,
     pub text: Option<String>,
     pub kind: Option<JobRequestKind>,
     pub missed: Option<Missed>,
-    /// Empty: none any more.
+    /// Empty removes the check.
     pub check: Option<String>,
-    /// The needs of the command that is given; without one, those of the present command, if any are named.
+    /// The needs of the given command; without one, those of the present command, if any are named.
     pub needs: CommandNeeds,
-    /// The calls that the text that is given needs unasked; without one, those of the present text, if any are named.
+    /// The calls that the given text may make unasked; without one, those of the present text, if any are named.
     pub unasked: UnaskedCalls,
     /// True if its author has read untrusted content.
     pub tainted: bool,
 }
 
-/// Carries an order out on the jobs that somebody may see, and says what came of it; an error, too, is
-/// words.
+/// Carries out an order on the jobs that a person may see. Returns the answer, or an explanation why it
+/// failed.
 pub fn handle(
     store: &Connection,
     whose: &JobScope,
@@ -116,15 +116,15 @@ pub fn handle(
         }
         JobOrder::List => {
             let jobs = job::list(store, whose)?;
-            let with_cost = |job: &Job| {
+            let show_with_cost = |job: &Job| {
                 let part = LedgerPart::Job(job.id.0);
                 let cost = spent_since(store, part, now - LOOKS_BACK)?.cost;
                 let cost = (cost.0 > 0).then(|| cost.to_string());
                 let expected = expected_cost(store, job, now)?;
-                let expected = expected.map(|it| replies::job_expected(it.run.0, it.month.0));
+                let expected = expected.map(|cost| replies::job_expected(cost.run.0, cost.month.0));
                 Ok(JobShown { cost, expected, ..shown(job) })
             };
-            let shown: Vec<_> = jobs.iter().map(with_cost).collect::<rusqlite::Result<_>>()?;
+            let shown: Vec<_> = jobs.iter().map(show_with_cost).collect::<rusqlite::Result<_>>()?;
             return Ok(Ok(replies::jobs(&shown)));
         }
         JobOrder::Show(id)
@@ -205,14 +205,14 @@ pub fn handle(
     Ok(Ok(words))
 }
 
-/// Returns true if the answer to an order repeats words that strangers may have put into jobs or their outcomes.
+/// Returns true if the answer to an order may repeat untrusted content of jobs or their outcomes.
 pub fn mentions_others(
     store: &Connection,
     whose: &JobScope,
     order: &JobOrder,
 ) -> rusqlite::Result<bool> {
-    let (id, tells_outcomes) = match order {
-        // It is repeated to who has just said it.
+    let (id, shows_outcomes) = match order {
+        // The answer only repeats the person's own words.
         JobOrder::Add(_) => return Ok(false),
         JobOrder::List => return Ok(job::list(store, whose)?.iter().any(|job| job.brief.tainted)),
         JobOrder::History(id) => (id, true),
@@ -223,13 +223,13 @@ pub fn mentions_others(
         | JobOrder::Remove(id)
         | JobOrder::Run(id) => (id, false),
     };
-    // A model may have read anything while it worked.
-    let can_be_theirs = |job: &Job| !matches!(job.brief.payload, Payload::Message(_));
+    // During its work, a model may have read untrusted content.
+    let may_be_untrusted = |job: &Job| !matches!(job.brief.payload, Payload::Message(_));
     let job = job::get(store, *id, whose)?;
-    Ok(job.is_some_and(|job| job.brief.tainted || (tells_outcomes && can_be_theirs(&job))))
+    Ok(job.is_some_and(|job| job.brief.tainted || (shows_outcomes && may_be_untrusted(&job))))
 }
 
-/// Makes a job. Returns its number, and words about it; or why it cannot be made.
+/// Adds a job. Returns its number and an answer that describes it, or an explanation why it failed.
 pub fn add(
     store: &Connection,
     brief: &JobDefinition,
@@ -244,26 +244,25 @@ pub fn add(
     };
     let id = job::insert(store, brief, next, now)?;
     let job = job::even_removed(store, id)?;
-    let words = job.map(|job| replies::job_made(&shown(&job, now.with_timezone(&zone))));
-    Ok(Ok((id, words.unwrap_or_default())))
+    let answer = job.map(|job| replies::job_made(&shown(&job, now.with_timezone(&zone))));
+    Ok(Ok((id, answer.unwrap_or_default())))
 }
 
 fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), String> {
     let JobChange { timing, text, kind, missed, check, needs, unasked, tainted } = change;
     let names_more = !needs.is_none() || !unasked.is_none();
-    let other = text.is_some() || kind.is_some() || check.is_some() || names_more;
+    let changes_payload = text.is_some() || kind.is_some() || check.is_some() || names_more;
     let gives_command = kind == Some(JobRequestKind::Command) && text.is_some()
         || check.as_ref().is_some_and(|check| !check.is_empty());
-    if timing.is_none() && !other && missed.is_none() {
+    if timing.is_none() && !changes_payload && missed.is_none() {
         return Err(replies::NOTHING_TO_CHANGE.to_owned());
     }
-    let now_is = match &job.brief.payload {
-        // Whoever wishes another command says that it is one: that is what they may or may not, and what
-        // is asked about.
+    let current_kind = match &job.brief.payload {
+        // A new command must be named as one: permissions and approval depend on that.
         Payload::Command(_) if kind.is_none() && text.is_some() => {
             return Err(replies::SAY_COMMAND.to_owned());
         }
-        // Words become no command that nobody was shown as one.
+        // A text must not become a command that was not shown as one for approval.
         payload if is_new_command(payload, kind) && text.is_none() => {
             return Err(replies::NAME_COMMAND.to_owned());
         }
@@ -272,9 +271,9 @@ fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), Stri
         Payload::Prompt { session: JobConversation::Own, .. } => JobRequestKind::Prompt,
         Payload::Prompt { session: JobConversation::Here, .. } => JobRequestKind::Here,
     };
-    let kind = kind.unwrap_or(now_is);
-    if other {
-        // They were allowed for one text.
+    let kind = kind.unwrap_or(current_kind);
+    if changes_payload {
+        // The calls were approved for one text.
         let kept = job
             .brief
             .payload
@@ -282,7 +281,7 @@ fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), Stri
             .filter(|_| text.is_none() && kind == JobRequestKind::Prompt && unasked.is_none());
         let unasked = kept.cloned().unwrap_or(unasked);
         let text = text.unwrap_or_else(|| job.brief.payload.text().to_owned());
-        let before = match &job.brief.payload {
+        let kept_check = match &job.brief.payload {
             Payload::Prompt { check, .. }
                 if matches!(kind, JobRequestKind::Prompt | JobRequestKind::Here) =>
             {
@@ -290,12 +289,12 @@ fn edit(job: &mut Job, change: JobChange, now: DateTime<Utc>) -> Result<(), Stri
             }
             _ => None,
         };
-        job.brief.payload = payload(kind, text, check.or(before), unasked)?;
+        job.brief.payload = payload(kind, text, check.or(kept_check), unasked)?;
         let has_command = job.brief.payload.command().is_some();
         if !has_command && !needs.is_none() {
             return Err(replies::NEEDS_WITHOUT_COMMAND.to_owned());
         }
-        // They are those of one command: it was shown with them, and another was not.
+        // Needs were approved together with one command, and do not apply to another.
         if gives_command || !has_command || !needs.is_none() {
             job.brief.needs = needs;
         }
@@ -317,7 +316,7 @@ fn is_new_command(payload: &Payload, kind: Option<JobRequestKind>) -> bool {
     kind == Some(JobRequestKind::Command) && !matches!(payload, Payload::Command(_))
 }
 
-/// False if it is not due any more.
+/// Resumes a job. Returns false if it is no longer due.
 fn resume(job: &mut Job, now: DateTime<Utc>) -> bool {
     if job.state == JobState::Done {
         return false;
@@ -329,7 +328,7 @@ fn resume(job: &mut Job, now: DateTime<Utc>) -> bool {
     job.next.is_some()
 }
 
-/// A job as people and models are shown it.
+/// Returns a job in the form for people and models.
 pub(super) fn shown(job: &Job, now: DateTime<Tz>) -> JobShown {
     let when = match &job.brief.timing {
         Timing::At(at) => replies::once_at(&time_relative_to(now, *at)),

@@ -1,6 +1,6 @@
-//! One look at all jobs: what is due is claimed and begun, what was missed is skipped or made up for,
-//! and what ended without a word is settled. With a time as its argument, so that it can be led through
-//! a year in a second. Each job is looked at apart: one that breaks is paused, and the others go on.
+//! One pass over all jobs: due ones are claimed and begun, missed ones are skipped or run late, and stray
+//! runs are settled. The time is an argument, so that a test can simulate a year in a second. Each job is
+//! handled in a savepoint: one that fails is paused, and the others go on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,18 +26,18 @@ use crate::types::message::ChannelName;
 /// The result of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassResult {
-    /// Something is to be done now.
+    /// True if a pass is needed now.
     pub needs: bool,
-    /// Runs that were claimed.
+    /// Number of runs that were claimed.
     pub claimed: usize,
-    /// When something is due next.
+    /// The next due time.
     pub wake: Option<DateTime<Utc>>,
 }
 
-/// The terms of a job by the persona of its person.
+/// The terms of a job under its person's persona.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobTerms {
-    /// The end of the quiet hours that run.
+    /// The end of the current quiet hours.
     pub quiet_until: Option<DateTime<Utc>>,
     pub may_command: bool,
 }
@@ -51,7 +51,7 @@ impl Default for JobTerms {
 type TermsLook =
     dyn Fn(&Connection, &Job, DateTime<Utc>) -> rusqlite::Result<JobTerms> + Send + Sync;
 
-/// Finds the terms of jobs. By default there are none.
+/// Looks up the terms of jobs. By default nothing is restricted.
 #[derive(Clone, Default)]
 pub struct JobPersonas(Option<Arc<TermsLook>>);
 
@@ -75,29 +75,29 @@ impl JobPersonas {
     }
 }
 
-/// The inputs of a pass, beside the store and the time.
+/// The inputs of a pass, in addition to the store and the time.
 #[derive(Clone)]
 pub struct PassInputs {
     pub people: People,
-    /// The channels that are here; jobs of others wait until theirs is.
+    /// The channels of this daemon. Jobs of other channels wait until theirs exist.
     pub channels: BTreeSet<ChannelName>,
-    /// The means for running commands. None where jobs run none.
+    /// The configuration for commands. None if jobs may run none.
     pub commands: Option<Commands>,
-    /// The owner's.
+    /// The owner's time zone.
     pub zone: Tz,
     pub personas: JobPersonas,
 }
 
-/// Jobs whose time has come.
+/// The due jobs.
 struct DueJobs {
     jobs: Vec<Job>,
     illegible: Vec<UnreadableJob>,
-    /// When the first quiet hours end for which others wait.
+    /// The earliest end of quiet hours for which other jobs wait.
     quiet_until: Option<DateTime<Utc>>,
 }
 
 impl PassInputs {
-    /// Jobs that are due and whose channels are here, and those that cannot be read.
+    /// Returns the due jobs whose channels exist, and those that cannot be read.
     fn due(&self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<DueJobs> {
         let (all, illegible) = job::due_until(store, now)?;
         let mut due = DueJobs { jobs: Vec::new(), illegible, quiet_until: None };
@@ -110,7 +110,7 @@ impl PassInputs {
         Ok(due)
     }
 
-    /// Returns true if a job's channels are here.
+    /// Returns true if this daemon has a job's channels.
     pub(super) fn serves(&self, job: &Job) -> bool {
         let is_here = |name: &ChannelName| self.channels.contains(name);
         is_here(&job.brief.to.channel) && is_here(&job.brief.known_on)
@@ -121,14 +121,14 @@ fn earlier(one: Option<DateTime<Utc>>, other: Option<DateTime<Utc>>) -> Option<D
     one.into_iter().chain(other).min()
 }
 
-/// Returns true if a due job can begin while these work. It is checked again when one of them has ended.
+/// Returns true if a due job can begin while these are working. It is checked again when one of them ends.
 fn may_begin(job: &Job, working: &[WorkingJob]) -> bool {
-    let costs = !matches!(job.brief.payload, Payload::Message(_));
-    let taken = working.iter().filter(|run| run.counts).count();
-    working.iter().all(|run| run.job != job.id) && (!costs || taken < AT_ONCE_MAX)
+    let needs_slot = !matches!(job.brief.payload, Payload::Message(_));
+    let slots_taken = working.iter().filter(|run| run.counts).count();
+    working.iter().all(|run| run.job != job.id) && (!needs_slot || slots_taken < AT_ONCE_MAX)
 }
 
-/// Looks whether something is to be done.
+/// Checks if a pass is needed. Changes nothing.
 pub(super) fn look(
     store: &Connection,
     now: DateTime<Utc>,
@@ -147,7 +147,7 @@ pub(super) fn look(
     Ok(PassResult { needs, claimed: 0, wake })
 }
 
-/// Claims and begins what is due, in the transaction around it.
+/// Claims and begins due jobs, in the transaction around it.
 pub fn pass(
     store: &Connection,
     now: DateTime<Utc>,
@@ -188,7 +188,7 @@ pub fn pass(
     Ok(PassResult { needs: false, claimed, wake })
 }
 
-/// A job that breaks is paused, and the owner is told.
+/// Pauses a job that cannot be read or saved, and notifies the owner.
 fn give_up(store: &Connection, id: JobId, why: &str, now: DateTime<Utc>) -> rusqlite::Result<()> {
     tracing::error!(job = %id, why, "Paused a job that cannot be read or saved");
     settle_unread(store, id, why, now)?;
@@ -200,7 +200,8 @@ fn give_up(store: &Connection, id: JobId, why: &str, now: DateTime<Utc>) -> rusq
     Ok(())
 }
 
-/// Claims and begins a run, if its person may still have it; false if that due time was claimed before.
+/// Claims and begins a run if its person still has the rights for it. Returns false if they have not, or if the due time
+/// was claimed before.
 fn claim(
     store: &Connection,
     job: &Job,
@@ -211,12 +212,12 @@ fn claim(
     let (brief, about) = (&job.brief, job.brief.payload.text());
     let role = inputs.people.role_of(store, &brief.known_on, &brief.sender.id)?;
     let Some(role) = role.filter(|role| *role >= Role::User) else {
-        let words = replies::job_of_nobody(job.id, about, &brief.sender);
-        disown(store, job, replies::JOB_OF_NOBODY, &words)?;
+        let notice = replies::job_of_nobody(job.id, about, &brief.sender);
+        disown(store, job, replies::JOB_OF_NOBODY, &notice)?;
         return Ok(false);
     };
     if brief.payload.command().is_some() {
-        let may = match &inputs.commands {
+        let permission = match &inputs.commands {
             None => Err(replies::COMMANDS_NOT_OFFERED.to_owned()),
             Some(_) if !inputs.personas.terms(store, job, now)?.may_command => {
                 Err(replies::COMMANDS_NOT_OF_PERSONA.to_owned())
@@ -225,9 +226,9 @@ fn claim(
                 commands.may(role, brief.chat_kind).and_then(|_| commands.may_need(&brief.needs))
             }
         };
-        if let Err(why) = may {
-            let words = replies::job_may_not_command(job.id, about, &why);
-            disown(store, job, &why, &words)?;
+        if let Err(why) = permission {
+            let notice = replies::job_may_not_command(job.id, about, &why);
+            disown(store, job, &why, &notice)?;
             return Ok(false);
         }
     }
@@ -246,7 +247,7 @@ fn begin(
     (job.next, job.last) = (due.next, Some(due.at));
     job::update(store, &job)?;
     let Some(id) = run::claim(store, &job, due.at, late, now)? else {
-        // There is nothing left to be done, and it would be listed for ever.
+        // No due time is left, and the job would stay in lists otherwise.
         if job.next.is_none() {
             job.state = JobState::Done;
             job::update(store, &job)?;
@@ -261,7 +262,7 @@ fn begin(
     Ok(true)
 }
 
-/// Nothing is done for somebody who may not have it: their job is paused, and the owner told.
+/// Pauses a job whose person lacks the rights for it, and notifies the owner.
 fn disown(store: &Connection, job: &Job, why: &str, words: &str) -> rusqlite::Result<()> {
     job::pause(store, job.id, why)?;
     if let Some(owner) = people::owner_place(store)? {
@@ -270,19 +271,19 @@ fn disown(store: &Connection, job: &Job, why: &str, words: &str) -> rusqlite::Re
     Ok(())
 }
 
-/// Jobs that are due at another time than they would be if that were reckoned now.
-fn out(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<Job>> {
+/// Returns the jobs whose stored due time differs from a new computation, with the new one.
+fn jobs_to_update(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<Job>> {
     let jobs = job::active(store)?.0.into_iter();
     let reckoned = jobs.map(|job| (due::reckoned(&job, now), job));
-    let out = reckoned.filter(|(next, job)| *next != job.next);
-    Ok(out.map(|(next, job)| Job { next, ..job }).collect())
+    let changed = reckoned.filter(|(next, job)| *next != job.next);
+    Ok(changed.map(|(next, job)| Job { next, ..job }).collect())
 }
 
 pub(super) fn is_out(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<bool> {
-    Ok(!out(store, now)?.is_empty())
+    Ok(!jobs_to_update(store, now)?.is_empty())
 }
 
-/// Reckons anew when each job is due: the clock was set back.
+/// Computes all due times anew, after the clock was set back.
 pub fn reckon_all(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
-    out(store, now)?.iter().try_for_each(|job| job::update(store, job))
+    jobs_to_update(store, now)?.iter().try_for_each(|job| job::update(store, job))
 }

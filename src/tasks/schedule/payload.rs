@@ -4,25 +4,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::tasks::schedule::unasked::UnaskedCalls;
 
-/// The work of a job that is due.
+/// The work of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
-    /// A text is sent as it is, without a model.
+    /// A text is sent verbatim, without a model.
     Message(String),
-    /// A model works on it; before that, a command may say that there is nothing to do.
+    /// A model works on a prompt. Before that, a command (the check) may report that there is nothing to do.
     Prompt {
         text: String,
         session: JobConversation,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         check: Option<String>,
-        /// The call of a webhook that it is to look at.
+        /// The call of a webhook that the model works on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         webhook: Option<WebhookBody>,
         #[serde(default, skip_serializing_if = "UnaskedCalls::is_none")]
         unasked: UnaskedCalls,
     },
-    /// A command is run, and what it prints is sent.
+    /// A command is run, and its output is sent.
     Command(String),
 }
 
@@ -43,7 +43,7 @@ impl Payload {
     /// Returns the calls that its runs may make unasked, if any.
     pub fn unasked(&self) -> Option<&UnaskedCalls> {
         match self {
-            Self::Prompt { unasked, .. } => Some(unasked).filter(|it| !it.is_none()),
+            Self::Prompt { unasked, .. } => Some(unasked).filter(|unasked| !unasked.is_none()),
             Self::Message(_) | Self::Command(_) => None,
         }
     }
@@ -62,9 +62,9 @@ impl Payload {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobConversation {
-    /// One of its own, which knows nothing of others.
+    /// A new conversation, without the content of others.
     #[default]
     Own,
-    /// The one at the address that asked.
+    /// The conversation at the job's address.
     Here,
 }

@@ -1,4 +1,4 @@
-//! Times as people and models write them: `20m`, `tomorrow 8:00`, `2026-12-24 18:00`, `every 2h`.
+//! Parses times as people and models write them: `20m`, `tomorrow 8:00`, `2026-12-24 18:00`, `every 2h`.
 
 use chrono::{
     DateTime, Datelike as _, Duration, NaiveDate, NaiveDateTime, NaiveTime, SubsecRound as _, Utc,
@@ -10,13 +10,13 @@ use crate::replies;
 use crate::short_text::one_line;
 use crate::tasks::schedule::timing::{self, EVERY_MAX, EVERY_MIN, Timing};
 
-/// Maximum time ahead: everybody would have forgotten a later one.
+/// Maximum time ahead. Nobody remembers a job for longer.
 const AHEAD_MAX: Duration = Duration::days(5 * 366);
 
-/// Of a cron line, in characters.
+/// Maximum length of a cron line, in characters.
 const FIELDS_CHARS_MAX: usize = 200;
 
-/// Reads when something is to happen once; else says in words what is wrong.
+/// Parses a time for a job that runs once. The error is an explanation for people and models.
 pub fn at(text: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String> {
     let unclear = || replies::unclear_time(text);
     let plain = text.trim().to_lowercase();
@@ -33,7 +33,7 @@ pub fn at(text: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String> {
     }
 }
 
-/// Due times are kept in milliseconds, and would else come round a second time by their fractions.
+/// Rounds up to a whole second. Due times are stored in milliseconds, and a lost fraction would make one due twice.
 fn whole_second_after(now: DateTime<Utc>) -> DateTime<Utc> {
     match now.trunc_subsecs(0) {
         whole if whole == now => now,
@@ -41,7 +41,7 @@ fn whole_second_after(now: DateTime<Utc>) -> DateTime<Utc> {
     }
 }
 
-/// Reads a pause between two times.
+/// Parses an interval.
 pub fn every(text: &str, now: DateTime<Utc>) -> Result<Timing, String> {
     let plain = text.trim().to_lowercase();
     let plain = plain.trim_start_matches("every ");
@@ -52,7 +52,7 @@ pub fn every(text: &str, now: DateTime<Utc>) -> Result<Timing, String> {
     Ok(Timing::Every { seconds: every.num_seconds(), from: now.trunc_subsecs(0) })
 }
 
-/// Reads a cron line, by the clock of a zone.
+/// Parses a cron line for a time zone.
 pub fn cron(fields: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String> {
     let fields = one_line(fields);
     if fields.chars().count() > FIELDS_CHARS_MAX {
@@ -69,24 +69,25 @@ pub fn cron(fields: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String
     }
 }
 
-/// Reads the name of a zone of the tz database.
+/// Parses the name of a time zone of the tz database.
 pub fn zone(name: &str) -> Result<Tz, String> {
     let named =
         chrono_tz::TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(name.trim()));
     named.copied().ok_or_else(|| replies::unknown_zone(name))
 }
 
-/// The zone that a person has written down about themselves, in a line that speaks of a time zone.
+/// Returns the first time zone named in a line of a person's notes that mentions a time zone.
 pub fn zone_in(text: &str) -> Option<Tz> {
     let lines = text.lines().filter(|line| {
         let line = line.to_lowercase();
         line.contains("time zone") || line.contains("timezone")
     });
-    let is_apart = |sign: char| !sign.is_alphanumeric() && !"/_+-".contains(sign);
-    lines.flat_map(|line| line.split(is_apart)).find_map(|word| zone(word).ok())
+    let is_separator =
+        |character: char| !character.is_alphanumeric() && !"/_+-".contains(character);
+    lines.flat_map(|line| line.split(is_separator)).find_map(|word| zone(word).ok())
 }
 
-/// `20m`, `2h30m`, `1 day 2 hours`, `90 minutes`.
+/// Parses `20m`, `2h30m`, `1 day 2 hours`, `90 minutes`.
 fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut total = Duration::zero();
@@ -94,10 +95,10 @@ fn duration(text: &str) -> Option<Duration> {
         return None;
     }
     while !rest.is_empty() {
-        let digits = rest.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
         let number: i64 = rest[..digits].parse().ok()?;
         rest = rest[digits..].trim_start();
-        let letters = rest.find(|sign: char| !sign.is_alphabetic()).unwrap_or(rest.len());
+        let letters = rest.find(|character: char| !character.is_alphabetic()).unwrap_or(rest.len());
         let unit = match &rest[..letters] {
             "s" | "sec" | "secs" | "second" | "seconds" => Duration::try_seconds(number),
             "m" | "min" | "mins" | "minute" | "minutes" => Duration::try_minutes(number),
@@ -113,7 +114,7 @@ fn duration(text: &str) -> Option<Duration> {
     Some(total)
 }
 
-/// A moment by the calendar.
+/// Parses a date or a weekday with a time, or a time alone.
 fn moment(text: &str, now: DateTime<Utc>, zone: Tz) -> Option<DateTime<Utc>> {
     let iso = text.to_uppercase().replacen(' ', "T", 1);
     if let Ok(moment) = DateTime::parse_from_rfc3339(&iso) {
@@ -134,7 +135,7 @@ fn moment(text: &str, now: DateTime<Utc>, zone: Tz) -> Option<DateTime<Utc>> {
     let on = |day: NaiveDate| timing::moment(zone, day.and_time(clock));
     let is_ahead = |moment: &DateTime<Utc>| *moment > now;
     match day.trim_end_matches(',') {
-        // The next time that the clock shows it.
+        // The next occurrence of the time.
         "" => on(today).filter(is_ahead).or_else(|| on(today.succ_opt()?)),
         "today" => on(today),
         "tomorrow" => on(today.succ_opt()?),
@@ -151,7 +152,7 @@ fn moment(text: &str, now: DateTime<Utc>, zone: Tz) -> Option<DateTime<Utc>> {
     }
 }
 
-/// `8:00`, `18:30:15`, `8am`, `8:30 pm`.
+/// Parses `8:00`, `18:30:15`, `8am`, `8:30 pm`.
 fn time(text: &str) -> Option<NaiveTime> {
     let text = text.trim();
     let half = ["am", "pm"].into_iter().find(|half| text.ends_with(half));

@@ -1,4 +1,4 @@
-//! Requests about jobs, as a model or the command line writes them, and their parser.
+//! Requests about jobs in the form of the tool and the command line, and their parser.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -16,26 +16,26 @@ use crate::tasks::schedule::unasked::UnaskedCalls;
 use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
 
-/// Of a prompt, a message or a command, in characters.
+/// Maximum length of a prompt, a message or a command, in characters.
 const TEXT_CHARS_MAX: usize = 4_000;
 
-/// The longest time that is searched in somebody's words, and the words of a line in which it is.
+/// Maximum number of words of a time that is searched in a person's text, and of words of a line that are searched.
 const TIME_WORDS_MAX: usize = 8;
 const TIME_LINE_WORDS_MAX: usize = 200;
 
-// What is done with the text.
+// The use of the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum JobRequestKind {
-    // Its doc comments would be part of each prompt. A model works on it, in a session of its own.
+    // A model works on it, in a session of its own. Doc comments here would be part of each prompt.
     #[default]
     Prompt,
-    // The same, in this conversation.
+    // A model works on it, in this conversation.
     Here,
-    // It is sent as it is.
+    // It is sent verbatim.
     Message,
-    // A shell runs it, and what it prints is sent.
+    // A shell runs it, and its output is sent.
     Command,
 }
 
@@ -88,26 +88,26 @@ impl JobRequest {
         }
     }
 
-    /// Returns true if it has a command, which not everybody may have run, or names the needs of one.
+    /// Returns true if it has a command, for which not everybody has the rights, or names the needs of one.
     pub fn has_command(&self) -> bool {
         self.kind == Some(JobRequestKind::Command)
             || self.check.as_ref().is_some_and(|check| !check.trim().is_empty())
             || self.names_needs()
     }
 
-    /// Returns true if a command would see more than each command of a job does.
+    /// Returns true if the command would have more access than the default.
     pub fn names_needs(&self) -> bool {
         self.network || !self.paths.is_empty()
     }
 
-    /// Returns true if it makes a job that only sends a text to where it is made.
+    /// Returns true if it creates a job that only sends a text to the address of the request.
     pub fn is_reminder(&self) -> bool {
         self.action == JobVerb::Add
             && self.kind == Some(JobRequestKind::Message)
             && !self.has_command()
     }
 
-    /// Returns true if its runs would do more unasked than other jobs do.
+    /// Returns true if its runs would get more rights than the default.
     pub fn is_granting(&self) -> bool {
         self.names_needs() || !self.allow.trim().is_empty()
     }
@@ -118,19 +118,19 @@ impl JobRequest {
     }
 }
 
-/// For whom a job is made, and where what comes of it goes.
+/// The person who requests a job, and the address for its results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRequester {
     pub to: Address,
     pub known_on: ChannelName,
     pub chat_kind: ChatKind,
     pub sender: Sender,
-    /// They have read untrusted content.
+    /// True if the turn that requests it has read untrusted content.
     pub tainted: bool,
 }
 
 impl JobRequest {
-    /// Parses it.
+    /// Parses the request. The error is an explanation for people and models.
     pub fn read(
         self,
         asker: JobRequester,
@@ -142,7 +142,7 @@ impl JobRequest {
         let Self { action, id, when, text, kind, missed, check, .. } = self;
         let id = || id.map(JobId).ok_or_else(|| replies::WHICH_JOB.to_owned());
         let when = when.trim();
-        let timing = (!when.is_empty()).then(|| read_when(when, now, zone)).transpose()?;
+        let timing = (!when.is_empty()).then(|| parse_when(when, now, zone)).transpose()?;
         let text = text.trim();
         let check = check.map(|check| check.trim().to_owned());
         let longest = check.iter().map(String::as_str).chain([text]);
@@ -190,7 +190,7 @@ impl JobRequest {
     }
 }
 
-/// An empty check is none.
+/// Returns the payload of a job, or an explanation of conflicting fields. An empty check counts as none.
 pub(super) fn payload(
     kind: JobRequestKind,
     text: String,
@@ -221,22 +221,23 @@ pub(super) fn payload(
     }
 }
 
-/// Returns true if `when` is a time that somebody has named in these words. Of a longer time that they named, a part is
-/// none: of "tomorrow 8:00", neither "tomorrow" nor "8:00".
-pub fn is_named_time(said: &[&str], when: &str, now: DateTime<Tz>) -> bool {
+/// Returns true if `when` is a time that a person has named in these texts. A part of a named time does not count: in
+/// "tomorrow 8:00", neither "tomorrow" nor "8:00" does.
+pub fn is_named_time(texts: &[&str], when: &str, now: DateTime<Tz>) -> bool {
     let (now, zone) = (now.to_utc(), now.timezone());
-    let Ok(wanted) = read_when(when.trim(), now, zone) else { return false };
-    said.iter().flat_map(|text| text.lines()).any(|line| {
+    let Ok(wanted) = parse_when(when.trim(), now, zone) else { return false };
+    texts.iter().flat_map(|text| text.lines()).any(|line| {
         let words: Vec<_> =
             line.split_whitespace().map(bare_word).take(TIME_LINE_WORDS_MAX).collect();
         let mut read_until = 0;
         (0..words.len()).any(|first| {
             let ends = (first + 1..=words.len().min(first + TIME_WORDS_MAX)).rev();
-            let read = |end: usize| {
-                let timing = read_when(&words[first..end].join(" "), now, zone).ok()?;
+            let parse_until = |end: usize| {
+                let timing = parse_when(&words[first..end].join(" "), now, zone).ok()?;
                 Some((end, timing))
             };
-            let Some((end, timing)) = ends.filter(|end| *end > read_until).find_map(read) else {
+            let Some((end, timing)) = ends.filter(|end| *end > read_until).find_map(parse_until)
+            else {
                 return false;
             };
             read_until = end;
@@ -245,17 +246,17 @@ pub fn is_named_time(said: &[&str], when: &str, now: DateTime<Tz>) -> bool {
     })
 }
 
-/// A word without the signs around it that belong to a sentence.
+/// Returns a word without the punctuation around it.
 fn bare_word(word: &str) -> &str {
     let word = word.trim_start_matches(['(', '"', '\'', '„', '“']);
     word.trim_end_matches([',', '.', ';', ':', '!', '?', ')', '"', '\'', '“', '”'])
 }
 
-/// Reads all forms of a time; a zone's name may follow each.
-fn read_when(text: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String> {
+/// Parses all forms of a time, each of which may be followed by a time zone.
+fn parse_when(text: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String> {
     let (text, zone) = match text.rsplit_once(' ') {
         Some((before, last)) if last.contains('/') || last.eq_ignore_ascii_case("utc") => {
-            // A step in a cron line has a slash, too.
+            // A step in a cron line has a slash as well.
             match reading::zone(last) {
                 Ok(zone) => (before.trim(), zone),
                 Err(words) if last.starts_with(char::is_alphabetic) => return Err(words),
@@ -280,7 +281,8 @@ fn read_when(text: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String>
 
 fn looks_like_cron(text: &str) -> bool {
     let fields: Vec<_> = text.split_whitespace().collect();
-    let is_field =
-        |field: &&str| field.starts_with(|sign: char| sign.is_ascii_digit() || sign == '*');
+    let is_field = |field: &&str| {
+        field.starts_with(|character: char| character.is_ascii_digit() || character == '*')
+    };
     matches!(fields.len(), 5 | 6) && fields.iter().take(2).all(is_field) || text.starts_with('@')
 }

@@ -1,4 +1,4 @@
-//! Runs: each due time is claimed before anything begins, and remembered with what came of it. A run with a
+//! Runs of jobs. Each due time is claimed before the work begins, and stored with its outcome. A run with a
 //! turn is a row of the journal, which a crash cannot lose or double.
 
 use std::collections::BTreeSet;
@@ -17,27 +17,27 @@ use crate::types::message::{Address, ChannelName, SenderId};
 use crate::types::origin::{Origin, TaskKind};
 use crate::types::session::TurnId;
 
-/// Runs that work at a time, in all; each costs tokens, or what the machine has. One that waits for a person
-/// does not count, nor does one whose channel is not here.
+/// Maximum number of runs that work at a time. Each costs tokens or computing time. Runs that wait for a person, or
+/// whose channel does not exist, do not count.
 pub const AT_ONCE_MAX: usize = 4;
 
-/// Runs of a job that are remembered.
+/// Number of runs that are kept for a job.
 pub const HISTORY_MAX: i64 = 50;
 
-/// A run that works.
+/// A running run of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub id: TaskRow,
     pub job: Job,
     pub due: DateTime<Utc>,
-    /// It was missed when it was due.
+    /// True if it was missed at its due time.
     pub late: bool,
-    /// Its task in the journal; none: a command has not ended, or it has no turn.
+    /// Its assignment in the journal. None if its command has not ended, or if it has no turn.
     pub row: Option<RowId>,
     /// The turn that works on it.
     pub turn: Option<TurnId>,
-    /// Its task was handed to the conversation at the job's address, and not to a session of its own; known
-    /// by its row, as the job may have been changed since.
+    /// True if its assignment went to the conversation at the job's address, and not to a session of its own.
+    /// Derived from its row, because the job may have been changed since.
     pub is_here: bool,
 }
 
@@ -54,13 +54,13 @@ pub struct PastRun {
     pub due: DateTime<Utc>,
     pub claimed: DateTime<Utc>,
     pub late: bool,
-    /// `running`, or how it ended.
+    /// `running`, or its outcome.
     pub state: String,
     pub words: Option<String>,
 }
 
 impl PastRun {
-    /// Returns true if its words are the program's, and say what went wrong.
+    /// Returns true if it failed, so that its text is an explanation by the program.
     pub(super) fn has_failed(&self) -> bool {
         [TaskOutcome::Failed, TaskOutcome::Interrupted]
             .iter()
@@ -68,13 +68,13 @@ impl PastRun {
     }
 }
 
-/// Its details in the table of tasks.
+/// The details of a run in the table of tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct RunDetails {
-    /// It was missed when it was due.
+    /// True if it was missed at its due time.
     late: bool,
-    /// When its command began, which never begins a second time, in milliseconds.
+    /// Time at which its command began, in milliseconds since 1970. A command never begins a second time.
     began: Option<i64>,
 }
 
@@ -82,7 +82,7 @@ impl Details for RunDetails {
     const KIND: TaskKind = TaskKind::Job;
 }
 
-/// Writes a run down, before anything begins; none if that due time was claimed before.
+/// Stores a run before its work begins. None if the due time was claimed before.
 pub(super) fn claim(
     store: &Connection,
     job: &Job,
@@ -103,12 +103,12 @@ pub(super) fn claim(
     Ok(Some(id))
 }
 
-/// The run on which a turn works.
+/// Returns the run on which a turn works.
 pub fn of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Run>> {
     table::running_in(store, turn)?.map_or(Ok(None), |task| with_job(store, task))
 }
 
-/// The run of a job that works.
+/// Returns the running run of a job.
 pub fn of_job(store: &Connection, job: JobId) -> rusqlite::Result<Option<Run>> {
     table::running_number(store, job.0)?.map_or(Ok(None), |task| with_job(store, task))
 }
@@ -121,7 +121,7 @@ fn with_job(store: &Connection, task: RunningTask<RunDetails>) -> rusqlite::Resu
     Ok(job.map(|job| Run { id, job, due, late, row, turn, is_here }))
 }
 
-/// Writes down that the command of a run begins; false if it has begun before, or the run has ended.
+/// Stores that the command of a run begins. Returns false if it has begun before, or the run has ended.
 pub fn command_begins(
     store: &Connection,
     run: TaskRow,
@@ -135,25 +135,26 @@ pub fn command_begins(
     table::set_details(store, run, &details)
 }
 
-/// A run of which a command is to be run, or runs.
+/// A run whose command has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandRun {
     pub run: Run,
     pub began: bool,
 }
 
-/// The runs whose commands have not ended.
+/// Returns the runs whose commands have not ended.
 pub fn commanded(store: &Connection) -> rusqlite::Result<Vec<CommandRun>> {
-    let mut found = Vec::new();
+    let mut runs = Vec::new();
     let tasks = table::running::<RunDetails>(store)?.into_iter();
     for task in tasks.filter(|task| task.row.is_none()) {
         let began = task.details.began.is_some();
-        found.extend(with_job(store, task)?.map(|run| CommandRun { run, began }));
+        runs.extend(with_job(store, task)?.map(|run| CommandRun { run, began }));
     }
-    Ok(found)
+    Ok(runs)
 }
 
-/// Runs whose row had its outcome without them: it was withdrawn with all that waited, say.
+/// Returns the runs whose row has an outcome although they have not ended, for example because all waiting rows were
+/// withdrawn.
 pub(super) fn stray(store: &Connection) -> rusqlite::Result<Vec<(Run, TaskOutcome)>> {
     let mut stray = Vec::new();
     for task in table::running::<RunDetails>(store)? {
@@ -175,24 +176,24 @@ pub(super) fn stray(store: &Connection) -> rusqlite::Result<Vec<(Run, TaskOutcom
     Ok(stray)
 }
 
-/// A job of which a run works.
+/// A job with a running run.
 pub(super) struct WorkingJob {
     pub(super) job: JobId,
-    /// It is one of those that work at a time.
+    /// True if it counts for [`AT_ONCE_MAX`].
     pub(super) counts: bool,
 }
 
-/// Jobs that cannot be read and of which runs work, each with why. Nothing else finds such a run, and it would
-/// be one of [`AT_ONCE_MAX`] for ever.
+/// Returns the unreadable jobs that have running runs. No other function finds such a run, which would count for
+/// [`AT_ONCE_MAX`] forever.
 pub(super) fn unread(store: &Connection) -> rusqlite::Result<Vec<UnreadableJob>> {
-    let mut found = Vec::new();
+    let mut jobs = Vec::new();
     for task in table::running::<RunDetails>(store)? {
-        found.extend(job::illegible(store, JobId(task.number))?);
+        jobs.extend(job::illegible(store, JobId(task.number))?);
     }
-    Ok(found)
+    Ok(jobs)
 }
 
-/// Jobs of which runs work, on a machine with these channels.
+/// Returns the jobs with running runs, for a daemon with these channels.
 pub(super) fn working(
     store: &Connection,
     channels: &BTreeSet<ChannelName>,
@@ -202,39 +203,39 @@ pub(super) fn working(
          WHERE r.state = 'running' AND r.kind = 'job'",
     )?;
     let mut rows = rows.query([])?;
-    let mut found = Vec::new();
+    let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
         let is_served = channels.contains(&row.get(1)?) && channels.contains(&row.get(2)?);
         let turn: Option<TurnId> = row.get(3)?;
-        let waits = turn.map_or(Ok(false), |turn| transcript::is_suspended(store, turn))?;
-        found.push(WorkingJob { job: row.get(0)?, counts: is_served && !waits });
+        let is_suspended = turn.map_or(Ok(false), |turn| transcript::is_suspended(store, turn))?;
+        jobs.push(WorkingJob { job: row.get(0)?, counts: is_served && !is_suspended });
     }
-    Ok(found)
+    Ok(jobs)
 }
 
-/// The runs that work in no conversation with people, and whose answers go to an address: all of them, or
-/// one person's.
+/// Returns the runs with a session of their own whose answers go to an address: all of them, or one
+/// person's.
 pub fn running_for(
     store: &Connection,
     at: &Address,
     whose: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<Run>> {
-    let mut found = Vec::new();
+    let mut runs = Vec::new();
     for task in table::running::<RunDetails>(store)? {
-        found.extend(with_job(store, task)?.filter(|run| {
+        runs.extend(with_job(store, task)?.filter(|run| {
             let brief = &run.job.brief;
             !run.is_here && brief.to == *at && whose.is_none_or(|whose| brief.sender.id == *whose)
         }));
     }
-    Ok(found)
+    Ok(runs)
 }
 
-/// The last runs of a job, the newest first.
-pub fn history(store: &Connection, job: JobId, most: i64) -> rusqlite::Result<Vec<PastRun>> {
+/// Returns the last runs of a job, newest first.
+pub fn history(store: &Connection, job: JobId, max: i64) -> rusqlite::Result<Vec<PastRun>> {
     let mut rows = store.prepare_cached(
         "SELECT due, begun, details, state, words FROM tasks WHERE job = ? ORDER BY id DESC LIMIT ?",
     )?;
-    rows.query_map(params![job, most], |row| {
+    rows.query_map(params![job, max], |row| {
         Ok(PastRun {
             due: row.get::<_, Time>(0)?.0,
             claimed: row.get::<_, Time>(1)?.0,
@@ -246,7 +247,7 @@ pub fn history(store: &Connection, job: JobId, most: i64) -> rusqlite::Result<Ve
     .collect()
 }
 
-/// Forgets jobs that ended before a time, with their runs, a slice at a time; returns how many.
+/// Deletes a slice of the jobs that ended and had their last run before a time, with their runs. Returns their number.
 pub(in crate::tasks) fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<usize> {
     let mut over = store.prepare_cached(
         "SELECT id FROM jobs WHERE state IN ('done', 'removed') AND made < ?1

@@ -1,6 +1,6 @@
-//! Commands of runs at work: each in a task of its own, which holds nobody up and ends when its run has
-//! ended. The store says which there are: one that is to begin is begun, and one that has begun and has no
-//! task was cut off, and is not begun again.
+//! The running commands of jobs. Each has a tokio task of its own, which ends when its run has ended. The
+//! store has the list of commands: one that has not begun is started, and one that has begun but has no
+//! task was interrupted, and is not started again.
 
 use std::collections::HashMap;
 
@@ -30,30 +30,30 @@ const TRIES_MAX: usize = 100;
 #[derive(Default)]
 pub(super) struct RunningCommands {
     tasks: JoinSet<()>,
-    /// By their runs.
+    /// The tasks by their runs.
     of: HashMap<TaskRow, AbortHandle>,
 }
 
 impl RunningCommands {
-    /// Brings the tasks in line with the store.
+    /// Starts and aborts tasks to match the store.
     pub(super) async fn follow(
         &mut self,
         scheduler: &Scheduler,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let store = &scheduler.services.bus.store;
-        let found = store.read(commanded).await?;
+        let commands = store.read(commanded).await?;
         self.of.retain(|id, task| {
-            let works = found.iter().any(|it| it.run.id == *id);
-            if !works {
-                // With its task, the command is let go of, and ends.
+            let is_running = commands.iter().any(|command| command.run.id == *id);
+            if !is_running {
+                // Dropping the task's future kills the command.
                 task.abort();
             }
-            works
+            is_running
         });
         remove_orphans(scheduler).await?;
-        for CommandRun { run, began } in found {
-            // What has no channel here waits for a daemon that has it.
+        for CommandRun { run, began } in commands {
+            // A job whose channel does not exist here waits for a daemon that has it.
             if self.of.contains_key(&run.id) || !scheduler.inputs.serves(&run.job) {
                 continue;
             }
@@ -63,16 +63,17 @@ impl RunningCommands {
                 continue;
             }
             tracing::warn!(job = %run.job.id, "A command of a job was interrupted");
-            let words = Some(replies::JOB_COMMAND_CUT_OFF);
-            let cut_off =
-                move |store: &Connection| settle(store, &run, TaskOutcome::Interrupted, words, now);
-            store.write("command cut off", Sync::Now, cut_off).await?;
+            let reason = Some(replies::JOB_COMMAND_CUT_OFF);
+            let interrupt = move |store: &Connection| {
+                settle(store, &run, TaskOutcome::Interrupted, reason, now)
+            };
+            store.write("command cut off", Sync::Now, interrupt).await?;
             scheduler.wake();
         }
         Ok(())
     }
 
-    /// Waits until one has ended.
+    /// Waits until a command has ended. None if there is none.
     pub(super) async fn next_ended(&mut self) -> Option<()> {
         let ended = self.tasks.join_next_with_id().await?;
         let id = match &ended {
@@ -88,15 +89,15 @@ impl RunningCommands {
         Some(())
     }
 
-    /// Ends them all.
+    /// Aborts all commands.
     pub(super) async fn end(mut self) {
         self.tasks.shutdown().await;
     }
 }
 
 async fn work(scheduler: Scheduler, run: Run) {
-    let came = match watched(&scheduler, &run).await {
-        Ok(Some(came)) => came,
+    let result = match watched(&scheduler, &run).await {
+        Ok(Some(result)) => result,
         Ok(None) => return,
         Err(error) => {
             tracing::error!(%error, "A command of a job waits after an error");
@@ -104,10 +105,10 @@ async fn work(scheduler: Scheduler, run: Run) {
         }
     };
     for _ in 0..TRIES_MAX {
-        let (run, came) = (run.clone(), came.clone());
+        let (run, result) = (run.clone(), result.clone());
         let (now, zone) = (scheduler.clock.now(), scheduler.inputs.zone);
-        let ends = move |store: &Connection| command_ends(store, &run, came, now, zone);
-        match scheduler.services.bus.store.write("command ends", Sync::Now, ends).await {
+        let record_end = move |store: &Connection| command_ends(store, &run, result, now, zone);
+        match scheduler.services.bus.store.write("command ends", Sync::Now, record_end).await {
             Ok(()) => return,
             Err(error) => {
                 tracing::error!(%error, "Cannot save the outcome of a command");
@@ -117,24 +118,24 @@ async fn work(scheduler: Scheduler, run: Run) {
     }
 }
 
-/// Runs it, unless it must not begin. What the bot goes by is written down before, and looked at again when
-/// it has ended: a command may change it.
+/// Runs the command of a run. None if it must not begin. The bot's instructions are recorded before, and
+/// compared when the command has ended, because it may change them.
 async fn watched(scheduler: &Scheduler, run: &Run) -> Result<Option<CommandResult>, StoreError> {
     let watch = scheduler.instruction_watcher.watch(actor(scheduler, run).await?).await?;
-    let came = match begin(scheduler, run).await? {
+    let result = match begin(scheduler, run).await? {
         Some(Ok(audience)) => Some(carry_out(scheduler, run, audience).await),
         Some(Err(why)) => Some(CommandResult::Failed(why)),
         None => None,
     };
     drop(watch);
-    // Who oversees tries again; but what came of it is lost if it is not written down.
+    // The watcher tries again later, but the result of the command would be lost if it were not stored now.
     if let Err(error) = scheduler.instruction_watcher.look().await {
         tracing::error!(%error, "Cannot check the changes of a job's command");
     }
-    Ok(came)
+    Ok(result)
 }
 
-/// On whose account it changes what it changes.
+/// Returns the actor to whom changes of instructions by the command are attributed.
 async fn actor(scheduler: &Scheduler, run: &Run) -> Result<InstructionEditor, StoreError> {
     let (brief, people) = (run.job.brief.clone(), scheduler.inputs.people.clone());
     let role_of =
@@ -151,7 +152,8 @@ async fn actor(scheduler: &Scheduler, run: &Run) -> Result<InstructionEditor, St
     })
 }
 
-/// Writes down that it begins; none if it must not. It reaches the files that its person reaches at this moment.
+/// Stores that the command begins. None if it must not. It may access the files that its person may access at this
+/// moment.
 async fn begin(
     scheduler: &Scheduler,
     run: &Run,
@@ -183,16 +185,17 @@ async fn carry_out(scheduler: &Scheduler, run: &Run, scope: FileScope) -> Comman
         return CommandResult::Failed(replies::COMMANDS_NOT_OFFERED.to_owned());
     };
     let command = JobCommand { command, needs: &run.job.brief.needs };
-    let (job, needs, within) = (run.job.id, command.needs.clone(), scope.clone());
+    let (job, needs, file_scope) = (run.job.id, command.needs.clone(), scope.clone());
     let state_bytes_max = commands.sandbox.bounds.disk;
     let workspace = &scheduler.services.workspace;
-    let find =
-        move |workspace: &Workspace| folders_of(workspace, job, &needs, &within, state_bytes_max);
+    let find = move |workspace: &Workspace| {
+        folders_of(workspace, job, &needs, &file_scope, state_bytes_max)
+    };
     match workspace.off_thread(find).await {
         Ok(folders) => {
             let others = commands.others(command, &scope, workspace).await;
             commands.run(command, folders, &others, &scheduler.services.redactor).await
         }
-        Err(words) => CommandResult::Failed(words),
+        Err(reason) => CommandResult::Failed(reason),
     }
 }

@@ -1,4 +1,4 @@
-//! Ends a run, with the consequences for its job; in the transaction of its outcome.
+//! Ends a run, with the consequences for its job, in the transaction of its outcome.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
@@ -15,17 +15,17 @@ use crate::tasks::schedule::run::Run;
 use crate::tasks::table::{self, TaskResult};
 use crate::types::message::ChatKind;
 
-/// Failures in a row after which the owner is told.
+/// Number of consecutive failures after which the owner is notified.
 pub const FAILURES_TOLD: u32 = 2;
 
-/// Failures in a row after which a job is paused.
+/// Number of consecutive failures after which a job is paused.
 pub const FAILURES_MAX: u32 = 10;
 
 /// Maximum length of a stored outcome, in characters.
 const WORDS_CHARS_MAX: usize = 500;
 
-/// Settles a run, with what follows from it for its job; in the transaction of what came of it. Nothing
-/// if it was settled before.
+/// Settles a run, with the consequences for its job, in the transaction of its outcome. Does nothing if it
+/// was settled before.
 pub fn settle(
     store: &Connection,
     run: &Run,
@@ -33,18 +33,18 @@ pub fn settle(
     words: Option<&str>,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<()> {
-    let kept = words.map(|words| first_chars(words, WORDS_CHARS_MAX));
-    let result = TaskResult { words: kept, tainted: false };
+    let stored = words.map(|words| first_chars(words, WORDS_CHARS_MAX));
+    let result = TaskResult { words: stored, tainted: false };
     if !table::settle(store, run.id, ended, now, result)? {
         return Ok(());
     }
-    // It may have been changed since the run began.
+    // The job may have been changed since the run began.
     let Some(mut job) = job::even_removed(store, run.job.id)? else { return Ok(()) };
     let reason = words.unwrap_or_default();
     match ended {
         TaskOutcome::Done | TaskOutcome::Silent | TaskOutcome::Repeated => job.failures = 0,
         TaskOutcome::Failed | TaskOutcome::Interrupted => {
-            failed(store, &mut job, ended, reason, now)?
+            handle_failure(store, &mut job, ended, reason, now)?
         }
         TaskOutcome::Stopped | TaskOutcome::Skipped => {}
     }
@@ -54,7 +54,7 @@ pub fn settle(
     job::update(store, &job)
 }
 
-/// Settles what works on a job that cannot be read.
+/// Settles the runs of a job that cannot be read.
 pub(super) fn settle_unread(
     store: &Connection,
     job: JobId,
@@ -69,7 +69,7 @@ pub(super) fn settle_unread(
         .map(drop)
 }
 
-fn failed(
+fn handle_failure(
     store: &Connection,
     job: &mut Job,
     ended: TaskOutcome,
@@ -81,7 +81,7 @@ fn failed(
     let owner = people::owner_place(store)?.unwrap_or_else(|| to.clone());
     let (id, about) = (job.id.0, job.brief.payload.text());
     let Some(next) = job.next else {
-        // It is not tried again: what it had done would be done twice.
+        // A job that runs once is not retried, because its work could be done twice.
         outbox::put(store, &to, None, &replies::job_failed(id, about, reason))?;
         return Ok(());
     };
@@ -90,15 +90,15 @@ fn failed(
         FAILURES_MAX.. => {
             job.state = JobState::Paused;
             job.why = Some(replies::failed_too_often(job.failures));
-            let words = replies::job_paused_itself(id, about, job.failures, reason);
-            outbox::put(store, &owner, None, &words)?;
+            let notice = replies::job_paused_itself(id, about, job.failures, reason);
+            outbox::put(store, &owner, None, &notice)?;
         }
         FAILURES_TOLD => {
-            let words = replies::job_fails(id, about, job.failures, reason);
-            outbox::put(store, &owner, None, &words)?;
+            let notice = replies::job_fails(id, about, job.failures, reason);
+            outbox::put(store, &owner, None, &notice)?;
         }
         _ if ended == TaskOutcome::Interrupted => {
-            // Whose it is; but not a group, which has nothing to do with it.
+            // Its person gets a notice in private; in a group, the owner gets it instead.
             let to = if job.brief.chat_kind == ChatKind::Private { to } else { owner };
             outbox::put(store, &to, None, &replies::job_interrupted(id, about))?;
         }

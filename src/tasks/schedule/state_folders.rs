@@ -1,4 +1,4 @@
-//! The state folders of jobs: what the commands of a run see of the disk, and their end with the job.
+//! The folders of job commands: the ones that a command may see, and the deletion of state folders of removed jobs.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::workspace::job_state::is_overfull;
 use crate::workspace::named_paths::NamedPaths;
 use crate::workspace::{FileScope, Workspace};
 
-/// Returns the folders of a run's command. Else the reason why it cannot have them.
+/// Returns the folders of a run's command, or the reason why it cannot have them.
 pub(super) fn folders_of(
     workspace: &Workspace,
     job: JobId,
@@ -22,46 +22,46 @@ pub(super) fn folders_of(
     scope: &FileScope,
     state_bytes_max: u64,
 ) -> Result<CommandFolders, String> {
-    let refused = |error: &dyn std::fmt::Display| replies::command_refused(&error.to_string());
+    let refusal = |error: &dyn std::fmt::Display| replies::command_refused(&error.to_string());
     let Some(kind) = needs.state() else {
         let folder = workspace.folder_of_commands(scope, false);
-        let folder = folder.map_err(|error| refused(&format!("{error:#}")))?;
+        let folder = folder.map_err(|error| refusal(&format!("{error:#}")))?;
         return Ok(CommandFolders { folder, named: NamedPaths::default() });
     };
-    let folder = workspace.job_state(job.0, kind).map_err(|error| refused(&error))?;
-    if is_overfull(&folder, state_bytes_max).map_err(|error| refused(&error))? {
+    let folder = workspace.job_state(job.0, kind).map_err(|error| refusal(&error))?;
+    if is_overfull(&folder, state_bytes_max).map_err(|error| refusal(&error))? {
         return Err(replies::job_state_full(job, state_bytes_max));
     }
     let named = match needs {
         CommandNeeds::Paths(paths) => {
-            workspace.named_paths(scope, paths.iter(), false).map_err(|error| refused(&error))?
+            workspace.named_paths(scope, paths.iter(), false).map_err(|error| refusal(&error))?
         }
         CommandNeeds::Network | CommandNeeds::Workspace => NamedPaths::default(),
     };
     Ok(CommandFolders { folder, named })
 }
 
-/// Deletes the state folders of jobs that are no more. One that cannot be deleted yet is tried again at the next look.
+/// Deletes the state folders of removed jobs. The next pass retries one that cannot be deleted.
 pub(super) async fn remove_orphans(scheduler: &Scheduler) -> Result<(), StoreError> {
     let workspace = &scheduler.services.workspace;
-    let found = workspace.off_thread(Workspace::jobs_with_state).await;
-    let found = found.unwrap_or_else(|error| {
+    let jobs = workspace.off_thread(Workspace::jobs_with_state).await;
+    let jobs = jobs.unwrap_or_else(|error| {
         tracing::warn!(%error, "Cannot list the state folders of jobs");
         Vec::new()
     });
-    if found.is_empty() {
+    if jobs.is_empty() {
         return Ok(());
     }
-    let look = move |store: &Connection| {
+    let find_orphans = move |store: &Connection| {
         let mut orphans = Vec::new();
-        for job in found {
+        for job in jobs {
             if !is_kept(store, JobId(job))? {
                 orphans.push(job);
             }
         }
         Ok(orphans)
     };
-    let orphans = scheduler.services.bus.store.read(look).await?;
+    let orphans = scheduler.services.bus.store.read(find_orphans).await?;
     workspace.off_thread(move |workspace| remove_all(workspace, &orphans)).await;
     Ok(())
 }
@@ -76,7 +76,7 @@ fn remove_all(workspace: &Workspace, jobs: &[i64]) {
     }
 }
 
-/// Returns true if a job was not removed, also if it cannot be read.
+/// Returns true if a job was not removed, even if it cannot be read.
 fn is_kept(store: &Connection, id: JobId) -> rusqlite::Result<bool> {
     let mut kept =
         store.prepare_cached("SELECT 1 FROM jobs WHERE id = ? AND state <> 'removed'")?;

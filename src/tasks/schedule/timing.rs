@@ -1,8 +1,8 @@
-//! When a job is due: values in, values out, no clock.
+//! Due times of jobs. Pure: values in, values out, no clock.
 //!
-//! A wall clock does not show every time once. Where it skips some, what was due then is due at the first
-//! moment after; where it shows some twice, what names its hour is due the first time only. A cron line
-//! whose hour is `*` or `*/n` is due whenever the clock shows such a time, both times it does.
+//! A wall clock does not show every time once. A due time that it skips is moved to the first moment after
+//! the gap. Of a time that it shows twice, a cron line that names the hour is due the first time only; one
+//! whose hour is `*` or `*/n` is due both times.
 
 use chrono::{
     DateTime, Duration, NaiveDateTime, Offset as _, SubsecRound as _, TimeZone as _, Utc,
@@ -12,44 +12,45 @@ use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use serde::{Deserialize, Serialize};
 
-/// Minimum interval of a job: anything more frequent is a loop.
+/// Minimum interval of a job. A more frequent one would be a loop.
 pub const EVERY_MIN: Duration = Duration::minutes(1);
 
-/// A year and a day: more is a date.
+/// Maximum interval: a year and a day. For longer ones people use dates.
 pub(super) const EVERY_MAX: Duration = Duration::days(366);
 
-/// Due times of a cron line that are looked at to know how close they come.
+/// Number of due times of a cron line that are compared to find its smallest interval.
 const LOOKED_AT: usize = 20;
 
-/// Changes of a zone's offset that are looked past for the next due time; there are at most four a year,
-/// and the 29th of February comes at least every eight.
+/// Maximum number of offset changes of a zone that the search for a due time passes. There are at most four
+/// a year, and the 29th of February occurs at least every eight years.
 const CHANGES_MAX: usize = 100;
 
-/// No zone changes its offset twice within that time.
+/// Step of the search for an offset change. No zone changes its offset twice within it.
 const CHANGE_STEP: Duration = Duration::hours(12);
 
-/// When a job is due.
+/// The due times of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Timing {
     /// Once.
     At(DateTime<Utc>),
-    /// Each time that so many seconds have passed since `from`.
+    /// Each time that another `seconds` have passed since `from`.
     Every { seconds: i64, from: DateTime<Utc> },
-    /// Whenever the clock of a zone shows what the fields say.
+    /// Whenever the wall clock of a zone matches the fields.
     Cron { fields: String, zone: Tz },
 }
 
 impl Timing {
-    /// The first due time after a moment; none if there is no more.
+    /// Returns the first due time after a moment. None if there is none.
     pub fn next_after(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         match self {
             Self::At(at) => (*at > after).then_some(*at),
             Self::Every { seconds, from } => {
                 let seconds = (*seconds).max(EVERY_MIN.num_seconds());
                 // Rounded down, also before `from`.
-                let passed = (after - from).num_milliseconds().div_euclid(seconds * 1_000);
-                let until = Duration::try_seconds(seconds.checked_mul(passed + 1)?)?;
+                let intervals_passed =
+                    (after - from).num_milliseconds().div_euclid(seconds * 1_000);
+                let until = Duration::try_seconds(seconds.checked_mul(intervals_passed + 1)?)?;
                 from.checked_add_signed(until)
             }
             Self::Cron { fields, zone } => {
@@ -69,20 +70,20 @@ impl Timing {
     }
 }
 
-/// Reads a cron line of five or six fields; the first of six are seconds.
+/// Parses a cron line of five or six fields. The first of six is for seconds.
 pub(super) fn parse(fields: &str) -> Result<Cron, String> {
     let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
     parser.parse(fields).map_err(|error| error.to_string())
 }
 
-/// Returns true if a cron line is ever due so soon again that it would be a loop.
+/// Returns true if two due times of a cron line are closer than the minimum interval.
 pub(super) fn is_too_close(timing: &Timing, now: DateTime<Utc>) -> bool {
     let next = |at: &DateTime<Utc>| timing.next_after(*at);
     let due: Vec<_> = std::iter::successors(Some(now), next).skip(1).take(LOOKED_AT).collect();
     due.windows(2).any(|two| two[1] - two[0] < EVERY_MIN)
 }
 
-/// Returns true if no hour is named.
+/// Returns true if the cron line names no hour.
 fn hour_is_open(fields: &str) -> bool {
     let fields: Vec<_> = fields.split_whitespace().collect();
     let hour = match fields.as_slice() {
@@ -93,8 +94,8 @@ fn hour_is_open(fields: &str) -> bool {
     hour.starts_with('*')
 }
 
-/// The moment at which a zone's clock shows a time; of two the first; if it never does, the first moment
-/// after those that it skips.
+/// Returns the moment at which a zone's clock shows a time: the first of two, or, if the clock skips the time, the
+/// first moment after the gap.
 pub fn moment(zone: Tz, wall: NaiveDateTime) -> Option<DateTime<Utc>> {
     match zone.from_local_datetime(&wall).earliest() {
         Some(moment) => Some(moment.to_utc()),
@@ -102,26 +103,26 @@ pub fn moment(zone: Tz, wall: NaiveDateTime) -> Option<DateTime<Utc>> {
     }
 }
 
-/// When the day began in which a moment falls.
+/// Returns the beginning of the day that contains a moment, in a zone.
 pub fn midnight(at: DateTime<Utc>, zone: Tz) -> DateTime<Utc> {
     let today = at.with_timezone(&zone).date_naive();
     moment(zone, today.and_time(chrono::NaiveTime::MIN)).unwrap_or(at)
 }
 
-/// Each time on the clock once.
+/// Returns the next match, counting a time that the clock shows twice once.
 fn next_named(cron: &Cron, zone: Tz, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let mut wall = after.with_timezone(&zone).naive_local();
     loop {
         wall = matching(cron, wall, Inclusive::No)?;
         match moment(zone, wall)? {
             moment if moment > after => return Some(moment),
-            // The second time that the clock shows it, or one of several that were skipped.
+            // The clock shows it a second time, or it is one of several skipped times.
             _ => {}
         }
     }
 }
 
-/// Each time that the clock shows it.
+/// Returns the next match, counting each time that the clock shows it.
 fn next_shown(cron: &Cron, zone: Tz, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let (mut from, mut inclusive) = (after, Inclusive::No);
     for _ in 0..CHANGES_MAX {
@@ -142,7 +143,7 @@ enum Inclusive {
     No,
 }
 
-/// The next time on the clock that matches, whether or not the clock ever shows it.
+/// Returns the next matching wall-clock time, even if the clock skips it.
 fn matching(cron: &Cron, wall: NaiveDateTime, inclusive: Inclusive) -> Option<NaiveDateTime> {
     let inclusive = inclusive == Inclusive::Yes;
     Some(cron.find_next_occurrence(&wall.and_utc(), inclusive).ok()?.naive_utc())
@@ -153,7 +154,7 @@ fn offset_at(zone: Tz, at: DateTime<Utc>) -> Duration {
     Duration::seconds(i64::from(offset.local_minus_utc()))
 }
 
-/// The first moment after `from`, and not after `until`, with another offset than `from` has.
+/// Returns the first moment after `from`, up to `until`, whose offset differs from that of `from`.
 fn first_change(zone: Tz, from: DateTime<Utc>, until: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let offset = offset_at(zone, from);
     let (mut before, mut changed) = (from, from);

@@ -1,5 +1,6 @@
-//! The calls that the runs of a job may make after untrusted content, though nobody can be asked then: of these tools, and
-//! to pages of these sites. Whoever makes the job names them, and is asked once; they are kept with the prompt.
+//! The calls that the runs of a job may make after they have read untrusted content, although nobody can be asked: calls
+//! of these tools, and of pages of these sites. The person who creates the job names and approves them once. They are
+//! stored with the prompt.
 
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
@@ -7,26 +8,26 @@ use serde::{Deserialize, Serialize};
 use crate::replies;
 use crate::trust::links::is_same_site;
 
-/// Tools and sites of a job.
+/// Maximum number of tools and sites of a job.
 const NAMED_MAX: usize = 8;
 
-/// Of a tool's name, and of a site's (RFC 1035).
+/// Maximum length of the name of a tool or a site (RFC 1035).
 const NAME_CHARS_MAX: usize = 253;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UnaskedCalls {
     tools: Vec<String>,
-    /// Domains, as `example.org`.
+    /// Domains, such as `example.org`.
     sites: Vec<String>,
 }
 
 impl UnaskedCalls {
-    /// Parses names of tools and domains, which have a dot, with spaces or commas between them. Errors are words for people
-    /// and models.
+    /// Parses names of tools and domains, which have a dot, separated by spaces or commas. The error is an explanation for
+    /// people and models.
     pub fn parse(named: &str) -> Result<Self, String> {
-        let is_between = |sign: char| sign == ',' || sign.is_whitespace();
-        let named: Vec<_> = named.split(is_between).filter(|name| !name.is_empty()).collect();
+        let is_separator = |character: char| character == ',' || character.is_whitespace();
+        let named: Vec<_> = named.split(is_separator).filter(|name| !name.is_empty()).collect();
         if named.len() > NAMED_MAX {
             return Err(replies::too_many_unasked(NAMED_MAX));
         }
@@ -37,13 +38,14 @@ impl UnaskedCalls {
                 return Err(wrong());
             }
             if !name.contains('.') {
-                let is_tool = |sign: char| sign.is_ascii_alphanumeric() || "_-".contains(sign);
+                let is_tool =
+                    |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
                 let tool = name.chars().all(is_tool).then(|| name.to_owned());
                 unasked.tools.push(tool.ok_or_else(wrong)?);
                 continue;
             }
             let site = site(name).ok_or_else(wrong)?;
-            let is_domain = site.domain().is_some_and(|it| psl::domain_str(it).is_some());
+            let is_domain = site.domain().is_some_and(|domain| psl::domain_str(domain).is_some());
             let host = site.host_str().filter(|host| is_domain && host.eq_ignore_ascii_case(name));
             unasked.sites.push(host.ok_or_else(wrong)?.to_owned());
         }
@@ -63,7 +65,7 @@ impl UnaskedCalls {
         self.sites.iter().filter_map(|named| site(named)).any(|named| is_same_site(&named, &url))
     }
 
-    /// As the end of a sentence about the job.
+    /// Returns the end of a sentence that describes the calls. None if there are none.
     pub(super) fn words(&self) -> Option<String> {
         let named = self.tools.iter().chain(&self.sites).map(String::as_str);
         (!self.is_none()).then(|| replies::job_unasked(named))

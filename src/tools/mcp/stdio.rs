@@ -78,7 +78,7 @@ impl Stdio {
     /// Fails the calls to which an oversized message may belong.
     fn fail_calls(&mut self, begin: &[u8], end: &[u8]) {
         let (begin, end) = (String::from_utf8_lossy(begin), String::from_utf8_lossy(end));
-        let mut open = open(&self.open);
+        let mut open = lock_open(&self.open);
         let is_in_message = |id: &RequestId| {
             let id = serde_json::to_string(id).unwrap_or_default();
             let forms = [format!("\"id\":{id}"), format!("\"id\": {id}")];
@@ -120,7 +120,7 @@ impl Transport<RoleClient> for Stdio {
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         if let ClientJsonRpcMessage::Request(request) = &message {
-            let mut open = open(&self.open);
+            let mut open = lock_open(&self.open);
             open.push_back(request.id.clone());
             if open.len() > OPEN_MAX {
                 open.pop_front();

@@ -1,4 +1,4 @@
-//! The cause of a message: a person, or a due task.
+//! The cause of a message: a person or a due task.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::types::address::SenderId;
 use crate::types::message::Sender;
 use crate::types::origin::TaskKind;
 
-/// The cause of a message.
+/// The person or due task that a message comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -16,18 +16,18 @@ pub enum Cause {
     Job {
         job: i64,
         due: DateTime<Utc>,
-        /// It was missed at its due time.
+        /// True if the job was missed at its due time.
         late: bool,
-        /// The turn that created the job had read untrusted content.
+        /// True if the turn that created the job had read untrusted content.
         tainted: bool,
         sender: Sender,
-        /// The output of the check before it.
+        /// The output of the job's check.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         printed: Option<Printed>,
     },
     /// The heartbeat, on behalf of the owner.
     Heartbeat {
-        /// Some of its input was written by a turn that had read untrusted content.
+        /// True if some of its input was written by a turn that had read untrusted content.
         tainted: bool,
         sender: Sender,
     },
@@ -40,13 +40,13 @@ pub struct Printed {
     /// True if it may contain untrusted content.
     #[serde(rename = "foreign")]
     pub untrusted: bool,
-    /// The webhook whose call it is the body of, instead of the output of a command.
+    /// The webhook whose call has this body. None for the output of a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<String>,
 }
 
 impl Cause {
-    /// The sender, or the person on whose behalf the message exists.
+    /// Returns the sender, or the person on whose behalf the message exists.
     pub fn sender(&self) -> &Sender {
         match self {
             Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender, .. } => {
@@ -80,12 +80,12 @@ impl Cause {
     }
 }
 
-/// The speaker of a message. A job's message is not its person's: it is neither an answer of theirs nor joined with
-/// their messages.
+/// The speaker of a message. A job speaks for itself: its message does not count as its person's answer and is not
+/// joined with their messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Voice {
     Person(SenderId),
-    /// A task that is due. The heartbeat has no number, as all its runs speak alike.
+    /// A due task. The heartbeat has no number, because all its runs share one voice.
     Task {
         kind: TaskKind,
         number: Option<i64>,

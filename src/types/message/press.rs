@@ -1,4 +1,4 @@
-//! A pressed button, and the form in which platforms carry it.
+//! A pressed button, and its text form in a platform's button data.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::message::DeliveryId;
 
-/// A button of a message: the question's delivery and the index of the choice.
+/// A pressed button: the question's delivery and the index of the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Press {
     pub delivery: DeliveryId,
     pub choice: usize,
 }
 
-/// The form that a platform carries as a button's data: at most 64 bytes, the limit of the narrowest
-/// platform (Bot API, InlineKeyboardButton).
+/// The text form in a platform's button data: at most 64 bytes, the lowest limit of all platforms (Telegram
+/// Bot API, InlineKeyboardButton).
 impl fmt::Display for Press {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "p:{}:{}", self.delivery.0, self.choice)
