@@ -51,6 +51,8 @@ pub enum FileError {
          and use that"
     )]
     Linked(WorkspacePath),
+    #[error("others may have written `{0}`")]
+    Untrusted(WorkspacePath),
     #[error("{0}")]
     Name(Box<PathError>),
     #[error("`{0}` was changed by somebody else in the meantime; read it again")]
