@@ -121,7 +121,7 @@ pub struct DaemonParts {
 impl DaemonParts {
     /// Creates the parts that the config asks for, in this home.
     pub fn new(home: &Path, mut config: Config, environment: &Environment) -> anyhow::Result<Self> {
-        config.refuse_exposed_servers(home);
+        config.refuse_unsafe_programs(home);
         let exposed = config.exposed(home);
         if let Some(exposure) = exposed.as_ref().filter(|it| !it.is_by_system) {
             anyhow::bail!(exposure.words.clone());
