@@ -19,6 +19,7 @@ use crate::provider::{
 use crate::short_text::first_chars;
 use crate::types::session::{Session, SessionId, Step, Turn, TurnId, TurnOutcome};
 use crate::types::source::Source;
+use crate::types::summary::SourcedSummary;
 use crate::types::untrusted;
 
 /// Turns that stay whole, whatever their size: the question in hand, and what it is about.
@@ -69,6 +70,8 @@ pub(crate) struct CompactionJob {
     pub(crate) former: Option<String>,
     /// The sources of the former summary.
     pub(crate) former_sources: Vec<Source>,
+    /// The trusted summary beside the former one.
+    pub(crate) former_trusted: Option<SourcedSummary>,
     /// Never empty.
     pub(crate) turns: Vec<Turn>,
     pub(crate) focus: Option<String>,
@@ -113,7 +116,9 @@ impl CompactionJob {
     ) -> Self {
         let from = TranscriptStart { turn: session.begins, step: session.begins_step };
         let (former, former_sources) = (session.summary.clone(), session.summary_sources.clone());
-        Self { session: session.id, from, to, former, former_sources, turns, focus }
+        let former_trusted = session.trusted_summary.clone();
+        let session = session.id;
+        Self { session, from, to, former, former_sources, former_trusted, turns, focus }
     }
 
     /// Compacts all turns; none if there are none.
@@ -139,7 +144,9 @@ impl CompactionJob {
         mark_summarized(&mut session.turns, self.to.turn, self.to.step);
         (session.begins, session.begins_step) = (self.to.turn, self.to.step);
         session.has_untrusted_summary |= summaries.whole.is_some();
+        session.left_out += summaries.left_out;
         (session.summary, session.summary_sources) = (summaries.shown, summaries.sources);
+        session.trusted_summary = summaries.trusted;
         session.frozen = None;
         session.estimate.tried = 0;
         session.estimate.recount();
@@ -317,9 +324,14 @@ pub(crate) fn shown_of(session: &Session) -> Option<String> {
     let mut text = session.summary.as_deref().map(shown).unwrap_or_default();
     if session.has_untrusted_summary {
         let gap = if text.is_empty() { "" } else { "\n" };
+        let count = match session.left_out {
+            0 => String::new(),
+            1 => " (1 part)".to_owned(),
+            parts => format!(" ({parts} parts)"),
+        };
         let _ = write!(
             text,
-            "{gap}[What others wrote here before, and what you wrote once you had read it, is left out. \
+            "{gap}[What others wrote here before, and what you wrote once you had read it, is left out{count}. \
              memory_search with scope \"summary\" shows a summary of it, as untrusted content.]"
         );
     }

@@ -8,6 +8,7 @@ use crate::conversation::sources::KeptSources;
 use crate::store::Json;
 use crate::types::session::{FrozenContext, SessionId, StepMark, Turn, TurnId};
 use crate::types::source::Source;
+use crate::types::summary::SourcedSummary;
 
 /// Where what a model is shown of a session begins: at a turn, of which the first steps may be summarized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +23,12 @@ pub(crate) struct Summaries {
     /// The summary that its model is shown. None: nothing.
     pub(crate) shown: Option<String>,
     pub(crate) sources: Vec<Source>,
-    /// Of all that was said, where what is shown has the trusted parts alone.
-    pub(crate) whole: Option<WholeSummary>,
-}
-
-/// A summary of trusted and untrusted parts, which only a call shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WholeSummary {
-    pub(crate) text: String,
-    pub(crate) sources: Vec<Source>,
+    /// Of the trusted parts, where what is shown has untrusted ones, too.
+    pub(crate) trusted: Option<SourcedSummary>,
+    /// Of all that was said, where what is shown has the trusted parts alone. Only a call shows it.
+    pub(crate) whole: Option<SourcedSummary>,
+    /// Number of parts that what is shown leaves out.
+    pub(crate) left_out: usize,
 }
 
 /// Makes a range of turns a part of the summary, if the session is open and began with it. The
@@ -42,28 +40,39 @@ pub(crate) fn compact(
     summaries: &Summaries,
     frozen: Option<&FrozenContext>,
 ) -> rusqlite::Result<bool> {
-    let Summaries { shown, sources, whole } = summaries;
-    // A turn that ran meanwhile was shown what is left out, and may retell it.
+    let Summaries { shown, sources, trusted, whole, left_out } = summaries;
+    // A turn that ran meanwhile was shown what is left out, and may retell it. What was noted has its own sources.
     let is_retold = match whole {
         Some(_) => store
-            .prepare_cached("SELECT 1 FROM turns WHERE session = ? AND id >= ?")?
+            .prepare_cached("SELECT 1 FROM turns WHERE session = ? AND id >= ? AND noted = 0")?
             .exists(params![session, range.end.turn])?,
         None => false,
     };
-    let sources = whole.as_ref().filter(|_| is_retold).map_or(sources, |whole| &whole.sources);
+    let (sources, trusted) = match whole.as_ref().filter(|_| is_retold) {
+        Some(whole) => {
+            let text = shown.clone();
+            let trusted = text.map(|text| SourcedSummary { text, sources: sources.clone() });
+            (&whole.sources, trusted)
+        }
+        None => (sources, trusted.clone()),
+    };
     let changed = store
         .prepare_cached(
             "UPDATE sessions SET summary = ?, summary_sources = ?,
+                 trusted_summary = ?, trusted_sources = ?,
                  untrusted_summary = ifnull(?, untrusted_summary),
-                 untrusted_sources = ifnull(?, untrusted_sources),
+                 untrusted_sources = ifnull(?, untrusted_sources), left_out = left_out + ?,
                  begins = ?, begins_step = ?, frozen = ?
              WHERE id = ? AND begins = ? AND begins_step = ? AND closed IS NULL",
         )?
         .execute(params![
             shown,
             Json(sources),
+            trusted.as_ref().map(|trusted| &trusted.text),
+            trusted.as_ref().map(|trusted| Json(&trusted.sources)),
             whole.as_ref().map(|whole| &whole.text),
             whole.as_ref().map(|whole| Json(&whole.sources)),
+            left_out,
             range.end.turn,
             range.end.step,
             frozen.map(Json),
@@ -79,14 +88,14 @@ pub(crate) fn compact(
 pub(crate) fn whole_summary(
     store: &Connection,
     session: SessionId,
-) -> rusqlite::Result<Option<WholeSummary>> {
+) -> rusqlite::Result<Option<SourcedSummary>> {
     let found = store
         .prepare_cached("SELECT untrusted_summary, untrusted_sources FROM sessions WHERE id = ?")?
         .query_row([session], |row| {
             let text: Option<String> = row.get(0)?;
             let KeptSources(sources) = row.get(1)?;
             let sources = sources.unwrap_or_else(|| vec![Source::Unknown]);
-            Ok(text.map(|text| WholeSummary { text, sources }))
+            Ok(text.map(|text| SourcedSummary { text, sources }))
         })
         .optional()?;
     Ok(found.flatten())
