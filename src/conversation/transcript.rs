@@ -20,8 +20,8 @@ pub(crate) use calls::{
     plan_calls, requested_call, set_images, set_undo, turn_of_call,
 };
 pub(crate) use compaction::{
-    Summaries, TranscriptStart, compact, is_open, mark_summarized, said_since_notes, set_frozen,
-    set_shortened, set_silent, whole_summary,
+    Summaries, TranscriptStart, compact, first_since, is_open, is_quiet_since, leave_out,
+    mark_summarized, said_since_notes, set_frozen, set_shortened, set_silent, whole_summary,
 };
 #[cfg(feature = "gateway")]
 pub(crate) use running::running_turn;

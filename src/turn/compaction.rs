@@ -2,6 +2,7 @@
 //! the last turns stay whole. Which turns, and what the provider is asked, is pure.
 
 pub(crate) mod apart;
+mod digest;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -72,7 +73,7 @@ pub(crate) struct CompactionJob {
     pub(crate) former_sources: Vec<Source>,
     /// The trusted summary beside the former one.
     pub(crate) former_trusted: Option<SourcedSummary>,
-    /// Never empty.
+    /// Empty only where untrusted parts are left out of the former summary alone.
     pub(crate) turns: Vec<Turn>,
     pub(crate) focus: Option<String>,
 }
@@ -126,6 +127,15 @@ impl CompactionJob {
         let last = session.turns.iter().map(|turn| turn.id).max()?;
         let to = TranscriptStart { turn: TurnId(last.0 + 1), step: 0 };
         Some(Self::before(to, session, session.turns.clone(), focus))
+    }
+
+    /// Compacts all turns before a note of the program; all that there are if there is none.
+    pub(crate) fn before_note(session: &Session, note: Option<TurnId>) -> Self {
+        let is_before = |turn: &&Turn| note.is_none_or(|note| turn.id < note);
+        let turns: Vec<_> = session.turns.iter().filter(is_before).cloned().collect();
+        let next = turns.iter().map(|turn| TurnId(turn.id.0 + 1)).max();
+        let to = TranscriptStart { turn: note.or(next).unwrap_or(session.begins), step: 0 };
+        Self::before(to, session, turns, None)
     }
 
     /// The last turn of which something is compacted.

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::conversation::sources::KeptSources;
-use crate::store::Json;
+use crate::store::{Json, Time};
 use crate::types::session::{FrozenContext, SessionId, StepMark, Turn, TurnId};
-use crate::types::source::Source;
+use crate::types::source::{self, Source};
 use crate::types::summary::SourcedSummary;
 
 /// Where what a model is shown of a session begins: at a turn, of which the first steps may be summarized.
@@ -99,6 +100,56 @@ pub(crate) fn whole_summary(
         })
         .optional()?;
     Ok(found.flatten())
+}
+
+/// Adds a text to what only a call shows of a session.
+pub(crate) fn leave_out(
+    store: &Connection,
+    session: SessionId,
+    text: &str,
+    source: &Source,
+) -> rusqlite::Result<()> {
+    let mut whole = whole_summary(store, session)?.unwrap_or_default();
+    let gap = if whole.text.is_empty() { "" } else { "\n\n" };
+    whole.text.push_str(gap);
+    whole.text.push_str(text);
+    source::add(&mut whole.sources, source);
+    store
+        .prepare_cached(
+            "UPDATE sessions SET untrusted_summary = ?, untrusted_sources = ?, left_out = left_out + 1
+             WHERE id = ?",
+        )?
+        .execute(params![whole.text, Json(&whole.sources), session])?;
+    Ok(())
+}
+
+/// Returns true if no turn of a session has ended since a time, and none runs. What the program has noted does not count.
+pub(crate) fn is_quiet_since(
+    store: &Connection,
+    session: SessionId,
+    since: DateTime<Utc>,
+) -> rusqlite::Result<bool> {
+    let last: Option<Option<Time>> = store
+        .prepare_cached(
+            "SELECT ended FROM turns WHERE session = ? AND noted = 0 ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row([session], |row| row.get(0))
+        .optional()?;
+    // One that has not ended has no time.
+    Ok(last.is_none_or(|ended| ended.is_some_and(|Time(ended)| ended <= since)))
+}
+
+/// Returns the first turn from `begins` on that ended after a time. In a conversation that is quiet since then, the
+/// program has noted it.
+pub(crate) fn first_since(
+    store: &Connection,
+    session: SessionId,
+    begins: TurnId,
+    since: DateTime<Utc>,
+) -> rusqlite::Result<Option<TurnId>> {
+    store
+        .prepare_cached("SELECT min(id) FROM turns WHERE session = ? AND id >= ? AND ended > ?")?
+        .query_row(params![session, begins, Time(since)], |row| row.get(0))
 }
 
 /// Marks the steps that are part of the summary.

@@ -13,13 +13,19 @@ use crate::services::role_on;
 use crate::store::StoreError;
 use crate::trust::clean::{self, TrustedParts};
 use crate::trust::taint;
-use crate::turn::compaction::{CompactionJob, run};
+use crate::turn::compaction::{CompactionJob, digest, run};
 use crate::turn::services::TurnServices;
 use crate::types::message::{ChatKind, Sender};
 use crate::types::session::Session;
 use crate::types::source::{self, Source};
 use crate::types::summary::SourcedSummary;
 use crate::workspace::Audience;
+
+/// Tokens of a digest that a call opens: what fits into the result of a call (`tools::RESULT_CHARS_MAX`).
+const OPENED_TOKENS_MAX: u64 = 1_900;
+
+/// The digest with which a conversation goes on may be so many times as long as a summary, which says more in few words.
+const DIGEST_TIMES: u64 = 2;
 
 impl CompactionJob {
     /// The sources of all that it compacts. Of those that count alike, one stands for all.
@@ -180,4 +186,24 @@ async fn run_trusted(
         true => Ok(trusted.former.clone()),
         false => run(summariser, trusted, tokens_max, spent).await.map(Some),
     }
+}
+
+/// Leaves the untrusted parts out without a model, as a person waits for an answer: the conversation goes on with a
+/// digest of the trusted ones, and a call opens a digest of all. `tokens_max` is that of a summary.
+pub(crate) fn leave_out(
+    job: &CompactionJob,
+    Apart { audience, whole }: Apart,
+    tokens_max: u64,
+) -> Summaries {
+    let (trusted, left_out) = job.trusted(audience);
+    let tokens_max = tokens_max * DIGEST_TIMES;
+    let shown = digest::digest(trusted.former.as_deref(), &trusted.turns, tokens_max);
+    let mut sources = job.sources();
+    whole.iter().flat_map(|it| &it.sources).for_each(|it| source::add(&mut sources, it));
+    // A trusted one is shown.
+    let former = job.former.clone().filter(|_| trusted.former != job.former);
+    let former: Vec<_> = [whole.map(|it| it.text), former].into_iter().flatten().collect();
+    let text = digest::digest(Some(&former.join("\n\n")), &job.turns, OPENED_TOKENS_MAX);
+    let whole = text.map(|text| SourcedSummary { text, sources });
+    Summaries { shown, sources: trusted.sources(), trusted: None, whole, left_out }
 }
