@@ -201,6 +201,7 @@ impl DaemonParts {
             steps_max: agent.steps_max,
             subagent_steps_max: agent.subagent_steps_max,
             wait_for_model: agent.wait_for_model,
+            clean_after: agent.clean_after,
             asking: agent.asking.clone(),
             memory: agent.memory.clone(),
         }

@@ -9,12 +9,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
-use crate::conversation::transcript::{self, WholeSummary};
+use crate::conversation::transcript;
 use crate::memory::recall::common::CommonTerms;
 use crate::memory::recall::words;
 use crate::people::Role;
 use crate::types::message::ChatKind;
 use crate::types::source::{self, Source};
+use crate::types::summary::SourcedSummary;
 use find::{FoundPassage, FoundPlace, RecallReader, RecallWish, SearchScope};
 
 /// Maximum number of results.
@@ -109,7 +110,7 @@ async fn whole_summary(cx: &ToolContext) -> Result<ToolOutput, ToolError> {
     let session = cx.session;
     let found = cx.actions.store.read(move |store| transcript::whole_summary(store, session)).await;
     match found? {
-        Some(WholeSummary { text, sources }) => {
+        Some(SourcedSummary { text, sources }) => {
             Ok(ToolOutput::Text { for_model: cut(&text, "The rest is lost."), sources })
         }
         None => tell("Nothing was left out of this conversation.".to_owned()),

@@ -9,6 +9,7 @@ mod compaction;
 mod guarded;
 mod jobs;
 mod parting;
+mod pause;
 mod steps;
 mod stopping;
 mod waiting;
@@ -25,6 +26,7 @@ pub(crate) use compaction::{
 pub(crate) use delegated::awaits;
 pub use jobs::handle_order;
 pub(crate) use parting::part_from_past;
+pub(crate) use pause::{PausedConversation, cleaned};
 pub(crate) use steps::{ModelStep, completed};
 pub(crate) use stopping::{StopKind, interrupted, stopped};
 pub(crate) use waiting::{Suspension, WaitNotice, waits_for_model};

@@ -15,11 +15,11 @@ use crate::support::rig::{Parts, Rig};
 /// The oldest version that is migrated.
 const BASE: u32 = 7;
 
-/// A conversation with a tool call, as version 7 has it.
+/// A conversation with a tool call, as version 7 has it. Nobody has paused in it.
 const CONVERSATION: &str = r#"
     INSERT INTO sessions (id, channel, chat, place, opened) VALUES (1, 'home', '1', '"private"', 1);
     INSERT INTO turns (id, session, sender, attempts, provider, started, ended, ending)
-        VALUES (1, 1, '{"id": "7", "name": "Person 7"}', 1, 'script', 1, 2, '"answered"');
+        VALUES (1, 1, '{"id": "7", "name": "Person 7"}', 1, 'script', 1, strftime('%s', 'now') * 1000, '"answered"');
     INSERT INTO steps (turn, seq, heard, text, thinking)
         VALUES (1, 0, 'what is in it?', '', '[]'), (1, 1, NULL, 'A crab.', '[]');
     INSERT INTO calls (turn, step, wire_id, tool, arguments, state, output)
