@@ -123,7 +123,9 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Status { json } => return show_status(home, json).await,
         CliCommand::Doctor { fix, json } => return doctor::run(&on, fix, json).await,
         CliCommand::Init(options) => return Box::pin(init::run(&on, &options)).await,
-        CliCommand::Backup { file, json } => keep::back_up(home, file, ResultForm::of(json))?,
+        CliCommand::Backup { file, json } => {
+            return keep::back_up(home, file, ResultForm::of(json));
+        }
         CliCommand::Restore { file, replace, json } => {
             keep::restore(home, &file, replace, ResultForm::of(json))?;
         }

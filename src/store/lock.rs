@@ -21,7 +21,7 @@ impl Drop for HomeLock {
 impl HomeLock {
     /// Creates the home if necessary (readable by its owner only) and locks it.
     pub fn claim(home: &Path) -> Result<Self, OpenError> {
-        let broken = |source| OpenError::Home { path: home.to_owned(), source };
+        let broken = |cause| OpenError::Home { path: home.to_owned(), cause };
         DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(broken)?;
         let path = home.join("lock");
         let file = OpenOptions::new()
@@ -38,7 +38,7 @@ impl HomeLock {
                 let pid = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
                 return Err(OpenError::Locked { home: home.to_owned(), pid });
             }
-            Err(fs::TryLockError::Error(source)) => return Err(broken(source)),
+            Err(fs::TryLockError::Error(cause)) => return Err(broken(cause)),
         }
         // The lock holds without the pid in it, and a full disk may not take the pid.
         if let Err(error) = fs::write(&path, std::process::id().to_string()) {

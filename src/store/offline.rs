@@ -58,7 +58,7 @@ pub fn examine(home: &Path) -> Result<(), OpenError> {
 
 /// The same for a database of any name. Returns the version of its schema.
 pub fn examine_file(path: &Path) -> Result<u32, OpenError> {
-    let failed = |source| OpenError::Database { path: path.to_owned(), source };
+    let failed = |cause| OpenError::Database { path: path.to_owned(), cause };
     let read = || {
         let store = open_unchanged(path)?;
         let version = schema::version(&store)?;
@@ -81,9 +81,16 @@ pub fn examine_file(path: &Path) -> Result<u32, OpenError> {
 pub fn snapshot(home: &Path, into: &Path) -> Result<u32, OpenError> {
     let path = home.join(FILE);
     let failed =
-        |error: rusqlite::Error| OpenError::Database { path: path.clone(), source: error.into() };
+        |error: rusqlite::Error| OpenError::Database { path: path.clone(), cause: error.into() };
     let from = open_unchanged(&path).map_err(failed)?;
-    let mut to = Connection::open(into).map_err(failed)?;
+    let not_written =
+        |error: rusqlite::Error| OpenError::Copy { path: into.to_owned(), cause: error.into() };
+    // A damaged page is one of the store; the copy is the one that takes space.
+    let not_copied = |error: rusqlite::Error| match StoreError::from(error) {
+        cause @ StoreError::Corrupt(_) => OpenError::Database { path: path.clone(), cause },
+        cause => OpenError::Copy { path: into.to_owned(), cause },
+    };
+    let mut to = Connection::open(into).map_err(not_written)?;
     let copied = Backup::new(&from, &mut to).and_then(|copy| {
         // All pages in one step: the copy is of one moment, and no write of the daemon makes it begin anew.
         loop {
@@ -93,10 +100,10 @@ pub fn snapshot(home: &Path, into: &Path) -> Result<u32, OpenError> {
             }
         }
     });
-    copied.map_err(failed)?;
+    copied.map_err(not_copied)?;
     // The copy needs no log of its own.
-    to.pragma_update(None, "journal_mode", "delete").map_err(failed)?;
-    schema::version(&to).map_err(failed)
+    to.pragma_update(None, "journal_mode", "delete").map_err(not_written)?;
+    schema::version(&to).map_err(not_written)
 }
 
 /// Migrates the store of a home in which nobody runs, and makes one change in one transaction. The file is complete by
@@ -107,7 +114,7 @@ pub fn change_offline<T>(
 ) -> Result<T, OpenError> {
     let path = home.join(FILE);
     let failed =
-        |error: rusqlite::Error| OpenError::Database { path: path.clone(), source: error.into() };
+        |error: rusqlite::Error| OpenError::Database { path: path.clone(), cause: error.into() };
     let mut store = Connection::open(&path).map_err(failed)?;
     let found = schema::version(&store).map_err(failed)?;
     schema::check_version(&path, found)?;
@@ -127,5 +134,5 @@ pub fn change_offline<T>(
 pub fn rewrite_offline(home: &Path) -> Result<(), OpenError> {
     let path = home.join(FILE);
     let rewritten = Connection::open(&path).and_then(|store| store.execute_batch("VACUUM"));
-    rewritten.map_err(|error| OpenError::Database { path, source: error.into() })
+    rewritten.map_err(|error| OpenError::Database { path, cause: error.into() })
 }
