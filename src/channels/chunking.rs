@@ -134,7 +134,7 @@ pub enum NoContent {
 impl From<FileError> for NoContent {
     fn from(error: FileError) -> Self {
         match error {
-            FileError::Io { ref source, .. } if passes(source) => Self::NotNow(error.to_string()),
+            FileError::Io { ref cause, .. } if passes(cause) => Self::NotNow(error.to_string()),
             _ => Self::Gone(error.to_string()),
         }
     }
