@@ -33,6 +33,7 @@ use clap::Parser as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent;
+use crate::channels::markup::unescaped;
 use crate::config::{self, Environment};
 use crate::control::listing::Listing;
 use crate::control::{ChatLine, ControlRequest, Response, Status};
@@ -123,7 +124,9 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Status { json } => return show_status(home, json).await,
         CliCommand::Doctor { fix, json } => return doctor::run(&on, fix, json).await,
         CliCommand::Init(options) => return Box::pin(init::run(&on, &options)).await,
-        CliCommand::Backup { file, json } => keep::back_up(home, file, ResultForm::of(json))?,
+        CliCommand::Backup { file, json } => {
+            return keep::back_up(home, file, ResultForm::of(json));
+        }
         CliCommand::Restore { file, replace, json } => {
             keep::restore(home, &file, replace, ResultForm::of(json))?;
         }
@@ -217,7 +220,8 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
             let surroundings = on.environment.surroundings();
             let workspace = Workspace::look(&home.join("workspace"), surroundings)?;
             let words = if json { agent::skills_json } else { agent::skills_words };
-            workspace.off_thread(words).await
+            let words = workspace.off_thread(words).await;
+            if json { words } else { unescaped(&words) }
         }
         _ => anyhow::bail!("this command shows nothing"),
     });
@@ -268,7 +272,7 @@ fn check(on: &Invocation, status: Option<&Status>) -> ExitCode {
             });
             print::line(&config.describe());
             if let Some(status) = status {
-                let (pid, shell) = (status.pid, status.shell.words());
+                let (pid, shell) = (status.pid, unescaped(&status.shell.words()));
                 print::line(&format!("the daemon that runs (process {pid}) says: {shell}"));
             }
             let warnings = warnings(config, home);

@@ -113,12 +113,12 @@ impl Store {
     /// first.
     pub fn open(home: &Path, options: &StoreOptions) -> Result<Self, OpenError> {
         match Self::open_within(home, options, FreeSpace::Enough) {
-            Err(OpenError::Database { path, source }) if is_full(home, &source) => {
+            Err(OpenError::Database { path, cause }) if is_full(home, &cause) => {
                 if !Ballast::of(home).drop_overboard() {
                     return Err(OpenError::Full { path });
                 }
                 match Self::open_within(home, options, FreeSpace::Ballast) {
-                    Err(OpenError::Database { path, source }) if is_full(home, &source) => {
+                    Err(OpenError::Database { path, cause }) if is_full(home, &cause) => {
                         Err(OpenError::Full { path })
                     }
                     opened => opened,
@@ -139,7 +139,7 @@ impl Store {
         free_space: FreeSpace,
     ) -> Result<Self, OpenError> {
         let path = home.join(FILE);
-        let failed = |source| OpenError::Database { path: path.clone(), source };
+        let failed = |cause| OpenError::Database { path: path.clone(), cause };
         let broken = |error: std::io::Error| failed(StoreError::Broken(error.to_string()));
 
         // SQLite gives its other files the permissions of this one.

@@ -50,7 +50,7 @@ pub(super) enum CliCommand {
     /// Run as a service of systemd
     #[command(subcommand)]
     Service(ServiceCommand),
-    /// Back up the store and the workspace into one file, also while the daemon runs
+    /// Back up the store and the workspace into one file, also while the daemon runs. Fails if it had to leave files out
     Backup {
         /// The file [default: peacrab-TIME.tar.gz in this folder]
         file: Option<PathBuf>,

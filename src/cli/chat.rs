@@ -20,6 +20,7 @@ use tokio::net::UnixStream;
 
 use super::invocation::Invocation;
 use super::print;
+use crate::channels::markup::unescaped;
 use crate::config::{self, TERMINAL};
 use crate::control::listing::{self, Listing};
 use crate::control::{
@@ -125,10 +126,28 @@ async fn ask_over(
     send(&mut write, request).await?;
     let line = BufReader::new(read).lines().next_line().await?;
     let line = line.context("the daemon closed the connection; see its log")?;
+    let shown = |words: String| match is_answered_as_in_chat(request) {
+        true => unescaped(&words),
+        false => words,
+    };
     match serde_json::from_str(&line)? {
-        Response::Failed(words) => bail!(words),
+        Response::Failed(words) => bail!(shown(words)),
+        Response::Done(words) => Ok(Response::Done(shown(words))),
         response => Ok(response),
     }
+}
+
+/// Returns true if the daemon answers with the Markdown that a chat gets, which nothing renders on a command line.
+fn is_answered_as_in_chat(request: &ControlRequest) -> bool {
+    matches!(
+        request,
+        ControlRequest::Usage
+            | ControlRequest::Pair { .. }
+            | ControlRequest::Cron { .. }
+            | ControlRequest::Heartbeat { .. }
+            | ControlRequest::People { .. }
+            | ControlRequest::Budget { .. }
+    )
 }
 
 /// Returns what was used, in words; where no daemon runs, from the store.
@@ -136,7 +155,8 @@ pub(super) async fn usage(home: &Path, zone: Tz) -> anyhow::Result<String> {
     if connect(home).await?.is_none() {
         let midnight = schedule::midnight(Utc::now(), zone);
         let read = |store: &_| usage_words(store, midnight, zone);
-        return store::peek(home, read)?.context(NOTHING_RAN);
+        let words = store::peek(home, read)?.context(NOTHING_RAN)?;
+        return Ok(unescaped(&words));
     }
     match ask(home, &ControlRequest::Usage).await? {
         Response::Done(words) => Ok(words),

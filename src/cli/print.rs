@@ -7,6 +7,7 @@ use chrono::Utc;
 use serde_json::Value;
 
 use crate::bus::outbox::FailingDeliveries;
+use crate::channels::markup::unescaped;
 use crate::control::disk_usage::DiskUsage;
 use crate::control::health::Health;
 use crate::control::{ChannelStatus, Status};
@@ -98,7 +99,7 @@ pub(super) fn status(status: &Status) -> String {
         };
         let _ = writeln!(text, "MCP server {name}: {link}");
     }
-    text + &status.shell.words() + "\n" + &status.heartbeat
+    text + &unescaped(&status.shell.words()) + "\n" + &unescaped(&status.heartbeat)
 }
 
 /// Returns a line for an internal event. None for events that are shown anyway.

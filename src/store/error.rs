@@ -46,8 +46,8 @@ impl From<rusqlite::Error> for StoreError {
 /// Reason why a home cannot be used. Each message explains what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("cannot use the home {}: {source}", path.display())]
-    Home { path: PathBuf, source: std::io::Error },
+    #[error("cannot use the home {}: {cause}", path.display())]
+    Home { path: PathBuf, cause: std::io::Error },
     #[error("another peacrab is running on {} (process {pid}): stop it first, or give this one its own --home", home.display())]
     Locked { home: PathBuf, pid: String },
     #[error(
@@ -65,6 +65,8 @@ pub enum OpenError {
         path.display()
     )]
     Full { path: PathBuf },
-    #[error("cannot open {}: {source}. Restore it from a backup, or move it away to start with a new one", path.display())]
-    Database { path: PathBuf, source: StoreError },
+    #[error("cannot open {}: {cause}. Restore it from a backup, or move it away to start with a new one", path.display())]
+    Database { path: PathBuf, cause: StoreError },
+    #[error("cannot copy the store to {}: {cause}", path.display())]
+    Copy { path: PathBuf, cause: StoreError },
 }
