@@ -39,6 +39,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-32.sql"),
     include_str!("schema-33.sql"),
     include_str!("schema-34.sql"),
+    include_str!("schema-37.sql"),
 ];
 
 /// Returns the version of an up-to-date database.

@@ -126,8 +126,8 @@ async fn whole_summary(cx: &ToolContext) -> Result<ToolOutput, ToolError> {
     }
 }
 
-/// Returns the result of a background task that was sent here, and for which a reference stands in the conversation. Only a private
-/// one has such references.
+/// Returns the result of a background task that was sent here, and for which a reference stands in the conversation. Only a
+/// private conversation has references.
 async fn untrusted_result(
     cx: &ToolContext,
     number: TurnId,

@@ -1,5 +1,5 @@
-//! A job that has read untrusted content delivers its text to people, and a reference to their private conversation: the next
-//! turn is clean, and a call opens the text, which is untrusted.
+//! A job that has read untrusted content delivers its text to people, and a reference to their private conversation: the
+//! next turn is clean, and a call opens the text, which is untrusted.
 
 use std::fs;
 
