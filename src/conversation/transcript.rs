@@ -34,7 +34,7 @@ use crate::conversation::sessions::open_for;
 use crate::conversation::settings;
 use crate::conversation::shorten;
 use crate::conversation::sources::{self, KeptSources};
-use crate::conversation::{asks, model_waits::ModelWait};
+use crate::conversation::{asks, deferred, model_waits::ModelWait};
 use crate::replies;
 use crate::store::{Json, LenientJson, Time};
 use crate::types::message::{ChatKind, MessageId, Sender, SenderId};
@@ -403,6 +403,7 @@ pub(crate) fn end_turn(
         )?
         .execute(params![now, turn])?;
     asks::cancel(store, turn, replies::NO_LONGER_NEEDED)?;
+    deferred::drop_untold(store, turn)?;
     end_turn_alone(store, turn, ending)?;
     history::index_turn(store, turn)
 }

@@ -39,6 +39,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-32.sql"),
     include_str!("schema-33.sql"),
     include_str!("schema-34.sql"),
+    include_str!("schema-35.sql"),
     include_str!("schema-36.sql"),
 ];
 

@@ -42,6 +42,7 @@ use crate::store::{Store, StoreError, Sync};
 use crate::turn::background::{self, TaskEnd};
 use crate::turn::end::TurnEnd;
 use crate::turn::error::CommitError;
+use crate::turn::refused;
 use crate::types::message::{Address, Body, MessageId, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{Call, SessionId, Step, TurnId, TurnOutcome};
@@ -114,6 +115,7 @@ pub(crate) async fn answer(
         if let Some(step) = &last {
             step.write(store, turn)?;
         }
+        refused::report(store, turn, end.is_quiet)?;
         transcript::end_turn(store, turn, end.ending)?;
         let question = journal::question(store, turn)?;
         journal::settle_turn(store, turn, end.outcome)?;
