@@ -67,7 +67,7 @@ use crate::turn::error::{CommitError, TurnError};
 use crate::turn::services::TurnServices;
 use crate::types::origin::Origin;
 use crate::types::session::Session;
-pub use config::Config;
+pub use config::{Config, ConfigCheck, Restart};
 use failing_items::Failing;
 use forgettings::Forgettings;
 use idle::Idle;

@@ -100,7 +100,7 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
     let on = Invocation { home, config: cli.config, environment, format };
     let Invocation { home, environment, .. } = &on;
     match cli.command.unwrap_or(CliCommand::Run) {
-        CliCommand::Run => run::run(&on).await?,
+        CliCommand::Run => return run::run(&on).await,
         CliCommand::Reload => {
             print::line(&done(chat::ask(home, &ControlRequest::Reload).await?)?);
         }

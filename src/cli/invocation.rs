@@ -15,6 +15,7 @@ use crate::workspace::Workspace;
 use crate::workspace::skills::SkillEnvironment;
 use crate::{people, store};
 
+#[derive(Clone)]
 pub(super) struct Invocation {
     pub(super) home: PathBuf,
     /// As the command line names it.

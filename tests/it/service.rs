@@ -177,8 +177,10 @@ async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
     let program = format!(
         "echo run >> {calls}\n[ -e $PEACRAB_HOME/config.toml ] || {{ echo refused >> {calls}; exit 2; }}\n\
          trap 'echo reload >> {calls}' HUP\ntrap 'echo end >> {calls}; exit 0' TERM\n\
-         echo up >> {calls}\nwhile :; do sleep 0.05; done",
-        calls = calls.display()
+         echo up >> {calls}\nwhile :; do sleep 0.05; [ -e {restart} ] && break; done\n\
+         rm {restart}\necho $PEACRAB_RESTART_CODE >> {calls}\nexit $PEACRAB_RESTART_CODE",
+        calls = calls.display(),
+        restart = scene.folder().join("restart").display()
     );
     put_program(&scene, "peacrab", &program);
     fs::create_dir_all(scene.home()).unwrap();
@@ -202,6 +204,10 @@ async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
     assert_eq!(said("run"), 2, "it was not run in between");
     kill_process(pid, Signal::HUP).unwrap();
     until("the reload", async || (said("reload") == 1).then_some(())).await;
+    // As after `/restart`: it is begun again, whatever the container's restart policy is.
+    fs::write(scene.folder().join("restart"), "").unwrap();
+    until("the third run", async || (said("up") == 2).then_some(())).await;
+    assert_eq!((said("run"), said("75")), (3, 1));
     kill_process(pid, Signal::TERM).unwrap();
     let ended = timeout(PATIENCE, child.wait()).await.expect("it does not end").unwrap();
     assert_eq!((ended.code(), said("end")), (Some(0), 1));
