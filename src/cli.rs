@@ -19,6 +19,7 @@ mod send;
 mod sessions;
 mod usage;
 pub mod service;
+mod service_environment;
 mod systemd;
 mod update;
 mod web;
