@@ -96,6 +96,14 @@ pub(super) fn warnings(config: &Config, home: &Path) -> Vec<String> {
     config.warnings(&paired).into_iter().chain(config.cautions(home)).collect()
 }
 
+/// Returns the words of a request that was carried out, or its listing as JSON.
+pub(super) fn shown(response: Response) -> anyhow::Result<String> {
+    match response {
+        Response::Listing(listed) => Ok(serde_json::to_string_pretty(&listed)?),
+        response => done(response),
+    }
+}
+
 /// Returns the words of a request that was carried out.
 pub(super) fn done(response: Response) -> anyhow::Result<String> {
     match response {

@@ -219,6 +219,12 @@ async fn completions_and_man_pages_are_those_of_the_command_line() {
         let text = fs::read_to_string(folder.join(page)).unwrap();
         assert!(text.starts_with(".ie") || text.contains(".TH"), "{page}: {text}");
     }
+    // The synopsis shows what follows an option.
+    let page = fs::read_to_string(folder.join("peacrab-init.1")).unwrap();
+    assert!(page.contains("provider NAME|URL]"), "{page}");
+    let page = fs::read_to_string(folder.join("peacrab-send.1")).unwrap();
+    assert!(page.contains("to ADDRESS [") && page.contains("file PATH...]"), "{page}");
+    assert!(!folder.join("peacrab-help.1").exists());
 }
 
 #[tokio::test]
