@@ -41,13 +41,13 @@ pub(super) struct Explain {
 }
 
 /// The decision about a call, and a sentence with the reason.
-struct Explanation {
+struct CallVerdict {
     /// `allow`, `ask` or `deny`.
     decision: &'static str,
     words: String,
 }
 
-impl Explanation {
+impl CallVerdict {
     fn deny(words: String) -> Self {
         Self { decision: "deny", words }
     }
@@ -66,7 +66,7 @@ impl Explain {
         tools: &ToolSet,
         asking: &ApprovalSettings,
     ) -> anyhow::Result<String> {
-        let Explanation { decision, words } = self.explanation(tools, asking)?;
+        let CallVerdict { decision, words } = self.explanation(tools, asking)?;
         Ok(match self.json {
             true => {
                 format!("{:#}", json!({ "decision": decision, "tool": self.tool, "words": words }))
@@ -79,7 +79,7 @@ impl Explain {
         &self,
         tools: &ToolSet,
         asking: &ApprovalSettings,
-    ) -> anyhow::Result<Explanation> {
+    ) -> anyhow::Result<CallVerdict> {
         let arguments = self.arguments.as_deref().unwrap_or("{}");
         serde_json::from_str::<serde_json::Value>(arguments)
             .context("the arguments are not JSON")?;
@@ -89,11 +89,11 @@ impl Explain {
         if self.arguments.is_some()
             && let Err(why) = tool_behind.check(arguments)
         {
-            return Ok(Explanation::deny(format!("{} cannot begin: {why}", self.tool)));
+            return Ok(CallVerdict::deny(format!("{} cannot begin: {why}", self.tool)));
         }
         if self.group && [REMEMBER, NOTE].contains(&self.tool.as_str()) {
             let tool = &self.tool;
-            return Ok(Explanation::deny(format!(
+            return Ok(CallVerdict::deny(format!(
                 "{tool} is refused, because it works in a private chat only."
             )));
         }
@@ -101,7 +101,7 @@ impl Explain {
         let reach = tool_behind.reach(arguments, &self.at);
         if matches!(reach, Reach::Tell(_)) && self.role < Role::Admin {
             let tool = &self.tool;
-            return Ok(Explanation::deny(format!(
+            return Ok(CallVerdict::deny(format!(
                 "{tool} is refused, because only an admin or the owner may have messages sent elsewhere."
             )));
         }
@@ -131,15 +131,15 @@ impl Explain {
             (decision, _) => decision,
         };
         Ok(match decision {
-            Decision::Allow => Explanation {
+            Decision::Allow => CallVerdict {
                 decision: "allow",
                 words: format!("{tool} {act}, and no rule restricts it."),
             },
-            Decision::Ask(why) => Explanation {
+            Decision::Ask(why) => CallVerdict {
                 decision: "ask",
                 words: format!("{tool} needs approval first, because {why}."),
             },
-            Decision::Deny(why) => Explanation::deny(format!("{tool} is refused, because {why}.")),
+            Decision::Deny(why) => CallVerdict::deny(format!("{tool} is refused, because {why}.")),
         })
     }
 }

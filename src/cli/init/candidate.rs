@@ -21,7 +21,7 @@ const WORD_TIME_MAX: Duration = Duration::from_secs(180);
 const MODELS_SHOWN: usize = 9;
 
 /// A model that is not saved yet.
-pub(super) struct Candidate {
+pub(super) struct CandidateModel {
     /// The name of its section, if that is free.
     pub(super) name: &'static str,
     pub(super) kind: &'static str,
@@ -57,7 +57,7 @@ impl Tried {
     }
 }
 
-impl Candidate {
+impl CandidateModel {
     /// Returns the heading of the question about its name and its key, which are one question.
     pub(super) fn question(&mut self, setup: &mut Setup<'_>) -> String {
         self.heading.get_or_insert_with(|| setup.question()).clone()

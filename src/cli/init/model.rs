@@ -5,7 +5,7 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
-use super::candidate::{Candidate, Tried, test};
+use super::candidate::{CandidateModel, Tried, test};
 use super::setup::{Setup, secret_of};
 use crate::config::Config;
 use crate::http;
@@ -260,7 +260,7 @@ async fn parse(setup: &Setup<'_>, word: &str, servers: &[LocalServer]) -> anyhow
 
 async fn use_vendor(setup: &mut Setup<'_>, vendor: &Vendor) -> anyhow::Result<Tried> {
     let model = setup.options.model.clone().unwrap_or_else(|| vendor.model.to_owned());
-    let mut candidate = Candidate {
+    let mut candidate = CandidateModel {
         name: vendor.word,
         kind: vendor.kind,
         base_url: vendor.base_url.map(str::to_owned),
@@ -296,7 +296,7 @@ async fn use_server(setup: &mut Setup<'_>, chosen: ChosenServer) -> anyhow::Resu
         "llama.cpp" => "llama",
         _ => "server",
     };
-    let mut candidate = Candidate {
+    let mut candidate = CandidateModel {
         name,
         kind: "openai",
         base_url: Some(server.base_url),

@@ -66,14 +66,14 @@ async fn greet(
     config: &Config,
 ) -> anyhow::Result<()> {
     let on = setup.on;
+    if chat::is_running(&on.home).await? {
+        reload(&on.home, config).await?;
+    }
     let sent = match &owner.chat {
         None => {
             Err(format!("On {}, a bot can write only after you have written to it.", bot.title))
         }
         Some(chat) => {
-            if chat::is_running(&on.home).await? {
-                reload(&on.home, config).await?;
-            }
             let request = welcome_request(format!("{}:{chat}", bot.channel));
             let sent = match send::through_socket(&on.home, &request).await? {
                 Some(sent) => sent,
