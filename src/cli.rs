@@ -3,6 +3,7 @@
 
 mod arguments;
 mod chat;
+mod check;
 mod cron;
 mod dialog;
 mod doctor;
@@ -19,6 +20,7 @@ mod send;
 mod sessions;
 mod usage;
 pub mod service;
+mod service_environment;
 mod systemd;
 mod update;
 mod web;
@@ -36,15 +38,15 @@ use crate::agent;
 use crate::channels::markup::unescaped;
 use crate::config::{self, Environment};
 use crate::control::listing::Listing;
-use crate::control::{ChatLine, ControlRequest, Response, Status};
+use crate::control::{ChatLine, ControlRequest, Response};
 use crate::daemon::Daemon;
 use crate::daemon::logging;
-use crate::replies;
+use crate::tasks::heartbeat::HeartbeatRequest;
 use crate::types::commands::CommandId;
 use crate::workspace::Workspace;
 use arguments::{Cli, CliCommand, Pair};
 use chat::ChatOptions;
-use invocation::{Invocation, done, warnings};
+use invocation::{Invocation, done, shown};
 use print::ResultForm;
 use run::run_until_end;
 
@@ -101,7 +103,7 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
     let on = Invocation { home, config: cli.config, environment, format };
     let Invocation { home, environment, .. } = &on;
     match cli.command.unwrap_or(CliCommand::Run) {
-        CliCommand::Run => run::run(&on).await?,
+        CliCommand::Run => return run::run(&on).await,
         CliCommand::Reload => {
             print::line(&done(chat::ask(home, &ControlRequest::Reload).await?)?);
         }
@@ -137,11 +139,14 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Update { check } => update::handle(&on, check).await?,
         CliCommand::Completions { shell } => manual::completions(shell)?,
         CliCommand::Man { folder } => manual::pages(&folder)?,
-        CliCommand::Check => return Ok(check(&on, chat::status(home).await.ok().as_ref())),
+        CliCommand::Check { json } => {
+            let status = chat::status(home).await.ok();
+            return Ok(check::check(&on, status.as_ref(), ResultForm::of(json)));
+        }
         CliCommand::Explain(explain) => {
             let config = on.load()?;
             let asking = config.agent.asking.clone();
-            print::line(&explain.words(&on.plan(config)?.tools, &asking)?);
+            print::line(&explain.shown(&on.plan(config)?.tools, &asking)?);
         }
         CliCommand::Send { to, file, markdown, text } => {
             let request = send::request(to, file, text, markdown)?;
@@ -152,8 +157,12 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             return Ok(send::tell(&daemon.send(request).await?));
         }
         CliCommand::Cron(cron) => cron::handle(&on, cron).await?,
-        CliCommand::Heartbeat { wish } => {
-            print::line(&done(on.ask(&ControlRequest::Heartbeat { wish }).await?)?);
+        CliCommand::Heartbeat { wish, json } => {
+            anyhow::ensure!(
+                !json || wish == HeartbeatRequest::Show,
+                "--json shows the heartbeat, and cannot be given with an order"
+            );
+            print::line(&shown(on.ask(&ControlRequest::Heartbeat { wish, json }).await?)?);
         }
         CliCommand::Sessions { command } => sessions::handle(&on, command).await?,
         CliCommand::Web(web) => print::line(&web.handle(&on).await?),
@@ -165,8 +174,8 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             words.extend(purge.then(|| "purge".to_owned()));
             print::line(&done(on.ask(&ControlRequest::People { words }).await?)?);
         }
-        CliCommand::Budget { words } => {
-            print::line(&done(on.ask(&ControlRequest::Budget { words }).await?)?);
+        CliCommand::Budget { words, json } => {
+            print::line(&shown(on.ask(&ControlRequest::Budget { words, json }).await?)?);
         }
         CliCommand::Pair(pair) => {
             let request = ControlRequest::Pair { words: pair.words() };
@@ -258,39 +267,6 @@ async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<()> 
     let (ran, talked) = tokio::join!(run_until_end(daemon, &stop, || {}), talk);
     ran?;
     talked
-}
-
-/// Describes what would start; `status` is of the daemon that runs in this home.
-fn check(on: &Invocation, status: Option<&Status>) -> ExitCode {
-    let (home, file) = (&on.home, config::file(&on.home, on.config.as_deref()));
-    match &on.load() {
-        Ok(config) => {
-            print::line(&format!("home: {}", home.display()));
-            print::line(&match file.exists() {
-                true => format!("config: {}", file.display()),
-                false => format!("config: none at {}; only the environment", file.display()),
-            });
-            print::line(&config.describe());
-            if let Some(status) = status {
-                let (pid, shell) = (status.pid, unescaped(&status.shell.words()));
-                print::line(&format!("the daemon that runs (process {pid}) says: {shell}"));
-            }
-            let warnings = warnings(config, home);
-            warnings.iter().for_each(|warning| print::line(&format!("warning: {warning}")));
-            match config.exposed(home) {
-                None => ExitCode::SUCCESS,
-                Some(exposure) if exposure.is_by_system => {
-                    print::line(&format!("warning: {}", replies::shell_refused(&exposure.words)));
-                    ExitCode::SUCCESS
-                }
-                Some(exposure) => {
-                    print::error(&exposure.words);
-                    ExitCode::from(USED_WRONGLY)
-                }
-            }
-        }
-        Err(faults) => refuse(faults),
-    }
 }
 
 /// Says all that is wrong with the config.

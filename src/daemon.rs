@@ -82,6 +82,8 @@ pub struct Supervision {
     pub watchdog: Option<Watchdog>,
     /// Starts after unexpected ends are counted, and several of them lead to the safe mode.
     pub counts_starts: bool,
+    /// Checks the config before a restart. None if the next start reads no config.
+    pub config_check: Option<agent::ConfigCheck>,
 }
 
 /// The parts of a daemon.
@@ -162,8 +164,9 @@ impl DaemonParts {
                 documents: Some(DocumentReader::default()),
             },
             surroundings: environment.surroundings(),
-            // Only systemd sets it, and our unit has Restart=always.
-            restarts: environment.raw("INVOCATION_ID").is_some(),
+            // Only systemd sets the first, and our unit has Restart=always.
+            restarts: environment.raw("INVOCATION_ID").is_some()
+                || environment.restart_code().is_some(),
             supervision: Supervision::default(),
             program: config::program(home, environment),
             hooks: config.hooks,
@@ -277,7 +280,10 @@ impl Daemon {
             queue: plan.agent.queue,
             shell: plan.shell.clone(),
             since: Utc::now(),
-            restart: plan.restarts.then(CancellationToken::new),
+            restart: plan.restarts.then(|| agent::Restart {
+                stop: CancellationToken::new(),
+                check: plan.supervision.config_check.clone(),
+            }),
             safe_mode,
             #[cfg(feature = "gateway")]
             web: gateway.entrance(),
@@ -384,7 +390,8 @@ impl Daemon {
         self.start_tidying(&sources, &mut listening);
         template::follow(&self.services, &self.plan.home).await;
 
-        let restart = self.agent.restart.clone().unwrap_or_default();
+        let restart = self.agent.restart.as_ref();
+        let restart = restart.map(|restart| restart.stop.clone()).unwrap_or_default();
         tokio::select! {
             () = stop.cancelled() => {}
             () = restart.cancelled() => stop.cancel(),

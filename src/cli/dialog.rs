@@ -37,9 +37,9 @@ impl Dialog {
         self.asks
     }
 
-    /// Prints a paragraph, wrapped at words.
+    /// Prints a paragraph, wrapped at words. A line break at its end leaves a blank line.
     pub(super) fn say(&self, text: &str) {
-        text.lines().for_each(|line| print::line(&wrap(line, self.columns)));
+        text.split('\n').for_each(|line| print::line(&wrap(line, self.columns)));
     }
 
     /// Prints lines as they are, to be copied.

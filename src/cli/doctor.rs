@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::invocation::Invocation;
-use super::{chat, print, systemd, warnings};
+use super::invocation::{Invocation, warnings};
+use super::{chat, print, systemd};
 use crate::channels::{self, Channel};
 use crate::config::Config;
 use crate::control::{ControlRequest, Response, Status};

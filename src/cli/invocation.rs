@@ -15,6 +15,7 @@ use crate::workspace::Workspace;
 use crate::workspace::skills::SkillEnvironment;
 use crate::{people, store};
 
+#[derive(Clone)]
 pub(super) struct Invocation {
     pub(super) home: PathBuf,
     /// As the command line names it.
@@ -93,6 +94,14 @@ fn keep_to_ourselves() {
 pub(super) fn warnings(config: &Config, home: &Path) -> Vec<String> {
     let paired = store::look(home, people::paired).unwrap_or_default();
     config.warnings(&paired).into_iter().chain(config.cautions(home)).collect()
+}
+
+/// Returns the words of a request that was carried out, or its listing as JSON.
+pub(super) fn shown(response: Response) -> anyhow::Result<String> {
+    match response {
+        Response::Listing(listed) => Ok(serde_json::to_string_pretty(&listed)?),
+        response => done(response),
+    }
 }
 
 /// Returns the words of a request that was carried out.

@@ -10,6 +10,7 @@ use rustix::process::geteuid;
 
 use super::invocation::Invocation;
 use super::print;
+use super::service_environment;
 use super::systemd::{self, Manager, UNIT};
 use crate::config::Environment;
 
@@ -23,7 +24,7 @@ pub const USER_UNIT: &str = include_str!("../../packaging/peacrab-user.service")
 const PROGRAM: &str = "/usr/local/bin/peacrab";
 
 /// The home in the unit of the system (`StateDirectory=`).
-const SYSTEM_HOME: &str = "/var/lib/peacrab";
+pub(super) const SYSTEM_HOME: &str = "/var/lib/peacrab";
 
 /// The home in the unit of one account.
 const USER_HOME: &str = "%h/.local/share/peacrab";
@@ -122,38 +123,53 @@ pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::
     Ok(())
 }
 
-/// Returns the service that suits this account. The error says why there is none.
-pub(super) async fn usual_choice(home: &Path) -> anyhow::Result<ServiceChoice> {
-    if geteuid().is_root() {
-        systemd::systemctl(Manager::System, &["show", "--property=Version"]).await?;
-        if home == Path::new(SYSTEM_HOME) {
-            return Ok(ServiceChoice::System);
-        }
-        bail!(
-            "the service of the system has its home in {SYSTEM_HOME}; `--home {SYSTEM_HOME}` sets that one up"
-        );
-    }
-    systemd::systemctl(Manager::User, &["show", "--property=Version"]).await?;
-    Ok(ServiceChoice::User)
+/// Returns the service that suits this account and this home. The error says why there is none.
+pub(super) async fn usual_choice(on: &Invocation) -> anyhow::Result<ServiceChoice> {
+    let (manager, choice) = match geteuid().is_root() {
+        true => (Manager::System, ServiceChoice::System),
+        false => (Manager::User, ServiceChoice::User),
+    };
+    systemd::systemctl(manager, &["show", "--property=Version"]).await?;
+    check_home(on, manager)?;
+    Ok(choice)
 }
 
-/// Writes the unit and starts the service. Returns what was done, in words.
-pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result<String> {
-    // A service with a wrong config ends at once, and systemd does not start it again.
-    on.load()?;
+/// Returns true if this account is root and systemd runs here, but the service of the system has another home.
+pub(super) async fn has_other_home(home: &Path) -> bool {
+    geteuid().is_root()
+        && home != Path::new(SYSTEM_HOME)
+        && systemd::systemctl(Manager::System, &["show", "--property=Version"]).await.is_ok()
+}
+
+/// Checks that a service of this manager can run in this home, with this config. Returns its home.
+pub(super) fn check_home(on: &Invocation, manager: Manager) -> anyhow::Result<PathBuf> {
     if on.config.is_some() {
         bail!(
             "the service reads config.toml in its home: put the config there, and leave --config out"
         );
     }
-    let file = unit_file(&on.environment, manager)?;
-    let program = std::env::current_exe().context("cannot find this program's file")?;
     let home = std::path::absolute(&on.home)?;
-    let unit = match manager {
-        Manager::System if home != Path::new(SYSTEM_HOME) => bail!(
+    if manager == Manager::System && home != Path::new(SYSTEM_HOME) {
+        bail!(
             "the service of the system has its home in {SYSTEM_HOME}: move {} there, and use `--home {SYSTEM_HOME}`",
             home.display()
-        ),
+        );
+    }
+    Ok(home)
+}
+
+/// Writes the unit and starts the service. Returns what was done, in words.
+pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result<String> {
+    // A service with a wrong config ends at once, and systemd does not start it again.
+    let config = on.load()?;
+    let home = check_home(on, manager)?;
+    if let Some(exposure) = config.exposed(&on.home).filter(|exposure| !exposure.is_by_system) {
+        bail!(exposure.words);
+    }
+    service_environment::check(on, &config, manager).await?;
+    let file = unit_file(&on.environment, manager)?;
+    let program = std::env::current_exe().context("cannot find this program's file")?;
+    let unit = match manager {
         Manager::System => system_unit(&program)?,
         Manager::User => user_unit(&program, &home)?,
     };

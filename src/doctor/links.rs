@@ -64,7 +64,7 @@ fn advice_for(error: &ProviderError, name: &str) -> String {
         }
         // The question is asked beside all budgets.
         ProviderError::OverBudget(_) => "wait, or raise the budget with /budget".to_owned(),
-        ProviderError::Refused(_) => {
+        ProviderError::Unauthorized(_) | ProviderError::Refused(_) => {
             format!(
                 "correct api_key, model and base_url of [providers.{name}], and restart the daemon"
             )

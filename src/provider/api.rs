@@ -27,7 +27,10 @@ pub enum ProviderError {
     /// The agent shortens the prompt.
     #[error("the conversation is too long for the model")]
     TooLong,
-    /// The operator acts: a wrong key, an unknown model, a bad request, no credit.
+    /// The operator acts: the key is missing or wrong, or may not do this.
+    #[error("{0}")]
+    Unauthorized(String),
+    /// The operator acts: an unknown model, a bad request, no credit.
     #[error("{0}")]
     Refused(String),
     /// The person waits, or the owner raises the budget. No model was called. The message is for the person.
