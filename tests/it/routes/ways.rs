@@ -80,7 +80,7 @@ pub(super) fn read_page(rig: &Rig, more: Option<Reply>, said: &str) {
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 41] = [
+    pub(super) const ALL: [Self; 42] = [
         Self::DownloadedFile,
         Self::SharedFile,
         Self::ListedName,
