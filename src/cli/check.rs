@@ -25,11 +25,7 @@ pub(super) fn check(on: &Invocation, daemon: &DaemonState, form: ResultForm) -> 
     }
 }
 
-fn show(
-    on: &Invocation,
-    loaded: &Result<Config, ConfigErrors>,
-    daemon: &DaemonState,
-) -> ExitCode {
+fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonState) -> ExitCode {
     let (home, file) = (&on.home, config::file(&on.home, on.config.as_deref()));
     match loaded {
         Ok(config) => {

@@ -76,9 +76,7 @@ pub(crate) fn failure_words(error: &ProviderError, to: Role) -> String {
         ProviderError::OverBudget(message) => message.clone(),
         ProviderError::Unauthorized(reason)
         | ProviderError::Refused(reason)
-        | ProviderError::NoCredit(reason) => {
-            replies::model_refused_us(reason, to == Role::Owner)
-        }
+        | ProviderError::NoCredit(reason) => replies::model_refused_us(reason, to == Role::Owner),
     }
 }
 
