@@ -100,7 +100,8 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let format = if cli.log_json { logging::Format::Json } else { logging::Format::Plain };
     let home = config::home(cli.home, &environment);
-    let on = Invocation { home, config: cli.config, environment, format };
+    let config = cli.config.map(config::absolute);
+    let on = Invocation { home, config, environment, format };
     let Invocation { home, environment, .. } = &on;
     match cli.command.unwrap_or(CliCommand::Run) {
         CliCommand::Run => return run::run(&on).await,
@@ -132,7 +133,7 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Restore { file, replace, json } => {
             keep::restore(home, &file, replace, ResultForm::of(json))?;
         }
-        CliCommand::Service(command) => service::handle(&on, command).await?,
+        CliCommand::Service(command) => return service::handle(&on, command).await,
         CliCommand::Import { bot, path, json } => {
             import::import(&on, bot, &path, ResultForm::of(json))?;
         }
@@ -140,8 +141,8 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Completions { shell } => manual::completions(shell)?,
         CliCommand::Man { folder } => manual::pages(&folder)?,
         CliCommand::Check { json } => {
-            let status = chat::status(home).await.ok();
-            return Ok(check::check(&on, status.as_ref(), ResultForm::of(json)));
+            let daemon = chat::daemon_state(home).await;
+            return Ok(check::check(&on, &daemon, ResultForm::of(json)));
         }
         CliCommand::Explain(explain) => {
             let config = on.load()?;

@@ -214,6 +214,12 @@ impl DaemonParts {
 impl Daemon {
     /// Locks the home, opens its files, and creates what is missing.
     pub async fn open(plan: DaemonParts) -> anyhow::Result<Self> {
+        let home = plan.home.clone();
+        let opened = Box::pin(Self::open_parts(plan)).await;
+        opened.map_err(|error| opening::explain(&home, error))
+    }
+
+    async fn open_parts(plan: DaemonParts) -> anyhow::Result<Self> {
         let lock = HomeLock::claim(&plan.home)?;
         let counts_starts = plan.supervision.counts_starts;
         let safe_mode = counts_starts.then(|| starts::begin(&plan.home)).flatten();

@@ -31,7 +31,7 @@ pub fn write_reporting(
     now: DateTime<Utc>,
     report: ReadReport<'_>,
 ) -> Result<BackupSummary, BackupError> {
-    if !home.join(store::FILE).exists() {
+    if !store::has_store(home) {
         return Err(BackupError::Nothing(home.to_owned()));
     }
     if file.exists() {

@@ -39,6 +39,11 @@ impl HomeMark {
         Ok(mark)
     }
 
+    /// Returns the mark of a home that has one.
+    pub(super) fn known(home: &Path) -> Option<Self> {
+        Self::parse(fs::read_to_string(home.join(FILE)).ok()?.trim())
+    }
+
     pub(super) fn parse(text: &str) -> Option<Self> {
         let is_digit = |sign: u8| matches!(sign, b'0'..=b'9' | b'a'..=b'f');
         let is_mark = text.len() == 2 * BYTES && text.bytes().all(is_digit);

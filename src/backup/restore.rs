@@ -210,6 +210,9 @@ fn unusable(home: &Path, file: &Path, error: OpenError) -> BackupError {
         OpenError::Full { .. } | OpenError::Database { cause: StoreError::Full, .. } => {
             BackupError::NoSpace(home.to_owned())
         }
+        // Advice about the store of a home would mislead here.
+        OpenError::Damaged { cause, .. } => damaged(file, cause),
+        OpenError::Emptied { .. } => damaged(file, "its store is empty"),
         error => damaged(file, error),
     }
 }

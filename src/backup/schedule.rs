@@ -110,6 +110,11 @@ fn newest(found: &[FoundBackup], mark: &HomeMark, now: DateTime<Utc>) -> Option<
     own.map(|it| it.name.made).filter(|made| *made <= now).max()
 }
 
+/// Returns the time of the newest backup of a home in a folder. None also if the home has made none yet.
+pub fn newest_of(home: &Path, folder: &Path, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    newest(&backups(folder), &HomeMark::known(home)?, now)
+}
+
 /// Returns the oldest backups of a home above `keep`. Those without a mark count as its own as long as no other home has its
 /// backups there. Those in the future are of a wrong clock: each would take the place of a new one.
 fn superfluous(

@@ -4,32 +4,28 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::chat::DaemonState;
 use super::invocation::{Invocation, warnings};
 use super::print::{self, ResultForm};
 use super::{USED_WRONGLY, refuse};
 use crate::channels::markup::unescaped;
 use crate::config::{self, Config, ConfigErrors};
-use crate::control::Status;
 use crate::replies;
 
-/// Describes what would start; `status` is of the daemon that runs in this home.
-pub(super) fn check(on: &Invocation, status: Option<&Status>, form: ResultForm) -> ExitCode {
+/// Describes what would start; `daemon` is the one of this home.
+pub(super) fn check(on: &Invocation, daemon: &DaemonState, form: ResultForm) -> ExitCode {
     let loaded = on.load();
     match form {
-        ResultForm::Words => show(on, &loaded, status),
+        ResultForm::Words => show(on, &loaded, daemon),
         ResultForm::Json => {
-            let (report, code) = report(on, &loaded, status);
+            let (report, code) = report(on, &loaded, daemon);
             print::json(&report);
             code
         }
     }
 }
 
-fn show(
-    on: &Invocation,
-    loaded: &Result<Config, ConfigErrors>,
-    status: Option<&Status>,
-) -> ExitCode {
+fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonState) -> ExitCode {
     let (home, file) = (&on.home, config::file(&on.home, on.config.as_deref()));
     match loaded {
         Ok(config) => {
@@ -39,9 +35,13 @@ fn show(
                 false => format!("config: none at {}; only the environment", file.display()),
             });
             print::line(&config.describe());
-            if let Some(status) = status {
-                let (pid, shell) = (status.pid, unescaped(&status.shell.words()));
-                print::line(&format!("the daemon that runs (process {pid}) says: {shell}"));
+            match daemon {
+                DaemonState::Absent => {}
+                DaemonState::Answers(status) => {
+                    let (pid, shell) = (status.pid, unescaped(&status.shell.words()));
+                    print::line(&format!("the daemon that runs (process {pid}) says: {shell}"));
+                }
+                DaemonState::Silent(why) => print::line(&format!("warning: {why}")),
             }
             let warnings = warnings(config, home);
             warnings.iter().for_each(|warning| print::line(&format!("warning: {warning}")));
@@ -65,18 +65,21 @@ fn show(
 fn report(
     on: &Invocation,
     loaded: &Result<Config, ConfigErrors>,
-    status: Option<&Status>,
+    daemon: &DaemonState,
 ) -> (Value, ExitCode) {
     let (home, file) = (&on.home, config::file(&on.home, on.config.as_deref()));
     let mut report = json!({
         "home": home.display().to_string(),
         "config": file.exists().then(|| file.display().to_string()),
-        "running_shell": status.map(|status| status.shell.words()),
+        "running_shell": daemon.status().map(|status| status.shell.words()),
     });
     let mut faults = Vec::new();
     match loaded {
         Ok(config) => {
             let mut warnings = warnings(config, home);
+            if let DaemonState::Silent(why) = daemon {
+                warnings.push(why.clone());
+            }
             match config.exposed(home) {
                 None => {}
                 Some(exposure) if exposure.is_by_system => {

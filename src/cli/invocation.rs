@@ -65,7 +65,7 @@ impl Invocation {
         if chat::is_running(&self.home).await? {
             return chat::ask(&self.home, request).await;
         }
-        if !self.home.join(store::FILE).exists() {
+        if !store::has_store(&self.home) {
             anyhow::bail!(chat::NOTHING_RAN);
         }
         let daemon = Daemon::open(self.plan(self.prepare()?)?).await?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -81,16 +82,23 @@ impl ServiceChoice {
 
 impl ServiceScope {
     fn manager(self) -> Manager {
+        self.chosen().unwrap_or(match geteuid().is_root() {
+            true => Manager::System,
+            false => Manager::User,
+        })
+    }
+
+    /// The manager that the command line names.
+    fn chosen(self) -> Option<Manager> {
         match (self.user, self.system) {
-            (true, _) => Manager::User,
-            (_, true) => Manager::System,
-            _ if geteuid().is_root() => Manager::System,
-            _ => Manager::User,
+            (true, _) => Some(Manager::User),
+            (_, true) => Some(Manager::System),
+            _ => None,
         }
     }
 }
 
-pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::Result<()> {
+pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::Result<ExitCode> {
     match command {
         ServiceCommand::Install(whose) => {
             print::line(&install(on, whose.manager()).await?);
@@ -98,29 +106,50 @@ pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::
         ServiceCommand::Uninstall(whose) => {
             print::line(&uninstall(&on.environment, whose.manager()).await?);
         }
-        ServiceCommand::Status(whose) => {
-            let manager = whose.manager();
-            let Some(state) = systemd::service_state().await else {
-                bail!("the service is not installed; `peacrab service install` installs it");
-            };
-            let status = systemd::systemctl(manager, &["status", "--no-pager", "--lines=5", UNIT]);
-            // It fails where the service does not run, and says so below.
-            print::line(&match status.await {
-                Ok(words) => words,
-                Err(_) => format!("{UNIT}: {}, {}", state.active, state.unit_file),
-            });
-            if state.active != "active" {
-                bail!("the service does not run; `peacrab service logs` shows why");
-            }
-        }
+        ServiceCommand::Status(whose) => show_status(&on.environment, whose).await?,
         ServiceCommand::Logs { whose, follow, lines } => {
             let lines = format!("--lines={lines}");
             let mut arguments = vec!["--no-pager", lines.as_str()];
             arguments.extend(follow.then_some("--follow"));
-            systemd::journal(whose.manager(), &arguments).await?;
+            return systemd::journal(whose.manager(), &arguments).await;
         }
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the service of the named manager, or else of the first that knows one. An error if it does not run.
+async fn show_status(environment: &Environment, whose: ServiceScope) -> anyhow::Result<()> {
+    let mut failed = None;
+    let mut is_unknown = false;
+    let all = [Manager::System, Manager::User];
+    let managers = all.into_iter().filter(|it| whose.chosen().is_none_or(|chosen| chosen == *it));
+    for manager in managers {
+        let state = match systemd::state_of(manager).await {
+            Ok(Some(state)) => state,
+            Ok(None) => {
+                is_unknown = true;
+                continue;
+            }
+            Err(error) => {
+                failed = Some(systemd::explain(environment, manager, error));
+                continue;
+            }
+        };
+        let status = systemd::systemctl(manager, &["status", "--no-pager", "--lines=5", UNIT]);
+        // It fails where the service does not run, which is said below.
+        print::line(&match status.await {
+            Ok(words) => words,
+            Err(_) => format!("{UNIT}: {}, {}", state.active, state.unit_file),
+        });
+        if state.active != "active" {
+            bail!("the service does not run; `peacrab service logs` shows why");
+        }
+        return Ok(());
+    }
+    match failed {
+        Some(error) if !is_unknown => Err(error),
+        _ => bail!("the service is not installed; `peacrab service install` installs it"),
+    }
 }
 
 /// Returns the service that suits this account and this home. The error says why there is none.
@@ -129,7 +158,7 @@ pub(super) async fn usual_choice(on: &Invocation) -> anyhow::Result<ServiceChoic
         true => (Manager::System, ServiceChoice::System),
         false => (Manager::User, ServiceChoice::User),
     };
-    systemd::systemctl(manager, &["show", "--property=Version"]).await?;
+    systemd::reach(&on.environment, manager).await?;
     check_home(on, manager)?;
     Ok(choice)
 }
@@ -173,13 +202,23 @@ pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result
         Manager::System => system_unit(&program)?,
         Manager::User => user_unit(&program, &home)?,
     };
-    let is_new = fs::read_to_string(&file).ok().as_deref() != Some(&unit);
-    if is_new {
+    systemd::reach(&on.environment, manager).await?;
+    let before = fs::read_to_string(&file).ok();
+    if before.as_deref() != Some(&unit) {
         write_unit(&file, &unit)?;
     }
-    systemd::systemctl(manager, &["daemon-reload"]).await?;
-    systemd::systemctl(manager, &["enable", UNIT]).await?;
-    systemd::systemctl(manager, &["restart", UNIT]).await?;
+    let enable = async {
+        systemd::systemctl(manager, &["daemon-reload"]).await?;
+        systemd::systemctl(manager, &["enable", UNIT]).await
+    };
+    if let Err(error) = enable.await {
+        // A unit that nobody has enabled helps nobody.
+        if before.is_none() {
+            fs::remove_file(&file).ok();
+        }
+        return Err(error);
+    }
+    systemd::restart(manager).await?;
     let lingers = match manager {
         Manager::System => Ok(()),
         // Else it would end at the logout.
@@ -201,8 +240,19 @@ async fn uninstall(environment: &Environment, manager: Manager) -> anyhow::Resul
     if !file.exists() {
         bail!("there is no {}: nothing is installed", file.display());
     }
-    systemd::systemctl(manager, &["disable", "--now", UNIT]).await?;
+    let ended = systemd::systemctl(manager, &["disable", "--now", UNIT]).await;
     fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+    if let Err(error) = ended {
+        // The links by which it starts at boot, which systemd has not removed.
+        for target in ["default.target.wants", "multi-user.target.wants"] {
+            fs::remove_file(file.with_file_name(target).join(UNIT)).ok();
+        }
+        let error = systemd::explain(environment, manager, error);
+        return Ok(format!(
+            "The unit is removed, but systemd could not end the service: {error:#}.\nIf it still runs, end it yourself. The \
+             home with all data is untouched."
+        ));
+    }
     systemd::systemctl(manager, &["daemon-reload"]).await?;
     Ok("The service has ended and is removed. The home with all data is untouched.".to_owned())
 }

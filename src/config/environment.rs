@@ -66,6 +66,11 @@ impl Environment {
     }
 }
 
+/// Returns a path of the command line or the environment that does not depend on the current folder.
+pub fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
 impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
         Self(variables.into_iter().map(|(name, text)| (name.into(), text.into())).collect())

@@ -155,6 +155,7 @@ impl FallbackAttempt<'_> {
             ProviderError::TooLong
             | ProviderError::Unauthorized(_)
             | ProviderError::Refused(_)
+            | ProviderError::NoCredit(_)
             | ProviderError::OverBudget(_) => None,
         });
         let broke = |error: &ProviderError| {

@@ -120,6 +120,10 @@ impl ApiFault {
             let summary = "the model wrote a tool call that its server could not read";
             return ProviderError::Broken(format!("{summary}{}", self.quoted(key)));
         }
+        if self.is_without_credit() {
+            let summary = "there is no credit left; check the account's billing";
+            return ProviderError::NoCredit(format!("{summary}{}", self.quoted(key)));
+        }
         let (class, summary) = self.verdict();
         let reason = format!("{summary}{}", self.quoted(key));
         match class {
@@ -147,6 +151,14 @@ impl ApiFault {
         }
     }
 
+    fn is_without_credit(&self) -> bool {
+        const CODES: [&str; 3] =
+            ["insufficient_quota", "billing_error", "billing_hard_limit_reached"];
+        self.status == Some(402)
+            || CODES.iter().any(|code| self.has_code(code))
+            || self.message.to_lowercase().contains("credit balance")
+    }
+
     fn has_code(&self, code: &str) -> bool {
         self.codes.iter().any(|own| own == code)
     }
@@ -158,14 +170,8 @@ impl ApiFault {
         const BUSY: FaultClass = FaultClass::Busy;
         let codes = |codes: &[&str]| codes.iter().any(|code| self.has_code(code));
 
-        if codes(&["insufficient_quota", "billing_error", "billing_hard_limit_reached"])
-            || self.message.to_lowercase().contains("credit balance")
-        {
-            return (REFUSED, "there is no credit left; check the account's billing");
-        }
         match self.status {
             Some(401) => (UNAUTHORIZED, "the key was not accepted; check api_key"),
-            Some(402) => (REFUSED, "there is no credit left; check the account's billing"),
             Some(403) => (UNAUTHORIZED, "access was denied; check api_key and what it may use"),
             Some(404 | 405) => (REFUSED, "nothing there has this name; check model and base_url"),
             Some(408) => (BUSY, "the server timed out"),

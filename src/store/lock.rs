@@ -4,7 +4,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use super::OpenError;
+use super::access::{LOCK, obstacle};
+use super::{FILE, OpenError};
 
 /// The lock of a home. Released when it is dropped, and by a crash.
 pub struct HomeLock {
@@ -19,11 +20,21 @@ impl Drop for HomeLock {
 }
 
 impl HomeLock {
+    /// Returns the process id of the last daemon that locked the home. It may have ended since.
+    pub fn last_holder(home: &Path) -> Option<String> {
+        let written = fs::read_to_string(home.join(LOCK)).ok()?;
+        let pid = written.trim();
+        (!pid.is_empty()).then(|| pid.to_owned())
+    }
+
     /// Creates the home if necessary (readable by its owner only) and locks it.
     pub fn claim(home: &Path) -> Result<Self, OpenError> {
-        let broken = |cause| OpenError::Home { path: home.to_owned(), cause };
+        let broken = |cause| match obstacle(&home.join(FILE)) {
+            Some(why) => OpenError::Denied { path: home.to_owned(), why },
+            None => OpenError::Home { path: home.to_owned(), cause },
+        };
         DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(broken)?;
-        let path = home.join("lock");
+        let path = home.join(LOCK);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -35,7 +46,7 @@ impl HomeLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
-                let pid = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
+                let pid = Self::last_holder(home).unwrap_or_default();
                 return Err(OpenError::Locked { home: home.to_owned(), pid });
             }
             Err(fs::TryLockError::Error(cause)) => return Err(broken(cause)),

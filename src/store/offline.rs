@@ -1,15 +1,30 @@
 //! Reads a store that this process has not opened: of a home without a daemon, or beside the daemon that has it.
 
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
+use super::access::refuse_emptied;
 use super::{FILE, OpenError, StoreError, schema};
 
 /// A daemon's commit holds the database for less.
 const BUSY_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Maximum wait until a copy begins, while other programs have the database locked.
+const COPY_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Returns true if there is a store in a home, or if this account cannot know.
+pub fn has_store(home: &Path) -> bool {
+    !matches!(home.join(FILE).try_exists(), Ok(false))
+}
+
+/// Returns a function that makes the error of a failure of the database at this path.
+fn database_error(path: &Path) -> impl Fn(rusqlite::Error) -> OpenError + use<> {
+    let path: PathBuf = path.to_owned();
+    move |error| OpenError::of_database(path.clone(), error.into())
+}
 
 /// Reads from a home without claiming or changing it, whether or not a daemon runs there. None if nothing
 /// can be read.
@@ -38,14 +53,28 @@ fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
 pub fn peek<T>(
     home: &Path,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-) -> Result<Option<T>, StoreError> {
+) -> Result<Option<T>, OpenError> {
     let path = home.join(FILE);
-    if !path.exists() {
+    if !has_store(home) {
         return Ok(None);
     }
-    let store = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    store.busy_timeout(BUSY_TIME_MAX)?;
-    Ok(Some(work(&store)?))
+    refuse_emptied(&path)?;
+    let read = || {
+        let store = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        store.busy_timeout(BUSY_TIME_MAX)?;
+        work(&store)
+    };
+    read().map(Some).map_err(database_error(&path))
+}
+
+/// Returns an error if this version cannot open the store of a home because of its schema. A missing store is fine.
+pub fn check_schema(home: &Path) -> Result<(), OpenError> {
+    let path = home.join(FILE);
+    if !has_store(home) {
+        return Ok(());
+    }
+    let read = || schema::version(&open_unchanged(&path)?);
+    schema::check_version(&path, read().map_err(database_error(&path))?)
 }
 
 /// Checks the store of a home: its schema, and the structure of the whole file. Changes nothing.
@@ -58,19 +87,20 @@ pub fn examine(home: &Path) -> Result<(), OpenError> {
 
 /// The same for a database of any name. Returns the version of its schema.
 pub fn examine_file(path: &Path) -> Result<u32, OpenError> {
-    let failed = |cause| OpenError::Database { path: path.to_owned(), cause };
+    refuse_emptied(path)?;
+    let damaged = |why| OpenError::of_database(path.to_owned(), StoreError::Corrupt(why));
     let read = || {
         let store = open_unchanged(path)?;
         let version = schema::version(&store)?;
         let found: String = store.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         Ok::<_, rusqlite::Error>((version, found))
     };
-    let (version, found) = read().map_err(|error| failed(error.into()))?;
+    let (version, found) = read().map_err(database_error(path))?;
     if found != "ok" {
-        return Err(failed(StoreError::Corrupt(found)));
+        return Err(damaged(found));
     }
     if version == 0 {
-        return Err(failed(StoreError::Corrupt("it is not a store of Peacrab".to_owned())));
+        return Err(damaged("it is not a store of Peacrab".to_owned()));
     }
     schema::check_version(path, version)?;
     Ok(version)
@@ -80,14 +110,16 @@ pub fn examine_file(path: &Path) -> Result<u32, OpenError> {
 /// schema.
 pub fn snapshot(home: &Path, into: &Path) -> Result<u32, OpenError> {
     let path = home.join(FILE);
-    let failed =
-        |error: rusqlite::Error| OpenError::Database { path: path.clone(), cause: error.into() };
-    let from = open_unchanged(&path).map_err(failed)?;
+    refuse_emptied(&path)?;
+    let from = open_unchanged(&path).map_err(database_error(&path))?;
+    let until = Instant::now() + COPY_WAIT_MAX;
     let not_written =
         |error: rusqlite::Error| OpenError::Copy { path: into.to_owned(), cause: error.into() };
     // A damaged page is one of the store; the copy is the one that takes space.
     let not_copied = |error: rusqlite::Error| match StoreError::from(error) {
-        cause @ StoreError::Corrupt(_) => OpenError::Database { path: path.clone(), cause },
+        cause @ (StoreError::Corrupt(_) | StoreError::Busy(_)) => {
+            OpenError::of_database(path.clone(), cause)
+        }
         cause => OpenError::Copy { path: into.to_owned(), cause },
     };
     let mut to = Connection::open(into).map_err(not_written)?;
@@ -95,12 +127,16 @@ pub fn snapshot(home: &Path, into: &Path) -> Result<u32, OpenError> {
         // All pages in one step: the copy is of one moment, and no write of the daemon makes it begin anew.
         loop {
             match copy.step(-1)? {
-                StepResult::Done => return Ok(()),
+                StepResult::Done => return Ok(true),
+                _ if Instant::now() >= until => return Ok(false),
                 _ => std::thread::sleep(Duration::from_millis(50)),
             }
         }
     });
-    copied.map_err(not_copied)?;
+    if !copied.map_err(not_copied)? {
+        let cause = StoreError::Busy(format!("for {} s", COPY_WAIT_MAX.as_secs()));
+        return Err(OpenError::of_database(path, cause));
+    }
     // The copy needs no log of its own.
     to.pragma_update(None, "journal_mode", "delete").map_err(not_written)?;
     schema::version(&to).map_err(not_written)
@@ -113,20 +149,19 @@ pub fn change_offline<T>(
     work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> Result<T, OpenError> {
     let path = home.join(FILE);
-    let failed =
-        |error: rusqlite::Error| OpenError::Database { path: path.clone(), cause: error.into() };
-    let mut store = Connection::open(&path).map_err(failed)?;
-    let found = schema::version(&store).map_err(failed)?;
+    let failed = database_error(&path);
+    let mut store = Connection::open(&path).map_err(&failed)?;
+    let found = schema::version(&store).map_err(&failed)?;
     schema::check_version(&path, found)?;
-    schema::migrate(&mut store, found).map_err(failed)?;
+    schema::migrate(&mut store, found, None).map_err(&failed)?;
     let change = || {
         let transaction = store.transaction()?;
         let done = work(&transaction)?;
         transaction.commit()?;
-        Ok(done)
+        Ok::<_, rusqlite::Error>(done)
     };
-    let done = change().map_err(failed)?;
-    store.pragma_update(None, "journal_mode", "delete").map_err(failed)?;
+    let done = change().map_err(&failed)?;
+    store.pragma_update(None, "journal_mode", "delete").map_err(&failed)?;
     Ok(done)
 }
 
@@ -134,5 +169,5 @@ pub fn change_offline<T>(
 pub fn rewrite_offline(home: &Path) -> Result<(), OpenError> {
     let path = home.join(FILE);
     let rewritten = Connection::open(&path).and_then(|store| store.execute_batch("VACUUM"));
-    rewritten.map_err(|error| OpenError::Database { path, cause: error.into() })
+    rewritten.map_err(database_error(&path))
 }

@@ -1167,6 +1167,11 @@ fn the_home_is_what_was_asked_for_first() {
     let env = Environment::from_iter([("PEACRAB_HOME", "/srv/crab")]);
     assert_eq!(config::home(Some("/here".into()), &env), PathBuf::from("/here"));
     assert_eq!(config::home(None, &env), PathBuf::from("/srv/crab"));
+    // Parts of the program compare it with other paths.
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(config::home(Some("crab".into()), &env), here.join("crab"));
+    let relative = Environment::from_iter([("PEACRAB_HOME", "./crab")]);
+    assert_eq!(config::home(None, &relative), here.join("crab"));
     let home = config::home(None, &Environment::default());
     assert!(home.ends_with("peacrab") || home.ends_with(".peacrab"), "{home:?}");
 }

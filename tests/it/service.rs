@@ -87,6 +87,7 @@ async fn a_service_of_the_account_is_installed_and_removed() {
     assert_eq!(
         calls.lines().collect::<Vec<_>>(),
         [
+            "systemctl --user show --property=Version",
             "systemctl --user daemon-reload",
             "systemctl --user enable peacrab.service",
             "systemctl --user restart peacrab.service",
@@ -116,6 +117,11 @@ async fn a_service_that_cannot_be_is_refused_with_the_reason() {
     let ended = service(&scene, &["service", "install", "--user"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("has not been booted with systemd"), "{ended:?}");
+    assert!(!scene.folder().join(".config").exists(), "it leaves a unit behind");
+    let ended = service(&scene, &["service", "status", "--user"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("has not been booted"), "{ended:?}");
+    assert!(!ended.err.contains("service install"), "{ended:?}");
     // The home of the system's service is fixed.
     let ended = service(&scene, &["service", "install", "--system"]).await;
     assert!(ended.err.contains("/var/lib/peacrab"), "{ended:?}");
@@ -192,6 +198,42 @@ async fn status_and_logs_ask_systemd() {
     systemd(&scene, "LoadState=not-found\\n");
     let ended = service(&scene, &["service", "status", "--user"]).await;
     assert!(ended.err.contains("not installed"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_unit_is_removed_although_systemd_cannot_be_asked() {
+    let scene = scene_with_model();
+    systemd(&scene, "");
+    assert_eq!(service(&scene, &["service", "install", "--user"]).await.code, Some(0));
+    let unit = scene.folder().join(".config/systemd/user/peacrab.service");
+    let link = unit.with_file_name("default.target.wants").join("peacrab.service");
+    fs::create_dir_all(link.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(&unit, &link).unwrap();
+    put_program(&scene, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
+    let ended = service(&scene, &["service", "uninstall", "--user"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.contains("Failed to connect to bus"), "{ended:?}");
+    assert!(!unit.exists() && link.symlink_metadata().is_err());
+}
+
+#[tokio::test]
+async fn the_status_is_that_of_the_named_manager_and_logs_end_as_journalctl_does() {
+    let scene = scene();
+    let known = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
+    let script = format!(
+        "case \"$*\" in --user*) printf 'LoadState=not-found\\n';; *status*) echo it runs;; *) printf '{known}';; esac"
+    );
+    put_program(&scene, "systemctl", &script);
+    let ended = service(&scene, &["service", "status", "--user"]).await;
+    assert!(ended.err.contains("not installed"), "{ended:?}");
+    for args in [&["service", "status", "--system"] as &[&str], &["service", "status"]] {
+        let ended = service(&scene, args).await;
+        assert_eq!((ended.code, ended.out.trim_end()), (Some(0), "it runs"), "{ended:?}");
+    }
+    put_program(&scene, "journalctl", "echo 'No journal files were found.' >&2; exit 3");
+    let ended = service(&scene, &["service", "logs", "--user"]).await;
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.err.contains("No journal files"), "{ended:?}");
 }
 
 #[test]

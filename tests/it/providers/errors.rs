@@ -28,6 +28,7 @@ fn told(error: ProviderError) -> String {
         ProviderError::TooLong => "too long".to_owned(),
         ProviderError::Unauthorized(reason) => format!("unauthorized: {reason}"),
         ProviderError::Refused(reason) => format!("refused: {reason}"),
+        ProviderError::NoCredit(reason) => format!("no credit: {reason}"),
         ProviderError::OverBudget(words) => format!("over budget: {words}"),
     }
 }
@@ -43,7 +44,11 @@ async fn tells_who_acts_next() {
             "refused: the request was not accepted; check model and max_tokens (400: Oh no.)",
         ),
         (401, &said, "unauthorized: the key was not accepted; check api_key (401: Oh no.)"),
-        (402, &said, "refused: there is no credit left; check the account's billing (402: Oh no.)"),
+        (
+            402,
+            &said,
+            "no credit: there is no credit left; check the account's billing (402: Oh no.)",
+        ),
         (
             403,
             &said,
@@ -59,7 +64,7 @@ async fn tells_who_acts_next() {
         (
             429,
             &quota,
-            "refused: there is no credit left; check the account's billing (429: Oh no.)",
+            "no credit: there is no credit left; check the account's billing (429: Oh no.)",
         ),
         (500, &said, "busy: the server failed (500: Oh no.)"),
         (529, &said, "busy: the server is overloaded (529: Oh no.)"),

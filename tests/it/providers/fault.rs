@@ -35,6 +35,7 @@ fn sorted(status: u16, body: &str) -> String {
         ProviderError::TooLong => "too long".to_owned(),
         ProviderError::Unauthorized(reason) => format!("unauthorized: {reason}"),
         ProviderError::Refused(reason) => format!("refused: {reason}"),
+        ProviderError::NoCredit(reason) => format!("no credit: {reason}"),
         ProviderError::OverBudget(words) => format!("over budget: {words}"),
     }
 }

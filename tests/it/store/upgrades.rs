@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use peacrab::store::{Store, StoreOptions};
+use peacrab::store::{MigrationProgress, MigrationReport, Store, StoreOptions};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -149,4 +150,21 @@ fn a_script_that_stores_were_made_by_does_not_change() {
         );
     }
     assert!(known.is_empty(), "these are gone: {known:?}");
+}
+
+#[test]
+fn a_migration_reports_its_progress_and_a_new_store_reports_nothing() {
+    let seen = Arc::<Mutex<Vec<MigrationProgress>>>::default();
+    let into = Arc::clone(&seen);
+    let report: MigrationReport = Arc::new(move |progress| into.lock().unwrap().push(progress));
+    let options = StoreOptions { migration: Some(report), ..StoreOptions::default() };
+    let home = TempDir::new().unwrap();
+    drop(Store::open(home.path(), &options).unwrap());
+    assert!(seen.lock().unwrap().is_empty());
+    let home = TempDir::new().unwrap();
+    make_store(home.path(), BASE);
+    drop(Store::open(home.path(), &options).unwrap());
+    let seen = seen.lock().unwrap();
+    let reached: Vec<_> = seen.iter().map(|progress| progress.reached).collect();
+    assert_eq!(reached, (BASE..=seen[0].newest).collect::<Vec<_>>());
 }
