@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use super::scope::CommandScope;
 use crate::bus::journal::WaitingMessage;
 use crate::people::Role;
+use crate::people::persons::PersonAccount;
 use crate::replies;
 use crate::sandbox::SandboxState;
 use crate::services::role_of;
@@ -140,7 +141,15 @@ pub(super) async fn handle(
         Err(refusal) => return commits::handled(&services.bus.store, control, refusal).await,
     };
     let job_scope = match (role, inbound.chat_kind) {
-        (Role::Owner, ChatKind::Private) => JobScope::All,
+        (Role::Owner, ChatKind::Private) => {
+            let people = services.bus.people.clone();
+            let reader = PersonAccount {
+                channel: inbound.from.channel.clone(),
+                sender: control.sender().id.clone(),
+            };
+            let scope = move |store: &Connection| JobScope::of_owner(store, &people, &reader);
+            services.bus.store.read(scope).await?
+        }
         (_, ChatKind::Private) => {
             JobScope::Of(inbound.from.channel.clone(), control.sender().id.clone())
         }

@@ -75,7 +75,10 @@ pub struct ApprovalPrompt {
 impl ApprovalPrompt {
     /// All that the call does: its arguments, or the difference that it makes to a file.
     fn whole(&self) -> String {
-        visible(self.change.as_ref().unwrap_or(&self.arguments))
+        match &self.change {
+            Some(change) => visible(change),
+            None => call_arguments(&self.arguments),
+        }
     }
 
     /// The call as it stands in a question. What is too long for that is in the file.
@@ -146,7 +149,7 @@ pub fn may_i_all(calls: &[ApprovalPrompt], minutes: u64) -> String {
 
 /// Asks about one of several calls, which were shown whole before.
 pub fn may_i_this(id: i64, tool: &str, arguments: &str) -> String {
-    let arguments = visible(arguments);
+    let arguments = call_arguments(arguments);
     let shown: String = arguments.chars().take(NOT_DONE_CHARS_MAX).collect();
     let more = if shown.len() < arguments.len() { "\n(The rest is above.)" } else { "" };
     format!(
@@ -189,7 +192,7 @@ pub fn not_done(task: Option<&str>, calls: &[(&str, &str)]) -> (String, Option<S
     tools.dedup();
     let (mut shown, mut whole, mut is_cut) = (String::new(), String::new(), false);
     for (tool, arguments) in calls {
-        let all = visible(arguments);
+        let all = call_arguments(arguments);
         let part: String = all.chars().take(NOT_DONE_CHARS_MAX / calls.len()).collect();
         let more = if part.len() < all.len() { "\n(The file above has all of it.)" } else { "" };
         is_cut |= part.len() < all.len();
@@ -350,9 +353,13 @@ pub fn proposals(lines: impl Iterator<Item = String>) -> String {
     lines.map(as_is).collect::<Vec<_>>().join("\n")
 }
 
-/// The arguments of a call that somebody decides about, whole.
+/// The arguments of a call that somebody decides about, whole. They are written anew, so that no letter hides in an
+/// escape, and of a name that stands there twice only the value that counts is shown.
 pub fn call_arguments(arguments: &str) -> String {
-    visible(arguments)
+    match serde_json::from_str::<serde_json::Value>(arguments) {
+        Ok(arguments) => visible(&arguments.to_string()),
+        Err(_) => visible(arguments),
+    }
 }
 
 /// A call that waits for approval.
@@ -370,7 +377,7 @@ pub fn approvals<'a>(
     const SHOWN_CHARS_MAX: usize = 200;
     let mut text = String::new();
     for WaitingCall { id, tool, arguments } in waiting {
-        let shown = shortened(&visible(arguments), SHOWN_CHARS_MAX);
+        let shown = shortened(&call_arguments(arguments), SHOWN_CHARS_MAX);
         writeln!(text, "{id}: {} {}", as_is(tool), as_is(shown)).expect("a string takes all");
     }
     if text.is_empty() {

@@ -35,6 +35,7 @@ pub const SAY_COMMAND: &str =
 pub const NAME_COMMAND: &str = "Give the command as text. The job's present text is not a command.";
 pub const COMMAND_NEEDS_APPROVAL: &str = "Not done: commands need approval here. Ask me in a normal message, so that I can request the approval, or \
      let my owner do it.";
+pub const PRIVATE_JOB: &str = "(a private job of somebody else)";
 pub const JOB_PRINTED: &str = "I forwarded the output of the job's command.";
 pub const NUL_IN_JOB: &str = "I can't save a text that contains a NUL character.";
 pub const RUN_ENDED: &str = "Its run was stopped.";

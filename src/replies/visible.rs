@@ -5,6 +5,12 @@ use std::fmt::Write as _;
 /// White space in a row that is shown as it is: as deep as code is indented.
 const SPACES_MAX: usize = 24;
 
+/// Line breaks in a row that are shown as they are.
+const BREAKS_MAX: usize = 4;
+
+/// Line breaks, also as JSON writes them.
+const LINE_BREAKS: [&str; 4] = ["\n", "\\n", "\\u000a", "\\u000A"];
+
 /// A text with its invisible characters named, and long runs of white space counted, so that nothing is pushed
 /// out of sight. JSON's own words for white space count, too.
 pub(super) fn visible(text: &str) -> String {
@@ -22,17 +28,26 @@ pub(super) fn visible(text: &str) -> String {
                 }
                 rest = &rest[sign.len_utf8()..];
             }
-            1..=SPACES_MAX => {
-                shown.push_str(&rest[..length]);
-                rest = &rest[length..];
-            }
             _ => {
-                write!(shown, "⟨{units} spaces⟩").expect("a string takes all");
+                push_spaces(&mut shown, &rest[..length], units);
                 rest = &rest[length..];
             }
         }
     }
     shown
+}
+
+/// Adds white space as it is, or counted if it is long. Line breaks are always named: what follows them is a new line
+/// for whoever reads the text later, such as a shell.
+fn push_spaces(shown: &mut String, white: &str, units: usize) {
+    let breaks = LINE_BREAKS.iter().map(|word| white.matches(word).count()).sum::<usize>();
+    let written = match (units, breaks) {
+        (..=SPACES_MAX, ..=BREAKS_MAX) => write!(shown, "{white}"),
+        (_, 0) => write!(shown, "⟨{units} spaces⟩"),
+        (_, breaks) if breaks == units => writeln!(shown, "⟨{breaks} line breaks⟩"),
+        (_, breaks) => writeln!(shown, "⟨{breaks} line breaks, {} spaces⟩", units - breaks),
+    };
+    written.expect("a string takes all");
 }
 
 /// The white space that a text begins with: its bytes, and how many characters it stands for.

@@ -283,7 +283,7 @@ impl Tool for ProcessTool {
     async fn call(&self, args: ProcessArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let sessions = &self.0.sessions;
         let request = match args.action {
-            ProcessAction::List => return Ok(ToolOutput::text(sessions.list(&cx.address))),
+            ProcessAction::List => return Ok(sessions.list(&cx.address)),
             ProcessAction::Poll => SessionRequest::Poll,
             ProcessAction::Write if args.text.len() > TEXT_BYTES_MAX => {
                 return tell(format!("At most {TEXT_BYTES_MAX} bytes are written at once."));

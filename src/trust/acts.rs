@@ -65,13 +65,13 @@ pub enum CommandAccess {
     Workspace,
     /// The downloads, and no network.
     Downloads,
-    /// The downloads and named paths of the workspace, which it can read, and no network.
+    /// The downloads, and named paths: of the workspace, which it can read, or of `shared/`. No network.
     Named,
     /// The downloads alone, with the network.
     Network,
     /// As [`Self::Network`], where the config requires approval of each such call.
     AskedNetwork,
-    /// The network and paths of the workspace, which it can change.
+    /// The network and named paths, which it can change.
     Both,
 }
 

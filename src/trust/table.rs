@@ -147,7 +147,7 @@ impl fmt::Display for Act {
             Self::Run(CommandAccess::Workspace) => "runs a command in the workspace",
             Self::Run(CommandAccess::Downloads) => "runs a command in `downloads/`",
             Self::Run(CommandAccess::Named) => {
-                "runs a command in `downloads/` that reads paths of the workspace"
+                "runs a command in `downloads/` that sees named paths or `shared/`"
             }
             Self::Run(CommandAccess::Network) => {
                 "runs a command in `downloads/` with the network (`network = \"on\"`)"
@@ -156,7 +156,7 @@ impl fmt::Display for Act {
                 "runs a command in `downloads/` with the network (`network = \"ask\"`)"
             }
             Self::Run(CommandAccess::Both) => {
-                "runs a command with the network and paths of the workspace"
+                "runs a command with the network and named paths"
             }
             Self::OpenNamedUrl => "opens a web address that somebody named",
             Self::OpenUrl => {

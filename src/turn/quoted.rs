@@ -7,9 +7,10 @@ use crate::bus::journal::WaitingMessage;
 use crate::bus::outbox::{self, AskedQuestion};
 use crate::conversation::{proposals, said};
 use crate::memory::audience;
-use crate::people::Role;
+use crate::people::{People, Role};
 use crate::services::Services;
 use crate::store::StoreError;
+use crate::trust::acts::tool_role;
 use crate::trust::taint;
 use crate::types::commands::is_control;
 use crate::types::message::Press;
@@ -30,57 +31,85 @@ pub(crate) async fn with_sources(
     if !rows.iter().any(is_of_bot) {
         return Ok(rows);
     }
+    let people = services.bus.people.clone();
     let query = move |store: &Connection| {
         for row in rows.iter_mut().filter(|row| is_of_bot(row)) {
-            mark(store, row, role)?;
+            let chat_kind = row.inbound.chat_kind;
+            let audience = audience(role, chat_kind);
+            Reader { store, people: &people, role: tool_role(role, chat_kind), audience }
+                .mark(row)?;
         }
         Ok(rows)
     };
     services.bus.store.read(query).await
 }
 
-fn mark(store: &Connection, row: &mut WaitingMessage, role: Role) -> rusqlite::Result<()> {
-    let audience = audience(role, row.inbound.chat_kind);
-    let body = &mut row.inbound.body;
-    let is_tainted = match (&body.press, &body.quoted) {
-        (Some(press), _) => {
-            let is_tainted = is_tainted_button(store, *press, &body.text, audience)?;
-            if is_tainted {
-                let source = Source::Proposal { read_others: true };
-                body.sources = vec![SourceSpan(source, body.text.len())];
-            }
-            is_tainted
-        }
-        (None, Some(quote)) => {
-            let found = said::sources_of_said(store, &row.inbound.from, &quote.text)?;
-            let is_clean = |sources: &Vec<Source>| {
-                !sources.iter().any(|source| taint::is_untrusted(source, audience))
-            };
-            found.is_empty() || !found.iter().all(is_clean)
-        }
-        (None, None) => false,
-    };
-    if let Some(quote) = &mut body.quoted {
-        quote.by_others |= is_tainted;
-    }
-    Ok(())
+/// The person to whom the bot's own words come back.
+struct Reader<'a> {
+    store: &'a Connection,
+    people: &'a People,
+    /// Their role where they read it.
+    role: Role,
+    audience: Audience,
 }
 
-/// Returns true if the author of a button had read untrusted content, or is not known. `text` is what the button says.
-fn is_tainted_button(
-    store: &Connection,
-    press: Press,
-    text: &str,
-    audience: Audience,
-) -> rusqlite::Result<bool> {
-    let Some(AskedQuestion { question, .. }) = outbox::question(store, press.delivery)? else {
-        return Ok(true);
-    };
-    let sources = match (question.proposal, question.written_in) {
-        (Some(id), _) => proposals::sources_of(store, id)?,
-        (None, Some(turn)) => said::sources_of_author(store, turn)?,
-        // A former version did not store who wrote the other choices.
-        (None, None) => return Ok(!is_control(text)),
-    };
-    Ok(sources.iter().any(|source| taint::is_untrusted(source, audience)))
+impl Reader<'_> {
+    fn mark(&self, row: &mut WaitingMessage) -> rusqlite::Result<()> {
+        let body = &mut row.inbound.body;
+        let is_tainted = match (&body.press, &body.quoted) {
+            (Some(press), _) => {
+                let is_tainted = self.is_tainted_button(*press, &body.text)?;
+                if is_tainted {
+                    let source = Source::Proposal { read_others: true };
+                    body.sources = vec![SourceSpan(source, body.text.len())];
+                }
+                is_tainted
+            }
+            (None, Some(quote)) => {
+                let found = said::sources_of_said(self.store, &row.inbound.from, &quote.text)?;
+                found.is_empty() || self.distrusts(found.iter().flatten())?
+            }
+            (None, None) => false,
+        };
+        if let Some(quote) = &mut body.quoted {
+            quote.by_others |= is_tainted;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the author of a button had been shown what the reader must not trust, or is not known. `text` is
+    /// what the button says.
+    fn is_tainted_button(&self, press: Press, text: &str) -> rusqlite::Result<bool> {
+        let Some(AskedQuestion { question, .. }) = outbox::question(self.store, press.delivery)?
+        else {
+            return Ok(true);
+        };
+        let mut sources = match question.proposal {
+            Some(id) => proposals::sources_of(self.store, id)?,
+            None => Vec::new(),
+        };
+        match question.written_in {
+            Some(turn) => sources.extend(said::sources_of_author(self.store, turn)?),
+            None if question.proposal.is_some() => {}
+            // A former version did not store who wrote the other choices.
+            None => return Ok(!is_control(text)),
+        }
+        self.distrusts(sources.iter())
+    }
+
+    /// Returns true if one of these sources is untrusted, or a person with a lower role than the reader.
+    fn distrusts<'s>(&self, sources: impl Iterator<Item = &'s Source>) -> rusqlite::Result<bool> {
+        for source in sources {
+            let is_lower = match source {
+                Source::Person { channel, id } | Source::Button { channel, id } => {
+                    self.people.role_of(self.store, channel, id)?.unwrap_or(Role::Guest) < self.role
+                }
+                _ => false,
+            };
+            if is_lower || taint::is_untrusted(source, self.audience) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }

@@ -230,6 +230,9 @@ fn build_message(
     })
 }
 
+/// The author of a contact, a place, a poll and the like, which a person passes on.
+const CARD: &str = "a card";
+
 /// Returns the content of a message. None if it is empty. Forwarded text is quoted: it is another
 /// person's, and none of it is a command.
 fn content(
@@ -254,18 +257,24 @@ fn content(
     }
     // A file that can be fetched needs no description, except a sticker's emoji.
     let described = described.filter(|_| own_file.is_none() || raw.get("sticker").is_some());
+    // Its name, place or question need not be the person's own words; a sticker has only its emoji.
+    let is_card = described.is_some() && raw.get("sticker").is_none();
     let text = spoken_text(message, described, bot, chat_kind);
     if text.is_none() && own_file.is_none() {
         return None;
     }
+    let text = text.unwrap_or_default();
+    let said = match is_card {
+        true => InboundContent::of_others(text, CARD),
+        false => InboundContent::text(text),
+    };
     let quoted_media = raw_replied(message, raw).and_then(media::file).map(quoted_file);
     Some(InboundContent {
-        text: text.unwrap_or_default(),
         quoted: quoted(message, raw, bot),
         // A person who replies to a picture asks about it.
         media: own_file.into_iter().chain(quoted_media).collect(),
         more,
-        ..InboundContent::default()
+        ..said
     })
 }
 
@@ -353,7 +362,8 @@ fn quoted(message: &Message, raw: &Value, bot: &TelegramIdentity) -> Option<Quot
     let text = text
         .map(|text| text.chars().take(QUOTE_CHARS_MAX).collect())
         .or_else(|| description(raw_quoted))?;
-    let is_forward = raw_quoted.get("forward_origin").is_some();
+    let is_forward = raw_quoted.get("forward_origin").is_some()
+        || forward::other_bot(raw_quoted, bot.id).is_some();
     let replied_user = replied(message).and_then(|replied| replied.from.as_ref());
     let is_known = |user: &User| {
         user.id.0 == bot.id || message.from.as_ref().is_some_and(|me| me.id == user.id)

@@ -23,6 +23,7 @@ use crate::channels::markup::unescaped;
 use crate::control::channel_statuses;
 use crate::conversation::asks::{AskId, AskedCall};
 use crate::conversation::ledger::breakdown::{self, UsageBy};
+use crate::people::People;
 use crate::people::Role;
 use crate::people::persons::{self, PersonAccount};
 use crate::replies;
@@ -77,7 +78,8 @@ impl HttpGateway {
 
     /// The person of a request, as their jobs are looked for.
     fn job_owner(&self, person: &WebPerson) -> JobOwner {
-        JobOwner { role: person.role, account: self.account(person) }
+        let people = self.services().bus.people.clone();
+        JobOwner { people, role: person.role, account: self.account(person) }
     }
 
     fn judge(&self, person: &WebPerson) -> ApprovalJudge {
@@ -100,6 +102,7 @@ impl HttpGateway {
 
 /// A person whose jobs are looked for.
 struct JobOwner {
+    people: People,
     role: Role,
     account: PersonAccount,
 }
@@ -108,7 +111,7 @@ impl JobOwner {
     /// The jobs that the person may see and change: the owner all, others those of each of their accounts.
     fn scopes(self, store: &Connection) -> rusqlite::Result<Vec<JobScope>> {
         if self.role == Role::Owner {
-            return Ok(vec![JobScope::All]);
+            return Ok(vec![JobScope::of_owner(store, &self.people, &self.account)?]);
         }
         let PersonAccount { channel, sender } = &self.account;
         let mut accounts = persons::accounts_of_same(store, channel, sender)?;

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{address_params, read_address};
+use crate::people::People;
 use crate::people::persons::PersonAccount;
 use crate::store::{Json, Time, integer_columns, text_columns};
 use crate::tasks::schedule::needs::CommandNeeds;
@@ -109,17 +110,38 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobScope {
     All,
+    /// All jobs, for an owner, but of other people's private ones only their times.
+    Owner(OtherAuthors),
     /// The jobs of one person, with the channel on which they are known.
     Of(ChannelName, SenderId),
     /// The jobs of one person whose results go to a chat: a group may see and change these.
     OfAt(ChannelName, SenderId, Address),
 }
 
+/// The accounts of other people than the reader that have jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OtherAuthors(Vec<PersonAccount>);
+
 impl JobScope {
+    /// Returns the scope of an owner with this account.
+    pub fn of_owner(
+        store: &Connection,
+        people: &People,
+        reader: &PersonAccount,
+    ) -> rusqlite::Result<Self> {
+        let mut others = Vec::new();
+        for author in authors(store)? {
+            if !people.are_same(store, &author, reader)? {
+                others.push(author);
+            }
+        }
+        Ok(Self::Owner(OtherAuthors(others)))
+    }
+
     /// Returns true for a job that may be shown: a group may not see a person's private jobs.
     fn is_shown(&self, job: &Job) -> bool {
         match self {
-            Self::All | Self::Of(..) => true,
+            Self::All | Self::Owner(_) | Self::Of(..) => true,
             Self::OfAt(_, _, at) => {
                 let to = &job.brief.to;
                 (&to.channel, &to.chat) == (&at.channel, &at.chat)
@@ -127,9 +149,22 @@ impl JobScope {
         }
     }
 
+    /// Returns true for a job of another person than the reader.
+    pub(super) fn is_of_others(&self, job: &Job) -> bool {
+        let is_author = |account: &PersonAccount| {
+            (&account.channel, &account.sender) == (&job.brief.known_on, &job.brief.sender.id)
+        };
+        matches!(self, Self::Owner(OtherAuthors(others)) if others.iter().any(is_author))
+    }
+
+    /// Returns true for a job whose text is private to another person.
+    pub(super) fn hides(&self, job: &Job) -> bool {
+        job.brief.chat_kind == ChatKind::Private && self.is_of_others(job)
+    }
+
     fn params(&self) -> (Option<&ChannelName>, Option<&SenderId>) {
         match self {
-            Self::All => (None, None),
+            Self::All | Self::Owner(_) => (None, None),
             Self::Of(channel, sender) | Self::OfAt(channel, sender, _) => {
                 (Some(channel), Some(sender))
             }
@@ -144,6 +179,16 @@ const JOBS: &str =
 /// Condition for the person in the first two parameters.
 const OF: &str = "(?1 IS NULL OR (known_on = ?1 AND CASE WHEN json_valid(sender)
      THEN json_extract(sender, '$.id') END = ?2))";
+
+/// Returns the accounts of all people who have jobs.
+fn authors(store: &Connection) -> rusqlite::Result<Vec<PersonAccount>> {
+    let mut rows = store.prepare_cached(
+        "SELECT DISTINCT known_on, json_extract(sender, '$.id') FROM jobs
+         WHERE state <> 'removed' AND json_valid(sender)",
+    )?;
+    let account = |row: &Row<'_>| Ok(PersonAccount { channel: row.get(0)?, sender: row.get(1)? });
+    rows.query_map([], account)?.collect()
+}
 
 pub(super) fn insert(
     store: &Connection,

@@ -109,7 +109,7 @@ pub fn handle(
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<Result<String, String>> {
-    let shown = |job: &Job| shown(job, now.with_timezone(&zone));
+    let shown = |job: &Job| shown(job, whose, now.with_timezone(&zone));
     let id = match order {
         JobOrder::Add(brief) => {
             return Ok(add(store, &brief, now, zone)?.map(|(_, words)| words));
@@ -140,6 +140,9 @@ pub fn handle(
         return Ok(if removed { Ok(replies::job_removed(id)) } else { Err(replies::no_job(id)) });
     };
     let words = match order {
+        JobOrder::Show(_) | JobOrder::History(_) if whose.hides(&job) => {
+            return Ok(Ok(replies::job_whole(&shown(&job), replies::PRIVATE_JOB)));
+        }
         JobOrder::Show(_) => {
             let text = match &job.brief.payload {
                 Payload::Prompt { text, check: Some(check), .. } => {
@@ -211,10 +214,13 @@ pub fn mentions_others(
     whose: &JobScope,
     order: &JobOrder,
 ) -> rusqlite::Result<bool> {
+    // What other people wrote for themselves is not for this one's model to do.
+    let says_untrusted =
+        |job: &Job| !whose.hides(job) && (job.brief.tainted || whose.is_of_others(job));
     let (id, shows_outcomes) = match order {
         // The answer only repeats the person's own words.
         JobOrder::Add(_) => return Ok(false),
-        JobOrder::List => return Ok(job::list(store, whose)?.iter().any(|job| job.brief.tainted)),
+        JobOrder::List => return Ok(job::list(store, whose)?.iter().any(says_untrusted)),
         JobOrder::History(id) => (id, true),
         JobOrder::Show(id)
         | JobOrder::Edit(id, _)
@@ -226,7 +232,7 @@ pub fn mentions_others(
     // During its work, a model may have read untrusted content.
     let may_be_untrusted = |job: &Job| !matches!(job.brief.payload, Payload::Message(_));
     let job = job::get(store, *id, whose)?;
-    Ok(job.is_some_and(|job| job.brief.tainted || (shows_outcomes && may_be_untrusted(&job))))
+    Ok(job.is_some_and(|job| says_untrusted(&job) || (shows_outcomes && may_be_untrusted(&job))))
 }
 
 /// Adds a job. Returns its number and an answer that describes it, or an explanation why it failed.
@@ -244,7 +250,8 @@ pub fn add(
     };
     let id = job::insert(store, brief, next, now)?;
     let job = job::even_removed(store, id)?;
-    let answer = job.map(|job| replies::job_made(&shown(&job, now.with_timezone(&zone))));
+    let answer =
+        job.map(|job| replies::job_made(&shown(&job, &JobScope::All, now.with_timezone(&zone))));
     Ok(Ok((id, answer.unwrap_or_default())))
 }
 
@@ -329,7 +336,8 @@ fn resume(job: &mut Job, now: DateTime<Utc>) -> bool {
 }
 
 /// Returns a job in the form for people and models.
-pub(super) fn shown(job: &Job, now: DateTime<Tz>) -> JobShown {
+pub(super) fn shown(job: &Job, whose: &JobScope, now: DateTime<Tz>) -> JobShown {
+    let is_hidden = whose.hides(job);
     let when = match &job.brief.timing {
         Timing::At(at) => replies::once_at(&time_relative_to(now, *at)),
         Timing::Every { seconds, .. } => replies::every(*seconds),
@@ -348,7 +356,10 @@ pub(super) fn shown(job: &Job, now: DateTime<Tz>) -> JobShown {
         id: job.id.0,
         when,
         kind,
-        about: job.brief.payload.text().to_owned(),
+        about: match is_hidden {
+            true => replies::PRIVATE_JOB.to_owned(),
+            false => job.brief.payload.text().to_owned(),
+        },
         to: job.brief.to.to_string(),
         next: job
             .next
@@ -356,8 +367,8 @@ pub(super) fn shown(job: &Job, now: DateTime<Tz>) -> JobShown {
             .map(|next| time_relative_to(now, next)),
         paused: (job.state == JobState::Paused).then(|| job.why.clone().unwrap_or_default()),
         failures: job.failures,
-        sees: job.brief.needs.words(),
-        unasked: job.brief.payload.unasked().and_then(UnaskedCalls::words),
+        sees: job.brief.needs.words().filter(|_| !is_hidden),
+        unasked: job.brief.payload.unasked().filter(|_| !is_hidden).and_then(UnaskedCalls::words),
         cost: None,
         expected: None,
     }
@@ -368,7 +379,7 @@ pub fn listing(store: &Connection, whose: &JobScope, zone: Tz) -> rusqlite::Resu
     let jobs = job::list(store, whose)?;
     let listed = jobs.iter().map(|job| {
         let JobShown { id, when, kind, about, to, paused, failures, sees, unasked, .. } =
-            shown(job, Utc::now().with_timezone(&zone));
+            shown(job, whose, Utc::now().with_timezone(&zone));
         let next = job.next.filter(|_| job.state == JobState::Active).map(|next| next.to_rfc3339());
         json!({
             "id": id, "when": when, "kind": kind.unwrap_or("prompt"), "text": about, "to": to,

@@ -11,7 +11,6 @@ use super::shown;
 use crate::sandbox::{CommandInput, KeptOutput, SandboxCommand};
 use crate::tools::{ToolContext, ToolError};
 use crate::trust::acts::CommandAccess;
-use crate::workspace::folders::SHARED;
 use crate::workspace::named_paths::{NAMED_PATHS_MAX, NamedPathError, NamedPaths};
 use crate::workspace::{Audience, FileError, FileScope, Folder, Workspace, WorkspacePath};
 
@@ -49,15 +48,18 @@ pub struct ExecArgs {
 
 /// Returns the access of a command with these arguments. The call itself explains invalid paths.
 pub(super) fn access(args: &ExecArgs) -> CommandAccess {
-    let is_shared = |path: &String| path.trim_matches('/').split('/').next() == Some(SHARED);
-    let names_own = args.paths.iter().any(|path| !is_shared(path));
-    let cwd = args.cwd.parse::<WorkspacePath>();
-    let begins_outside = cwd.is_ok_and(|cwd| cwd.folder() != Folder::Workspace);
-    match (args.network, names_own) {
+    let folder =
+        |path: &str| path.parse::<WorkspacePath>().map_or(Folder::Workspace, |it| it.folder());
+    let begins = folder(&args.cwd);
+    let names_more =
+        begins == Folder::Shared || args.paths.iter().any(|path| folder(path) != Folder::Downloads);
+    match (args.network, names_more) {
         (true, true) => CommandAccess::Both,
         (true, false) => CommandAccess::Network,
         (false, true) => CommandAccess::Named,
-        (false, false) if args.untrusted || begins_outside || !args.paths.is_empty() => {
+        (false, false)
+            if args.untrusted || begins != Folder::Workspace || !args.paths.is_empty() =>
+        {
             CommandAccess::Downloads
         }
         (false, false) => CommandAccess::Workspace,

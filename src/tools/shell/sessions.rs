@@ -20,6 +20,7 @@ use crate::sandbox::{
 use crate::tools::{ToolContext, ToolError, ToolOutput, tell};
 use crate::trust::instruction_watch::WatchGuard;
 use crate::types::message::Address;
+use crate::types::source::Source;
 use crate::workspace::file_reads::FileReads;
 
 /// Maximum number of running background commands, and of commands whose end is remembered.
@@ -59,6 +60,8 @@ struct ShellSession {
     command: String,
     /// Determines if its output may contain untrusted content.
     others: Arc<FileReads>,
+    /// True if the model that wrote the command had read untrusted content.
+    tainted: bool,
     began: Instant,
     time_max: Duration,
     input: mpsc::Sender<Vec<u8>>,
@@ -129,6 +132,7 @@ impl Sessions {
             at: cx.address.clone(),
             command: order.command,
             others: Arc::new(others),
+            tainted: cx.tainted,
             began: Instant::now(),
             time_max: order.time_max,
             input,
@@ -158,14 +162,19 @@ impl Sessions {
         self.table().sessions.values().filter(|session| !session.has_ended()).count()
     }
 
-    pub(super) fn list(&self, at: &Address) -> String {
-        let mut lines = String::new();
+    /// Lists the commands of a chat. The words of one are those of the model that wrote it.
+    pub(super) fn list(&self, at: &Address) -> ToolOutput {
+        let (mut lines, mut read_others) = (String::new(), false);
         for (id, session) in self.table().sessions.iter().filter(|(_, it)| it.at == *at) {
+            read_others |= session.tainted;
             let command: String = session.command.chars().take(SHOWN_CHARS).collect();
             let command = command.replace('\n', " ");
             let _ = writeln!(lines, "[{}-{id}] {}: {command}", self.run, session.describe_state());
         }
-        if lines.is_empty() { "No commands in the background.".to_owned() } else { lines }
+        match lines.is_empty() {
+            true => ToolOutput::text("No commands in the background."),
+            false => ToolOutput::of(Source::Command { read_others }, lines),
+        }
     }
 
     pub(super) async fn ask(

@@ -175,7 +175,9 @@ fn what_a_command_sees_is_known_before_it_runs() {
         (off, json!({"command": "ls", "cwd": "project"}), CommandAccess::Workspace),
         (off, json!({"command": "ls", "cwd": "Downloads/x"}), CommandAccess::Downloads),
         (off, json!({"command": "ls", "untrusted": true}), CommandAccess::Downloads),
-        (off, json!({"command": "ls", "paths": ["shared"]}), CommandAccess::Downloads),
+        (off, json!({"command": "ls", "paths": ["downloads/x"]}), CommandAccess::Downloads),
+        (off, json!({"command": "ls", "paths": ["shared"]}), CommandAccess::Named),
+        (off, json!({"command": "ls", "cwd": "shared/x"}), CommandAccess::Named),
         (off, json!({"command": "ls", "paths": ["project"]}), CommandAccess::Named),
         (
             off,
@@ -185,9 +187,10 @@ fn what_a_command_sees_is_known_before_it_runs() {
         (on, json!({"command": "ls", "network": true}), CommandAccess::Network),
         (
             on,
-            json!({"command": "ls", "network": true, "paths": ["shared"]}),
+            json!({"command": "ls", "network": true, "paths": ["downloads"]}),
             CommandAccess::Network,
         ),
+        (on, json!({"command": "ls", "network": true, "paths": ["shared"]}), CommandAccess::Both),
         (on, json!({"command": "ls", "network": true, "paths": ["project"]}), CommandAccess::Both),
         (ask, json!({"command": "ls", "network": true}), CommandAccess::AskedNetwork),
     ] {
