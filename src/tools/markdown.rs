@@ -16,6 +16,7 @@ use super::files::{
 use super::{Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader, ToolSpec, cut};
 use crate::memory::is_memory;
 use crate::people::Role;
+use crate::short_text::escaped_path;
 use crate::types::message::Address;
 use crate::types::source::{self, Source};
 use crate::workspace::snapshot::FILE_CHARS_MAX;
@@ -330,7 +331,8 @@ impl<'a> MarkdownListing<'a> {
     fn add_file(&mut self, file: OpenedFile) {
         self.files += 1;
         source::add(&mut self.sources, &file.source());
-        let _ = writeln!(self.text, "{} ({})", file.path(), size_words(file.size()));
+        let path = escaped_path(file.path().as_str());
+        let _ = writeln!(self.text, "{path} ({})", size_words(file.size()));
         // A file that is too large or not text is listed without headings.
         if file.size() <= LIST_BYTES_MAX
             && let Ok(text) = file.read_text()

@@ -12,8 +12,7 @@ pub use tail::{PromptTail, TIME_AGAIN_AFTER, is_time_due, tail};
 use crate::memory;
 use crate::people::Role;
 use crate::provider::tokens;
-use crate::replies::is_invisible;
-use crate::short_text::one_line;
+use crate::short_text::{clean_name, one_line};
 use crate::tasks::subagents::SubagentId;
 use crate::trust::permission::PermissionReason;
 use crate::types::message::ChannelName;
@@ -123,6 +122,7 @@ pub(crate) fn folder_by_detour(path: &WorkspacePath) -> String {
 }
 
 pub(crate) fn denied_by(name: &str) -> String {
+    let name = plain(name);
     format!("Not done: {name} did not allow it. Do not try it in another way; go on without it.")
 }
 
@@ -359,15 +359,8 @@ pub fn system(
     [instructions, memory].into_iter().filter(|part| !part.is_empty()).collect()
 }
 
-/// Maximum length of a name, in characters.
-const NAME_CHARS_MAX: usize = 40;
-
-/// Returns a name on one line, without characters that could imitate a line of the program.
+/// Returns a name as it may stand in a prompt: without characters that could imitate a line of the program.
 fn plain(name: &str) -> String {
-    let name: String = name
-        .chars()
-        .filter(|c| !c.is_control() && !is_invisible(*c) && !"[]()·".contains(*c))
-        .take(NAME_CHARS_MAX)
-        .collect();
-    if name.trim().is_empty() { "somebody".to_owned() } else { name }
+    let name = clean_name(&name.replace(['[', ']', '(', ')', '·'], ""));
+    name.unwrap_or_else(|| "somebody".to_owned())
 }
