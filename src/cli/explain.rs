@@ -104,7 +104,9 @@ impl Explain {
             Decision::Ask(why) => {
                 format!("ask: {tool} needs approval first, because {why}.")
             }
-            Decision::Deny(why) => format!("deny: {tool} is refused, because {why}."),
+            Decision::Deny(why) => {
+                format!("deny: {tool} is refused, because {why}. What works: {}.", why.way())
+            }
         })
     }
 }

@@ -95,9 +95,9 @@ Nobody answered in time. Go on without the answer if you can, and say what you a
 pub(crate) const NOBODY_APPROVED: &str = "\
 Not done: nobody who may allow it answered in time. Do not try it in another way; say that it was not allowed.";
 
-/// Returns the result of a call that is denied.
-pub(crate) fn denied(why: &PermissionReason) -> String {
-    format!("Denied: {why}. Do not try it in another way.")
+/// Returns the result of a call that is denied: the reason, and the one way that works.
+pub fn denied(why: &PermissionReason) -> String {
+    format!("Denied: {why}. What works: {}. Try no other way.", why.way())
 }
 
 /// Returns the result of a call for a job whose command is not allowed in the other tool.
