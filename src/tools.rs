@@ -161,6 +161,12 @@ pub enum ToolOutput {
         for_model: String,
         sources: Vec<Source>,
     },
+    /// The same, and changes of our own store: messages to people about what was done.
+    Reported {
+        for_model: String,
+        sources: Vec<Source>,
+        effects: Vec<Effect>,
+    },
     Change(ToolChange),
     /// Changes of our own store.
     Effects {

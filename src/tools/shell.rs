@@ -2,6 +2,7 @@
 //! private data and the network without approval: it has the workspace of its person without the network, or the
 //! untrusted downloads, and the network only with these.
 
+mod changes;
 pub mod more_paths;
 mod network;
 mod places;
@@ -26,9 +27,11 @@ use crate::sandbox::{self, CommandEnding, Enforced, Sandbox, SandboxState};
 use crate::tasks::schedule::Commands;
 use crate::trust::acts::CommandAccess;
 use crate::types::message::Address;
+use crate::types::source::Source;
 use crate::workspace::FileScope;
 use crate::workspace::file_reads::FileReads;
 use crate::workspace::path::names_inbox;
+use changes::WatchedPaths;
 use network::ByNetworkRule;
 pub use network::NetworkRule;
 pub use places::ExecArgs;
@@ -142,6 +145,13 @@ impl Tool for Exec {
                  more into a file."
             ));
         }
+        if args.background && places::access(args) == CommandAccess::Both {
+            return Err(
+                "A command with the network and paths of the workspace runs in the foreground, because its changes are \
+                 listed when it ends: leave out `background`."
+                    .to_owned(),
+            );
+        }
         shell.time_max(args)?;
         if let Some(path) = shell.hidden_path(args) {
             return Err(format!(
@@ -164,6 +174,7 @@ impl Tool for Exec {
             let command = BackgroundCommand { order, others, stdin: &args.stdin };
             return shell.sessions.begin(&sandbox, command, cx).await;
         }
+        let watched = WatchedPaths::watch(&args, cx).await;
         let finished = sandbox::run(&sandbox, &order, args.stdin.as_bytes()).await;
         let finished = finished.map_err(|error| {
             ToolError::TellModel(format!("The command could not be started: {error}."))
@@ -179,7 +190,13 @@ impl Tool for Exec {
             replies::seconds(finished.took)
         );
         let text = format!("{head}\n{}", shown::all(&finished.kept, whole.as_deref()));
-        Ok(shown::output(untrusted, text))
+        let Some(watched) = watched else { return Ok(shown::output(untrusted, text)) };
+        let changes = watched.changes(cx).await;
+        Ok(ToolOutput::Reported {
+            for_model: format!("{text}\n{}", changes::for_model(&changes)),
+            sources: vec![Source::Command { read_others: untrusted }],
+            effects: changes::for_people(&changes, cx).into_iter().collect(),
+        })
     }
 }
 

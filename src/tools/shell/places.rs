@@ -93,7 +93,7 @@ fn is_own_folder(cwd: &str) -> bool {
 }
 
 /// Parses the paths that a call names.
-fn named(paths: &[String]) -> Result<Vec<WorkspacePath>, String> {
+pub(super) fn named(paths: &[String]) -> Result<Vec<WorkspacePath>, String> {
     if paths.len() > NAMED_PATHS_MAX {
         return Err(format!("At most {NAMED_PATHS_MAX} paths can be named."));
     }
