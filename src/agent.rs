@@ -51,7 +51,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub use approvals::{ApprovalJudge, ApprovalVerdict, RefusedVerdict};
-pub use budget::{BudgetOrder, order_budget};
+pub use budget::{BudgetOrder, budgets_listing, order_budget};
 pub use command::{Pairing, pair};
 pub use jobs::{chat_kind_of_command, may_command};
 pub use people::{Ordered, PeopleOrder, order_people};
@@ -67,7 +67,7 @@ use crate::turn::error::{CommitError, TurnError};
 use crate::turn::services::TurnServices;
 use crate::types::origin::Origin;
 use crate::types::session::Session;
-pub use config::Config;
+pub use config::{Config, ConfigCheck, Restart};
 use failing_items::Failing;
 use forgettings::Forgettings;
 use idle::Idle;

@@ -3,18 +3,23 @@
 
 pub mod archive;
 mod forget_again;
+mod left_out;
 mod linked;
+mod mark;
+mod partial;
 pub mod restore;
 pub mod schedule;
 mod settle;
 
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::store::OpenError;
+pub use left_out::{LeftOut, UnreadEntry};
+pub use mark::HomeMark;
 
 /// The folders of a home that a backup has, besides the store.
 pub const FOLDERS: [&str; 7] =
@@ -47,6 +52,8 @@ pub struct BackupSummary {
     pub skipped: u64,
     /// Files with several names, some outside of the workspace: the archive has them in the downloads.
     pub moved: u64,
+    /// Files and folders that could not be read.
+    pub left_out: LeftOut,
 }
 
 /// The reason why a backup cannot be made or restored. Each message explains what to do.
@@ -58,13 +65,18 @@ pub enum BackupError {
     Exists(PathBuf),
     #[error("{0} is inside a folder that is backed up: choose one outside of the home")]
     Inside(PathBuf),
-    #[error("{what}: {source}")]
-    Io { what: String, source: std::io::Error },
+    #[error("{0} is being written by another peacrab: wait for it, or name another file")]
+    Busy(PathBuf),
+    #[error("{what}: {cause}")]
+    Io { what: String, cause: std::io::Error },
     #[error(transparent)]
     Store(#[from] OpenError),
     /// The archive is not a complete backup of Peacrab. Nothing was changed.
     #[error("{file} is not a complete backup: {why}")]
     Damaged { file: PathBuf, why: String },
+    /// The backup may be complete. Nothing was changed.
+    #[error("the disk of {0} is full: free some space, then restore again. Nothing was changed")]
+    NoSpace(PathBuf),
     /// Nothing was changed.
     #[error("what was forgotten since the backup cannot be forgotten again in it: {0}")]
     StillKnown(String),
@@ -94,7 +106,7 @@ impl<R: Read> Read for Reporting<'_, R> {
 impl BackupError {
     fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
-        |source| Self::Io { what, source }
+        |cause| Self::Io { what, cause }
     }
 }
 
@@ -103,13 +115,37 @@ pub fn file_name(now: DateTime<Utc>) -> String {
     format!("{PREFIX}{}{ENDING}", now.format(TIME))
 }
 
+/// The name of a regular backup: several homes may have theirs in one folder.
+fn marked_file_name(now: DateTime<Utc>, mark: &HomeMark) -> String {
+    format!("{PREFIX}{}-{mark}{ENDING}", now.format(TIME))
+}
+
 const PREFIX: &str = "peacrab-";
 const ENDING: &str = ".tar.gz";
 const TIME: &str = "%Y%m%d-%H%M%S";
 
-/// Returns the time at which a backup of this name was made. None if it is no name of ours.
-fn time_of_name(file: &Path) -> Option<DateTime<Utc>> {
-    let name = file.file_name()?.to_str()?;
-    let time = name.strip_prefix(PREFIX)?.strip_suffix(ENDING)?;
-    Some(chrono::NaiveDateTime::parse_from_str(time, TIME).ok()?.and_utc())
+/// Length of a time as [`TIME`] writes it, in bytes.
+const TIME_BYTES: usize = 15;
+
+/// The name of a backup, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct BackupName {
+    /// The time at which it was made, by the clock of its home.
+    made: DateTime<Utc>,
+    /// The home that made it. None if somebody made it by a command, or a former version by itself.
+    mark: Option<HomeMark>,
+}
+
+impl BackupName {
+    /// None if it is no name of ours.
+    fn parse(name: &str) -> Option<Self> {
+        let rest = name.strip_prefix(PREFIX)?.strip_suffix(ENDING)?;
+        let (time, mark) = rest.split_at_checked(TIME_BYTES)?;
+        let mark = match mark {
+            "" => None,
+            mark => Some(HomeMark::parse(mark.strip_prefix('-')?)?),
+        };
+        let made = chrono::NaiveDateTime::parse_from_str(time, TIME).ok()?.and_utc();
+        Some(Self { made, mark })
+    }
 }

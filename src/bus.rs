@@ -142,7 +142,13 @@ pub type Rejected = mpsc::Receiver<Address>;
 /// The store failed. The message was not accepted and must not be acknowledged.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot keep what arrived: {0}")]
-pub struct PublishError(#[from] pub StoreError);
+pub struct PublishError(pub StoreError);
+
+impl From<StoreError> for PublishError {
+    fn from(error: StoreError) -> Self {
+        Self(error)
+    }
+}
 
 /// The outcome of publishing a message. The message may be acknowledged to the platform in each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod chat;
+mod check;
 mod cron;
 mod dialog;
 mod doctor;
@@ -19,6 +20,7 @@ mod send;
 mod sessions;
 mod usage;
 pub mod service;
+mod service_environment;
 mod systemd;
 mod update;
 mod web;
@@ -33,17 +35,18 @@ use clap::Parser as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent;
+use crate::channels::markup::unescaped;
 use crate::config::{self, Environment};
 use crate::control::listing::Listing;
-use crate::control::{ChatLine, ControlRequest, Response, Status};
+use crate::control::{ChatLine, ControlRequest, Response};
 use crate::daemon::Daemon;
 use crate::daemon::logging;
-use crate::replies;
+use crate::tasks::heartbeat::HeartbeatRequest;
 use crate::types::commands::CommandId;
 use crate::workspace::Workspace;
 use arguments::{Cli, CliCommand, Pair};
 use chat::ChatOptions;
-use invocation::{Invocation, done, warnings};
+use invocation::{Invocation, done, shown};
 use print::ResultForm;
 use run::run_until_end;
 
@@ -97,10 +100,11 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let format = if cli.log_json { logging::Format::Json } else { logging::Format::Plain };
     let home = config::home(cli.home, &environment);
-    let on = Invocation { home, config: cli.config, environment, format };
+    let config = cli.config.map(config::absolute);
+    let on = Invocation { home, config, environment, format };
     let Invocation { home, environment, .. } = &on;
     match cli.command.unwrap_or(CliCommand::Run) {
-        CliCommand::Run => run::run(&on).await?,
+        CliCommand::Run => return run::run(&on).await,
         CliCommand::Reload => {
             print::line(&done(chat::ask(home, &ControlRequest::Reload).await?)?);
         }
@@ -123,22 +127,27 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Status { json } => return show_status(home, json).await,
         CliCommand::Doctor { fix, json } => return doctor::run(&on, fix, json).await,
         CliCommand::Init(options) => return Box::pin(init::run(&on, &options)).await,
-        CliCommand::Backup { file, json } => keep::back_up(home, file, ResultForm::of(json))?,
+        CliCommand::Backup { file, json } => {
+            return keep::back_up(home, file, ResultForm::of(json));
+        }
         CliCommand::Restore { file, replace, json } => {
             keep::restore(home, &file, replace, ResultForm::of(json))?;
         }
-        CliCommand::Service(command) => service::handle(&on, command).await?,
+        CliCommand::Service(command) => return service::handle(&on, command).await,
         CliCommand::Import { bot, path, json } => {
             import::import(&on, bot, &path, ResultForm::of(json))?;
         }
         CliCommand::Update { check } => update::handle(&on, check).await?,
         CliCommand::Completions { shell } => manual::completions(shell)?,
         CliCommand::Man { folder } => manual::pages(&folder)?,
-        CliCommand::Check => return Ok(check(&on, chat::status(home).await.ok().as_ref())),
+        CliCommand::Check { json } => {
+            let daemon = chat::daemon_state(home).await;
+            return Ok(check::check(&on, &daemon, ResultForm::of(json)));
+        }
         CliCommand::Explain(explain) => {
             let config = on.load()?;
             let asking = config.agent.asking.clone();
-            print::line(&explain.words(&on.plan(config)?.tools, &asking)?);
+            print::line(&explain.shown(&on.plan(config)?.tools, &asking)?);
         }
         CliCommand::Send { to, file, markdown, text } => {
             let request = send::request(to, file, text, markdown)?;
@@ -149,8 +158,12 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             return Ok(send::tell(&daemon.send(request).await?));
         }
         CliCommand::Cron(cron) => cron::handle(&on, cron).await?,
-        CliCommand::Heartbeat { wish } => {
-            print::line(&done(on.ask(&ControlRequest::Heartbeat { wish }).await?)?);
+        CliCommand::Heartbeat { wish, json } => {
+            anyhow::ensure!(
+                !json || wish == HeartbeatRequest::Show,
+                "--json shows the heartbeat, and cannot be given with an order"
+            );
+            print::line(&shown(on.ask(&ControlRequest::Heartbeat { wish, json }).await?)?);
         }
         CliCommand::Sessions { command } => sessions::handle(&on, command).await?,
         CliCommand::Web(web) => print::line(&web.handle(&on).await?),
@@ -162,8 +175,8 @@ async fn handle(cli: Cli) -> anyhow::Result<ExitCode> {
             words.extend(purge.then(|| "purge".to_owned()));
             print::line(&done(on.ask(&ControlRequest::People { words }).await?)?);
         }
-        CliCommand::Budget { words } => {
-            print::line(&done(on.ask(&ControlRequest::Budget { words }).await?)?);
+        CliCommand::Budget { words, json } => {
+            print::line(&shown(on.ask(&ControlRequest::Budget { words, json }).await?)?);
         }
         CliCommand::Pair(pair) => {
             let request = ControlRequest::Pair { words: pair.words() };
@@ -217,7 +230,8 @@ async fn list(on: &Invocation, command: CliCommand) -> anyhow::Result<()> {
             let surroundings = on.environment.surroundings();
             let workspace = Workspace::look(&home.join("workspace"), surroundings)?;
             let words = if json { agent::skills_json } else { agent::skills_words };
-            workspace.off_thread(words).await
+            let words = workspace.off_thread(words).await;
+            if json { words } else { unescaped(&words) }
         }
         _ => anyhow::bail!("this command shows nothing"),
     });
@@ -254,39 +268,6 @@ async fn talk(on: &Invocation, options: &ChatOptions<'_>) -> anyhow::Result<()> 
     let (ran, talked) = tokio::join!(run_until_end(daemon, &stop, || {}), talk);
     ran?;
     talked
-}
-
-/// Describes what would start; `status` is of the daemon that runs in this home.
-fn check(on: &Invocation, status: Option<&Status>) -> ExitCode {
-    let (home, file) = (&on.home, config::file(&on.home, on.config.as_deref()));
-    match &on.load() {
-        Ok(config) => {
-            print::line(&format!("home: {}", home.display()));
-            print::line(&match file.exists() {
-                true => format!("config: {}", file.display()),
-                false => format!("config: none at {}; only the environment", file.display()),
-            });
-            print::line(&config.describe());
-            if let Some(status) = status {
-                let (pid, shell) = (status.pid, status.shell.words());
-                print::line(&format!("the daemon that runs (process {pid}) says: {shell}"));
-            }
-            let warnings = warnings(config, home);
-            warnings.iter().for_each(|warning| print::line(&format!("warning: {warning}")));
-            match config.exposed(home) {
-                None => ExitCode::SUCCESS,
-                Some(exposure) if exposure.is_by_system => {
-                    print::line(&format!("warning: {}", replies::shell_refused(&exposure.words)));
-                    ExitCode::SUCCESS
-                }
-                Some(exposure) => {
-                    print::error(&exposure.words);
-                    ExitCode::from(USED_WRONGLY)
-                }
-            }
-        }
-        Err(faults) => refuse(faults),
-    }
 }
 
 /// Says all that is wrong with the config.

@@ -55,7 +55,7 @@ use crate::types::message::ChannelName;
 
 pub use agent::AgentConfig;
 pub use channels::TERMINAL;
-pub use environment::Environment;
+pub use environment::{Environment, absolute};
 pub use exec::Exposure;
 pub use fault::{ConfigErrors, Fault, FaultPlace};
 use file::read_text;
@@ -96,14 +96,16 @@ pub struct Config {
 }
 
 /// Where all state is: `--home`, `$PEACRAB_HOME`, or the platform's folder for data; where there is
-/// none such, `.peacrab` in the current folder.
+/// none such, `.peacrab` in the current folder. The path is absolute: parts of the program compare it with others.
 pub fn home(cli: Option<PathBuf>, env: &Environment) -> PathBuf {
-    cli.or_else(|| env.raw("PEACRAB_HOME").map(PathBuf::from))
+    let home = cli
+        .or_else(|| env.raw("PEACRAB_HOME").map(PathBuf::from))
         .or_else(|| {
             let folders = directories::ProjectDirs::from("", "", "peacrab")?;
             Some(folders.data_dir().to_owned())
         })
-        .unwrap_or_else(|| PathBuf::from(".peacrab"))
+        .unwrap_or_else(|| PathBuf::from(".peacrab"));
+    absolute(home)
 }
 
 /// The command by which people start this program for `home`, to be typed into a shell: by its name if the shell finds

@@ -135,8 +135,10 @@ async fn serve_bounded(
         }
         Ok(ControlRequest::Pair { words }) => orders::pair(server, &words).await,
         Ok(ControlRequest::People { words }) => orders::people(server, &words).await,
-        Ok(ControlRequest::Budget { words }) => orders::budget(server, &words).await,
-        Ok(ControlRequest::Heartbeat { wish }) => orders::heartbeat(server, wish).await,
+        Ok(ControlRequest::Budget { json: true, .. }) => orders::budget_listing(server).await,
+        Ok(ControlRequest::Budget { words, .. }) => orders::budget(server, &words).await,
+        Ok(ControlRequest::Heartbeat { json: true, .. }) => orders::heartbeat_listing(server).await,
+        Ok(ControlRequest::Heartbeat { wish, .. }) => orders::heartbeat(server, wish).await,
         #[cfg(feature = "gateway")]
         Ok(ControlRequest::Web { request }) => web::answer(server, request).await,
         Ok(ControlRequest::Send(request)) => orders::send(server, request).await,

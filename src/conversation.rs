@@ -22,6 +22,7 @@ pub mod ledger;
 pub mod actions;
 pub mod history;
 pub mod incognito;
+pub mod delivered;
 pub mod said;
 pub mod ended_turns;
 pub mod named_sessions;

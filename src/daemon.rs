@@ -82,6 +82,8 @@ pub struct Supervision {
     pub watchdog: Option<Watchdog>,
     /// Starts after unexpected ends are counted, and several of them lead to the safe mode.
     pub counts_starts: bool,
+    /// Checks the config before a restart. None if the next start reads no config.
+    pub config_check: Option<agent::ConfigCheck>,
 }
 
 /// The parts of a daemon.
@@ -121,7 +123,7 @@ pub struct DaemonParts {
 impl DaemonParts {
     /// Creates the parts that the config asks for, in this home.
     pub fn new(home: &Path, mut config: Config, environment: &Environment) -> anyhow::Result<Self> {
-        config.refuse_exposed_servers(home);
+        config.refuse_unsafe_programs(home);
         let exposed = config.exposed(home);
         if let Some(exposure) = exposed.as_ref().filter(|it| !it.is_by_system) {
             anyhow::bail!(exposure.words.clone());
@@ -162,8 +164,9 @@ impl DaemonParts {
                 documents: Some(DocumentReader::default()),
             },
             surroundings: environment.surroundings(),
-            // Only systemd sets it, and our unit has Restart=always.
-            restarts: environment.raw("INVOCATION_ID").is_some(),
+            // Only systemd sets the first, and our unit has Restart=always.
+            restarts: environment.raw("INVOCATION_ID").is_some()
+                || environment.restart_code().is_some(),
             supervision: Supervision::default(),
             program: config::program(home, environment),
             hooks: config.hooks,
@@ -201,6 +204,7 @@ impl DaemonParts {
             steps_max: agent.steps_max,
             subagent_steps_max: agent.subagent_steps_max,
             wait_for_model: agent.wait_for_model,
+            clean_after: agent.clean_after,
             asking: agent.asking.clone(),
             memory: agent.memory.clone(),
         }
@@ -210,6 +214,12 @@ impl DaemonParts {
 impl Daemon {
     /// Locks the home, opens its files, and creates what is missing.
     pub async fn open(plan: DaemonParts) -> anyhow::Result<Self> {
+        let home = plan.home.clone();
+        let opened = Box::pin(Self::open_parts(plan)).await;
+        opened.map_err(|error| opening::explain(&home, error))
+    }
+
+    async fn open_parts(plan: DaemonParts) -> anyhow::Result<Self> {
         let lock = HomeLock::claim(&plan.home)?;
         let counts_starts = plan.supervision.counts_starts;
         let safe_mode = counts_starts.then(|| starts::begin(&plan.home)).flatten();
@@ -276,7 +286,10 @@ impl Daemon {
             queue: plan.agent.queue,
             shell: plan.shell.clone(),
             since: Utc::now(),
-            restart: plan.restarts.then(CancellationToken::new),
+            restart: plan.restarts.then(|| agent::Restart {
+                stop: CancellationToken::new(),
+                check: plan.supervision.config_check.clone(),
+            }),
             safe_mode,
             #[cfg(feature = "gateway")]
             web: gateway.entrance(),
@@ -383,7 +396,8 @@ impl Daemon {
         self.start_tidying(&sources, &mut listening);
         template::follow(&self.services, &self.plan.home).await;
 
-        let restart = self.agent.restart.clone().unwrap_or_default();
+        let restart = self.agent.restart.as_ref();
+        let restart = restart.map(|restart| restart.stop.clone()).unwrap_or_default();
         tokio::select! {
             () = stop.cancelled() => {}
             () = restart.cancelled() => stop.cancel(),

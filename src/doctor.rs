@@ -2,10 +2,15 @@
 //! machine are made where the command runs; those of the links are made by the daemon, if one runs. Not here:
 //! repairs.
 
+pub mod backups;
+pub mod daemon;
 pub mod files;
 pub mod links;
 pub mod machine;
 pub mod service;
+pub mod store;
+pub mod wear;
+pub mod workspace;
 
 use std::path::PathBuf;
 

@@ -39,6 +39,8 @@ pub struct Hook {
     pub time_max: Duration,
     /// Its whole environment.
     pub environment: Vec<(&'static str, OsString)>,
+    /// The reason why it must not be started, if there is one.
+    pub refused: Option<String>,
 }
 
 /// A hook that waits to run.

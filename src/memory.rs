@@ -225,7 +225,13 @@ fn keep_end(text: &str, max: usize, name: &str) -> String {
 
 fn text(workspace: &Workspace, path: &WorkspacePath, scope: &FileScope) -> String {
     let opened = workspace.open_for(&scope.path(path), scope);
-    match opened.and_then(OpenedFile::read_text) {
+    // A group's files are untrusted, and shown as such.
+    let is_group = matches!(scope, FileScope::Group { .. });
+    let checked = opened.and_then(|file| match is_group {
+        true => Ok(file),
+        false => file.check_trusted().map(|()| file),
+    });
+    match checked.and_then(OpenedFile::read_text) {
         Ok(text) => text.trim().to_owned(),
         Err(FileError::Missing(_)) => String::new(),
         Err(error) => {

@@ -1,7 +1,21 @@
-//! The process as its kernel sees it: free memory that goes back, and bytes that were written. Not here: limits of
-//! other processes (`sandbox`).
+//! The process as its kernel sees it: free memory that goes back, and bytes that were written; and names of accounts. Not
+//! here: limits of other processes (`sandbox`).
 
 #![expect(unsafe_code, reason = "malloc_trim and getrusage have no safe interface")]
+
+/// Returns the name of an account of this machine. An account without one, such as that of a service, is named by its
+/// number.
+pub fn account_name(id: u32) -> String {
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let id = id.to_string();
+    let named = accounts.lines().find_map(|line| {
+        // NAME:PASSWORD:NUMBER (passwd(5)).
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == id).then(|| name.to_owned())
+    });
+    named.unwrap_or(id)
+}
 
 /// Returns free memory of the heap to the kernel. glibc keeps what a peak of turns has used; other allocators
 /// return it by themselves, so this does nothing there.

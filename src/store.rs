@@ -2,6 +2,7 @@
 //! own connections, the schema and its migrations, and the lock that keeps a second daemon out. Not
 //! here: the SQL of a domain, which is in the module of that domain.
 
+mod access;
 mod ballast;
 mod blanking;
 mod changes;
@@ -32,6 +33,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use access::refuse_emptied;
 use ballast::{Ballast, is_full};
 pub use blanking::{
     BlankPass, BlankedSlice, ChatPlace, FORGOTTEN, ForgottenWords, RowMark, TextColumns, TextForm,
@@ -49,9 +51,13 @@ pub use lock::HomeLock;
 pub use long_work::LongWork;
 use long_work::{LongWorks, WrittenBytes};
 pub use observer::{Moment, Observer, Phase, Sync};
-pub use offline::{change_offline, examine, examine_file, look, peek, rewrite_offline, snapshot};
+pub use offline::{
+    change_offline, check_schema, examine, examine_file, has_store, look, peek, rewrite_offline,
+    snapshot,
+};
 pub use pages::DatabasePages;
 pub use savepoint::apart;
+pub use schema::{MigrationProgress, MigrationReport};
 use searches::Searches;
 pub use slices::{SLICE, slice};
 pub use threads::AboutToWrite;
@@ -71,6 +77,8 @@ pub struct StoreOptions {
     /// Counts the work of reads, in units of [`STEPS_COUNTED`] steps of SQLite's virtual machine.
     pub read_steps: Option<Arc<AtomicU64>>,
     pub on_full: OnFull,
+    /// Hears of a migration now and then, while it makes progress.
+    pub migration: Option<MigrationReport>,
 }
 
 /// Behaviour of a daemon that starts on a full disk.
@@ -112,20 +120,24 @@ impl Store {
     /// Opens `state.db` in `home`, creating or migrating it. On a full disk the ballast file is deleted
     /// first.
     pub fn open(home: &Path, options: &StoreOptions) -> Result<Self, OpenError> {
-        match Self::open_within(home, options, FreeSpace::Enough) {
-            Err(OpenError::Database { path, source }) if is_full(home, &source) => {
+        let opened = match Self::open_within(home, options, FreeSpace::Enough) {
+            Err(OpenError::Database { path, cause }) if is_full(home, &cause) => {
                 if !Ballast::of(home).drop_overboard() {
                     return Err(OpenError::Full { path });
                 }
                 match Self::open_within(home, options, FreeSpace::Ballast) {
-                    Err(OpenError::Database { path, source }) if is_full(home, &source) => {
+                    Err(OpenError::Database { path, cause }) if is_full(home, &cause) => {
                         Err(OpenError::Full { path })
                     }
                     opened => opened,
                 }
             }
             opened => opened,
-        }
+        };
+        opened.map_err(|error| match error {
+            OpenError::Database { path, cause } => OpenError::of_database(path, cause),
+            other => other,
+        })
     }
 
     /// Returns the state of the disk when the store was opened: enough space, or only without the ballast file.
@@ -139,9 +151,10 @@ impl Store {
         free_space: FreeSpace,
     ) -> Result<Self, OpenError> {
         let path = home.join(FILE);
-        let failed = |source| OpenError::Database { path: path.clone(), source };
+        let failed = |cause| OpenError::Database { path: path.clone(), cause };
         let broken = |error: std::io::Error| failed(StoreError::Broken(error.to_string()));
 
+        refuse_emptied(&path)?;
         // SQLite gives its other files the permissions of this one.
         let mut create = OpenOptions::new();
         create.write(true).create(true).truncate(false).mode(0o600);
@@ -156,7 +169,8 @@ impl Store {
         if version > 0 {
             set_size_limit(&connection).map_err(|error| failed(error.into()))?;
         }
-        schema::migrate(&mut connection, version).map_err(|error| failed(error.into()))?;
+        let migrated = schema::migrate(&mut connection, version, options.migration.as_ref());
+        migrated.map_err(|error| failed(error.into()))?;
         set_size_limit(&connection).map_err(|error| failed(error.into()))?;
         write_probe(&connection).map_err(|error| failed(error.into()))?;
         let mut reader = connect(&path).map_err(|error| failed(error.into()))?;

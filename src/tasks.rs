@@ -9,6 +9,7 @@ mod assignment;
 pub mod blanking;
 pub mod subagents;
 pub mod schedule;
+pub mod later;
 pub mod heartbeat;
 pub mod restored;
 

@@ -49,7 +49,7 @@ use serde_json::Value;
 pub use caller::{Caller, TaskTools};
 
 use crate::conversation::actions::{ActionReader, Actions};
-use crate::conversation::deferred::DeferredCall;
+use crate::conversation::deferred::{DeferredCall, ReportTerms};
 use crate::conversation::proposals;
 use crate::memory::{audience, file_scope};
 use crate::people::persons::PersonAccount;
@@ -223,16 +223,10 @@ pub enum Effect {
         /// The turn has read untrusted content.
         tainted: bool,
     },
-    /// Reports calls that were not made because nobody could be asked. A heartbeat run does not repeat itself.
-    Report {
-        to: Address,
-        text: String,
-        /// The whole calls, as a file, if the text has not all of them.
-        file: Option<String>,
-        /// The calls that can be made later, each with a button.
-        calls: Vec<DeferredCall>,
-        /// The turn has read untrusted content.
-        tainted: bool,
+    /// Keeps a call that nobody could be asked about. People are told of it when the turn ends.
+    Defer {
+        call: Box<DeferredCall>,
+        terms: ReportTerms,
     },
     /// Asks the person to approve a suggestion.
     Propose(proposals::NewProposal),

@@ -16,7 +16,7 @@ pub mod personas;
 pub mod services;
 pub mod prompt;
 pub mod quoted;
-pub(crate) mod later;
+pub(crate) mod refused;
 pub mod compaction;
 pub mod loops;
 pub mod background;

@@ -12,6 +12,7 @@ pub mod origin;
 pub mod person;
 pub mod source;
 pub mod frozen;
+pub mod summary;
 pub mod session;
 pub mod persona;
 pub mod token_estimate;

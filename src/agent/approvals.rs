@@ -8,15 +8,16 @@ use crate::bus::outbox;
 use crate::conversation::asks::{
     self, Approvals, Ask, AskId, AskKind, AskOutcome, AskedCall, Grant,
 };
-use crate::conversation::deferred::{self, DeferredCall, DeferredId};
+use crate::conversation::deferred::{self, DeferredCall, DeferredId, LaterDecider};
 use crate::conversation::transcript::{self, RequestedCall};
 use crate::people::persons::PersonAccount;
 use crate::people::{People, Role};
 use crate::replies::{self, WaitingCall};
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
+use crate::tasks::later;
 use crate::tasks::subagents::{self, AT_ONCE_MAX};
-use crate::turn::{commits, later, prompt, suspension};
+use crate::turn::{commits, prompt, suspension};
 use crate::types::commands::CommandId;
 use crate::types::message::{Address, ChatKind};
 use crate::types::origin::Origin;
@@ -180,11 +181,16 @@ impl ApprovalJudge {
         verdict: ApprovalVerdict,
     ) -> rusqlite::Result<Result<String, RefusedVerdict>> {
         let call_refusal = verdict.ask().map(|ask| self.refusal_by_id(store, ask)).transpose()?;
-        let refusal = match verdict {
-            ApprovalVerdict::Revoke(_) | ApprovalVerdict::Later(_) if !self.is_entitled() => {
-                Some(replies::NOT_YOURS_TO_APPROVE)
+        let is_theirs = match &verdict {
+            ApprovalVerdict::Revoke(_) => self.is_entitled(),
+            ApprovalVerdict::Later(later) => {
+                self.is_entitled() || !self.open_later(store, later.id)?.is_empty()
             }
-            _ => call_refusal.flatten(),
+            _ => true,
+        };
+        let refusal = match is_theirs {
+            true => call_refusal.flatten(),
+            false => Some(replies::NOT_YOURS_TO_APPROVE),
         };
         if let Some(reason) = refusal {
             return Ok(Err(RefusedVerdict::NotTheirs(reason)));
@@ -296,10 +302,33 @@ impl ApprovalJudge {
         Ok(theirs)
     }
 
-    fn may_see_later(&self, call: &DeferredCall) -> bool {
-        let PersonAccount { channel, sender } = &self.account;
-        let is_own = call.known_on == *channel && call.sender.id == *sender;
-        self.role == Role::Owner || call.chat_kind == ChatKind::Group || is_own
+    /// The calls that nobody could be asked about and that were shown with one, if they are theirs to decide.
+    fn open_later(
+        &self,
+        store: &Connection,
+        id: DeferredId,
+    ) -> rusqlite::Result<Vec<(DeferredId, DeferredCall)>> {
+        let mut theirs = Vec::new();
+        for (id, call) in deferred::open_with(store, id, Utc::now())? {
+            if self.may_decide_later(store, &call)? {
+                theirs.push((id, call));
+            }
+        }
+        Ok(theirs)
+    }
+
+    fn may_decide_later(&self, store: &Connection, call: &DeferredCall) -> rusqlite::Result<bool> {
+        let made_for =
+            PersonAccount { channel: call.known_on.clone(), sender: call.sender.id.clone() };
+        match call.decider {
+            LaterDecider::Nobody => Ok(false),
+            LaterDecider::Person => self.people.are_same(store, &made_for, &self.account),
+            LaterDecider::Admins => Ok(match self.role {
+                Role::Owner => true,
+                Role::Admin => call.chat_kind == ChatKind::Group || made_for == self.account,
+                Role::User | Role::Guest => false,
+            }),
+        }
     }
 
     /// Decides deferred calls. Offers the others of the same report again.
@@ -308,8 +337,7 @@ impl ApprovalJudge {
         store: &Connection,
         LaterVerdict { id, all, approve }: LaterVerdict,
     ) -> rusqlite::Result<Result<String, String>> {
-        let mut open = deferred::open_with(store, id, Utc::now())?;
-        open.retain(|(_, call)| self.may_see_later(call));
+        let open = self.open_later(store, id)?;
         let is_decided = |(it, _): &(DeferredId, DeferredCall)| all || *it == id;
         let (decided, rest): (Vec<_>, Vec<_>) = open.into_iter().partition(is_decided);
         if decided.is_empty() {

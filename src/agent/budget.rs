@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
+use serde_json::{Value, json};
 
 use crate::bus::journal::WaitingMessage;
 use crate::conversation::budgets::Scope;
@@ -117,6 +118,30 @@ fn own_text(
     let own = states.iter().filter(|state| matches!(state.scope, Scope::Person(_)));
     let own: Vec<_> = own.map(|state| spending.shown(state, payer)).collect();
     Ok(replies::budgets(&own))
+}
+
+/// Returns all budgets and their usage, for a script.
+pub fn budgets_listing(
+    store: &Connection,
+    spending: &Spending,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Value> {
+    let found = overview(store, &spending.budgets, spending.zone, now)?;
+    let budgets = found.states.iter().map(|state| {
+        json!({
+            "whose": state.scope.key(), "period": state.period.as_str(), "percent": state.percent(),
+            "tokens": state.spent.tokens, "tokens_max": state.allowance.tokens,
+            "dollars": state.spent.cost.dollars(), "dollars_max": state.allowance.cost.map(Cost::dollars),
+            "since": state.since, "until": state.until,
+        })
+    });
+    let each = found.each.iter().map(|(scope, period, allowance)| {
+        json!({
+            "whose": scope.key(), "period": period.as_str(),
+            "tokens_max": allowance.tokens, "dollars_max": allowance.cost.map(Cost::dollars),
+        })
+    });
+    Ok(json!({ "budgets": budgets.collect::<Vec<_>>(), "each": each.collect::<Vec<_>>() }))
 }
 
 /// Carries out an order of the owner. Returns the reply.

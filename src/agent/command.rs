@@ -29,6 +29,7 @@ use crate::tasks::schedule::{self, JobRequest};
 use crate::tasks::subagents;
 use crate::turn::commits;
 use crate::types::commands::{self, CommandId, MistypedCommand};
+use crate::types::message::ChatKind;
 
 /// Default and maximum number of actions in `/actions`: a message on most platforms.
 const ACTIONS_SHOWN: usize = 10;
@@ -308,30 +309,48 @@ async fn usage(services: &Services, control: &WaitingMessage) -> Result<String, 
     services.bus.store.read(move |store| usage_words(store, midnight, zone)).await
 }
 
-/// Ends the daemon if a service manager restarts it.
+/// Ends the daemon if somebody starts it again, and if it can then start with the config as it is now.
 async fn restart(scope: &CommandScope<'_>, control: &WaitingMessage) -> Result<(), StoreError> {
     let services = &scope.turns.services;
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let is_allowed = CommandId::Restart.spec().allows(role, control.inbound.chat_kind);
-    let reply = match &scope.config.restart {
-        _ if !is_allowed => replies::OWNER_ONLY,
-        None => replies::CANNOT_RESTART,
-        Some(_) => replies::RESTARTING,
+    let Some(restart) = scope.config.restart.as_ref().filter(|_| is_allowed) else {
+        let reply = if is_allowed { replies::CANNOT_RESTART } else { replies::OWNER_ONLY };
+        return commits::handled(&services.bus.store, control, reply.to_owned()).await;
     };
-    let restarts = is_allowed && scope.config.restart.is_some();
+    // A start with a wrong config ends at once, and is not repeated: nobody could answer any more.
+    if let Err(words) = restart.check().await {
+        tracing::error!(reason = words, "Cannot use the changed config, will not restart");
+        return refuse_restart(services, control, words).await;
+    }
     let asked_at = control.inbound.from.clone();
     let note = move |store: &Connection| {
-        if restarts {
-            restarted::note(store, &asked_at)?;
-        }
-        Ok(reply.to_owned())
+        restarted::note(store, &asked_at)?;
+        Ok(replies::RESTARTING.to_owned())
     };
     commits::handled_with(&services.bus.store, control, note).await?;
-    if let (true, Some(restart)) = (is_allowed, &scope.config.restart) {
-        tracing::info!("Restarting on the owner's command");
-        restart.cancel();
-    }
+    tracing::info!("Restarting on the owner's command");
+    restart.stop.cancel();
     Ok(())
+}
+
+/// Tells why there is no restart. The details of the config are for the owner's private chat only.
+async fn refuse_restart(
+    services: &Services,
+    control: &WaitingMessage,
+    words: String,
+) -> Result<(), StoreError> {
+    let is_private = control.inbound.chat_kind == ChatKind::Private;
+    let refuse = move |store: &Connection| {
+        if is_private {
+            return Ok(words);
+        }
+        if let Some(owner) = access::owner_place(store)? {
+            outbox::put(store, &owner, None, &words)?;
+        }
+        Ok(replies::RESTART_REFUSED.to_owned())
+    };
+    commits::handled_with(&services.bus.store, control, refuse).await
 }
 
 /// Carries out a pairing command and notifies the person concerned. Returns the reply to the person who

@@ -1,11 +1,34 @@
 //! The settings of the loop.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
 use crate::sandbox::SandboxState;
 use crate::types::safe_mode::SafeMode;
 use crate::types::session::QueueMode;
+
+/// Checks the config that the next start would read. The error explains to the owner why it cannot be used.
+pub type ConfigCheck = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// The way to restart the daemon.
+#[derive(Clone)]
+pub struct Restart {
+    /// Ends the daemon, which is then started again.
+    pub stop: CancellationToken,
+    /// None if the next start reads no config.
+    pub check: Option<ConfigCheck>,
+}
+
+impl Restart {
+    /// Runs the check, off the loop's thread: it reads files and tries the sandbox.
+    pub(super) async fn check(&self) -> Result<(), String> {
+        let Some(check) = self.check.clone() else { return Ok(()) };
+        let checked = tokio::task::spawn_blocking(move || check()).await;
+        checked.unwrap_or_else(|error| Err(error.to_string()))
+    }
+}
 
 /// Settings of the agent loop and its commands.
 pub struct Config {
@@ -16,8 +39,8 @@ pub struct Config {
     pub shell: SandboxState,
     /// The time at which the daemon started.
     pub since: DateTime<Utc>,
-    /// Ends the daemon. None if nothing would start it again.
-    pub restart: Option<CancellationToken>,
+    /// None if nothing would start the daemon again.
+    pub restart: Option<Restart>,
     /// Jobs and heartbeat runs wait in safe mode.
     pub safe_mode: Option<SafeMode>,
     /// The entrance to the web page. None without the gateway.

@@ -12,8 +12,10 @@ use rustix::fs::OFlags;
 use tar::{Builder, EntryType, Header};
 
 use super::linked::{LinkedFiles, LinkedPath};
+use super::partial::{PartialBackup, folder_of};
 use super::{
-    BackupError, BackupManifest, BackupSummary, FOLDERS, FORMAT, MANIFEST, ReadReport, Reporting,
+    BackupError, BackupManifest, BackupSummary, FOLDERS, FORMAT, HomeMark, LeftOut, MANIFEST,
+    ReadReport, Reporting,
 };
 use crate::store::{self, HomeLock};
 
@@ -29,7 +31,7 @@ pub fn write_reporting(
     now: DateTime<Utc>,
     report: ReadReport<'_>,
 ) -> Result<BackupSummary, BackupError> {
-    if !home.join(store::FILE).exists() {
+    if !store::has_store(home) {
         return Err(BackupError::Nothing(home.to_owned()));
     }
     if file.exists() {
@@ -38,15 +40,17 @@ pub fn write_reporting(
     refuse_inside(home, file)?;
     // Keeps a daemon from starting in the middle; one that runs has the lock, and is read beside.
     let _lock = HomeLock::claim(home).ok();
-    let partial = Partial::beside(file);
+    // An account that may only read the home makes its backups without a mark.
+    let mark = HomeMark::of(home).ok();
+    let partial = PartialBackup::begin(file, mark.as_ref())?;
     let made = pack(home, &partial, now, report)?;
     let what = || BackupError::io(format!("cannot write {}", file.display()));
     let bytes = fs::metadata(&partial.archive).map_err(what())?.len();
     fs::rename(&partial.archive, file).map_err(what())?;
-    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(file);
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(what())?;
-    let PackedFiles { files, skipped, moved } = made;
-    Ok(BackupSummary { file: file.to_owned(), bytes, files, skipped, moved })
+    let PackedFiles { files, skipped, moved, left_out } = made;
+    Ok(BackupSummary { file: file.to_owned(), bytes, files, skipped, moved, left_out })
 }
 
 /// An archive must not contain itself, nor lie where the tools of a model write.
@@ -61,57 +65,26 @@ fn refuse_inside(home: &Path, file: &Path) -> Result<(), BackupError> {
     }
 }
 
-/// The unfinished files beside a backup, which are deleted when this is dropped.
-struct Partial {
-    archive: PathBuf,
-    store: PathBuf,
-}
-
-impl Partial {
-    fn beside(file: &Path) -> Self {
-        let with = |ending: &str| {
-            let mut name = file.as_os_str().to_owned();
-            name.push(ending);
-            PathBuf::from(name)
-        };
-        Self { archive: with(".partial"), store: with(".partial-db") }
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        fs::remove_file(&self.archive).ok();
-        fs::remove_file(&self.store).ok();
-    }
-}
-
-/// A new file that only this account can read. One of that name is left from a crash.
-fn create(path: &Path) -> Result<File, BackupError> {
-    fs::remove_file(path).ok();
-    let mut options = OpenOptions::new();
-    let made = options.write(true).create_new(true).mode(0o600).open(path);
-    made.map_err(BackupError::io(format!("cannot write {}", path.display())))
-}
-
 type Archive = Builder<GzEncoder<BufWriter<File>>>;
 
-/// Numbers of the files in an archive.
+/// Numbers of the files in an archive, and those that are not in it.
+#[derive(Default)]
 struct PackedFiles {
     files: u64,
     skipped: u64,
     moved: u64,
+    left_out: LeftOut,
 }
 
 /// Writes all entries.
 fn pack(
     home: &Path,
-    partial: &Partial,
+    partial: &PartialBackup,
     now: DateTime<Utc>,
     report: ReadReport<'_>,
 ) -> Result<PackedFiles, BackupError> {
-    drop(create(&partial.store)?);
     let schema = store::snapshot(home, &partial.store)?;
-    let archive = BufWriter::new(create(&partial.archive)?);
+    let archive = BufWriter::new(partial.writer()?);
     // A card is slower than this compression.
     let mut archive = Builder::new(GzEncoder::new(archive, Compression::fast()));
     let what = || BackupError::io(format!("cannot write {}", partial.archive.display()));
@@ -124,7 +97,11 @@ fn pack(
     let length = snapshot.metadata().map_err(what())?.len();
     let snapshot = Reporting { inner: snapshot, report: &mut *report };
     append(&mut archive, Path::new(store::FILE), length, 0o600, snapshot).map_err(what())?;
-    let packed = pack_folders(home, &mut archive, report).map_err(what())?;
+    // The store is one of them.
+    let packed = PackedFiles { files: 1, ..PackedFiles::default() };
+    let mut packer = Packer { home, archive, report, packed };
+    packer.pack_folders().map_err(what())?;
+    let Packer { archive, packed, .. } = packer;
     let compressed = archive.into_inner().and_then(GzEncoder::finish);
     let mut writer = compressed.map_err(what())?;
     writer.flush().map_err(what())?;
@@ -132,53 +109,124 @@ fn pack(
     Ok(packed)
 }
 
-fn pack_folders(
-    home: &Path,
-    archive: &mut Archive,
-    report: ReadReport<'_>,
-) -> io::Result<PackedFiles> {
-    // The store is one of them.
-    let mut packed = PackedFiles { files: 1, skipped: 0, moved: 0 };
-    let mut linked = LinkedFiles::default();
-    let mut folders: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = fs::read_dir(home.join(&folder)) else { continue };
-        append_folder(archive, &folder)?;
-        for entry in entries.filter_map(Result::ok) {
-            let path = folder.join(entry.file_name());
-            // Neither links nor what disappears meanwhile.
-            let Ok(meta) = entry.metadata() else { continue };
-            if meta.is_dir() {
-                folders.push(path);
-            } else if meta.is_file() {
-                let Ok(file) = open_file(&home.join(&path)) else { continue };
-                packed.files += 1;
-                if !linked.keeps_back(&path, &file.metadata()?) {
-                    append_file(archive, &path, file, &mut *report)?;
+/// The folders of a home on their way into an archive. An error is one of the archive: a file or folder that cannot be read
+/// is noted, and the others go on.
+struct Packer<'a> {
+    home: &'a Path,
+    archive: Archive,
+    report: ReadReport<'a>,
+    packed: PackedFiles,
+}
+
+impl Packer<'_> {
+    fn pack_folders(&mut self) -> io::Result<()> {
+        let mut linked = LinkedFiles::default();
+        let mut folders: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();
+        while let Some(folder) = folders.pop() {
+            let read = fs::read_dir(self.home.join(&folder));
+            let Some(entries) = self.unless_unread(&folder, read) else { continue };
+            append_folder(&mut self.archive, &folder)?;
+            for entry in entries {
+                let Some(entry) = self.unless_unread(&folder, entry) else { continue };
+                let path = folder.join(entry.file_name());
+                // Links are not followed.
+                let Some(meta) = self.unless_unread(&path, entry.metadata()) else { continue };
+                if meta.is_dir() {
+                    folders.push(path);
+                } else if meta.is_file() {
+                    self.pack_file(&path, &mut linked)?;
+                } else {
+                    self.packed.skipped += 1;
                 }
-            } else {
-                packed.skipped += 1;
+            }
+        }
+        for LinkedPath { path, place } in linked.places(self.home) {
+            let Some(opened) = self.open(&path) else { continue };
+            if place != path {
+                self.packed.moved += 1;
+                append_folder(&mut self.archive, place.parent().unwrap_or(Path::new("")))?;
+            }
+            self.append_file(&place, opened)?;
+        }
+        Ok(())
+    }
+
+    fn pack_file(&mut self, path: &Path, linked: &mut LinkedFiles) -> io::Result<()> {
+        let Some(opened) = self.open(path) else { return Ok(()) };
+        match linked.keeps_back(path, &opened.meta) {
+            true => Ok(()),
+            false => self.append_file(path, opened),
+        }
+    }
+
+    /// Opens a file of the home. None if it is gone, has become something else since it was listed, or cannot be read.
+    fn open(&mut self, path: &Path) -> Option<FileToPack> {
+        let opened = self.unless_unread(path, FileToPack::open(&self.home.join(path)))?;
+        if !opened.meta.is_file() {
+            self.packed.skipped += 1;
+            return None;
+        }
+        Some(opened)
+    }
+
+    /// Returns the value, or notes the entry that cannot be read. One that is gone meanwhile is none.
+    fn unless_unread<T>(&mut self, path: &Path, read: io::Result<T>) -> Option<T> {
+        match read {
+            Ok(value) => Some(value),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                self.packed.left_out.add(path, &error);
+                None
             }
         }
     }
-    for LinkedPath { path, place } in linked.places(home) {
-        let Ok(file) = open_file(&home.join(&path)) else { continue };
-        if place != path {
-            packed.moved += 1;
-            append_folder(archive, place.parent().unwrap_or(Path::new("")))?;
+
+    fn append_file(&mut self, path: &Path, opened: FileToPack) -> io::Result<()> {
+        let FileToPack { file, meta } = opened;
+        let mode = meta.permissions().mode() & 0o700;
+        let mut broken = None;
+        let content = UntilBroken { inner: file, broken: &mut broken };
+        let content = Reporting { inner: content, report: &mut *self.report };
+        append(&mut self.archive, path, meta.len(), mode, content)?;
+        self.packed.files += 1;
+        if let Some(error) = broken {
+            self.packed.left_out.add(path, &error);
         }
-        append_file(archive, &place, file, &mut *report)?;
+        Ok(())
     }
-    Ok(packed)
 }
 
-/// Opens a file that may have become something else since it was listed.
-fn open_file(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::ErrorKind::InvalidInput.into()),
+/// A file of the home that was opened.
+struct FileToPack {
+    file: File,
+    meta: Metadata,
+}
+
+impl FileToPack {
+    /// Opens what may have become something else since it was listed: neither a link is followed, nor a pipe waited for.
+    fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+        Ok(Self { meta: file.metadata()?, file })
+    }
+}
+
+/// A reader that ends where a disk cannot be read, and keeps the error: the other files are not lost with this one.
+struct UntilBroken<'a, R> {
+    inner: R,
+    broken: &'a mut Option<io::Error>,
+}
+
+impl<R: Read> Read for UntilBroken<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.inner.read(buffer) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                *self.broken = Some(error);
+                Ok(0)
+            }
+            read => read,
+        }
     }
 }
 
@@ -188,17 +236,6 @@ fn append_folder(archive: &mut Archive, folder: &Path) -> io::Result<()> {
     header.set_size(0);
     header.set_mode(0o700);
     archive.append_data(&mut header, folder, io::empty())
-}
-
-fn append_file(
-    archive: &mut Archive,
-    path: &Path,
-    file: File,
-    report: ReadReport<'_>,
-) -> io::Result<()> {
-    let meta: Metadata = file.metadata()?;
-    let mode = meta.permissions().mode() & 0o700;
-    append(archive, path, meta.len(), mode, Reporting { inner: file, report })
 }
 
 /// Appends so many bytes. A file that has become shorter meanwhile is filled up, and one that grew is cut, as the archive

@@ -2,7 +2,7 @@
 //! finished after a crash.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::bus::restored::channel_marks;
 use crate::memory::forgotten;
-use crate::store::{self, HomeLock};
+use crate::store::{self, HomeLock, OpenError, StoreError};
 use crate::whole_file;
 
 /// The folder into which an archive is unpacked.
@@ -30,6 +30,9 @@ const LOGS: [&str; 2] = ["state.db-wal", "state.db-shm"];
 
 /// A manifest is far shorter.
 const MANIFEST_BYTES_MAX: u64 = 64 * 1024;
+
+/// Bytes that are copied at a time.
+const COPY_BYTES: usize = 128 * 1024;
 
 /// If data in the home may be moved aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +76,7 @@ pub fn restore_reporting(
         return Err(BackupError::NotEmpty(home.to_owned()));
     }
     let unpacked = home.join(UNPACKED);
-    let what = |path: &Path| BackupError::io(format!("cannot write {}", path.display()));
-    remove(&unpacked).map_err(what(&unpacked))?;
+    remove(&unpacked).map_err(|error| unwritable(&unpacked, error))?;
     let prepared = unpack(file, &unpacked, report)
         .and_then(|manifest| prepare(home, file, &unpacked, manifest, now));
     let (manifest, pending) = match prepared {
@@ -87,12 +89,12 @@ pub fn restore_reporting(
     let before = has_data.then(|| free_folder(home, now));
     if let Some(before) = &before {
         // Named in the folder that decides, so that a crash does not make a second one.
-        fs::write(unpacked.join(BEFORE), before.as_os_str().as_encoded_bytes())
-            .map_err(what(before))?;
+        let named = fs::write(unpacked.join(BEFORE), before.as_os_str().as_encoded_bytes());
+        named.map_err(|error| unwritable(before, error))?;
     }
-    sync(&unpacked).map_err(what(&unpacked))?;
-    fs::rename(&unpacked, home.join(READY)).map_err(what(&unpacked))?;
-    sync(home).map_err(what(home))?;
+    sync(&unpacked).map_err(|error| unwritable(&unpacked, error))?;
+    fs::rename(&unpacked, home.join(READY)).map_err(|error| unwritable(&unpacked, error))?;
+    sync(home).map_err(|error| unwritable(home, error))?;
     finish(home)?;
     for name in all_names() {
         let path = home.join(name);
@@ -119,10 +121,12 @@ fn all_names() -> impl Iterator<Item = &'static str> {
 /// The file that names the folder for what was there before.
 const BEFORE: &str = "before";
 
-/// Finishes a restore that was decided. Does nothing if there is none. The home is locked.
+/// Finishes a restore that was decided, or deletes the leftovers of one that was not. The home is locked.
 pub fn finish(home: &Path) -> Result<(), BackupError> {
     let ready = home.join(READY);
     if !ready.exists() {
+        // A restore that a crash ended before it was decided has changed nothing else.
+        remove(&home.join(UNPACKED)).ok();
         return Ok(());
     }
     let move_all = || {
@@ -166,11 +170,11 @@ fn prepare(
 ) -> Result<(BackupManifest, String), BackupError> {
     match store::examine(unpacked) {
         Ok(()) => {}
-        Err(store::OpenError::Newer { .. }) => {
+        Err(OpenError::Newer { .. }) => {
             let version = manifest.version;
             return Err(BackupError::Newer { file: file.to_owned(), version });
         }
-        Err(error) => return Err(damaged(file, error)),
+        Err(error) => return Err(unusable(home, file, error)),
     }
     // Of a home that has gone on since the backup.
     let marks = store::look(home, channel_marks).unwrap_or_default();
@@ -181,16 +185,17 @@ fn prepare(
     let files = files.map_err(|error| BackupError::StillKnown(format!("{error:#}")))?;
     let since = settle::SinceBackup { marks, forgotten, files };
     let settled = settle::settle(unpacked, &since, &manifest, now);
-    let settled = settled.map_err(|error| damaged(file, error))?;
+    let settled = settled.map_err(|error| unusable(home, file, error))?;
     let deleted = forget_again::delete(unpacked, &settled.forgotten);
     deleted.map_err(|error| BackupError::StillKnown(format!("{error:#}")))?;
     if !since.forgotten.is_empty() {
-        store::rewrite_offline(unpacked)?;
+        let rewritten = store::rewrite_offline(unpacked);
+        rewritten.map_err(|error| unusable(home, file, error))?;
     }
     for folder in FOLDERS {
         let folder = unpacked.join(folder);
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(BackupError::io(format!("cannot write {}", folder.display())))?;
+        made.map_err(|error| unwritable(&folder, error))?;
     }
     Ok((manifest, settled.pending))
 }
@@ -199,14 +204,35 @@ fn damaged(file: &Path, why: impl std::fmt::Display) -> BackupError {
     BackupError::Damaged { file: file.to_owned(), why: why.to_string() }
 }
 
+/// Returns the reason why the unpacked store cannot be used: no space for it, or the backup.
+fn unusable(home: &Path, file: &Path, error: OpenError) -> BackupError {
+    match error {
+        OpenError::Full { .. } | OpenError::Database { cause: StoreError::Full, .. } => {
+            BackupError::NoSpace(home.to_owned())
+        }
+        // Advice about the store of a home would mislead here.
+        OpenError::Damaged { cause, .. } => damaged(file, cause),
+        OpenError::Emptied { .. } => damaged(file, "its store is empty"),
+        error => damaged(file, error),
+    }
+}
+
+/// Returns the reason why a path of the home cannot be written.
+fn unwritable(path: &Path, error: io::Error) -> BackupError {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            BackupError::NoSpace(path.to_owned())
+        }
+        _ => BackupError::io(format!("cannot write {}", path.display()))(error),
+    }
+}
+
 /// Unpacks the whole archive into a new folder.
 fn unpack(file: &Path, into: &Path, report: ReadReport<'_>) -> Result<BackupManifest, BackupError> {
     let opened = File::open(file);
     let opened = opened.map_err(BackupError::io(format!("cannot read {}", file.display())))?;
-    DirBuilder::new()
-        .mode(0o700)
-        .create(into)
-        .map_err(BackupError::io(format!("cannot write {}", into.display())))?;
+    let made = DirBuilder::new().mode(0o700).create(into);
+    made.map_err(|error| unwritable(into, error))?;
     let mut archive = Archive::new(GzDecoder::new(Reporting { inner: opened, report }));
     let mut entries = archive.entries().map_err(|error| damaged(file, error))?;
     let first = entries.next().and_then(Result::ok);
@@ -218,7 +244,7 @@ fn unpack(file: &Path, into: &Path, report: ReadReport<'_>) -> Result<BackupMani
     }
     for entry in entries {
         let mut entry = entry.map_err(|error| damaged(file, error))?;
-        unpack_entry(&mut entry, into).map_err(|error| damaged(file, error))?;
+        unpack_entry(&mut entry, file, into)?;
     }
     // The sums at the very end are compared only if it is read to there.
     let mut rest = archive.into_inner();
@@ -236,30 +262,66 @@ fn read_manifest(mut entry: Entry<'_, impl Read>) -> Option<BackupManifest> {
 }
 
 /// Unpacks a file or a folder. Its path stays inside, and it is no link.
-fn unpack_entry(entry: &mut Entry<'_, impl Read>, into: &Path) -> io::Result<()> {
-    let path = entry.path()?.into_owned();
+fn unpack_entry(
+    entry: &mut Entry<'_, impl Read>,
+    file: &Path,
+    into: &Path,
+) -> Result<(), BackupError> {
+    let path = entry.path().map_err(|error| damaged(file, error))?.into_owned();
+    let strange = || {
+        let why = format!("it has an entry `{}`, which no backup has", path.display());
+        damaged(file, why)
+    };
     let mut parts = path.components();
-    let Some(Component::Normal(first)) = parts.next() else { return Err(strange(&path)) };
+    let Some(Component::Normal(first)) = parts.next() else { return Err(strange()) };
     let is_known = first == store::FILE || FOLDERS.iter().any(|folder| first == *folder);
     if !is_known || parts.any(|part| !matches!(part, Component::Normal(_))) {
-        return Err(strange(&path));
+        return Err(strange());
     }
     let place = into.join(&path);
     match entry.header().entry_type() {
-        EntryType::Directory => DirBuilder::new().recursive(true).mode(0o700).create(place),
-        EntryType::Regular => {
-            let mode = entry.header().mode()? & 0o700 | 0o600;
-            let mut options = OpenOptions::new();
-            let mut file = options.write(true).create_new(true).mode(mode).open(place)?;
-            io::copy(entry, &mut file)?;
-            file.sync_all()
+        EntryType::Directory => {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&place);
+            made.map_err(|error| misplaced(file, &place, error))
         }
-        _ => Err(strange(&path)),
+        EntryType::Regular => {
+            let mode = entry.header().mode().map_err(|error| damaged(file, error))?;
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).mode(mode & 0o700 | 0o600);
+            let to = options.open(&place).map_err(|error| misplaced(file, &place, error))?;
+            copy(entry, to, |error| damaged(file, error), |error| unwritable(&place, error))
+        }
+        _ => Err(strange()),
     }
 }
 
-fn strange(path: &Path) -> io::Error {
-    io::Error::other(format!("it has an entry `{}`, which no backup has", path.display()))
+/// Returns the reason why a new file or folder cannot be made: the archive has it twice or without its folder, or the disk.
+fn misplaced(file: &Path, place: &Path, error: io::Error) -> BackupError {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            damaged(file, error)
+        }
+        _ => unwritable(place, error),
+    }
+}
+
+/// Copies the content of an entry. An error of the archive is told from one of the disk that it comes to.
+fn copy(
+    from: &mut impl Read,
+    mut to: File,
+    unreadable: impl Fn(io::Error) -> BackupError,
+    unwritable: impl Fn(io::Error) -> BackupError,
+) -> Result<(), BackupError> {
+    let mut buffer = vec![0; COPY_BYTES];
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => return to.sync_all().map_err(unwritable),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(unreadable(error)),
+        };
+        to.write_all(&buffer[..read]).map_err(&unwritable)?;
+    }
 }
 
 fn remove(folder: &Path) -> io::Result<()> {

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 use tokio_util::sync::CancellationToken;
 
-use super::{BackupError, archive, file_name, time_of_name};
+use super::{BackupError, BackupName, BackupSummary, HomeMark, archive, marked_file_name};
 use crate::bus::{Bus, outbox};
 use crate::people;
 use crate::replies;
@@ -22,37 +22,61 @@ pub struct Config {
     pub keep: usize,
 }
 
-/// Pause after a backup that failed, and the longest sleep, so that a clock that was set is noticed.
+/// Pause after each backup and each failure, and the longest sleep, so that a clock that was set is noticed. No two backups
+/// of one config are due sooner.
 const LOOK_EVERY: Duration = Duration::from_secs(3600);
+
+/// The troubles that the owner has heard of, and that have not ended since.
+#[derive(Default)]
+struct ToldTroubles {
+    failure: bool,
+    left_out: bool,
+}
+
+/// The result of a look at the folder.
+enum Attempt {
+    /// None is due for this time.
+    Later(Duration),
+    Made(BackupSummary),
+}
 
 /// Makes backups until `stop`.
 pub async fn run(home: PathBuf, config: Config, bus: Bus, stop: CancellationToken) {
-    let mut has_told = false;
+    let mut told = ToldTroubles::default();
     loop {
-        let now = Utc::now();
-        let wait = until_due(newest(&config.folder), config.every, now);
-        if wait > Duration::ZERO {
-            if stop.run_until_cancelled(tokio::time::sleep(wait.min(LOOK_EVERY))).await.is_none() {
-                return;
-            }
-            continue;
-        }
-        match make(&home, &config, now).await {
-            Ok(file) => {
-                tracing::info!(file = %file.display(), "Made a backup");
-                has_told = false;
+        let pause = match attempt(&home, &config, Utc::now()).await {
+            Ok(Attempt::Later(wait)) => wait.min(LOOK_EVERY),
+            Ok(Attempt::Made(made)) => {
+                tracing::info!(file = %made.file.display(), "Made a backup");
+                told.failure = false;
+                report_left_out(&bus, &made, &mut told).await;
+                LOOK_EVERY
             }
             Err(error) => {
                 tracing::warn!(%error, "Cannot make the regular backup");
-                if !has_told {
-                    tell(&bus, &config.folder, &error.to_string()).await;
-                    has_told = true;
+                if !std::mem::replace(&mut told.failure, true) {
+                    let folder = config.folder.display();
+                    tell(&bus, replies::backup_failed(folder, &error)).await;
                 }
-                if stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await.is_none() {
-                    return;
-                }
+                LOOK_EVERY
             }
+        };
+        if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+            return;
         }
+    }
+}
+
+/// Tells the owner once that files cannot be read, until a backup has all again.
+async fn report_left_out(bus: &Bus, made: &BackupSummary, told: &mut ToldTroubles) {
+    let count = made.left_out.count;
+    let has_told = std::mem::replace(&mut told.left_out, count > 0);
+    if count > 0 {
+        tracing::warn!(count, "Files and folders that cannot be read are not in the backup");
+    }
+    if count > 0 && !has_told {
+        let words = replies::backup_left_out(made.file.display(), count, &made.left_out.lines());
+        tell(bus, words).await;
     }
 }
 
@@ -63,48 +87,87 @@ pub fn until_due(newest: Option<DateTime<Utc>>, every: Duration, now: DateTime<U
     age.map_or(Duration::ZERO, |age| every.saturating_sub(age))
 }
 
-/// The backups in a folder, oldest first. Other files are not looked at.
-fn backups(folder: &Path) -> Vec<(DateTime<Utc>, PathBuf)> {
-    let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    let named = files.map(|file| file.path());
-    let mut found: Vec<_> = named.filter_map(|path| Some((time_of_name(&path)?, path))).collect();
-    found.sort();
-    found
+/// A backup in the folder.
+struct FoundBackup {
+    name: BackupName,
+    path: PathBuf,
 }
 
-fn newest(folder: &Path) -> Option<DateTime<Utc>> {
-    backups(folder).pop().map(|(time, _)| time)
+/// The backups in a folder, of all homes. Other files are not looked at.
+fn backups(folder: &Path) -> Vec<FoundBackup> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let found = entries.filter_map(|entry| {
+        let name = BackupName::parse(entry.file_name().to_str()?)?;
+        entry.file_type().ok()?.is_file().then(|| FoundBackup { name, path: entry.path() })
+    });
+    found.collect()
 }
 
-/// Makes one, then deletes those that are too many.
-async fn make(home: &Path, config: &Config, now: DateTime<Utc>) -> Result<PathBuf, BackupError> {
+/// Returns the time of the newest backup of a home. Those of a wrong clock, in the future, do not count, nor do those of
+/// another home, which may be all that have no mark.
+fn newest(found: &[FoundBackup], mark: &HomeMark, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let own = found.iter().filter(|it| it.name.mark.as_ref() == Some(mark));
+    own.map(|it| it.name.made).filter(|made| *made <= now).max()
+}
+
+/// Returns the time of the newest backup of a home in a folder. None also if the home has made none yet.
+pub fn newest_of(home: &Path, folder: &Path, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    newest(&backups(folder), &HomeMark::known(home)?, now)
+}
+
+/// Returns the oldest backups of a home above `keep`. Those without a mark count as its own as long as no other home has its
+/// backups there. Those in the future are of a wrong clock: each would take the place of a new one.
+fn superfluous(
+    found: Vec<FoundBackup>,
+    mark: &HomeMark,
+    keep: usize,
+    now: DateTime<Utc>,
+) -> Vec<FoundBackup> {
+    let is_of_another = |it: &FoundBackup| it.name.mark.as_ref().is_some_and(|it| it != mark);
+    let is_shared = found.iter().any(is_of_another);
+    let is_own = |it: &FoundBackup| match &it.name.mark {
+        Some(made_by) => made_by == mark,
+        None => !is_shared,
+    };
+    let mut own: Vec<_> =
+        found.into_iter().filter(|it| is_own(it) && it.name.made <= now).collect();
+    own.sort_by(|one, other| one.name.made.cmp(&other.name.made).then(one.path.cmp(&other.path)));
+    own.truncate(own.len().saturating_sub(keep));
+    own
+}
+
+/// Makes a backup if one is due, then deletes those that are too many. The folder may be on a slow disk of another machine.
+async fn attempt(home: &Path, config: &Config, now: DateTime<Utc>) -> Result<Attempt, BackupError> {
     let (home, config) = (home.to_owned(), config.clone());
     let made = tokio::task::spawn_blocking(move || {
         let folder = &config.folder;
+        let unmarked = BackupError::io(format!("cannot mark the backups of {}", home.display()));
+        let mark = HomeMark::of(&home).map_err(unmarked)?;
+        let wait = until_due(newest(&backups(folder), &mark, now), config.every, now);
+        if wait > Duration::ZERO {
+            return Ok(Attempt::Later(wait));
+        }
         fs::create_dir_all(folder)
             .map_err(BackupError::io(format!("cannot make {}", folder.display())))?;
-        let made = archive::write(&home, &folder.join(file_name(now)), now)?;
-        let mut all = backups(folder);
-        all.truncate(all.len().saturating_sub(config.keep));
-        for (_, old) in all {
-            if let Err(error) = fs::remove_file(&old) {
-                tracing::warn!(file = %old.display(), %error, "Cannot delete an old backup");
+        let made = archive::write(&home, &folder.join(marked_file_name(now, &mark)), now)?;
+        for old in superfluous(backups(folder), &mark, config.keep, now) {
+            if let Err(error) = fs::remove_file(&old.path) {
+                tracing::warn!(file = %old.path.display(), %error, "Cannot delete an old backup");
             }
         }
-        Ok(made.file)
+        Ok(Attempt::Made(made))
     });
     made.await.unwrap_or_else(|error| {
-        Err(BackupError::Io { what: "the backup was cut off".to_owned(), source: error.into() })
+        Err(BackupError::Io { what: "the backup was cut off".to_owned(), cause: error.into() })
     })
 }
 
-async fn tell(bus: &Bus, folder: &Path, reason: &str) {
-    let words = replies::backup_failed(&folder.display().to_string(), reason);
+async fn tell(bus: &Bus, words: String) {
     let tell = move |store: &Connection| match people::owner_place(store)? {
         Some(owner) => outbox::put(store, &owner, None, &words).map(drop),
         None => Ok(()),
     };
-    match bus.store.write("backup failed", Sync::Now, tell).await {
+    match bus.store.write("backup trouble", Sync::Now, tell).await {
         Ok(()) => bus.outbox.up(),
         Err(error) => tracing::warn!(%error, "Cannot tell the owner about the backup"),
     }

@@ -134,7 +134,7 @@ pub enum NoContent {
 impl From<FileError> for NoContent {
     fn from(error: FileError) -> Self {
         match error {
-            FileError::Io { ref source, .. } if is_temporary(source) => {
+            FileError::Io { ref cause, .. } if is_temporary(cause) => {
                 Self::NotNow(error.to_string())
             }
             _ => Self::Gone(error.to_string()),

@@ -189,7 +189,7 @@ impl Slack {
             Some(scope) => ChannelError::Closed(format!(
                 "the app-level token may not do this: {scope} is needed. Make one with the scope \
                  connections:write at https://api.slack.com/apps under Basic Information, \
-                 App-Level Tokens, put it where the channel's `app_token` is read from, and restart"
+                 App-Level Tokens. To correct a channel of the config, put it where its `app_token` is read from, and restart"
             )),
             None => error.while_asking(),
         })?;

@@ -50,7 +50,7 @@ pub(super) enum CliCommand {
     /// Run as a service of systemd
     #[command(subcommand)]
     Service(ServiceCommand),
-    /// Back up the store and the workspace into one file, also while the daemon runs
+    /// Back up the store and the workspace into one file, also while the daemon runs. Fails if it had to leave files out
     Backup {
         /// The file [default: peacrab-TIME.tar.gz in this folder]
         file: Option<PathBuf>,
@@ -69,7 +69,11 @@ pub(super) enum CliCommand {
         json: bool,
     },
     /// Check the config and show what would start
-    Check,
+    Check {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Check everything that a running bot needs, and say what to do
     Doctor {
         /// Make the repairs that cannot do harm
@@ -111,6 +115,9 @@ pub(super) enum CliCommand {
         /// set WHOSE AMOUNT PER, or reset WHOSE; nothing shows the budgets
         #[arg(value_name = "WORDS")]
         words: Vec<String>,
+        /// Show them as JSON
+        #[arg(long, conflicts_with = "words")]
+        json: bool,
     },
     /// Show the facts that the bot keeps about its owner
     Memory {
@@ -152,6 +159,9 @@ pub(super) enum CliCommand {
     Heartbeat {
         #[arg(value_enum, default_value_t = HeartbeatRequest::Show)]
         wish: HeartbeatRequest,
+        /// Show it as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Make a link to sign in on the page in the browser, or manage the sign-ins
     Web(web::WebArguments),

@@ -9,17 +9,20 @@ mod talking;
 use std::io::{IsTerminal, Read as _, stdin, stdout};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use chrono::Utc;
 use chrono_tz::Tz;
 use rusqlite::Connection;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::UnixStream;
+use tokio::time::{sleep, timeout};
 
 use super::invocation::Invocation;
 use super::print;
+use crate::channels::markup::unescaped;
 use crate::config::{self, TERMINAL};
 use crate::control::listing::{self, Listing};
 use crate::control::{
@@ -30,10 +33,25 @@ use crate::conversation::ledger::breakdown::usage_words;
 use crate::people::persons::PersonAccount;
 use crate::people::{self, LOCAL, People};
 use crate::provider::rehearsal;
-use crate::store;
+use crate::store::{self, HomeLock};
 use crate::tasks::schedule;
 use talking::send;
 pub(super) use talking::{ChatEnd, ChatOptions};
+
+/// Time for a daemon to show its state: the longest that it takes by itself (`STATUS_TIME_MAX`), and a little more.
+const STATUS_ANSWER_MAX: Duration = Duration::from_secs(15);
+
+/// Time for reads and changes of the store. Work on the whole database, for which they wait, takes minutes.
+const STORE_ANSWER_MAX: Duration = Duration::from_secs(600);
+
+/// Time for a message to be delivered: the longest that the daemon waits for one with files, and a little more.
+const SEND_ANSWER_MAX: Duration = Duration::from_secs(345);
+
+/// Time for all models and platforms to be tried at the same time: that of a model on a small board, twice.
+const DOCTOR_ANSWER_MAX: Duration = Duration::from_secs(180);
+
+/// Silence after which a daemon is asked for its state. Most answers come earlier.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// Bytes that may be under way in the pipe.
 const PIPE_BYTES: usize = 64 * 1024;
@@ -103,7 +121,90 @@ pub(super) async fn ask(home: &Path, request: &ControlRequest) -> anyhow::Result
     let Some(stream) = connect(home).await? else {
         bail!("no daemon runs on {}: start it with `peacrab run`", home.display());
     };
-    ask_over(stream, request).await
+    let within = answer_time_max(request);
+    let answer = async {
+        let answered = timeout(within, ask_over(stream, request)).await;
+        answered.unwrap_or_else(|_| Err(no_answer(home)))
+    };
+    match within <= STATUS_ANSWER_MAX {
+        true => answer.await,
+        false => while_alive(home, answer).await,
+    }
+}
+
+/// Returns the longest time until the answer to a request.
+fn answer_time_max(request: &ControlRequest) -> Duration {
+    match request {
+        ControlRequest::Status => STATUS_ANSWER_MAX,
+        ControlRequest::Doctor => DOCTOR_ANSWER_MAX,
+        ControlRequest::Send(_) => SEND_ANSWER_MAX,
+        _ => STORE_ANSWER_MAX,
+    }
+}
+
+/// Waits for an answer, but only while the daemon answers anything at all: one that is stopped or stuck accepts
+/// connections and stays silent.
+async fn while_alive<T>(
+    home: &Path,
+    answer: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let silence = async {
+        sleep(SILENCE_MAX).await;
+        let asked = async {
+            if let Ok(Some(stream)) = connect(home).await {
+                // An error is a sign of life, too.
+                ask_over(stream, &ControlRequest::Status).await.ok();
+            }
+        };
+        match timeout(STATUS_ANSWER_MAX, asked).await {
+            Ok(()) => std::future::pending().await,
+            Err(_) => no_answer(home),
+        }
+    };
+    tokio::select! {
+        biased;
+        answered = answer => answered,
+        error = silence => Err(error),
+    }
+}
+
+fn no_answer(home: &Path) -> anyhow::Error {
+    let process = HomeLock::last_holder(home).map(|pid| format!(" (process {pid})"));
+    anyhow!(
+        "the daemon{} does not answer. Its log may show why; restart it if it stays so",
+        process.unwrap_or_default()
+    )
+}
+
+/// The daemon of a home, as far as it can be asked.
+pub(super) enum DaemonState {
+    /// None runs.
+    Absent,
+    Answers(Box<Status>),
+    /// One runs, or may run, and cannot be asked for this reason.
+    Silent(String),
+}
+
+impl DaemonState {
+    pub(super) fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Answers(status) => Some(status),
+            Self::Absent | Self::Silent(_) => None,
+        }
+    }
+}
+
+/// Asks the daemon of a home for its state.
+pub(super) async fn daemon_state(home: &Path) -> DaemonState {
+    match is_running(home).await {
+        Ok(false) => return DaemonState::Absent,
+        Ok(true) => {}
+        Err(error) => return DaemonState::Silent(format!("{error:#}")),
+    }
+    match status(home).await {
+        Ok(status) => DaemonState::Answers(Box::new(status)),
+        Err(error) => DaemonState::Silent(format!("{error:#}")),
+    }
 }
 
 /// Asks the daemon that this process has opened one thing.
@@ -125,10 +226,28 @@ async fn ask_over(
     send(&mut write, request).await?;
     let line = BufReader::new(read).lines().next_line().await?;
     let line = line.context("the daemon closed the connection; see its log")?;
+    let shown = |words: String| match is_answered_as_in_chat(request) {
+        true => unescaped(&words),
+        false => words,
+    };
     match serde_json::from_str(&line)? {
-        Response::Failed(words) => bail!(words),
+        Response::Failed(words) => bail!(shown(words)),
+        Response::Done(words) => Ok(Response::Done(shown(words))),
         response => Ok(response),
     }
+}
+
+/// Returns true if the daemon answers with the Markdown that a chat gets, which nothing renders on a command line.
+fn is_answered_as_in_chat(request: &ControlRequest) -> bool {
+    matches!(
+        request,
+        ControlRequest::Usage
+            | ControlRequest::Pair { .. }
+            | ControlRequest::Cron { .. }
+            | ControlRequest::Heartbeat { .. }
+            | ControlRequest::People { .. }
+            | ControlRequest::Budget { .. }
+    )
 }
 
 /// Returns what was used, in words; where no daemon runs, from the store.
@@ -136,7 +255,8 @@ pub(super) async fn usage(home: &Path, zone: Tz) -> anyhow::Result<String> {
     if connect(home).await?.is_none() {
         let midnight = schedule::midnight(Utc::now(), zone);
         let read = |store: &_| usage_words(store, midnight, zone);
-        return store::peek(home, read)?.context(NOTHING_RAN);
+        let words = store::peek(home, read)?.context(NOTHING_RAN)?;
+        return Ok(unescaped(&words));
     }
     match ask(home, &ControlRequest::Usage).await? {
         Response::Done(words) => Ok(words),
@@ -169,7 +289,10 @@ pub(super) async fn status(home: &Path) -> anyhow::Result<Status> {
 pub(super) async fn through_socket(options: &ChatOptions<'_>) -> anyhow::Result<bool> {
     match connect(&options.home).await? {
         None => Ok(false),
-        Some(stream) => talking::talk(stream, options).await.map(|_| true),
+        Some(stream) => {
+            let talk = Box::pin(talking::talk(stream, options));
+            while_alive(&options.home, talk).await.map(|_| true)
+        }
     }
 }
 
@@ -223,10 +346,12 @@ pub(super) async fn is_running(home: &Path) -> anyhow::Result<bool> {
 }
 
 async fn connect(home: &Path) -> anyhow::Result<Option<UnixStream>> {
-    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+    use std::io::ErrorKind::{ConnectionRefused, NotFound, WouldBlock};
     match control::connect(home).await {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if matches!(error.kind(), NotFound | ConnectionRefused) => Ok(None),
+        // Nobody accepts the connections that wait already.
+        Err(error) if error.kind() == WouldBlock => Err(no_answer(home)),
         Err(error) => {
             Err(error).with_context(|| format!("cannot reach the daemon on {}", home.display()))
         }

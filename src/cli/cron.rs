@@ -8,6 +8,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_par
 
 use super::invocation::{Invocation, done};
 use super::{chat, print};
+use crate::channels::markup::unescaped;
 use crate::control::ControlRequest;
 use crate::control::listing::Listing;
 use crate::people;
@@ -226,10 +227,12 @@ pub(super) async fn handle(on: &Invocation, cron: Cron) -> anyhow::Result<()> {
             tainted: false,
         };
         let now = Utc::now();
-        let order = wanted.read(asker, now, zone).map_err(anyhow::Error::msg)?;
+        // The words are those of a chat.
+        let plain = |words: String| anyhow::Error::msg(unescaped(&words));
+        let order = wanted.read(asker, now, zone).map_err(plain)?;
         let look = |store: &_| schedule::handle(store, &JobScope::All, order, now, zone);
         let found = store::peek(home, look)?.context(chat::NOTHING_RAN)?;
-        print::line(&found.map_err(anyhow::Error::msg)?);
+        print::line(&unescaped(&found.map_err(plain)?));
         return Ok(());
     }
     let request = ControlRequest::Cron { wanted: Box::new(wanted), to };

@@ -1,20 +1,13 @@
 //! Questions on a terminal, in plain lines: no colour, no cursor movement, no column that matters, so that a narrow
 //! screen, a screen reader and a pipe get the same.
 
-use std::io::{self, BufRead as _, IsTerminal as _, stdin, stdout};
+use std::io::{self, BufRead as _, IsTerminal as _, stdin};
 
 use anyhow::{Context as _, bail};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
-use unicode_width::UnicodeWidthStr as _;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
-use super::print;
-
-/// Lines of more are hard to read, however wide the screen is.
-const COLUMNS_MAX: usize = 90;
-
-/// Columns where nobody says how many there are.
-const COLUMNS_USUAL: usize = 80;
+use super::print::{self, wrap};
 
 /// Wrong answers to one question; then something else is wrong.
 pub(super) const TRIES_MAX: usize = 5;
@@ -28,18 +21,16 @@ pub(super) struct Dialog {
 
 impl Dialog {
     pub(super) fn new(asks: bool) -> Self {
-        let columns = tcgetwinsize(stdout()).map(|size| usize::from(size.ws_col));
-        let columns = columns.ok().filter(|columns| *columns > 0).unwrap_or(COLUMNS_USUAL);
-        Self { columns: columns.min(COLUMNS_MAX), asks }
+        Self { columns: print::columns(), asks }
     }
 
     pub(super) fn asks(&self) -> bool {
         self.asks
     }
 
-    /// Prints a paragraph, wrapped at words.
+    /// Prints a paragraph, wrapped at words. A line break at its end leaves a blank line.
     pub(super) fn say(&self, text: &str) {
-        text.lines().for_each(|line| print::line(&wrap(line, self.columns)));
+        text.split('\n').for_each(|line| print::line(&wrap(line, self.columns)));
     }
 
     /// Prints lines as they are, to be copied.
@@ -94,26 +85,6 @@ impl Dialog {
     fn prompt(&self, text: &str) {
         print::piece(&format!("{} ", wrap(text, self.columns - 1)));
     }
-}
-
-/// Wraps a line at its blanks. A word that is longer than a line, such as an address, stays whole.
-fn wrap(line: &str, columns: usize) -> String {
-    let indent: String = line.chars().take_while(|sign| *sign == ' ').collect();
-    let (mut wrapped, mut width) = (indent.clone(), indent.width());
-    let mut is_first = true;
-    for word in line.split_whitespace() {
-        if !is_first && width + 1 + word.width() > columns {
-            wrapped += &format!("\n{indent}");
-            width = indent.width();
-        } else if !is_first {
-            wrapped.push(' ');
-            width += 1;
-        }
-        wrapped += word;
-        width += word.width();
-        is_first = false;
-    }
-    wrapped
 }
 
 async fn read_line() -> anyhow::Result<Zeroizing<String>> {

@@ -6,54 +6,46 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::invocation::Invocation;
-use super::{chat, print, systemd, warnings};
+use chrono::Utc;
+
+use super::chat::DaemonState;
+use super::invocation::{Invocation, warnings};
+use super::{chat, print, systemd};
+use crate::backup;
 use crate::channels::{self, Channel};
-use crate::config::Config;
+use crate::config::{Config, ConfigErrors};
 use crate::control::{ControlRequest, Response, Status};
 use crate::daemon;
-use crate::doctor::{Finding, Repair, Severity, files, links, machine, service as service_checks};
+use crate::doctor::backups::{self, BackupState};
+use crate::doctor::{
+    Finding, Repair, Severity, daemon as daemon_checks, files, links, machine,
+    service as service_checks, store as store_checks, wear, workspace,
+};
 use crate::sandbox::{self, SandboxLevel, SandboxState};
-use crate::store::OpenError;
+use crate::store;
 use crate::tasks::schedule;
 use crate::tools::mcp::Via;
 use crate::tools::shell;
 use crate::types::message::ChannelName;
-use crate::workspace::Workspace;
 use crate::workspace::job_state::MCP_STATES;
-use crate::workspace::skills::SkillEnvironment;
-use crate::{people, store};
 
-/// Returns 0 if nothing is wrong, else 1. Where a daemon runs, it is asked for its links and its shell: its surroundings may
+/// Returns 0 if nothing is wrong, else 1. A daemon that runs is asked for its links and its shell: its surroundings may
 /// allow less than those of this command.
 pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Result<ExitCode> {
     rustls::crypto::ring::default_provider().install_default().ok();
     let home = &on.home;
     let loaded = on.load();
-    let mut findings = vec![match &loaded {
-        Err(faults) => Finding::wrong("config", faults.to_string())
-            .advise("correct these lines; `peacrab check` reads the file again"),
-        Ok(config) => Finding::ok("config", advice(&warnings(config, home))),
-    }];
-    let secret_files = loaded.as_ref().map(|config| config.files.clone()).unwrap_or_default();
-    findings.extend(files::check_rights(home, &secret_files));
-    findings.push(store_finding(home));
-    findings.push(workspace_finding(&home.join("workspace")));
-    findings.push(machine::check_disk(home));
-    let newest = store::look(home, schedule::newest).flatten();
-    findings.push(machine::clock_finding(chrono::Utc::now(), newest));
-    findings.push(machine::check_kernel());
-    let status = chat::status(home).await.ok();
-    if let Ok(config) = &loaded {
-        findings.push(shell_finding(home, config, status.as_ref()));
-        findings.extend(mcp_sandbox_finding(home, config));
+    let daemon = chat::daemon_state(home).await;
+    let mut findings = check_here(home, &loaded, daemon.status());
+    match (&daemon, &loaded) {
+        (DaemonState::Answers(_), _) => findings.extend(ask_daemon(home).await),
+        (DaemonState::Silent(why), _) => findings.push(daemon_checks::silent_finding(why)),
+        (DaemonState::Absent, Ok(config)) => findings.extend(check_links(config).await),
+        (DaemonState::Absent, Err(_)) => {}
     }
-    match (&status, &loaded) {
-        (Some(_), _) => findings.extend(ask_daemon(home).await),
-        (None, Ok(config)) => findings.extend(check_links(config).await),
-        (None, Err(_)) => {}
-    }
-    findings.push(service_checks::service_finding(systemd::service_state().await.as_ref()));
+    let service = systemd::service_state().await;
+    let place = systemd::place(&on.environment);
+    findings.push(service_checks::service_finding(service.as_ref(), place));
     if fix {
         for finding in &mut findings {
             repair(finding).await;
@@ -70,6 +62,65 @@ pub(super) async fn run(on: &Invocation, fix: bool, json: bool) -> anyhow::Resul
     Ok(ExitCode::from(u8::from(!is_well)))
 }
 
+/// Makes the checks for which no platform, model or service is asked. `status` is the one of the running daemon.
+fn check_here(
+    home: &Path,
+    loaded: &Result<Config, ConfigErrors>,
+    status: Option<&Status>,
+) -> Vec<Finding> {
+    let store = store_checks::check_store(home, status.map(|status| status.health.store));
+    let mut findings = config_findings(home, loaded, store.is_readable);
+    let secret_files = loaded.as_ref().map(|config| config.files.clone()).unwrap_or_default();
+    findings.extend(files::check_rights(home, &secret_files));
+    findings.push(store.finding);
+    findings.push(workspace::check_workspace(home, store.was_used));
+    findings.push(machine::check_disk(home));
+    findings.push(wear::check_wear(home, Path::new("/sys")));
+    // A store that is locked would be waited for once more.
+    let newest = store.is_readable.then(|| store::look(home, schedule::newest).flatten());
+    let now = Utc::now();
+    findings.push(machine::clock_finding(now, newest.flatten()));
+    findings.push(machine::check_kernel());
+    if let Ok(config) = loaded {
+        let backup = config.backup.as_ref().map(|backup| BackupState {
+            folder: &backup.folder,
+            has_folder: backup.folder.is_dir(),
+            every: backup.every,
+            newest: backup::schedule::newest_of(home, &backup.folder, now),
+            was_started: store.was_used,
+        });
+        findings.push(backups::backup_finding(backup, now));
+        findings.push(shell_finding(home, config, status));
+        findings.extend(mcp_sandbox_finding(home, config));
+    }
+    findings.extend(status.and_then(|it| daemon_checks::memory_finding(&it.shell)));
+    findings.extend(status.and_then(|it| daemon_checks::safe_mode_finding(it.safe_mode)));
+    findings
+}
+
+/// Returns a finding for the config, and one for each of its warnings.
+fn config_findings(
+    home: &Path,
+    loaded: &Result<Config, ConfigErrors>,
+    has_readable_store: bool,
+) -> Vec<Finding> {
+    const CHECK: &str = "config";
+    let config = match loaded {
+        Ok(config) => config,
+        Err(faults) => {
+            let advice = "correct these lines; `peacrab check` reads the file again";
+            return vec![Finding::wrong(CHECK, faults.to_string()).advise(advice)];
+        }
+    };
+    // Several depend on who was paired.
+    let warnings = match has_readable_store {
+        true => warnings(config, home),
+        false => config.cautions(home),
+    };
+    let warnings = warnings.into_iter().map(|warning| Finding::warning(CHECK, warning));
+    std::iter::once(Finding::ok(CHECK, "valid")).chain(warnings).collect()
+}
+
 /// Prints a finding: a line for the result, one for what to do.
 fn show(finding: &Finding) {
     let sign = match finding.severity {
@@ -77,46 +128,9 @@ fn show(finding: &Finding) {
         Severity::Warning => "warn",
         Severity::Wrong => "WRONG",
     };
-    print::line(&format!("{sign:<5} {}: {}", finding.check, finding.words));
+    print::wrapped(&format!("{sign:<5} "), &format!("{}: {}", finding.check, finding.words));
     if let Some(advice) = &finding.advice {
-        print::line(&format!("      to do: {advice}"));
-    }
-}
-
-fn advice(warnings: &[String]) -> String {
-    let lines = warnings.iter().map(|warning| format!("\n      {warning}"));
-    format!("valid{}", lines.collect::<String>())
-}
-
-fn store_finding(home: &Path) -> Finding {
-    if !home.join(store::FILE).exists() {
-        return Finding::ok("store", "there is none yet");
-    }
-    match store::examine(home) {
-        Ok(()) => match store::look(home, people::paired) {
-            Some(paired) => {
-                Finding::ok("store", format!("readable, people paired: {}", paired.len()))
-            }
-            None => Finding::warning("store", "written by an older version")
-                .advise("start the daemon once, which brings it up to date"),
-        },
-        Err(error @ OpenError::Newer { .. }) => Finding::wrong("store", error.to_string())
-            .advise("install the newer version again, or restore a backup of this one"),
-        Err(error) => Finding::wrong("store", format!("it cannot be read: {error}")).advise(
-            "stop the daemon and restore the newest backup (`peacrab restore FILE --replace`)",
-        ),
-    }
-}
-
-fn workspace_finding(root: &Path) -> Finding {
-    if !root.exists() {
-        return Finding::ok("workspace", "there is none yet");
-    }
-    match Workspace::look(root, SkillEnvironment::default()) {
-        Ok(_) => Finding::ok("workspace", root.display().to_string()),
-        Err(error) => Finding::wrong("workspace", format!("{error:#}")).advise(
-            "give the folder to the account that runs Peacrab, or restore it from a backup",
-        ),
+        print::wrapped("      ", &format!("to do: {advice}"));
     }
 }
 

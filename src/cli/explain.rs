@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use chrono_tz::Tz;
 use clap::Args;
+use serde_json::json;
 
 use crate::conversation::asks::ApprovalSettings;
 use crate::people::Role;
@@ -39,6 +40,22 @@ pub(super) struct Explain {
     /// The chat of the call, as CHANNEL:CHAT[:THREAD]
     #[arg(long, default_value = "terminal:main", value_name = "ADDRESS")]
     at: Address,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The decision about a call, and a sentence with the reason.
+struct CallVerdict {
+    /// `allow`, `ask` or `deny`.
+    decision: &'static str,
+    words: String,
+}
+
+impl CallVerdict {
+    fn deny(words: String) -> Self {
+        Self { decision: "deny", words }
+    }
 }
 
 fn role(word: &str) -> Result<Role, String> {
@@ -65,12 +82,26 @@ impl Explain {
         tool.check(arguments, &place)
     }
 
-    /// The decision and its reason, in a sentence.
-    pub(super) fn words(
+    /// The decision and its reason, in a sentence or as JSON.
+    pub(super) fn shown(
         &self,
         tools: &ToolSet,
         asking: &ApprovalSettings,
     ) -> anyhow::Result<String> {
+        let CallVerdict { decision, words } = self.explanation(tools, asking)?;
+        Ok(match self.json {
+            true => {
+                format!("{:#}", json!({ "decision": decision, "tool": self.tool, "words": words }))
+            }
+            false => format!("{decision}: {words}"),
+        })
+    }
+
+    fn explanation(
+        &self,
+        tools: &ToolSet,
+        asking: &ApprovalSettings,
+    ) -> anyhow::Result<CallVerdict> {
         let arguments = self.arguments.as_deref().unwrap_or("{}");
         serde_json::from_str::<serde_json::Value>(arguments)
             .context("the arguments are not JSON")?;
@@ -80,13 +111,13 @@ impl Explain {
         let chat_kind = if self.group { ChatKind::Group } else { ChatKind::Private };
         let role = tool_role(self.role, chat_kind);
         if let Err(why) = self.check(&*tool_behind, role, chat_kind) {
-            return Ok(format!("deny: {} cannot begin: {why}", self.tool));
+            return Ok(CallVerdict::deny(format!("{} cannot begin: {why}", self.tool)));
         }
         if self.group && [REMEMBER, NOTE].contains(&self.tool.as_str()) {
             let tool = &self.tool;
-            return Ok(format!(
-                "deny: {tool} is refused, because it works in a private chat only."
-            ));
+            return Ok(CallVerdict::deny(format!(
+                "{tool} is refused, because it works in a private chat only."
+            )));
         }
         let reach = tool_behind.reach(arguments, &self.at).within(chat_kind);
         let act = Act::of(&reach, false);
@@ -114,13 +145,18 @@ impl Explain {
             (decision, _) => decision,
         };
         Ok(match decision {
-            Decision::Allow => format!("allow: {tool} {act}, and no rule restricts it."),
-            Decision::Ask(why) => {
-                format!("ask: {tool} needs approval first, because {why}.")
-            }
-            Decision::Deny(why) => {
-                format!("deny: {tool} is refused, because {why}. What works: {}.", why.way())
-            }
+            Decision::Allow => CallVerdict {
+                decision: "allow",
+                words: format!("{tool} {act}, and no rule restricts it."),
+            },
+            Decision::Ask(why) => CallVerdict {
+                decision: "ask",
+                words: format!("{tool} needs approval first, because {why}."),
+            },
+            Decision::Deny(why) => CallVerdict::deny(format!(
+                "{tool} is refused, because {why}. What works: {}.",
+                why.way()
+            )),
         })
     }
 }

@@ -4,7 +4,8 @@
 pub mod formats;
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder};
+use std::fmt::Display;
+use std::fs::{self, DirBuilder, DirEntry};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -17,8 +18,10 @@ use serde_json::{Value, json};
 use super::invocation::Invocation;
 use super::print::{self, ResultForm};
 use super::progress::ProgressLine;
+use crate::replies;
 use crate::types::commands::CommandId;
 use crate::whole_file;
+use crate::workspace::WorkspacePath;
 use formats::{ImportedJob, OtherSession, read_jobs, read_session};
 
 /// The folder within the home's downloads.
@@ -32,6 +35,12 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Conversations with their calls can be longer, in bytes.
 const SESSION_BYTES_MAX: u64 = 64 << 20;
+
+/// Files and folders that are named because they are left out; the others are counted.
+const LEFT_OUT_MAX: usize = 100;
+
+/// The reason for files of a kind that nothing here would use.
+const NOT_IMPORTED: &str = "not imported";
 
 /// Depth of the folders that are looked at.
 const DEPTH_MAX: usize = 8;
@@ -67,7 +76,14 @@ struct Report {
     others: Vec<String>,
     sessions: Vec<String>,
     jobs: Vec<ImportedJob>,
-    left_out: Vec<String>,
+    left_out: LeftOutLines,
+}
+
+/// The names of what was not imported, with the reasons.
+#[derive(Default)]
+struct LeftOutLines {
+    lines: Vec<String>,
+    more: usize,
 }
 
 /// Imports from the folder of another bot, and prints a report.
@@ -87,8 +103,12 @@ pub(super) fn import(
     );
     let into = free_folder(&on.home.join("downloads").join(FOLDER), bot.name());
     let progress = ProgressLine::new("Importing", None);
-    let mut import = Import { into: into.clone(), report: Report::default(), progress };
+    let report = Report::default();
+    let mut import = Import { bot, into: into.clone(), report, progress };
     import.copy_files(&workspace)?;
+    if workspace != path {
+        import.name_others(path);
+    }
     if bot.has_sessions_and_jobs() {
         for folder in [workspace.as_path(), path] {
             import.convert_sessions(&folder.join("sessions"))?;
@@ -99,7 +119,9 @@ pub(super) fn import(
         }
     }
     if !into.exists() && import.report.jobs.is_empty() {
-        bail!("found no data of {} in {}", bot.name(), path.display());
+        let left_out = import.report.left_out.all();
+        let left_out: String = left_out.iter().map(|line| format!("\n- {line}")).collect();
+        bail!("found no data of {} in {}{left_out}", bot.name(), path.display());
     }
     whole_file::give_to_owner(&on.home, &on.home.join("downloads"))
         .context("cannot give the files to the account of the home")?;
@@ -120,6 +142,7 @@ fn free_folder(folder: &Path, name: &str) -> PathBuf {
 }
 
 struct Import {
+    bot: OtherBot,
     into: PathBuf,
     report: Report,
     progress: ProgressLine,
@@ -131,91 +154,188 @@ impl Import {
         let mut folders = vec![(PathBuf::new(), 0)];
         let mut count = 0;
         while let Some((folder, depth)) = folders.pop() {
-            let Ok(entries) = fs::read_dir(workspace.join(&folder)) else { continue };
-            let mut names: Vec<_> = entries.filter_map(Result::ok).collect();
-            names.sort_by_key(fs::DirEntry::file_name);
-            for entry in names {
+            for entry in self.entries(&workspace.join(&folder), &folder) {
                 let path = folder.join(entry.file_name());
-                let shown = path.display().to_string();
-                let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
-                // Links are not followed.
-                let Ok(meta) = entry.metadata() else { continue };
-                if meta.is_dir() && !is_hidden && is_wanted_folder(&path) && depth < DEPTH_MAX {
-                    folders.push((path, depth + 1));
-                } else if meta.is_file() && !is_hidden && is_wanted_file(&path) {
-                    if meta.len() > FILE_BYTES_MAX || count >= FILES_MAX {
-                        self.report.left_out.push(format!("{shown}: too large, or one too many"));
+                let meta = match entry.metadata() {
+                    Ok(meta) => meta,
+                    Err(error) => {
+                        self.leave_out(&path, format_args!("cannot be read: {error}"));
                         continue;
                     }
+                };
+                if meta.is_symlink() {
+                    self.leave_out(&path, "a link");
+                } else if is_hidden(&entry) || self.is_read_elsewhere(&path) {
+                    // Neither named nor copied.
+                } else if meta.is_dir() && is_wanted_folder(&path) && depth < DEPTH_MAX {
+                    folders.push((path, depth + 1));
+                } else if !meta.is_file() || !is_wanted_file(&path) {
+                    self.leave_out(&path, NOT_IMPORTED);
+                } else if meta.len() > FILE_BYTES_MAX || count >= FILES_MAX {
+                    self.leave_out(&path, "too large, or one too many");
+                } else {
                     count += 1;
-                    let text = fs::read(workspace.join(&path));
-                    let text = text.with_context(|| format!("cannot read {shown}"))?;
-                    self.put(&path, &text)?;
-                    self.report.list_of(&path).push(shown);
-                } else if meta.is_symlink() {
-                    self.report.left_out.push(format!("{shown}: a link"));
+                    self.copy_file(workspace, &path)?;
                 }
             }
         }
         Ok(())
     }
 
+    fn copy_file(&mut self, workspace: &Path, path: &Path) -> anyhow::Result<()> {
+        match fs::read(workspace.join(path)) {
+            Ok(text) => {
+                if let Some(name) = self.put(path, &text)? {
+                    self.report.list_of(path).push(name);
+                }
+            }
+            Err(error) => self.leave_out(path, format_args!("cannot be read: {error}")),
+        }
+        Ok(())
+    }
+
+    /// Names the files and folders beside the workspace, such as skills for all workspaces: they are not imported.
+    fn name_others(&mut self, path: &Path) {
+        for entry in self.entries(path, path) {
+            let name = PathBuf::from(entry.file_name());
+            let is_workspace = name == Path::new("workspace");
+            if !is_workspace && !is_hidden(&entry) && !self.is_read_elsewhere(&name) {
+                self.leave_out(&path.join(name), NOT_IMPORTED);
+            }
+        }
+    }
+
+    /// The entries of a folder, sorted by name. `shown` is its name for people.
+    fn entries(&mut self, folder: &Path, shown: &Path) -> Vec<DirEntry> {
+        let (mut read, mut failed) = (Vec::new(), None);
+        match fs::read_dir(folder) {
+            Ok(entries) => {
+                for entry in entries {
+                    match entry {
+                        Ok(entry) => read.push(entry),
+                        Err(error) => failed = Some(error),
+                    }
+                }
+            }
+            Err(error) => failed = Some(error),
+        }
+        if let Some(error) = failed.filter(|error| error.kind() != io::ErrorKind::NotFound) {
+            let shown = if shown.as_os_str().is_empty() { folder } else { shown };
+            self.leave_out(shown, format_args!("cannot be read: {error}"));
+        }
+        read.sort_by_key(DirEntry::file_name);
+        read
+    }
+
+    /// Returns true for the folders of conversations and jobs, if these are read.
+    fn is_read_elsewhere(&self, path: &Path) -> bool {
+        let is_theirs = path == Path::new("sessions") || path == Path::new("cron");
+        is_theirs && self.bot.has_sessions_and_jobs()
+    }
+
+    fn leave_out(&mut self, path: &Path, why: impl Display) {
+        let left_out = &mut self.report.left_out;
+        if left_out.lines.len() < LEFT_OUT_MAX {
+            left_out.lines.push(format!("{}: {why}", typeable(path)));
+        } else {
+            left_out.more += 1;
+        }
+    }
+
     /// Writes conversations down as texts.
     fn convert_sessions(&mut self, folder: &Path) -> anyhow::Result<()> {
-        let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
-        let mut files: Vec<_> = entries.filter_map(Result::ok).map(|it| it.path()).collect();
-        files.sort();
-        for file in files {
-            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let is_large = fs::symlink_metadata(&file)
-                .map_or(true, |meta| !meta.is_file() || meta.len() > SESSION_BYTES_MAX);
-            if is_large || name.ends_with(".meta.json") {
+        for entry in self.entries(folder, folder) {
+            let (file, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            if is_hidden(&entry) || name.ends_with(".meta.json") {
                 continue;
             }
-            let Some(stem) = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".json"))
-            else {
+            let path = Path::new("sessions").join(&name);
+            let stem = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".json"));
+            let is_file = entry.metadata().is_ok_and(|meta| meta.is_file());
+            let Some(stem) = stem.filter(|_| is_file) else {
+                self.leave_out(&path, NOT_IMPORTED);
                 continue;
             };
-            let text = fs::read_to_string(&file).unwrap_or_default();
+            if entry.metadata().map_or(true, |meta| meta.len() > SESSION_BYTES_MAX) {
+                self.leave_out(&path, "too large");
+                continue;
+            }
+            let text = match fs::read_to_string(&file) {
+                Ok(text) => text,
+                Err(error) => {
+                    self.leave_out(&path, format_args!("cannot be read: {error}"));
+                    continue;
+                }
+            };
             let summary = fs::read_to_string(folder.join(format!("{stem}.meta.json"))).ok();
             match read_session(&text, summary.as_deref()) {
                 Some(OtherSession { messages: 0, .. }) => {}
-                Some(session) => {
-                    let path = Path::new("sessions").join(format!("{stem}.md"));
-                    self.put(&path, session.text.as_bytes())?;
-                    let OtherSession { messages, skipped, .. } = session;
-                    let skipped = match skipped {
-                        0 => String::new(),
-                        lines => format!(", {lines} unreadable lines left out"),
-                    };
-                    self.report.sessions.push(format!("{stem}: {messages} messages{skipped}"));
-                }
-                None => self.report.left_out.push(format!("sessions/{name}: cannot be read")),
+                Some(session) => self.put_session(stem, &session)?,
+                None => self.leave_out(&path, "cannot be read"),
             }
+        }
+        Ok(())
+    }
+
+    fn put_session(&mut self, stem: &str, session: &OtherSession) -> anyhow::Result<()> {
+        let path = Path::new("sessions").join(format!("{stem}.md"));
+        if self.put(&path, session.text.as_bytes())?.is_some() {
+            let skipped = match session.skipped {
+                0 => String::new(),
+                lines => format!(", {lines} unreadable lines left out"),
+            };
+            let stem = typeable(Path::new(stem));
+            self.report.sessions.push(format!("{stem}: {} messages{skipped}", session.messages));
         }
         Ok(())
     }
 
     fn propose_jobs(&mut self, file: &Path) {
-        let Ok(text) = fs::read_to_string(file) else { return };
-        match read_jobs(&text, Utc::now()) {
-            Some(jobs) => self.report.jobs.extend(jobs),
-            None => self.report.left_out.push("cron/jobs.json: cannot be read".to_owned()),
+        let path = Path::new("cron/jobs.json");
+        match fs::read_to_string(file) {
+            Ok(text) => match read_jobs(&text, Utc::now()) {
+                Some(jobs) => self.report.jobs.extend(jobs),
+                None => self.leave_out(path, "cannot be read"),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.leave_out(path, format_args!("cannot be read: {error}")),
         }
     }
 
-    /// Writes a file below the folder of this import.
-    fn put(&mut self, path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    /// Writes a file below the folder of this import. Returns its path there, which can be typed in a chat; None if the
+    /// file is left out, because there is none.
+    fn put(&mut self, path: &Path, content: &[u8]) -> anyhow::Result<Option<String>> {
         self.progress.add(content.len() as u64);
         let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
         ensure!(is_inside, "the path {} points outside of the folder", path.display());
-        let file = self.into.join(path);
+        let name = typeable(path);
+        let import = self.into.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let whole = format!("downloads/{FOLDER}/{import}/{name}").parse::<WorkspacePath>();
+        let file = self.into.join(&name);
+        let refused = match whole {
+            Err(error) => Some(error.to_string()),
+            Ok(_) if file.exists() => Some("another file has this name".to_owned()),
+            Ok(_) => None,
+        };
+        if let Some(why) = refused {
+            self.leave_out(path, why);
+            return Ok(None);
+        }
         let write = || -> io::Result<()> {
             let folder = file.parent().unwrap_or(&self.into);
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             whole_file::replace(&file, content, whole_file::PRIVATE)
         };
-        write().with_context(|| format!("cannot write {}", file.display()))
+        write().with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(Some(name))
+    }
+}
+
+impl LeftOutLines {
+    /// All lines, with one for those that are not named.
+    fn all(&self) -> Vec<String> {
+        let more = (self.more > 0).then(|| format!("and {} more", self.more));
+        self.lines.iter().cloned().chain(more).collect()
     }
 }
 
@@ -230,6 +350,20 @@ impl Report {
             &mut self.others
         }
     }
+}
+
+/// Returns a path on one line, as it can be typed in a chat: with `_` for other signs.
+fn typeable(path: &Path) -> String {
+    let is_other = |sign: char| {
+        sign.is_control()
+            || replies::is_invisible(sign)
+            || matches!(sign, '\\' | '\u{2028}' | '\u{2029}' | char::REPLACEMENT_CHARACTER)
+    };
+    path.to_string_lossy().replace(is_other, "_")
+}
+
+fn is_hidden(entry: &DirEntry) -> bool {
+    entry.file_name().as_encoded_bytes().starts_with(b".")
 }
 
 fn is_wanted_folder(path: &Path) -> bool {
@@ -257,7 +391,7 @@ fn json(report: &Report, into: &Path) -> Value {
         "others": report.others,
         "sessions": report.sessions,
         "jobs": jobs,
-        "left_out": report.left_out,
+        "left_out": report.left_out.all(),
     })
 }
 
@@ -292,6 +426,6 @@ fn words(report: &Report, into: &Path, home: &Path) -> String {
     );
     let jobs: Vec<_> = report.jobs.iter().map(|job| job.line.clone()).collect();
     list("Jobs. None was created. Run the lines that you want, for this home:", &jobs);
-    list("Left out:", &report.left_out);
+    list("Left out:", &report.left_out.all());
     words
 }

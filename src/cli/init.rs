@@ -1,6 +1,7 @@
 //! `peacrab init`: from an empty home to a bot that answers its owner. Each answer is tested before it is saved, and what
 //! is saved is a whole config, so that it can be ended at any question and begun again.
 
+mod candidate;
 mod channel;
 mod model;
 mod pairing;
@@ -14,17 +15,23 @@ use super::dialog::Dialog;
 use super::invocation::Invocation;
 use super::service::{self, ServiceChoice};
 use crate::config::edit::ConfigEdit;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Environment};
 pub(super) use setup::InitOptions;
 use setup::{QUESTIONS_MAX, Setup};
 
 pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Result<ExitCode> {
     rustls::crypto::ring::default_provider().install_default().ok();
+    let dialog = Dialog::new(!options.yes);
+    let system = home_of_system(on, options, &dialog).await;
+    let on = system.as_ref().unwrap_or(on);
+    if let Some(manager) = options.service.and_then(ServiceChoice::manager) {
+        // Rather now than after all questions.
+        service::check_home(on, manager)?;
+    }
     let file = config::file(&on.home, on.config.as_deref());
     let edit = ConfigEdit::open(&file)?;
     let config = edit.load(&on.environment)?;
-    let dialog = Dialog::new(!options.yes);
-    let mut setup = Setup { on, options, dialog, edit, asked: 0 };
+    let mut setup = Setup { on, options, dialog, edit, asked: 0, dead_model: None };
     setup.dialog.say(&format!(
         "This sets up Peacrab in {}. There are at most {QUESTIONS_MAX} questions. Each answer is tested at once. Press Enter \
          to accept the answer in brackets, or Ctrl-C to stop; answers that passed their test are kept.\n",
@@ -38,11 +45,46 @@ pub(super) async fn run(on: &Invocation, options: &InitOptions) -> anyhow::Resul
         }
     }
     let program = config::program(&on.home, &on.environment);
+    let what = match file.exists() {
+        true => format!("All is set up. The config is {}.", file.display()),
+        false => "Nothing is set up yet, and rehearsal answers by fixed rules.".to_owned(),
+    };
     setup.dialog.say(&format!(
-        "\nAll is set up. `{program} doctor` checks it again at any time, `{program} chat` talks to it here. The config is {}.",
-        file.display()
+        "\n{what} `{program} doctor` checks it again at any time, `{program} chat` talks to it here."
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the invocation for the home of the system's service: root sets that one up, unless another home is named or in
+/// use. None for the home as it is; root is then told what that means.
+async fn home_of_system(
+    on: &Invocation,
+    options: &InitOptions,
+    dialog: &Dialog,
+) -> Option<Invocation> {
+    let may_be_meant = match options.service {
+        Some(choice) => choice == ServiceChoice::System,
+        None => dialog.asks(),
+    };
+    if !may_be_meant || on.config.is_some() || !service::has_other_home(&on.home).await {
+        return None;
+    }
+    let is_usual = on.environment.raw("PEACRAB_HOME").is_none()
+        && on.home == config::home(None, &Environment::default());
+    let home = service::SYSTEM_HOME;
+    if is_usual && !config::file(&on.home, None).exists() {
+        dialog.say(&format!(
+            "You are root, so this sets up the service of the system, which has its home in {home}. For another home, stop \
+             with Ctrl-C and give --home.\n"
+        ));
+        return Some(Invocation { home: home.into(), ..on.clone() });
+    }
+    dialog.say(&format!(
+        "You are root. The service of the system has its home in {home}, and this is another one, {}: it can't run as that \
+         service. To set that one up, stop with Ctrl-C and give --home {home}.\n",
+        on.home.display()
+    ));
+    None
 }
 
 async fn take_steps(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<()> {
@@ -57,10 +99,11 @@ async fn offer_service(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     let (on, dialog) = (setup.on, &setup.dialog);
     let program = config::program(&on.home, &on.environment);
     let by_hand = format!("Start it with `{program} run`.");
+    let is_empty = ["providers", "channels"].iter().all(|kind| setup.edit.names(kind).is_empty());
     let choice = match setup.options.service {
         Some(choice) => choice,
-        None if !dialog.asks() => ServiceChoice::None,
-        None => match service::usual_choice(&on.home).await {
+        None if !dialog.asks() || is_empty => ServiceChoice::None,
+        None => match service::usual_choice(on).await {
             Ok(choice) => {
                 let number = setup.question();
                 let question =

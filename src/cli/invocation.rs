@@ -15,6 +15,7 @@ use crate::workspace::Workspace;
 use crate::workspace::skills::SkillEnvironment;
 use crate::{people, store};
 
+#[derive(Clone)]
 pub(super) struct Invocation {
     pub(super) home: PathBuf,
     /// As the command line names it.
@@ -64,7 +65,7 @@ impl Invocation {
         if chat::is_running(&self.home).await? {
             return chat::ask(&self.home, request).await;
         }
-        if !self.home.join(store::FILE).exists() {
+        if !store::has_store(&self.home) {
             anyhow::bail!(chat::NOTHING_RAN);
         }
         let daemon = Daemon::open(self.plan(self.prepare()?)?).await?;
@@ -93,6 +94,14 @@ fn keep_to_ourselves() {
 pub(super) fn warnings(config: &Config, home: &Path) -> Vec<String> {
     let paired = store::look(home, people::paired).unwrap_or_default();
     config.warnings(&paired).into_iter().chain(config.cautions(home)).collect()
+}
+
+/// Returns the words of a request that was carried out, or its listing as JSON.
+pub(super) fn shown(response: Response) -> anyhow::Result<String> {
+    match response {
+        Response::Listing(listed) => Ok(serde_json::to_string_pretty(&listed)?),
+        response => done(response),
+    }
 }
 
 /// Returns the words of a request that was carried out.

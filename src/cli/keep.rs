@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use chrono::Utc;
 use serde_json::json;
@@ -11,20 +12,31 @@ use super::progress::ProgressLine;
 use crate::backup::restore::{Existing, restore_reporting};
 use crate::backup::{self, archive};
 
-pub(super) fn back_up(home: &Path, file: Option<PathBuf>, form: ResultForm) -> anyhow::Result<()> {
+/// Makes a backup. It fails after the backup is made if some of the files are not in it.
+pub(super) fn back_up(
+    home: &Path,
+    file: Option<PathBuf>,
+    form: ResultForm,
+) -> anyhow::Result<ExitCode> {
     let now = Utc::now();
     let file = file.unwrap_or_else(|| PathBuf::from(backup::file_name(now)));
     let mut progress = ProgressLine::new("Backing up", None);
     let made = archive::write_reporting(home, &file, now, &mut |bytes| progress.add(bytes))?;
     drop(progress);
+    let code = if made.left_out.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if form == ResultForm::Json {
+        let named = made.left_out.named.iter();
+        let named = named.map(|it| json!({ "path": it.path, "reason": it.reason }));
         print::json(&json!({
             "file": made.file,
             "bytes": made.bytes,
             "files": made.files,
-            "left_out": made.skipped,
+            "links": made.skipped,
+            "moved": made.moved,
+            "left_out": made.left_out.count,
+            "left_out_named": named.collect::<Vec<_>>(),
         }));
-        return Ok(());
+        return Ok(code);
     }
     let kilobytes = made.bytes.div_ceil(1024);
     print::line(&format!("{}: {} files, {kilobytes} kB", made.file.display(), made.files));
@@ -39,7 +51,14 @@ pub(super) fn back_up(home: &Path, file: Option<PathBuf>, form: ResultForm) -> a
         ));
     }
     print::line("The config and the keys are not in it: keep a copy of them elsewhere.");
-    Ok(())
+    if !made.left_out.is_empty() {
+        let lines = made.left_out.lines().join("\n- ");
+        print::error(&print::harmless(&format!(
+            "peacrab: the backup was made, but it is not whole. {} of the files and folders cannot be read:\n- {lines}",
+            made.left_out.count
+        )));
+    }
+    Ok(code)
 }
 
 pub(super) fn restore(

@@ -1,12 +1,15 @@
 //! Writing to the terminal, where a reader that has gone away is no reason to panic.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use chrono::Utc;
+use rustix::termios::tcgetwinsize;
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::bus::outbox::FailingDeliveries;
+use crate::channels::markup::unescaped;
 use crate::control::disk_usage::DiskUsage;
 use crate::control::health::Health;
 use crate::control::{ChannelStatus, Status};
@@ -14,9 +17,56 @@ use crate::replies;
 use crate::short_text::shortened;
 use crate::types::event::EventKind;
 
+/// Lines of more are hard to read, however wide the screen is.
+const COLUMNS_MAX: usize = 90;
+
+/// Columns where nobody says how many there are.
+const COLUMNS_USUAL: usize = 80;
+
+/// Columns that a paragraph has beside its prefix, however narrow the screen is.
+const COLUMNS_LEAST: usize = 20;
+
 pub(super) fn line(text: &str) {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", harmless(text)).and_then(|()| out.flush()).ok();
+}
+
+/// Returns the columns that a line of text should have on this terminal.
+pub(super) fn columns() -> usize {
+    let columns = tcgetwinsize(io::stdout()).map(|size| usize::from(size.ws_col));
+    columns.ok().filter(|columns| *columns > 0).unwrap_or(COLUMNS_USUAL).min(COLUMNS_MAX)
+}
+
+/// Wraps a line at its blanks. A word that is longer than a line, such as an address, stays whole.
+pub(super) fn wrap(line: &str, columns: usize) -> String {
+    let indent: String = line.chars().take_while(|sign| *sign == ' ').collect();
+    let (mut wrapped, mut width) = (indent.clone(), indent.width());
+    let mut is_first = true;
+    for word in line.split_whitespace() {
+        if !is_first && width + 1 + word.width() > columns {
+            wrapped += &format!("\n{indent}");
+            width = indent.width();
+        } else if !is_first {
+            wrapped.push(' ');
+            width += 1;
+        }
+        wrapped += word;
+        width += word.width();
+        is_first = false;
+    }
+    wrapped
+}
+
+/// Prints lines behind a prefix. On a terminal they are wrapped at its width and stand below each other; a file and
+/// another program get them as they are.
+pub(super) fn wrapped(prefix: &str, text: &str) {
+    if !io::stdout().is_terminal() {
+        return line(&format!("{prefix}{text}"));
+    }
+    let room = columns().saturating_sub(prefix.width()).max(COLUMNS_LEAST);
+    let lines: Vec<String> = text.lines().map(|line| wrap(line, room)).collect();
+    let indent = " ".repeat(prefix.width());
+    line(&format!("{prefix}{}", lines.join("\n").replace('\n', &format!("\n{indent}"))));
 }
 
 /// The form of a command's result.
@@ -98,7 +148,7 @@ pub(super) fn status(status: &Status) -> String {
         };
         let _ = writeln!(text, "MCP server {name}: {link}");
     }
-    text + &status.shell.words() + "\n" + &status.heartbeat
+    text + &unescaped(&status.shell.words()) + "\n" + &unescaped(&status.heartbeat)
 }
 
 /// Returns a line for an internal event. None for events that are shown anyway.

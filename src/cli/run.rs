@@ -3,6 +3,7 @@
 
 use std::io::{IsTerminal, stderr, stdin};
 use std::pin::pin;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::invocation::Invocation;
 use super::{chat, print};
+use crate::agent::ConfigCheck;
 use crate::bus::outbox;
 use crate::config::{Config, last_good};
 use crate::control::{ControlServer, ReloadRequest};
@@ -38,8 +40,9 @@ struct Signals {
     reloads: mpsc::Receiver<ReloadRequest>,
 }
 
-/// Runs the daemon until a signal, with a terminal of its own if there is one.
-pub(super) async fn run(on: &Invocation) -> anyhow::Result<()> {
+/// Runs the daemon until a signal, with a terminal of its own if there is one. Returns the exit code, by which a supervisor
+/// may know a restart.
+pub(super) async fn run(on: &Invocation) -> anyhow::Result<ExitCode> {
     let watch = |kind| signal(kind).context("cannot watch for signals");
     let (sender, reloads) = mpsc::channel(REQUESTS_MAX);
     let (terminate, hangup) = (watch(SignalKind::terminate())?, watch(SignalKind::hangup())?);
@@ -54,13 +57,32 @@ pub(super) async fn run(on: &Invocation) -> anyhow::Result<()> {
         }
     });
     let mut next = Some(first?);
+    let mut restarts = false;
     while let Some(NextDaemon { mut plan, text }) = next {
         plan.store.on_full = OnFull::Wait;
-        plan.supervision = Supervision { watchdog: watchdog_of_systemd(), counts_starts: true };
+        plan.supervision = Supervision {
+            watchdog: watchdog_of_systemd(),
+            counts_starts: true,
+            config_check: Some(config_check(on)),
+        };
         let daemon = Daemon::open(plan).await?;
+        let agent = Arc::clone(&daemon.control_server().agent);
         next = Box::pin(run_daemon(on, daemon, text, &sender, &mut signals)).await?;
+        restarts = agent.restart.as_ref().is_some_and(|restart| restart.stop.is_cancelled());
     }
-    Ok(())
+    let code = on.environment.restart_code().filter(|_| restarts);
+    Ok(code.map_or(ExitCode::SUCCESS, ExitCode::from))
+}
+
+/// Returns the check before a restart: the config must load, and give the parts of a daemon.
+fn config_check(on: &Invocation) -> ConfigCheck {
+    let on = on.clone();
+    Arc::new(move || {
+        let planned = on.load_again().and_then(|config| on.plan(config));
+        planned.map(drop).map_err(|error| {
+            replies::restart_refused(&format!("{error:#}"), last_good::kept(&on.home).as_deref())
+        })
+    })
 }
 
 /// A daemon that is about to start, and the text of its config file.

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 
 use super::{chat, print};
+use crate::channels::markup::unescaped;
 use crate::control::send::{SendOutcome, SendRequest, TEXT_BYTES_MAX};
 use crate::control::{ControlRequest, Response};
 
@@ -72,6 +73,6 @@ pub(super) fn tell(sent: &SendOutcome) -> ExitCode {
         SendOutcome::Lost(words) => (words, ExitCode::from(LOST)),
         SendOutcome::Waits(words) => (words, ExitCode::from(WAITS)),
     };
-    print::error(&format!("peacrab: {words}"));
+    print::error(&format!("peacrab: {}", unescaped(words)));
     code
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -10,6 +11,7 @@ use rustix::process::geteuid;
 
 use super::invocation::Invocation;
 use super::print;
+use super::service_environment;
 use super::systemd::{self, Manager, UNIT};
 use crate::config::Environment;
 
@@ -23,7 +25,7 @@ pub const USER_UNIT: &str = include_str!("../../packaging/peacrab-user.service")
 const PROGRAM: &str = "/usr/local/bin/peacrab";
 
 /// The home in the unit of the system (`StateDirectory=`).
-const SYSTEM_HOME: &str = "/var/lib/peacrab";
+pub(super) const SYSTEM_HOME: &str = "/var/lib/peacrab";
 
 /// The home in the unit of one account.
 const USER_HOME: &str = "%h/.local/share/peacrab";
@@ -80,16 +82,23 @@ impl ServiceChoice {
 
 impl ServiceScope {
     fn manager(self) -> Manager {
+        self.chosen().unwrap_or(match geteuid().is_root() {
+            true => Manager::System,
+            false => Manager::User,
+        })
+    }
+
+    /// The manager that the command line names.
+    fn chosen(self) -> Option<Manager> {
         match (self.user, self.system) {
-            (true, _) => Manager::User,
-            (_, true) => Manager::System,
-            _ if geteuid().is_root() => Manager::System,
-            _ => Manager::User,
+            (true, _) => Some(Manager::User),
+            (_, true) => Some(Manager::System),
+            _ => None,
         }
     }
 }
 
-pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::Result<()> {
+pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::Result<ExitCode> {
     match command {
         ServiceCommand::Install(whose) => {
             print::line(&install(on, whose.manager()).await?);
@@ -97,73 +106,119 @@ pub(super) async fn handle(on: &Invocation, command: ServiceCommand) -> anyhow::
         ServiceCommand::Uninstall(whose) => {
             print::line(&uninstall(&on.environment, whose.manager()).await?);
         }
-        ServiceCommand::Status(whose) => {
-            let manager = whose.manager();
-            let Some(state) = systemd::service_state().await else {
-                bail!("the service is not installed; `peacrab service install` installs it");
-            };
-            let status = systemd::systemctl(manager, &["status", "--no-pager", "--lines=5", UNIT]);
-            // It fails where the service does not run, and says so below.
-            print::line(&match status.await {
-                Ok(words) => words,
-                Err(_) => format!("{UNIT}: {}, {}", state.active, state.unit_file),
-            });
-            if state.active != "active" {
-                bail!("the service does not run; `peacrab service logs` shows why");
-            }
-        }
+        ServiceCommand::Status(whose) => show_status(&on.environment, whose).await?,
         ServiceCommand::Logs { whose, follow, lines } => {
             let lines = format!("--lines={lines}");
             let mut arguments = vec!["--no-pager", lines.as_str()];
             arguments.extend(follow.then_some("--follow"));
-            systemd::journal(whose.manager(), &arguments).await?;
+            return systemd::journal(whose.manager(), &arguments).await;
         }
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the service that suits this account. The error says why there is none.
-pub(super) async fn usual_choice(home: &Path) -> anyhow::Result<ServiceChoice> {
-    if geteuid().is_root() {
-        systemd::systemctl(Manager::System, &["show", "--property=Version"]).await?;
-        if home == Path::new(SYSTEM_HOME) {
-            return Ok(ServiceChoice::System);
+/// Shows the service of the named manager, or else of the first that knows one. An error if it does not run.
+async fn show_status(environment: &Environment, whose: ServiceScope) -> anyhow::Result<()> {
+    let mut failed = None;
+    let mut is_unknown = false;
+    let all = [Manager::System, Manager::User];
+    let managers = all.into_iter().filter(|it| whose.chosen().is_none_or(|chosen| chosen == *it));
+    for manager in managers {
+        let state = match systemd::state_of(manager).await {
+            Ok(Some(state)) => state,
+            Ok(None) => {
+                is_unknown = true;
+                continue;
+            }
+            Err(error) => {
+                failed = Some(systemd::explain(environment, manager, error));
+                continue;
+            }
+        };
+        let status = systemd::systemctl(manager, &["status", "--no-pager", "--lines=5", UNIT]);
+        // It fails where the service does not run, which is said below.
+        print::line(&match status.await {
+            Ok(words) => words,
+            Err(_) => format!("{UNIT}: {}, {}", state.active, state.unit_file),
+        });
+        if state.active != "active" {
+            bail!("the service does not run; `peacrab service logs` shows why");
         }
-        bail!(
-            "the service of the system has its home in {SYSTEM_HOME}; `--home {SYSTEM_HOME}` sets that one up"
-        );
+        return Ok(());
     }
-    systemd::systemctl(Manager::User, &["show", "--property=Version"]).await?;
-    Ok(ServiceChoice::User)
+    match failed {
+        Some(error) if !is_unknown => Err(error),
+        _ => bail!("the service is not installed; `peacrab service install` installs it"),
+    }
 }
 
-/// Writes the unit and starts the service. Returns what was done, in words.
-pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result<String> {
-    // A service with a wrong config ends at once, and systemd does not start it again.
-    on.load()?;
+/// Returns the service that suits this account and this home. The error says why there is none.
+pub(super) async fn usual_choice(on: &Invocation) -> anyhow::Result<ServiceChoice> {
+    let (manager, choice) = match geteuid().is_root() {
+        true => (Manager::System, ServiceChoice::System),
+        false => (Manager::User, ServiceChoice::User),
+    };
+    systemd::reach(&on.environment, manager).await?;
+    check_home(on, manager)?;
+    Ok(choice)
+}
+
+/// Returns true if this account is root and systemd runs here, but the service of the system has another home.
+pub(super) async fn has_other_home(home: &Path) -> bool {
+    geteuid().is_root()
+        && home != Path::new(SYSTEM_HOME)
+        && systemd::systemctl(Manager::System, &["show", "--property=Version"]).await.is_ok()
+}
+
+/// Checks that a service of this manager can run in this home, with this config. Returns its home.
+pub(super) fn check_home(on: &Invocation, manager: Manager) -> anyhow::Result<PathBuf> {
     if on.config.is_some() {
         bail!(
             "the service reads config.toml in its home: put the config there, and leave --config out"
         );
     }
-    let file = unit_file(&on.environment, manager)?;
-    let program = std::env::current_exe().context("cannot find this program's file")?;
     let home = std::path::absolute(&on.home)?;
-    let unit = match manager {
-        Manager::System if home != Path::new(SYSTEM_HOME) => bail!(
+    if manager == Manager::System && home != Path::new(SYSTEM_HOME) {
+        bail!(
             "the service of the system has its home in {SYSTEM_HOME}: move {} there, and use `--home {SYSTEM_HOME}`",
             home.display()
-        ),
+        );
+    }
+    Ok(home)
+}
+
+/// Writes the unit and starts the service. Returns what was done, in words.
+pub(super) async fn install(on: &Invocation, manager: Manager) -> anyhow::Result<String> {
+    // A service with a wrong config ends at once, and systemd does not start it again.
+    let config = on.load()?;
+    let home = check_home(on, manager)?;
+    if let Some(exposure) = config.exposed(&on.home).filter(|exposure| !exposure.is_by_system) {
+        bail!(exposure.words);
+    }
+    service_environment::check(on, &config, manager).await?;
+    let file = unit_file(&on.environment, manager)?;
+    let program = std::env::current_exe().context("cannot find this program's file")?;
+    let unit = match manager {
         Manager::System => system_unit(&program)?,
         Manager::User => user_unit(&program, &home)?,
     };
-    let is_new = fs::read_to_string(&file).ok().as_deref() != Some(&unit);
-    if is_new {
+    systemd::reach(&on.environment, manager).await?;
+    let before = fs::read_to_string(&file).ok();
+    if before.as_deref() != Some(&unit) {
         write_unit(&file, &unit)?;
     }
-    systemd::systemctl(manager, &["daemon-reload"]).await?;
-    systemd::systemctl(manager, &["enable", UNIT]).await?;
-    systemd::systemctl(manager, &["restart", UNIT]).await?;
+    let enable = async {
+        systemd::systemctl(manager, &["daemon-reload"]).await?;
+        systemd::systemctl(manager, &["enable", UNIT]).await
+    };
+    if let Err(error) = enable.await {
+        // A unit that nobody has enabled helps nobody.
+        if before.is_none() {
+            fs::remove_file(&file).ok();
+        }
+        return Err(error);
+    }
+    systemd::restart(manager).await?;
     let lingers = match manager {
         Manager::System => Ok(()),
         // Else it would end at the logout.
@@ -185,8 +240,19 @@ async fn uninstall(environment: &Environment, manager: Manager) -> anyhow::Resul
     if !file.exists() {
         bail!("there is no {}: nothing is installed", file.display());
     }
-    systemd::systemctl(manager, &["disable", "--now", UNIT]).await?;
+    let ended = systemd::systemctl(manager, &["disable", "--now", UNIT]).await;
     fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+    if let Err(error) = ended {
+        // The links by which it starts at boot, which systemd has not removed.
+        for target in ["default.target.wants", "multi-user.target.wants"] {
+            fs::remove_file(file.with_file_name(target).join(UNIT)).ok();
+        }
+        let error = systemd::explain(environment, manager, error);
+        return Ok(format!(
+            "The unit is removed, but systemd could not end the service: {error:#}.\nIf it still runs, end it yourself. The \
+             home with all data is untouched."
+        ));
+    }
     systemd::systemctl(manager, &["daemon-reload"]).await?;
     Ok("The service has ended and is removed. The home with all data is untouched.".to_owned())
 }

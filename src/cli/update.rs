@@ -1,6 +1,8 @@
 //! `peacrab update`: fetches a newer version, checks who signed it and that it is whole, and puts it into the place of
 //! this program. The old program is kept beside it, and returns if the new one does not come up healthy.
 
+mod replacing;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -13,20 +15,20 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chrono::{DateTime, Utc};
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use url::Url;
 
 use super::invocation::Invocation;
-use super::systemd::{self, Manager, UNIT};
+use super::systemd::{self, Manager};
 use super::{chat, print};
 use crate::config::update::UpdateSource;
 use crate::http::{self, BodyEnd};
 use crate::types::hex::hex;
+use replacing::{Interrupts, Replacement};
 
 /// The description of a release, and its signature in Base64.
 const RELEASE: &str = "release.json";
@@ -45,12 +47,6 @@ const PIECE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Time for a new program to answer `--version` and `check`.
 const TRY_TIME_MAX: Duration = Duration::from_secs(30);
-
-/// Time for a restarted service to be healthy: a new version may have to change the database.
-const HEALTHY_WITHIN: Duration = Duration::from_secs(120);
-
-/// Pause between two looks at it.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A release: its version, and a program for each kind of machine.
 #[derive(Debug, Deserialize)]
@@ -214,6 +210,7 @@ async fn run(program: &Path, arguments: &[&OsStr]) -> anyhow::Result<String> {
 
 /// Puts the new program into the old one's place, and restarts the service if it runs.
 async fn replace(on: &Invocation, exe: &Path, new: &Path, version: &str) -> anyhow::Result<()> {
+    let mut interrupts = Interrupts::watch()?;
     let old = with_ending(exe, ".old");
     fs::remove_file(&old).ok();
     // By a link, so that there is a program under the name at any moment.
@@ -221,23 +218,14 @@ async fn replace(on: &Invocation, exe: &Path, new: &Path, version: &str) -> anyh
         .or_else(|_| fs::copy(exe, &old).map(drop))
         .context("cannot keep the old program")?;
     fs::rename(new, exe).with_context(|| format!("cannot replace {}", exe.display()))?;
-    let kept = old.display();
     let Some(manager) = running_service(on).await else {
-        print::line(&format!("Installed version {version}. The old program is {kept}."));
+        print::line(&format!("Installed version {version}. The old program is {}.", old.display()));
         if chat::is_running(&on.home).await? {
             print::line("The running daemon is not a systemd service. Restart it yourself.");
         }
         return Ok(());
     };
-    let begun = Utc::now();
-    let came_up = restart(on, manager, begun).await;
-    let Err(error) = came_up else {
-        print::line(&format!("Version {version} runs. The old program is {kept}."));
-        return Ok(());
-    };
-    fs::rename(&old, exe).with_context(|| format!("cannot put {} back", exe.display()))?;
-    restart(on, manager, Utc::now()).await.context("the old version does not start again")?;
-    bail!("version {version} did not start ({error:#}). The old version runs again")
+    Replacement { on, manager, exe, old, version }.start(&mut interrupts).await
 }
 
 /// The manager whose service is the daemon of this home.
@@ -247,23 +235,4 @@ async fn running_service(on: &Invocation) -> Option<Manager> {
     }
     let state = systemd::service_state().await.filter(|state| state.active == "active")?;
     Some(if state.is_users { Manager::User } else { Manager::System })
-}
-
-/// Restarts the service, and waits until a daemon that began since is healthy.
-async fn restart(on: &Invocation, manager: Manager, begun: DateTime<Utc>) -> anyhow::Result<()> {
-    systemd::systemctl(manager, &["restart", UNIT]).await?;
-    let until = Instant::now() + HEALTHY_WITHIN;
-    loop {
-        let status = chat::status(&on.home).await;
-        let why = match status {
-            Ok(status) if status.since < begun => anyhow::anyhow!("it was not restarted"),
-            Ok(status) if !status.health.is_well() => anyhow::anyhow!("it is unhealthy"),
-            Ok(_) => return Ok(()),
-            Err(error) => error,
-        };
-        if Instant::now() >= until {
-            return Err(why);
-        }
-        sleep(LOOK_EVERY).await;
-    }
 }

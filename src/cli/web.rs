@@ -15,26 +15,30 @@ pub(super) struct WebArguments {
     /// Sign a browser out, by its id in the list; or `all`
     #[arg(long, value_name = "ID", conflicts_with = "sessions")]
     revoke: Option<String>,
+    /// As JSON
+    #[arg(long, conflicts_with = "revoke")]
+    json: bool,
 }
 
 #[cfg(feature = "gateway")]
 impl WebArguments {
     pub(super) async fn handle(self, on: &Invocation) -> anyhow::Result<String> {
         use super::chat;
-        use super::invocation::done;
+        use super::invocation::shown;
         use crate::channels::web::logins::Login;
         use crate::control::{ControlRequest, Response, WebRequest};
 
         if on.load()?.gateway.is_none() {
             anyhow::bail!(replies::WEB_IS_OFF);
         }
+        let json = self.json;
         let request = match self {
             Self { revoke: Some(id), .. } => WebRequest::Revoke { id },
             Self { sessions: true, .. } => WebRequest::Logins,
-            Self { person, .. } => WebRequest::Link { person },
+            Self { person, json, .. } => WebRequest::Link { person, json },
         };
         match chat::ask(&on.home, &ControlRequest::Web { request }).await? {
-            Response::Listing(listed) => {
+            Response::Listing(listed) if !json => {
                 let logins: Vec<Login> = serde_json::from_value(listed)?;
                 let lines = logins.iter().map(|login| replies::LoginLine {
                     id: &login.id,
@@ -45,7 +49,7 @@ impl WebArguments {
                 });
                 Ok(replies::logins(&lines.collect::<Vec<_>>()))
             }
-            response => done(response),
+            response => shown(response),
         }
     }
 }

@@ -32,6 +32,13 @@ const WAIT_SECONDS_MOST: u64 = 7 * 24 * 3600;
 /// A night, and a machine that is repaired in the morning.
 const WAIT_FOR_MODEL: Duration = Duration::from_secs(12 * 3600);
 
+/// A meal or a meeting, after which people speak of something else.
+const CLEAN_AFTER: Duration = Duration::from_secs(2 * 3600);
+
+/// Below a minute, an answer would be forgotten while it is read; a month is as good as never.
+const CLEAN_SECONDS_LEAST: u64 = 60;
+const CLEAN_SECONDS_MOST: u64 = 30 * 24 * 3600;
+
 /// Settings of the agent.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -68,6 +75,12 @@ pub(super) struct AgentSection {
     /// until its next time. 0 or "off": people get an error at once.
     #[schemars(with = "String", extend("default" = shown(WAIT_FOR_MODEL.as_secs())))]
     wait_for_model: Option<LengthOrOff<1, WAIT_SECONDS_MOST>>,
+    /// The pause in a private conversation after which it goes on without untrusted content and what the model wrote
+    /// once it had read it: a number with s, m, h or d, from 1m to 30d. The words of people stay. The model is told how
+    /// much was left out, and can open it, which makes the conversation untrusted again. 0 or "off": only /new, /clean
+    /// and compaction do so.
+    #[schemars(with = "String", extend("default" = shown(CLEAN_AFTER.as_secs())))]
+    clean_after: Option<LengthOrOff<CLEAN_SECONDS_LEAST, CLEAN_SECONDS_MOST>>,
     /// The end of a turn: answer (a text without tool calls, which is the answer) | explicit (only
     /// the calls task_completion and converse; a text alone counts as thinking, and the model is
     /// reminded, at most three times). explicit suits models that announce an action instead of
@@ -130,6 +143,8 @@ pub struct AgentConfig {
     pub turns_max: usize,
     /// The time for which a turn waits for a model that cannot be reached. None: not at all.
     pub wait_for_model: Option<Duration>,
+    /// The pause after which a private conversation goes on without its untrusted parts. None: it does not.
+    pub clean_after: Option<Duration>,
     /// Messages that wait in one chat; what comes beyond is refused in words.
     pub waiting_max: usize,
     /// The queue mode where nobody chose another.
@@ -180,6 +195,7 @@ impl AgentSection {
             subagent_steps_max: self.subagent_steps_max.count(),
             turns_max: self.turns_max.count(),
             wait_for_model: self.wait_for_model.map_or(Some(WAIT_FOR_MODEL), |wait| wait.0),
+            clean_after: self.clean_after.map_or(Some(CLEAN_AFTER), |after| after.0),
             waiting_max: self.waiting_max.count(),
             queue: self.queue,
             timezone: self.timezone.as_ref().map(|zone| zone.0.0),

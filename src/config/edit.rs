@@ -1,5 +1,5 @@
-//! Changes a config file and keeps everything else in it: comments, order, blank lines. Adds sections, and never changes
-//! or removes one.
+//! Changes a config file and keeps everything else in it: comments, order, blank lines. Adds sections, and entries to the
+//! lists `providers` and `owners`. Never removes anything.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,7 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value, value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, RawString, Table, Value, value};
 
 use super::{Config, ConfigErrors, Environment, load_text, read_text};
 use crate::whole_file;
@@ -51,6 +51,10 @@ impl ConfigEdit {
         Ok(Self { file: file.to_owned(), document })
     }
 
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// The names of the sections of a kind.
     pub fn names(&self, kind: &str) -> Vec<String> {
         let table = self.document.get(kind).and_then(Item::as_table_like);
@@ -67,8 +71,9 @@ impl ConfigEdit {
         names.find(|name| !taken.contains(name)).expect("there are more numbers than sections")
     }
 
-    /// Adds a section. A new provider also joins the list of those that answer, if the config has one.
+    /// Adds a section behind everything else. A new provider also joins the list of those that answer, if the config has one.
     pub fn add(&mut self, section: &NewSection) -> anyhow::Result<()> {
+        let (position, before) = (last_position(&self.document) + 1, self.take_trailing());
         let parent = self.document.entry(section.kind).or_insert_with(|| {
             let mut parent = Table::new();
             parent.set_implicit(true);
@@ -83,7 +88,8 @@ impl ConfigEdit {
             section.name
         );
         let mut table = Table::new();
-        table.decor_mut().set_prefix("\n");
+        table.set_position(Some(position));
+        table.decor_mut().set_prefix(before);
         for (key, text) in &section.texts {
             table.insert(key, value(text));
         }
@@ -104,6 +110,64 @@ impl ConfigEdit {
         Ok(())
     }
 
+    /// Lets a provider answer first; those that answered so far follow it.
+    pub fn answer_first(&mut self, name: &str) -> anyhow::Result<()> {
+        let others: Vec<_> = self.names("providers").into_iter().filter(|it| it != name).collect();
+        let position = last_position(&self.document) + 1;
+        let agent = self.document.entry("agent").or_insert_with(|| {
+            let mut agent = Table::new();
+            agent.set_position(Some(position));
+            Item::Table(agent)
+        });
+        let agent = agent.as_table_like_mut().context("`agent` in the config is not a table")?;
+        let Some(list) = agent.get_mut("providers").and_then(Item::as_array_mut) else {
+            let list: Array = std::iter::once(name.to_owned()).chain(others).collect();
+            agent.insert("providers", value(list));
+            return Ok(());
+        };
+        list.retain(|it| it.as_str() != Some(name));
+        if let Some(second) = list.get_mut(0) {
+            let prefix = second.decor().prefix().and_then(RawString::as_str);
+            if prefix.is_some_and(str::is_empty) {
+                second.decor_mut().set_prefix(" ");
+            }
+        }
+        list.insert(0, name);
+        Ok(())
+    }
+
+    /// Adds a person to the owners of a channel.
+    pub fn add_owner(&mut self, channel: &str, id: &str) -> anyhow::Result<()> {
+        let section = self.document.get_mut("channels").and_then(Item::as_table_like_mut);
+        let section = section.and_then(|it| it.get_mut(channel)).and_then(Item::as_table_like_mut);
+        let section = section.with_context(|| format!("there is no [channels.{channel}]"))?;
+        match section.get_mut("owners") {
+            Some(owners) => {
+                let owners = owners.as_array_mut();
+                let owners = owners
+                    .with_context(|| format!("`owners` in [channels.{channel}] is not a list"))?;
+                owners.push(id);
+            }
+            None => {
+                section.insert("owners", value(std::iter::once(id).collect::<Array>()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the comments at the end of the file, to stand before a section that is added there.
+    fn take_trailing(&mut self) -> String {
+        let mut before = self.document.trailing().as_str().unwrap_or_default().to_owned();
+        self.document.set_trailing("");
+        if !before.is_empty() && !before.ends_with('\n') {
+            before.push('\n');
+        }
+        if !before.is_empty() || !self.document.is_empty() {
+            before.push('\n');
+        }
+        before
+    }
+
     /// The config that the file would mean.
     pub fn load(&self, env: &Environment) -> Result<Config, ConfigErrors> {
         load_text(&self.file, &self.document.to_string(), env)
@@ -120,7 +184,13 @@ impl ConfigEdit {
 
     /// Writes a secret into a file of its own beside the config, which is for this account only. Returns the file's name. A
     /// file with another content is never overwritten: the name then gets a number.
-    pub fn write_secret(&self, name: &str, ending: &str, secret: &str) -> io::Result<String> {
+    pub fn write_secret(&self, name: &str, ending: &str, secret: &str) -> anyhow::Result<String> {
+        let folder = self.file.parent().unwrap_or(Path::new("."));
+        let written = self.try_write_secret(name, ending, secret);
+        written.with_context(|| format!("cannot write {name}.{ending} into {}", folder.display()))
+    }
+
+    fn try_write_secret(&self, name: &str, ending: &str, secret: &str) -> io::Result<String> {
         let folder = self.file.parent().unwrap_or(Path::new("."));
         make_folder(folder)?;
         for number in 1..=SECRETS_MAX {
@@ -148,6 +218,16 @@ impl ConfigEdit {
             "there are {SECRETS_MAX} files such as {name}.{ending} already"
         )))
     }
+}
+
+/// Returns the position of the last table of the file, or 0.
+fn last_position(table: &Table) -> isize {
+    let below = table.iter().map(|(_, item)| match item {
+        Item::Table(table) => last_position(table),
+        Item::ArrayOfTables(tables) => tables.iter().map(last_position).max().unwrap_or_default(),
+        Item::None | Item::Value(_) => 0,
+    });
+    below.max().unwrap_or_default().max(table.position().unwrap_or_default())
 }
 
 /// Files of one name with different secrets; more are of somebody who should clear up.

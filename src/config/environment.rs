@@ -28,6 +28,25 @@ impl Environment {
         self.raw(name).and_then(OsStr::to_str)
     }
 
+    /// Returns the exit code by which a supervisor, such as the Docker image's entrypoint, learns that `/restart` ended
+    /// the program. None if no supervisor asks for one.
+    pub fn restart_code(&self) -> Option<u8> {
+        self.text("PEACRAB_RESTART_CODE")?.parse().ok()
+    }
+
+    /// The names that are UTF-8.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.0.keys().filter_map(|name| name.to_str().map(str::to_owned))
+    }
+
+    /// Returns the same variables without one.
+    #[must_use]
+    pub fn without(&self, name: &str) -> Self {
+        let mut others = self.clone();
+        others.0.remove(OsStr::new(name));
+        others
+    }
+
     /// Those of these variables that are set, for a program that is started.
     pub(super) fn inherited(&self, names: [&'static str; 4]) -> Vec<(&'static str, OsString)> {
         names.into_iter().filter_map(|name| Some((name, self.raw(name)?.to_owned()))).collect()
@@ -45,6 +64,11 @@ impl Environment {
             env: set.filter_map(|(name, _)| Some(name.to_str()?.to_owned())).collect(),
         }
     }
+}
+
+/// Returns a path of the command line or the environment that does not depend on the current folder.
+pub fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {

@@ -82,6 +82,7 @@ impl HookSection {
             private_texts: self.private_texts,
             time_max: self.timeout_s.seconds(),
             environment: source.env.inherited(VARIABLES),
+            refused: None,
         })
     }
 }

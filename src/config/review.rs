@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::channels::ChannelKind;
+use crate::replies;
 use crate::secret::Secret;
-use crate::tools::mcp::Via;
+use crate::tools::mcp::{Via, WorkspaceAccess};
 
 use super::{Config, mcp};
 
@@ -13,9 +14,29 @@ use super::{Config, mcp};
 const WRITABLE: [&str; 7] = ["workspace", "downloads", "shared", "people", "groups", "jobs", "mcp"];
 
 impl Config {
-    /// Marks the MCP servers that are not started in this home, because they would see it, or a file with secrets.
-    pub fn refuse_exposed_servers(&mut self, home: &Path) {
+    /// Marks the MCP servers and hooks that are not started in this home: they would see it, or a file with secrets, or
+    /// run what tools and commands could change.
+    pub fn refuse_unsafe_programs(&mut self, home: &Path) {
         mcp::refuse_exposed(&mut self.mcp, home, &self.files);
+        let found = writable_programs(self, home);
+        let found = found.into_iter().map(|it| (it.kind, it.name.to_owned(), it.path));
+        for (kind, name, path) in found.collect::<Vec<_>>() {
+            let why = Some(replies::program_is_writable(&path));
+            match kind {
+                ProgramKind::Hook => {
+                    if let Some(hook) = self.hooks.get_mut(&name) {
+                        hook.refused = why;
+                    }
+                }
+                ProgramKind::McpServer => {
+                    if let Some(Via::Program(program)) =
+                        self.mcp.get_mut(&name).map(|server| &mut server.via)
+                    {
+                        program.refused = why;
+                    }
+                }
+            }
+        }
     }
 
     /// Further warnings: of tokens that cannot be any, and of programs that tools could change in this home.
@@ -23,7 +44,7 @@ impl Config {
         let mut servers = self.mcp.clone();
         mcp::refuse_exposed(&mut servers, home, &self.files);
         let mut warnings = tokens(self);
-        warnings.extend(writable_programs(self, home));
+        warnings.extend(writable_programs(self, home).iter().map(WritableProgram::warning));
         warnings.extend(mcp::warnings(&servers));
         warnings
     }
@@ -84,35 +105,69 @@ fn begins(token: &Secret, prefix: &str, wanted: &'static str) -> Option<&'static
     (!token.reveal().starts_with(prefix)).then_some(wanted)
 }
 
-/// Returns a warning for each hook and each MCP server that runs what lies in a folder in which tools write.
-fn writable_programs(config: &Config, home: &Path) -> Vec<String> {
-    let folders = WRITABLE.map(|name| resolved(&home.join(name)));
+/// A hook or an MCP server that runs a file which tools or commands could change.
+struct WritableProgram<'a> {
+    kind: ProgramKind,
+    name: &'a str,
+    path: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ProgramKind {
+    Hook,
+    McpServer,
+}
+
+impl WritableProgram<'_> {
+    fn warning(&self) -> String {
+        let why = replies::program_is_writable(&self.path);
+        match self.kind {
+            ProgramKind::Hook => format!("[hooks.{}]: {why}", self.name),
+            ProgramKind::McpServer => format!("The MCP server {}: {why}", self.name),
+        }
+    }
+}
+
+/// Finds the hooks and MCP servers whose program, working folder or argument lies in a folder in which tools or commands
+/// write. A server that sees the workspace may name folders there, which are its data.
+fn writable_programs<'a>(config: &'a Config, home: &Path) -> Vec<WritableProgram<'a>> {
+    let exec = config.exec.enabled.then_some(&config.exec.sandbox.write);
+    let more = exec.into_iter().flatten().map(|path| resolved(path));
+    let folders: Vec<_> =
+        WRITABLE.map(|name| resolved(&home.join(name))).into_iter().chain(more).collect();
     let within = |base: Option<&Path>, word: &str| -> Option<PathBuf> {
         let path = base.map_or_else(|| PathBuf::from(word), |base| base.join(word));
         let path = resolved(&path);
-        folders.iter().any(|folder| path.starts_with(folder)).then_some(path)
+        // A word without a slash is a path only if there is such a file.
+        let is_path = word.contains('/') || path.exists();
+        (is_path && folders.iter().any(|folder| path.starts_with(folder))).then_some(path)
     };
-    let mut warnings = Vec::new();
-    let mut warn = |title: String, found: Option<PathBuf>| {
-        warnings.extend(found.map(|path| {
-            format!(
-                "{title} runs {}, which the model can change: move it out of the home's folders",
-                path.display()
-            )
-        }));
+    // Without a slash, the program is found by `PATH`.
+    let program_within = |base: Option<&Path>, word: &str| {
+        Some(word).filter(|word| word.contains('/')).and_then(|word| within(base, word))
+    };
+    let mut found = Vec::new();
+    let mut push = |kind, name, path: Option<PathBuf>| {
+        found.extend(path.map(|path| WritableProgram { kind, name, path }));
     };
     for (name, hook) in &config.hooks {
-        warn(format!("[hooks.{name}]"), hook.command.iter().find_map(|word| within(None, word)));
+        let (program, arguments) = hook.command.split_first().expect("a command is never empty");
+        let path = program_within(None, program);
+        let path = path.or_else(|| arguments.iter().find_map(|word| within(None, word)));
+        push(ProgramKind::Hook, name, path);
     }
     for (name, server) in &config.mcp {
         let Via::Program(program) = &server.via else { continue };
         let base = program.cwd.as_deref();
-        let words = [&program.command].into_iter().chain(&program.args);
+        let has_workspace = program.workspace != WorkspaceAccess::Off;
+        let is_data = |path: &PathBuf| has_workspace && path.is_dir();
         let cwd = base.and_then(|cwd| within(None, cwd.to_str()?));
-        let found = words.filter_map(|word| within(base, word)).next();
-        warn(format!("The MCP server {name}"), found.or(cwd));
+        let argument = |word: &String| within(base, word).filter(|path| !is_data(path));
+        let path = program_within(base, &program.command);
+        let path = path.or_else(|| program.args.iter().find_map(argument)).or(cwd);
+        push(ProgramKind::McpServer, name, path);
     }
-    warnings
+    found
 }
 
 /// The path without links, or as it is where nothing lies.

@@ -4,7 +4,7 @@ use chrono::{DateTime, Duration, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::conversation::ledger::LOOKS_BACK;
 use crate::conversation::ledger::breakdown::{UsageBy, UsageSum, usage_by, usage_since};
@@ -14,6 +14,7 @@ use crate::memory::recall::RecallKey;
 use crate::people::listing::{self, ListedPerson};
 use crate::people::{self as access, People, Role};
 use crate::provider::prices;
+use crate::replies::HeartbeatShown;
 use crate::tasks::schedule::{self, JobScope};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +73,21 @@ pub fn read(
             let prices = prices::table_origin();
             json!({ "by": by, "days": days, "prices": prices, "today": today, "sums": sums })
         }
+    })
+}
+
+/// Returns the state of the heartbeat. Times are in words.
+pub fn heartbeat(shown: HeartbeatShown) -> Value {
+    let last = shown
+        .last
+        .map(|(began, ended, words)| json!({ "began": began, "ended": ended, "words": words }));
+    let counts: Map<String, Value> =
+        shown.counts.into_iter().map(|(outcome, count)| (outcome, count.into())).collect();
+    let (tokens_today, tokens_max) = shown.tokens;
+    json!({
+        "every_minutes": shown.every_minutes, "quiet": shown.quiet, "off": shown.off, "next": shown.next,
+        "file_asks": shown.asks, "has_somebody": shown.has_somebody, "last": last, "last_day": counts,
+        "tokens_today": tokens_today, "tokens_max": tokens_max,
     })
 }
 

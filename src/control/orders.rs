@@ -92,6 +92,12 @@ pub(super) async fn heartbeat(
     Ok(Response::Done(words))
 }
 
+pub(super) async fn heartbeat_listing(server: &ControlServer) -> Result<Response, StoreError> {
+    let heartbeat = &server.turns.heartbeat;
+    let shown = heartbeat.shown(heartbeat.clock.now()).await?;
+    Ok(Response::Listing(listing::heartbeat(shown)))
+}
+
 pub(super) async fn actions(server: &ControlServer, limit: usize) -> Result<Response, StoreError> {
     let limit = limit.clamp(1, ACTIONS_MAX);
     let services = &server.turns.services;
@@ -135,6 +141,12 @@ pub(super) async fn budget(
     let spending = turns.spending.clone();
     let handle = move |store: &Connection| agent::order_budget(store, &spending, order, Utc::now());
     turns.services.bus.store.write("budget", Sync::Now, handle).await.map(Response::Done)
+}
+
+pub(super) async fn budget_listing(server: &ControlServer) -> Result<Response, StoreError> {
+    let spending = server.turns.spending.clone();
+    let list = move |store: &Connection| agent::budgets_listing(store, &spending, Utc::now());
+    server.turns.services.bus.store.read(list).await.map(Response::Listing)
 }
 
 pub(super) async fn people(

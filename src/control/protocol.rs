@@ -60,6 +60,9 @@ pub enum ControlRequest {
     },
     Heartbeat {
         wish: HeartbeatRequest,
+        /// The state as a listing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        json: bool,
     },
     /// `list`, `p5`, or `admin p5` and the like.
     People {
@@ -68,6 +71,9 @@ pub enum ControlRequest {
     /// `show`, `set WHOSE AMOUNT PER` or `reset WHOSE`.
     Budget {
         words: Vec<String>,
+        /// The budgets as a listing. Nothing is changed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        json: bool,
     },
     /// About the page in the browser.
     #[cfg(feature = "gateway")]
@@ -107,6 +113,9 @@ pub enum WebRequest {
     /// A link for the owner, for a person of the config, or for one with a number such as `p5`.
     Link {
         person: Option<String>,
+        /// The link alone, as a listing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        json: bool,
     },
     Logins,
     /// The id of a sign-in, or `all`.

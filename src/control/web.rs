@@ -21,7 +21,7 @@ pub(super) async fn answer(
     };
     let store = &server.turns.services.bus.store;
     match request {
-        WebRequest::Link { person } => {
+        WebRequest::Link { person, json } => {
             let person = SenderId::from(person.unwrap_or_else(|| LOCAL.to_owned()));
             let (people, channel) =
                 (server.turns.services.bus.people.clone(), entrance.web.name().clone());
@@ -32,6 +32,7 @@ pub(super) async fn answer(
                 return Ok(Response::Failed(replies::web_stranger(person.as_str())));
             };
             Ok(match entrance.link(&person).await {
+                Some(link) if json => Response::Listing(json!({ "link": link })),
                 Some(link) => Response::Done(replies::web_link(&link)),
                 None => Response::Failed(replies::WEB_DOES_NOT_LISTEN.to_owned()),
             })

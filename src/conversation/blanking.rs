@@ -28,14 +28,15 @@ pub static CONVERSATION_TEXTS: [TextColumns; 4] = [
         renew: Some(|store, mark| history::index_call(store, mark.0)),
     },
     TextColumns {
-        select: "SELECT id, 0, summary, frozen, plan, untrusted_summary, name FROM sessions
+        select: "SELECT id, 0, summary, frozen, plan, untrusted_summary, name, trusted_summary FROM sessions
                  WHERE (id, 0) > (?1, ?2) AND channel = ?3 AND chat = ?4 ORDER BY id LIMIT ?5",
-        update: "UPDATE sessions SET summary = ?3, frozen = ?4, plan = ?5, untrusted_summary = ?6, name = ?7
-                 WHERE id = ?1 AND ?2 = 0",
+        update: "UPDATE sessions SET summary = ?3, frozen = ?4, plan = ?5, untrusted_summary = ?6, name = ?7,
+                 trusted_summary = ?8 WHERE id = ?1 AND ?2 = 0",
         columns: &[
                 TextForm::Plain,
                 TextForm::Json,
                 TextForm::Json,
+                TextForm::Plain,
                 TextForm::Plain,
                 TextForm::Plain,
             ],

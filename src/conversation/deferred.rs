@@ -1,14 +1,16 @@
-//! Calls that were not made because nobody could be asked. For a day, somebody entitled can approve each of them, to be
-//! made once, exactly as shown.
+//! Calls that were not made because nobody could be asked. They are stored while their turn runs, and reported to people
+//! when it ends. For a day from then, somebody entitled can approve each of them, to be made once, exactly as shown.
 
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{address_params, read_address};
-use crate::store::{Json, Time, integer_columns, slice};
+use crate::people::persons::PersonAccount;
+use crate::store::{Json, LenientJson, Time, integer_columns, slice, text_columns};
 use crate::types::message::{Address, ChannelName, ChatKind, Sender};
-use crate::types::session::CallId;
+use crate::types::session::{CallId, TurnId};
+use crate::types::words::words;
 
 /// Time for which a call can be approved.
 pub const VALID: Duration = Duration::hours(24);
@@ -27,6 +29,35 @@ pub struct ApprovedCall {
     pub arguments: String,
 }
 
+/// The person who may have a call made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaterDecider {
+    Admins,
+    /// The person for whom it is made, and nobody else.
+    Person,
+    Nobody,
+}
+
+words!(LaterDecider { Admins = "admins", Person = "person", Nobody = "nobody" });
+
+text_columns!(LaterDecider = |word| Self::parse(word).unwrap_or(Self::Nobody));
+
+/// The terms on which people are told of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportTerms {
+    pub to: Address,
+    /// The name of the task that tried it.
+    pub task: Option<String>,
+}
+
+/// A call of which people were not told yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UntoldCall {
+    pub id: DeferredId,
+    pub call: DeferredCall,
+    pub terms: ReportTerms,
+}
+
 /// A call that was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeferredCall {
@@ -41,46 +72,135 @@ pub struct DeferredCall {
     pub to: Address,
     /// True if its model had read untrusted content.
     pub tainted: bool,
+    pub decider: LaterDecider,
 }
 
-/// Stores the calls that one message shows. Returns their numbers.
-pub fn put(
+/// Keeps a call of a turn until people are told of all of them. The same call is kept once.
+pub fn keep(
     store: &Connection,
-    calls: &[DeferredCall],
+    turn: TurnId,
+    deferred: &DeferredCall,
+    terms: &ReportTerms,
     now: DateTime<Utc>,
-) -> rusqlite::Result<Vec<DeferredId>> {
-    let mut ids = Vec::new();
-    for deferred in calls {
-        let DeferredCall { call, approved, sender, known_on, chat_kind, to, tainted } = deferred;
-        let (channel, chat, thread) = address_params(to);
-        store
-            .prepare_cached(
-                "INSERT INTO deferred_calls (batch, call, tool, arguments, sender, known_on, chat_kind, channel,
-                     chat, thread, tainted, expires, state)
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open')",
-            )?
-            .execute(params![
-                ids.first(),
-                call,
-                approved.tool,
-                approved.arguments,
-                Json(sender),
-                known_on,
-                Json(chat_kind),
-                channel,
-                chat,
-                thread,
-                tainted,
-                Time(now + VALID)
-            ])?;
-        ids.push(DeferredId(store.last_insert_rowid()));
+) -> rusqlite::Result<()> {
+    let DeferredCall { call, approved, sender, known_on, chat_kind, to, tainted, decider } =
+        deferred;
+    let is_kept = store
+        .prepare_cached(
+            "SELECT 1 FROM deferred_calls WHERE turn = ? AND tool = ? AND arguments = ?",
+        )?
+        .exists(params![turn, approved.tool, approved.arguments])?;
+    if is_kept {
+        return Ok(());
     }
-    Ok(ids)
+    let (channel, chat, thread) = address_params(to);
+    let state = if *decider == LaterDecider::Nobody { "denied" } else { "open" };
+    store
+        .prepare_cached(
+            "INSERT INTO deferred_calls (call, tool, arguments, sender, known_on, chat_kind, channel,
+                 chat, thread, tainted, expires, state, untold, turn, decider)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            call,
+            approved.tool,
+            approved.arguments,
+            Json(sender),
+            known_on,
+            Json(chat_kind),
+            channel,
+            chat,
+            thread,
+            tainted,
+            Time(now + VALID),
+            state,
+            Json(terms),
+            turn,
+            decider
+        ])?;
+    Ok(())
 }
 
-const OPEN: &str =
-    "SELECT channel, chat, thread, id, call, tool, arguments, sender, known_on, chat_kind, tainted
-     FROM deferred_calls WHERE state = 'open' AND expires > ?1";
+/// Returns the calls of a turn that people were not told of, in their order.
+pub fn untold(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<UntoldCall>> {
+    let mut rows = store.prepare_cached(&format!(
+        "SELECT {COLUMNS}, untold FROM deferred_calls WHERE turn = ? AND untold IS NOT NULL ORDER BY id"
+    ))?;
+    let rows = rows.query_map([turn], |row| {
+        let (id, call) = read_deferred(row)?;
+        let LenientJson(terms) = row.get::<_, LenientJson<ReportTerms>>(12)?;
+        Ok(terms.map(|terms| UntoldCall { id, call, terms }))
+    })?;
+    Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// Notes that one message shows these calls to people. They are valid from now on.
+pub fn tell(store: &Connection, calls: &[DeferredId], now: DateTime<Utc>) -> rusqlite::Result<()> {
+    let mut tell = store.prepare_cached(
+        "UPDATE deferred_calls SET untold = NULL, turn = NULL, held = 0, batch = ?, expires = ? WHERE id = ?",
+    )?;
+    let first = calls.first();
+    for id in calls {
+        let batch = first.filter(|first| *first != id);
+        tell.execute(params![batch, Time(now + VALID), id])?;
+    }
+    Ok(())
+}
+
+/// Has people told of the calls of a turn once the quiet hours are over.
+pub fn hold(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE deferred_calls SET held = 1 WHERE turn = ?")?
+        .execute([turn])
+        .map(drop)
+}
+
+/// Returns true if people are to be told of calls when the quiet hours end.
+pub fn is_any_held(store: &Connection) -> rusqlite::Result<bool> {
+    store.prepare_cached("SELECT 1 FROM deferred_calls WHERE held = 1")?.exists([])
+}
+
+/// Returns the turns of the calls that are held back, the oldest first.
+pub fn held_turns(store: &Connection) -> rusqlite::Result<Vec<TurnId>> {
+    let mut turns = store.prepare_cached(
+        "SELECT DISTINCT turn FROM deferred_calls WHERE held = 1 AND turn IS NOT NULL ORDER BY turn",
+    )?;
+    turns.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Nothing is held back any more.
+pub fn release(store: &Connection) -> rusqlite::Result<()> {
+    store.prepare_cached("UPDATE deferred_calls SET held = 0 WHERE held = 1")?.execute([]).map(drop)
+}
+
+/// Drops the calls of a turn that has ended, if people are not to be told of them.
+pub fn drop_untold(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE deferred_calls SET untold = NULL, turn = NULL, state = 'denied'
+             WHERE turn = ? AND held = 0",
+        )?
+        .execute([turn])
+        .map(drop)
+}
+
+/// Drops all calls for an account.
+pub fn drop_all_of(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE deferred_calls SET untold = NULL, turn = NULL, held = 0, state = 'denied'
+             WHERE state = 'open' AND known_on = ? AND json_valid(sender)
+             AND json_extract(sender, '$.id') = ?",
+        )?
+        .execute(params![account.channel, account.sender])
+        .map(drop)
+}
+
+/// The columns that `read_deferred` reads.
+const COLUMNS: &str = "channel, chat, thread, id, call, tool, arguments, sender, known_on, chat_kind, tainted, decider";
+
+/// The condition of those that can be made now.
+const OPEN: &str = "state = 'open' AND untold IS NULL AND expires > ?1";
 
 /// Returns a call that can still be made.
 pub fn open(
@@ -89,7 +209,7 @@ pub fn open(
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Option<DeferredCall>> {
     let found = store
-        .prepare_cached(&format!("{OPEN} AND id = ?2"))?
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM deferred_calls WHERE {OPEN} AND id = ?2"))?
         .query_row(params![Time(now), id], read_deferred)
         .optional()?;
     Ok(found.map(|(_, call)| call))
@@ -102,7 +222,8 @@ pub fn open_with(
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Vec<(DeferredId, DeferredCall)>> {
     let mut rows = store.prepare_cached(&format!(
-        "{OPEN} AND ifnull(batch, id) = (SELECT ifnull(batch, id) FROM deferred_calls WHERE id = ?2)
+        "SELECT {COLUMNS} FROM deferred_calls WHERE {OPEN}
+         AND ifnull(batch, id) = (SELECT ifnull(batch, id) FROM deferred_calls WHERE id = ?2)
          ORDER BY id"
     ))?;
     rows.query_map(params![Time(now), id], read_deferred)?.collect()
@@ -136,6 +257,7 @@ fn read_deferred(row: &Row<'_>) -> rusqlite::Result<(DeferredId, DeferredCall)> 
         known_on: row.get(8)?,
         chat_kind: row.get::<_, Json<_>>(9)?.0,
         tainted: row.get(10)?,
+        decider: row.get(11)?,
     };
     Ok((row.get(3)?, deferred))
 }

@@ -64,7 +64,7 @@ pub fn forget_sessions(
 }
 
 /// Deletes a conversation without turns.
-fn forget_empty_session(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
+pub(super) fn forget_empty_session(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
     for statement in
         ["DELETE FROM proposals WHERE session = ?1", "DELETE FROM sessions WHERE id = ?1"]
     {

@@ -123,8 +123,8 @@ fn erase_session(store: &Connection, session: SessionId) -> rusqlite::Result<()>
         .execute([session])?;
     store
         .prepare_cached(
-            "UPDATE sessions SET summary = NULL, untrusted_summary = NULL, frozen = NULL, plan = NULL, name = NULL
-             WHERE id = ?",
+            "UPDATE sessions SET summary = NULL, trusted_summary = NULL, untrusted_summary = NULL, frozen = NULL,
+             plan = NULL, name = NULL WHERE id = ?",
         )?
         .execute([session])
         .map(drop)

@@ -37,3 +37,16 @@ pub(crate) fn of(store: &Connection, session: SessionId) -> rusqlite::Result<Opt
         .optional()?;
     Ok(plan.and_then(|plan| plan.0))
 }
+
+/// Removes the plan of a conversation if a model kept it that had read untrusted content and it is open, as it stands in
+/// the next prompt. Returns it.
+pub(crate) fn take_untrusted(
+    store: &Connection,
+    session: SessionId,
+) -> rusqlite::Result<Option<Plan>> {
+    let plan = of(store, session)?.filter(|plan| plan.tainted && plan.is_open());
+    if plan.is_some() {
+        store.prepare_cached("UPDATE sessions SET plan = NULL WHERE id = ?")?.execute([session])?;
+    }
+    Ok(plan)
+}

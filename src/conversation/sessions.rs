@@ -199,24 +199,34 @@ pub struct Note<'a> {
 
 /// Adds a note to a conversation as a finished turn.
 pub fn note(store: &Connection, session: SessionId, note: &Note<'_>) -> rusqlite::Result<()> {
+    let turn = add(store, session, note)?;
+    history::index_turn(store, turn)?;
+    delete_oldest_notes(store, session)
+}
+
+/// Adds the turn alone, which is neither indexed nor bounded.
+pub(super) fn add(
+    store: &Connection,
+    session: SessionId,
+    note: &Note<'_>,
+) -> rusqlite::Result<TurnId> {
     store
         .prepare_cached(
             "INSERT INTO turns (session, sender, attempts, provider, started, ended, ending, noted)
              VALUES (?1, ?2, 1, ?3, ?4, ?4, '\"answered\"', 1)",
         )?
         .execute(params![session, Json(note.sender), note.provider, Time::now()])?;
-    let turn = store.last_insert_rowid();
+    let turn = TurnId(store.last_insert_rowid());
     store
         .prepare_cached(
             "INSERT INTO steps (turn, seq, heard, sources, text, thinking) VALUES (?, 0, ?, ?, ?, '[]')",
         )?
         .execute(params![turn, &*note.input, Json(note.input.spans()), note.said])?;
-    history::index_turn(store, TurnId(turn))?;
-    delete_oldest_notes(store, session)
+    Ok(turn)
 }
 
 /// Deletes the oldest notes since a person last spoke.
-fn delete_oldest_notes(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
+pub(super) fn delete_oldest_notes(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
     let mut too_old = store.prepare_cached(
         "SELECT id FROM turns WHERE session = ?1 AND noted = 1
          AND id > (SELECT ifnull(max(id), 0) FROM turns WHERE session = ?1 AND noted = 0)

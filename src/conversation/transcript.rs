@@ -20,8 +20,8 @@ pub(crate) use calls::{
     plan_calls, requested_call, set_images, set_undo, turn_of_call,
 };
 pub(crate) use compaction::{
-    Summaries, TranscriptStart, WholeSummary, compact, is_open, mark_summarized, said_since_notes,
-    set_frozen, set_shortened, set_silent, whole_summary,
+    Summaries, TranscriptStart, compact, first_since, is_open, is_quiet_since, leave_out,
+    mark_summarized, said_since_notes, set_frozen, set_shortened, set_silent, whole_summary,
 };
 #[cfg(feature = "gateway")]
 pub(crate) use running::running_turn;
@@ -34,12 +34,14 @@ use crate::conversation::sessions::open_for;
 use crate::conversation::settings;
 use crate::conversation::shorten;
 use crate::conversation::sources::{self, KeptSources};
-use crate::conversation::{asks, model_waits::ModelWait};
+use crate::conversation::{asks, deferred, model_waits::ModelWait};
 use crate::replies;
 use crate::store::{Json, LenientJson, Time};
 use crate::types::message::{ChatKind, MessageId, Sender, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{Session, SessionId, Step, TokenEstimate, Turn, TurnId, TurnOutcome};
+use crate::types::source::Source;
+use crate::types::summary::SourcedSummary;
 
 /// A turn that has not ended, as found after a restart.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,11 +69,15 @@ pub(crate) fn open_session(
     let session_row = store
         .prepare_cached(&format!(
             "SELECT id, chat_kind, frozen, begins, summary, shortened, settings, begins_step,
-             summary_sources, untrusted_summary IS NOT NULL FROM sessions WHERE {}",
+             summary_sources, untrusted_summary IS NOT NULL, trusted_summary, trusted_sources, left_out
+             FROM sessions WHERE {}",
             open_for(origin)
         ))?
         .query_row((channel, chat, thread.unwrap_or_default()), |row| {
             let KeptSources(sources) = row.get(8)?;
+            let KeptSources(trusted_sources) = row.get(11)?;
+            let trusted_sources = trusted_sources.unwrap_or_else(|| vec![Source::Unknown]);
+            let trusted: Option<String> = row.get(10)?;
             let session = Session {
                 id: row.get(0)?,
                 origin: origin.clone(),
@@ -83,7 +89,10 @@ pub(crate) fn open_session(
                 owner: None,
                 summary: row.get(4)?,
                 summary_sources: sources.clone().unwrap_or_default(),
+                trusted_summary: trusted
+                    .map(|text| SourcedSummary { text, sources: trusted_sources }),
                 has_untrusted_summary: row.get(9)?,
+                left_out: row.get(12)?,
                 begins: row.get(3)?,
                 begins_step: row.get(7)?,
                 shortened: row.get::<_, LenientJson<_>>(5)?.0,
@@ -394,6 +403,7 @@ pub(crate) fn end_turn(
         )?
         .execute(params![now, turn])?;
     asks::cancel(store, turn, replies::NO_LONGER_NEEDED)?;
+    deferred::drop_untold(store, turn)?;
     end_turn_alone(store, turn, ending)?;
     history::index_turn(store, turn)
 }

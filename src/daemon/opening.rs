@@ -1,6 +1,7 @@
 //! Opens the store, also on a full disk.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -14,7 +15,9 @@ use crate::bus::{Bus, outbox, restarted};
 use crate::conversation::ledger;
 use crate::people;
 use crate::replies;
-use crate::store::{FreeSpace, OnFull, OpenError, Store, StoreError, StoreOptions, Sync};
+use crate::store::{
+    FILE, FreeSpace, MigrationProgress, OnFull, OpenError, Store, StoreError, StoreOptions, Sync,
+};
 use crate::tasks::schedule;
 use crate::types::safe_mode::SafeMode;
 
@@ -23,6 +26,10 @@ const ROOM_PAUSE: Duration = Duration::from_secs(10);
 
 /// Time, in microseconds, by which a wait for a full disk extends the time for the start: several pauses.
 const WAIT_EXTENSION_US: u32 = 60_000_000;
+
+/// Time, in microseconds, by which progress of a migration extends the time for the start: many reports, and the sync of
+/// a large database at its end.
+const MIGRATION_EXTENSION_US: u32 = 300_000_000;
 
 /// Facts from the time when the store was opened.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +48,9 @@ pub(super) async fn store(
     backup::restore::finish(home)?;
     let at = Instant::now();
     let mut waits = false;
+    let options = StoreOptions { migration: Some(Arc::new(report_migration)), ..options.clone() };
     let store = loop {
-        match Store::open(home, options) {
+        match Store::open(home, &options) {
             Err(full @ OpenError::Full { .. }) if options.on_full == OnFull::Wait => {
                 if !waits {
                     tracing::error!(%full, "The disk is full, waiting for free space");
@@ -63,6 +71,29 @@ pub(super) async fn store(
     }
     let newest = store.read(schedule::newest).await.context("cannot read the store")?;
     Ok((store, OpenedStore { at, newest }))
+}
+
+/// Tells systemd, and with it `peacrab update`, that a migration makes progress.
+fn report_migration(progress: MigrationProgress) {
+    let MigrationProgress { reached, newest, took } = progress;
+    let words = replies::updating_database(reached, newest, took.as_secs());
+    let longer = NotifyState::ExtendTimeoutUsec(MIGRATION_EXTENSION_US);
+    // Fails where no systemd listens, which is fine.
+    sd_notify::notify(&[NotifyState::Status(&words), longer, NotifyState::Watchdog]).ok();
+}
+
+/// Names the file, and what to do, if the error of a start is that of the store and says neither.
+pub(super) fn explain(home: &Path, error: anyhow::Error) -> anyhow::Error {
+    if error.downcast_ref::<OpenError>().is_some() {
+        return error;
+    }
+    let cause = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()).cloned();
+    match cause {
+        Some(source @ (StoreError::Corrupt(_) | StoreError::Busy(_))) => {
+            OpenError::of_database(home.join(FILE), source).into()
+        }
+        _ => error,
+    }
 }
 
 /// Reads what is kept in memory, and notifies the owner if the store was opened on a full disk.

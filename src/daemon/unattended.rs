@@ -1,12 +1,16 @@
 //! The parts of a daemon that act without being asked: jobs, the heartbeat, hooks, MCP servers, backups, the index,
 //! deletion of old rows. In the safe mode none of them starts.
 
+use std::collections::BTreeMap;
+
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::tasks::forever;
 use super::{Daemon, tidy};
-use crate::hooks;
+use crate::bus::{Bus, notices};
+use crate::hooks::{self, Hook};
+use crate::replies;
 use crate::tasks::heartbeat;
 use crate::tasks::schedule::{self, Scheduler};
 
@@ -49,8 +53,13 @@ impl Daemon {
     /// Starts the hooks. They receive the end of turns, too.
     pub(super) fn start_hooks(&self, until: &CancellationToken) -> JoinSet<()> {
         let mut hooking = JoinSet::new();
-        if self.acts() && !self.plan.hooks.is_empty() {
-            let (hooks, events) = (self.plan.hooks.clone(), self.services.events.clone());
+        let (refused, hooks): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            self.plan.hooks.clone().into_iter().partition(|(_, hook)| hook.refused.is_some());
+        if self.acts() && !refused.is_empty() {
+            hooking.spawn(report_refused_hooks(self.services.bus.clone(), refused));
+        }
+        if self.acts() && !hooks.is_empty() {
+            let events = self.services.events.clone();
             hooking.spawn(forever("hooks", until.clone(), move |stop| {
                 hooks::run(hooks.clone(), events.subscribe(), stop)
             }));
@@ -83,5 +92,17 @@ impl Daemon {
     #[cfg(not(feature = "mcp"))]
     pub(super) fn set_mcp_tools(&self, _: &CancellationToken) -> JoinSet<()> {
         JoinSet::new()
+    }
+}
+
+/// Reports the hooks that must not be started: in the log, and once to the owner.
+async fn report_refused_hooks(bus: Bus, refused: BTreeMap<String, Hook>) {
+    for (name, hook) in refused {
+        let Some(why) = hook.refused else { continue };
+        tracing::error!(hook = %name, %why, "A hook is not run");
+        let (key, text) = (format!("hook {name}: {why}"), replies::hook_refused(&name, &why));
+        if let Err(error) = notices::tell_owner(&bus, key, text).await {
+            tracing::error!(%error, "Cannot report a hook that is not run");
+        }
     }
 }

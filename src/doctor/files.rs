@@ -1,10 +1,14 @@
 //! Checks of the files in a home and of the config: who can read them, and to whom they belong.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
+
 use super::{Finding, Repair};
+use crate::process::account_name;
 
 /// Rights of everybody but the owner of a file.
 const OTHERS: u32 = 0o077;
@@ -17,6 +21,9 @@ struct Private {
 
 /// Checks the rights of the home, of the store, and of `secret_files` (the config and the files that it names).
 pub fn check_rights(home: &Path, secret_files: &[PathBuf]) -> Vec<Finding> {
+    if let Some(finding) = check_account(home) {
+        return vec![finding];
+    }
     let mut private = vec![
         Private { path: home.to_owned(), mode: 0o700 },
         Private { path: home.join(crate::store::FILE), mode: 0o600 },
@@ -33,7 +40,31 @@ pub fn check_rights(home: &Path, secret_files: &[PathBuf]) -> Vec<Finding> {
 }
 
 fn is_of_another(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|meta| meta.uid() != rustix::process::geteuid().as_raw())
+    fs::metadata(path).is_ok_and(|meta| meta.uid() != geteuid().as_raw())
+}
+
+/// The home of another account. Its rights are right for that account, and this one cannot change them.
+fn check_account(home: &Path) -> Option<Finding> {
+    let us = geteuid();
+    let me = account_name(us.as_raw());
+    let home_shown = home.display();
+    match fs::metadata(home) {
+        Ok(about) if !us.is_root() && about.uid() != us.as_raw() => {
+            let owner = account_name(about.uid());
+            let words =
+                format!("{home_shown} belongs to account {owner}, and this is account {me}");
+            let advice = format!(
+                "run this as account {owner} or as root; if the home is to be this account's, `sudo chown -R {me} {home_shown}`"
+            );
+            Some(Finding::wrong("files", words).advise(advice))
+        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let words = format!("account {me} may not enter a folder above {home_shown}");
+            let advice = "run this as the account that runs Peacrab, or as root";
+            Some(Finding::wrong("files", words).advise(advice))
+        }
+        _ => None,
+    }
 }
 
 fn check_mode(private: &Private) -> Option<Finding> {
@@ -59,5 +90,6 @@ fn check_owner(home: &Path) -> Option<Finding> {
         .find(|path| fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() != owner))?;
     let words = format!("{} belongs to another account than the home", others.display());
     let home = home.display();
-    Some(Finding::wrong("files", words).advise(format!("chown -R --reference={home} {home}")))
+    let advice = format!("sudo chown -R --reference={home} {home}");
+    Some(Finding::wrong("files", words).advise(advice))
 }

@@ -64,7 +64,12 @@ fn advice_for(error: &ProviderError, name: &str) -> String {
         }
         // The question is asked beside all budgets.
         ProviderError::OverBudget(_) => "wait, or raise the budget with /budget".to_owned(),
-        ProviderError::Refused(_) => {
+        ProviderError::NoCredit(_) => {
+            format!(
+                "pay for the account whose api_key [providers.{name}] has; nothing else is wrong"
+            )
+        }
+        ProviderError::Unauthorized(_) | ProviderError::Refused(_) => {
             format!(
                 "correct api_key, model and base_url of [providers.{name}], and restart the daemon"
             )

@@ -18,14 +18,63 @@ pub struct ServiceState {
     pub lingers: Option<bool>,
 }
 
+/// The place in which the program runs, as far as a service needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServicePlace {
+    /// systemd is the init of this machine.
+    Systemd,
+    /// Another init is.
+    OtherInit,
+    /// A container without an init of its own.
+    Container,
+}
+
+/// Explains why a manager of services cannot be asked, and what to do. None if the place is no reason.
+pub fn unreachable(place: ServicePlace, manager: AskedManager<'_>) -> Option<String> {
+    match (place, manager) {
+        (ServicePlace::OtherInit, _) => Some(
+            "systemd does not run on this machine; let its own init start `peacrab run`".to_owned(),
+        ),
+        (ServicePlace::Container, _) => Some(
+            "systemd does not run in this container; its engine starts `peacrab run`, and starts it again".to_owned(),
+        ),
+        (ServicePlace::Systemd, AskedManager::User { account, has_session: false }) => Some(format!(
+            "there is no login session of account {account}, as after `su` or `sudo` (XDG_RUNTIME_DIR is not set, or has no \
+             bus): log in as {account} by ssh or at the console and try again; where that is not possible, run `loginctl \
+             enable-linger {account}` as root and set XDG_RUNTIME_DIR to /run/user/ and the number of the account"
+        )),
+        (ServicePlace::Systemd, _) => None,
+    }
+}
+
+/// The manager of services that was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedManager<'a> {
+    System,
+    User {
+        account: &'a str,
+        /// True if the manager's bus is where the environment says.
+        has_session: bool,
+    },
+}
+
 /// More restarts since boot are no coincidence.
 const RESTARTS_MAX: u32 = 5;
 
-/// Judges the service. None if there is no systemd on this machine.
-pub fn service_finding(state: Option<&ServiceState>) -> Finding {
+/// Judges the service. None if no manager knows it.
+pub fn service_finding(state: Option<&ServiceState>, place: ServicePlace) -> Finding {
     let Some(state) = state else {
-        return Finding::ok("service", "not installed")
-            .advise("`peacrab service install` installs it");
+        return match place {
+            ServicePlace::Systemd => Finding::ok("service", "not installed")
+                .advise("`peacrab service install` installs it"),
+            ServicePlace::OtherInit => {
+                Finding::ok("service", "not installed; systemd does not run here")
+            }
+            ServicePlace::Container => Finding::ok(
+                "service",
+                "not installed; the engine of this container starts the program",
+            ),
+        };
     };
     let user = if state.is_users { " --user" } else { "" };
     if state.active == "failed" {

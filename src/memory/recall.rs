@@ -180,6 +180,24 @@ pub fn put(store: &Connection, text: &RecallText<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Returns true if somebody with one of these keys may find a source.
+pub fn is_under(
+    store: &Connection,
+    kind: RecallKind,
+    source: i64,
+    keys: &[RecallKey],
+) -> rusqlite::Result<bool> {
+    let mut entries = store
+        .prepare_cached("SELECT DISTINCT who FROM recall_entries WHERE kind = ? AND source = ?")?;
+    let mut rows = entries.query(params![kind, source])?;
+    while let Some(row) = rows.next()? {
+        if keys.contains(&row.get(0)?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Removes all entries of a source.
 pub fn remove(store: &Connection, kind: RecallKind, source: i64) -> rusqlite::Result<()> {
     let mut entries = store

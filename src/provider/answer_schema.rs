@@ -132,7 +132,7 @@ async fn begin(
 ) -> Result<DeltaStream<'static>, PostFailure> {
     let mut deltas = sent?;
     match deltas.next().await {
-        Some(Err(error @ ProviderError::Refused(_))) => {
+        Some(Err(error @ (ProviderError::Refused(_) | ProviderError::Unauthorized(_)))) => {
             Err(PostFailure { error, is_about_body: true })
         }
         first => Ok(stream::iter(first).chain(deltas).boxed()),

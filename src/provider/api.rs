@@ -27,9 +27,15 @@ pub enum ProviderError {
     /// The agent shortens the prompt.
     #[error("the conversation is too long for the model")]
     TooLong,
-    /// The operator acts: a wrong key, an unknown model, a bad request, no credit.
+    /// The operator acts: the key is missing or wrong, or may not do this.
+    #[error("{0}")]
+    Unauthorized(String),
+    /// The operator acts: an unknown model, a bad request.
     #[error("{0}")]
     Refused(String),
+    /// The operator pays: the account at the provider has no credit.
+    #[error("{0}")]
+    NoCredit(String),
     /// The person waits, or the owner raises the budget. No model was called. The message is for the person.
     #[error("{0}")]
     OverBudget(String),

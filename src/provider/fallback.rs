@@ -152,9 +152,11 @@ impl FallbackAttempt<'_> {
         let busy = failures.iter().filter_map(|error| match error {
             ProviderError::Busy { after, .. } => Some(after.unwrap_or(Duration::ZERO)),
             ProviderError::Broken(_) | ProviderError::Stalled(_) => None,
-            ProviderError::TooLong | ProviderError::Refused(_) | ProviderError::OverBudget(_) => {
-                None
-            }
+            ProviderError::TooLong
+            | ProviderError::Unauthorized(_)
+            | ProviderError::Refused(_)
+            | ProviderError::NoCredit(_)
+            | ProviderError::OverBudget(_) => None,
         });
         let broke = |error: &ProviderError| {
             matches!(error, ProviderError::Broken(_) | ProviderError::Stalled(_))

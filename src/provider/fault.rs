@@ -58,6 +58,16 @@ pub struct ApiFault {
     window: Option<u32>,
 }
 
+/// The class of a fault, by who acts next.
+#[derive(Clone, Copy)]
+enum FaultClass {
+    /// Another attempt may help.
+    Busy,
+    /// The key must be another one.
+    Unauthorized,
+    Refused,
+}
+
 impl ApiFault {
     /// Parses a response that is not a success. `after` is [`retry_after`].
     pub fn of_response(status: u16, after: Option<Duration>, body: &str) -> Self {
@@ -110,12 +120,16 @@ impl ApiFault {
             let summary = "the model wrote a tool call that its server could not read";
             return ProviderError::Broken(format!("{summary}{}", self.quoted(key)));
         }
-        let (is_busy, summary) = self.verdict();
+        if self.is_without_credit() {
+            let summary = "there is no credit left; check the account's billing";
+            return ProviderError::NoCredit(format!("{summary}{}", self.quoted(key)));
+        }
+        let (class, summary) = self.verdict();
         let reason = format!("{summary}{}", self.quoted(key));
-        if is_busy {
-            ProviderError::Busy { after: self.after, reason }
-        } else {
-            ProviderError::Refused(reason)
+        match class {
+            FaultClass::Busy => ProviderError::Busy { after: self.after, reason },
+            FaultClass::Unauthorized => ProviderError::Unauthorized(reason),
+            FaultClass::Refused => ProviderError::Refused(reason),
         }
     }
 
@@ -137,25 +151,28 @@ impl ApiFault {
         }
     }
 
+    fn is_without_credit(&self) -> bool {
+        const CODES: [&str; 3] =
+            ["insufficient_quota", "billing_error", "billing_hard_limit_reached"];
+        self.status == Some(402)
+            || CODES.iter().any(|code| self.has_code(code))
+            || self.message.to_lowercase().contains("credit balance")
+    }
+
     fn has_code(&self, code: &str) -> bool {
         self.codes.iter().any(|own| own == code)
     }
 
-    /// Returns true if another attempt may help, and a short sentence with the fault and a hint what to check.
-    fn verdict(&self) -> (bool, &'static str) {
-        const REFUSED: bool = false;
-        const BUSY: bool = true;
+    /// Returns the class of the fault, and a short sentence with the fault and a hint what to check.
+    fn verdict(&self) -> (FaultClass, &'static str) {
+        const REFUSED: FaultClass = FaultClass::Refused;
+        const UNAUTHORIZED: FaultClass = FaultClass::Unauthorized;
+        const BUSY: FaultClass = FaultClass::Busy;
         let codes = |codes: &[&str]| codes.iter().any(|code| self.has_code(code));
 
-        if codes(&["insufficient_quota", "billing_error", "billing_hard_limit_reached"])
-            || self.message.to_lowercase().contains("credit balance")
-        {
-            return (REFUSED, "there is no credit left; check the account's billing");
-        }
         match self.status {
-            Some(401) => (REFUSED, "the key was not accepted; check api_key"),
-            Some(402) => (REFUSED, "there is no credit left; check the account's billing"),
-            Some(403) => (REFUSED, "access was denied; check api_key and what it may use"),
+            Some(401) => (UNAUTHORIZED, "the key was not accepted; check api_key"),
+            Some(403) => (UNAUTHORIZED, "access was denied; check api_key and what it may use"),
             Some(404 | 405) => (REFUSED, "nothing there has this name; check model and base_url"),
             Some(408) => (BUSY, "the server timed out"),
             Some(409 | 425) => (BUSY, "the server could not take the request now"),
@@ -166,10 +183,10 @@ impl ApiFault {
             Some(300..) => (REFUSED, "the server redirects to another address; check base_url"),
             Some(_) => (REFUSED, "the server is not a model API; check base_url"),
             None if codes(&["authentication_error", "invalid_api_key"]) => {
-                (REFUSED, "the key was not accepted; check api_key")
+                (UNAUTHORIZED, "the key was not accepted; check api_key")
             }
             None if codes(&["permission_error"]) => {
-                (REFUSED, "access was denied; check api_key and what it may use")
+                (UNAUTHORIZED, "access was denied; check api_key and what it may use")
             }
             None if codes(&["not_found_error", "model_not_found"]) => {
                 (REFUSED, "nothing there has this name; check model and base_url")

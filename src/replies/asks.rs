@@ -206,6 +206,14 @@ pub fn not_done(task: Option<&str>, calls: &[(&str, &str)]) -> (String, Option<S
     (text, is_cut.then_some(whole))
 }
 
+/// Counts further calls that were not made.
+pub fn more_not_done(count: usize) -> String {
+    format!("… and {count} more, which I don't show here.")
+}
+
+/// Follows the offer of calls, if not all that were shown are offered.
+pub const ASK_FOR_REST: &str = "If you want the others, ask me for them here.";
+
 /// Says where a call that was not made can be asked for.
 pub fn ask_for_it(text: &str) -> String {
     format!("{text}\nIf you want it, ask me for it here.")

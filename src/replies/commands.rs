@@ -1,6 +1,7 @@
 //! Answers to commands that set or list something.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use super::as_is;
 use crate::short_text::shortened;
@@ -166,7 +167,23 @@ pub fn restarted(version: &str) -> String {
     format!("I'm back (Peacrab {version}).")
 }
 
-pub const CANNOT_RESTART: &str = "I can't restart by myself, because I don't run as a systemd service. Please restart me by hand.";
+pub const CANNOT_RESTART: &str = "I can't restart by myself, because nothing here would start me again: I run neither as a systemd service nor in my \
+     Docker image. Please restart me by hand.";
+
+/// Tells the owner that there is no restart. `kept` is the file with the config that works.
+pub fn restart_refused(reason: &str, kept: Option<&Path>) -> String {
+    let kept = kept.map(|file| format!("\nThe config that I use is kept in {}.", file.display()));
+    format!(
+        "I'm not restarting, because I couldn't start again with my changed config. Please correct it and send /restart \
+         again:\n{reason}{}\nA variable that you have just added to my service's environment counts only after a restart \
+         by hand.",
+        kept.unwrap_or_default()
+    )
+}
+
+/// In a group, where the reason is not told.
+pub const RESTART_REFUSED: &str = "I'm not restarting, because I couldn't start again with my changed config. The reason is in the owner's private chat, and \
+     `peacrab check` shows it.";
 
 // Commands that do not exist.
 

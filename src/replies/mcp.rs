@@ -82,6 +82,19 @@ pub fn mcp_not_sandboxed(why: &str) -> String {
     )
 }
 
+/// Explains why a hook or an MCP server is not started.
+pub fn program_is_writable(path: &Path) -> String {
+    format!(
+        "it is not started, because tools or commands could change what it runs: {}. Move that to another folder",
+        path.display()
+    )
+}
+
+/// Tells the owner about a hook that is not started.
+pub fn hook_refused(name: &str, why: &str) -> String {
+    format!("The hook {} does not run: {why}.", as_is(name))
+}
+
 /// Follows the reason why a sandboxed server has not come up.
 pub fn mcp_sandbox_hint(has_network: bool) -> String {
     let network = if has_network { "" } else { "; `network = true` gives it the network" };

@@ -1,7 +1,8 @@
 //! Messages to the owner about backups: the pending work of a restored one, and one that could not be made.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
+use super::as_is;
 use crate::short_text::shortened;
 
 /// Entries of each kind that are listed; the others are counted.
@@ -63,9 +64,24 @@ fn list(text: &mut String, title: &str, entries: &[String]) {
 }
 
 /// Tells the owner that the regular backup failed.
-pub fn backup_failed(folder: &str, reason: &str) -> String {
+pub fn backup_failed(folder: impl Display, reason: impl Display) -> String {
     format!(
-        "I couldn't make the regular backup in {folder}: {reason}. Please check that folder. I'll try again every hour and \
-         won't mention it again until one has worked."
+        "I couldn't make the regular backup in {}: {}. Please check that folder. I'll try again every hour and won't \
+         mention it again until one has worked.",
+        as_is(folder),
+        as_is(reason)
     )
+}
+
+/// Tells the owner that a regular backup is without files that could not be read.
+pub fn backup_left_out(file: impl Display, count: u64, lines: &[String]) -> String {
+    let mut text = format!(
+        "The backup {} is not whole, because I can't read {count} of my files and folders. Please check who may read them, \
+         and the disk. I won't mention it again until a backup has everything.",
+        as_is(file)
+    );
+    for line in lines {
+        let _ = write!(text, "\n- {}", as_is(line));
+    }
+    text
 }

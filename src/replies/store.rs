@@ -23,6 +23,16 @@ pub const ASK_FAILED: &str = "I asked a question here but couldn't continue. I t
 
 pub const RULES_UNREADABLE: &str = "I can no longer read the old state of my instructions and skills, so I can't tell whether the last command changed them. Please check AGENTS.md and my skills.";
 
+/// The state of a migration, on one line, for systemd and `peacrab update`. It differs from one report to the next.
+pub fn updating_database(reached: u32, newest: u32, seconds: u64) -> String {
+    match reached < newest {
+        true => {
+            format!("Updating the database: version {reached} of {newest}, {seconds} s so far.")
+        }
+        false => format!("Updated the database to version {newest} in {seconds} s."),
+    }
+}
+
 /// A file of instructions is there and cannot be read.
 pub fn instructions_blocked(path: &impl Display, reason: &str, has_version: bool) -> String {
     let now = match has_version {

@@ -2,6 +2,7 @@
 //! command. It starts the first process in its namespaces, watches the resources that the command takes, and ends
 //! all of it when the daemon closes their socket or is killed.
 
+use std::collections::BTreeSet;
 use std::ffi::c_int;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -14,8 +15,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open,
-    pidfd_send_signal, set_child_subreaper, set_dumpable_behavior, wait,
+    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpgrp, getpid, kill_process,
+    kill_process_group, pidfd_open, pidfd_send_signal, set_child_subreaper, set_dumpable_behavior,
+    wait,
 };
 
 use super::account::CommandAccount;
@@ -260,6 +262,7 @@ fn watch(
             kill(&handle);
         } else if !ended {
             if let Some(exceeded) = accounting.look() {
+                kill_groups(&processes::of_command(child));
                 kill(&handle);
                 wire::tell(control, &GuardReport::Over(exceeded));
             }
@@ -276,6 +279,17 @@ fn kill(process: &OwnedFd) {
     pidfd_send_signal(process, Signal::KILL).ok();
 }
 
+/// Kills the process groups of these processes. The kernel kills a group at once, so that none of a fork bomb's processes
+/// can start another meanwhile. The command has begun a session of its own: none of its groups has other members.
+fn kill_groups(processes: &[Pid]) {
+    let own = getpgrp();
+    let groups = processes.iter().filter_map(|process| Some(processes::stat(*process)?.group));
+    let groups: BTreeSet<i32> = groups.collect();
+    for group in groups.into_iter().filter_map(Pid::from_raw).filter(|group| *group != own) {
+        kill_process_group(group, Signal::KILL).ok();
+    }
+}
+
 /// Kills the processes that a command left behind, which became children of this process, or theirs. Returns
 /// true if none is left.
 fn sweep() -> bool {
@@ -286,6 +300,7 @@ fn sweep() -> bool {
             // A list that changes while it is read may miss a process.
             left = processes::by_parents(getpid());
         }
+        kill_groups(&left);
         for process in left {
             kill_process(process, Signal::KILL).ok();
         }

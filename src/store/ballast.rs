@@ -83,7 +83,7 @@ impl Ballast {
 pub(super) fn is_full(home: &Path, source: &StoreError) -> bool {
     match source {
         StoreError::Full => true,
-        StoreError::Corrupt(_) => false,
+        StoreError::Corrupt(_) | StoreError::Busy(_) => false,
         StoreError::Broken(_) | StoreError::Change(_) | StoreError::TooSlow => {
             let probe = home.join("room");
             let result = fs::write(&probe, vec![0x5a; OPEN_BYTES]);

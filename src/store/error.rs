@@ -12,6 +12,9 @@ pub enum StoreError {
     Full,
     #[error("the database is damaged ({0})")]
     Corrupt(String),
+    /// Another process has it locked, and this one has waited.
+    #[error("the database is locked ({0})")]
+    Busy(String),
     #[error("the database failed ({0})")]
     Broken(String),
     /// A search that has reached its deadline.
@@ -28,6 +31,9 @@ impl From<rusqlite::Error> for StoreError {
             Some(ErrorCode::DiskFull) => Self::Full,
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Self::Corrupt(error.to_string())
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Self::Busy(error.to_string())
             }
             Some(ErrorCode::OperationInterrupted) => Self::TooSlow,
             // SQLite's general error: a text that is not JSON, or a trigger that rejects a change.
@@ -46,8 +52,8 @@ impl From<rusqlite::Error> for StoreError {
 /// Reason why a home cannot be used. Each message explains what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("cannot use the home {}: {source}", path.display())]
-    Home { path: PathBuf, source: std::io::Error },
+    #[error("cannot use the home {}: {cause}", path.display())]
+    Home { path: PathBuf, cause: std::io::Error },
     #[error("another peacrab is running on {} (process {pid}): stop it first, or give this one its own --home", home.display())]
     Locked { home: PathBuf, pid: String },
     #[error(
@@ -65,6 +71,20 @@ pub enum OpenError {
         path.display()
     )]
     Full { path: PathBuf },
-    #[error("cannot open {}: {source}. Restore it from a backup, or move it away to start with a new one", path.display())]
-    Database { path: PathBuf, source: StoreError },
+    #[error("cannot open {}: {cause}. Restore it from a backup, or move it away to start with a new one", path.display())]
+    Damaged { path: PathBuf, cause: StoreError },
+    #[error(
+        "{} is empty, although this home was in use: what it contained is lost. Restore the newest backup (`peacrab restore FILE --replace`), or delete the empty file to start with a new store",
+        path.display()
+    )]
+    Emptied { path: PathBuf },
+    #[error("cannot open {}: {holder} has it locked. Close that program, and try again", path.display())]
+    InUse { path: PathBuf, holder: String },
+    #[error("cannot open {}: {why}", path.display())]
+    Denied { path: PathBuf, why: String },
+    /// The reason is not known to be damage.
+    #[error("cannot open {}: {cause}. The log of the kernel (`dmesg`) shows if the disk fails", path.display())]
+    Database { path: PathBuf, cause: StoreError },
+    #[error("cannot copy the store to {}: {cause}", path.display())]
+    Copy { path: PathBuf, cause: StoreError },
 }

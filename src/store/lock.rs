@@ -4,7 +4,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use super::OpenError;
+use super::access::{LOCK, obstacle};
+use super::{FILE, OpenError};
 
 /// The lock of a home. Released when it is dropped, and by a crash.
 pub struct HomeLock {
@@ -13,17 +14,27 @@ pub struct HomeLock {
 
 impl Drop for HomeLock {
     fn drop(&mut self) {
-        // A child process between fork and exec has the file open as well, and would keep the lock for that moment.
+        // A child that is just being started has the file open, too, and would keep the lock for that moment.
         self.file.unlock().ok();
     }
 }
 
 impl HomeLock {
-    /// Locks the home, and creates it if it is missing, readable by its owner only.
+    /// Returns the process id of the last daemon that locked the home. It may have ended since.
+    pub fn last_holder(home: &Path) -> Option<String> {
+        let written = fs::read_to_string(home.join(LOCK)).ok()?;
+        let pid = written.trim();
+        (!pid.is_empty()).then(|| pid.to_owned())
+    }
+
+    /// Creates the home if necessary (readable by its owner only) and locks it.
     pub fn claim(home: &Path) -> Result<Self, OpenError> {
-        let home_error = |source| OpenError::Home { path: home.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(home_error)?;
-        let path = home.join("lock");
+        let broken = |cause| match obstacle(&home.join(FILE)) {
+            Some(why) => OpenError::Denied { path: home.to_owned(), why },
+            None => OpenError::Home { path: home.to_owned(), cause },
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(broken)?;
+        let path = home.join(LOCK);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -31,16 +42,16 @@ impl HomeLock {
             .truncate(false)
             .mode(0o600)
             .open(&path)
-            .map_err(home_error)?;
+            .map_err(broken)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
-                let pid = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
+                let pid = Self::last_holder(home).unwrap_or_default();
                 return Err(OpenError::Locked { home: home.to_owned(), pid });
             }
-            Err(fs::TryLockError::Error(source)) => return Err(home_error(source)),
+            Err(fs::TryLockError::Error(cause)) => return Err(broken(cause)),
         }
-        // The lock works without the pid in it, which a full disk may reject.
+        // The lock holds without the pid in it, and a full disk may not take the pid.
         if let Err(error) = fs::write(&path, std::process::id().to_string()) {
             tracing::warn!(%error, "Cannot write the process id to the lock file");
         }

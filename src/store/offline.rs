@@ -1,30 +1,44 @@
-//! Access to a database that this process has not opened as a [`super::Store`]: without a daemon, or next to the one
-//! that runs.
+//! Reads a store that this process has not opened: of a home without a daemon, or beside the daemon that has it.
 
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
+use super::access::refuse_emptied;
 use super::{FILE, OpenError, StoreError, schema};
 
-/// Maximum wait for a locked database. A daemon's commit takes less.
+/// A daemon's commit holds the database for less.
 const BUSY_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Reads from a home without locking or changing it, also while a daemon runs there. None if nothing can be
-/// read.
+/// Maximum wait until a copy begins, while other programs have the database locked.
+const COPY_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Returns true if there is a store in a home, or if this account cannot know.
+pub fn has_store(home: &Path) -> bool {
+    !matches!(home.join(FILE).try_exists(), Ok(false))
+}
+
+/// Returns a function that makes the error of a failure of the database at this path.
+fn database_error(path: &Path) -> impl Fn(rusqlite::Error) -> OpenError + use<> {
+    let path: PathBuf = path.to_owned();
+    move |error| OpenError::of_database(path.clone(), error.into())
+}
+
+/// Reads from a home without claiming or changing it, whether or not a daemon runs there. None if nothing
+/// can be read.
 pub fn look<T>(home: &Path, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
     work(&open_unchanged(&home.join(FILE)).ok()?).ok()
 }
 
-/// Opens a database without creating files next to it.
+/// Opens a database so that no file is made beside it.
 fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let url = url::Url::from_file_path(absolute);
     let mut url = url.map_err(|()| rusqlite::Error::InvalidPath(path.to_owned()))?;
     if !path.with_extension("db-wal").exists() {
-        // Otherwise SQLite would create a log and its index, which only a daemon needs.
+        // SQLite would create files that only a daemon needs.
         url.set_query(Some("immutable=1"));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -39,14 +53,28 @@ fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
 pub fn peek<T>(
     home: &Path,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-) -> Result<Option<T>, StoreError> {
+) -> Result<Option<T>, OpenError> {
     let path = home.join(FILE);
-    if !path.exists() {
+    if !has_store(home) {
         return Ok(None);
     }
-    let store = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    store.busy_timeout(BUSY_TIME_MAX)?;
-    Ok(Some(work(&store)?))
+    refuse_emptied(&path)?;
+    let read = || {
+        let store = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        store.busy_timeout(BUSY_TIME_MAX)?;
+        work(&store)
+    };
+    read().map(Some).map_err(database_error(&path))
+}
+
+/// Returns an error if this version cannot open the store of a home because of its schema. A missing store is fine.
+pub fn check_schema(home: &Path) -> Result<(), OpenError> {
+    let path = home.join(FILE);
+    if !has_store(home) {
+        return Ok(());
+    }
+    let read = || schema::version(&open_unchanged(&path)?);
+    schema::check_version(&path, read().map_err(database_error(&path))?)
 }
 
 /// Checks the store of a home: its schema, and the structure of the whole file. Changes nothing.
@@ -57,77 +85,89 @@ pub fn examine(home: &Path) -> Result<(), OpenError> {
     examine_file(&home.join(FILE)).map(drop)
 }
 
-/// Checks a database of any name, as [`examine`] does. Returns the version of its schema.
+/// The same for a database of any name. Returns the version of its schema.
 pub fn examine_file(path: &Path) -> Result<u32, OpenError> {
-    let database_error = |source| OpenError::Database { path: path.to_owned(), source };
-    let check = || {
+    refuse_emptied(path)?;
+    let damaged = |why| OpenError::of_database(path.to_owned(), StoreError::Corrupt(why));
+    let read = || {
         let store = open_unchanged(path)?;
         let version = schema::version(&store)?;
-        let check_result: String =
-            store.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-        Ok::<_, rusqlite::Error>((version, check_result))
+        let found: String = store.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        Ok::<_, rusqlite::Error>((version, found))
     };
-    let (version, check_result) = check().map_err(|error| database_error(error.into()))?;
-    if check_result != "ok" {
-        return Err(database_error(StoreError::Corrupt(check_result)));
+    let (version, found) = read().map_err(database_error(path))?;
+    if found != "ok" {
+        return Err(damaged(found));
     }
     if version == 0 {
-        return Err(database_error(StoreError::Corrupt("it is not a store of Peacrab".to_owned())));
+        return Err(damaged("it is not a store of Peacrab".to_owned()));
     }
     schema::check_version(path, version)?;
     Ok(version)
 }
 
-/// Copies the current state of a home's store into a new file, also while a daemon writes to it. Returns the version of
-/// its schema.
+/// Copies the store of a home as it is now into a new file, also while a daemon writes it. Returns the version of its
+/// schema.
 pub fn snapshot(home: &Path, into: &Path) -> Result<u32, OpenError> {
     let path = home.join(FILE);
-    let database_error =
-        |error: rusqlite::Error| OpenError::Database { path: path.clone(), source: error.into() };
-    let source = open_unchanged(&path).map_err(database_error)?;
-    let mut target = Connection::open(into).map_err(database_error)?;
-    let result = Backup::new(&source, &mut target).and_then(|copy| {
-        // All pages in one step: the copy shows one state, and a write of the daemon cannot restart it.
+    refuse_emptied(&path)?;
+    let from = open_unchanged(&path).map_err(database_error(&path))?;
+    let until = Instant::now() + COPY_WAIT_MAX;
+    let not_written =
+        |error: rusqlite::Error| OpenError::Copy { path: into.to_owned(), cause: error.into() };
+    // A damaged page is one of the store; the copy is the one that takes space.
+    let not_copied = |error: rusqlite::Error| match StoreError::from(error) {
+        cause @ (StoreError::Corrupt(_) | StoreError::Busy(_)) => {
+            OpenError::of_database(path.clone(), cause)
+        }
+        cause => OpenError::Copy { path: into.to_owned(), cause },
+    };
+    let mut to = Connection::open(into).map_err(not_written)?;
+    let copied = Backup::new(&from, &mut to).and_then(|copy| {
+        // All pages in one step: the copy is of one moment, and no write of the daemon makes it begin anew.
         loop {
             match copy.step(-1)? {
-                StepResult::Done => return Ok(()),
+                StepResult::Done => return Ok(true),
+                _ if Instant::now() >= until => return Ok(false),
                 _ => std::thread::sleep(Duration::from_millis(50)),
             }
         }
     });
-    result.map_err(database_error)?;
-    // The copy is then complete without a log.
-    target.pragma_update(None, "journal_mode", "delete").map_err(database_error)?;
-    schema::version(&target).map_err(database_error)
+    if !copied.map_err(not_copied)? {
+        let cause = StoreError::Busy(format!("for {} s", COPY_WAIT_MAX.as_secs()));
+        return Err(OpenError::of_database(path, cause));
+    }
+    // The copy needs no log of its own.
+    to.pragma_update(None, "journal_mode", "delete").map_err(not_written)?;
+    schema::version(&to).map_err(not_written)
 }
 
-/// Migrates the store of a home without a running daemon, and makes one change in one transaction. The file is then
-/// complete without a log.
+/// Migrates the store of a home in which nobody runs, and makes one change in one transaction. The file is complete by
+/// itself afterwards.
 pub fn change_offline<T>(
     home: &Path,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> Result<T, OpenError> {
     let path = home.join(FILE);
-    let database_error =
-        |error: rusqlite::Error| OpenError::Database { path: path.clone(), source: error.into() };
-    let mut store = Connection::open(&path).map_err(database_error)?;
-    let found = schema::version(&store).map_err(database_error)?;
+    let failed = database_error(&path);
+    let mut store = Connection::open(&path).map_err(&failed)?;
+    let found = schema::version(&store).map_err(&failed)?;
     schema::check_version(&path, found)?;
-    schema::migrate(&mut store, found).map_err(database_error)?;
+    schema::migrate(&mut store, found, None).map_err(&failed)?;
     let change = || {
         let transaction = store.transaction()?;
-        let result = work(&transaction)?;
+        let done = work(&transaction)?;
         transaction.commit()?;
-        Ok(result)
+        Ok::<_, rusqlite::Error>(done)
     };
-    let result = change().map_err(database_error)?;
-    store.pragma_update(None, "journal_mode", "delete").map_err(database_error)?;
-    Ok(result)
+    let done = change().map_err(&failed)?;
+    store.pragma_update(None, "journal_mode", "delete").map_err(&failed)?;
+    Ok(done)
 }
 
-/// Rewrites the store of a home without a running daemon, so that its free space with former versions of rows is gone.
+/// Rewrites the store of a home in which nobody runs without its free space, which may have former versions of rows.
 pub fn rewrite_offline(home: &Path) -> Result<(), OpenError> {
     let path = home.join(FILE);
     let rewritten = Connection::open(&path).and_then(|store| store.execute_batch("VACUUM"));
-    rewritten.map_err(|error| OpenError::Database { path, source: error.into() })
+    rewritten.map_err(database_error(&path))
 }

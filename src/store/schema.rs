@@ -1,9 +1,31 @@
 //! The schema and its migrations. A home of the base version or a later one is migrated, a version at a
 //! time. Its rows stay readable.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use rusqlite::Connection;
 
 use super::OpenError;
+
+/// The interval between two reports of a migration.
+const REPORT_EVERY: Duration = Duration::from_secs(5);
+
+/// Steps of SQLite's virtual machine between two checks of the clock: some milliseconds on a slow board.
+const STEPS_PER_CHECK: i32 = 100_000;
+
+/// The progress of a migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MigrationProgress {
+    /// The version that is complete. The next one is in work, unless this is the newest.
+    pub reached: u32,
+    pub newest: u32,
+    /// The time since the start.
+    pub took: Duration,
+}
+
+/// Receives the progress of a migration, again and again while it makes some.
+pub type MigrationReport = Arc<dyn Fn(MigrationProgress) + Send + Sync>;
 
 /// The version of the base schema, which is the oldest that can be opened.
 pub(super) const BASE_VERSION: u32 = 7;
@@ -39,6 +61,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-32.sql"),
     include_str!("schema-33.sql"),
     include_str!("schema-34.sql"),
+    include_str!("schema-35.sql"),
+    include_str!("schema-36.sql"),
 ];
 
 /// Returns the version of an up-to-date database.
@@ -52,7 +76,14 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
 }
 
 /// Migrates a database of version `found`, in a transaction for each version.
-pub(super) fn migrate(connection: &mut Connection, found: u32) -> rusqlite::Result<()> {
+pub(super) fn migrate(
+    connection: &mut Connection,
+    found: u32,
+    report: Option<&MigrationReport>,
+) -> rusqlite::Result<()> {
+    let begun = Instant::now();
+    // A new database takes no time.
+    let report = report.filter(|_| (BASE_VERSION..newest()).contains(&found));
     if (BASE_VERSION..newest()).contains(&found) {
         tracing::info!(
             from = found,
@@ -62,10 +93,17 @@ pub(super) fn migrate(connection: &mut Connection, found: u32) -> rusqlite::Resu
     }
     let scripts = [(BASE_VERSION, &BASE)].into_iter().chain((BASE_VERSION + 1..).zip(MIGRATIONS));
     for (version, script) in scripts.filter(|(version, _)| *version > found) {
+        if let Some(report) = report {
+            watch(connection, version - 1, begun, Arc::clone(report))?;
+        }
         let transaction = connection.transaction()?;
         transaction.execute_batch(script)?;
         transaction.pragma_update(None, "user_version", version)?;
         transaction.commit()?;
+    }
+    if let Some(report) = report {
+        connection.progress_handler(0, None::<fn() -> bool>)?;
+        report(MigrationProgress { reached: newest(), newest: newest(), took: begun.elapsed() });
     }
     if found < newest() {
         // The migrated schema must be on the disk, in the database file itself, before anything else is
@@ -73,6 +111,28 @@ pub(super) fn migrate(connection: &mut Connection, found: u32) -> rusqlite::Resu
         connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
     }
     Ok(())
+}
+
+/// Reports the migration from the version that was `reached` while its statements make progress.
+fn watch(
+    connection: &mut Connection,
+    reached: u32,
+    begun: Instant,
+    report: MigrationReport,
+) -> rusqlite::Result<()> {
+    let mut last = begun.elapsed();
+    let tell = move |took| report(MigrationProgress { reached, newest: newest(), took });
+    tell(last);
+    let check = move || {
+        let took = begun.elapsed();
+        if took.saturating_sub(last) >= REPORT_EVERY {
+            last = took;
+            tell(took);
+        }
+        // True would interrupt the statement.
+        false
+    };
+    connection.progress_handler(STEPS_PER_CHECK, Some(check))
 }
 
 /// Returns an error if the schema of a database is not one that this version can read or migrate.

@@ -167,7 +167,7 @@ pub fn begin_approved(
     if table::count_running(store, TaskKind::Subagent)? >= AT_ONCE_MAX {
         return Ok(None);
     }
-    let DeferredCall { call, approved, sender, known_on, chat_kind, to, tainted } = deferred;
+    let DeferredCall { call, approved, sender, known_on, chat_kind, to, tainted, .. } = deferred;
     let terms = SessionTerms { known_on, chat_kind, settings: Settings::default() };
     // The conversation at the address gets the result.
     let parent = actions::session_at(store, &to)?.unwrap_or(SessionId(0));

@@ -5,17 +5,21 @@ pub(crate) mod find;
 use async_trait::async_trait;
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, TimeZone, Utc};
 use chrono_tz::Tz;
+use rusqlite::Connection;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, cut, tell};
-use crate::conversation::transcript::{self, WholeSummary};
+use crate::conversation::delivered::{self, OpenedResult, RESULT};
+use crate::conversation::transcript;
 use crate::memory::recall::common::CommonTerms;
 use crate::memory::recall::words;
 use crate::people::Role;
 use crate::short_text::escaped_path;
 use crate::types::message::ChatKind;
+use crate::types::session::TurnId;
 use crate::types::source::{self, Source};
+use crate::types::summary::SourcedSummary;
 use find::{FoundPassage, FoundPlace, RecallReader, RecallWish, SearchScope};
 
 /// Maximum number of results.
@@ -56,6 +60,13 @@ impl Tool for MemorySearch {
         let SearchArgs { query, scope, since } = args;
         if scope == Some(SearchScope::Summary) {
             return whole_summary(cx).await;
+        }
+        if scope == Some(SearchScope::Untrusted)
+            && let Some(number) = result_number(&query)
+            && let Some(OpenedResult { text, sources }) = untrusted_result(cx, number).await?
+        {
+            let for_model = cut(&text, "The rest was sent, too.");
+            return Ok(ToolOutput::Text { for_model, sources });
         }
         let is_long = |word: &str| word.chars().count() > WORD_CHARS_MAX;
         if query.split_whitespace().any(is_long) {
@@ -110,11 +121,33 @@ async fn whole_summary(cx: &ToolContext) -> Result<ToolOutput, ToolError> {
     let session = cx.session;
     let found = cx.actions.store.read(move |store| transcript::whole_summary(store, session)).await;
     match found? {
-        Some(WholeSummary { text, sources }) => {
+        Some(SourcedSummary { text, sources }) => {
             Ok(ToolOutput::Text { for_model: cut(&text, "The rest is lost."), sources })
         }
         None => tell("Nothing was left out of this conversation.".to_owned()),
     }
+}
+
+/// Returns the result of a background task that was sent here, and for which a reference stands in the conversation. Only a
+/// private conversation has references.
+async fn untrusted_result(
+    cx: &ToolContext,
+    number: TurnId,
+) -> Result<Option<OpenedResult>, ToolError> {
+    if cx.chat_kind != ChatKind::Private {
+        return Ok(None);
+    }
+    let (reader, at) = (cx.who.clone(), cx.address.clone());
+    let open = move |store: &Connection| delivered::open(store, number, &reader, &at);
+    Ok(cx.actions.store.read(open).await?)
+}
+
+/// Returns the number in `result 12`, by which a reference names what was sent.
+fn result_number(query: &str) -> Option<TurnId> {
+    let mut words = query.split_whitespace();
+    let (name, number) = (words.next()?, words.next()?);
+    let is_result = name.eq_ignore_ascii_case(RESULT) && words.next().is_none();
+    is_result.then(|| number.trim_start_matches('#').parse().ok().map(TurnId)).flatten()
 }
 
 /// Returns the sources of all results, up to a bound: one untrusted source is enough to mark them.

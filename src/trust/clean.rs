@@ -5,6 +5,7 @@ use crate::people::Role;
 use crate::trust::taint;
 use crate::types::session::{CallOutcome, Session, Step, Turn};
 use crate::types::source::{Parts, Source};
+use crate::types::summary::SourcedSummary;
 use crate::workspace::Audience;
 
 /// Maximum length of the record, in characters; the newest lines are kept. A summary has this length in a usual context
@@ -32,8 +33,10 @@ pub fn keep(session: &Session, role: Role, audience: Audience) -> Option<KeptCon
     taint::of_one(session, role)?;
     let is_untrusted = |source: &Source| taint::is_untrusted(source, audience);
     let (mut is_tainted, mut left_out) = (session.summary_sources.iter().any(is_untrusted), 0);
-    let summary = session.summary.iter().filter(|_| !is_tainted);
-    let mut lines: Vec<String> = summary.cloned().collect();
+    let summary = first_trusted(session.summaries(), audience);
+    // A long one leaves its beginning out.
+    let lines = summary.iter().flat_map(|summary| summary.text.lines());
+    let mut lines: Vec<String> = lines.map(str::to_owned).collect();
     for step in session.turns.iter().flat_map(|turn| &turn.steps) {
         let input: Vec<_> = step.input.iter().flat_map(Parts::iter).collect();
         is_tainted |= input.iter().any(|part| is_untrusted(part.source));
@@ -59,46 +62,76 @@ pub fn keep(session: &Session, role: Role, audience: Audience) -> Option<KeptCon
     Some(KeptConversation { record: newest(&lines), left_out })
 }
 
-/// Returns the trusted parts of turns, for a summary of them alone: texts of people and of the program, and texts of
-/// the model before it saw the first untrusted part. `is_tainted` is true if it saw one before these turns.
-pub(crate) fn trusted_parts(turns: &[Turn], is_tainted: bool, audience: Audience) -> Vec<Turn> {
-    let mut is_tainted = is_tainted;
-    let trusted_turn = |turn: &Turn| {
-        let steps = turn.steps.iter().map(|step| trusted_step(step, &mut is_tainted, audience));
+/// Returns the first summary that is trusted for an audience.
+pub(crate) fn first_trusted(
+    mut summaries: impl Iterator<Item = SourcedSummary>,
+    audience: Audience,
+) -> Option<SourcedSummary> {
+    summaries.find(|summary| !summary.sources.iter().any(|it| taint::is_untrusted(it, audience)))
+}
+
+/// The trusted parts of turns.
+pub(crate) struct TrustedParts {
+    pub(crate) turns: Vec<Turn>,
+    /// Number of parts that were left out.
+    pub(crate) left_out: usize,
+}
+
+/// Returns the trusted parts of turns, for a summary of them alone: what people and the program said, and what the model
+/// wrote before it was shown the first untrusted part. `is_tainted` is true if it was shown one before these turns.
+pub(crate) fn trusted_parts(turns: &[Turn], is_tainted: bool, audience: Audience) -> TrustedParts {
+    let mut sieve = Sieve { audience, is_tainted, left_out: 0 };
+    let of_turn = |turn: &Turn| {
+        let steps = turn.steps.iter().map(|step| sieve.trusted_step(step));
         let has_content =
             |step: &Step| step.input.is_some() || !step.text.is_empty() || !step.calls.is_empty();
         let steps: Vec<_> = steps.filter(has_content).collect();
         Turn { steps, ..turn.clone() }
     };
-    let turns: Vec<_> = turns.iter().map(trusted_turn).collect();
-    turns.into_iter().filter(|turn| !turn.steps.is_empty()).collect()
+    let turns: Vec<_> = turns.iter().map(of_turn).collect();
+    let turns = turns.into_iter().filter(|turn| !turn.steps.is_empty()).collect();
+    TrustedParts { turns, left_out: sieve.left_out }
 }
 
-fn trusted_step(step: &Step, is_tainted: &mut bool, audience: Audience) -> Step {
-    let is_untrusted = |source: &Source| taint::is_untrusted(source, audience);
-    let mut input = Parts::default();
-    for part in step.input.iter().flat_map(Parts::iter) {
-        let is_by_bot = matches!(part.source, Source::Button { .. });
-        match is_untrusted(part.source) {
-            true => *is_tainted = true,
-            false if is_by_bot && *is_tainted => {}
-            false => input.push(part.source.clone(), part.text),
-        }
-    }
-    let mut calls = Vec::new();
-    if !*is_tainted {
-        calls = step.calls.clone();
-        for call in &mut calls {
-            if call.sources.iter().any(is_untrusted) {
-                call.outcome = CallOutcome::Done(LEFT_OUT.to_owned());
-                call.sources.clear();
+/// Goes through the steps of a conversation in their order.
+struct Sieve {
+    audience: Audience,
+    /// The model was shown an untrusted part.
+    is_tainted: bool,
+    left_out: usize,
+}
+
+impl Sieve {
+    fn trusted_step(&mut self, step: &Step) -> Step {
+        let audience = self.audience;
+        let is_untrusted = |source: &Source| taint::is_untrusted(source, audience);
+        let mut input = Parts::default();
+        for part in step.input.iter().flat_map(Parts::iter) {
+            let is_by_bot = matches!(part.source, Source::Button { .. });
+            self.is_tainted |= is_untrusted(part.source);
+            match is_untrusted(part.source) || (is_by_bot && self.is_tainted) {
+                true => self.left_out += 1,
+                false => input.push(part.source.clone(), part.text),
             }
         }
+        let (mut text, mut calls) = (String::new(), Vec::new());
+        if self.is_tainted {
+            self.left_out += usize::from(!step.text.trim().is_empty()) + step.calls.len();
+        } else {
+            (text, calls) = (step.text.clone(), step.calls.clone());
+            for call in &mut calls {
+                if call.sources.iter().any(is_untrusted) {
+                    call.outcome = CallOutcome::Done(LEFT_OUT.to_owned());
+                    call.sources.clear();
+                    self.left_out += 1;
+                }
+            }
+        }
+        let by_calls = step.calls.iter().flat_map(|call| &call.sources).any(is_untrusted);
+        self.is_tainted |= by_calls;
+        let input = (!input.trim().is_empty()).then_some(input);
+        Step { input, text, calls, is_summarized: step.is_summarized, ..Step::default() }
     }
-    let text = if *is_tainted { String::new() } else { step.text.clone() };
-    *is_tainted |= step.calls.iter().flat_map(|call| &call.sources).any(is_untrusted);
-    let input = (!input.trim().is_empty()).then_some(input);
-    Step { input, text, calls, is_summarized: step.is_summarized, ..Step::default() }
 }
 
 fn short(text: &str) -> String {

@@ -226,17 +226,22 @@ pub enum Decider {
 }
 
 impl PermissionRequest<'_> {
-    /// Returns who decides about the call if approval is needed. The person alone decides if the call sends their
-    /// private content to others, or if approval only protects their own data.
+    /// Returns who decides about the call if approval is needed, now or once its run has ended. The person alone decides
+    /// if the call sends their private content to others, or if approval only protects their own data.
     pub fn decider(
         &self,
         decision: &Decision,
         chat_kind: ChatKind,
         asking: &ApprovalSettings,
     ) -> Decider {
-        match decision {
-            Decision::Ask(why) if why.is_telling() => Decider::Person,
-            Decision::Ask(PermissionReason::Untrusted(..) | PermissionReason::EachTime(_))
+        let why = match decision {
+            Decision::Ask(why) => why,
+            Decision::Deny(PermissionReason::Unattended(why, _)) => &**why,
+            Decision::Allow | Decision::Deny(_) => return Decider::Admins,
+        };
+        match why {
+            why if why.is_telling() => Decider::Person,
+            PermissionReason::Untrusted(..) | PermissionReason::EachTime(_)
                 if chat_kind == ChatKind::Private && by_config(self, asking).is_none() =>
             {
                 Decider::Person

@@ -14,6 +14,7 @@ pub(crate) use kind::{Background, TIME_MAX, TaskEnd, TaskLimits};
 use crate::bus::journal::{self, InboundOutcome, RowId};
 use crate::conversation::{sessions, transcript};
 use crate::tasks::{self, TaskOutcome};
+use crate::turn::refused;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{TurnId, TurnOutcome};
@@ -46,6 +47,9 @@ pub(crate) fn end(store: &Connection, origin: &Origin, end: &TaskEnd<'_>) -> rus
 
 /// Ends a task whose turn was cut off too often, or cannot be read.
 pub(crate) fn give_up(store: &Connection, turn: TurnId, task: &Origin) -> rusqlite::Result<()> {
+    // Nobody knows here if it is quiet. The heartbeat looks soon.
+    let holds = task.task().is_some_and(|task| task.kind == TaskKind::Heartbeat);
+    refused::report(store, turn, holds)?;
     transcript::end_turn(store, turn, TurnOutcome::Failed)?;
     journal::settle_turn(store, turn, InboundOutcome::Refused)?;
     let message = task.task().map(|task| of(task.kind).gave_up());

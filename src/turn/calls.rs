@@ -52,16 +52,16 @@ pub(crate) async fn refuse(
     settle(services, turn, call, CallOutcome::Failed(reason)).await
 }
 
-/// Settles a call that cannot begin, and sends a report to people.
-pub(crate) async fn refuse_and_report(
+/// Settles a call that cannot begin, and defers it until people are told of it.
+pub(crate) async fn refuse_and_defer(
     services: &Services,
     turn: TurnId,
     call: &Call,
     reason: String,
-    report: Effect,
+    deferral: Effect,
 ) -> Result<CallResult, TurnError> {
     let end_of_call = CallEnd::of(call, Utc::now(), CallOutcome::Failed(reason));
-    end(services, turn, CallEnd { effects: vec![report], ..end_of_call }).await
+    end(services, turn, CallEnd { effects: vec![deferral], ..end_of_call }).await
 }
 
 /// Runs a planned call, or finds out the outcome of one that a crash interrupted. The outcome is

@@ -9,6 +9,7 @@ mod compaction;
 mod guarded;
 mod jobs;
 mod parting;
+mod pause;
 mod steps;
 mod stopping;
 mod waiting;
@@ -25,6 +26,7 @@ pub(crate) use compaction::{
 pub(crate) use delegated::awaits;
 pub use jobs::handle_order;
 pub(crate) use parting::part_from_past;
+pub(crate) use pause::{PausedConversation, cleaned};
 pub(crate) use steps::{ModelStep, completed};
 pub(crate) use stopping::{StopKind, interrupted, stopped};
 pub(crate) use waiting::{Suspension, WaitNotice, waits_for_model};
@@ -40,6 +42,7 @@ use crate::store::{Store, StoreError, Sync};
 use crate::turn::background::{self, TaskEnd};
 use crate::turn::end::TurnEnd;
 use crate::turn::error::CommitError;
+use crate::turn::refused;
 use crate::types::message::{Address, Body, MessageId, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{Call, SessionId, Step, TurnId, TurnOutcome};
@@ -112,6 +115,7 @@ pub(crate) async fn answer(
         if let Some(step) = &last {
             step.write(store, turn)?;
         }
+        refused::report(store, turn, end.is_quiet)?;
         transcript::end_turn(store, turn, end.ending)?;
         let question = journal::question(store, turn)?;
         journal::settle_turn(store, turn, end.outcome)?;

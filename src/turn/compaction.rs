@@ -2,6 +2,7 @@
 //! choice of turns and the request to the provider are pure.
 
 pub(crate) mod apart;
+mod digest;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::provider::{
 use crate::short_text::first_chars;
 use crate::types::session::{Session, SessionId, Step, Turn, TurnId, TurnOutcome};
 use crate::types::source::Source;
+use crate::types::summary::SourcedSummary;
 use crate::types::untrusted;
 
 /// Minimum number of turns that stay whole, regardless of their size: the present question and its context.
@@ -69,7 +71,9 @@ pub(crate) struct CompactionJob {
     pub(crate) former: Option<String>,
     /// The sources of the former summary.
     pub(crate) former_sources: Vec<Source>,
-    /// The turns to compact; never empty.
+    /// The trusted summary beside the former one.
+    pub(crate) former_trusted: Option<SourcedSummary>,
+    /// Empty only where untrusted parts are left out of the former summary alone.
     pub(crate) turns: Vec<Turn>,
     pub(crate) focus: Option<String>,
 }
@@ -114,7 +118,9 @@ impl CompactionJob {
     ) -> Self {
         let from = TranscriptStart { turn: session.begins, step: session.begins_step };
         let (former, former_sources) = (session.summary.clone(), session.summary_sources.clone());
-        Self { session: session.id, from, to, former, former_sources, turns, focus }
+        let former_trusted = session.trusted_summary.clone();
+        let session = session.id;
+        Self { session, from, to, former, former_sources, former_trusted, turns, focus }
     }
 
     /// Returns the job for all turns. None if there are none.
@@ -124,7 +130,16 @@ impl CompactionJob {
         Some(Self::before(to, session, session.turns.clone(), focus))
     }
 
-    /// Returns the last turn of which something is compacted.
+    /// Compacts all turns before a note of the program; all that there are if there is none.
+    pub(crate) fn before_note(session: &Session, note: Option<TurnId>) -> Self {
+        let is_before = |turn: &&Turn| note.is_none_or(|note| turn.id < note);
+        let turns: Vec<_> = session.turns.iter().filter(is_before).cloned().collect();
+        let next = turns.iter().map(|turn| TurnId(turn.id.0 + 1)).max();
+        let to = TranscriptStart { turn: note.or(next).unwrap_or(session.begins), step: 0 };
+        Self::before(to, session, turns, None)
+    }
+
+    /// The last turn of which something is compacted.
     pub(crate) fn last(&self) -> Option<TurnId> {
         self.turns.last().map(|turn| turn.id)
     }
@@ -140,7 +155,9 @@ impl CompactionJob {
         mark_summarized(&mut session.turns, self.to.turn, self.to.step);
         (session.begins, session.begins_step) = (self.to.turn, self.to.step);
         session.has_untrusted_summary |= summaries.whole.is_some();
+        session.left_out += summaries.left_out;
         (session.summary, session.summary_sources) = (summaries.shown, summaries.sources);
+        session.trusted_summary = summaries.trusted;
         session.frozen = None;
         session.estimate.tried = 0;
         session.estimate.recount();
@@ -318,9 +335,14 @@ pub(crate) fn shown_of(session: &Session) -> Option<String> {
     let mut text = session.summary.as_deref().map(shown).unwrap_or_default();
     if session.has_untrusted_summary {
         let gap = if text.is_empty() { "" } else { "\n" };
+        let count = match session.left_out {
+            0 => String::new(),
+            1 => " (1 part)".to_owned(),
+            parts => format!(" ({parts} parts)"),
+        };
         let _ = write!(
             text,
-            "{gap}[What others wrote here before, and what you wrote once you had read it, is left out. \
+            "{gap}[What others wrote here before, and what you wrote once you had read it, is left out{count}. \
              memory_search with scope \"summary\" shows a summary of it, as untrusted content.]"
         );
     }

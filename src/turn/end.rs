@@ -74,7 +74,9 @@ pub(crate) fn failure_words(error: &ProviderError, to: Role) -> String {
             replies::model_broke_off(reason)
         }
         ProviderError::OverBudget(message) => message.clone(),
-        ProviderError::Refused(reason) => replies::model_refused_us(reason, to == Role::Owner),
+        ProviderError::Unauthorized(reason)
+        | ProviderError::Refused(reason)
+        | ProviderError::NoCredit(reason) => replies::model_refused_us(reason, to == Role::Owner),
     }
 }
 

@@ -9,7 +9,13 @@ pub(crate) enum TurnError {
     Commit(#[from] CommitError),
     /// A tool failed in a way that ends the turn.
     #[error("{0:#}")]
-    Abort(#[from] anyhow::Error),
+    Abort(anyhow::Error),
+}
+
+impl From<anyhow::Error> for TurnError {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Abort(error)
+    }
 }
 
 impl From<StoreError> for TurnError {

@@ -326,7 +326,11 @@ impl ActiveTurn<'_> {
         let mut end = self.end_with(explanation);
         let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
+        let holds = end.is_quiet;
         commits::answer(&self.turns.services.bus.store, self.turn, None, end).await?;
+        if holds {
+            self.turns.heartbeat.switched.up();
+        }
         self.emit(|| EventKind::TurnEnd { silent: false });
         self.log_end(TurnOutcome::Failed);
         Ok(None)

@@ -114,4 +114,6 @@ pub struct TurnConfig {
     pub memory: memory::Config,
     /// Maximum time for which a turn waits for a model that cannot be reached. None if it does not wait.
     pub wait_for_model: Option<Duration>,
+    /// The pause after which a private conversation goes on without its untrusted parts. None: it does not.
+    pub clean_after: Option<Duration>,
 }

@@ -15,6 +15,7 @@ use crate::types::person::FolderOwner;
 use crate::types::persona::Persona;
 pub use crate::types::row_id::{CallId, SessionId, TurnId};
 use crate::types::source::{self, Parts, Source};
+use crate::types::summary::SourcedSummary;
 pub use crate::types::token_estimate::{TokenEstimate, TokenSums};
 use crate::types::words::words;
 
@@ -36,8 +37,12 @@ pub struct Session {
     pub summary: Option<String>,
     /// The sources of the summary.
     pub summary_sources: Vec<Source>,
-    /// True if a call can open a second summary, of the untrusted content that the first one leaves out.
+    /// Where the summary has untrusted parts: a summary of the trusted ones, for when the others are left out.
+    pub trusted_summary: Option<SourcedSummary>,
+    /// True if a call can open a summary of what the summary leaves out as untrusted.
     pub has_untrusted_summary: bool,
+    /// Number of parts that were left out. 0 if nobody has counted them.
+    pub left_out: usize,
     /// The first turn that the model still sees. 0 if it sees all.
     pub begins: TurnId,
     /// Number of the first steps of that turn that are part of the summary.
@@ -69,7 +74,9 @@ impl Session {
             owner: None,
             summary: None,
             summary_sources: Vec::new(),
+            trusted_summary: None,
             has_untrusted_summary: false,
+            left_out: 0,
             begins: TurnId(0),
             begins_step: 0,
             shortened: None,
@@ -85,15 +92,24 @@ impl Session {
         sources
     }
 
-    /// Returns its approximate size in memory in bytes: its texts, and the overhead of each of its parts.
+    /// Returns the summary that its model is shown, and then the trusted one beside it.
+    pub fn summaries(&self) -> impl Iterator<Item = SourcedSummary> {
+        let sources = self.summary_sources.clone();
+        let shown = self.summary.clone().map(|text| SourcedSummary { text, sources });
+        [shown, self.trusted_summary.clone()].into_iter().flatten()
+    }
+
+    /// Returns its approximate size in memory, in bytes: its texts, and the overhead of each of its
+    /// parts.
     pub fn bytes(&self) -> usize {
         let frozen = self.frozen.iter().flat_map(|frozen| {
             [&frozen.memory, &frozen.notes, &frozen.told_memory, &frozen.told_notes]
         });
-        let own_bytes: usize = frozen.chain(&self.summary).map(String::len).sum();
+        let trusted = self.trusted_summary.as_ref().map(|summary| &summary.text);
+        let own: usize = frozen.chain(&self.summary).chain(trusted).map(String::len).sum();
         let steps = self.turns.iter().flat_map(|turn| &turn.steps);
         let steps: usize = steps.map(Step::bytes).sum();
-        size_of::<Self>() + own_bytes + self.turns.len() * size_of::<Turn>() + steps
+        size_of::<Self>() + own + self.turns.len() * size_of::<Turn>() + steps
     }
 }
 

@@ -51,12 +51,14 @@ pub enum FileError {
          and use that"
     )]
     Linked(WorkspacePath),
+    #[error("others may have written `{0}`")]
+    Untrusted(WorkspacePath),
     #[error("{0}")]
     Name(Box<PathError>),
     #[error("`{0}` was changed by somebody else in the meantime; read it again")]
     Changed(WorkspacePath),
-    #[error("cannot reach `{path}`: {source}")]
-    Io { path: WorkspacePath, source: io::Error },
+    #[error("cannot reach `{path}`: {cause}")]
+    Io { path: WorkspacePath, cause: io::Error },
 }
 
 /// Part of a file.
@@ -93,21 +95,21 @@ pub enum EntryKind {
 }
 
 impl FileError {
-    pub(super) fn new(path: &WorkspacePath, source: io::Error) -> Self {
+    pub(super) fn new(path: &WorkspacePath, cause: io::Error) -> Self {
         let path = path.clone();
-        match source.kind() {
+        match cause.kind() {
             io::ErrorKind::NotFound => Self::Missing(path),
             io::ErrorKind::NotADirectory => Self::NotAFolder(path),
             io::ErrorKind::IsADirectory => Self::Folder(path),
             // cap-std's refusal comes from no system call; the system's own has a number.
-            io::ErrorKind::PermissionDenied if source.raw_os_error().is_none() => {
+            io::ErrorKind::PermissionDenied if cause.raw_os_error().is_none() => {
                 Self::Outside(path)
             }
             // A socket cannot be opened.
-            _ if source.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+            _ if cause.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
                 Self::Special(path)
             }
-            _ => Self::Io { path, source },
+            _ => Self::Io { path, cause },
         }
     }
 }

@@ -44,7 +44,7 @@ impl Workspace {
     /// [`READ_BYTES_MAX`].
     pub fn instruction(&self, path: &WorkspacePath) -> Result<Option<String>, FileError> {
         let read = self.open_file(path).and_then(|file| {
-            file.check_single_name()?;
+            file.check_trusted()?;
             file.read_text()
         });
         self.in_force(path, read)
@@ -59,7 +59,7 @@ impl Workspace {
     ) -> Result<Option<String>, FileError> {
         let public = |file: OpenedFile| match file.path().is_private() {
             true => Err(FileError::Private(file.path().clone())),
-            false => file.check_single_name().map(|()| file),
+            false => file.check_trusted().map(|()| file),
         };
         let read = self.open_file(path).and_then(public);
         let read = read.and_then(|file| file.read_page(0, max.min(READ_BYTES_MAX)));

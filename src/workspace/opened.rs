@@ -125,7 +125,8 @@ impl Workspace {
                 Err(error) => return Err(error),
                 Ok(file) if file.is_former => return Err(FileError::Former(found)),
                 Ok(file) => {
-                    if scope.audience() == Audience::Others {
+                    // The changed file has one name: in a trusted folder, all that it contains would be trusted.
+                    if scope.audience() == Audience::Others || !found.is_of_others() {
                         file.check_single_name()?;
                     }
                     return Ok((found, Some(file)));
@@ -297,6 +298,15 @@ impl OpenedFile {
     pub fn check_single_name(&self) -> Result<(), FileError> {
         match self.has_other_names() {
             true => Err(FileError::Linked(self.path.clone())),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a file that others may have written: it has a second name, lies in an untrusted folder, or is marked.
+    pub fn check_trusted(&self) -> Result<(), FileError> {
+        self.check_single_name()?;
+        match self.is_marked || self.path.is_of_others() {
+            true => Err(FileError::Untrusted(self.path.clone())),
             false => Ok(()),
         }
     }

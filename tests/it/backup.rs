@@ -1,5 +1,7 @@
 //! Backups and restores by the real program, also in the middle of work and cut off by a crash.
 
+mod troubles;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 
 mod apart;
 mod budget;
+mod pause;
 mod shares;
 mod turns;
 mod windows;

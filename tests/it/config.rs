@@ -75,6 +75,7 @@ steps_max = 11
 subagent_steps_max = 21
 turns_max = 17
 wait_for_model = "30m"
+clean_after = "90m"
 waiting_max = 50
 queue = "collect"
 timezone = "Europe/Berlin"
@@ -146,6 +147,9 @@ Config {
         turns_max: 17,
         wait_for_model: Some(
             1800s,
+        ),
+        clean_after: Some(
+            5400s,
         ),
         waiting_max: 50,
         queue: Collect,
@@ -1163,6 +1167,11 @@ fn the_home_is_what_was_asked_for_first() {
     let env = Environment::from_iter([("PEACRAB_HOME", "/srv/crab")]);
     assert_eq!(config::home(Some("/here".into()), &env), PathBuf::from("/here"));
     assert_eq!(config::home(None, &env), PathBuf::from("/srv/crab"));
+    // Parts of the program compare it with other paths.
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(config::home(Some("crab".into()), &env), here.join("crab"));
+    let relative = Environment::from_iter([("PEACRAB_HOME", "./crab")]);
+    assert_eq!(config::home(None, &relative), here.join("crab"));
     let home = config::home(None, &Environment::default());
     assert!(home.ends_with("peacrab") || home.ends_with(".peacrab"), "{home:?}");
 }
@@ -1436,6 +1445,25 @@ fn corrects_an_address_of_a_single_call() {
         ("https://models.example/v1/", "https://models.example/v1"),
     ] {
         assert_eq!(with_model_at(written, "").unwrap().providers["main"].base_url, expected);
+    }
+}
+
+#[test]
+fn the_pause_before_untrusted_content_is_left_out_has_bounds() {
+    let after = |text: &str| {
+        let config = load(format!("[agent]\nclean_after = {text}\n"), &secrets());
+        config.map(|config| config.agent.clean_after.map(|after| after.as_secs()))
+    };
+    let usual = load("", &secrets()).unwrap().agent.clean_after;
+    assert_eq!(usual.map(|after| after.as_secs()), Some(7_200));
+    for (text, expected) in
+        [("\"1m\"", Some(60)), ("\"30d\"", Some(2_592_000)), ("0", None), ("\"off\"", None)]
+    {
+        assert_eq!(after(text), Ok(expected), "{text}");
+    }
+    for text in ["\"59s\"", "\"31d\""] {
+        let refused = after(text).unwrap_err();
+        assert!(refused.contains("`clean_after` in [agent] must be from 1m to 30d"), "{refused}");
     }
 }
 

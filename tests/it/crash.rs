@@ -9,6 +9,7 @@ mod compaction;
 mod extraction;
 mod forgetting;
 mod incognito;
+mod pause;
 mod suspended;
 mod restart;
 mod resuming;

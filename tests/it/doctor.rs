@@ -1,5 +1,8 @@
 //! The doctor: each line that it can print, shown by the fault that it is about.
 
+mod state;
+mod store;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -7,7 +10,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use peacrab::channels::{ChannelError, ChannelProbe};
 use peacrab::doctor::links::{LinkReport, link_finding, probe_finding};
 use peacrab::doctor::machine::{DiskState, clock_finding, disk_finding, kernel_finding};
-use peacrab::doctor::service::{ServiceState, parse_service, service_finding};
+use peacrab::doctor::service::{ServicePlace, ServiceState, parse_service, service_finding};
 use peacrab::doctor::{Finding, Severity};
 use serde_json::{Value, json};
 
@@ -366,12 +369,11 @@ fn the_service_is_judged_by_what_systemd_tells() {
     let shown = "LoadState=loaded\nActiveState=active\nUnitFileState=enabled\nResult=success\nNRestarts=0\n";
     let well = parse_service(shown, false).unwrap();
     let judge = |state: &ServiceState| {
-        let finding = service_finding(Some(state));
+        let finding = service_finding(Some(state), ServicePlace::Systemd);
         (finding.severity, finding.words, finding.advice.unwrap_or_default())
     };
     assert_eq!(judge(&well).0, Severity::Ok);
     assert_eq!(parse_service("LoadState=not-found\n", false), None);
-    assert!(service_finding(None).advice.unwrap().contains("service install"));
     let active = |active: &str| ServiceState { active: active.to_owned(), ..well.clone() };
     let failed = ServiceState { result: "watchdog".to_owned(), ..active("failed") };
     assert_eq!(judge(&failed).1, "it has failed (watchdog)");

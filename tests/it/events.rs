@@ -103,6 +103,7 @@ fn hook(on: &'static str, script: &str, file: &Path, time_max: Duration) -> Hook
         private_texts: false,
         time_max,
         environment: vec![("PATH", "/usr/bin:/bin".into()), ("TZ", "UTC".into())],
+        refused: None,
     }
 }
 

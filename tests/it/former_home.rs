@@ -65,6 +65,9 @@ pub(crate) async fn former_home() -> Rig {
          ALTER TABLE jobs RENAME COLUMN chat_kind TO place;
          ALTER TABLE deferred_calls RENAME COLUMN chat_kind TO place;
          ALTER TABLE jobs DROP COLUMN needs;
+         ALTER TABLE sessions DROP COLUMN trusted_summary;
+         ALTER TABLE sessions DROP COLUMN trusted_sources;
+         ALTER TABLE sessions DROP COLUMN left_out;
          DROP INDEX sessions_task;
          CREATE UNIQUE INDEX sessions_subagent ON sessions (channel, chat, ifnull(thread, ''))
              WHERE closed IS NULL AND kind = 'subagent';

@@ -454,6 +454,34 @@ async fn what_a_beat_finds_in_quiet_hours_is_told_when_they_end() {
 }
 
 #[tokio::test]
+async fn what_a_beat_was_refused_in_quiet_hours_is_told_when_they_end() {
+    let mut scene = quiet_soon().await;
+    fs::write(scene.rig.path().join("downloads/page.txt"), "Write it down.").unwrap();
+    let gate = Gate::shut();
+    let reads = calls(&[("read_file", json!({"path": "downloads/page.txt"}))]);
+    let writes = calls(&[("write_file", json!({"path": "tide.md", "content": "high"}))]);
+    scene.rig.model.on("Is the tide high?", [reads, held(&gate, writes)]);
+    scene.rig.model.on("The quiet hours of your owner have begun", [says("NO_REPLY")]);
+    scene.at(31).await;
+    scene.rig.hangs_at(&gate).await;
+    scene.at(45).await;
+    gate.open();
+    scene.ended(1).await;
+    assert_eq!(scene.rig.ask("2", "hello").await, "re: hello");
+    assert_eq!(scene.rig.unread("1"), Vec::<String>::new());
+    scene.rig.stop_and_start_again().await;
+    scene.rig.model.on("Is the tide high?", [is_silent()]);
+    scene.at(201).await;
+    let report = scene.rig.hear("1").await;
+    assert!(report.starts_with("I did not run write_file for the heartbeat"), "{report}");
+    assert!(report.contains("tide.md") && report.contains("/approve later 1"), "{report}");
+    // After a start, a minute later.
+    scene.at(203).await;
+    scene.ended(2).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_beat_ends_when_quiet_hours_begin() {
     let mut scene = quiet_soon().await;
     let gate = Gate::shut();

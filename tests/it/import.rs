@@ -1,7 +1,7 @@
 //! `peacrab import`: texts, conversations and jobs of other bots come as untrusted content, and nothing of them acts.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
@@ -142,6 +142,59 @@ async fn nanobot_and_openclaw_are_known_too() {
 }
 
 #[tokio::test]
+async fn what_is_left_out_is_named() {
+    let (scene, other) = scene().await;
+    workspace(&other.join("workspace"));
+    let inner = other.join("workspace");
+    put(&inner, "memory/history.jsonl", "{}");
+    put(&inner, "memory/a\nb.md", "two lines");
+    put(&inner, "memory/a\tb.md", "the same name");
+    put(&inner, "media/picture.png", "");
+    put(&other, "skills/shared/SKILL.md", "---\nname: shared\n---\nx");
+    put(&other, "config.json", "{}");
+    put(&other, "sessions/notes.txt", "x");
+    // Root reads files whatever their permissions are, but not one that is too large or of another kind.
+    fs::create_dir(inner.join("skills/knots/socket")).unwrap();
+    std::os::unix::net::UnixListener::bind(inner.join("skills/knots/socket/s")).unwrap();
+    let secret = inner.join("memory/shut.md");
+    put(&inner, "memory/shut.md", "shut");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0)).unwrap();
+    let is_readable = fs::read(&secret).is_ok();
+
+    let ended = import(&scene, "nanobot", &other).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let root = other.display();
+    for line in [
+        "- memory/history.jsonl: not imported".to_owned(),
+        "- media: not imported".to_owned(),
+        "- notes.txt: not imported".to_owned(),
+        "- skills/knots/socket/s: not imported".to_owned(),
+        "- sessions/notes.txt: not imported".to_owned(),
+        format!("- {root}/skills: not imported"),
+        format!("- {root}/config.json: not imported"),
+        "- memory/a_b.md: another file has this name".to_owned(),
+        "- /trust downloads/imports/nanobot/memory/a_b.md".to_owned(),
+    ] {
+        assert!(ended.out.lines().any(|it| it == line), "{line}: {}", ended.out);
+    }
+    if !is_readable {
+        assert!(ended.out.contains("- memory/shut.md: cannot be read: "), "{}", ended.out);
+    }
+    assert!(!ended.out.contains("KEY") && !ended.out.contains(".env"), "{}", ended.out);
+
+    // What has no known conversations and jobs has them named.
+    let ended = import(&scene, "openclaw", &other).await;
+    assert!(ended.out.contains(&format!("- {root}/sessions: not imported")), "{}", ended.out);
+    // Many are counted.
+    for number in 0..150 {
+        put(&inner, &format!("other-{number}/x"), "");
+    }
+    let ended = import(&scene, "nanobot", &other).await;
+    assert_eq!(ended.out.matches(": not imported").count(), 100, "{}", ended.out);
+    assert!(ended.out.lines().any(|it| it.starts_with("- and ") && it.ends_with(" more")));
+}
+
+#[tokio::test]
 async fn what_is_no_bot_is_refused() {
     let (scene, other) = scene().await;
     let ended = import(&scene, "nanobot", &other.join("nowhere")).await;
@@ -171,12 +224,32 @@ fn schedules_become_options() {
         line(json!({"kind": "at", "atMs": at})),
         "peacrab cron add --at '2026-11-23 13:00' --tz UTC -- 'm'"
     );
-    assert_eq!(line(json!({"kind": "every", "everyMs": 1})), "peacrab cron add --every 1m -- 'm'");
+    assert_eq!(
+        line(json!({"kind": "every", "everyMs": 30_000})),
+        "peacrab cron add --every 1m -- 'm'   # it ran every 30000 ms, and jobs run at most once a minute"
+    );
+    assert_eq!(
+        line(json!({"kind": "every", "everyMs": 90_000})),
+        "peacrab cron add --every 90s -- 'm'"
+    );
+    // Lines that `cron add` refuses are not proposed.
+    let bounds = "('n': The interval must be from one minute to 366 days.)";
+    assert_eq!(line(json!({"kind": "every", "everyMs": 40_000_000_000_i64})), bounds);
+    assert_eq!(line(json!({"kind": "cron", "expr": "*/30 * * * * *"})), bounds);
+    let unclear = line(json!({"kind": "cron", "expr": "0 9 * * * * 2027"}));
+    assert!(unclear.starts_with("('n': ") && !unclear.contains("cron add"), "{unclear}");
+    let daily = json!({"kind": "cron", "expr": "30 0 9 * * *"});
+    assert_eq!(line(daily), "peacrab cron add --cron '30 0 9 * * *' -- 'm'");
     for broken in
         [json!({"kind": "every", "everyMs": 0}), json!({"kind": "cron"}), json!({"kind": "?"})]
     {
         assert_eq!(line(broken), "('n': its schedule cannot be read)");
     }
+    // A second line would look like one of the report.
+    let two = json!({"name": "a\nb", "schedule": {"kind": "every", "everyMs": 60_000},
+        "payload": {"message": "it's\n- peacrab cron add x"}});
+    let jobs = read_jobs(&json!({ "jobs": [two] }).to_string(), now).unwrap();
+    assert_eq!(jobs[0].line, r"peacrab cron add --every 1m -- $'it\'s\n- peacrab cron add x'");
     assert_eq!(read_jobs("{}", now), None);
     assert_eq!(read_session("", None), None);
     assert_eq!(read_session("{\"role\":\"system\",\"content\":\"x\"}", None).unwrap().messages, 0);

@@ -1,6 +1,7 @@
 //! The setup, as a person at a narrow and at a wide terminal goes through it, and as a script does.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use peacrab::channels::slack::manifest;
@@ -131,9 +132,9 @@ async fn a_key_is_asked_for_until_one_works() {
         screen.wait_for_words("Number or address").await;
         screen.type_keys("not an address\r");
         screen.wait_for_words("neither one of the").await;
+        model.turn_away();
         screen.type_keys(&format!("{} {MODEL}\r", model.base_url));
         screen.wait_for_words("Key (it is not shown):").await;
-        model.reply(Reply::error(401, &json!({"error": {"message": "no such key"}})));
         screen.type_keys("sk-wrong\r");
         screen.wait_for_words("That does not work").await;
         model.reply(answer("OK"));
@@ -207,6 +208,7 @@ async fn options_answer_everything() {
     let ended = scene.run(&args).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     model.finish();
+    api.wait_for_words(ADA.id, "Setup is complete").await;
     let daemon = scene.daemon().await;
     model.reply(answer("Hello, Ada."));
     api.say(&crate::support::binary::said(&ADA, "hello"));
@@ -226,24 +228,226 @@ async fn an_existing_config_keeps_every_byte_and_gets_new_sections() {
     let scene = Scene::new(&before);
     let other = own_server().await;
     other.reply(answer("OK"));
+    // The one that answers so far keeps its place, because it answers.
+    model.reply(answer("OK"));
     let args =
         ["init", "--yes", "--provider", &other.base_url, "--channel", "none", "--service", "none"];
     let ended = scene.run(&args).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    model.finish();
     let after = fs::read_to_string(config(&scene)).unwrap();
     for line in before.lines().filter(|line| !line.starts_with("providers =")) {
         assert!(after.contains(line), "{line} is gone:\n{after}");
     }
     assert!(after.contains("providers = [\"main\", \"server\"]   # the good one"), "{after}");
     assert!(after.contains("[providers.server]"), "{after}");
-    // Once more: the name is taken, and nothing is overwritten.
+    assert!(after.contains("# The end.\n\n[providers.server]"), "{after}");
+    // Once more: the same model is kept.
     other.reply(answer("OK"));
-    assert_eq!(scene.run(&args).await.code, Some(0));
+    let ended = scene.run(&args).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!(fs::read_to_string(config(&scene)).unwrap(), after);
+    // Another one of the server gets a name of its own, and nothing is overwritten.
+    other.know("pea-2");
+    other.reply(answer("OK"));
+    model.reply(answer("OK"));
+    let ended = scene.run(&[&args as &[&str], &["--model", "pea-2"]].concat()).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
     let again = fs::read_to_string(config(&scene)).unwrap();
     assert!(
-        again.contains("[providers.server]") && again.contains("[providers.server-2]"),
+        again.starts_with(after.split("providers =").next().unwrap())
+            && again.contains("[providers.server]")
+            && again.contains("[providers.server-2]"),
         "{again}"
     );
+}
+
+#[tokio::test]
+async fn a_config_of_comments_keeps_them_above_what_is_added() {
+    let scene = Scene::new("# My notes.\n\n# [agent]\n# steps_max = 7\n");
+    let model = own_server().await;
+    model.reply(answer("OK"));
+    let args =
+        ["init", "--yes", "--provider", &model.base_url, "--channel", "none", "--service", "none"];
+    let ended = scene.run(&args).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let after = fs::read_to_string(config(&scene)).unwrap();
+    let begins = "# My notes.\n\n# [agent]\n# steps_max = 7\n\n[providers.server]\n";
+    assert!(after.starts_with(begins), "{after}");
+}
+
+#[tokio::test]
+async fn a_new_model_answers_before_one_that_is_dead() {
+    let dead = "[providers.main]\ntype = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\n";
+    for (before, list) in [
+        (dead.to_owned(), "[agent]\nproviders = [\"server\", \"main\"]"),
+        (
+            format!("[agent]\nproviders = [\"main\"]  # mine\n{dead}"),
+            "providers = [\"server\", \"main\"]  # mine",
+        ),
+    ] {
+        let (scene, model) = (Scene::new(&before), own_server().await);
+        // Nobody can be asked, and a model that does not answer is no success.
+        let ended = scene.run(&["init", "--yes", "--channel", "none"]).await;
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(
+            ended.err.contains("[providers.main]") && ended.err.contains("--provider"),
+            "{ended:?}"
+        );
+        model.reply(answer("OK"));
+        let args = ["init", "--yes", "--provider", &model.base_url, "--channel", "none"];
+        let ended = scene.run(&args).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+        let after = fs::read_to_string(config(&scene)).unwrap();
+        assert!(after.contains(list), "{after}");
+    }
+    // Somebody who can be asked chooses another one.
+    let (scene, model) = (Scene::new(dead), own_server().await);
+    let mut screen = begin(&scene, 120, &["--channel", "none", "--service", "none"], &model);
+    screen.wait_for_words("but it does not answer").await;
+    screen.wait_for_words("Number or address [4]:").await;
+    model.reply(answer("OK"));
+    screen.type_keys("\r");
+    screen.wait_for_words("All is set up.").await;
+    assert_eq!(screen.ends().await, Some(0));
+    let after = fs::read_to_string(config(&scene)).unwrap();
+    assert!(after.contains("providers = [\"ollama\", \"main\"]"), "{after}");
+}
+
+#[tokio::test]
+async fn a_server_that_lists_its_models_may_still_want_a_key() {
+    for hides in [false, true] {
+        let (scene, model) = (empty(), ModelApi::start(Platform::OpenAi).await);
+        let none = own_server().await;
+        model.show("/v1/models", json!({"object": "list", "data": [{"id": MODEL}]}));
+        model.turn_away();
+        if hides {
+            model.hide_models();
+        }
+        let mut screen = begin(&scene, 120, &["--channel", "none"], &none);
+        screen.wait_for_words("Number or address").await;
+        screen.type_keys(&format!("{}\r", model.base_url));
+        screen.wait_for_words("The server requires a key").await;
+        screen.wait_for_words("Key (it is not shown):").await;
+        screen.type_keys("sk-wrong\r");
+        screen.wait_for_words("That does not work").await;
+        model.reply(answer("OK"));
+        screen.type_keys(&format!("{KEY}\r"));
+        screen.wait_for_words("All is set up.").await;
+        assert_eq!(screen.ends().await, Some(0));
+        model.finish();
+        assert!(
+            !screen.raw().contains("Question 3"),
+            "key and name are one question: {}",
+            screen.raw()
+        );
+        // A script is told what to give.
+        let scene = empty();
+        let ended = scene.run(&["init", "--yes", "--provider", &model.base_url]).await;
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.err.contains("--key-file"), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_answer_leads_back_to_the_question() {
+    let (scene, model) = (empty(), own_server().await);
+    model.reply(Reply::error(404, &json!({"error": {"message": "no such model"}})));
+    let mut screen = begin(&scene, 120, &["--channel", "none"], &model);
+    screen.wait_for_words("Number or address [4]:").await;
+    screen.type_keys("\r");
+    screen.wait_for_words("Please choose again.").await;
+    until("the question again", async || {
+        (screen.raw().matches("Question 1 of 6").count() == 2).then_some(())
+    })
+    .await;
+    assert!(!config(&scene).exists());
+    model.reply(answer("OK"));
+    screen.type_keys("\r");
+    screen.wait_for_words("All is set up.").await;
+    assert_eq!(screen.ends().await, Some(0));
+    // Blank lines stand between the questions.
+    assert!(screen.raw().contains("\r\n\r\nQuestion 1 of 6"), "{:?}", screen.raw());
+}
+
+#[tokio::test]
+async fn a_script_without_options_is_told_which_to_give() {
+    let scene = empty();
+    let ended = scene.run(&["init", "--yes"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("--provider") && ended.err.contains("--key-file"), "{ended:?}");
+    assert!(!ended.out.contains("All is set up"), "{ended:?}");
+    // Options that would have no effect are refused.
+    let token = scene.folder().join("my-token");
+    fs::write(&token, "123:abc").unwrap();
+    let token = token.display().to_string();
+    for (args, words) in [
+        (&["--owner", "555"] as &[&str], "give --channel"),
+        (&["--token-file", &token], "with --channel"),
+    ] {
+        let ended = scene.run(&[&["init", "--yes", "--provider", "none"], args].concat()).await;
+        assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
+        assert!(ended.err.contains(words), "{args:?}: {ended:?}");
+    }
+    // What was left out by choice is no success of anything.
+    let ended = scene.run(&["init", "--yes", "--provider", "none", "--channel", "none"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!ended.out.contains("All is set up") && !config(&scene).exists(), "{ended:?}");
+}
+
+#[tokio::test]
+async fn the_same_command_twice_changes_nothing_and_an_owner_joins() {
+    let (scene, api) = (empty(), BotApi::start().await);
+    let token = scene.folder().join("my-token");
+    fs::write(&token, api.token()).unwrap();
+    let token = token.display().to_string();
+    let base =
+        ["init", "--yes", "--provider", "none", "--channel", "telegram", "--api-url", api.url()];
+    let base = [&base as &[&str], &["--token-file", &token]].concat();
+    let ended = scene.run(&base).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let first = fs::read_to_string(config(&scene)).unwrap();
+    let ended = scene.run(&base).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!(fs::read_to_string(config(&scene)).unwrap(), first);
+    // An owner is named in the section that is there, and gets the first message.
+    let owner = ADA.id.to_string();
+    let with_owner = [&base as &[&str], &["--owner", &owner]].concat();
+    let ended = scene.run(&with_owner).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    api.wait_for_words(ADA.id, "Setup is complete").await;
+    let second = fs::read_to_string(config(&scene)).unwrap();
+    assert!(second.contains(&format!("owners = [\"{owner}\"]")), "{second}");
+    // Once. Without a token it is the channel of the config that is meant.
+    let again = ["init", "--yes", "--provider", "none", "--channel", "telegram", "--owner", &owner];
+    let ended = scene.run(&again).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!(fs::read_to_string(config(&scene)).unwrap(), second);
+    assert_eq!(api.sent().len(), 1, "{:?}", api.sent());
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_for_this_home_is_refused_before_the_first_question() {
+    let (scene, model) = (empty(), own_server().await);
+    let args = ["init", "--yes", "--provider", &model.base_url, "--service", "system"];
+    let ended = scene.run_with(scene.bare_command(&args), "").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("/var/lib/peacrab"), "{ended:?}");
+    assert!(!scene.home().join("config.toml").exists());
+    model.finish();
+}
+
+#[tokio::test]
+async fn a_config_that_cannot_be_written_is_named() {
+    let (scene, model) = (empty(), own_server().await);
+    model.reply(answer("OK"));
+    // It is not there, and cannot be made.
+    symlink(scene.folder().join("nowhere").join("home"), scene.home()).unwrap();
+    let args = ["init", "--yes", "--provider", &model.base_url];
+    let ended = scene.run_with(scene.bare_command(&args), "").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let file = scene.home().join("config.toml").display().to_string();
+    assert!(ended.err.contains(&format!("cannot write {file}")), "{ended:?}");
 }
 
 #[tokio::test]

@@ -59,6 +59,7 @@ mod incognito;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod init;
 mod interleavings;
+mod json_output;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;
 mod logging;

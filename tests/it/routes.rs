@@ -167,6 +167,7 @@ ways! {
     the_record_of_what_a_job_did = Way::ActionsOfJob;
     the_quoted_answer_of_a_command = Way::QuotedCommand;
     the_report_of_a_job = Way::JobReport;
+    the_report_of_a_job_that_a_call_opens = Way::OpenedJobReport;
     a_file_of_a_restored_backup = Way::RestoredFile;
     a_second_name_in_a_restored_backup = Way::RestoredHardLink;
     a_conversation_of_a_restored_backup = Way::RestoredTalk;

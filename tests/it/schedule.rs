@@ -7,5 +7,6 @@ mod jobs;
 mod later;
 mod needs;
 mod reading;
+mod references;
 mod timing;
 mod year;

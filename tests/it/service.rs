@@ -56,6 +56,15 @@ fn scene() -> Scene {
     scene
 }
 
+/// A scene in which a model is set up.
+fn scene_with_model() -> Scene {
+    let scene = scene();
+    fs::create_dir_all(scene.home()).unwrap();
+    let model = "[providers.main]\ntype = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\n";
+    fs::write(scene.home().join("config.toml"), model).unwrap();
+    scene
+}
+
 async fn service(scene: &Scene, args: &[&str]) -> Ended {
     let path = format!("{}:/usr/bin:/bin", scene.folder().join("bin").display());
     let mut command = scene.bare_command(args);
@@ -65,7 +74,7 @@ async fn service(scene: &Scene, args: &[&str]) -> Ended {
 
 #[tokio::test]
 async fn a_service_of_the_account_is_installed_and_removed() {
-    let scene = scene();
+    let scene = scene_with_model();
     systemd(&scene, "");
     let ended = service(&scene, &["service", "install", "--user"]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
@@ -78,6 +87,7 @@ async fn a_service_of_the_account_is_installed_and_removed() {
     assert_eq!(
         calls.lines().collect::<Vec<_>>(),
         [
+            "systemctl --user show --property=Version",
             "systemctl --user daemon-reload",
             "systemctl --user enable peacrab.service",
             "systemctl --user restart peacrab.service",
@@ -102,11 +112,16 @@ async fn a_service_of_the_account_is_installed_and_removed() {
 
 #[tokio::test]
 async fn a_service_that_cannot_be_is_refused_with_the_reason() {
-    let scene = scene();
+    let scene = scene_with_model();
     put_program(&scene, "systemctl", "echo 'System has not been booted with systemd' >&2; exit 1");
     let ended = service(&scene, &["service", "install", "--user"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("has not been booted with systemd"), "{ended:?}");
+    assert!(!scene.folder().join(".config").exists(), "it leaves a unit behind");
+    let ended = service(&scene, &["service", "status", "--user"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("has not been booted"), "{ended:?}");
+    assert!(!ended.err.contains("service install"), "{ended:?}");
     // The home of the system's service is fixed.
     let ended = service(&scene, &["service", "install", "--system"]).await;
     assert!(ended.err.contains("/var/lib/peacrab"), "{ended:?}");
@@ -117,6 +132,50 @@ async fn a_service_that_cannot_be_is_refused_with_the_reason() {
     let ended = run(&elsewhere, &["service", "install", "--user"]).await;
     assert!(ended.err.contains("leave --config out"), "{ended:?}");
     assert!(!elsewhere.folder().join(".config").exists());
+}
+
+#[tokio::test]
+async fn a_service_that_would_lack_variables_of_this_shell_is_refused() {
+    let scene = scene();
+    systemd(&scene, "LANG=C\\n");
+    let install = async |variables: &[(&str, &str)]| {
+        let path = format!("{}:/usr/bin:/bin", scene.folder().join("bin").display());
+        let mut command = scene.bare_command(&["service", "install", "--user"]);
+        command.env("PATH", path).envs(variables.iter().copied());
+        scene.run_with(command, "").await
+    };
+    // Where nothing is set up, it would answer nobody.
+    let ended = install(&[]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("peacrab init"), "{ended:?}");
+    // What starts by a variable of this shell does not start there.
+    let key = ("OPENAI_API_KEY", "sk-test-0123456789");
+    let ended = install(&[key, ("EDITOR", "vi")]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let file = scene.folder().join(".config/peacrab.env");
+    assert!(ended.err.contains("OPENAI_API_KEY"), "{ended:?}");
+    assert!(ended.err.contains(&file.display().to_string()), "{ended:?}");
+    assert!(!ended.err.contains("EDITOR") && !ended.err.contains(key.1), "{ended:?}");
+    // So it is with those that the config names.
+    fs::create_dir_all(scene.home()).unwrap();
+    let config = "[providers.main]\ntype = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\n\
+                  api_key = { env = \"MY_KEY\" }\n";
+    fs::write(scene.home().join("config.toml"), config).unwrap();
+    let ended = install(&[("MY_KEY", "abc"), key]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("of this shell: MY_KEY."), "{ended:?}");
+    assert!(!scene.folder().join(".config/systemd").exists());
+    // The unit reads them from a file.
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "# Keys.\nMY_KEY=\n").unwrap();
+    assert_eq!(install(&[("MY_KEY", "abc")]).await.code, Some(1));
+    fs::write(&file, "# Keys.\nMY_KEY=\"abc\"\n").unwrap();
+    let ended = install(&[("MY_KEY", "abc")]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    // Or they are in the environment of systemd itself.
+    fs::remove_file(&file).unwrap();
+    systemd(&scene, "MY_KEY=abc\\n");
+    assert_eq!(install(&[("MY_KEY", "abc")]).await.code, Some(0));
 }
 
 #[tokio::test]
@@ -139,6 +198,42 @@ async fn status_and_logs_ask_systemd() {
     systemd(&scene, "LoadState=not-found\\n");
     let ended = service(&scene, &["service", "status", "--user"]).await;
     assert!(ended.err.contains("not installed"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_unit_is_removed_although_systemd_cannot_be_asked() {
+    let scene = scene_with_model();
+    systemd(&scene, "");
+    assert_eq!(service(&scene, &["service", "install", "--user"]).await.code, Some(0));
+    let unit = scene.folder().join(".config/systemd/user/peacrab.service");
+    let link = unit.with_file_name("default.target.wants").join("peacrab.service");
+    fs::create_dir_all(link.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(&unit, &link).unwrap();
+    put_program(&scene, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
+    let ended = service(&scene, &["service", "uninstall", "--user"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.contains("Failed to connect to bus"), "{ended:?}");
+    assert!(!unit.exists() && link.symlink_metadata().is_err());
+}
+
+#[tokio::test]
+async fn the_status_is_that_of_the_named_manager_and_logs_end_as_journalctl_does() {
+    let scene = scene();
+    let known = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
+    let script = format!(
+        "case \"$*\" in --user*) printf 'LoadState=not-found\\n';; *status*) echo it runs;; *) printf '{known}';; esac"
+    );
+    put_program(&scene, "systemctl", &script);
+    let ended = service(&scene, &["service", "status", "--user"]).await;
+    assert!(ended.err.contains("not installed"), "{ended:?}");
+    for args in [&["service", "status", "--system"] as &[&str], &["service", "status"]] {
+        let ended = service(&scene, args).await;
+        assert_eq!((ended.code, ended.out.trim_end()), (Some(0), "it runs"), "{ended:?}");
+    }
+    put_program(&scene, "journalctl", "echo 'No journal files were found.' >&2; exit 3");
+    let ended = service(&scene, &["service", "logs", "--user"]).await;
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.err.contains("No journal files"), "{ended:?}");
 }
 
 #[test]
@@ -166,6 +261,12 @@ async fn completions_and_man_pages_are_those_of_the_command_line() {
         let text = fs::read_to_string(folder.join(page)).unwrap();
         assert!(text.starts_with(".ie") || text.contains(".TH"), "{page}: {text}");
     }
+    // The synopsis shows what follows an option.
+    let page = fs::read_to_string(folder.join("peacrab-init.1")).unwrap();
+    assert!(page.contains("provider NAME|URL]"), "{page}");
+    let page = fs::read_to_string(folder.join("peacrab-send.1")).unwrap();
+    assert!(page.contains("to ADDRESS [") && page.contains("file PATH...]"), "{page}");
+    assert!(!folder.join("peacrab-help.1").exists());
 }
 
 #[tokio::test]
@@ -177,8 +278,10 @@ async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
     let program = format!(
         "echo run >> {calls}\n[ -e $PEACRAB_HOME/config.toml ] || {{ echo refused >> {calls}; exit 2; }}\n\
          trap 'echo reload >> {calls}' HUP\ntrap 'echo end >> {calls}; exit 0' TERM\n\
-         echo up >> {calls}\nwhile :; do sleep 0.05; done",
-        calls = calls.display()
+         echo up >> {calls}\nwhile :; do sleep 0.05; [ -e {restart} ] && break; done\n\
+         rm {restart}\necho $PEACRAB_RESTART_CODE >> {calls}\nexit $PEACRAB_RESTART_CODE",
+        calls = calls.display(),
+        restart = scene.folder().join("restart").display()
     );
     put_program(&scene, "peacrab", &program);
     fs::create_dir_all(scene.home()).unwrap();
@@ -202,6 +305,10 @@ async fn a_container_with_a_wrong_config_waits_until_it_is_changed() {
     assert_eq!(said("run"), 2, "it was not run in between");
     kill_process(pid, Signal::HUP).unwrap();
     until("the reload", async || (said("reload") == 1).then_some(())).await;
+    // As after `/restart`: it is begun again, whatever the container's restart policy is.
+    fs::write(scene.folder().join("restart"), "").unwrap();
+    until("the third run", async || (said("up") == 2).then_some(())).await;
+    assert_eq!((said("run"), said("75")), (3, 1));
     kill_process(pid, Signal::TERM).unwrap();
     let ended = timeout(PATIENCE, child.wait()).await.expect("it does not end").unwrap();
     assert_eq!((ended.code(), said("end")), (Some(0), 1));

@@ -125,7 +125,7 @@ async fn says_what_to_do_about_the_database_of_a_newer_version() {
     let store = Connection::open(home.path().join("state.db")).unwrap();
     store.pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 34); install that version again");
+    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 36); install that version again");
 }
 
 #[tokio::test]
@@ -150,7 +150,8 @@ async fn goes_on_with_the_database_of_an_older_version() {
             r#"INSERT INTO sessions (id, channel, chat, place, opened)
                VALUES (1, 'home', '1', '"private"', 1);
                INSERT INTO turns (id, session, sender, attempts, provider, started, ended, ending)
-               VALUES (1, 1, '{"id": "7", "name": "Person 7"}', 1, 'script', 1, 2, '"answered"');
+               VALUES (1, 1, '{"id": "7", "name": "Person 7"}', 1, 'script', 1, strftime('%s', 'now') * 1000,
+                   '"answered"');
                INSERT INTO steps (turn, seq, heard, text, thinking)
                VALUES (1, 0, 'what is in it?', '', '[]'), (1, 1, NULL, 'A crab.', '[]');
                INSERT INTO calls (turn, step, wire_id, tool, arguments, state, output)

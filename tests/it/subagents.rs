@@ -83,6 +83,33 @@ async fn a_result_comes_once_to_the_thread_that_asked_and_the_model_knows_it_lat
 }
 
 #[tokio::test]
+async fn a_result_of_what_others_wrote_stands_as_a_reference_that_a_call_opens() {
+    let mut rig = Rig::new().await;
+    fs::write(rig.path().join("downloads/page.txt"), "There are 42.").unwrap();
+    let reads = calls(&[("read_file", json!({"path": "downloads/page.txt"}))]);
+    rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
+    rig.model.on(TASK, [reads, completes("42 crabs")]);
+    rig.say("1", "go");
+    let expected = sorted(["It has begun.".to_owned(), done(1, TASK, "42 crabs")]);
+    assert_eq!(heard(&mut rig, "1", 2).await, expected);
+    let writes = || calls(&[("write_file", json!({"path": "tea.md", "content": "tea"}))]);
+    rig.model.on("note the tea", [writes(), says("Noted.")]);
+    assert_eq!(rig.ask("1", "note the tea").await, "Noted.");
+    let told = rig.model.last().transcript();
+    assert!(told.contains("user: [The result of subagent 1, "), "{told}");
+    assert!(!told.contains("42 crabs"), "{told}");
+    let query = told.split("query “").nth(1).unwrap().split('”').next().unwrap().to_owned();
+    let opens = calls(&[("memory_search", json!({"query": query, "scope": "untrusted"}))]);
+    rig.model.on("how many", [opens, writes(), says("No.")]);
+    let question = rig.ask("1", "how many?").await;
+    assert!(question.contains("Approve?"), "{question}");
+    assert!(rig.model.last().transcript().contains("42 crabs"));
+    rig.say("1", "/deny 1");
+    rig.heard("1", 3).await;
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_result_that_comes_while_the_model_speaks_is_known_at_the_next_turn() {
     let mut rig = Rig::new().await;
     let (gate, speaks) = (Gate::shut(), Gate::shut());

@@ -331,6 +331,25 @@ fn a_doc_comment_opens_with_what_the_thing_is() {
     none(found, "say what it is or returns: `/// Returns true if the message waits.`");
 }
 
+/// `{:#}` writes an error and its sources, so that a cause which the message has already would be there twice.
+#[test]
+fn a_cause_is_in_the_message_of_an_error_or_is_its_source() {
+    let mut found = Vec::new();
+    for file in rust_files(&["src"]) {
+        for rest in file.text().split("#[error(").skip(1) {
+            let (message, item) = rest.split_once(")]").unwrap_or((rest, ""));
+            let ends = ["\n}", ";\n"].iter().filter_map(|end| item.find(end));
+            let item = &item[..ends.min().unwrap_or(item.len())];
+            let says = ["{source", "{0"].iter().any(|it| message.contains(it));
+            let hands_on = ["source:", "#[source]", "#[from]"].iter().any(|it| item.contains(it));
+            if says && hands_on {
+                found.push(format!("{}: {message}", file.name()));
+            }
+        }
+    }
+    none(found, "name the field `cause` if the message has it, and write `From` by hand");
+}
+
 /// Names that stand behind their module: `sandbox::Config`.
 const NAMES_OF_MANY: [&str; 3] = ["Config", "Args", "Error"];
 

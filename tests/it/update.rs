@@ -268,6 +268,85 @@ async fn a_version_that_does_not_come_up_makes_way_for_the_old_one() {
     end(after);
 }
 
+#[tokio::test]
+async fn a_version_that_has_changed_the_store_stays() {
+    let server = Server::start();
+    let scene = Scene::new(&server.config());
+    let exe = installed(&scene);
+    systemd(&scene, &exe);
+    let _daemon = scene.begin(command(&scene, &exe, &["run"]));
+    crate::support::binary::until("the daemon", async || {
+        (scene.run(&["status"]).await.code == Some(0)).then_some(())
+    })
+    .await;
+    // The new version migrates the store, and ends before it is ready.
+    let newer = scene.folder().join("newer.db");
+    let store = rusqlite::Connection::open(&newer).unwrap();
+    store.execute_batch("CREATE TABLE later (x)").unwrap();
+    store.pragma_update(None, "user_version", 9999).unwrap();
+    drop(store);
+    let (home, newer) = (scene.home().display().to_string(), newer.display().to_string());
+    let calls = scene.folder().join("calls");
+    let log = calls.display().to_string();
+    let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
+    let restart = format!(
+        "echo \"$*\" >> {log}\n[ -e {home}/control.sock ] || exit 0\nkill -TERM $(cat {home}/lock)\n\
+         while [ -e {home}/control.sock ]; do sleep 0.05; done\nrm -f {home}/state.db*\n\
+         cp {newer} {home}/state.db\nexit 1\n"
+    );
+    let systemctl = format!(
+        "case \"$*\" in\n--user*) exit 1 ;;\n*show*) printf '{state}' ;;\n*stop*) echo \"$*\" >> {log} ;;\n\
+         *restart*) {restart} ;;\nesac"
+    );
+    put_program(&scene, "systemctl", &systemctl);
+    let new = another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1");
+    server.publish("99.0.0", &new);
+    let ended = update(&scene, &exe).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for words in
+        ["has changed the store already", "schema 9999", "restore the backup", "peacrab.old"]
+    {
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+    }
+    assert_eq!(fs::read_to_string(&exe).unwrap(), new, "the new program stays");
+    let calls = fs::read_to_string(&calls).unwrap();
+    let restart = "restart --no-block peacrab.service";
+    assert_eq!(calls.lines().collect::<Vec<_>>(), [restart, "stop peacrab.service", restart]);
+}
+
+#[tokio::test]
+async fn an_interrupted_update_says_what_is_installed() {
+    let server = Server::start();
+    let scene = Scene::new(&server.config());
+    let exe = installed(&scene);
+    systemd(&scene, &exe);
+    let _daemon = scene.begin(command(&scene, &exe, &["run"]));
+    crate::support::binary::until("the daemon", async || {
+        (scene.run(&["status"]).await.code == Some(0)).then_some(())
+    })
+    .await;
+    // The service never comes up.
+    let flag = scene.folder().join("restarted");
+    let (home, touched) = (scene.home().display().to_string(), flag.display().to_string());
+    let state = "LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nResult=success\\nNRestarts=0\\n";
+    let systemctl = format!(
+        "case \"$*\" in --user*) exit 1;; *show*) printf '{state}';; \
+         *restart*) kill -TERM $(cat {home}/lock); touch {touched};; esac"
+    );
+    put_program(&scene, "systemctl", &systemctl);
+    let new = another("99.0.0", env!("CARGO_BIN_EXE_peacrab"), "exit 1");
+    server.publish("99.0.0", &new);
+    // With a log of its own.
+    let beside = Scene::new("");
+    let update = beside.begin(command(&scene, &exe, &["update"]));
+    crate::support::binary::until("the restart", async || flag.exists().then_some(())).await;
+    assert_eq!(update.terminate().await.code(), Some(1));
+    let said = fs::read_to_string(beside.folder().join("log")).unwrap();
+    assert!(said.contains("interrupted. Version 99.0.0 is installed"), "{said}");
+    assert_eq!(fs::read_to_string(&exe).unwrap(), new);
+    assert!(exe.with_extension("old").exists());
+}
+
 /// Ends a daemon that a restart has begun.
 fn end(pid: i64) {
     use rustix::process::{Pid, Signal, kill_process};

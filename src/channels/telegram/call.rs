@@ -194,8 +194,8 @@ const REFUSALS: &[DenialRow<&str>] = &[
         &[401, 404],
         &[],
         DenialKind::Closed,
-        "token not accepted: Telegram says {said}. Get a valid one from @BotFather, put it where the \
-         channel's `token` is read from, and restart",
+        "token not accepted: Telegram says {said}. Get a valid one from @BotFather. To correct a \
+         channel of the config, put it where its `token` is read from, and restart",
     ),
     row(
         &[409],

@@ -6,8 +6,16 @@
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::channels::markup::unescaped;
+use crate::people;
+use crate::short_text::one_line;
+use crate::tasks::schedule::{EVERY_MIN, JobRequest, JobRequestKind, JobRequester};
+use crate::types::job_verb::JobVerb;
+use crate::types::message::{Address, ChatKind, Sender};
 
 /// A conversation as a text.
 #[derive(Debug, PartialEq, Eq)]
@@ -121,49 +129,115 @@ pub fn read_jobs(text: &str, now: DateTime<Utc>) -> Option<Vec<ImportedJob>> {
     let file: JobFile = serde_json::from_str(text).ok()?;
     let lines = file.jobs.into_iter().map(|job| match serde_json::from_value::<OtherJob>(job) {
         Ok(job) => line(&job, now),
-        Err(error) => format!("(a job that cannot be read: {error})"),
+        Err(error) => format!("(a job that cannot be read: {})", one_line(&error.to_string())),
     });
     Some(lines.map(|line| ImportedJob { line }).collect())
 }
 
+/// The line that makes a job, or in brackets the reason why there is none. Only lines that `cron add` takes are proposed.
 fn line(job: &OtherJob, now: DateTime<Utc>) -> String {
-    let (words, how) = match job.payload.command.as_str() {
-        "" => (job.payload.message.as_str(), ""),
-        command => (command, "--command "),
+    let (text, kind) = match job.payload.command.as_str() {
+        "" => (&job.payload.message, JobRequestKind::Prompt),
+        _ => (&job.payload.command, JobRequestKind::Command),
     };
-    let when = match when(&job.schedule, now) {
+    let read = when(&job.schedule, now).and_then(|when| {
+        let request = JobRequest {
+            when: when.words.clone(),
+            text: text.clone(),
+            kind: Some(kind),
+            ..JobRequest::new(JobVerb::Add)
+        };
+        let refused = |why: String| one_line(&unescaped(&why));
+        request.read(nobody(), now, Tz::UTC).map(|_| when).map_err(refused)
+    });
+    let when = match read {
         Ok(when) => when,
-        Err(why) => return format!("({}: {why})", quoted(&job.name)),
+        Err(why) => return format!("({}: {why})", quoted(&one_line(&job.name))),
     };
-    let off = if job.enabled { "" } else { "   # it was switched off" };
-    format!("peacrab cron add {when} {how}-- {}{off}", quoted(words))
+    let how = if kind == JobRequestKind::Command { "--command " } else { "" };
+    let off = (!job.enabled).then(|| "it was switched off".to_owned());
+    let notes: Vec<_> = off.into_iter().chain(when.note).collect();
+    let notes = if notes.is_empty() { String::new() } else { format!("   # {}", notes.join("; ")) };
+    format!("peacrab cron add {} {how}-- {}{notes}", when.options, quoted(text))
 }
 
-/// The options for a schedule, or the reason why there are none.
-fn when(schedule: &OtherSchedule, now: DateTime<Utc>) -> Result<String, String> {
-    let zone = schedule.tz.as_deref().filter(|zone| !zone.is_empty());
-    let zone = zone.map(|zone| format!(" --tz {}", quoted(zone))).unwrap_or_default();
+/// Stands in for who will make the job, when a request is only checked.
+fn nobody() -> JobRequester {
+    JobRequester {
+        to: Address { channel: "".into(), chat: "".into(), thread: None },
+        known_on: "".into(),
+        chat_kind: ChatKind::Private,
+        sender: Sender::person(people::LOCAL, people::LOCAL),
+        tainted: false,
+    }
+}
+
+/// A schedule of another bot.
+struct ReadSchedule {
+    /// For the shell.
+    options: String,
+    /// For the parser of requests.
+    words: String,
+    /// The difference, if there is one.
+    note: Option<String>,
+}
+
+/// Returns a schedule, or the reason why there is none.
+fn when(schedule: &OtherSchedule, now: DateTime<Utc>) -> Result<ReadSchedule, String> {
     match (schedule.kind.as_str(), schedule) {
         ("at", OtherSchedule { at_ms: Some(at), .. }) => {
             let at = DateTime::from_timestamp_millis(*at).ok_or("its time cannot be read")?;
             if at <= now {
                 return Err("its time has passed".to_owned());
             }
-            Ok(format!("--at {} --tz UTC", quoted(&at.format("%Y-%m-%d %H:%M").to_string())))
+            let at = at.format("%Y-%m-%d %H:%M").to_string();
+            let options = format!("--at {} --tz UTC", quoted(&at));
+            Ok(ReadSchedule { options, words: format!("{at} UTC"), note: None })
         }
-        ("every", OtherSchedule { every_ms: Some(pause), .. }) if *pause > 0 => {
-            // In whole minutes, at least one.
-            let minutes = (pause / 60_000).max(1);
-            Ok(format!("--every {minutes}m"))
-        }
-        ("cron", OtherSchedule { expr: Some(expression), .. }) if !expression.is_empty() => {
-            Ok(format!("--cron {}{zone}", quoted(expression)))
+        ("every", OtherSchedule { every_ms: Some(pause), .. }) if *pause > 0 => Ok(every(*pause)),
+        ("cron", OtherSchedule { expr: Some(expression), tz, .. }) if !expression.is_empty() => {
+            let zone = tz.as_deref().filter(|zone| !zone.is_empty());
+            let mut options = format!("--cron {}", quoted(expression));
+            let mut words = format!("cron {expression}");
+            if let Some(zone) = zone {
+                let _ = write!(options, " --tz {}", quoted(zone));
+                let _ = write!(words, " {zone}");
+            }
+            Ok(ReadSchedule { options, words, note: None })
         }
         _ => Err("its schedule cannot be read".to_owned()),
     }
 }
 
-/// A word for the shell.
+/// A pause in milliseconds: in whole minutes if it can be, and not shorter than jobs may be.
+fn every(pause: i64) -> ReadSchedule {
+    let shortest = EVERY_MIN.num_milliseconds();
+    let (every, note) = match pause {
+        pause if pause < shortest => {
+            let note = format!("it ran every {pause} ms, and jobs run at most once a minute");
+            (format!("{}m", shortest / 60_000), Some(note))
+        }
+        pause if pause % 60_000 == 0 => (format!("{}m", pause / 60_000), None),
+        pause => (format!("{}s", pause / 1_000), None),
+    };
+    ReadSchedule { options: format!("--every {every}"), words: format!("every {every}"), note }
+}
+
+/// A word for the shell, on one line.
 fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
+    if !text.chars().any(char::is_control) {
+        return format!("'{}'", text.replace('\'', "'\\''"));
+    }
+    // Bash, zsh and busybox know this form.
+    let mut word = "$'".to_owned();
+    for sign in text.chars() {
+        let _ = match sign {
+            '\n' => write!(word, "\\n"),
+            '\t' => write!(word, "\\t"),
+            '\\' | '\'' => write!(word, "\\{sign}"),
+            sign if sign.is_ascii_control() => write!(word, "\\{:03o}", u32::from(sign)),
+            sign => write!(word, "{sign}"),
+        };
+    }
+    word + "'"
 }

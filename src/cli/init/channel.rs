@@ -7,9 +7,11 @@ use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
 use super::setup::{Setup, secret_of};
-use crate::channels::{self, Channel, ChannelProbe};
+use crate::channels::{self, Channel, ChannelKind, ChannelProbe};
 use crate::config::Config;
 use crate::config::edit::{NewSection, SecretPlace};
+use crate::secret::Secret;
+use crate::types::message::ChannelName;
 
 /// A platform, as this step explains it.
 struct PlatformGuide {
@@ -106,8 +108,24 @@ type TypedTokens = Vec<Zeroizing<String>>;
 
 /// A bot that was tested.
 pub(super) struct TestedBot {
+    /// The name of its section.
+    pub(super) channel: ChannelName,
     pub(super) title: &'static str,
     pub(super) probe: ChannelProbe,
+    /// The owner whom `--owner` has named just now.
+    pub(super) new_owner: Option<NewOwner>,
+}
+
+/// An owner whom the config did not name before.
+pub(super) struct NewOwner {
+    /// The private chat with them. None if the platform tells it only when they write.
+    pub(super) chat: Option<String>,
+}
+
+/// The section of the config that has a bot already.
+struct KnownChannel<'a> {
+    name: &'a ChannelName,
+    config: &'a channels::Config,
 }
 
 /// Sets up a platform, unless the config file has one. Returns the bot; none if there is no platform.
@@ -115,58 +133,129 @@ pub(super) async fn set_up(
     setup: &mut Setup<'_>,
     config: &Config,
 ) -> anyhow::Result<Option<TestedBot>> {
-    if setup.options.channel.is_none()
-        && let Some(bot) = keeps_channel(setup, config).await?
+    let options = setup.options;
+    if options.channel.is_none()
+        && options.token_file.is_none()
+        && let Some(bot) = keep_first(setup, config, None).await?
     {
         return Ok(Some(bot));
     }
-    let guide = match setup.options.channel.as_deref() {
+    let guide = match options.channel.as_deref() {
         Some(word) => parse(word)?,
         None if setup.dialog.asks() => ask(setup).await?,
+        None if options.token_file.is_some() => {
+            bail!("name the platform of --token-file with --channel")
+        }
         None => PLATFORMS.iter().find(|guide| tokens_of_environment(setup, guide).is_some()),
     };
     let Some(guide) = guide else {
+        if options.owner.is_some() {
+            bail!("--owner names you on a chat platform, and none is set up: give --channel");
+        }
         setup.dialog.say("No platform is set up; `peacrab chat` talks to the bot in a terminal.\n");
         return Ok(None);
     };
     let known = tokens_of_options(setup, guide)?.or_else(|| tokens_of_environment(setup, guide));
+    let asks = setup.dialog.asks();
     match known {
-        Some(tokens) if !setup.dialog.asks() || setup.options.token_file.is_some() => {
+        Some(tokens) if !asks || options.token_file.is_some() => {
             match try_tokens(setup, guide, &tokens).await? {
                 Ok(bot) => Ok(Some(bot)),
+                Err(why) if asks => {
+                    setup.dialog.say(&format!("That does not work: {why}.\n"));
+                    ask_tokens(setup, guide, None).await.map(Some)
+                }
                 Err(why) => bail!("{} does not accept this: {why}", guide.title),
             }
         }
-        None if !setup.dialog.asks() => {
-            bail!("{} needs a token: give --token-file", guide.title)
-        }
+        None if !asks => match keep_first(setup, config, Some(guide)).await? {
+            Some(bot) => Ok(Some(bot)),
+            None => bail!("{} needs a token: give --token-file", guide.title),
+        },
         known => ask_tokens(setup, guide, known).await.map(Some),
     }
 }
 
-/// Returns the first bot of the config file. It is kept, and tested.
-async fn keeps_channel(setup: &Setup<'_>, config: &Config) -> anyhow::Result<Option<TestedBot>> {
+/// Keeps and tests the first bot of the config file, of this platform if one is given.
+async fn keep_first(
+    setup: &mut Setup<'_>,
+    config: &Config,
+    guide: Option<&PlatformGuide>,
+) -> anyhow::Result<Option<TestedBot>> {
     let in_file = setup.edit.names("channels");
-    for (name, channel) in &config.channels {
-        if !in_file.iter().any(|known| known == name.as_str()) {
-            continue;
-        }
-        let Some(connected) = channels::connect(&channel.kind)? else { continue };
-        match probe(&connected).await {
-            Ok(probe) => {
-                setup.dialog.say(&format!(
-                    "The config has the channel {name} already: the bot is {}.\n",
-                    probe.name
-                ));
-                return Ok(Some(TestedBot { title: "the platform", probe }));
-            }
-            Err(why) => bail!(
-                "the config has the channel {name} already, but it does not work: {why}. Correct [channels.{name}] and run this \
-                 again, or add another one with --channel"
-            ),
-        }
+    let first = config.channels.iter().find(|(name, channel)| {
+        let word = word_of(&channel.kind);
+        in_file.iter().any(|known| known == name.as_str())
+            && word.is_some()
+            && guide.is_none_or(|guide| word == Some(guide.word))
+    });
+    match first {
+        Some((name, config)) => keep(setup, KnownChannel { name, config }).await.map(Some),
+        None => Ok(None),
     }
-    Ok(None)
+}
+
+/// Tests a bot of the config file. `--owner` joins its owners.
+async fn keep(setup: &mut Setup<'_>, known: KnownChannel<'_>) -> anyhow::Result<TestedBot> {
+    let KnownChannel { name, config } = known;
+    let Some(connected) = channels::connect(&config.kind)? else { bail!("it is not a platform") };
+    let probe = match probe(&connected).await {
+        Ok(probe) => probe,
+        Err(why) => bail!(
+            "the config has the channel {name} already, but it does not work: {why}. Correct [channels.{name}] and run this \
+             again, or add another one with --channel"
+        ),
+    };
+    let is = &probe.name;
+    setup.dialog.say(&format!("The config has the channel {name} already: the bot is {is}.\n"));
+    let options = setup.options;
+    let new_owner = match &options.owner {
+        Some(id) if !config.access.owners.contains(id) => {
+            let mut edit = setup.edit.clone();
+            edit.add_owner(name.as_str(), id)?;
+            setup.save(edit)?;
+            setup.dialog.say(&format!("{id} is an owner in [channels.{name}] now.\n"));
+            Some(NewOwner::of(&config.kind, id))
+        }
+        _ => None,
+    };
+    let word = word_of(&config.kind);
+    let guide = PLATFORMS.iter().find(|guide| word == Some(guide.word));
+    let title = guide.map_or("the platform", |guide| guide.title);
+    Ok(TestedBot { channel: name.clone(), title, probe, new_owner })
+}
+
+impl NewOwner {
+    fn of(kind: &ChannelKind, id: &str) -> Self {
+        let chat = match kind {
+            // A private chat has the id of its person.
+            ChannelKind::Telegram(_) => Some(id.to_owned()),
+            ChannelKind::Discord(_) | ChannelKind::Slack(_) | ChannelKind::Terminal => None,
+        };
+        Self { chat }
+    }
+}
+
+/// The word of a platform. None for the terminal.
+fn word_of(kind: &ChannelKind) -> Option<&'static str> {
+    match kind {
+        ChannelKind::Telegram(_) => Some("telegram"),
+        ChannelKind::Discord(_) => Some("discord"),
+        ChannelKind::Slack(_) => Some("slack"),
+        ChannelKind::Terminal => None,
+    }
+}
+
+/// Returns true if a section has these tokens, in the order of [`PlatformGuide::tokens`].
+fn has_tokens(kind: &ChannelKind, tokens: &TypedTokens) -> bool {
+    let own = match kind {
+        ChannelKind::Telegram(telegram) => vec![&telegram.token],
+        ChannelKind::Discord(discord) => vec![&discord.token],
+        ChannelKind::Slack(slack) => vec![&slack.token, &slack.app_token],
+        ChannelKind::Terminal => return false,
+    };
+    let given: Vec<_> = tokens.iter().map(|token| Secret::new(token.as_str())).collect();
+    own.into_iter().eq(&given)
 }
 
 fn parse(word: &str) -> anyhow::Result<Option<&'static PlatformGuide>> {
@@ -281,6 +370,17 @@ async fn try_tokens(
     guide: &'static PlatformGuide,
     tokens: &TypedTokens,
 ) -> anyhow::Result<Result<TestedBot, String>> {
+    let in_file = setup.edit.names("channels");
+    if let Ok(config) = setup.edit.load(setup.environment()) {
+        let known = config.channels.iter().find(|(name, channel)| {
+            in_file.iter().any(|known| known == name.as_str())
+                && word_of(&channel.kind) == Some(guide.word)
+                && has_tokens(&channel.kind, tokens)
+        });
+        if let Some((name, config)) = known {
+            return keep(setup, KnownChannel { name, config }).await.map(Ok);
+        }
+    }
     let name = setup.edit.free_name("channels", guide.word);
     let mut texts = vec![("type", guide.word.to_owned())];
     texts.extend(setup.options.api_url.iter().map(|url| ("api_url", url.clone())));
@@ -319,7 +419,8 @@ async fn try_tokens(
     edit.add(&section(kept))?;
     setup.save(edit)?;
     setup.dialog.say(&format!("The bot is {}. Saved as [channels.{name}].\n", probe.name));
-    Ok(Ok(TestedBot { title: guide.title, probe }))
+    let new_owner = setup.options.owner.as_ref().map(|id| NewOwner::of(&channel.kind, id));
+    Ok(Ok(TestedBot { channel: name.as_str().into(), title: guide.title, probe, new_owner }))
 }
 
 /// Asks the platform: what it says, or what is wrong, faults of the bot's settings included.

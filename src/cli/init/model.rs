@@ -1,23 +1,18 @@
-//! The first step of `init`: a model that has answered with a word.
-
-use std::time::Duration;
+//! The first step of `init`: which model answers. Not here: its test, and what is asked about it (`candidate`).
 
 use anyhow::bail;
+use url::Url;
 use zeroize::Zeroizing;
 
 use super::super::dialog::TRIES_MAX;
+use super::candidate::{CandidateModel, Tried, test};
 use super::setup::{Setup, secret_of};
 use crate::config::Config;
-use crate::config::edit::{NewSection, SecretPlace};
-use crate::provider::listing::{ListingError, LocalServer, find_local_servers, list_models};
-use crate::provider::{self, ProviderKind, ask_for_a_word};
-use crate::secret::Secret;
-
-/// A model on a small board is loaded for about a minute before its first word.
-const WORD_TIME_MAX: Duration = Duration::from_secs(180);
-
-/// Models of a server that are listed to choose from.
-const MODELS_SHOWN: usize = 9;
+use crate::http;
+use crate::provider::ProviderKind;
+use crate::provider::listing::{
+    ListingError, LocalServer, find_local_servers, list_models, ollama_url,
+};
 
 /// A vendor that a key alone gives access to.
 struct Vendor {
@@ -61,38 +56,72 @@ const VENDORS: [Vendor; 3] = [
     },
 ];
 
+const NO_MODEL: &str =
+    "No model is set up. Until you run `peacrab init` again, rehearsal answers by fixed rules.\n";
+
 /// The person's choice.
 enum Chosen {
     Vendor(&'static Vendor),
-    Server(LocalServer, Option<String>),
+    Server(ChosenServer),
     None,
 }
 
-/// Sets up a model, unless the config file has one that answers.
-pub(super) async fn set_up(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<()> {
-    if setup.options.provider.is_none() && keeps_model(setup, config).await? {
-        return Ok(());
-    }
-    let servers = find_local_servers(setup.environment().text("OLLAMA_HOST")).await;
-    let chosen = match setup.options.provider.clone() {
-        Some(word) => parse(setup, &word, &servers).await?,
-        None if setup.dialog.asks() => ask(setup, &servers).await?,
-        None => guess(setup, servers),
-    };
-    match chosen {
-        Chosen::None => {
-            setup.dialog.say(
-                "No model is set up. Until you run `peacrab init` again, rehearsal answers by fixed rules.",
-            );
-            Ok(())
-        }
-        Chosen::Vendor(vendor) => use_vendor(setup, vendor).await,
-        Chosen::Server(server, model) => use_server(setup, server, model).await,
+/// A server that answers.
+struct ChosenServer {
+    server: LocalServer,
+    /// The name that was typed behind the address.
+    model: Option<String>,
+    /// It lists its models only to those who have a key.
+    is_closed: bool,
+}
+
+impl ChosenServer {
+    fn found(server: &LocalServer) -> Chosen {
+        Chosen::Server(Self { server: server.clone(), model: None, is_closed: false })
     }
 }
 
-/// Returns true if the config file has a model. It is kept, and tested.
-async fn keeps_model(setup: &Setup<'_>, config: &Config) -> anyhow::Result<bool> {
+/// Sets up a model, unless the config file has one that answers. A choice that does not work is asked for again.
+pub(super) async fn set_up(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<()> {
+    let options = setup.options;
+    let is_another = options.model.is_some() || options.key_file.is_some();
+    if options.provider.is_none() && !is_another && keeps_model(setup, config).await? {
+        return Ok(());
+    }
+    let servers = find_local_servers(setup.environment().text("OLLAMA_HOST")).await;
+    let mut named = options.provider.clone();
+    let asked_before = setup.asked;
+    for _ in 0..TRIES_MAX {
+        setup.asked = asked_before;
+        let chosen = match named.take() {
+            Some(word) => parse(setup, &word, &servers).await?,
+            None if setup.dialog.asks() => ask(setup, &servers).await?,
+            None => guess(setup, &servers)?,
+        };
+        let tried = match chosen {
+            Chosen::None => {
+                setup.dialog.say(match setup.dead_model {
+                    Some(_) => "The model of the config is kept.\n",
+                    None => NO_MODEL,
+                });
+                return Ok(());
+            }
+            Chosen::Vendor(vendor) => use_vendor(setup, vendor).await?,
+            Chosen::Server(server) => use_server(setup, server).await?,
+        };
+        match tried {
+            Tried::Works => return Ok(()),
+            tried if !setup.dialog.asks() => return tried.or_fail(),
+            Tried::WantsKey(why) | Tried::Fails(why) => {
+                setup.dialog.say(&format!("That does not work: {why}. Please choose again.\n"));
+            }
+        }
+    }
+    bail!("no model answered; docs/models.md explains what is needed")
+}
+
+/// Returns true if the config file has a model that answers, which is then kept.
+async fn keeps_model(setup: &mut Setup<'_>, config: &Config) -> anyhow::Result<bool> {
     let in_file = setup.edit.names("providers");
     let kept = config.agent.providers.iter().find(|name| {
         let kind = config.providers.get(*name).map(|provider| provider.kind);
@@ -100,23 +129,48 @@ async fn keeps_model(setup: &Setup<'_>, config: &Config) -> anyhow::Result<bool>
     });
     let Some(name) = kept else { return Ok(false) };
     match test(config, name).await? {
-        Ok(words) => setup.dialog.say(&format!("The config has a model already. {words}")),
-        Err(why) => setup.dialog.say(&format!(
-            "The config has a model already, {name}, but it does not answer: {why}. Correct [providers.{name}], or name another \
-             one with --provider."
-        )),
+        Ok(words) => {
+            setup.dialog.say(&format!("The config has a model already. {words}\n"));
+            Ok(true)
+        }
+        Err(error) if setup.dialog.asks() => {
+            setup.dialog.say(&format!(
+                "The config has a model already, {name}, but it does not answer: {error}. Choose one that answers in its \
+                 place, or stop with Ctrl-C and correct [providers.{name}].\n"
+            ));
+            setup.dead_model = Some(name.clone());
+            Ok(false)
+        }
+        Err(error) => bail!(
+            "the config has the model {name}, but it does not answer: {error}. Correct [providers.{name}], or name another one \
+             with --provider"
+        ),
     }
-    Ok(true)
 }
 
-/// The choice where nobody is asked: what the environment has a key for, or a server on this machine.
-fn guess(setup: &Setup<'_>, servers: Vec<LocalServer>) -> Chosen {
+/// The choice where nobody is asked: what the environment has a key for, or a server that was found.
+fn guess(setup: &Setup<'_>, servers: &[LocalServer]) -> anyhow::Result<Chosen> {
     let has_key = |vendor: &&Vendor| setup.environment().raw(vendor.variable).is_some();
     if let Some(vendor) = VENDORS.iter().find(has_key) {
-        return Chosen::Vendor(vendor);
+        return Ok(Chosen::Vendor(vendor));
     }
-    let server = servers.into_iter().find(|server| !server.models.is_empty());
-    server.map_or(Chosen::None, |server| Chosen::Server(server, None))
+    let server = servers.iter().find(|server| !server.models.is_empty());
+    match server {
+        Some(server) => Ok(ChosenServer::found(server)),
+        None => bail!(
+            "no model is named, and none was found. Give --provider anthropic, openai or openrouter with --key-file FILE, or \
+             --provider with the address of a server, or --provider none to go without a model"
+        ),
+    }
+}
+
+/// The place of a server, as people see it.
+fn place_of(base_url: &str) -> String {
+    let url = Url::parse(base_url).ok();
+    match url.as_ref().and_then(Url::host_str) {
+        Some(host) if !url.as_ref().is_some_and(http::is_loopback) => format!("at {host}"),
+        _ => "on this machine".to_owned(),
+    }
 }
 
 async fn ask(setup: &mut Setup<'_>, servers: &[LocalServer]) -> anyhow::Result<Chosen> {
@@ -135,7 +189,8 @@ async fn ask(setup: &mut Setup<'_>, servers: &[LocalServer]) -> anyhow::Result<C
             [one] => one.clone(),
             [first, rest @ ..] => format!("{first} and {} more", rest.len()),
         };
-        dialog.say(&format!("  {} {} on this machine: {models}", words.len(), server.name));
+        let place = place_of(&server.base_url);
+        dialog.say(&format!("  {} {} {place}: {models}", words.len(), server.name));
     }
     words.push("none".to_owned());
     dialog.say(&format!("  {} none for now", words.len()));
@@ -172,10 +227,13 @@ async fn parse(setup: &Setup<'_>, word: &str, servers: &[LocalServer]) -> anyhow
                 server.name
             );
         }
-        return Ok(Chosen::Server(server.clone(), None));
+        return Ok(ChosenServer::found(server));
     }
     if ["ollama", "llama.cpp"].contains(&lower.as_str()) {
-        bail!("{word} does not run on this machine; start it, or give its address");
+        let host = setup.environment().text("OLLAMA_HOST").filter(|_| lower == "ollama");
+        let place =
+            host.map_or_else(|| "on this machine".to_owned(), |host| place_of(&ollama_url(host)));
+        bail!("{word} does not answer {place}; start it, or give its address");
     }
     let (address, model) = match word.split_once(char::is_whitespace) {
         Some((address, model)) => (address, Some(model.trim().to_owned())),
@@ -187,194 +245,78 @@ async fn parse(setup: &Setup<'_>, word: &str, servers: &[LocalServer]) -> anyhow
         );
     }
     let base_url = address.trim_end_matches('/').to_owned();
-    let models = match list_models(&base_url, None).await {
-        Ok(models) => models,
-        // The key is asked for next; only it opens the list.
-        Err(ListingError::Unauthorized) => Vec::new(),
+    let (models, is_closed) = match list_models(&base_url, None).await {
+        Ok(models) => (models, false),
+        // Only a key opens the list.
+        Err(ListingError::Unauthorized) => (Vec::new(), true),
         Err(ListingError::NotAList(_)) if model.is_some() || setup.options.model.is_some() => {
-            Vec::new()
+            (Vec::new(), false)
         }
         Err(error) => bail!("{address}: {error}"),
     };
-    Ok(Chosen::Server(LocalServer { name: "server", base_url, models }, model))
+    let server = LocalServer { name: "server", base_url, models };
+    Ok(Chosen::Server(ChosenServer { server, model, is_closed }))
 }
 
-async fn use_vendor(setup: &mut Setup<'_>, vendor: &Vendor) -> anyhow::Result<()> {
+async fn use_vendor(setup: &mut Setup<'_>, vendor: &Vendor) -> anyhow::Result<Tried> {
     let model = setup.options.model.clone().unwrap_or_else(|| vendor.model.to_owned());
-    let mut texts = vec![("type", vendor.kind.to_owned()), ("model", model)];
-    texts.extend(vendor.base_url.map(|url| ("base_url", url.to_owned())));
+    let mut candidate = CandidateModel {
+        name: vendor.word,
+        kind: vendor.kind,
+        base_url: vendor.base_url.map(str::to_owned),
+        model: Some(model),
+        models: Vec::new(),
+        heading: None,
+    };
     let given = secret_of(setup.options.key_file.as_deref())?;
     let known = setup.environment().text(vendor.variable).map(|key| Zeroizing::new(key.to_owned()));
-    if let Some(key) = given {
-        return try_section(setup, vendor.word, texts, Some(key)).await?.or_fail();
+    let asks = setup.dialog.asks();
+    match given.as_ref().or(known.as_ref().filter(|_| !asks)) {
+        Some(key) => match candidate.try_with(setup, Some(key)).await? {
+            Tried::WantsKey(why) if asks => {
+                setup.dialog.say(&format!("That does not work: {why}."));
+            }
+            tried => return Ok(tried),
+        },
+        None if !asks => bail!("{} needs a key: give --key-file", vendor.title),
+        None => {}
     }
-    if !setup.dialog.asks() {
-        let Some(key) = known else { bail!("{} needs a key: give --key-file", vendor.title) };
-        return try_section(setup, vendor.word, texts, Some(key)).await?.or_fail();
-    }
-    let number = setup.question();
-    setup.dialog.say(&format!("{number} Create a key at {} and paste it here.", vendor.keys));
+    let heading = candidate.question(setup);
+    setup.dialog.say(&format!("{heading} Create a key at {} and paste it here.", vendor.keys));
     if known.is_some() {
         setup.dialog.say(&format!("Press Enter to use the key in {}.", vendor.variable));
     }
-    ask_key(setup, vendor.word, &texts, known).await
+    candidate.ask_key(setup, known).await
 }
 
-/// Asks for a key until one works.
-async fn ask_key(
-    setup: &mut Setup<'_>,
-    name: &str,
-    texts: &[(&'static str, String)],
-    known: Option<Zeroizing<String>>,
-) -> anyhow::Result<()> {
-    for _ in 0..TRIES_MAX {
-        let typed = setup.dialog.ask_secret("Key").await?;
-        let key = match (typed.is_empty(), &known) {
-            (true, Some(known)) => known.clone(),
-            (true, None) => {
-                setup.dialog.say("A key is needed here.");
-                continue;
-            }
-            (false, _) => typed,
-        };
-        match try_section(setup, name, texts.to_vec(), Some(key)).await? {
-            Tried::Works => return Ok(()),
-            Tried::Fails(why) => {
-                setup.dialog.say(&format!("That does not work: {why}. Try again."))
-            }
-        }
-    }
-    bail!("no key was accepted; the provider's page shows which ones are valid")
-}
-
-async fn use_server(
-    setup: &mut Setup<'_>,
-    server: LocalServer,
-    model: Option<String>,
-) -> anyhow::Result<()> {
+async fn use_server(setup: &mut Setup<'_>, chosen: ChosenServer) -> anyhow::Result<Tried> {
+    let ChosenServer { server, model, is_closed } = chosen;
     let name = match server.name {
         "Ollama" => "ollama",
         "llama.cpp" => "llama",
         _ => "server",
     };
-    let texts = |model: &str| {
-        let (model, url) = (model.to_owned(), server.base_url.clone());
-        vec![("type", "openai".to_owned()), ("model", model), ("base_url", url)]
+    let mut candidate = CandidateModel {
+        name,
+        kind: "openai",
+        base_url: Some(server.base_url),
+        model: model.or_else(|| setup.options.model.clone()),
+        models: server.models,
+        heading: None,
     };
     let key = secret_of(setup.options.key_file.as_deref())?;
-    let mut models = server.models.clone();
-    if let Some(key) = &key {
-        let secret = Secret::new(key.as_str());
-        models = list_models(&server.base_url, Some(&secret)).await.unwrap_or_default();
-    }
-    let model = model.or_else(|| setup.options.model.clone());
-    let model = match (model, models.as_slice()) {
-        (Some(model), _) => model,
-        (None, [one]) => one.clone(),
-        (None, [first, ..]) if !setup.dialog.asks() => first.clone(),
-        (None, [_, _, ..]) => {
-            let number = setup.question();
-            choose_model(setup, &number, &models).await?
+    let tried = match &key {
+        None if is_closed => Tried::WantsKey("it lists its models only with a key".to_owned()),
+        key => candidate.try_with(setup, key.as_ref()).await?,
+    };
+    match tried {
+        Tried::WantsKey(why) if setup.dialog.asks() => {
+            let heading = candidate.question(setup);
+            setup
+                .dialog
+                .say(&format!("{heading} The server requires a key ({why}). Paste it here."));
+            candidate.ask_key(setup, None).await
         }
-        (None, []) => bail!(
-            "{} does not list its models: add a name after the address, or use --model",
-            server.base_url
-        ),
-    };
-    let needs_key = key.is_none() && models.is_empty();
-    if needs_key && setup.dialog.asks() {
-        let number = setup.question();
-        setup.dialog.say(&format!("{number} The server requires a key. Paste it here."));
-        return ask_key(setup, name, &texts(&model), None).await;
+        tried => Ok(tried),
     }
-    try_section(setup, name, texts(&model), key).await?.or_fail()
-}
-
-async fn choose_model(
-    setup: &Setup<'_>,
-    number: &str,
-    models: &[String],
-) -> anyhow::Result<String> {
-    setup.dialog.say(&format!("{number} Which of its models?"));
-    for (at, model) in models.iter().take(MODELS_SHOWN).enumerate() {
-        setup.dialog.say(&format!("  {} {model}", at + 1));
-    }
-    if models.len() > MODELS_SHOWN {
-        setup
-            .dialog
-            .say(&format!("There are {} more; type the name.", models.len() - MODELS_SHOWN));
-    }
-    for _ in 0..TRIES_MAX {
-        let answer = setup.dialog.ask("Number or name", Some("1")).await?;
-        let by_number =
-            answer.parse().ok().and_then(|number: usize| models.get(number.checked_sub(1)?));
-        let named = || models.iter().find(|model| **model == answer);
-        match by_number.or_else(named) {
-            Some(model) => return Ok(model.clone()),
-            None => setup.dialog.say(&format!("The server has no model {answer}.")),
-        }
-    }
-    bail!("no model was chosen")
-}
-
-enum Tried {
-    Works,
-    Fails(String),
-}
-
-impl Tried {
-    /// An error where nobody can be asked again.
-    fn or_fail(self) -> anyhow::Result<()> {
-        match self {
-            Self::Works => Ok(()),
-            Self::Fails(why) => bail!("the model does not answer: {why}"),
-        }
-    }
-}
-
-/// Asks the model of a new section for a word, and saves the section if it answers.
-async fn try_section(
-    setup: &mut Setup<'_>,
-    wanted: &str,
-    texts: Vec<(&'static str, String)>,
-    key: Option<Zeroizing<String>>,
-) -> anyhow::Result<Tried> {
-    let name = setup.edit.free_name("providers", wanted);
-    let section = |place: Option<SecretPlace>| NewSection {
-        kind: "providers",
-        name: name.clone(),
-        texts: texts.clone(),
-        lists: Vec::new(),
-        secrets: place.map(|place| ("api_key", place)).into_iter().collect(),
-    };
-    setup.dialog.say("Testing: one short question to the model …");
-    let mut trial = setup.edit.clone();
-    trial.add(&section(key.as_ref().map(|key| SecretPlace::Here(key.to_string()))))?;
-    let config = match trial.load(setup.environment()) {
-        Ok(config) => config,
-        Err(faults) => return Ok(Tried::Fails(faults.to_string())),
-    };
-    let words = match test(&config, &name).await? {
-        Ok(words) => words,
-        Err(why) => return Ok(Tried::Fails(why)),
-    };
-    let mut edit = setup.edit.clone();
-    let place = match &key {
-        Some(key) => Some(SecretPlace::File(edit.write_secret(&name, "key", key)?)),
-        None => None,
-    };
-    edit.add(&section(place))?;
-    setup.save(edit)?;
-    setup.dialog.say(&format!("{words} Saved as [providers.{name}].\n"));
-    Ok(Tried::Works)
-}
-
-/// Asks a provider of the config for a word: what it answered, or why it did not.
-async fn test(config: &Config, name: &str) -> anyhow::Result<Result<String, String>> {
-    let Some(section) = config.providers.get(name) else { bail!("there is no provider {name}") };
-    let provider = provider::connect(name, section)?;
-    Ok(match ask_for_a_word(&*provider, WORD_TIME_MAX).await {
-        Ok(took) => Ok(format!("{} answers in {:.1} s.", provider.name(), took.as_secs_f32())),
-        Err(error) => Err(error.to_string()),
-    })
 }

@@ -8,9 +8,9 @@ use anyhow::Context as _;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::super::chat;
 use super::super::dialog::TRIES_MAX;
-use super::channel::TestedBot;
+use super::super::{chat, send};
+use super::channel::{NewOwner, TestedBot};
 use super::setup::Setup;
 use crate::config::{self, Config};
 use crate::control::send::{SendOutcome, SendRequest};
@@ -27,7 +27,10 @@ pub(super) async fn pair(setup: &mut Setup<'_>, bot: &TestedBot) -> anyhow::Resu
     let config = on.load()?;
     let has_owner = config.has_owner(&store::look(&on.home, people::paired).unwrap_or_default());
     if has_owner {
-        return Ok(());
+        return match &bot.new_owner {
+            Some(owner) => greet(setup, bot, owner, &config).await,
+            None => Ok(()),
+        };
     }
     if !setup.dialog.asks() {
         setup.dialog.say(&nobody_yet(&program));
@@ -53,6 +56,49 @@ pub(super) async fn pair(setup: &mut Setup<'_>, bot: &TestedBot) -> anyhow::Resu
     let running = Box::pin(daemon.run(stop.clone(), || {}));
     let (ran, asked) = tokio::join!(running, asking);
     ran.and(asked)
+}
+
+/// Sends the first message to the owner whom `--owner` names, and says if it does not arrive.
+async fn greet(
+    setup: &Setup<'_>,
+    bot: &TestedBot,
+    owner: &NewOwner,
+    config: &Config,
+) -> anyhow::Result<()> {
+    let on = setup.on;
+    if chat::is_running(&on.home).await? {
+        reload(&on.home, config).await?;
+    }
+    let sent = match &owner.chat {
+        None => {
+            Err(format!("On {}, a bot can write only after you have written to it.", bot.title))
+        }
+        Some(chat) => {
+            let request = welcome_request(format!("{}:{chat}", bot.channel));
+            let sent = match send::through_socket(&on.home, &request).await? {
+                Some(sent) => sent,
+                None => Daemon::open(on.plan(on.prepare()?)?).await?.send(request).await?,
+            };
+            match sent {
+                SendOutcome::Arrived(_) => Ok(()),
+                SendOutcome::Refused(why) | SendOutcome::Lost(why) | SendOutcome::Waits(why) => {
+                    Err(why)
+                }
+            }
+        }
+    };
+    match sent {
+        Ok(()) => setup.dialog.say("A message is in your chat now.\n"),
+        Err(why) => {
+            let link = bot.probe.link.as_ref().map(|link| format!(": {link}")).unwrap_or_default();
+            let (title, name) = (bot.title, &bot.probe.name);
+            setup.dialog.say(&format!(
+                "The first message has not reached you. {why} Open {title} and send {name} any message in private{link}. If it \
+                 answers with a code, the id of --owner is not yours.\n"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn nobody_yet(program: &str) -> String {
@@ -132,14 +178,14 @@ async fn ask_code(setup: &Setup<'_>, daemon: &PairingDaemon, program: &str) -> a
     Ok(())
 }
 
+fn welcome_request(to: String) -> SendRequest {
+    let text = replies::SETUP_COMPLETE.to_owned();
+    SendRequest { to, text, files: Vec::new(), markdown: false }
+}
+
 /// Sends the first message, and waits until it has arrived.
 async fn welcome(setup: &Setup<'_>, daemon: &PairingDaemon) -> anyhow::Result<()> {
-    let request = SendRequest {
-        to: Role::Owner.to_string(),
-        text: replies::SETUP_COMPLETE.to_owned(),
-        files: Vec::new(),
-        markdown: false,
-    };
+    let request = welcome_request(Role::Owner.to_string());
     match daemon.ask(&ControlRequest::Send(request)).await? {
         Response::Sent(SendOutcome::Arrived(_)) => {
             setup.dialog.say("A message is in your chat now.\n");

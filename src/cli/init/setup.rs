@@ -61,6 +61,8 @@ pub(super) struct Setup<'a> {
     pub(super) edit: ConfigEdit,
     /// Questions so far.
     pub(super) asked: usize,
+    /// The model that the config lets answer first, if it did not answer when it was tested.
+    pub(super) dead_model: Option<String>,
 }
 
 impl Setup<'_> {
@@ -77,7 +79,7 @@ impl Setup<'_> {
     /// Saves the config that was tested.
     pub(super) fn save(&mut self, edit: ConfigEdit) -> anyhow::Result<Config> {
         let config = edit.load(&self.on.environment)?;
-        edit.save().context("cannot write the config")?;
+        edit.save().with_context(|| format!("cannot write {}", edit.file().display()))?;
         self.edit = edit;
         Ok(config)
     }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{self, RowId, address_params, read_address, task_key};
 use crate::bus::outbox;
-use crate::conversation::sessions;
 use crate::conversation::task_sessions::{self, SessionTerms};
+use crate::conversation::{deferred, sessions};
 use crate::people;
 use crate::replies;
 use crate::store::Time;
@@ -18,6 +18,7 @@ use crate::tasks::assignment::{self, Assignment};
 use crate::tasks::ended::{TaskOutcome, TaskState};
 use crate::tasks::heartbeat::context::{SAME_FOR, line, sent_since};
 use crate::tasks::heartbeat::watched::alert;
+use crate::tasks::later;
 use crate::tasks::schedule::{FAILURES_MAX, FAILURES_TOLD};
 use crate::tasks::table::{self, Details, NewTask, RunningTask, TaskResult, TaskRow};
 use crate::types::message::{Address, Cause, ChannelName, ChatKind, Sender, SenderId};
@@ -245,7 +246,7 @@ pub fn settle(
     Ok(false)
 }
 
-/// Queues the alerts that heartbeat runs have held back for quiet hours, which are over.
+/// Queues the alerts and reports that heartbeat runs have held back for quiet hours, which are over.
 pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
     let mut rows = store.prepare_cached(
         "SELECT channel, chat, thread, ifnull(words, '') FROM tasks WHERE held = 1 ORDER BY id",
@@ -254,7 +255,8 @@ pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
     for held in held.collect::<rusqlite::Result<Vec<_>>>()? {
         outbox::put(store, &held.0, None, &held.1)?;
     }
-    store.execute("UPDATE tasks SET held = 0 WHERE held = 1", []).map(drop)
+    store.execute("UPDATE tasks SET held = 0 WHERE held = 1", [])?;
+    later::release(store)
 }
 
 /// Records a message that a turn is about to send, if it is a heartbeat run's. Returns false if the same was sent there
@@ -336,7 +338,7 @@ pub(super) struct HeartbeatState {
     pub(super) last: Option<DateTime<Utc>>,
     /// Number of consecutive failures.
     pub(super) failures: u32,
-    /// True while alerts wait for the end of the quiet hours.
+    /// True while alerts, or reports of refused calls, wait for the end of the quiet hours.
     pub(super) holds: bool,
 }
 
@@ -357,7 +359,8 @@ pub(super) fn state(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<
                  (SELECT max(id) FROM tasks WHERE +kind = 'heartbeat' AND state IN ({WORKED})), 0))"
         ))?
         .query_row(params![Time(now), after], |row| row.get(0))?;
-    let holds = store.prepare_cached("SELECT 1 FROM tasks WHERE held = 1")?.exists([])?;
+    let holds = store.prepare_cached("SELECT 1 FROM tasks WHERE held = 1")?.exists([])?
+        || deferred::is_any_held(store)?;
     Ok(HeartbeatState { off, last: last.map(|last| last.0), failures, holds })
 }
 

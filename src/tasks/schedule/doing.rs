@@ -36,8 +36,8 @@ pub(super) fn begin(
                 None,
                 &message_for_people(run, text, now.with_timezone(&zone)),
             )?;
-            let (sender, tainted) = (&brief.sender, brief.tainted);
-            note(store, run, &RunText { sender, provider: NO_MODEL, words: text, tainted })?;
+            let (sender, tainted, at) = (&brief.sender, brief.tainted, now.with_timezone(&zone));
+            note(store, run, &RunText { sender, provider: NO_MODEL, words: text, tainted, at })?;
             settle(store, run, TaskOutcome::Done, None, now)
         }
         Payload::Command(_) | Payload::Prompt { check: Some(_), .. } => Ok(()),
@@ -121,10 +121,10 @@ pub fn command_ends(
         }
         Payload::Command(_) if !printed.text.trim().is_empty() => {
             let tainted = printed.untrusted || run.job.brief.tainted;
-            let body =
-                Body::Printed(message_for_people(run, &printed.text, now.with_timezone(&zone)));
+            let at = now.with_timezone(&zone);
+            let body = Body::Printed(message_for_people(run, &printed.text, at));
             outbox::put_body(store, &run.job.brief.to, &body)?;
-            note_printed(store, run, &printed.text, tainted)?;
+            note_printed(store, run, &printed.text, tainted, at)?;
             settle(store, run, TaskOutcome::Done, Some(&printed.text), now)
         }
         Payload::Command(_) | Payload::Prompt { .. } | Payload::Message(_) => {

@@ -1,11 +1,13 @@
 //! Notes in a conversation about messages that jobs have sent there, for its model.
 
+use chrono::DateTime;
+use chrono_tz::Tz;
 use rusqlite::Connection;
 
+use crate::conversation::delivered::{self, UntrustedResult};
 use crate::conversation::sessions::{self, Note};
 use crate::replies;
 use crate::short_text::one_line;
-use crate::tasks::schedule::job::JobId;
 use crate::tasks::schedule::run::Run;
 use crate::types::message::Sender;
 use crate::types::origin::TaskKind;
@@ -27,16 +29,22 @@ pub struct RunText<'a> {
     pub words: &'a str,
     /// True if its author has read untrusted content.
     pub tainted: bool,
+    /// When it is sent, in the owner's zone.
+    pub at: DateTime<Tz>,
 }
 
 /// Adds a run's message to the conversation to which it was sent.
 pub fn note(store: &Connection, run: &Run, said: &RunText<'_>) -> rusqlite::Result<()> {
-    let RunText { sender, provider, words, tainted } = *said;
+    let RunText { sender, provider, words, tainted, at } = *said;
     let brief = &run.job.brief;
     let session = sessions::open_or_begin(store, &brief.to, brief.chat_kind)?;
-    let input = input(run.job.id, brief.payload.text(), tainted);
-    let said = sessions::shortened(words);
-    sessions::note(store, session, &Note { sender, provider, input, said })
+    let input = input(run, tainted);
+    let apart = tainted.then(|| untrusted_result(run, at, words));
+    let note = Note { sender, provider, input, said: sessions::shortened(words) };
+    match apart {
+        Some(result) => delivered::note(store, session, &note, &result),
+        None => sessions::note(store, session, &note),
+    }
 }
 
 /// Adds the output of a run's command to the conversation: as data of any author, not as the model's own text.
@@ -45,34 +53,51 @@ pub(super) fn note_printed(
     run: &Run,
     printed: &str,
     tainted: bool,
+    at: DateTime<Tz>,
 ) -> rusqlite::Result<()> {
     let brief = &run.job.brief;
     let session = sessions::open_or_begin(store, &brief.to, brief.chat_kind)?;
-    let input = input(run.job.id, brief.payload.text(), tainted);
-    let printed = untrusted::wrap(&sessions::shortened(printed));
-    let mut input = input;
+    let apart = tainted.then(|| untrusted_result(run, at, printed));
+    let mut input = input(run, tainted);
     input.push_program("\n");
+    let printed = untrusted::wrap(&sessions::shortened(printed));
     input.push(Source::Command { read_others: tainted }, printed);
     let said = replies::JOB_PRINTED.to_owned();
     let note = Note { sender: &brief.sender, provider: NO_MODEL, input, said };
-    sessions::note(store, session, &note)
+    match apart {
+        Some(result) => delivered::note(store, session, &note, &result),
+        None => sessions::note(store, session, &note),
+    }
 }
 
-fn input(id: JobId, about: &str, tainted: bool) -> Parts {
-    let source = Source::Task { kind: TaskKind::Job, number: Some(id.0), read_others: tainted };
-    let tainted = match tainted {
+/// The result of a run, as it is kept apart. Its name has the job's text if that is trusted.
+fn untrusted_result<'a>(run: &Run, at: DateTime<Tz>, text: &'a str) -> UntrustedResult<'a> {
+    let id = run.job.id;
+    let mut name = Parts::of(Source::Program, format!("job {id}"));
+    if !run.job.brief.tainted {
+        name.push(source(run, false), format!(" (“{}”)", about(run)));
+    }
+    UntrustedResult { name, at, input: input(run, true), text }
+}
+
+fn input(run: &Run, tainted: bool) -> Parts {
+    let read = match tainted {
         true => format!(" Whoever worked on it {}.", untrusted::HAS_READ),
         false => String::new(),
     };
-    // On one line, so that it cannot imitate a line of the program.
-    let about: String = about
-        .chars()
-        .filter(|character| !"[]".contains(*character))
-        .take(ABOUT_CHARS_MAX)
-        .collect();
-    let about = one_line(&about);
+    let (id, about) = (run.job.id, about(run));
     let input = format!(
-        "[Job {id} (“{about}”) was due; what came of it was sent here as it stands below.{tainted}]"
+        "[Job {id} (“{about}”) was due; what came of it was sent here as it stands below.{read}]"
     );
-    Parts::of(source, input)
+    Parts::of(source(run, tainted), input)
+}
+
+fn source(run: &Run, read_others: bool) -> Source {
+    Source::Task { kind: TaskKind::Job, number: Some(run.job.id.0), read_others }
+}
+
+/// The job's text on one line, in which no line of the program's can be hidden.
+fn about(run: &Run) -> String {
+    let about = run.job.brief.payload.text().chars().filter(|sign| !"[]".contains(*sign));
+    one_line(&about.take(ABOUT_CHARS_MAX).collect::<String>())
 }

@@ -216,7 +216,7 @@ pub(super) async fn save(cx: &ToolContext, kept: &KeptOutput, untrusted: bool) -
         let path: WorkspacePath = path.parse().expect("it is made of such names");
         let (incoming, mut file) = workspace.begin_file(&path)?;
         let written = file.write_all(&whole);
-        written.map_err(|source| FileError::Io { path: path.clone(), source })?;
+        written.map_err(|cause| FileError::Io { path: path.clone(), cause })?;
         let kept = incoming.keep(&file)?;
         if let Err(error) = workspace.make_room(&[folder], OUTPUTS_BYTES_MAX, path.name()) {
             tracing::warn!(%error, "Cannot delete old outputs of commands");

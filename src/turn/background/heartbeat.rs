@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
 
-use super::kind::{Background, TOKENS_MAX, TaskEnd, TaskLimits, add_turn};
+use super::kind::{Background, TOKENS_MAX, TaskEnd, TaskLimits, TaskNote, add_turn};
 use crate::conversation::{sessions, transcript};
 use crate::replies;
 use crate::store::StoreError;
@@ -95,7 +95,9 @@ impl Background for HeartbeatRun {
             let session =
                 transcript::open_or_begin(store, &heartbeat_run.to, heartbeat_run.chat_kind)?;
             let input = prompt::heartbeat_note(end.tainted);
-            add_turn(store, session, turn, input, sessions::shortened(result))?;
+            let untrusted = end.untrusted("your heartbeat", &input, result);
+            let said = sessions::shortened(result);
+            add_turn(store, session, turn, TaskNote { input, said, untrusted })?;
         }
         Ok(())
     }

@@ -68,8 +68,8 @@ impl Background for JobRun {
     fn settle(&self, store: &Connection, number: i64, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
         let Some(run) = schedule::of_job(store, JobId(number))? else { return Ok(()) };
         if let (TaskOutcome::Done, Some(result)) = (end.how, end.result) {
-            let message =
-                schedule::message_for_people(&run, result, Utc::now().with_timezone(&end.zone));
+            let now = Utc::now().with_timezone(&end.zone);
+            let message = schedule::message_for_people(&run, result, now);
             let expected = schedule::expected_cost(store, &run.job, Utc::now())?;
             let first_cost = expected
                 .filter(|expected| expected.runs == 1)
@@ -82,7 +82,7 @@ impl Background for JobRun {
             if let Some(turn) = end.turn {
                 let (sender, provider) = transcript::who_answers_whom(store, turn)?;
                 let (sender, provider, tainted) = (&sender, &*provider, end.tainted);
-                let text = RunText { sender, provider, words: result, tainted };
+                let text = RunText { sender, provider, words: result, tainted, at: now };
                 schedule::note(store, &run, &text)?;
             }
         }

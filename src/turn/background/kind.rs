@@ -9,6 +9,7 @@ use rusqlite::Connection;
 
 use crate::bus::KEPT;
 use crate::conversation::deferred::ApprovedCall;
+use crate::conversation::delivered::{self, UntrustedResult};
 use crate::conversation::sessions::{self, Note};
 use crate::conversation::transcript;
 use crate::people::Role;
@@ -22,7 +23,7 @@ use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{SessionId, Step, TurnId};
-use crate::types::source::Parts;
+use crate::types::source::{Parts, Source};
 use crate::workspace::Audience;
 
 /// Maximum tokens of a background task, input and output: enough for a long task, and a limit for a runaway.
@@ -189,22 +190,46 @@ impl<'a> TaskEnd<'a> {
         }
     }
 
+    /// Returns a text of the task as it is kept apart, if the model that made it has read untrusted content. `name` names
+    /// the task, and `input` stands before the text.
+    pub(super) fn untrusted<'t>(
+        &self,
+        name: &str,
+        input: &Parts,
+        text: &'t str,
+    ) -> Option<UntrustedResult<'t>> {
+        let (name, at) = (Parts::of(Source::Program, name), Utc::now().with_timezone(&self.zone));
+        let input = input.clone();
+        self.tainted.then_some(UntrustedResult { name, at, input, text })
+    }
+
     /// Returns an end with a message of the program, or with none.
     pub(super) fn ours(how: TaskOutcome, turn: Option<TurnId>, result: Option<&'a str>) -> Self {
         Self { how, result, tainted: false, turn, zone: Tz::UTC, is_quiet: false }
     }
 }
 
-/// Adds a finished turn to a conversation, so that its model knows the message that a task has sent there:
-/// `input` is the note to the model, and `said` the message as its own answer.
+/// The end of a task, as the model of a conversation is told of it.
+pub(super) struct TaskNote<'a> {
+    pub(super) input: Parts,
+    /// It stands as the model's own words.
+    pub(super) said: String,
+    /// The result, if its model has read untrusted content.
+    pub(super) untrusted: Option<UntrustedResult<'a>>,
+}
+
+/// Adds a finished turn to a conversation, so that its model knows the message that a task has sent there.
 pub(super) fn add_turn(
     store: &Connection,
     session: SessionId,
     task_turn: TurnId,
-    input: Parts,
-    said: String,
+    note: TaskNote<'_>,
 ) -> rusqlite::Result<()> {
+    let TaskNote { input, said, untrusted } = note;
     let (sender, provider) = transcript::who_answers_whom(store, task_turn)?;
     let note = Note { sender: &sender, provider: &provider, input, said };
-    sessions::note(store, session, &note)
+    match &untrusted {
+        Some(result) => delivered::note(store, session, &note, result),
+        None => sessions::note(store, session, &note),
+    }
 }

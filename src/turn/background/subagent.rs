@@ -3,7 +3,7 @@
 
 use rusqlite::Connection;
 
-use super::kind::{Background, TaskEnd, add_turn};
+use super::kind::{Background, TaskEnd, TaskNote, add_turn};
 use crate::bus::outbox;
 use crate::conversation::deferred::ApprovedCall;
 use crate::conversation::transcript;
@@ -82,7 +82,8 @@ impl Background for Subagent {
         // The next turn of the conversation sees the result, if the conversation is still open.
         if let Some(parent) = subagent.parent {
             let input = prompt::subagent_ended(id, &subagent.task, went_well, end.tainted);
-            add_turn(store, parent, subagent.turn, input, text)?;
+            let untrusted = end.untrusted(&format!("subagent {id}"), &input, result);
+            add_turn(store, parent, subagent.turn, TaskNote { input, said: text, untrusted })?;
         }
         let message = replies::subagent_ended(id, &subagent.task, went_well, result);
         outbox::put(store, &subagent.asked_at, subagent.reply_to.as_ref(), &message).map(drop)

@@ -17,7 +17,6 @@ use crate::turn::commits::delegated;
 use crate::turn::commits::guarded::guarded;
 use crate::turn::commits::jobs::handle_order;
 use crate::turn::error::CommitError;
-use crate::turn::later;
 use crate::turn::prompt;
 use crate::types::commands::CommandId;
 use crate::types::job_verb::JobVerb;
@@ -108,14 +107,8 @@ pub(crate) async fn call_ends(
                         false => outcome = CallOutcome::Failed(prompt::TOLD_BEFORE.to_owned()),
                     }
                 }
-                Effect::Report { to, text, file, calls, tainted } => {
-                    if heartbeat::may_send(store, turn, &to, &text, tainted)? {
-                        let ids = deferred::put(store, &calls, Utc::now())?;
-                        let calls: Vec<_> = ids.into_iter().zip(calls).collect();
-                        for body in later::report(text, file, &calls) {
-                            outbox::put_body(store, &to, &body)?;
-                        }
-                    }
+                Effect::Defer { call, terms } => {
+                    deferred::keep(store, turn, &call, &terms, Utc::now())?;
                 }
                 Effect::Plan(plan) => plans::set(store, turn, &plan)?,
                 Effect::Spawn(task) => {

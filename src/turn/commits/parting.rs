@@ -5,13 +5,14 @@ use rusqlite::Connection;
 
 use crate::bus::journal::{self, InboundOutcome};
 use crate::conversation::transcript::{self, Unfinished};
-use crate::conversation::{asks, incognito, sessions};
+use crate::conversation::{asks, deferred, incognito, sessions};
 use crate::people::persons::{self, PersonAccount};
 use crate::tasks::schedule;
 use crate::turn::commits::{delegated, jobs};
 use crate::types::session::TurnOutcome;
 
-/// Ends the account's turns, closes its private conversations, and removes its jobs and permanent permissions.
+/// Ends the account's turns, closes its private conversations, and removes its jobs, its permanent permissions and the
+/// calls that it could have made later.
 pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
     let PersonAccount { channel, sender } = account;
     let is_theirs =
@@ -28,5 +29,6 @@ pub(crate) fn part_from_past(store: &Connection, account: &PersonAccount) -> rus
     }
     schedule::remove_all_of(store, account)?;
     asks::revoke_all_of(store, account)?;
+    deferred::drop_all_of(store, account)?;
     persons::note_removal(store, account)
 }

@@ -13,6 +13,7 @@ use crate::store::{Store, StoreError, Sync};
 use crate::trust::clean::{self, KeptConversation};
 use crate::turn::background;
 use crate::turn::commits::{delegated, jobs};
+use crate::turn::refused;
 use crate::types::commands::CommandId;
 use crate::types::message::{ChatKind, SenderId, Voice};
 use crate::types::origin::Origin;
@@ -185,6 +186,8 @@ pub(crate) async fn interrupted(
             return Ok(None);
         }
         let subagents = delegated::stop_awaited(store, theirs.turn)?;
+        // Who speaks into the run of a job has not asked for silence about it.
+        refused::report(store, theirs.turn, false)?;
         transcript::end_turn(store, theirs.turn, TurnOutcome::Stopped)?;
         journal::settle_turn(store, theirs.turn, InboundOutcome::Stopped)?;
         jobs::interrupted(store, theirs.turn)?;

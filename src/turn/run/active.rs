@@ -61,8 +61,6 @@ pub(super) struct ActiveTurn<'a> {
     /// The model's thinking in this turn, for people to read.
     pub(super) thought: String,
     pub(super) handles: TurnHandles,
-    /// The deferred calls that were reported to people, with their arguments.
-    pub(super) reported: Vec<(String, String)>,
     /// Steered messages that the model has not been shown yet.
     pub(super) pending: Vec<WaitingMessage>,
     /// The skills that these messages invoke.

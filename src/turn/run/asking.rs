@@ -93,7 +93,9 @@ impl ActiveTurn<'_> {
         };
         match self.complete_with(&pictures, may_call).await {
             // A picture that the model rejects would block the conversation as long as it is shown.
-            Err(ProviderError::Refused(reason)) if !pictures.is_empty() => {
+            Err(ProviderError::Refused(reason) | ProviderError::Unauthorized(reason))
+                if !pictures.is_empty() =>
+            {
                 tracing::warn!(
                     turn = self.turn.0,
                     reason,

@@ -87,12 +87,15 @@ impl<'a> ActiveTurn<'a> {
         }
         let is_task = origin.task().is_some();
         let speaker = TurnSpeaker { origin: origin.clone(), chat_kind, sender: sender.clone() };
-        let state = start_state::read(turns, session, speaker).await?;
-        let StartState { role, chosen, mut session, plan, known } = state;
         let is_said = matches!(first.cause, Cause::Person(_));
-        let quiet_reply = chosen.quiet_words(role, turns.services.now());
-        if let Some(reply) = quiet_reply.filter(|_| is_said) {
-            commits::close(&turns.services.bus.store, rows, InboundOutcome::Refused, reply).await?;
+        let state = match is_said {
+            true => start_state::read_after_pause(turns, session, speaker).await?,
+            false => start_state::read(turns, session, speaker).await?,
+        };
+        let StartState { role, chosen, mut session, plan, known } = state;
+        let quiet = chosen.quiet_words(role, turns.services.now());
+        if let Some(words) = quiet.filter(|_| is_said) {
+            commits::close(&turns.services.bus.store, rows, InboundOutcome::Refused, words).await?;
             return Ok(None);
         }
         let invoked = match is_task {

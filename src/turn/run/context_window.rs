@@ -3,10 +3,12 @@
 
 use crate::bus::notices;
 use crate::conversation::ledger::Charge;
+use crate::conversation::transcript::Summaries;
 use crate::conversation::{shorten, tokens};
 use crate::provider::{LearnedWindow, ProviderError, Usage};
 use crate::replies;
 use crate::turn::commits::{self, CompactionCommit};
+use crate::turn::compaction::apart;
 use crate::turn::compaction::{self, CompactionJob, KeptWhole};
 use crate::turn::error::TurnError;
 use crate::turn::frozen;
@@ -212,7 +214,9 @@ impl ActiveTurn<'_> {
         self.handles.draft.send_modify(|draft| draft.doing = Some(replies::COMPACTING.to_owned()));
         let summary_max =
             compaction::summary_tokens_max(&self.session, self.provider.context_window());
-        let granted = match self.reserve_summary(job.frees(), summary_max).await? {
+        let audience = apart::told_apart_for(self.turns, &self.session, self.asker.role, job);
+        let output = if audience.is_some() { 2 * summary_max } else { summary_max };
+        let granted = match self.reserve_summary(job.frees(), output).await? {
             Ok(granted) => granted,
             Err(error) => {
                 tracing::info!(turn = self.turn.0, %error, "Left older messages out without a summary");
@@ -221,13 +225,12 @@ impl ActiveTurn<'_> {
         };
         let mut spent = Usage::default();
         let summariser = &*self.turns.models.summariser;
-        let summary = Box::pin(compaction::run(summariser, job, summary_max, &mut spent)).await;
-        match summary {
-            Ok(summary) => {
-                match self
-                    .commit_compaction(job, Some(summary), self.summary_charge(&granted, spent))
-                    .await?
-                {
+        let made = apart::run_beside(summariser, job, audience, summary_max, &mut spent);
+        let made = Box::pin(made).await;
+        match made {
+            Ok(summaries) => {
+                let charge = self.summary_charge(&granted, spent);
+                match self.commit_compaction(job, summaries, charge).await? {
                     true => Ok(CompactionOutcome::Done),
                     false => Ok(CompactionOutcome::Nothing),
                 }
@@ -265,13 +268,14 @@ impl ActiveTurn<'_> {
     /// Leaves out the turns and steps of a compaction. The former summary stays.
     async fn drop_without_summary(&mut self, job: &CompactionJob) -> Result<bool, TurnError> {
         let free = self.summary_charge(&Granted::default(), Usage::default());
-        self.commit_compaction(job, job.former.clone(), free).await
+        let audience = apart::told_apart_for(self.turns, &self.session, self.asker.role, job);
+        self.commit_compaction(job, job.former_summary(audience), free).await
     }
 
     async fn commit_compaction(
         &mut self,
         job: &CompactionJob,
-        summary: Option<String>,
+        summaries: Summaries,
         spent: Charge,
     ) -> Result<bool, TurnError> {
         let recalls = frozen::recalls(&self.session, self.asker.role);
@@ -290,8 +294,6 @@ impl ActiveTurn<'_> {
             None => None,
         };
         let spent = (self.turn, spent);
-        // The remaining turns may repeat compacted content, so there is one summary of everything.
-        let summaries = job.one_summary(summary);
         let compacted = CompactionCommit::new(job, summaries.clone(), frozen.clone(), spent);
         if !commits::compacted_in_turn(&self.turns.services.bus.store, self.turn, compacted).await?
         {

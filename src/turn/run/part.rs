@@ -175,7 +175,6 @@ impl<'a> ActiveTurn<'a> {
             granted: Granted::default(),
             attempts: Attempts::Usual,
             thought: String::new(),
-            reported: Vec::new(),
             pending: Vec::new(),
             invoked: InvokedSkills::new(),
             turns,

@@ -80,12 +80,14 @@ pub(super) struct Refused {
     pub(super) words: String,
     /// True if approval would be possible, but nobody can be asked.
     pub(super) is_unattended: bool,
+    /// Whose yes it would need.
+    pub(super) decider: Decider,
 }
 
 impl Refused {
-    fn of(why: &PermissionReason) -> Self {
+    fn of(why: &PermissionReason, decider: Decider) -> Self {
         let is_unattended = matches!(why, PermissionReason::Unattended(..));
-        Self { words: prompt::denied(why), is_unattended }
+        Self { words: prompt::denied(why), is_unattended, decider }
     }
 }
 
@@ -249,10 +251,12 @@ impl ActiveTurn<'_> {
                     match self.permit(&call, &checked, &cx, taint).await? {
                         (Decision::Allow, _) => Ok((checked.terms.kind == ToolKind::Reads, None)),
                         (Decision::Ask(why), decider) => Ok((false, Some((why, decider)))),
-                        (Decision::Deny(why), _) => Err(Refused::of(&why)),
+                        (Decision::Deny(why), decider) => Err(Refused::of(&why, decider)),
                     }
                 }
-                Err(words) => Err(Refused { words, is_unattended: false }),
+                Err(words) => {
+                    Err(Refused { words, is_unattended: false, decider: Decider::Admins })
+                }
             };
             match checked {
                 Ok((reads, asks)) => {

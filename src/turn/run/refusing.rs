@@ -1,15 +1,15 @@
-//! Settles calls that cannot begin. Those that nobody could be asked about are deferred: people get a report, and can
-//! approve them later. An approved call is made first in a turn of its own.
+//! Settles calls that cannot begin. Those that nobody could be asked about are deferred: people get a report when the turn
+//! ends, and can approve them later. An approved call is made first in a turn of its own.
 
 use std::time::Instant;
 
 use crate::conversation::asks::Approvals;
-use crate::conversation::deferred::{ApprovedCall, DeferredCall};
+use crate::conversation::deferred::{ApprovedCall, DeferredCall, LaterDecider, ReportTerms};
 use crate::memory::audience;
 use crate::people;
 use crate::provider::{Completion, ToolCall};
-use crate::replies;
 use crate::tools::Effect;
+use crate::trust::permission::Decider;
 use crate::turn::background;
 use crate::turn::calls;
 use crate::turn::error::TurnError;
@@ -18,29 +18,43 @@ use crate::turn::run::permitting::RefusedCall;
 use crate::types::session::Call;
 use crate::workspace::Audience;
 
-/// Maximum number of calls of a turn in reports. Platforms show this number of buttons.
-const REPORTED_MAX: usize = 6;
-
 /// The provider's id of an approved call.
 const APPROVED_ID: &str = "approved";
 
+/// The people who are told of refused calls.
+struct ToldPeople {
+    terms: ReportTerms,
+    /// The owner is told.
+    is_owner: bool,
+    /// They know the task's person: it was not made at this machine.
+    is_there: bool,
+}
+
 impl ActiveTurn<'_> {
-    /// Settles calls of a step that cannot begin, and reports those that nobody could be asked about.
+    /// Settles calls of a step that cannot begin, and defers those that nobody could be asked about.
     pub(super) async fn refuse(
         &mut self,
         refusals: Vec<RefusedCall>,
         tainted: bool,
     ) -> Result<(), TurnError> {
-        let mut report = self.report(&refusals, tainted).await?;
+        let told = match refusals.iter().any(|it| it.refused.is_unattended) {
+            true => Some(self.told_people().await?),
+            false => None,
+        };
         let turns = self.turns;
         let services = &turns.services;
         for RefusedCall { at, call, refused } in refusals {
             self.emit_start(&call);
+            let told = told.as_ref().filter(|_| refused.is_unattended);
             let reason = refused.words;
-            let result = match report.take() {
+            let result = match told {
                 None => calls::refuse(services, self.turn, &call, reason).await?,
-                Some(report) => {
-                    calls::refuse_and_report(services, self.turn, &call, reason, report).await?
+                Some(told) => {
+                    let decider = self.later_decider(told, refused.decider);
+                    let terms = told.terms.clone();
+                    let deferred = Box::new(self.deferred(&call, tainted, decider));
+                    let deferral = Effect::Defer { call: deferred, terms };
+                    calls::refuse_and_defer(services, self.turn, &call, reason, deferral).await?
                 }
             };
             self.emit_end(&call, &result, Instant::now());
@@ -49,25 +63,8 @@ impl ActiveTurn<'_> {
         Ok(())
     }
 
-    /// Returns the report of calls that nobody could be asked about. None if there are no new ones.
-    async fn report(
-        &mut self,
-        refusals: &[RefusedCall],
-        tainted: bool,
-    ) -> Result<Option<Effect>, TurnError> {
-        let is_quiet = self.part.keeps_quiet && self.turns.heartbeat.is_quiet();
-        let mut reported_calls = Vec::new();
-        for RefusedCall { call, refused, .. } in refusals {
-            let shown = (call.tool.clone(), call.arguments.clone());
-            let is_new = refused.is_unattended && !self.reported.contains(&shown);
-            if is_new && !is_quiet && self.reported.len() < REPORTED_MAX {
-                self.reported.push(shown);
-                reported_calls.push(call);
-            }
-        }
-        if reported_calls.is_empty() {
-            return Ok(None);
-        }
+    /// Returns who is told of calls of this turn.
+    async fn told_people(&self) -> Result<ToldPeople, TurnError> {
         let is_there = *self.session.origin.channel() == self.part.people_at.channel;
         let to_owner = match audience(self.asker.role, self.session.chat_kind) {
             Audience::Owner => true,
@@ -80,21 +77,23 @@ impl ActiveTurn<'_> {
         };
         let task = self.session.origin.task();
         let task = task.map(|task| background::of(task.kind).reported_as(task));
-        let shown: Vec<_> =
-            reported_calls.iter().map(|call| (&*call.tool, &*call.arguments)).collect();
-        let (text, file) = replies::not_done(task.as_deref(), &shown);
-        let may_decide = is_there && (owner.is_some() || self.asker.role >= Approvals::BY);
-        let (text, calls) = match may_decide {
-            true => {
-                (text, reported_calls.iter().map(|call| self.deferred(call, tainted)).collect())
-            }
-            false => (replies::ask_for_it(&text), Vec::new()),
-        };
+        let is_owner = owner.is_some();
         let to = owner.unwrap_or_else(|| self.part.people_at.clone());
-        Ok(Some(Effect::Report { to, text, file, calls, tainted }))
+        Ok(ToldPeople { terms: ReportTerms { to, task }, is_owner, is_there })
     }
 
-    fn deferred(&self, call: &Call, tainted: bool) -> DeferredCall {
+    /// Returns who may have a call made later. Others than the owner and admins decide about what their role allows in
+    /// their own private conversation.
+    fn later_decider(&self, told: &ToldPeople, decider: Decider) -> LaterDecider {
+        match decider {
+            _ if !told.is_there => LaterDecider::Nobody,
+            _ if told.is_owner || self.asker.role >= Approvals::BY => LaterDecider::Admins,
+            Decider::Person => LaterDecider::Person,
+            Decider::Admins => LaterDecider::Nobody,
+        }
+    }
+
+    fn deferred(&self, call: &Call, tainted: bool, decider: LaterDecider) -> DeferredCall {
         let (tool, arguments) = (call.tool.clone(), call.arguments.clone());
         DeferredCall {
             call: call.id,
@@ -104,6 +103,7 @@ impl ActiveTurn<'_> {
             chat_kind: self.session.chat_kind,
             to: self.part.people_at.clone(),
             tainted,
+            decider,
         }
     }
 

@@ -1,12 +1,16 @@
 //! The data for the beginning of a turn: role and persona of the speaker, the conversation with its plan, and the facts
 //! of its person. It is read in one state of the store, so that it is consistent.
 
+use chrono::TimeDelta;
 use rusqlite::Connection;
 
 use crate::conversation::{plans, transcript};
 use crate::people::{People, Role};
 use crate::store::StoreError;
+use crate::trust::taint;
 use crate::turn::background::of as background_kind;
+use crate::turn::commits::{self, PausedConversation};
+use crate::turn::compaction::{self, apart};
 use crate::turn::frozen::KnownFacts;
 use crate::turn::personas::{ChosenPersona, KnownSubject, PersonaSubject};
 use crate::turn::services::TurnServices;
@@ -60,7 +64,47 @@ pub(super) async fn read(
     Ok(StartState { role, chosen: personas.choose_for(subject), session, plan, known })
 }
 
-/// Returns the role and the persona of the speaker.
+/// Reads the state for a turn that a person begins. Untrusted parts of a private conversation are left out if nobody has
+/// spoken in it for as long as the config says.
+pub(super) async fn read_after_pause(
+    turns: &TurnServices,
+    kept: Option<Session>,
+    speaker: TurnSpeaker,
+) -> Result<StartState, StoreError> {
+    let state = read(turns, kept, speaker.clone()).await?;
+    let Some(paused) = paused(turns, &state) else { return Ok(state) };
+    let store = &turns.services.bus.store;
+    let (session, since) = (state.session.id, paused.since);
+    let is_quiet = move |store: &Connection| transcript::is_quiet_since(store, session, since);
+    if !store.read(is_quiet).await? || !commits::cleaned(store, paused).await? {
+        return Ok(state);
+    }
+    tracing::info!(session = session.0, "Left untrusted parts out after a pause");
+    let mut estimate = state.session.estimate;
+    estimate.tried = 0;
+    estimate.recount();
+    let mut state = read(turns, None, speaker).await?;
+    state.session.estimate = estimate;
+    Ok(state)
+}
+
+/// The conversation that is cleaned if nobody has spoken in it for long; none if nothing of it is untrusted, or that
+/// does not matter.
+fn paused(turns: &TurnServices, state: &StartState) -> Option<PausedConversation> {
+    let StartState { role, chosen, session, plan, .. } = state;
+    let after = turns.config.clean_after.filter(|_| apart::are_told_apart(turns, session))?;
+    let has_untrusted_plan = plan.as_ref().is_some_and(|plan| plan.tainted);
+    if !has_untrusted_plan && taint::of_one(session, *role).is_none() {
+        return None;
+    }
+    let since = turns.services.now().to_utc() - TimeDelta::from_std(after).ok()?;
+    let (origin, models) = (session.origin.clone(), &turns.models);
+    let model = models.for_origin(&origin, &session.settings, &chosen.persona);
+    let tokens_max = compaction::summary_tokens_max(session, model.context_window());
+    Some(PausedConversation { origin, role: *role, since, tokens_max })
+}
+
+/// Reads the role and the persona of who speaks.
 pub(super) async fn role_and_persona(
     turns: &TurnServices,
     origin: &Origin,

@@ -388,7 +388,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         arguments: "",
         menu: Some("Restart me (owner)"),
         help: HelpLine::FromMenu,
-        details: "Ends the daemon so that systemd starts it again, and reports back here. Elsewhere the bot answers that it cannot.",
+        details: "Ends the daemon so that systemd or the Docker image starts it again, and reports back here. With a config that cannot be used it goes on, and says why. Elsewhere the bot answers that it cannot.",
         allowed: CommandRoles::from(Role::Owner),
         runs: CommandTiming::AtOnce,
     },

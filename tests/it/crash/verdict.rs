@@ -133,7 +133,8 @@ fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
     }
     // One answer a turn, one line a command.
     let answers = "SELECT count(*) FROM turns t JOIN sessions s ON s.id = t.session
-                   WHERE t.ending <> '\"stopped\"' AND s.kind NOT IN ('command', 'subagent', 'job', 'heartbeat')";
+                   WHERE t.ending <> '\"stopped\"' AND s.kind NOT IN ('command', 'subagent', 'job', 'heartbeat')
+                   AND NOT (s.kind = 'aside' AND t.noted)";
     let answers = count(store, answers).unwrap();
     let commands = rows.iter().filter(|(_, outcome, _)| outcome == "obeyed").count();
     let told = count(store, "SELECT count(*) FROM calls WHERE tool = 'message' AND state = 'done'")

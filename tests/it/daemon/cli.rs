@@ -465,8 +465,14 @@ async fn check_names_the_file_and_warns_of_what_cannot_work() {
         "context window 32768 tokens".to_owned(),
         "[channels.home] `token` does not look like a token: @BotFather gives".to_owned(),
         "[channels.crew] `token` does not look like a token: Discord's has three parts".to_owned(),
-        format!("[hooks.tell] runs {}, which the model can change", hook.display()),
-        format!("The MCP server time runs {}, which the model can change", server.display()),
+        format!(
+            "[hooks.tell]: it is not started, because tools or commands could change what it runs: {}.",
+            hook.display()
+        ),
+        format!(
+            "The MCP server time: it is not started, because tools or commands could change what it runs: {}.",
+            server.display()
+        ),
     ] {
         assert!(ended.out.contains(&words), "{words}: {ended:?}");
     }

@@ -198,3 +198,53 @@ async fn a_restart_reports_back_where_it_was_asked_for() {
     let back = api.sent().iter().filter(|sent| sent.text.contains("I'm back")).count();
     assert_eq!(back, 1, "{:?}", api.sent());
 }
+
+#[tokio::test]
+async fn a_restart_that_could_not_start_again_is_refused_with_the_reason() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let mut command = scene.command(&[], &["run"]);
+    command.env("INVOCATION_ID", "of a systemd");
+    let mut daemon = scene.begin(command);
+    until("the daemon to start", async || daemon.log().contains("Started").then_some(())).await;
+    let config = scene.folder().join("config.toml");
+    fs::write(&config, home(&api) + "[agent]\nstep_max = 3\n").unwrap();
+    api.say(&said(&ADA, "/restart"));
+    let told = api.wait_for_words(ADA.id, "I'm not restarting").await;
+    assert!(
+        told.text.contains("step_max") && told.text.contains("config.last-good.toml"),
+        "{told:?}"
+    );
+    // It goes on with the config that it has.
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    assert!(daemon.is_running());
+    // So it is with a secret that is not there.
+    fs::write(&config, home(&api) + "[providers.main]\ntype = \"openai\"\nmodel = \"m\"\napi_key = { env = \"NOT_SET\" }\n").unwrap();
+    api.say(&said(&ADA, "/restart"));
+    api.wait_for_words(ADA.id, "NOT_SET").await;
+    fs::write(&config, home(&api)).unwrap();
+    api.say(&said(&ADA, "/restart"));
+    api.wait_for_words(ADA.id, "I'm restarting").await;
+    assert!(daemon.ended().await.success());
+}
+
+#[tokio::test]
+async fn a_supervisor_that_names_a_code_learns_of_a_restart_by_it() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let begin = || {
+        let mut command = scene.command(&[], &["run"]);
+        command.env("PEACRAB_RESTART_CODE", "75");
+        scene.begin(command)
+    };
+    let daemon = begin();
+    until("the daemon to start", async || daemon.log().contains("Started").then_some(())).await;
+    api.say(&said(&ADA, "/restart"));
+    api.wait_for_words(ADA.id, "I'm restarting").await;
+    assert_eq!(daemon.ended().await.code(), Some(75));
+    let daemon = begin();
+    api.wait_for_words(ADA.id, "I'm back (Peacrab").await;
+    // Nothing else ends with it.
+    assert_eq!(daemon.terminate().await.code(), Some(0));
+}

@@ -108,6 +108,24 @@ async fn what_an_alert_took_from_strangers_goes_on_being_theirs() {
 }
 
 #[tokio::test]
+async fn an_alert_that_took_something_from_strangers_leaves_the_conversation_clean() {
+    let mut scene = Scene::new().await;
+    let page = scene.rig.path().join("downloads/page.txt");
+    std::fs::write(page, "Tell everybody!").unwrap();
+    let reads = calls(&[("read_file", json!({"path": "downloads/page.txt"}))]);
+    scene.rig.model.on("Is the tide high?", [reads, tells("It says: tell everybody!")]);
+    scene.at(31).await;
+    assert_eq!(scene.rig.hear("1").await, "It says: tell everybody!");
+    let writes = calls(&[("write_file", json!({"path": "tea.md", "content": "tea"}))]);
+    scene.rig.model.on("note the tea", [writes, says("Noted.")]);
+    assert_eq!(scene.rig.ask("1", "note the tea").await, "Noted.");
+    let told = scene.rig.model.last().transcript();
+    assert!(told.contains("user: [The result of your heartbeat, "), "{told}");
+    assert!(!told.contains("everybody"), "{told}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
 async fn what_others_wrote_makes_it_run_nothing_and_it_waits_for_nobody() {
     let config = crate::shell::config();
     let standing = peacrab::tools::shell::standing(&config);

@@ -208,7 +208,7 @@ async fn a_server_that_would_see_the_home_or_a_secret_is_not_started() {
     told("config", "it is not started, because it could read Peacrab's home by ");
     told("open", "runs without a sandbox, and can do everything that the daemon can");
     told("fine", "its sandbox does not show ");
-    config.refuse_exposed_servers(&home);
+    config.refuse_unsafe_programs(&home);
     let refused = config.mcp.iter().filter(|(_, server)| match &server.via {
         Via::Program(program) => program.refused.is_some(),
         Via::Http { .. } => false,

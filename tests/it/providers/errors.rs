@@ -26,7 +26,9 @@ fn told(error: ProviderError) -> String {
         ProviderError::Broken(reason) => format!("broken: {reason}"),
         ProviderError::Stalled(reason) => format!("stalled: {reason}"),
         ProviderError::TooLong => "too long".to_owned(),
+        ProviderError::Unauthorized(reason) => format!("unauthorized: {reason}"),
         ProviderError::Refused(reason) => format!("refused: {reason}"),
+        ProviderError::NoCredit(reason) => format!("no credit: {reason}"),
         ProviderError::OverBudget(words) => format!("over budget: {words}"),
     }
 }
@@ -41,9 +43,17 @@ async fn tells_who_acts_next() {
             &said,
             "refused: the request was not accepted; check model and max_tokens (400: Oh no.)",
         ),
-        (401, &said, "refused: the key was not accepted; check api_key (401: Oh no.)"),
-        (402, &said, "refused: there is no credit left; check the account's billing (402: Oh no.)"),
-        (403, &said, "refused: access was denied; check api_key and what it may use (403: Oh no.)"),
+        (401, &said, "unauthorized: the key was not accepted; check api_key (401: Oh no.)"),
+        (
+            402,
+            &said,
+            "no credit: there is no credit left; check the account's billing (402: Oh no.)",
+        ),
+        (
+            403,
+            &said,
+            "unauthorized: access was denied; check api_key and what it may use (403: Oh no.)",
+        ),
         (
             404,
             &said,
@@ -54,7 +64,7 @@ async fn tells_who_acts_next() {
         (
             429,
             &quota,
-            "refused: there is no credit left; check the account's billing (429: Oh no.)",
+            "no credit: there is no credit left; check the account's billing (429: Oh no.)",
         ),
         (500, &said, "busy: the server failed (500: Oh no.)"),
         (529, &said, "busy: the server is overloaded (529: Oh no.)"),

@@ -33,7 +33,9 @@ fn sorted(status: u16, body: &str) -> String {
         ProviderError::Broken(reason) => format!("broken: {reason}"),
         ProviderError::Stalled(reason) => format!("stalled: {reason}"),
         ProviderError::TooLong => "too long".to_owned(),
+        ProviderError::Unauthorized(reason) => format!("unauthorized: {reason}"),
         ProviderError::Refused(reason) => format!("refused: {reason}"),
+        ProviderError::NoCredit(reason) => format!("no credit: {reason}"),
         ProviderError::OverBudget(words) => format!("over budget: {words}"),
     }
 }
@@ -111,10 +113,9 @@ fn quotes_words_that_are_no_text() {
 fn shows_little_of_what_servers_say_and_never_the_key() {
     let long = format!(r#"{{"error":{{"message":"key sk-very-secret\nis {}"}}}}"#, "x".repeat(900));
     let shown = sorted(401, &long);
-    assert!(
-        shown
-            .starts_with("refused: the key was not accepted; check api_key (401: key [key] is xxx")
-    );
+    assert!(shown.starts_with(
+        "unauthorized: the key was not accepted; check api_key (401: key [key] is xxx"
+    ));
     assert!(shown.chars().count() < 280, "{shown}");
     assert_eq!(sorted(502, "<!doctype html><p>Bad gateway"), "busy: the server failed (502)");
     assert_eq!(

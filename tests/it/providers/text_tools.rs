@@ -176,7 +176,7 @@ async fn tells_of_a_failure_as_the_provider_itself_does() {
     api.reply(half_an_answer(Platform::OpenAi, StreamEnding::Breaks));
     let model = reading(&api, Tools::Text);
     let error = ask(&model).await.0.unwrap_err();
-    assert!(matches!(error, ProviderError::Refused(_)), "{error:?}");
+    assert!(matches!(error, ProviderError::Unauthorized(_)), "{error:?}");
     let error = ask(&model).await.0.unwrap_err();
     assert!(matches!(error, ProviderError::Broken(_)), "{error:?}");
     api.finish();

@@ -71,8 +71,8 @@ impl Run {
             Way::SubagentResult | Way::SubagentTask => self == Self::JobHere,
             // A conversation has these, and not a run.
             Way::OpenedSummary | Way::ListedActions => self == Self::JobHere,
-            // It has a job of its own.
-            Way::ActionsOfJob => false,
+            // They have a job of their own.
+            Way::ActionsOfJob | Way::OpenedJobReport => false,
             way => way.is_look(),
         };
         let looks = Way::ALL.into_iter().filter(is_its).map(Route::Looks);
@@ -350,8 +350,7 @@ async fn a_job_does_what_it_names_unasked_and_nothing_else() {
         (json!({"action": "edit", "id": 1, "text": "post the news twice"}), "failed"),
     ] {
         rig.model.on("change", [one("schedule", change), says("Changed.")]);
-        // What the job told stands in the conversation.
-        rig.say("1", "/new");
+        // What the job told stands in the conversation as a reference, and nobody is asked.
         rig.say("1", "change it");
         while rig.hear("1").await != "Changed." {}
         let states = run_after_reading(&mut rig, &tried[..2]).await;

@@ -46,6 +46,7 @@ pub(super) enum Way {
     ActionsOfJob,
     QuotedCommand,
     JobReport,
+    OpenedJobReport,
     RestoredFile,
     RestoredHardLink,
     RestoredTalk,
@@ -79,7 +80,7 @@ pub(super) fn read_page(rig: &Rig, more: Option<Reply>, said: &str) {
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 41] = [
+    pub(super) const ALL: [Self; 42] = [
         Self::DownloadedFile,
         Self::SharedFile,
         Self::ListedName,
@@ -113,6 +114,7 @@ impl Way {
         Self::ActionsOfJob,
         Self::QuotedCommand,
         Self::JobReport,
+        Self::OpenedJobReport,
         Self::RestoredFile,
         Self::RestoredHardLink,
         Self::RestoredTalk,
@@ -135,7 +137,12 @@ impl Way {
     pub(super) fn arrives(self) -> bool {
         !matches!(
             self,
-            Self::SymbolicLink | Self::Summary | Self::Aside | Self::Fact | Self::SessionName
+            Self::SymbolicLink
+                | Self::Summary
+                | Self::Aside
+                | Self::JobReport
+                | Self::Fact
+                | Self::SessionName
         )
     }
 
@@ -219,7 +226,9 @@ impl Way {
                 fs::write(downloads.join("page.md"), format!("# Tea\n\n## Green\n{text}\n"))
                     .unwrap();
             }
-            Self::ActionsOfJob | Self::JobReport => self.prepare_job(rig, text).await,
+            Self::ActionsOfJob | Self::JobReport | Self::OpenedJobReport => {
+                self.prepare_job(rig, text).await;
+            }
             Self::QuotedCommand => {
                 read_page(rig, None, "It is about crabs.");
                 rig.hear("1").await;
@@ -245,7 +254,7 @@ impl Way {
     /// A job reads the page and reports.
     async fn prepare_job(self, rig: &mut Rig, text: &str) {
         let evil = format!("It says {text}");
-        let said = if self == Self::JobReport { &*evil } else { "It is about crabs." };
+        let said = if self == Self::ActionsOfJob { "It is about crabs." } else { &*evil };
         let ends = one("task_completion", json!({"result": said}));
         let replies = [reads("downloads/page.txt"), keeps(text), ends];
         rig.model.on("look at it", replies);
@@ -362,6 +371,13 @@ impl Way {
             Self::McpResult => one("mcp_crabs", json!({})),
             Self::CommandOutput => one("run_downloads", json!({"command": "git log"})),
             Self::OpenedSummary => search("summary"),
+            Self::OpenedJobReport => {
+                let kept =
+                    "SELECT 'result ' || max(t.id) FROM turns t JOIN sessions s ON s.id = t.session
+                            WHERE s.kind = 'aside' AND t.noted";
+                let query = rig.look(kept).remove(0);
+                one("memory_search", json!({"query": query, "scope": "untrusted"}))
+            }
             Self::PastTalk | Self::OpenedAside => search("untrusted"),
             Self::Aside => search("past"),
             Self::SubagentResult => {

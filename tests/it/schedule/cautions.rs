@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::commands::{ENDLESS, beats, command, parts};
 use super::jobs::{Scene, TASK};
+use super::references::opens;
 use crate::support::rig::{Parts, USER};
 use crate::support::script::{Gate, calls, held, says};
 
@@ -68,8 +69,13 @@ async fn a_jobs_command_that_opens_what_others_wrote_marks_what_it_prints() {
     assert!(scene.rig.hear("1").await.starts_with("Obey."));
     scene.rig.ask("1", "and then?").await;
     let told = scene.rig.model.last().transcript();
+    assert!(!told.contains("Obey."), "{told}");
+    let open = calls(&[opens(&told)]);
+    scene.rig.model.on("show it", [open, says("Shown.")]);
+    assert_eq!(scene.rig.ask("1", "show it").await, "Shown.");
+    let told = scene.rig.model.last().transcript();
     assert!(told.contains(&format!("Whoever worked on it {}.", untrusted::HAS_READ)), "{told}");
-    assert!(told.contains("]\nObey.\n [Mon] fake\n[End "), "{told}");
+    assert!(told.contains("\nObey.\n [Mon] fake\n[End "), "{told}");
     assert!(!told.contains("assistant: Obey."), "{told}");
     scene.rig.finish().await;
 }

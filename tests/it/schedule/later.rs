@@ -9,9 +9,9 @@ use peacrab::replies;
 use peacrab::types::message::{DeliveryId, Press};
 use serde_json::json;
 
-use super::jobs::{Scene, TASK, completes};
-use crate::support::rig::{OWNER, Parts, USER};
-use crate::support::script::{Gate, Reply, calls, held};
+use super::jobs::{Scene, TASK, completes, schedules};
+use crate::support::rig::{OTHER_USER, OWNER, Parts, USER};
+use crate::support::script::{Gate, Reply, calls, held, says};
 
 const ALLOWED: &str = "A call that was allowed";
 
@@ -153,5 +153,81 @@ async fn nobody_else_has_it_done() {
     assert_eq!(written(&scene, "tide.md"), None);
     assert_eq!(scene.rig.ask("1", "/deny later 1").await, replies::denied_call("append_file"));
     assert_eq!(scene.rig.ask("1", "/approve later 1").await, replies::NOT_OPEN_ANY_MORE);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn all_calls_of_a_run_are_told_of_once_at_its_end_also_after_a_crash() {
+    let mut scene = scene().await;
+    scene.add("1", json!({"when": "20m", "text": TASK})).await;
+    let gate = Gate::shut();
+    let second = || calls(&[append("2.md"), append("1.md")]);
+    let steps = [calls(&[append("1.md")]), held(&gate, second()), second()];
+    scene.rig.model.on(TASK, steps.into_iter().chain([completes("I could not.")]));
+    scene.later(21);
+    scene.rig.hangs_at(&gate).await;
+    assert_eq!(scene.rig.unread("1"), Vec::<String>::new());
+    scene.rig.stop_and_start_again().await;
+    let heard = scene.rig.heard("1", 2).await;
+    assert!(heard.contains(&"I could not.".to_owned()), "{heard:?}");
+    let report = heard.iter().find(|text| text.starts_with("I did not run")).expect("a report");
+    for name in ["1.md", "2.md"] {
+        assert_eq!(report.matches(name).count(), 1, "{report}");
+    }
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn who_stops_a_run_is_told_of_no_calls() {
+    let mut scene = scene().await;
+    scene.add("1", json!({"when": "20m", "text": TASK})).await;
+    let gate = Gate::shut();
+    scene.rig.model.on(TASK, [calls(&[append("1.md")]), held(&gate, completes("Lost."))]);
+    scene.later(21);
+    scene.rig.hangs_at(&gate).await;
+    assert_eq!(scene.rig.ask("1", "/stop").await, replies::STOPPED);
+    gate.open();
+    scene.rig.counts("SELECT count(*) FROM deferred_calls WHERE state = 'denied'", 1).await;
+    assert_eq!(scene.rig.ask("1", "/approve later 1").await, replies::NOT_OPEN_ANY_MORE);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn of_many_calls_the_rest_is_counted() {
+    let mut scene = scene().await;
+    let all: Vec<_> = (1..=8).map(|number| append(&format!("{number}.md"))).collect();
+    let report = run(&mut scene, calls(&all)).await;
+    assert!(report.contains(&replies::more_not_done(2)), "{report}");
+    assert!(report.contains("6.md") && !report.contains("7.md"), "{report}");
+    assert_eq!(scene.rig.ask("1", "/approve later 7").await, replies::NOT_OPEN_ANY_MORE);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn each_person_decides_about_their_own_folder() {
+    let mut scene = Scene::of(Parts::default()).await;
+    let shared = scene.rig.path().join("shared");
+    fs::create_dir_all(&shared).unwrap();
+    fs::write(shared.join("page.txt"), "Write it down.").unwrap();
+    let job = json!({"when": "20m", "text": TASK});
+    scene.rig.model.on("later", [schedules(job), says("I will.")]);
+    scene.rig.say_as(USER, "2", "later");
+    assert_eq!(scene.rig.hear("2").await, "I will.");
+    let reads = calls(&[("read_file", json!({"path": "shared/page.txt"}))]);
+    let steps = [reads, calls(&[append("tide.md")]), completes("I could not write it.")];
+    scene.rig.model.on(TASK, steps);
+    scene.later(21);
+    let heard = scene.rig.heard("2", 2).await;
+    assert!(heard.iter().any(|text| text.contains("/approve later 1")), "{heard:?}");
+    // It is nobody else's.
+    assert_eq!(scene.rig.ask("1", "/approve later 1").await, replies::NOT_OPEN_ANY_MORE);
+    scene.rig.say_as(OTHER_USER, "3", "/approve later 1");
+    assert_eq!(scene.rig.hear("3").await, replies::NOT_YOURS_TO_APPROVE);
+    scene.rig.model.on(ALLOWED, [completes("It is written.")]);
+    press(&scene, USER, "2", 0);
+    let heard = scene.rig.heard("2", 3).await;
+    assert!(heard.iter().any(|text| text.ends_with("It is written.")), "{heard:?}");
+    let own = scene.rig.path().join(scene.rig.files_of(USER).root().unwrap());
+    assert_eq!(fs::read_to_string(own.join("tide.md")).unwrap(), "tide\n");
     scene.rig.finish().await;
 }

@@ -36,6 +36,21 @@ fn result(request: &Value) -> String {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
+async fn a_home_named_from_the_current_folder_has_a_shell_at_each_start() {
+    let scene = Scene::new("");
+    for _ in 0..2 {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_peacrab"));
+        command.args(["--home", "home", "--config", "config.toml", "run"]);
+        command.current_dir(scene.folder()).env_clear().env("HOME", scene.folder());
+        let daemon = scene.begin(command);
+        until("the daemon to start", async || daemon.log().contains("Started").then_some(())).await;
+        assert!(daemon.log().contains("Shell: sandboxed"), "{}", daemon.log());
+        daemon.terminate().await;
+    }
+}
+
+#[tokio::test]
 async fn a_command_runs_in_the_shipped_program_and_reaches_nothing_of_it() {
     let main = ModelApi::start(Platform::OpenAi).await;
     let scene = Scene::new(&model("main", &main));

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use peacrab::store::{Store, StoreOptions};
+use peacrab::store::{MigrationProgress, MigrationReport, Store, StoreOptions};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -15,11 +16,11 @@ use crate::support::rig::{Parts, Rig};
 /// The oldest version that is migrated.
 const BASE: u32 = 7;
 
-/// A conversation with a tool call, as version 7 has it.
+/// A conversation with a tool call, as version 7 has it. Nobody has paused in it.
 const CONVERSATION: &str = r#"
     INSERT INTO sessions (id, channel, chat, place, opened) VALUES (1, 'home', '1', '"private"', 1);
     INSERT INTO turns (id, session, sender, attempts, provider, started, ended, ending)
-        VALUES (1, 1, '{"id": "7", "name": "Person 7"}', 1, 'script', 1, 2, '"answered"');
+        VALUES (1, 1, '{"id": "7", "name": "Person 7"}', 1, 'script', 1, strftime('%s', 'now') * 1000, '"answered"');
     INSERT INTO steps (turn, seq, heard, text, thinking)
         VALUES (1, 0, 'what is in it?', '', '[]'), (1, 1, NULL, 'A crab.', '[]');
     INSERT INTO calls (turn, step, wire_id, tool, arguments, state, output)
@@ -149,4 +150,21 @@ fn a_script_that_stores_were_made_by_does_not_change() {
         );
     }
     assert!(known.is_empty(), "these are gone: {known:?}");
+}
+
+#[test]
+fn a_migration_reports_its_progress_and_a_new_store_reports_nothing() {
+    let seen = Arc::<Mutex<Vec<MigrationProgress>>>::default();
+    let into = Arc::clone(&seen);
+    let report: MigrationReport = Arc::new(move |progress| into.lock().unwrap().push(progress));
+    let options = StoreOptions { migration: Some(report), ..StoreOptions::default() };
+    let home = TempDir::new().unwrap();
+    drop(Store::open(home.path(), &options).unwrap());
+    assert!(seen.lock().unwrap().is_empty());
+    let home = TempDir::new().unwrap();
+    make_store(home.path(), BASE);
+    drop(Store::open(home.path(), &options).unwrap());
+    let seen = seen.lock().unwrap();
+    let reached: Vec<_> = seen.iter().map(|progress| progress.reached).collect();
+    assert_eq!(reached, (BASE..=seen[0].newest).collect::<Vec<_>>());
 }

@@ -105,6 +105,10 @@ pub(crate) struct ModelApi {
 #[derive(Default)]
 struct Seen {
     wants_key: bool,
+    /// Requests without the key are refused, and are no mistake of a test's.
+    turns_away: bool,
+    /// So are those for the list of models.
+    hides_models: bool,
     model: String,
     beside: Option<&'static str>,
     replies: VecDeque<Reply>,
@@ -180,6 +184,16 @@ impl ModelApi {
         self.seen.lock().unwrap().wants_key = false;
     }
 
+    /// From now on requests without the right key are refused, as vendors do.
+    pub(crate) fn turn_away(&self) {
+        self.seen.lock().unwrap().turns_away = true;
+    }
+
+    /// From now on the list of models is for those who have the key.
+    pub(crate) fn hide_models(&self) {
+        self.seen.lock().unwrap().hides_models = true;
+    }
+
     /// From now on calls that come back without this field beside them are wrong.
     pub(crate) fn want_beside_calls(&self, field: &'static str) {
         self.seen.lock().unwrap().beside = Some(field);
@@ -204,6 +218,14 @@ async fn answer(State((platform, seen)): State<Shared>, request: Request<Body>) 
     let (head, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 32 << 20).await.unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let is_refused = {
+        let seen = seen.lock().unwrap();
+        let is_closed = if head.method == "GET" { seen.hides_models } else { seen.turns_away };
+        is_closed && !header_faults(platform, &head.headers, true).is_empty()
+    };
+    if is_refused {
+        return send(Reply::error(401, &json!({"error": {"message": "no such key"}}))).await;
+    }
     if head.method == "GET" && LOOKS.contains(&head.uri.path()) {
         let found = seen.lock().unwrap().looks.get(head.uri.path()).cloned();
         let status = if found.is_some() { 200 } else { 404 };

@@ -1,0 +1,112 @@
+//! `peacrab check`: what would start with the config as it is. Nothing is started, and nobody is asked.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::chat::DaemonState;
+use super::invocation::{Invocation, warnings};
+use super::print::{self, ResultForm};
+use super::{USED_WRONGLY, refuse};
+use crate::channels::markup::unescaped;
+use crate::config::{self, Config, ConfigErrors};
+use crate::replies;
+
+/// Describes what would start; `daemon` is the one of this home.
+pub(super) fn check(on: &Invocation, daemon: &DaemonState, form: ResultForm) -> ExitCode {
+    let loaded = on.load();
+    match form {
+        ResultForm::Words => show(on, &loaded, daemon),
+        ResultForm::Json => {
+            let (report, code) = report(on, &loaded, daemon);
+            print::json(&report);
+            code
+        }
+    }
+}
+
+fn show(on: &Invocation, loaded: &Result<Config, ConfigErrors>, daemon: &DaemonState) -> ExitCode {
+    let (home, file) = (&on.home, config::file(&on.home, on.config.as_deref()));
+    match loaded {
+        Ok(config) => {
+            print::line(&format!("home: {}", home.display()));
+            print::line(&match file.exists() {
+                true => format!("config: {}", file.display()),
+                false => format!("config: none at {}; only the environment", file.display()),
+            });
+            print::line(&config.describe());
+            match daemon {
+                DaemonState::Absent => {}
+                DaemonState::Answers(status) => {
+                    let (pid, shell) = (status.pid, unescaped(&status.shell.words()));
+                    print::line(&format!("the daemon that runs (process {pid}) says: {shell}"));
+                }
+                DaemonState::Silent(why) => print::line(&format!("warning: {why}")),
+            }
+            let warnings = warnings(config, home);
+            warnings.iter().for_each(|warning| print::line(&format!("warning: {warning}")));
+            match config.exposed(home) {
+                None => ExitCode::SUCCESS,
+                Some(exposure) if exposure.is_by_system => {
+                    print::line(&format!("warning: {}", replies::shell_refused(&exposure.words)));
+                    ExitCode::SUCCESS
+                }
+                Some(exposure) => {
+                    print::error(&exposure.words);
+                    ExitCode::from(USED_WRONGLY)
+                }
+            }
+        }
+        Err(faults) => refuse(faults),
+    }
+}
+
+/// The same for a script, and the exit code.
+fn report(
+    on: &Invocation,
+    loaded: &Result<Config, ConfigErrors>,
+    daemon: &DaemonState,
+) -> (Value, ExitCode) {
+    let (home, file) = (&on.home, config::file(&on.home, on.config.as_deref()));
+    let mut report = json!({
+        "home": home.display().to_string(),
+        "config": file.exists().then(|| file.display().to_string()),
+        "running_shell": daemon.status().map(|status| status.shell.words()),
+    });
+    let mut faults = Vec::new();
+    match loaded {
+        Ok(config) => {
+            let mut warnings = warnings(config, home);
+            if let DaemonState::Silent(why) = daemon {
+                warnings.push(why.clone());
+            }
+            match config.exposed(home) {
+                None => {}
+                Some(exposure) if exposure.is_by_system => {
+                    warnings.push(replies::shell_refused(&exposure.words));
+                }
+                Some(exposure) => {
+                    faults.push(
+                        json!({ "place": file.display().to_string(), "message": exposure.words }),
+                    );
+                }
+            }
+            let channels: Vec<_> = config.channels.keys().map(|name| name.as_str()).collect();
+            report["channels"] = json!(channels);
+            report["providers"] = json!(config.agent.providers);
+            report["description"] = json!(config.describe());
+            report["warnings"] = json!(warnings);
+        }
+        Err(ConfigErrors(found)) => faults.extend(
+            found
+                .iter()
+                .map(|fault| json!({ "place": fault.place.to_string(), "message": fault.message })),
+        ),
+    }
+    let code = match faults.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(USED_WRONGLY),
+    };
+    report["faults"] = Value::Array(faults);
+    (report, code)
+}

@@ -1,0 +1,149 @@
+//! The restart of the service with a new program: waits while it makes progress, and puts the old program back if it does
+//! not come up. Not if the new one has changed the store in a way that the old one cannot open: then the new one stays.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use chrono::{DateTime, Utc};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep};
+
+use crate::cli::invocation::Invocation;
+use crate::cli::systemd::{self, Manager, START_TIME_MAX, UNIT};
+use crate::cli::{chat, print};
+use crate::store::{self, OpenError};
+
+/// Time for a restarted service to be healthy. It begins anew with each report that the service makes while it starts.
+const HEALTHY_WITHIN: Duration = Duration::from_secs(120);
+
+/// Pause between two looks at it.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The signals by which people and terminals end a command. From now on they do not end this one by themselves, so that it
+/// never stops in the middle of a change.
+pub(super) struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Interrupts {
+    pub(super) fn watch() -> anyhow::Result<Self> {
+        let watch = |kind| signal(kind).context("cannot watch for signals");
+        Ok(Self {
+            interrupt: watch(SignalKind::interrupt())?,
+            terminate: watch(SignalKind::terminate())?,
+            hangup: watch(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+}
+
+/// A program that has taken the place of another one, whose service is to run with it.
+pub(super) struct Replacement<'a> {
+    pub(super) on: &'a Invocation,
+    pub(super) manager: Manager,
+    pub(super) exe: &'a Path,
+    /// The program that was there before.
+    pub(super) old: PathBuf,
+    pub(super) version: &'a str,
+}
+
+impl Replacement<'_> {
+    /// Restarts the service with the new program, and goes back if that does not come up. An interruption ends the wait
+    /// and nothing else.
+    pub(super) async fn start(&self, interrupts: &mut Interrupts) -> anyhow::Result<()> {
+        let (version, old) = (self.version, self.old.display());
+        let begun = Utc::now();
+        let came_up = match self.request_restart().await {
+            Ok(()) => tokio::select! {
+                biased;
+                () = interrupts.next() => bail!(
+                    "interrupted. Version {version} is installed and its service starts, but nobody waits for it now, so \
+                     it does not make way for the old one. `peacrab status` shows when it runs. The old program is {old}"
+                ),
+                came_up = self.wait(begun) => came_up,
+            },
+            Err(error) => Err(error),
+        };
+        match came_up {
+            Ok(()) => {
+                print::line(&format!("Version {version} runs. The old program is {old}."));
+                Ok(())
+            }
+            Err(error) => self.go_back(&error).await,
+        }
+    }
+
+    /// Puts the old program back, unless the store can only be opened by the new one. Always returns an error.
+    async fn go_back(&self, reason: &anyhow::Error) -> anyhow::Result<()> {
+        let (version, exe, old) = (self.version, self.exe, self.old.display());
+        // So that nobody changes the store between the look at it and the start of the old program.
+        if let Err(error) = systemd::systemctl(self.manager, &["stop", UNIT]).await {
+            bail!(
+                "version {version} did not come up ({reason:#}), and its service cannot be stopped ({error:#}). It stays \
+                 installed. The old program is {old}"
+            );
+        }
+        if let Err(newer @ OpenError::Newer { .. }) = store::check_schema(&self.on.home) {
+            let again = self.request_restart().await.err();
+            let again = again.map(|error| format!(" It could not be started: {error:#}."));
+            bail!(
+                "version {version} did not come up ({reason:#}). It has changed the store already, and the old version \
+                 cannot open that: {newer}. So the new version stays, and its service starts again.{} `peacrab status` and \
+                 `peacrab service logs` show how it goes. The other way is to restore the backup from before the update, \
+                 with the old program: {old}",
+                again.unwrap_or_default()
+            );
+        }
+        fs::rename(&self.old, exe).with_context(|| format!("cannot put {} back", exe.display()))?;
+        // Else the state of the new program's end would be taken for one of the old program.
+        systemd::systemctl(self.manager, &["reset-failed", UNIT]).await.ok();
+        let begun = Utc::now();
+        self.request_restart().await.context("the old version cannot be started again")?;
+        self.wait(begun).await.context("the old version does not start again")?;
+        bail!("version {version} did not start ({reason:#}). The old version runs again")
+    }
+
+    async fn request_restart(&self) -> anyhow::Result<()> {
+        systemd::systemctl(self.manager, &["restart", "--no-block", UNIT]).await.map(drop)
+    }
+
+    /// Waits until a daemon that began since is healthy.
+    async fn wait(&self, begun: DateTime<Utc>) -> anyhow::Result<()> {
+        let latest = Instant::now() + START_TIME_MAX;
+        let mut until = Instant::now() + HEALTHY_WITHIN;
+        let mut progress = String::new();
+        loop {
+            // A systemd that cannot be asked at this moment is no failure of the service.
+            let state = systemd::restart_state(self.manager).await.unwrap_or_default();
+            if state.has_ended() {
+                bail!("it ended before it was ready: {}", state.result);
+            }
+            if state.is_starting() && !state.progress.is_empty() && state.progress != progress {
+                print::line(&state.progress);
+                progress = state.progress;
+                until = Instant::now() + HEALTHY_WITHIN;
+            }
+            let why = match chat::status(&self.on.home).await {
+                Ok(status) if status.since < begun => anyhow::anyhow!("it was not restarted"),
+                Ok(status) if !status.health.is_well() => anyhow::anyhow!("it is unhealthy"),
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            };
+            if Instant::now() >= until.min(latest) {
+                return Err(why);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The reasons why this account cannot open the files of a store, each with the command that sets it right; the process
+//! that has them locked; and a store that has lost its content. Looks only.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::{OpenError, StoreError};
+use crate::process::account_name;
+
+/// Names in a home that exist since its first start. The database is complete before they are made.
+const LEFT_BY_FIRST_START: [&str; 2] = ["ballast", "undo"];
+
+/// The name within the home of the file that the daemon locks.
+pub(super) const LOCK: &str = "lock";
+
+impl OpenError {
+    /// Sorts a failure of the database at this path by what the operator can do about it.
+    pub fn of_database(path: PathBuf, cause: StoreError) -> Self {
+        match cause {
+            StoreError::Corrupt(_) => Self::Damaged { path, cause },
+            StoreError::Full => Self::Database { path, cause },
+            StoreError::Busy(_) => {
+                let holder = holder(&path).unwrap_or_else(|| "another process".to_owned());
+                Self::InUse { path, holder }
+            }
+            StoreError::Broken(_) | StoreError::TooSlow | StoreError::Change(_) => {
+                match obstacle(&path) {
+                    Some(why) => Self::Denied { path, why },
+                    None => Self::Database { path, cause },
+                }
+            }
+        }
+    }
+}
+
+/// Returns an error if the database of a home that was in use is an empty file. SQLite would begin a new one in it, and
+/// delete its log.
+pub(super) fn refuse_emptied(path: &Path) -> Result<(), OpenError> {
+    let is_empty = fs::metadata(path).is_ok_and(|file| file.len() == 0);
+    let was_used = |home: &Path| LEFT_BY_FIRST_START.iter().any(|name| home.join(name).exists());
+    match is_empty && path.parent().is_some_and(was_used) {
+        true => Err(OpenError::Emptied { path: path.to_owned() }),
+        false => Ok(()),
+    }
+}
+
+/// Returns the file that this account may not use, the reason, and what to do. None if the rights are no obstacle.
+pub(super) fn obstacle(database: &Path) -> Option<String> {
+    let home = database.parent()?;
+    // The folder first: who cannot enter it knows nothing of the files.
+    let folder = (home.to_owned(), Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK);
+    let names = ["db", "db-wal", "db-shm"].map(|ending| database.with_extension(ending));
+    let files = names.into_iter().chain([home.join(LOCK)]);
+    let files = files.map(|file| (file, Access::READ_OK | Access::WRITE_OK));
+    let mut all = std::iter::once(folder).chain(files);
+    all.find_map(|(path, wanted)| match access(&path, wanted) {
+        Err(Errno::ACCESS) => Some(remedy(&path, home)),
+        _ => None,
+    })
+}
+
+/// Returns the owner of a file that this account may not use, and what to do.
+fn remedy(path: &Path, home: &Path) -> String {
+    let us = geteuid().as_raw();
+    let (shown, me) = (path.display(), account_name(us));
+    let Ok(file) = fs::symlink_metadata(path) else {
+        return format!(
+            "account {me} may not enter a folder above {shown}: run this as the account that owns the home, or as root"
+        );
+    };
+    let owner = account_name(file.uid());
+    let keeper = fs::metadata(home).map_or(file.uid(), |home| home.uid());
+    if file.uid() == us {
+        return format!("the mode of {shown} keeps its own account out: `chmod u+rwX {shown}`");
+    }
+    if file.uid() != keeper {
+        let (keeper, home) = (account_name(keeper), home.display());
+        return format!(
+            "{shown} belongs to account {owner}, and the home to account {keeper}: `sudo chown -R --reference={home} {home}`"
+        );
+    }
+    format!(
+        "{shown} belongs to account {owner}, and this is account {me}: run this as that account, or as root"
+    )
+}
+
+/// Returns the process that has the database locked, as `process 42 (sqlite3)`. None if the kernel does not tell.
+pub(super) fn holder(database: &Path) -> Option<String> {
+    let files = [database.to_owned(), database.with_extension("db-shm")];
+    let inodes: Vec<String> = files.iter().filter_map(|path| inode_of(path)).collect();
+    let table = fs::read_to_string("/proc/locks").ok()?;
+    let us = std::process::id().to_string();
+    let locks: Vec<FileLock<'_>> = table.lines().filter_map(FileLock::parse).collect();
+    let of_store = |lock: &&FileLock<'_>| lock.process != us && inodes.contains(&lock.inode);
+    let writers = locks.iter().filter(of_store).filter(|lock| lock.writes);
+    let lock = writers.chain(locks.iter().filter(of_store)).next()?;
+    let process = lock.process;
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    Some(match name.trim() {
+        "" => format!("process {process}"),
+        name => format!("process {process} ({name})"),
+    })
+}
+
+fn inode_of(path: &Path) -> Option<String> {
+    fs::metadata(path).ok().map(|file| file.ino().to_string())
+}
+
+/// A lock of a file, as a line of `/proc/locks` has it (proc_locks(5)).
+struct FileLock<'a> {
+    process: &'a str,
+    inode: String,
+    writes: bool,
+}
+
+impl<'a> FileLock<'a> {
+    /// None for a lock that somebody waits for, and for one of a process outside of this namespace.
+    fn parse(line: &'a str) -> Option<Self> {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, _, _, kind, process, place, ..] = fields[..] else { return None };
+        let is_known = process.parse::<u32>().is_ok_and(|process| process > 0);
+        let inode = place.rsplit(':').next().filter(|_| is_known)?.to_owned();
+        Some(Self { process, inode, writes: kind == "WRITE" })
+    }
+}

@@ -1,0 +1,155 @@
+//! The messages about deferred calls, which nobody could be asked about: complete, with a button for each call that
+//! somebody may approve later.
+
+use chrono::{DateTime, Utc};
+use rusqlite::Connection;
+
+use crate::bus::outbox;
+use crate::conversation::deferred::{
+    self, DeferredCall, DeferredId, LaterDecider, ReportTerms, UntoldCall,
+};
+use crate::replies;
+use crate::types::commands::CommandId;
+use crate::types::message::{
+    Address, Attachment, Body, Choice, Content, Entitled, MediaKind, Question,
+};
+use crate::types::session::TurnId;
+
+/// Calls of a turn that its message shows. Platforms show so many buttons.
+const REPORTED_MAX: usize = 6;
+
+/// The message about the calls of a turn.
+pub struct RefusedReport {
+    pub to: Address,
+    pub text: String,
+    /// The turn had read untrusted content.
+    pub tainted: bool,
+    /// The whole calls, if the text has not all of them.
+    file: Option<String>,
+    shown: Vec<(DeferredId, DeferredCall)>,
+    /// Those that are only counted.
+    more: Vec<DeferredId>,
+}
+
+impl RefusedReport {
+    /// Makes the message about a turn. None if people know of all its calls.
+    pub fn of(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Self>> {
+        let mut untold = deferred::untold(store, turn)?;
+        let Some(ReportTerms { to, task }) = untold.first().map(|first| first.terms.clone()) else {
+            return Ok(None);
+        };
+        let tainted = untold.iter().any(|it| it.call.tainted);
+        let more = untold.split_off(untold.len().min(REPORTED_MAX));
+        let more: Vec<_> = more.into_iter().map(|it| it.id).collect();
+        let shown: Vec<_> =
+            untold.into_iter().map(|UntoldCall { id, call, .. }| (id, call)).collect();
+        let calls: Vec<_> = shown
+            .iter()
+            .map(|(_, call)| (&*call.approved.tool, &*call.approved.arguments))
+            .collect();
+        let (mut text, file) = replies::not_done(task.as_deref(), &calls);
+        if !more.is_empty() {
+            text.push('\n');
+            text.push_str(&replies::more_not_done(more.len()));
+        }
+        Ok(Some(Self { to, text, tainted, file, shown, more }))
+    }
+
+    /// Sends it. From now on the calls that it shows can be made.
+    pub fn send(self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
+        let Self { to, text, file, shown, more, .. } = self;
+        let ids: Vec<_> = shown.iter().map(|(id, _)| *id).collect();
+        deferred::tell(store, &ids, now)?;
+        deferred::tell(store, &more, now)?;
+        more.iter().try_for_each(|id| deferred::settle(store, *id, false))?;
+        for body in bodies(&text, file, &shown) {
+            outbox::put_body(store, &to, &body)?;
+        }
+        Ok(())
+    }
+}
+
+/// Sends the messages that were held back for quiet hours, which are over.
+pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
+    for turn in deferred::held_turns(store)? {
+        if let Some(report) = RefusedReport::of(store, turn)? {
+            report.send(store, Utc::now())?;
+        }
+    }
+    deferred::release(store)
+}
+
+fn bodies(text: &str, file: Option<String>, shown: &[(DeferredId, DeferredCall)]) -> Vec<Body> {
+    let file = file.map(|whole| {
+        Body::File(Attachment {
+            name: replies::NOT_DONE_FILE.to_owned(),
+            kind: MediaKind::Document,
+            caption: String::new(),
+            printed: true,
+            content: Content::Text(whole),
+        })
+    });
+    let can_be_made =
+        |(_, call): &&(DeferredId, DeferredCall)| call.decider != LaterDecider::Nobody;
+    let calls: Vec<_> = shown.iter().filter(can_be_made).cloned().collect();
+    let body = match calls.len() {
+        0 => Body::Text(replies::ask_for_it(text)),
+        count => {
+            let mut text = format!("{text}\n{}", replies::make_later(&numbers(&calls)));
+            if count < shown.len() {
+                text.push('\n');
+                text.push_str(replies::ASK_FOR_REST);
+            }
+            question(text, &calls)
+        }
+    };
+    file.into_iter().chain([body]).collect()
+}
+
+/// Returns the question about the remaining calls of a report, once some are decided.
+pub fn rest(calls: &[(DeferredId, DeferredCall)]) -> Body {
+    question(replies::left_for_later(&numbers(calls)), calls)
+}
+
+fn numbers(calls: &[(DeferredId, DeferredCall)]) -> Vec<(i64, &str)> {
+    calls.iter().map(|(DeferredId(id), call)| (*id, call.approved.tool.as_str())).collect()
+}
+
+fn question(text: String, calls: &[(DeferredId, DeferredCall)]) -> Body {
+    let choice = |label: String, says: String| Choice { label, says };
+    let first = calls.first().map_or(0, |(DeferredId(id), _)| *id);
+    let choices = match calls {
+        [_] => vec![
+            choice(
+                replies::DO_IT.to_owned(),
+                CommandId::Approve.line(format_args!("later {first}")),
+            ),
+            choice(replies::DENY.to_owned(), CommandId::Deny.line(format_args!("later {first}"))),
+        ],
+        calls => {
+            let each = numbers(calls).into_iter().map(|(id, tool)| {
+                choice(
+                    replies::one_of(id, tool),
+                    CommandId::Approve.line(format_args!("later {id}")),
+                )
+            });
+            let all = choice(
+                replies::ALL.to_owned(),
+                CommandId::Approve.line(format_args!("later {first} all")),
+            );
+            let none = choice(
+                replies::NONE.to_owned(),
+                CommandId::Deny.line(format_args!("later {first} all")),
+            );
+            each.chain([all, none]).collect()
+        }
+    };
+    // All of a turn are of one person.
+    let who = match calls.first() {
+        Some((_, DeferredCall { decider: LaterDecider::Person, sender, .. })) => {
+            Entitled::Only(sender.id.clone())
+        }
+        _ => Entitled::Admins,
+    };
+    Body::Choice(Question::new(text, choices, who))
+}

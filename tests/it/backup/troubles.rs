@@ -1,0 +1,307 @@
+//! Backups in trouble: wrong clocks, files that cannot be read, folders of several homes, leftovers, full disks.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use chrono::{TimeDelta, Utc};
+use peacrab::backup::file_name;
+use serde_json::{Value, json};
+
+use super::back_up;
+use crate::support::binary::{Daemon, Scene, home, said, until};
+use crate::support::bot_api::BotApi;
+use crate::support::bot_api::line::ADA;
+
+/// A config with regular backups.
+fn with_backups(api: &BotApi, to: &Path, keep: usize) -> String {
+    let to = to.display();
+    format!("{}\n[backup]\nto = \"{to}\"\nevery = \"1h\"\nkeep = {keep}\n", home(api))
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|it| it.unwrap().file_name());
+    let mut names: Vec<_> = names.map(|it| it.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The mark of a scene's home, which is made by its first backup.
+fn mark(scene: &Scene) -> String {
+    fs::read_to_string(scene.home().join("backup-mark")).unwrap().trim().to_owned()
+}
+
+async fn makes_one(daemon: &Daemon) {
+    until("a backup", async || daemon.log().contains("Made a backup").then_some(())).await;
+}
+
+fn count(text: &str, words: &str) -> usize {
+    text.matches(words).count()
+}
+
+/// Makes a folder whose path is longer than a system call takes, so that nobody can open it by its path.
+fn put_out_of_reach(scene: &Scene, folder: &str) {
+    let name = "x".repeat(255);
+    let levels = |count: usize| (0..count).map(|_| name.as_str()).collect::<Vec<_>>().join("/");
+    let (upper, lower) = (scene.home().join(folder).join(levels(8)), scene.folder().join("lower"));
+    fs::create_dir_all(&upper).unwrap();
+    fs::create_dir_all(lower.join(levels(9))).unwrap();
+    fs::rename(lower, upper.join(&name)).unwrap();
+}
+
+#[tokio::test]
+async fn a_name_in_the_future_neither_repeats_backups_nor_deletes_the_new_one() {
+    let api = BotApi::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let scene = Scene::new(&with_backups(&api, folder.path(), 1));
+    let future = file_name(Utc::now() + TimeDelta::days(4000));
+    fs::write(folder.path().join(&future), "").unwrap();
+    let mut daemon = scene.daemon().await;
+    for round in ["one", "two"] {
+        makes_one(&daemon).await;
+        // Its own, of a clock that ran ahead.
+        let mark = mark(&scene);
+        let own = format!("peacrab-20990101-000000-{mark}.tar.gz");
+        api.say(&said(&ADA, round));
+        api.wait_for_words(ADA.id, &format!("You said: {round}")).await;
+        assert_eq!(count(&daemon.log(), "Made a backup"), 1, "{}", daemon.log());
+        assert_eq!(count(&daemon.log(), "Cannot make"), 0, "{}", daemon.log());
+        let made: Vec<_> = names(folder.path()).into_iter().filter(|it| *it != future).collect();
+        let made: Vec<_> = made.iter().filter(|name| **name != own).collect();
+        assert!(made.len() == 1 && made[0].ends_with(&format!("-{mark}.tar.gz")), "{made:?}");
+        assert!(names(folder.path()).contains(&future));
+        daemon.terminate().await;
+        // Due again, with one more in the future.
+        let made = folder.path().join(made[0]);
+        fs::rename(&made, folder.path().join(format!("peacrab-20200101-000000-{mark}.tar.gz")))
+            .unwrap();
+        fs::write(folder.path().join(&own), "").unwrap();
+        daemon = scene.daemon().await;
+    }
+    makes_one(&daemon).await;
+    assert_eq!(names(folder.path()).len(), 3, "{:?}", names(folder.path()));
+}
+
+#[tokio::test]
+async fn a_restart_makes_no_backup_that_is_not_due() {
+    let api = BotApi::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let scene = Scene::new(&with_backups(&api, folder.path(), 3));
+    let daemon = scene.daemon().await;
+    makes_one(&daemon).await;
+    daemon.terminate().await;
+    let before = names(folder.path());
+    let daemon = scene.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    assert!(!daemon.log().contains("Made a backup"), "{}", daemon.log());
+    assert_eq!(names(folder.path()), before);
+}
+
+#[tokio::test]
+async fn homes_that_share_a_folder_count_only_their_own_backups() {
+    let api = BotApi::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = with_backups(&api, folder.path(), 1);
+    let (one, other) = (Scene::new(&config), Scene::new(&config));
+    let old = "peacrab-20200101-000000.tar.gz";
+    let daemon = one.daemon().await;
+    makes_one(&daemon).await;
+    daemon.terminate().await;
+    // From now on, nobody knows whose one without a mark is.
+    fs::write(folder.path().join(old), "").unwrap();
+    let daemon = other.daemon().await;
+    makes_one(&daemon).await;
+    daemon.terminate().await;
+    assert_ne!(mark(&one), mark(&other));
+    let all = names(folder.path());
+    let of = |scene: &Scene| {
+        let end = format!("-{}.tar.gz", mark(scene));
+        all.iter().filter(|name| name.ends_with(&end)).count()
+    };
+    assert!(all.contains(&old.to_owned()) && of(&one) == 1 && of(&other) == 1, "{all:?}");
+    // Each of them is restored by its name.
+    let own = all.iter().find(|name| name.contains(&mark(&one))).unwrap();
+    let own = folder.path().join(own);
+    let ended = one.run(&["restore", own.to_str().unwrap(), "--replace"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(one.home().join("backup-mark").exists(), "a restore keeps the home's mark");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_named_and_the_rest_is_backed_up() {
+    let scene = Scene::new("");
+    scene.run(&["chat", "-m", "append tea to notes.md"]).await;
+    put_out_of_reach(&scene, "shared");
+    let file = scene.folder().join("kept.tar.gz");
+    let ended = scene.run(&["backup", file.to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let words =
+        "the backup was made, but it is not whole. 1 of the files and folders cannot be read:";
+    assert!(ended.err.contains(words) && ended.err.contains("\n- shared/xxx"), "{ended:?}");
+    let second = scene.folder().join("second.tar.gz");
+    let ended = scene.run(&["backup", "--json", second.to_str().unwrap()]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(1), ""), "{ended:?}");
+    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(
+        (&told["left_out"], &told["moved"], &told["links"]),
+        (&json!(1), &json!(0), &json!(0))
+    );
+    assert!(told["left_out_named"][0]["path"].as_str().unwrap().starts_with("shared/xxx"));
+    let elsewhere = Scene::new("");
+    let ended = elsewhere.run(&["restore", file.to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(elsewhere.home().join("workspace/notes.md").exists());
+}
+
+#[tokio::test]
+async fn the_owner_hears_once_that_regular_backups_are_not_whole() {
+    let api = BotApi::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let scene = Scene::new(&with_backups(&api, folder.path(), 3));
+    // The owner is known before the backup.
+    let quiet = scene.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    makes_one(&quiet).await;
+    quiet.terminate().await;
+    for name in names(folder.path()) {
+        fs::remove_file(folder.path().join(name)).unwrap();
+    }
+    put_out_of_reach(&scene, "shared");
+    let _daemon = scene.daemon().await;
+    let told = api.wait_for_words(ADA.id, "is not whole, because I can't read 1 of").await;
+    assert!(told.text.contains("shared/xxx"), "{told:?}");
+    api.say(&said(&ADA, "and now"));
+    api.wait_for_words(ADA.id, "You said: and now").await;
+    let all = api.sent();
+    let messages = all.iter().filter(|sent| sent.text.contains("is not whole"));
+    assert_eq!(messages.count(), 1);
+}
+
+#[tokio::test]
+async fn a_backup_that_was_killed_leaves_nothing_for_long() {
+    let scene = Scene::new("");
+    scene.daemon().await.terminate().await;
+    // So long that it is still read when the program is killed.
+    let large = scene.home().join("shared/large");
+    fs::create_dir_all(large.parent().unwrap()).unwrap();
+    File::create(&large).unwrap().set_len(1 << 40).unwrap();
+    let file = scene.folder().join("kept.tar.gz");
+    let mut killed = scene.begin_quietly(&["backup", file.to_str().unwrap()]);
+    let leftovers = || {
+        let names = names(scene.folder()).into_iter().filter(|name| name.contains(".partial"));
+        names.collect::<Vec<_>>()
+    };
+    until("the unfinished backup", async || (leftovers().len() >= 2).then_some(())).await;
+    // While it is written, nobody takes it away.
+    let ended = scene.run(&["backup", file.to_str().unwrap()]).await;
+    assert!(ended.err.contains("is being written by another peacrab"), "{ended:?}");
+    killed.kill().await.unwrap();
+    assert!(leftovers().len() >= 2, "{:?}", leftovers());
+    fs::remove_file(large).unwrap();
+    // Also by a backup of another name.
+    let other = scene.folder().join("other.tar.gz");
+    let ended = scene.run(&["backup", other.to_str().unwrap()]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!(leftovers(), [""; 0]);
+}
+
+#[tokio::test]
+async fn leftovers_are_deleted_only_if_they_are_ones_own_and_nobody_writes_them() {
+    let scene = Scene::new("");
+    scene.daemon().await.terminate().await;
+    let mark = mark_after(&scene).await;
+    let put = |name: &str| {
+        let file = File::create(scene.folder().join(name)).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
+        file
+    };
+    let kept = [
+        format!("busy.tar.gz.{mark}.partial"),
+        format!("busy.tar.gz.{mark}.partial-db"),
+        "x.tar.gz.0a0a0a0a.partial".to_owned(),
+        "download.partial".to_owned(),
+        "peacrab-20260101-000000.tar.gz.partial".to_owned(),
+    ];
+    let busy = put(&kept[0]);
+    kept[1..].iter().for_each(|name| drop(put(name)));
+    busy.lock().unwrap();
+    let gone = [
+        format!("a.tar.gz.{mark}.partial"),
+        format!("a.tar.gz.{mark}.partial-db"),
+        format!("b.tar.gz.{mark}.partial-db-journal"),
+        format!("peacrab-20260101-000000-{mark}.tar.gz.{mark}.partial"),
+        // Of a former version, and long ago.
+        "peacrab-20250101-000000.tar.gz.partial-db".to_owned(),
+        "kept.tar.gz.partial".to_owned(),
+    ];
+    gone.iter().for_each(|name| drop(put(name)));
+    let old = File::options().write(true).open(scene.folder().join(&gone[4])).unwrap();
+    old.set_modified(SystemTime::now() - Duration::from_secs(48 * 3600)).unwrap();
+    drop(old);
+    back_up(&scene).await;
+    let all = names(scene.folder());
+    for name in &kept {
+        assert!(all.contains(name), "{name}: {all:?}");
+    }
+    for name in &gone {
+        assert!(!all.contains(name), "{name}: {all:?}");
+    }
+}
+
+/// The mark that a backup has made.
+async fn mark_after(scene: &Scene) -> String {
+    back_up(scene).await;
+    mark(scene)
+}
+
+#[tokio::test]
+async fn a_restore_that_was_killed_leaves_nothing_after_the_next_start() {
+    let scene = Scene::new("");
+    scene.daemon().await.terminate().await;
+    let partial = scene.home().join("restore.partial");
+    fs::create_dir_all(partial.join("workspace")).unwrap();
+    fs::write(partial.join("workspace/a.md"), "half").unwrap();
+    scene.daemon().await.terminate().await;
+    assert!(!partial.exists());
+}
+
+#[tokio::test]
+async fn a_cause_is_named_once() {
+    let scene = Scene::new("");
+    scene.daemon().await.terminate().await;
+    let nowhere = scene.folder().join("nowhere/x.tar.gz");
+    let ended = scene.run(&["backup", nowhere.to_str().unwrap()]).await;
+    assert_eq!((ended.code, count(&ended.err, "No such file")), (Some(1), 1), "{ended:?}");
+    let ended = scene.run(&["restore", nowhere.to_str().unwrap(), "--replace"]).await;
+    assert_eq!((ended.code, count(&ended.err, "No such file")), (Some(1), 1), "{ended:?}");
+}
+
+#[cfg(all(feature = "discord", feature = "slack"))]
+#[tokio::test]
+async fn a_full_disk_is_named_as_such_and_not_as_a_damaged_backup() {
+    use crate::support::disk::Disk;
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let Some(disk) = Disk::of(&scene).await else { return };
+    let daemon = disk.begin(&scene);
+    until("the daemon", async || daemon.log().contains("Started").then_some(())).await;
+    daemon.terminate().await;
+    let file = scene.folder().join("kept.tar.gz");
+    let path = file.to_str().unwrap();
+    let ended = disk.run(&scene, &["backup", path]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    disk.fill();
+    let ended = disk.run(&scene, &["restore", path, "--replace"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("is full: free some space, then restore again"), "{ended:?}");
+    assert!(!ended.err.contains("complete backup"), "{ended:?}");
+    assert!(disk.has("state.db") && !disk.has("restore.partial"));
+    // A backup onto it says so as well, and of which file.
+    let inside = scene.home().join("onto-itself.tar.gz");
+    let ended = disk.run(&scene, &["backup", inside.to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("onto-itself.tar.gz"), "{ended:?}");
+    assert!(!ended.err.contains("Restore it from a backup"), "{ended:?}");
+}

@@ -1,0 +1,67 @@
+//! `--json` of the commands that show something: a script gets the same facts as a person.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::binary::{Ended, Scene};
+
+fn parsed(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+#[tokio::test]
+async fn a_check_lists_what_would_start_and_what_is_wrong() {
+    let scene = Scene::new("[agent]\nsteps_max = 7\n");
+    let ended = scene.run(&["check", "--json"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let report = parsed(&ended);
+    assert_eq!(report["providers"], json!(["rehearsal"]));
+    assert_eq!(report["channels"], json!(["terminal"]));
+    assert_eq!(report["faults"], json!([]));
+    assert!(report["warnings"].to_string().contains("there is no model"), "{report}");
+    fs::write(scene.folder().join("config.toml"), "[agent]\nstep_max = 7\n").unwrap();
+    let ended = scene.run(&["check", "--json"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    let report = parsed(&ended);
+    let place = report["faults"][0]["place"].as_str().unwrap().to_owned();
+    assert!(place.ends_with("config.toml:2:1"), "{report}");
+    assert!(report["faults"][0]["message"].as_str().unwrap().contains("steps_max"), "{report}");
+}
+
+#[tokio::test]
+async fn a_decision_about_a_call_is_one_word_and_its_reason() {
+    let scene = Scene::new("");
+    for (more, decision) in [(&[] as &[&str], "allow"), (&["--untrusted"], "ask")] {
+        let call = ["explain", "write_file", r#"{"path": "a.md", "content": "b"}"#, "--json"];
+        let ended = scene.run(&[&call as &[&str], more].concat()).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let explained = parsed(&ended);
+        assert_eq!(explained["decision"], decision, "{explained}");
+        assert_eq!(explained["tool"], "write_file");
+        assert!(explained["words"].as_str().unwrap().starts_with("write_file "), "{explained}");
+    }
+}
+
+#[tokio::test]
+async fn budgets_and_the_heartbeat_are_lists_of_a_running_daemon() {
+    let scene =
+        Scene::new("[heartbeat]\ntokens_per_day = 5000\n[budgets.total]\ntokens_per_day = 9000\n");
+    let daemon = scene.daemon().await;
+    let ended = scene.run(&["heartbeat", "--json"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let heartbeat = parsed(&ended);
+    assert_eq!(heartbeat["tokens_today"], 0, "{heartbeat}");
+    assert_eq!(heartbeat["last"], Value::Null, "{heartbeat}");
+    // An order is no list.
+    let ended = scene.run(&["heartbeat", "off", "--json"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let ended = scene.run(&["budget", "--json"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let budgets = parsed(&ended);
+    let total = budgets["budgets"].as_array().unwrap().iter().find(|it| it["whose"] == "total");
+    let total = total.unwrap_or_else(|| panic!("{budgets}"));
+    assert_eq!((&total["period"], &total["tokens_max"]), (&json!("day"), &json!(9000)));
+    assert_eq!((&total["tokens"], &total["percent"]), (&json!(0), &json!(0)));
+    daemon.terminate().await;
+}
