@@ -3,8 +3,8 @@
 use std::fmt::{Display, Write as _};
 
 use super::visible::visible;
-use super::{as_is, counted, fenced, shown_name, shown_path};
-use crate::short_text::shortened;
+use super::{NO_NAME, as_is, counted, fenced, shown_name, shown_path};
+use crate::short_text::{clean_name, shortened};
 
 // What stands on the buttons.
 pub const ONCE: &str = "Once";
@@ -122,9 +122,10 @@ pub fn may_i(call: &ApprovalPrompt, minutes: u64) -> String {
     )
 }
 
-/// Returns a person with the chat in which they read.
+/// Returns a person with the chat in which they read. [`may_i`] escapes it.
 pub fn reader(name: &str, chat: impl Display) -> String {
-    format!("{} ({chat})", shown_name(name))
+    let name = clean_name(name);
+    format!("{} ({chat})", name.as_deref().unwrap_or(NO_NAME))
 }
 
 /// Asks whether several calls of a step may be made.
