@@ -11,6 +11,7 @@ mod job_commands;
 mod jobs;
 mod mcp;
 mod memory;
+mod pairing;
 mod people;
 mod sessions;
 mod persona;
@@ -27,7 +28,10 @@ mod why;
 
 use std::fmt::Display;
 
+pub use crate::short_text::is_invisible;
+use crate::short_text::{clean_name, visible_line};
 use crate::types::commands::{COMMANDS, CommandSpec};
+use visible::visible;
 
 pub use actions::*;
 pub use asks::*;
@@ -39,6 +43,7 @@ pub use job_commands::*;
 pub use jobs::*;
 pub use mcp::*;
 pub use memory::*;
+pub use pairing::*;
 pub use people::*;
 pub use persona::*;
 pub use restored::*;
@@ -49,7 +54,6 @@ pub use status::*;
 pub use store::*;
 pub use subagents::*;
 pub use times::*;
-pub use visible::is_invisible;
 pub use web::*;
 pub use why::*;
 
@@ -77,6 +81,19 @@ fn as_is(text: impl Display) -> String {
     out
 }
 
+/// Stands for a name of which nothing can be seen.
+const NO_NAME: &str = "(no visible name)";
+
+/// Returns the name of a person, file or conversation for a sentence: short, with nothing invisible, and escaped.
+fn shown_name(name: impl Display) -> String {
+    as_is(clean_name(&name.to_string()).as_deref().unwrap_or(NO_NAME))
+}
+
+/// Returns a path for a sentence: whole, with its invisible characters named, and escaped.
+fn shown_path(path: impl Display) -> String {
+    as_is(visible(&path.to_string()))
+}
+
 /// Several lines of what others wrote, as they are: a fence that nothing in them can close.
 fn fenced(language: &str, lines: &str) -> String {
     let ticks = lines.split(|sign| sign != '`').map(str::len).max().unwrap_or_default();
@@ -94,63 +111,6 @@ pub fn too_many_chats(most: usize) -> String {
     format!("{most} terminals are connected already: close one of them first.")
 }
 
-// Strangers and pairing.
-
-/// `program` is how the machine's owner starts this program for this home.
-pub fn pairing_code(program: &str, code: &str, have_owner: bool) -> String {
-    let how = if have_owner {
-        format!("Ask my owner to send me: /pair approve {code}")
-    } else {
-        format!(
-            "If this is your bot, run this command on its machine to become its owner:\n\
-             {} pair approve {code}",
-            as_is(program)
-        )
-    };
-    format!("I don't know you yet. Your code is {code}, which is valid for one hour.\n{how}")
-}
-
-pub fn stranger_asks(stranger: impl Display, channel: impl Display, code: &str) -> String {
-    let (stranger, channel) = (as_is(stranger), as_is(channel));
-    format!(
-        "{stranger} wants to talk to me on {channel}.\n\
-         To approve: /pair approve {code}\nTo decline: /pair deny {code}"
-    )
-}
-
-pub const LET_IN: &str = "Approve";
-pub const TURN_AWAY: &str = "Decline";
-
-pub const WELCOME_OWNER: &str =
-    "You are my owner now. Send me a message, or /help to see what I can do.";
-/// The first message in the chat of an owner who has run `peacrab init`.
-pub const SETUP_COMPLETE: &str = "Setup is complete. I'm your assistant now. Ask me anything, or send /help to see what I can do.";
-pub const WELCOME_USER: &str =
-    "You now have access. Send me a message, or /help to see what I can do.";
-pub const TURNED_AWAY: &str = "Sorry, my owner has declined your request.";
-pub const UNKNOWN_CODE: &str =
-    "I don't know this code. Codes are valid for one hour. /pair list shows the open requests.";
-pub const NOBODY_WAITS: &str = "Nobody is waiting for approval, and nobody has been paired.";
-pub const PAIR_USAGE: &str =
-    "Use /pair list, /pair approve CODE, /pair deny CODE or /pair revoke CHANNEL ID.";
-pub const OWNER_ONLY: &str = "Only my owner can do that.";
-
-pub fn approved(person: impl Display, role: impl Display) -> String {
-    format!("{} now has access as {role}.", as_is(person))
-}
-
-pub fn denied(person: impl Display) -> String {
-    format!("The request of {} was declined.", as_is(person))
-}
-
-pub fn revoked(person: impl Display) -> String {
-    format!("{} no longer has access.", as_is(person))
-}
-
-pub fn not_paired(person: impl Display) -> String {
-    format!("{} was not paired. If they are in config.toml, remove them there.", as_is(person))
-}
-
 // Buttons.
 
 /// The bot's name for itself where it quotes itself.
@@ -162,7 +122,7 @@ pub const BUTTON_TOO_OLD: &str = "This question is too old. Please write your an
 
 /// The text of a question after one of its buttons was pressed.
 pub fn decided(question: &str, choice: &str, by: &str) -> String {
-    format!("{question}\n\n→ {} ({})", as_is(choice), as_is(by))
+    format!("{question}\n\n→ {} ({})", as_is(visible_line(choice)), shown_name(by))
 }
 
 /// A question where there are no buttons.
@@ -184,14 +144,15 @@ pub const WHOLE_ANSWER_NAME: &str = "answer.md";
 pub const WHOLE_ANSWER: &str = "Here is the full answer.";
 
 pub fn file_lies_at(name: &str, path: &str) -> String {
-    format!("[file {}: {} in the workspace]", as_is(name), as_is(path))
+    format!("[file {}: {} in the workspace]", shown_name(name), shown_path(path))
 }
 
 pub fn file_not_sent(name: &str, reason: &str) -> String {
-    format!("I couldn't send the file {}: {}.", as_is(name), as_is(reason))
+    format!("I couldn't send the file {}: {}.", shown_name(name), as_is(reason))
 }
 
 pub fn file_over_limit(name: &str, bytes_max: u64) -> String {
+    let name = clean_name(name).unwrap_or_else(|| NO_NAME.to_owned());
     format!("{name} is larger than {} MB, the limit for files here", bytes_max / 1_000_000)
 }
 
@@ -253,6 +214,7 @@ pub fn not_attached(line: &str, why: &str) -> String {
 
 /// The words of an answer that has only files.
 pub fn files_alone(names: &[&str]) -> String {
+    let names: Vec<_> = names.iter().map(shown_name).collect();
     format!("📎 {}", names.join(", "))
 }
 

@@ -1,5 +1,13 @@
-//! Texts that have to fit: on one line, or within a number of characters. Pure. Not here: messages
-//! that are split for platforms, of which nothing is lost (`channels::text`).
+//! Texts that have to fit: on one line, or within a number of characters, and names that others chose. Pure. Not here:
+//! messages that are split for platforms, of which nothing is lost (`channels::text`).
+
+use std::fmt::Write as _;
+
+/// Maximum length of a name in a prompt, a question or a list, in characters.
+pub const NAME_CHARS_MAX: usize = 40;
+
+/// The variation selector of emoji. It is part of ordinary texts, and distinguishes nothing in a name.
+const EMOJI_SELECTOR: char = '\u{fe0f}';
 
 /// Returns the words of a text with one space between them, so that it stands on one line.
 pub fn one_line(text: &str) -> String {
@@ -18,4 +26,54 @@ pub fn shortened(text: &str, max: usize) -> String {
         true => text.to_owned(),
         false => format!("{}…", first.trim_end()),
     }
+}
+
+/// Returns the name of a person, group, file or conversation as it may stand in a prompt or a question, whoever chose it:
+/// on one line, at most [`NAME_CHARS_MAX`] characters, and without invisible ones. None if nothing is left.
+pub fn clean_name(name: &str) -> Option<String> {
+    let line = visible_line(name);
+    let name = first_chars(&line, NAME_CHARS_MAX).trim_end();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// Returns a text on one line, with plain spaces, and without controls, marks of direction, zero-width characters,
+/// variation selectors and tags.
+pub fn visible_line(text: &str) -> String {
+    let shown = |sign: char| match sign {
+        sign if sign.is_whitespace() => Some(' '),
+        sign if sign.is_control() || sign == EMOJI_SELECTOR || is_invisible(sign) => None,
+        sign => Some(sign),
+    };
+    one_line(&text.chars().filter_map(shown).collect::<String>())
+}
+
+/// Returns a path with its invisible characters written as in JSON (`\u202e`), so that a model sees each and can name
+/// the file exactly.
+pub fn escaped_path(path: &str) -> String {
+    let mut shown = String::with_capacity(path.len());
+    for sign in path.chars() {
+        if is_invisible(sign) {
+            for unit in sign.encode_utf16(&mut [0; 2]) {
+                write!(shown, "\\u{unit:04x}").expect("a string takes all");
+            }
+        } else {
+            shown.push(sign);
+        }
+    }
+    shown
+}
+
+/// Returns true for what takes no room, or looks like a space and is none: controls, formats such as zero-width
+/// and bidi marks, tags, fillers, and variation selectors but the one of emoji (Unicode 16, Default_Ignorable and
+/// White_Space).
+pub fn is_invisible(sign: char) -> bool {
+    if sign.is_control() {
+        return !matches!(sign, '\n' | '\t' | '\r');
+    }
+    matches!(sign,
+        '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{1680}'
+        | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2000}'..='\u{200f}'
+        | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}' | '\u{2800}' | '\u{3000}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0e}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }

@@ -17,8 +17,10 @@ pub mod mcp;
 pub mod memory;
 pub mod message;
 pub mod more;
+mod place;
 pub mod plan;
 pub mod propose;
+mod reader;
 pub mod recall;
 pub mod schedule;
 mod short_schema;
@@ -31,6 +33,8 @@ pub mod web;
 pub use crate::tasks::subagents::SubagentTask;
 pub use crate::trust::acts::{Reach, ToolKind, ToolTerms};
 pub use crate::types::untrusted;
+pub use place::CallPlace;
+pub use reader::ToolReader;
 pub use set::{McpServerEntry, McpTools, ToolSet, ToolUser};
 
 use std::sync::Arc;
@@ -59,9 +63,7 @@ use crate::types::person::FolderOwner;
 use crate::types::persona::AllowedTools;
 use crate::types::session::{CallId, Plan, SessionId};
 use crate::types::source::Source;
-use crate::workspace::{
-    Audience, FileChange, FileError, FileScope, OpenedFile, Workspace, WorkspacePath,
-};
+use crate::workspace::{Audience, FileChange, FileScope, Workspace};
 
 /// Maximum length of a result for a model, in characters. The cut explains how to read on.
 pub const RESULT_CHARS_MAX: usize = 8_000;
@@ -108,19 +110,22 @@ pub struct ToolContext {
     pub tainted: bool,
 }
 
-/// The reader of a tool's result, which decides what the tool may show.
-#[derive(Clone, Debug)]
-pub struct ToolReader {
-    pub audience: Audience,
-    pub scope: FileScope,
-    came_here: Arc<[String]>,
-}
-
 impl ToolContext {
     pub fn reader(&self) -> ToolReader {
-        let scope = self.scope();
-        let audience = scope.audience();
-        ToolReader { audience, scope, came_here: Arc::clone(&self.came_here) }
+        ToolReader::new(self.scope(), Arc::clone(&self.came_here))
+    }
+
+    /// Returns what the checks of a call's arguments need.
+    pub fn place(&self) -> CallPlace<'_> {
+        CallPlace {
+            role: self.role,
+            chat_kind: self.chat_kind,
+            at: &self.address,
+            owner: &self.owner,
+            came_here: &self.came_here,
+            channels: Some(&*self.channels),
+            zone: self.now.timezone(),
+        }
     }
 
     /// Returns the caller as a reader of the record of actions.
@@ -147,29 +152,6 @@ impl ToolContext {
     }
 }
 
-impl ToolReader {
-    /// Returns the reader of content that prompts contain unasked. It cannot see files received in a chat.
-    pub(crate) fn of(scope: FileScope) -> Self {
-        Self { audience: scope.audience(), scope, came_here: Arc::default() }
-    }
-
-    /// Opens a file; refuses what the reader must not see.
-    pub fn open(
-        &self,
-        workspace: &Workspace,
-        path: &WorkspacePath,
-    ) -> Result<OpenedFile, FileError> {
-        let is_own = |file: &OpenedFile| {
-            !file.has_other_names() && self.came_here.iter().any(|own| own == file.path().as_str())
-        };
-        let path = self.scope.path(path);
-        match workspace.open_file(&path) {
-            Ok(file) if is_own(&file) => Ok(file),
-            _ => workspace.open_for(&path, &self.scope),
-        }
-    }
-}
-
 /// The result of a call. Nothing has been changed yet: the turn makes the change and commits the effects
 /// together with the outcome, so that neither can happen twice.
 #[derive(Debug)]
@@ -178,6 +160,12 @@ pub enum ToolOutput {
     Text {
         for_model: String,
         sources: Vec<Source>,
+    },
+    /// The same, and changes of our own store: messages to people about what was done.
+    Reported {
+        for_model: String,
+        sources: Vec<Source>,
+        effects: Vec<Effect>,
     },
     Change(ToolChange),
     /// Changes of our own store.
@@ -319,6 +307,13 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// Checks a call by its arguments and its place alone, without the disk and the network: before anybody is asked,
+    /// before it runs, and for `peacrab explain`. The error explains to the model why it cannot begin.
+    fn check_args(&self, _args: &Self::Args, _place: &CallPlace<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Makes a call whose arguments have passed the check.
     async fn call(&self, args: Self::Args, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
 }
 
@@ -330,7 +325,7 @@ pub trait AnyTool: Send + Sync + 'static {
     fn schema(&self) -> ToolSchema;
 
     /// Checks the arguments. Returns an explanation for the model if a call with them cannot begin.
-    fn check(&self, _arguments: &str) -> Result<(), String> {
+    fn check(&self, _arguments: &str, _place: &CallPlace<'_>) -> Result<(), String> {
         Ok(())
     }
 
@@ -382,8 +377,8 @@ impl<T: Tool> AnyTool for T {
         }
     }
 
-    fn check(&self, arguments: &str) -> Result<(), String> {
-        parse::<T>(arguments).map(drop)
+    fn check(&self, arguments: &str, place: &CallPlace<'_>) -> Result<(), String> {
+        self.check_args(&parse::<T>(arguments)?, place)
     }
 
     fn reach(&self, arguments: &str, here: &Address) -> Reach {
@@ -404,6 +399,7 @@ impl<T: Tool> AnyTool for T {
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let args = parse::<T>(arguments).map_err(ToolError::TellModel)?;
+        self.check_args(&args, &cx.place()).map_err(ToolError::TellModel)?;
         self.call(args, cx).await
     }
 }

@@ -24,6 +24,7 @@ mod change;
 mod hash;
 mod incoming;
 mod marked;
+pub mod path_stamps;
 mod instruction_files;
 mod picture;
 mod stamp;

@@ -403,11 +403,11 @@ fn list(pending: &[access::Pending], paired: &[access::Paired]) -> String {
     if pending.is_empty() && paired.is_empty() {
         return replies::NOBODY_WAITS.to_owned();
     }
-    let waiting = pending.iter().map(|person| {
-        format!("{} waits on {} with code {}", person.sender, person.channel, person.code)
-    });
+    let waiting = pending
+        .iter()
+        .map(|person| replies::waits_with_code(&person.sender, &person.channel, &person.code));
     let admitted = paired
         .iter()
-        .map(|person| format!("{} on {} is {}", person.sender, person.channel, person.role));
+        .map(|person| replies::is_paired(&person.sender, &person.channel, person.role));
     waiting.chain(admitted).collect::<Vec<_>>().join("\n")
 }

@@ -1,18 +1,23 @@
 //! Saying whether a call would be made, and why not, by the function that decides it.
 
 use anyhow::Context as _;
+use chrono_tz::Tz;
 use clap::Args;
 use serde_json::json;
 
 use crate::conversation::asks::ApprovalSettings;
 use crate::people::Role;
-use crate::tools::ToolSet;
 use crate::tools::memory::{NOTE, REMEMBER};
-use crate::trust::acts::Reach;
+use crate::tools::{AnyTool, CallPlace, ToolSet};
+use crate::trust::acts::tool_role;
 use crate::trust::permission::{Decision, PermissionReason, PermissionRequest, decide};
 use crate::trust::table::Act;
 use crate::trust::taint::Taint;
 use crate::types::message::{Address, ChatKind};
+use crate::types::person::FolderOwner;
+
+/// The account of the person in an explanation. Nothing belongs to it.
+const NOBODY: &str = "nobody";
 
 #[derive(Args)]
 pub(super) struct Explain {
@@ -60,6 +65,23 @@ fn role(word: &str) -> Result<Role, String> {
 }
 
 impl Explain {
+    /// Checks the arguments as the tool itself does, if there are any.
+    fn check(&self, tool: &dyn AnyTool, role: Role, chat_kind: ChatKind) -> Result<(), String> {
+        let Some(arguments) = &self.arguments else { return Ok(()) };
+        // Nobody's folder, and the channel as the call names it: only the running daemon knows more.
+        let owner = FolderOwner::Account(self.at.channel.clone(), NOBODY.into());
+        let place = CallPlace {
+            role,
+            chat_kind,
+            at: &self.at,
+            owner: &owner,
+            came_here: &[],
+            channels: None,
+            zone: Tz::UTC,
+        };
+        tool.check(arguments, &place)
+    }
+
     /// The decision and its reason, in a sentence or as JSON.
     pub(super) fn shown(
         &self,
@@ -86,9 +108,9 @@ impl Explain {
         let (tool_behind, terms) =
             tools.authorise(&self.tool, Role::Owner).map_err(anyhow::Error::msg)?;
         let taint = Taint::Tool("read_file".to_owned());
-        if self.arguments.is_some()
-            && let Err(why) = tool_behind.check(arguments)
-        {
+        let chat_kind = if self.group { ChatKind::Group } else { ChatKind::Private };
+        let role = tool_role(self.role, chat_kind);
+        if let Err(why) = self.check(&*tool_behind, role, chat_kind) {
             return Ok(CallVerdict::deny(format!("{} cannot begin: {why}", self.tool)));
         }
         if self.group && [REMEMBER, NOTE].contains(&self.tool.as_str()) {
@@ -97,21 +119,13 @@ impl Explain {
                 "{tool} is refused, because it works in a private chat only."
             )));
         }
-        let chat_kind = if self.group { ChatKind::Group } else { ChatKind::Private };
-        let reach = tool_behind.reach(arguments, &self.at);
-        if matches!(reach, Reach::Tell(_)) && self.role < Role::Admin {
-            let tool = &self.tool;
-            return Ok(CallVerdict::deny(format!(
-                "{tool} is refused, because only an admin or the owner may have messages sent elsewhere."
-            )));
-        }
-        let reach = reach.within(chat_kind);
+        let reach = tool_behind.reach(arguments, &self.at).within(chat_kind);
         let act = Act::of(&reach, false);
         let asked = PermissionRequest {
             tool: &self.tool,
             terms,
             reach,
-            role: if self.group { self.role.min(Role::Admin) } else { self.role },
+            role,
             own_role: self.role,
             taint: self.untrusted.then_some(&taint),
             knows_url: false,
@@ -139,7 +153,10 @@ impl Explain {
                 decision: "ask",
                 words: format!("{tool} needs approval first, because {why}."),
             },
-            Decision::Deny(why) => CallVerdict::deny(format!("{tool} is refused, because {why}.")),
+            Decision::Deny(why) => CallVerdict::deny(format!(
+                "{tool} is refused, because {why}. What works: {}.",
+                why.way()
+            )),
         })
     }
 }

@@ -6,14 +6,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::bus::journal::read_address;
 use crate::conversation::{history, sources};
 use crate::people::persons::{self, PersonAccount};
-use crate::short_text::one_line;
+use crate::short_text::clean_name;
 use crate::store::{Json, LenientJson, Time};
 use crate::types::message::{Address, ChannelName, ChatKind, SenderId};
 use crate::types::session::SessionId;
 use crate::types::source::Source;
-
-/// Maximum length of a name, in characters.
-pub const NAME_CHARS_MAX: usize = 40;
 
 /// Number of words of the first message that form the name of a conversation which no model has named.
 const NAME_WORDS: usize = 6;
@@ -49,21 +46,6 @@ pub enum FoundSession {
     One(NamedSession),
     Several(Vec<NamedSession>),
     None,
-}
-
-/// Returns a text in the form of a name: on one line, short, and without invisible characters. None if nothing is left.
-pub fn as_name(text: &str) -> Option<String> {
-    let is_shown = |character: &char| {
-        let is_hidden = character.is_control()
-            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-                | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-        character.is_whitespace() || !is_hidden
-    };
-    let shown: String = text.chars().filter(is_shown).collect();
-    let name = one_line(&shown);
-    let name: String = name.chars().take(NAME_CHARS_MAX).collect();
-    let name = name.trim();
-    (!name.is_empty()).then(|| name.to_owned())
 }
 
 /// Names a conversation that has no name yet, and indexes the name.
@@ -109,7 +91,9 @@ pub fn list(
                 continue;
             }
             let (turns, last) = size(store, id)?;
-            let name = row.get::<_, Option<String>>(6)?.or(first.name);
+            // A former version kept names as the model wrote them.
+            let name = row.get::<_, Option<String>>(6)?.and_then(|name| clean_name(&name));
+            let name = name.or(first.name);
             sessions.push(NamedSession {
                 id,
                 name: name.unwrap_or_else(|| format!("conversation {}", id.0)),
@@ -170,7 +154,7 @@ fn first_words(store: &Connection, session: SessionId) -> rusqlite::Result<Optio
                 .flat_map(|part| part.text.split_whitespace())
                 .take(NAME_WORDS)
                 .collect();
-            Ok(Some(FirstWords { by, name: as_name(&words.join(" ")) }))
+            Ok(Some(FirstWords { by, name: clean_name(&words.join(" ")) }))
         })
         .optional()?;
     Ok(first.flatten())

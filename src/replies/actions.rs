@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::{as_is, fenced, visible::visible};
+use super::{as_is, fenced, shown_path, visible::visible};
 use crate::short_text::shortened;
 
 pub const ACTIONS_USAGE: &str = "Use /actions, or /actions 20 to see more.";
@@ -27,7 +27,7 @@ pub struct ActionLine<'a> {
 pub fn action(action: &ActionLine<'_>) -> String {
     const INPUT_CHARS_MAX: usize = 100;
     let ActionLine { id, at, tool, input, state, ms, person, undo } = action;
-    let shown = shortened(&input.replace(char::is_control, " "), INPUT_CHARS_MAX);
+    let shown = shortened(&visible(&input.replace(char::is_control, " ")), INPUT_CHARS_MAX);
     let ms = ms.map(|ms| format!(" in {ms} ms")).unwrap_or_default();
     let undo = match undo {
         None => "",
@@ -42,7 +42,7 @@ pub fn no_such_action(id: impl Display) -> String {
 }
 
 pub fn no_change_known(path: impl Display) -> String {
-    format!("None of my actions here changed {}.", as_is(path))
+    format!("None of my actions here changed {}.", shown_path(path))
 }
 
 /// Actions as people are shown them in a chat: what a tool was given is not Markdown there.
@@ -51,7 +51,7 @@ pub fn actions(lines: impl Iterator<Item = String>) -> String {
 }
 
 pub fn undone(id: impl Display, tool: &str, path: impl Display) -> String {
-    let path = as_is(path);
+    let path = shown_path(path);
     format!("Undone: action {id} ({tool}). {path} is as it was before.")
 }
 
@@ -66,6 +66,7 @@ pub fn no_way_back(id: impl Display, tool: &str) -> String {
 }
 
 pub fn image_gone(path: impl Display) -> String {
+    let path = shown_path(path);
     format!(
         "Not undone: the old version of {path} is gone. I keep old versions for 30 days, up to 200 MB in all."
     )
@@ -78,6 +79,7 @@ pub fn not_undone(reason: &str) -> String {
 /// `differs` tells how, if that can be told.
 pub fn changed_since(path: impl Display, differs: &str) -> String {
     let differs = if differs.is_empty() { String::new() } else { format!("\n{differs}") };
+    let path = shown_path(path);
     format!("Not undone: {path} has changed since then.{differs}")
 }
 
@@ -89,13 +91,17 @@ pub const NO_PLAN: &str = "There is no plan in this conversation.";
 
 /// The message about a change of an instruction file.
 pub fn rules_changed(path: impl Display, lines: &str, action: impl Display) -> String {
-    format!("I changed {}:\n{}\nUse /undo {action} to undo it.", as_is(path), fenced("", lines))
+    format!(
+        "I changed {}:\n{}\nUse /undo {action} to undo it.",
+        shown_path(path),
+        fenced("", lines)
+    )
 }
 
 /// Shows a person which of their own words were kept without a question.
 pub fn kept_own_words(path: impl Display, words: &str, action: impl Display) -> String {
     let words = fenced("", &visible(words.trim()));
-    format!("I added your words to {}:\n{words}\nUse /undo {action} to undo it.", as_is(path))
+    format!("I added your words to {}:\n{words}\nUse /undo {action} to undo it.", shown_path(path))
 }
 
 /// Shows a person which of their own words will be sent to them without a question; `job` is the new job.
@@ -129,7 +135,7 @@ pub struct InstructionChanged<'a> {
 pub fn leads_now(to: Option<&str>) -> String {
     match to {
         Some("") => "It is now a link to the whole workspace. I follow it.".to_owned(),
-        Some(to) => format!("It is now a link to {to}. I follow it."),
+        Some(to) => format!("It is now a link to {}. I follow it.", visible(to)),
         None => "It is no longer a link.".to_owned(),
     }
 }
@@ -152,7 +158,7 @@ pub fn rules_changed_by(tool: &str, changed: &[InstructionChanged<'_>], too_many
             }
             (false, false) => "I can't undo this, because I have no old version.".to_owned(),
         };
-        parts.push(format!("{}:\n{}\n{back}", as_is(path), fenced("", lines)));
+        parts.push(format!("{}:\n{}\n{back}", shown_path(path), fenced("", lines)));
     }
     let more = changed.get(CHANGED_SHOWN_MAX..).unwrap_or_default();
     if let (Some(first), Some(last)) = (more.first(), more.last()) {

@@ -3,8 +3,8 @@
 use std::fmt::{Display, Write as _};
 
 use super::visible::visible;
-use super::{as_is, counted, fenced};
-use crate::short_text::shortened;
+use super::{NO_NAME, as_is, counted, fenced, shown_name, shown_path};
+use crate::short_text::{clean_name, shortened};
 
 // What stands on the buttons.
 pub const ONCE: &str = "Once";
@@ -40,11 +40,11 @@ pub fn no_always(id: i64) -> String {
 }
 
 pub fn answered_by(name: &str) -> String {
-    format!("answered by {}", as_is(name))
+    format!("answered by {}", shown_name(name))
 }
 
 pub fn choice_of(choice: &str, name: &str) -> String {
-    format!("{choice} ({})", as_is(name))
+    format!("{choice} ({})", shown_name(name))
 }
 
 /// A question as it stands there once nobody can press its buttons any more.
@@ -125,9 +125,10 @@ pub fn may_i(call: &ApprovalPrompt, minutes: u64) -> String {
     )
 }
 
-/// Returns a person with the chat in which they read.
+/// Returns a person with the chat in which they read. [`may_i`] escapes it.
 pub fn reader(name: &str, chat: impl Display) -> String {
-    format!("{} ({chat})", as_is(name))
+    let name = clean_name(name);
+    format!("{} ({chat})", name.as_deref().unwrap_or(NO_NAME))
 }
 
 /// Asks whether several calls of a step may be made.
@@ -304,24 +305,27 @@ pub fn shown_whole(text: &str) -> String {
 /// Asks whether a file is to be copied; `text` is its content, unless that stands in a file above.
 pub fn may_trust(path: impl Display, copy: impl Display, text: Option<&str>) -> String {
     let shown = match text {
-        Some(text) => format!("{path} says:\n{}", fenced("", &visible(text))),
-        None => format!("The file above has the whole text of {path}."),
+        Some(text) => format!("{} says:\n{}", shown_path(&path), fenced("", &visible(text))),
+        None => format!("The file above has the whole text of {}.", shown_path(&path)),
     };
     format!(
-        "{shown}\nShall I copy exactly this into {copy}, as text that you trust? The file itself stays untrusted."
+        "{shown}\nShall I copy exactly this into {}, as text that you trust? The file itself stays untrusted.",
+        shown_path(copy)
     )
 }
 
 pub fn trusted(path: impl Display, copy: impl Display) -> String {
+    let (path, copy) = (shown_path(path), shown_path(copy));
     format!("Copied {path} to {copy}, exactly as you saw it. I trust the copy.")
 }
 
 pub fn changed_since_shown(path: impl Display) -> String {
+    let path = shown_path(path);
     format!("{path} has changed since you saw it. Use /trust {path} to see it again.")
 }
 
 pub fn not_trusted(path: &str, why: &impl Display) -> String {
-    format!("I cannot copy {}: {why}.", as_is(path))
+    format!("I cannot copy {}: {}.", shown_path(path), as_is(visible(&why.to_string())))
 }
 
 pub fn is_there(path: impl Display) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::{as_is, counted};
+use super::{counted, shown_name, shown_path};
 
 /// Files that are listed; the others are counted.
 const LISTED_MAX: usize = 40;
@@ -27,10 +27,10 @@ pub fn marked_files<'a>(
         .to_owned();
     for (path, author) in files.take(LISTED_MAX) {
         let who = match author {
-            Some(author) => format!("written for {}", as_is(author)),
+            Some(author) => format!("written for {}", shown_name(author)),
             None => "written after I had read untrusted content".to_owned(),
         };
-        let _ = write!(text, "\n- {} ({who})", as_is(path));
+        let _ = write!(text, "\n- {} ({who})", shown_path(path));
     }
     if count > LISTED_MAX {
         let _ = write!(text, "\n- and {} more", count - LISTED_MAX);
@@ -77,16 +77,16 @@ fn with_left(mut text: String, left: &[String]) -> String {
 pub fn marked_changed(path: &str) -> String {
     format!(
         "{}: it has changed since I listed it. Look at it, and list it again with /trust marked",
-        as_is(path)
+        shown_path(path)
     )
 }
 
 pub fn marked_failed(path: &str, why: &impl Display) -> String {
-    format!("{}: {why}", as_is(path))
+    format!("{}: {why}", shown_path(path))
 }
 
 pub fn not_marked(path: &str) -> String {
-    format!("{} is not marked. /trust marked lists those that are.", as_is(path))
+    format!("{} is not marked. /trust marked lists those that are.", shown_path(path))
 }
 
 /// Offers `/clean` in a conversation of a former version.

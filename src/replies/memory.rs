@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::as_is;
+use super::{as_is, shown_path};
 
 pub const REMEMBER_USAGE: &str = "Use /remember with one or two sentences, such as: /remember My daughter Ada is seven. /memory shows what I know.";
 pub const REMEMBER_IN_GROUPS: &str =
@@ -194,7 +194,7 @@ pub fn no_such_fact(number: i64) -> String {
 pub fn not_all_forgotten(path: &str) -> String {
     format!(
         "I couldn't remove the words from {}. Everything else is forgotten. Please remove them there, then use /forget again.",
-        as_is(path)
+        shown_path(path)
     )
 }
 
@@ -226,7 +226,7 @@ pub fn may_forget(shown: &ForgetShown<'_>) -> String {
         let _ = writeln!(text, "fact #{number}: {}", as_is(fact));
     }
     for path in memory {
-        let _ = writeln!(text, "{}", as_is(path));
+        let _ = writeln!(text, "{}", shown_path(path));
     }
     let _ =
         writeln!(text, "{steps} of our messages and answers, and {others} other records of them");
@@ -239,7 +239,7 @@ pub fn may_forget(shown: &ForgetShown<'_>) -> String {
         ("These files contain them too, and I won't change them", files),
     ];
     for (words, paths) in lists.into_iter().filter(|(_, paths)| !paths.is_empty()) {
-        let paths: Vec<_> = paths.iter().map(as_is).collect();
+        let paths: Vec<_> = paths.iter().map(shown_path).collect();
         let _ = writeln!(text, "{words}: {}", paths.join(", "));
     }
     text.push_str("This can't be undone. Existing backups stay as they are.");

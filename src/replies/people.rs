@@ -2,10 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-/// As others wrote it, on one line and without markup.
-fn as_is(text: impl Display) -> String {
-    super::as_is(text)
-}
+use super::{as_is, shown_name};
 
 pub const PEOPLE_FOR_OWNER: &str =
     "Only my owner can see and change the people I know, in private.";
@@ -49,7 +46,7 @@ impl PersonShown {
 pub fn people(shown: &[PersonShown], left_out: usize) -> String {
     let mut text = "People".to_owned();
     for person in shown {
-        let (number, name, role) = (&person.number, as_is(&person.name), person.role());
+        let (number, name, role) = (&person.number, shown_name(&person.name), person.role());
         let _ = write!(text, "\n{number} {name}: {role}, seen {}", person.seen);
     }
     if left_out > 0 {
@@ -70,7 +67,7 @@ pub fn person(person: &PersonShown) -> String {
     format!(
         "{} {}\nRole: {}\nAccounts: {}\nLast seen: {}\nLast 30 days: {} tokens, {cost}{fixed}",
         person.number,
-        as_is(&person.name),
+        shown_name(&person.name),
         person.role(),
         accounts.join(", "),
         person.seen,
@@ -86,29 +83,29 @@ pub const UNBLOCK: &str = "Unblock";
 pub const REMOVE: &str = "Remove";
 
 pub fn role_is_set(name: impl Display, role: impl Display) -> String {
-    format!("{} is now {role}.", as_is(name))
+    format!("{} is now {role}.", shown_name(name))
 }
 
 pub fn person_is_blocked(name: impl Display) -> String {
-    format!("{} is blocked: I won't answer them. /people unblock undoes it.", as_is(name))
+    format!("{} is blocked: I won't answer them. /people unblock undoes it.", shown_name(name))
 }
 
 pub fn person_is_unblocked(name: impl Display) -> String {
-    format!("{} is no longer blocked.", as_is(name))
+    format!("{} is no longer blocked.", shown_name(name))
 }
 
 pub fn person_is_removed(name: impl Display, number: impl Display) -> String {
     format!(
         "{} is removed. If they write again, I'll treat them as a stranger. Their files are archived; /people purge {number} \
          deletes them.",
-        as_is(name)
+        shown_name(name)
     )
 }
 
 pub fn person_is_purged(name: impl Display) -> String {
     format!(
         "{} is removed, and their files are deleted. If they write again, I'll treat them as a stranger.",
-        as_is(name)
+        shown_name(name)
     )
 }
 
@@ -119,7 +116,7 @@ pub fn files_are_purged(number: impl Display) -> String {
 pub fn role_is_the_configs(name: impl Display) -> String {
     format!(
         "{} is named in the config file, so I can't change that here. Change the config and restart me.",
-        as_is(name)
+        shown_name(name)
     )
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::as_is;
+use super::{as_is, shown_name};
 
 pub const RESUME_USAGE: &str =
     "Use /resume with a conversation's name or number: /resume #12. /sessions shows them.";
@@ -45,7 +45,7 @@ fn lines(shown: &[SessionShown<'_>]) -> String {
         let _ = writeln!(
             text,
             "#{number} {} ({}, {when}, {turns} {exchanges}{here})",
-            as_is(name),
+            shown_name(name),
             as_is(channel)
         );
     }
@@ -60,17 +60,17 @@ pub fn which_session(shown: &[SessionShown<'_>]) -> String {
 }
 
 pub fn no_such_session(asked: &str) -> String {
-    format!("There is no conversation “{}”. /sessions lists yours.", as_is(asked))
+    format!("There is no conversation “{}”. /sessions lists yours.", shown_name(asked))
 }
 
 pub fn already_here(name: &str) -> String {
-    format!("“{}” is already open here.", as_is(name))
+    format!("“{}” is already open here.", shown_name(name))
 }
 
 pub fn resumed(name: &str, when: &str) -> String {
     format!(
         "We're back in “{}”, where you last wrote {when}. /new starts a new conversation.",
-        as_is(name)
+        shown_name(name)
     )
 }
 
@@ -78,7 +78,7 @@ pub fn resumed(name: &str, when: &str) -> String {
 pub fn session_moved(name: &str, channel: &str) -> String {
     format!(
         "“{}” continues at {}. Your next message here starts a new conversation.",
-        as_is(name),
+        shown_name(name),
         as_is(channel)
     )
 }

@@ -1,9 +1,10 @@
 //! Sentences about the shell, and the sandbox of its commands.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::as_is;
+use super::{as_is, shown_path};
 
 pub const SHELL_OFF: &str = "Shell: off in the config.";
 
@@ -135,4 +136,26 @@ pub fn no_landlock(found: Result<i64, i32>) -> String {
             format!("Landlock cannot be used here: {error}")
         }
     }
+}
+
+/// Tells which files a command with the network has changed: each has the kind of its change, and its path. `more` are left
+/// out. `is_whole` is false if there were too many files to compare.
+pub fn files_changed_by_command<'a>(
+    changes: impl Iterator<Item = (&'a str, &'a str)>,
+    more: usize,
+    is_whole: bool,
+) -> String {
+    let mut text = "The command with the network is done. It changed these files:".to_owned();
+    for (kind, path) in changes {
+        let _ = write!(text, "\n- {kind}: {}", shown_path(path));
+    }
+    if more > 0 {
+        let _ = write!(text, "\n- and {more} more");
+    }
+    if !is_whole {
+        text.push_str(
+            "\nThere are more files than I can compare, so please look at the others yourself.",
+        );
+    }
+    text + "\nI can't undo this."
 }

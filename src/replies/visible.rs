@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::short_text::is_invisible;
+
 /// White space in a row that is shown as it is: as deep as code is indented.
 const SPACES_MAX: usize = 24;
 
@@ -65,19 +67,4 @@ fn spaces(text: &str) -> (usize, usize) {
         units += 1;
     }
     (length, units)
-}
-
-/// Returns true for what takes no room, or looks like a space and is none: controls, formats such as zero-width
-/// and bidi marks, tags, fillers, and variation selectors but the one of emoji (Unicode 16, Default_Ignorable and
-/// White_Space).
-pub fn is_invisible(sign: char) -> bool {
-    if sign.is_control() {
-        return !matches!(sign, '\n' | '\t' | '\r');
-    }
-    matches!(sign,
-        '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{1680}'
-        | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2000}'..='\u{200f}'
-        | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}' | '\u{2800}' | '\u{3000}' | '\u{3164}'
-        | '\u{fe00}'..='\u{fe0e}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }

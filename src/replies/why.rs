@@ -1,7 +1,8 @@
 //! Explanations of `/why`: who asked, and what the model had read.
 
-use super::as_is;
 use super::memory::{FactShown, FactStanding};
+use super::visible::visible;
+use super::{as_is, shown_name};
 use crate::short_text::shortened;
 use crate::types::source::Source;
 
@@ -43,7 +44,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         Some(action) => format!("Action {}", as_is(action)),
     };
     let task = task.as_ref().map(|task| format!(" in {task}")).unwrap_or_default();
-    let mut lines = vec![what, format!("Started {at} for {}{task}.", as_is(person))];
+    let mut lines = vec![what, format!("Started {at} for {}{task}.", shown_name(person))];
     match sources {
         None => lines.push("I show its sources only to that person.".to_owned()),
         Some(ExplainedSources { of_turn, earlier }) => {
@@ -121,8 +122,8 @@ pub fn source_line(source: &Source, is_own: bool, is_untrusted: bool) -> Option<
         Source::Person { .. } => format!("messages of {SOMEONE_ELSE}"),
         Source::Button { .. } if is_own => "a button that you pressed".to_owned(),
         Source::Button { .. } => format!("a button that {SOMEONE_ELSE} pressed"),
-        Source::Quoted { author, .. } => format!("a quoted message of {}", short(author)),
-        Source::Overheard { author } => format!("what {} said in the group", short(author)),
+        Source::Quoted { author, .. } => format!("a quoted message of {}", shown_name(author)),
+        Source::Overheard { author } => format!("what {} said in the group", shown_name(author)),
         Source::Skill { name } => format!("the skill {}", short(name)),
         Source::Memory => "the memory and the notes".to_owned(),
         Source::Plan { .. } => "my plan".to_owned(),
@@ -147,5 +148,5 @@ pub fn source_line(source: &Source, is_own: bool, is_untrusted: bool) -> Option<
 }
 
 fn short(name: &str) -> String {
-    as_is(shortened(name, NAME_CHARS_MAX))
+    as_is(shortened(&visible(name), NAME_CHARS_MAX))
 }

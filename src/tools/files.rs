@@ -1,6 +1,7 @@
 //! File tools: read, write, edit, append, list. A call reaches the folders of its person or group, and `shared/`.
 //! Only the owner reaches the workspace, in a private chat. The turn makes the changes of a call.
 
+mod checks;
 mod document;
 mod edit;
 mod list;
@@ -10,19 +11,20 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader,
-    ToolSpec,
+    CallPlace, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
+    ToolReader, ToolSpec,
 };
 use crate::documents::has_document_ending;
-use crate::memory::facts_file::is_facts_file;
 use crate::memory::is_memory;
 use crate::people::Role;
 use crate::types::message::Address;
 use crate::types::source::Source;
 use crate::workspace::{
-    FileChange, FileError, FilePage, FileScope, Folder, Hash, OpenedFile, READ_BYTES_MAX,
-    Workspace, WorkspacePath, picture_type,
+    FileChange, FileError, FilePage, FileScope, Folder, Hash, OpenedFile, Workspace, WorkspacePath,
+    picture_type,
 };
+pub(super) use checks::{PathUse, check_change, check_read};
+use checks::{check_length, check_maker, sentence};
 
 /// Page size of `read_file`, in bytes. The page with its last line, how to read on, stays below the cut.
 const PAGE_BYTES_MAX: u64 = RESULT_CHARS_MAX as u64 - 200;
@@ -59,6 +61,10 @@ impl Tool for ReadFile {
         retries: true,
     };
 
+    fn check_args(&self, args: &ReadFileArgs, place: &CallPlace<'_>) -> Result<(), String> {
+        check_read(&args.path, place)
+    }
+
     async fn call(&self, args: ReadFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let reader = cx.reader();
         if has_document_ending(args.path.name())
@@ -94,8 +100,12 @@ impl Tool for WriteFile {
         reach_of(&args.path)
     }
 
+    fn check_args(&self, args: &WriteFileArgs, place: &CallPlace<'_>) -> Result<(), String> {
+        check_change(&args.path, PathUse::New, place)?;
+        check_length(&args.path, args.content.len() as u64)
+    }
+
     async fn call(&self, args: WriteFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        args.path.check_new().map_err(|error| ToolError::TellModel(sentence(&error)))?;
         let scope = cx.scope();
         cx.workspace
             .off_thread(move |workspace| {
@@ -135,6 +145,11 @@ impl Tool for EditFile {
 
     fn reach(args: &EditFileArgs, _: &Address) -> Reach {
         reach_of(&args.path)
+    }
+
+    fn check_args(&self, args: &EditFileArgs, place: &CallPlace<'_>) -> Result<(), String> {
+        check_change(&args.path, PathUse::Existing, place)?;
+        edit::check_old(&args.old)
     }
 
     async fn call(&self, args: EditFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -181,8 +196,12 @@ impl Tool for AppendFile {
         (is_text && is_own).then_some(&*args.content)
     }
 
+    fn check_args(&self, args: &AppendFileArgs, place: &CallPlace<'_>) -> Result<(), String> {
+        check_change(&args.path, PathUse::New, place)?;
+        check_length(&args.path, args.content.len() as u64)
+    }
+
     async fn call(&self, args: AppendFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        args.path.check_new().map_err(|error| ToolError::TellModel(sentence(&error)))?;
         let scope = cx.scope();
         cx.workspace
             .off_thread(move |workspace| {
@@ -303,28 +322,11 @@ impl From<FileError> for ToolError {
     }
 }
 
-pub(super) fn sentence(error: &impl ToString) -> String {
-    let text = error.to_string();
-    let mut rest = text.chars();
-    let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", rest.as_str())
-}
-
 /// Returns the result of a call that makes `change`. Without a difference, no change is made.
 pub(super) fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
     let (path, length) = (&change.path, change.contents.len() as u64);
-    if is_facts_file(path) {
-        return Err(ToolError::TellModel(format!(
-            "{path} is made by the program from the facts that it keeps. Use remember, or tell the person of /remember \
-             and /forget."
-        )));
-    }
-    if length > READ_BYTES_MAX {
-        return Err(ToolError::TellModel(format!(
-            "{path} would have {length} bytes; at most {READ_BYTES_MAX} can be written. Use several \
-             files."
-        )));
-    }
+    // A link may have led there.
+    check_maker(path).and_then(|()| check_length(path, length)).map_err(ToolError::TellModel)?;
     if change.before == change.after {
         return Ok(ToolOutput::text(format!("{path} already reads like that.")));
     }

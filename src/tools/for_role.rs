@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{AnyTool, Reach, ToolContext, ToolError, ToolOutput, ToolTerms};
+use super::{AnyTool, CallPlace, Reach, ToolContext, ToolError, ToolOutput, ToolTerms};
 use crate::people::Role;
 use crate::provider::ToolSchema;
 use crate::types::message::Address;
@@ -20,8 +20,8 @@ impl<T: AnyTool> AnyTool for ForRole<T> {
         self.1.schema()
     }
 
-    fn check(&self, arguments: &str) -> Result<(), String> {
-        self.1.check(arguments)
+    fn check(&self, arguments: &str, place: &CallPlace<'_>) -> Result<(), String> {
+        self.1.check(arguments, place)
     }
 
     fn reach(&self, arguments: &str, here: &Address) -> Reach {

@@ -10,12 +10,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::{
-    ReadFileArgs, TextToChange, changed, explained, listed_path, reach_of, read, sentence,
-    size_words,
+    PathUse, ReadFileArgs, TextToChange, changed, check_change, check_read, explained, listed_path,
+    reach_of, read, size_words,
 };
-use super::{Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader, ToolSpec, cut};
+use super::{
+    CallPlace, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader, ToolSpec, cut,
+};
 use crate::memory::is_memory;
 use crate::people::Role;
+use crate::short_text::escaped_path;
 use crate::types::message::Address;
 use crate::types::source::{self, Source};
 use crate::workspace::snapshot::FILE_CHARS_MAX;
@@ -83,6 +86,10 @@ impl Tool for ReadMarkdown {
         retries: true,
     };
 
+    fn check_args(&self, args: &ReadMarkdownArgs, place: &CallPlace<'_>) -> Result<(), String> {
+        check_read(&args.path, place)
+    }
+
     async fn call(
         &self,
         args: ReadMarkdownArgs,
@@ -124,12 +131,20 @@ impl Tool for WriteMarkdownSection {
         reach_of(&args.path)
     }
 
+    fn check_args(
+        &self,
+        args: &WriteMarkdownSectionArgs,
+        place: &CallPlace<'_>,
+    ) -> Result<(), String> {
+        check_name(&args.path)?;
+        check_change(&args.path, PathUse::Existing, place)
+    }
+
     async fn call(
         &self,
         args: WriteMarkdownSectionArgs,
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        check_name(&args.path)?;
         let scope = cx.scope();
         cx.workspace
             .off_thread(move |workspace| {
@@ -167,13 +182,20 @@ impl Tool for CreateMarkdownFile {
         reach_of(&args.path)
     }
 
+    fn check_args(
+        &self,
+        args: &CreateMarkdownFileArgs,
+        place: &CallPlace<'_>,
+    ) -> Result<(), String> {
+        check_name(&args.path)?;
+        check_change(&args.path, PathUse::New, place)
+    }
+
     async fn call(
         &self,
         args: CreateMarkdownFileArgs,
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        check_name(&args.path)?;
-        args.path.check_new().map_err(|error| ToolError::TellModel(sentence(&error)))?;
         let scope = cx.scope();
         cx.workspace
             .off_thread(move |workspace| {
@@ -196,12 +218,12 @@ fn is_markdown(name: &str) -> bool {
     ["md", "markdown"].iter().any(|markdown| end.eq_ignore_ascii_case(markdown))
 }
 
-fn check_name(path: &WorkspacePath) -> Result<(), ToolError> {
+fn check_name(path: &WorkspacePath) -> Result<(), String> {
     match is_markdown(path.name()) {
         true => Ok(()),
-        false => Err(ToolError::TellModel(format!(
+        false => Err(format!(
             "{path} is no Markdown file: its name does not end in .md. Use the other file tools."
-        ))),
+        )),
     }
 }
 
@@ -330,7 +352,8 @@ impl<'a> MarkdownListing<'a> {
     fn add_file(&mut self, file: OpenedFile) {
         self.files += 1;
         source::add(&mut self.sources, &file.source());
-        let _ = writeln!(self.text, "{} ({})", file.path(), size_words(file.size()));
+        let path = escaped_path(file.path().as_str());
+        let _ = writeln!(self.text, "{path} ({})", size_words(file.size()));
         // A file that is too large or not text is listed without headings.
         if file.size() <= LIST_BYTES_MAX
             && let Ok(text) = file.read_text()

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
+use super::{CallPlace, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec};
 use crate::memory::{memory_path, notes_path};
 use crate::people::Role;
 use crate::short_text;
@@ -50,9 +50,14 @@ impl Tool for Remember {
         Some(&args.text)
     }
 
+    fn check_args(&self, args: &RememberArgs, place: &CallPlace<'_>) -> Result<(), String> {
+        one_line(&args.text)?;
+        private_scope(place).map(drop)
+    }
+
     async fn call(&self, args: RememberArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let text = one_line(&args.text)?;
-        let scope = private_scope(cx)?;
+        let text = one_line(&args.text).map_err(ToolError::TellModel)?;
+        let scope = private_scope(&cx.place()).map_err(ToolError::TellModel)?;
         cx.workspace.off_thread(move |workspace| remember(workspace, &scope, &text)).await
     }
 }
@@ -84,11 +89,17 @@ impl Tool for NoteTool {
         Some(&args.text)
     }
 
+    fn check_args(&self, args: &NoteArgs, place: &CallPlace<'_>) -> Result<(), String> {
+        one_line(&args.text)?;
+        private_scope(place).map(drop)
+    }
+
     async fn call(&self, args: NoteArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let (text, now) = (one_line(&args.text)?, cx.now);
+        let (text, now) = (one_line(&args.text).map_err(ToolError::TellModel)?, cx.now);
         let heading = now.format("# %Y-%m-%d, %A").to_string();
         let line = format!("- {} {text}", now.format("%H:%M"));
-        let (path, scope) = (notes_path(now.date_naive()), private_scope(cx)?);
+        let path = notes_path(now.date_naive());
+        let scope = private_scope(&cx.place()).map_err(ToolError::TellModel)?;
         cx.workspace
             .off_thread(move |workspace| {
                 let (place, before) = open_text(workspace, &scope, &path)?;
@@ -100,11 +111,10 @@ impl Tool for NoteTool {
 }
 
 /// Returns the files of a person in a private chat: only these have a memory.
-fn private_scope(cx: &ToolContext) -> Result<FileScope, ToolError> {
-    match cx.scope() {
+fn private_scope(place: &CallPlace<'_>) -> Result<FileScope, String> {
+    match place.scope() {
         FileScope::Group { .. } => {
-            let message = "Groups have no memory: this works in a private chat only.";
-            Err(ToolError::TellModel(message.to_owned()))
+            Err("Groups have no memory: this works in a private chat only.".to_owned())
         }
         scope @ (FileScope::Owner | FileScope::Person { .. }) => Ok(scope),
     }
@@ -152,15 +162,15 @@ fn with_line(path: WorkspacePath, before: Option<String>, heading: &str, line: &
 }
 
 /// Returns `text` as one line without a bullet.
-fn one_line(text: &str) -> Result<String, ToolError> {
+fn one_line(text: &str) -> Result<String, String> {
     let text = short_text::one_line(text);
     let text = strip_bullet(&text);
     match text.chars().count() {
-        0 => Err(ToolError::TellModel("The text is empty.".to_owned())),
-        length if length > TEXT_CHARS_MAX => Err(ToolError::TellModel(format!(
+        0 => Err("The text is empty.".to_owned()),
+        length if length > TEXT_CHARS_MAX => Err(format!(
             "The text has {length} characters, at most {TEXT_CHARS_MAX} are kept. Say it in a \
              sentence or two, or put it in a file of its own and remember where it is."
-        ))),
+        )),
         _ => Ok(text.to_owned()),
     }
 }

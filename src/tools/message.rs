@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Effect, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader, ToolSpec,
-    without_nulls,
+    CallPlace, Effect, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolReader,
+    ToolSpec, without_nulls,
 };
 use crate::channels::chunking::kind_of;
 use crate::people::Role;
@@ -73,12 +73,23 @@ impl Tool for SendMessage {
         }
     }
 
+    fn check_args(&self, args: &Args, place: &CallPlace<'_>) -> Result<(), String> {
+        let to = receiver(args, place.at)?;
+        check_content(args)?;
+        if place.channels.is_some_and(|channels| !channels.contains(&to.channel)) {
+            return Err(format!("there is no channel `{}`.", to.channel));
+        }
+        if to != *place.at && place.role < Role::Admin {
+            return Err(
+                "Denied: only an admin or the owner may have messages sent elsewhere. Say it here."
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let to = match args.to.trim() {
-            "" => cx.address.clone(),
-            to => to.parse::<Address>().map_err(ToolError::TellModel)?,
-        };
-        check(&args, &to, cx).map_err(ToolError::TellModel)?;
+        let to = receiver(&args, &cx.address).map_err(ToolError::TellModel)?;
         let Args { text, files, choices, .. } = args;
         let reader = cx.reader();
         let month = cx.now.format("%Y-%m").to_string();
@@ -101,8 +112,16 @@ fn telling(args: &Args, to: Address) -> Telling {
     Telling { to, text: is_text.then(|| args.text.clone()) }
 }
 
-/// Returns an explanation for the model if the message cannot be sent.
-fn check(args: &Args, to: &Address, cx: &ToolContext) -> Result<(), String> {
+/// Returns the address of the message, or an explanation for the model.
+fn receiver(args: &Args, here: &Address) -> Result<Address, String> {
+    match args.to.trim() {
+        "" => Ok(here.clone()),
+        to => to.parse(),
+    }
+}
+
+/// Returns an explanation for the model if nobody could be sent this.
+fn check_content(args: &Args) -> Result<(), String> {
     let no_text = args.text.trim().is_empty();
     if no_text && !args.choices.is_empty() {
         return Err("text is empty: buttons stand under a question.".to_owned());
@@ -116,16 +135,7 @@ fn check(args: &Args, to: &Address, cx: &ToolContext) -> Result<(), String> {
     if args.files.len() > FILES_MAX {
         return Err(format!("at most {FILES_MAX} files can be sent at once."));
     }
-    choices(&args.choices)?;
-    if !cx.channels.contains(&to.channel) {
-        return Err(format!("there is no channel `{}`.", to.channel));
-    }
-    if *to != cx.address && cx.role < Role::Admin {
-        return Err(
-            "Denied: only an admin or the owner may have messages sent elsewhere.".to_owned()
-        );
-    }
-    Ok(())
+    choices(&args.choices).map(drop)
 }
 
 /// Returns the buttons of these labels, or an explanation for the model.

@@ -15,6 +15,7 @@ use crate::conversation::transcript;
 use crate::memory::recall::common::CommonTerms;
 use crate::memory::recall::words;
 use crate::people::Role;
+use crate::short_text::escaped_path;
 use crate::types::message::ChatKind;
 use crate::types::session::TurnId;
 use crate::types::source::{self, Source};
@@ -175,6 +176,7 @@ pub(crate) fn passage_words(found: &FoundPassage, terms: &[words::Term], zone: T
             let first = found.hit.line + lines_before;
             let last = found.hit.line + found.hit.text.trim_end().matches('\n').count();
             let lines = if last > first { format!("{first}-{last}") } else { first.to_string() };
+            let path = escaped_path(path);
             format!("{path}:{lines} ({})\n{snippet}", at.format("%Y-%m-%d"))
         }
         FoundPlace::Talk { .. } => {

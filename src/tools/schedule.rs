@@ -4,14 +4,14 @@ use async_trait::async_trait;
 use chrono::Utc;
 
 use super::{
-    AnyTool, Effect, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
-    ToolTerms, shell,
+    AnyTool, CallPlace, Effect, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
+    ToolSpec, ToolTerms, shell,
 };
 use crate::people::Role;
 use crate::provider::{ASK_QUESTION, ToolSchema};
 use crate::tasks::schedule::{JobRequest, JobRequester, JobScope};
 use crate::types::job_verb::JobVerb;
-use crate::types::message::{Address, ChatKind};
+use crate::types::message::{Address, ChatKind, Sender};
 
 /// The name of the tool.
 pub const SCHEDULE: &str = "schedule";
@@ -57,6 +57,18 @@ impl Tool for Schedule {
 
     fn kept_time(args: &JobRequest) -> Option<&str> {
         args.is_reminder().then_some(&*args.when)
+    }
+
+    fn check_args(&self, args: &JobRequest, place: &CallPlace<'_>) -> Result<(), String> {
+        // Nothing that is refused here depends on the person.
+        let asker = JobRequester {
+            to: place.at.clone(),
+            known_on: place.at.channel.clone(),
+            chat_kind: place.chat_kind,
+            sender: Sender::person("", ""),
+            tainted: false,
+        };
+        args.clone().read(asker, Utc::now(), place.zone).map(drop)
     }
 
     async fn call(&self, args: JobRequest, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -111,8 +123,8 @@ impl AnyTool for LimitedSchedule {
         schema
     }
 
-    fn check(&self, arguments: &str) -> Result<(), String> {
-        AnyTool::check(&Schedule, arguments)
+    fn check(&self, arguments: &str, place: &CallPlace<'_>) -> Result<(), String> {
+        AnyTool::check(&Schedule, arguments, place)
     }
 
     fn reach(&self, arguments: &str, here: &Address) -> Reach {

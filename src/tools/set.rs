@@ -316,13 +316,17 @@ impl ToolSet {
         let terms = tool.terms();
         if user.role < terms.role {
             return Err(format!(
-                "Denied: `{name}` needs the role {}, and the person who asks is {}.",
-                terms.role, user.role
+                "Denied: `{name}` needs the role {}, and the person who asks is {}. What works: only that somebody with \
+                 that role asks for it{}. Try no other way.",
+                terms.role,
+                user.role,
+                if terms.role == Role::Owner { " in a private chat" } else { "" }
             ));
         }
         if !user.is_allowed(name) {
             return Err(format!(
-                "Denied: `{name}` is not among the tools that are allowed here. Do not try it in another way."
+                "Denied: `{name}` is not among the tools that are allowed here. Only the owner can change that, in the \
+                 config. Try no other way."
             ));
         }
         Ok((Arc::clone(tool), terms))

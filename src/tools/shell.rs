@@ -2,6 +2,7 @@
 //! private data and the network without approval: it has the workspace of its person without the network, or the
 //! untrusted downloads, and the network only with these.
 
+mod changes;
 pub mod more_paths;
 mod network;
 mod places;
@@ -17,16 +18,20 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::for_role::ForRole;
-use super::{AnyTool, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, tell};
+use super::{
+    AnyTool, CallPlace, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, tell,
+};
 use crate::people::Role;
 use crate::replies;
 use crate::sandbox::{self, CommandEnding, Enforced, Sandbox, SandboxState};
 use crate::tasks::schedule::Commands;
 use crate::trust::acts::CommandAccess;
 use crate::types::message::Address;
+use crate::types::source::Source;
 use crate::workspace::FileScope;
 use crate::workspace::file_reads::FileReads;
 use crate::workspace::path::names_inbox;
+use changes::WatchedPaths;
 use network::ByNetworkRule;
 pub use network::NetworkRule;
 pub use places::ExecArgs;
@@ -128,41 +133,40 @@ impl Tool for Exec {
         Reach::Command(places::access(args))
     }
 
-    async fn call(&self, args: ExecArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    fn check_args(&self, args: &ExecArgs, place: &CallPlace<'_>) -> Result<(), String> {
         let shell = &self.0;
         if args.command.trim().is_empty() {
-            return tell("The command is empty.".to_owned());
+            return Err("The command is empty.".to_owned());
         }
         if args.command.len().max(args.stdin.len()) > TEXT_BYTES_MAX || args.command.contains('\0')
         {
-            return tell(format!(
+            return Err(format!(
                 "A command and its stdin have at most {TEXT_BYTES_MAX} bytes each, and no NUL: put \
                  more into a file."
             ));
         }
-        let limit = match args.background {
-            true => shell.config.background_max,
-            false => shell.config.time_max,
-        };
-        let time_max = match args.timeout {
-            0 => limit,
-            seconds => Duration::from_secs(seconds.into()),
-        };
-        if time_max > limit {
-            return tell(format!(
-                "A command may take at most {} seconds{}.",
-                limit.as_secs(),
-                if args.background { "" } else { "; longer ones go in the background" }
-            ));
+        if args.background && places::access(args) == CommandAccess::Both {
+            return Err(
+                "A command with the network and paths of the workspace runs in the foreground, because its changes are \
+                 listed when it ends: leave out `background`."
+                    .to_owned(),
+            );
         }
-        if let Some(path) = shell.hidden_path(&args) {
-            return tell(format!(
+        shell.time_max(args)?;
+        if let Some(path) = shell.hidden_path(args) {
+            return Err(format!(
                 "Denied: others may write in {}, so a command that sees it needs `untrusted`, and then sees downloads/ in \
                  place of the workspace.",
                 path.display()
             ));
         }
-        let mut order = order(shell.files_sandboxed, cx, &args).await?;
+        places::check(args, shell.files_sandboxed, place)
+    }
+
+    async fn call(&self, args: ExecArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let shell = &self.0;
+        let time_max = shell.time_max(&args).map_err(ToolError::TellModel)?;
+        let mut order = order(cx, &args).await?;
         order.time_max = time_max;
         let others = shell.untrusted_reads(&args, &order, cx).await;
         let sandbox = shell.sandbox(&args);
@@ -170,6 +174,7 @@ impl Tool for Exec {
             let command = BackgroundCommand { order, others, stdin: &args.stdin };
             return shell.sessions.begin(&sandbox, command, cx).await;
         }
+        let watched = WatchedPaths::watch(&args, cx).await;
         let finished = sandbox::run(&sandbox, &order, args.stdin.as_bytes()).await;
         let finished = finished.map_err(|error| {
             ToolError::TellModel(format!("The command could not be started: {error}."))
@@ -185,11 +190,36 @@ impl Tool for Exec {
             replies::seconds(finished.took)
         );
         let text = format!("{head}\n{}", shown::all(&finished.kept, whole.as_deref()));
-        Ok(shown::output(untrusted, text))
+        let Some(watched) = watched else { return Ok(shown::output(untrusted, text)) };
+        let changes = watched.changes(cx).await;
+        Ok(ToolOutput::Reported {
+            for_model: format!("{text}\n{}", changes::for_model(&changes)),
+            sources: vec![Source::Command { read_others: untrusted }],
+            effects: changes::for_people(&changes, cx).into_iter().collect(),
+        })
     }
 }
 
 impl Shell {
+    /// Returns the time limit of a command. The error explains to the model that the call asks for too much.
+    fn time_max(&self, args: &ExecArgs) -> Result<Duration, String> {
+        let limit = match args.background {
+            true => self.config.background_max,
+            false => self.config.time_max,
+        };
+        match args.timeout {
+            0 => Ok(limit),
+            seconds if Duration::from_secs(seconds.into()) <= limit => {
+                Ok(Duration::from_secs(seconds.into()))
+            }
+            _ => Err(format!(
+                "A command may take at most {} seconds{}.",
+                limit.as_secs(),
+                if args.background { "" } else { "; longer ones go in the background" }
+            )),
+        }
+    }
+
     /// Returns the sandbox of a command, with or without the network, and with the paths as trusted as its folder.
     fn sandbox(&self, args: &ExecArgs) -> Sandbox {
         let mut sandbox = self.config.sandbox.clone();

@@ -5,10 +5,11 @@ use std::fmt;
 
 use crate::conversation::asks::{ApprovalSettings, OnUntrusted};
 use crate::people::Role;
-use crate::trust::acts::{Reach, ToolKind, ToolTerms};
+use crate::trust::acts::{CommandAccess, Reach, ToolKind, ToolTerms};
 use crate::trust::table::{self, Act, Ruling, TurnState};
 use crate::trust::taint::Taint;
 use crate::types::message::ChatKind;
+use crate::workspace::Folder;
 
 /// The decision about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,17 +62,8 @@ impl fmt::Display for PermissionReason {
                 "it {act}, and the model has read untrusted content ({taint}) that may have asked for it"
             ),
             Self::EachTime(act) => write!(f, "it {act}"),
-            Self::Unattended(why, ruling) => {
-                write!(f, "{why}; it needs approval, and nobody can be asked in this run")?;
-                match ruling {
-                    Ruling::Downloads => f.write_str(
-                        " (what works: downloads/ for files, untrusted=true for commands; say in your report \
-                         what you would have done)",
-                    ),
-                    Ruling::Do | Ruling::Ask | Ruling::Refuse => {
-                        f.write_str(" (say in your report what you would have done)")
-                    }
-                }
+            Self::Unattended(why, _) => {
+                write!(f, "{why}; it needs approval, and nobody can be asked in this run")
             }
             Self::StandsFor(tool, why) => {
                 write!(f, "it later does the same as {tool}: {why}")
@@ -81,6 +73,52 @@ impl fmt::Display for PermissionReason {
 }
 
 impl PermissionReason {
+    /// Returns the way that works after a refusal, as the rest of a sentence: in place of the call, or to its permission.
+    pub fn way(&self) -> String {
+        match self {
+            Self::Role { needs, .. } => {
+                format!("only that somebody with the role {needs} asks for it")
+            }
+            Self::Group => "only that the owner asks for it in a private chat".to_owned(),
+            Self::Named | Self::Asker(_) | Self::EachTime(_) => {
+                "only that somebody who is asked allows it".to_owned()
+            }
+            Self::Untrusted(_, act) => match way_in_downloads(*act) {
+                Some(way) => way.to_owned(),
+                None => "only a conversation without untrusted content: the person can use /clean in private, or /new, and \
+                         ask again"
+                    .to_owned(),
+            },
+            Self::Unattended(why, ruling) => why.way_unattended(*ruling),
+            Self::StandsFor(_, why) => why.way(),
+        }
+    }
+
+    /// Returns the same where nobody can be asked. A report of the call goes to people by itself, and they can allow it
+    /// later.
+    fn way_unattended(&self, ruling: Ruling) -> String {
+        let instead = self.act().filter(|_| ruling == Ruling::Downloads).and_then(way_in_downloads);
+        let report = "say in your report what you would have done";
+        match instead {
+            Some(way) => format!("{way}, or {report}"),
+            None if self.can_be_named_by_job() => {
+                format!(
+                    "only to {report}; for a job, the person can name the tool or the site beforehand"
+                )
+            }
+            None => format!("only to {report}"),
+        }
+    }
+
+    /// The act that needs approval. None if the config or the role decides.
+    fn act(&self) -> Option<Act> {
+        match self {
+            Self::Untrusted(_, act) | Self::EachTime(act) => Some(*act),
+            Self::Unattended(why, _) | Self::StandsFor(_, why) => why.act(),
+            Self::Role { .. } | Self::Group | Self::Named | Self::Asker(_) => None,
+        }
+    }
+
     /// Returns true if the call would send private content to others.
     pub fn is_telling(&self) -> bool {
         matches!(self, Self::EachTime(Act::Tell) | Self::Untrusted(_, Act::Tell))
@@ -95,6 +133,34 @@ impl PermissionReason {
     pub fn can_be_granted(&self) -> bool {
         // Tools that the config names need approval each time.
         matches!(self, Self::Asker(_))
+    }
+}
+
+/// Returns how the same act is done in the downloads, which need no approval. None if it cannot be done there.
+fn way_in_downloads(act: Act) -> Option<&'static str> {
+    match act {
+        Act::Write(Folder::Workspace | Folder::Shared) => Some("save it to downloads/"),
+        Act::Run(CommandAccess::Workspace) => {
+            Some("run it with untrusted=true, which sees downloads/ in place of the workspace")
+        }
+        Act::Run(CommandAccess::Named) => {
+            Some("run it with untrusted=true and without paths of the workspace, in downloads/")
+        }
+        Act::Stay
+        | Act::Write(Folder::Downloads | Folder::Group)
+        | Act::WriteInstructions
+        | Act::WriteMemory
+        | Act::Run(
+            CommandAccess::Downloads
+            | CommandAccess::Network
+            | CommandAccess::AskedNetwork
+            | CommandAccess::Both,
+        )
+        | Act::OpenNamedUrl
+        | Act::OpenUrl
+        | Act::GrantJob
+        | Act::ActOutside
+        | Act::Tell => None,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::tools::{
     AnyTool, Effect, ToolChange, ToolContext, ToolError, ToolKind, ToolOutput, ToolTerms,
 };
 use crate::trust::taint;
+use crate::turn::bounded_output::within_bounds;
 use crate::turn::calling::CallContext;
 use crate::turn::commits::{self, CallEnd, CallStart};
 use crate::turn::detour;
@@ -34,10 +35,6 @@ use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePat
 
 /// Maximum time of a tool call.
 const CALL_TIME_MAX: Duration = Duration::from_secs(120);
-
-/// Maximum length of any tool's output, in characters. It is above the tools' own limits. A longer output would fill
-/// the disk and every later prompt.
-const OUTPUT_CHARS_MAX: usize = 32_000;
 
 /// The result of a call.
 pub(crate) struct CallResult {
@@ -137,6 +134,10 @@ async fn carry_out(
         ToolOutput::Text { for_model, sources } => {
             let outcome = CallOutcome::Done(marked(for_model, &sources, cx));
             CallEnd { sources, ..CallEnd::of(call, began, outcome) }
+        }
+        ToolOutput::Reported { for_model, sources, effects } => {
+            let outcome = CallOutcome::Done(marked(for_model, &sources, cx));
+            CallEnd { sources, effects, ..CallEnd::of(call, began, outcome) }
         }
         ToolOutput::Change(change) => return make_change(turns, calling, began, change).await,
         ToolOutput::Effects { for_model, mut effects } => {
@@ -284,36 +285,6 @@ async fn attempt(
             call.tool,
             CALL_TIME_MAX.as_secs()
         ))),
-    }
-}
-
-fn within_bounds(called: Result<ToolOutput, ToolError>) -> Result<ToolOutput, ToolError> {
-    match called {
-        Ok(ToolOutput::Text { for_model, sources }) => {
-            Ok(ToolOutput::Text { for_model: bounded(for_model), sources })
-        }
-        // These are the program's own sentences.
-        Ok(
-            output @ (ToolOutput::Change(_)
-            | ToolOutput::Effects { .. }
-            | ToolOutput::Asks(_)
-            | ToolOutput::Awaits(_)),
-        ) => Ok(output),
-        Err(ToolError::TellModel(message)) => Err(ToolError::TellModel(bounded(message))),
-        Err(ToolError::Transient(message)) => Err(ToolError::Transient(bounded(message))),
-        Err(ToolError::TellUntrusted(source, message)) => {
-            Err(ToolError::TellUntrusted(source, bounded(message)))
-        }
-        Err(error @ ToolError::Abort(_)) => Err(error),
-    }
-}
-
-fn bounded(text: String) -> String {
-    match text.char_indices().nth(OUTPUT_CHARS_MAX) {
-        None => text,
-        Some((at, _)) => {
-            format!("{}\n[Cut at {OUTPUT_CHARS_MAX} characters; the rest is lost.]", &text[..at])
-        }
     }
 }
 

@@ -12,8 +12,7 @@ pub use tail::{PromptTail, TIME_AGAIN_AFTER, is_time_due, tail};
 use crate::memory;
 use crate::people::Role;
 use crate::provider::tokens;
-use crate::replies::is_invisible;
-use crate::short_text::one_line;
+use crate::short_text::{clean_name, one_line};
 use crate::tasks::subagents::SubagentId;
 use crate::trust::permission::PermissionReason;
 use crate::types::message::ChannelName;
@@ -105,9 +104,9 @@ Nobody answered in time. Go on without the answer if you can, and say what you a
 pub(crate) const NOBODY_APPROVED: &str = "\
 Not done: nobody who may allow it answered in time. Do not try it in another way; say that it was not allowed.";
 
-/// Returns the result of a call that is denied.
-pub(crate) fn denied(why: &PermissionReason) -> String {
-    format!("Denied: {why}. Do not try it in another way.")
+/// Returns the result of a call that is denied: the reason, and the one way that works.
+pub fn denied(why: &PermissionReason) -> String {
+    format!("Denied: {why}. What works: {}. Try no other way.", why.way())
 }
 
 /// Returns the result of a call for a job whose command is not allowed in the other tool.
@@ -132,6 +131,7 @@ pub(crate) fn folder_by_detour(path: &WorkspacePath) -> String {
 }
 
 pub(crate) fn denied_by(name: &str) -> String {
+    let name = plain(name);
     format!("Not done: {name} did not allow it. Do not try it in another way; go on without it.")
 }
 
@@ -368,15 +368,8 @@ pub fn system(
     [instructions, memory].into_iter().filter(|part| !part.is_empty()).collect()
 }
 
-/// Maximum length of a name, in characters.
-const NAME_CHARS_MAX: usize = 40;
-
-/// Returns a name on one line, without characters that could imitate a line of the program.
+/// Returns a name as it may stand in a prompt: without characters that could imitate a line of the program.
 fn plain(name: &str) -> String {
-    let name: String = name
-        .chars()
-        .filter(|c| !c.is_control() && !is_invisible(*c) && !"[]()·".contains(*c))
-        .take(NAME_CHARS_MAX)
-        .collect();
-    if name.trim().is_empty() { "somebody".to_owned() } else { name }
+    let name = clean_name(&name.replace(['[', ']', '(', ')', '·'], ""));
+    name.unwrap_or_else(|| "somebody".to_owned())
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use cause::{Cause, Printed, Voice};
 pub use press::Press;
 
+use crate::short_text::clean_name;
 pub use crate::types::address::{
     Address, ChannelName, ChatId, DedupKey, MessageId, SenderId, ThreadId,
 };
@@ -38,9 +39,11 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
+/// Writes the sender for people: the name as it may stand in a question, and the id, which is exact.
 impl fmt::Display for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (id {})", self.name, self.id)
+        let name = clean_name(&self.name);
+        write!(f, "{} (id {})", name.as_deref().unwrap_or("somebody"), self.id)
     }
 }
 

@@ -36,14 +36,11 @@ impl Workspace {
     ) -> Result<NamedPaths, NamedPathError> {
         let mut paths = NamedPaths::default();
         for given in named {
-            let named = scope.path(given);
+            let named = scope.check_named(given, changes_own)?;
             if named.folder() == Folder::Shared {
                 self.make_folder(&WorkspacePath::shared())?;
             }
             let hidden = || NamedPathError::Hidden(given.clone());
-            if !scope.reaches(&named) || is_hidden(scope, &named) {
-                return Err(hidden());
-            }
             let path = self.resolve_for(&named, scope).map_err(|error| match error {
                 FileError::Private(_) => hidden(),
                 error => error.into(),
@@ -51,15 +48,39 @@ impl Workspace {
             if is_hidden(scope, &path) {
                 return Err(hidden());
             }
-            let changes = path.folder() != Folder::Workspace || changes_own;
-            if changes && scope.below_root(&path).is_some_and(|own| own.is_shown_changed()) {
+            if is_instruction(scope, &path, changes_own) {
                 return Err(NamedPathError::Instructions(given.clone()));
             }
+            let changes = path.folder() != Folder::Workspace || changes_own;
             let found = self.place_of(&path).ok_or_else(|| FileError::Missing(given.clone()))?;
             if changes { paths.write.push(found) } else { paths.read.push(found) }
         }
         Ok(paths)
     }
+}
+
+impl FileScope {
+    /// Checks a path that a command names as it is written, without the disk. Returns it as a path of the tree.
+    pub fn check_named(
+        &self,
+        given: &WorkspacePath,
+        changes_own: bool,
+    ) -> Result<WorkspacePath, NamedPathError> {
+        let named = self.path(given);
+        if !self.reaches(&named) || is_hidden(self, &named) {
+            return Err(NamedPathError::Hidden(given.clone()));
+        }
+        match is_instruction(self, &named, changes_own) {
+            true => Err(NamedPathError::Instructions(given.clone())),
+            false => Ok(named),
+        }
+    }
+}
+
+/// Returns true if a path of the tree is an instruction that the command could change.
+fn is_instruction(scope: &FileScope, path: &WorkspacePath, changes_own: bool) -> bool {
+    let changes = path.folder() != Folder::Workspace || changes_own;
+    changes && scope.below_root(path).is_some_and(|own| own.is_shown_changed())
 }
 
 /// Returns true if a path of the tree belongs to what no command sees of a workspace.

@@ -371,6 +371,10 @@ impl OpenedFolder {
         self.path.as_ref()
     }
 
+    pub(super) fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
     /// Returns the path of an entry.
     pub fn path_of(&self, name: &str) -> Result<WorkspacePath, PathError> {
         match &self.path {

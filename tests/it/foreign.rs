@@ -5,6 +5,7 @@ mod addresses;
 mod kept;
 mod own_words;
 mod people;
+mod refusals;
 mod reminders;
 mod sources;
 

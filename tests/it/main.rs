@@ -74,6 +74,7 @@ mod packaging;
 mod passes;
 mod memory;
 mod model_waits;
+mod names;
 mod recall;
 mod people;
 mod personas;

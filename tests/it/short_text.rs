@@ -1,6 +1,8 @@
 //! Texts that are put on one line or shortened.
 
-use peacrab::short_text::{first_chars, one_line, shortened};
+use peacrab::short_text::{
+    NAME_CHARS_MAX, clean_name, escaped_path, first_chars, is_invisible, one_line, shortened,
+};
 use proptest::prelude::*;
 
 #[test]
@@ -17,7 +19,36 @@ fn a_cut_is_marked_and_leaves_no_space_before_the_mark() {
     assert_eq!(first_chars("🦀🦀🦀", 2), "🦀🦀");
 }
 
+#[test]
+fn a_name_is_one_line_of_visible_characters() {
+    for (name, clean) in [
+        ("Ada", Some("Ada")),
+        ("  Ada\u{a0}\u{3000}Lovelace\r\n\t", Some("Ada Lovelace")),
+        ("A\u{ad}d\u{61c}a\u{180e}\u{fe00}\u{fe0f}\u{e01ef}\u{e0041}\u{feff}", Some("Ada")),
+        ("\u{202e}\u{2066}\u{200b}\u{7f}\u{85}", None),
+        ("", None),
+        (
+            "123456789 123456789 123456789 123456789 123",
+            Some("123456789 123456789 123456789 123456789"),
+        ),
+        ("Ñandú 🦀", Some("Ñandú 🦀")),
+    ] {
+        assert_eq!(clean_name(name).as_deref(), clean, "{name:?}");
+    }
+    assert_eq!(escaped_path("notes/ñ 🦀.md"), "notes/ñ 🦀.md");
+    assert_eq!(escaped_path("a\u{200b}\u{e0001}"), "a\\u200b\\udb40\\udc01");
+}
+
 proptest! {
+    #[test]
+    fn a_clean_name_is_within_its_bound_and_stays_as_it_is(text in any::<String>()) {
+        if let Some(name) = clean_name(&text) {
+            prop_assert!((1..=NAME_CHARS_MAX).contains(&name.chars().count()));
+            prop_assert!(!name.chars().any(|sign| sign.is_control() || is_invisible(sign)));
+            prop_assert_eq!(clean_name(&name), Some(name));
+        }
+    }
+
     #[test]
     fn a_shortened_text_is_within_its_bound(text in any::<String>(), max in 0_usize..20) {
         let short = shortened(&text, max);

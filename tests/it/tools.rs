@@ -1,5 +1,7 @@
 //! The tools as a model calls them: with JSON, in words.
 
+mod checks;
+
 use std::fs;
 
 use peacrab::people::Role;

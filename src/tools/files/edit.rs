@@ -10,9 +10,7 @@ const NEAREST_SIMILARITY_MIN: f64 = 0.5;
 /// ends stay as in the file.
 pub(super) fn replaced(text: &str, old: &str, new: &str, all: bool) -> Result<String, String> {
     let (old, new) = (with_line_ends_of(text, old), with_line_ends_of(text, new));
-    if old.is_empty() {
-        return Err("`old` is empty; give the text to replace, or use append_file.".to_owned());
-    }
+    check_old(&old)?;
     match text.matches(&old).count() {
         0 => Err(format!("`old` does not occur. {}", describe_nearest_line(text, &old))),
         1 => Ok(text.replacen(&old, &new, 1)),
@@ -21,6 +19,14 @@ pub(super) fn replaced(text: &str, old: &str, new: &str, all: bool) -> Result<St
             "`old` occurs {count} times. Give more of the text around it, so that it \
              occurs once, or set `all`."
         )),
+    }
+}
+
+/// Returns an error if there is no text to look for.
+pub(super) fn check_old(old: &str) -> Result<(), String> {
+    match old.is_empty() {
+        true => Err("`old` is empty; give the text to replace, or use append_file.".to_owned()),
+        false => Ok(()),
     }
 }
 

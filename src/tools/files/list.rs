@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::size_words;
+use crate::short_text::escaped_path;
 use crate::tools::{ToolError, ToolOutput, cut};
 use crate::types::source::Source;
 use crate::workspace::folders::{DOWNLOADS, SHARED};
@@ -91,7 +92,7 @@ impl ShownListing<'_> {
                 EntryKind::Link => " (link)".to_owned(),
                 EntryKind::Special => " (not a regular file)".to_owned(),
             };
-            self.lines.push(format!("{}{name}{suffix}", "  ".repeat(level)));
+            self.lines.push(format!("{}{}{suffix}", "  ".repeat(level), escaped_path(name)));
             // A folder that vanished or cannot be read is shown as empty.
             if entry.kind == EntryKind::Folder
                 && !is_closed

@@ -367,7 +367,8 @@ impl AnyTool for CallFoundTool {
         let needed = tool.server.config.role;
         if cx.role < needed {
             return Err(ToolError::TellModel(format!(
-                "Denied: `{name}` needs the role {needed}, and the person who asks is {}.",
+                "Denied: `{name}` needs the role {needed}, and the person who asks is {}. What works: only that somebody \
+                 with that role asks for it. Try no other way.",
                 cx.role
             )));
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::provider::ToolSchema;
-use crate::tools::{AnyTool, Reach, ToolContext, ToolError, ToolOutput, ToolTerms};
+use crate::tools::{AnyTool, CallPlace, Reach, ToolContext, ToolError, ToolOutput, ToolTerms};
 use crate::trust::acts::CommandAccess;
 use crate::types::message::Address;
 use crate::types::words::words;
@@ -56,8 +56,8 @@ impl<T: AnyTool> AnyTool for ByNetworkRule<T> {
         schema
     }
 
-    fn check(&self, arguments: &str) -> Result<(), String> {
-        self.tool.check(arguments)?;
+    fn check(&self, arguments: &str, place: &CallPlace<'_>) -> Result<(), String> {
+        self.tool.check(arguments, place)?;
         match self.rule == NetworkRule::Off && asks_for_network(arguments) {
             true => Err(IS_OFF.to_owned()),
             false => Ok(()),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::shown;
 use crate::sandbox::{CommandInput, KeptOutput, SandboxCommand};
-use crate::tools::{ToolContext, ToolError};
+use crate::tools::{CallPlace, ToolContext, ToolError};
 use crate::trust::acts::CommandAccess;
 use crate::workspace::named_paths::{NAMED_PATHS_MAX, NamedPathError, NamedPaths};
 use crate::workspace::{Audience, FileError, FileScope, Folder, Workspace, WorkspacePath};
@@ -66,19 +66,50 @@ pub(super) fn access(args: &ExecArgs) -> CommandAccess {
     }
 }
 
-/// Returns the command to run, without its time limit.
-pub(super) async fn order(
-    files_sandboxed: bool,
-    cx: &ToolContext,
+/// Checks what a command would see, without the disk. The error explains to the model why it cannot be.
+pub(super) fn check(
     args: &ExecArgs,
-) -> Result<SandboxCommand, ToolError> {
-    let scope = cx.scope();
+    files_sandboxed: bool,
+    place: &CallPlace<'_>,
+) -> Result<(), String> {
+    let scope = place.scope();
     if scope.audience() == Audience::Others && !files_sandboxed {
-        return Err(ToolError::TellModel(
+        return Err(
             "Denied: as the sandbox cannot protect files on this machine, commands are for the owner in private."
                 .to_owned(),
-        ));
+        );
     }
+    if !is_own_folder(&args.cwd) {
+        args.cwd.parse::<WorkspacePath>().map_err(|error| format!("cwd: {error}."))?;
+    }
+    let changes_own = access(args) == CommandAccess::Both;
+    for given in named(&args.paths)? {
+        scope.check_named(&given, changes_own).map_err(|error| denied(&error))?;
+    }
+    Ok(())
+}
+
+/// Returns true for a working folder that is the folder of the command.
+fn is_own_folder(cwd: &str) -> bool {
+    matches!(cwd.trim_matches('/'), "" | ".")
+}
+
+/// Parses the paths that a call names.
+pub(super) fn named(paths: &[String]) -> Result<Vec<WorkspacePath>, String> {
+    if paths.len() > NAMED_PATHS_MAX {
+        return Err(format!("At most {NAMED_PATHS_MAX} paths can be named."));
+    }
+    let named = paths.iter().map(|path| path.parse::<WorkspacePath>());
+    named.collect::<Result<_, _>>().map_err(|error| format!("paths: {error}."))
+}
+
+fn denied(error: &NamedPathError) -> String {
+    format!("Denied: {error}.")
+}
+
+/// Returns the command to run, without its time limit.
+pub(super) async fn order(cx: &ToolContext, args: &ExecArgs) -> Result<SandboxCommand, ToolError> {
+    let scope = cx.scope();
     let view = CommandView {
         access: access(args),
         cwd: args.cwd.clone(),
@@ -127,9 +158,9 @@ impl CommandView {
             let former = received.filter(WorkspacePath::is_sent);
             order.read.extend(former.filter_map(|path| workspace.place_of(&path)));
         }
-        order.cwd = match self.cwd.trim_matches('/') {
-            "" | "." => order.folder.clone(),
-            _ => self.within(workspace, &order)?,
+        order.cwd = match is_own_folder(&self.cwd) {
+            true => order.folder.clone(),
+            false => self.within(workspace, &order)?,
         };
         Ok(order)
     }
@@ -141,20 +172,12 @@ impl CommandView {
         workspace: &Workspace,
         order: &mut SandboxCommand,
     ) -> Result<(), ToolError> {
-        if self.paths.len() > NAMED_PATHS_MAX {
-            return Err(ToolError::TellModel(format!(
-                "At most {NAMED_PATHS_MAX} paths can be named."
-            )));
-        }
-        let named = self.paths.iter().map(|path| path.parse::<WorkspacePath>());
-        let named: Vec<_> = named
-            .collect::<Result<_, _>>()
-            .map_err(|error| ToolError::TellModel(format!("paths: {error}.")))?;
+        let named = named(&self.paths).map_err(ToolError::TellModel)?;
         let changes_own = self.access == CommandAccess::Both;
         let found = workspace.named_paths(&self.scope, named.iter(), changes_own);
         let NamedPaths { read, write } = found.map_err(|error| match error {
             NamedPathError::File(error) => error.into(),
-            denied => ToolError::TellModel(format!("Denied: {denied}.")),
+            error => ToolError::TellModel(denied(&error)),
         })?;
         order.read.extend(read);
         order.write.extend(write);

@@ -190,6 +190,15 @@ impl Gate {
 
     /// Checks a URL before its name is looked up.
     pub fn check(&self, url: &Url) -> Result<(), Forbidden> {
+        match self.check_form(url)? {
+            (Host::Ipv4(ip), port) => self.check_address(ip.into(), port),
+            (Host::Ipv6(ip), port) => self.check_address(ip.into(), port),
+            (Host::Domain(_), _) => Ok(()),
+        }
+    }
+
+    /// Checks a URL as it is written: scheme, host and port, and nothing of this machine. Returns host and port.
+    pub fn check_form(&self, url: &Url) -> Result<(Host, u16), Forbidden> {
         let refuse = |reason: String| Err(Forbidden(reason));
         if !matches!(url.scheme(), "http" | "https") {
             return refuse(format!("{}: is not spoken here, only https: and http:", url.scheme()));
@@ -204,11 +213,7 @@ impl Gate {
         if BAD_PORTS.contains(&port) && !self.is_port_listed(&host, port) {
             return refuse(format!("port {port} is not one of the web's"));
         }
-        match host {
-            Host::Ipv4(ip) => self.check_address(ip.into(), port),
-            Host::Ipv6(ip) => self.check_address(ip.into(), port),
-            Host::Domain(_) => Ok(()),
-        }
+        Ok((host, port))
     }
 
     /// Returns the addresses of a name that may be connected to. If one of them is forbidden, the name is

@@ -10,14 +10,15 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 use url::Url;
 
-use super::address::{AllowedHost, Gate};
+use super::address::{AllowedHost, Forbidden, Gate};
 use super::cache::Cache;
 use super::helper::PageHelper;
-use super::hops::{FetchLimits, Hops};
+use super::hops::{self, FetchLimits, Hops};
 use crate::people::Role;
 use crate::tools::web::page::WebPage;
 use crate::tools::{
-    RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
+    CallPlace, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
+    ToolSpec,
 };
 use crate::types::message::Address;
 use crate::types::source::Source;
@@ -99,6 +100,12 @@ impl Tool for WebFetch {
 
     fn reach(args: &Args, _: &Address) -> Reach {
         Reach::Url(args.url.trim().to_owned())
+    }
+
+    fn check_args(&self, args: &Args, _: &CallPlace<'_>) -> Result<(), String> {
+        let url = parse_url(&args.url)?;
+        let checked = self.hops.gate.check_form(&url).map(drop);
+        checked.map_err(|Forbidden(why)| hops::refusal(&url, &why))
     }
 
     async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {

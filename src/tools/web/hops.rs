@@ -113,7 +113,12 @@ enum Hop {
 }
 
 fn refused(url: &Url, why: impl AsRef<str>) -> ToolError {
-    ToolError::TellModel(format!("{} cannot be fetched: {}.", display_url(url), why.as_ref()))
+    ToolError::TellModel(refusal(url, why.as_ref()))
+}
+
+/// Returns the explanation for the model that a URL is not fetched.
+pub(super) fn refusal(url: &Url, why: &str) -> String {
+    format!("{} cannot be fetched: {why}.", display_url(url))
 }
 
 fn transient(url: &Url, why: impl AsRef<str>) -> ToolError {

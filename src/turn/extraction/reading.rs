@@ -20,6 +20,7 @@ use crate::memory::{audience, recall};
 use crate::people::Role;
 use crate::provider::{Effort, Pictures, Provider};
 use crate::services::{load, role_on};
+use crate::short_text::clean_name;
 use crate::store::{StoreError, Sync};
 use crate::tasks::schedule;
 use crate::tools::Caller;
@@ -330,7 +331,7 @@ impl Reading<'_> {
         self.redact(&mut found);
         let range = self.range;
         // Only the words of people name a conversation.
-        let name = found.trusted.facts.name.as_deref().and_then(named_sessions::as_name);
+        let name = found.trusted.facts.name.as_deref().and_then(clean_name);
         let apply_all = move |store: &Connection| {
             for charge in &charges {
                 ledger::enter_spent(store, OF_NO_TURN, charge)?;

@@ -9,7 +9,7 @@ use chrono_tz::Tz;
 use crate::conversation::ended_turns::{SaidPart, SaidTurn};
 use crate::memory::facts::Fact;
 use crate::people::Role;
-use crate::short_text::{first_chars, one_line};
+use crate::short_text::{clean_name, first_chars};
 use crate::trust::taint;
 use crate::types::message::{ChatKind, SenderId};
 use crate::types::session::TurnId;
@@ -149,8 +149,7 @@ impl Record {
 }
 
 fn bare_name(name: &str) -> String {
-    let name: String = name.chars().filter(|sign| !sign.is_control()).take(40).collect();
-    one_line(&name)
+    clean_name(name).unwrap_or_else(|| "somebody".to_owned())
 }
 
 /// The system prompt of a request without the conversation.

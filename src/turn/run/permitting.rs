@@ -40,7 +40,7 @@ pub(crate) fn check_call(
     cx: &ToolContext,
 ) -> Result<CheckedCall, String> {
     let (tool, terms) = turns.tools.authorise(&call.tool, cx.user())?;
-    tool.check(&call.arguments)?;
+    tool.check(&call.arguments, &cx.place())?;
     let stands_for = match tool.stands_for(&call.arguments) {
         Some(other) => {
             let authorised = turns.tools.authorise(other, cx.user());

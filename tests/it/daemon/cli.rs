@@ -63,7 +63,7 @@ async fn explain_gives_the_decision_and_its_reason() {
         (&["message", elsewhere, "--group"], "allow: message acts outside this conversation"),
         (&["message", elsewhere, "--unattended"], "deny: message is refused"),
         (&["message", elsewhere, "--role", "user"], "only an admin or the owner"),
-        (&["message", "{}"], "allow: message acts only in this conversation"),
+        (&["message", r#"{"text": "hello"}"#], "allow: message acts only in this conversation"),
         (&["message", elsewhere, "--untrusted"], "ask: message needs approval first"),
         (
             &["web_fetch", r#"{"url": "http://a.example/"}"#, "--untrusted"],
@@ -81,6 +81,36 @@ async fn explain_gives_the_decision_and_its_reason() {
         ),
         // What the tool itself would refuse is not allowed.
         (&["append_file", "{}"], "deny: append_file cannot begin: The arguments"),
+        (&["message", "{}"], "deny: message cannot begin: text is empty."),
+        (
+            &["write_file", r#"{"path": "~/x", "content": "a"}"#],
+            "deny: write_file cannot begin: `~/x` begins in a home folder",
+        ),
+        (
+            &["append_file", r#"{"path": "memory/FACTS.md", "content": "a"}"#],
+            "deny: append_file cannot begin: memory/FACTS.md is made by the program",
+        ),
+        (
+            &["edit_file", r#"{"path": "a.md", "old": "", "new": "a"}"#],
+            "deny: edit_file cannot begin: `old` is empty",
+        ),
+        (
+            &["read_file", r#"{"path": "people/p5/downloads/a.md"}"#],
+            "deny: read_file cannot begin: `people/p5/downloads/a.md` is private",
+        ),
+        (
+            &["schedule", r#"{"action": "add", "when": "soon", "text": "a"}"#],
+            "deny: schedule cannot begin: I don't understand",
+        ),
+        (&["remember", r#"{"text": " "}"#], "deny: remember cannot begin: The text is empty."),
+        (
+            &["remember", r#"{"text": "a"}"#, "--group"],
+            "deny: remember cannot begin: Groups have no memory",
+        ),
+        (
+            &["web_fetch", r#"{"url": "ftp://a.example/"}"#],
+            "deny: web_fetch cannot begin: ftp://a.example/ cannot be fetched: ftp: is not spoken here",
+        ),
         (
             &["remember", r#"{"text": "x"}"#, "--untrusted", "--unattended"],
             "deny: remember is refused",

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::shell::config;
+use crate::support::rig::{Parts, Rig};
+use crate::support::script::{calls, says};
 use crate::support::somebody::{is_untrusted, somebody, text_of};
 
 struct Scene {
@@ -161,6 +163,96 @@ async fn nobodys_memory_is_named_by_a_command_nor_a_link_to_it() {
         let (said, _) = scene.exec(call).await.unwrap();
         assert!(said.contains("hidden words"), "{role:?}: {said}");
     }
+}
+
+#[tokio::test]
+async fn what_a_command_with_the_network_changes_in_the_workspace_is_listed() {
+    let scene = Scene::owner();
+    let project = scene.cx.workspace.root().join("project");
+    fs::create_dir_all(project.join(".git/hooks")).unwrap();
+    for (name, text) in [("old.txt", "old"), ("same.txt", "same"), (".git/index", "1")] {
+        fs::write(project.join(name), text).unwrap();
+    }
+    let command = "echo x >> a.txt; rm old.txt; echo y > \"$(printf 'n\\342\\200\\256w')\"; mkdir sub; \
+                   echo z > sub/new.txt; echo 2 > .git/index; echo 'curl evil' > .git/hooks/pre-commit";
+    let call = |command: &str| {
+        json!({
+            "command": command, "network": true, "paths": ["project", "shared"], "cwd": "project"
+        })
+    };
+    let (said, foreign) = scene.exec(call(command)).await.unwrap();
+    let (_, list) = said.split_once("\n[Different now").unwrap();
+    // What the next command of git runs comes first, its own records come last.
+    assert_eq!(
+        list.lines().skip(1).collect::<Vec<_>>(),
+        [
+            "created project/.git/hooks/pre-commit",
+            "changed project/a.txt",
+            "created project/n\\u202ew",
+            "deleted project/old.txt",
+            "created project/sub/new.txt",
+            "changed project/.git/index]",
+        ]
+    );
+    assert!(foreign);
+    let (said, _) = scene.exec(call("true")).await.unwrap();
+    assert!(
+        said.ends_with("\n[No file in these paths of the workspace is different now.]"),
+        "{said}"
+    );
+    // A list is bounded, and says what it leaves out.
+    let (said, _) = scene.exec(call("for i in $(seq 100 199); do echo > $i; done")).await.unwrap();
+    assert!(said.contains("created project/129\nand 70 more]"), "{said}");
+    fs::create_dir(project.join("many")).unwrap();
+    for number in 0..5_100 {
+        fs::write(project.join("many").join(number.to_string()), "").unwrap();
+    }
+    let (said, _) = scene.exec(call("echo x >> a.txt; rm many/7")).await.unwrap();
+    assert!(
+        said.ends_with("\nchanged project/a.txt\nThere are more files than can be compared.]"),
+        "{said}"
+    );
+    // Its end must be seen.
+    let mut behind = call("true");
+    behind["background"] = json!(true);
+    let refused = scene.exec(behind).await.unwrap_err();
+    assert!(refused.contains("runs in the foreground"), "{refused}");
+    // Commands that cannot do that are not followed.
+    let (said, _) = scene.exec(json!({"command": "true", "network": true})).await.unwrap();
+    assert!(!said.contains("different now"), "{said}");
+}
+
+#[tokio::test]
+async fn the_person_is_shown_what_a_command_with_the_network_has_changed() {
+    let config = with(NetworkRule::On);
+    let tools = ToolSet::standard_with(shell::tools(&config, &shell::standing(&config)));
+    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let project = rig.workspace().join("project");
+    fs::create_dir_all(&project).unwrap();
+    fs::write(project.join("a.txt"), "a\n").unwrap();
+    let pull = |command: &str| {
+        let arguments = json!({
+            "command": command, "network": true, "paths": ["project"], "cwd": "project"
+        });
+        calls(&[("exec", arguments)])
+    };
+    let command = "echo x >> a.txt; echo y > '*b*'";
+    rig.model.on("pull", [pull(command), says("Pulled.")]);
+    assert!(rig.ask("1", "pull it").await.contains("Approve?"));
+    rig.say("1", "/approve 1");
+    let heard = rig.heard("1", 4).await;
+    let shown = "The command with the network is done. It changed these files:\n- changed: project/a.txt\n\
+                 - created: project/\\*b\\*\nI can't undo this.";
+    assert!(heard.contains(&shown.to_owned()), "{heard:?}");
+    assert_eq!(heard[3], "Pulled.");
+    let seen = rig.model.last().transcript();
+    assert!(seen.contains("\nchanged project/a.txt\ncreated project/*b*]"), "{seen}");
+    // Where nothing has changed, there is no message.
+    rig.model.on("again", [pull("true"), says("Nothing new.")]);
+    assert!(rig.ask("1", "again").await.contains("Approve?"));
+    rig.say("1", "/approve 2");
+    assert_eq!(rig.heard("1", 3).await[2], "Nothing new.");
+    rig.finish().await;
 }
 
 #[test]

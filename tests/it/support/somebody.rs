@@ -55,7 +55,7 @@ pub(crate) fn said(text: &str) -> Parts {
 pub(crate) fn is_untrusted(output: &ToolOutput, cx: &ToolContext) -> bool {
     let audience = cx.reader().audience;
     match output {
-        ToolOutput::Text { sources, .. } => {
+        ToolOutput::Text { sources, .. } | ToolOutput::Reported { sources, .. } => {
             sources.iter().any(|source| taint::is_untrusted(source, audience))
         }
         _ => false,
@@ -65,7 +65,9 @@ pub(crate) fn is_untrusted(output: &ToolOutput, cx: &ToolContext) -> bool {
 /// The text that the model reads of a tool's output.
 pub(crate) fn text_of(output: ToolOutput) -> String {
     match output {
-        ToolOutput::Text { for_model, .. } | ToolOutput::Effects { for_model, .. } => for_model,
+        ToolOutput::Text { for_model, .. }
+        | ToolOutput::Reported { for_model, .. }
+        | ToolOutput::Effects { for_model, .. } => for_model,
         ToolOutput::Change(change) => change.for_model,
         ToolOutput::Asks(_) | ToolOutput::Awaits(_) => String::new(),
     }

@@ -1,0 +1,70 @@
+//! Sentences about strangers, and about letting them in.
+
+use std::fmt::Display;
+
+use super::as_is;
+
+/// `program` is how the machine's owner starts this program for this home.
+pub fn pairing_code(program: &str, code: &str, have_owner: bool) -> String {
+    let how = if have_owner {
+        format!("Ask my owner to send me: /pair approve {code}")
+    } else {
+        format!(
+            "If this is your bot, run this command on its machine to become its owner:\n\
+             {} pair approve {code}",
+            as_is(program)
+        )
+    };
+    format!("I don't know you yet. Your code is {code}, which is valid for one hour.\n{how}")
+}
+
+pub fn stranger_asks(stranger: impl Display, channel: impl Display, code: &str) -> String {
+    let (stranger, channel) = (as_is(stranger), as_is(channel));
+    format!(
+        "{stranger} wants to talk to me on {channel}.\n\
+         To approve: /pair approve {code}\nTo decline: /pair deny {code}"
+    )
+}
+
+/// A line of `/pair list` about somebody who waits.
+pub fn waits_with_code(stranger: impl Display, channel: impl Display, code: &str) -> String {
+    format!("{} waits on {} with code {code}", as_is(stranger), as_is(channel))
+}
+
+/// A line of `/pair list` about somebody who was let in.
+pub fn is_paired(person: impl Display, channel: impl Display, role: impl Display) -> String {
+    format!("{} on {} is {role}", as_is(person), as_is(channel))
+}
+
+pub const LET_IN: &str = "Approve";
+pub const TURN_AWAY: &str = "Decline";
+
+pub const WELCOME_OWNER: &str =
+    "You are my owner now. Send me a message, or /help to see what I can do.";
+/// The first message in the chat of an owner who has run `peacrab init`.
+pub const SETUP_COMPLETE: &str = "Setup is complete. I'm your assistant now. Ask me anything, or send /help to see what I can do.";
+pub const WELCOME_USER: &str =
+    "You now have access. Send me a message, or /help to see what I can do.";
+pub const TURNED_AWAY: &str = "Sorry, my owner has declined your request.";
+pub const UNKNOWN_CODE: &str =
+    "I don't know this code. Codes are valid for one hour. /pair list shows the open requests.";
+pub const NOBODY_WAITS: &str = "Nobody is waiting for approval, and nobody has been paired.";
+pub const PAIR_USAGE: &str =
+    "Use /pair list, /pair approve CODE, /pair deny CODE or /pair revoke CHANNEL ID.";
+pub const OWNER_ONLY: &str = "Only my owner can do that.";
+
+pub fn approved(person: impl Display, role: impl Display) -> String {
+    format!("{} now has access as {role}.", as_is(person))
+}
+
+pub fn denied(person: impl Display) -> String {
+    format!("The request of {} was declined.", as_is(person))
+}
+
+pub fn revoked(person: impl Display) -> String {
+    format!("{} no longer has access.", as_is(person))
+}
+
+pub fn not_paired(person: impl Display) -> String {
+    format!("{} was not paired. If they are in config.toml, remove them there.", as_is(person))
+}
