@@ -12,13 +12,13 @@ use crate::tasks::schedule::{self, Scheduler};
 
 impl Daemon {
     /// Returns true if this daemon may act by itself.
-    fn acts(&self) -> bool {
+    fn may_act(&self) -> bool {
         self.agent.safe_mode.is_none()
     }
 
     /// Starts jobs, the heartbeat, backups and the index.
     pub(super) fn start_unattended(&self, sources: &CancellationToken, running: &mut JoinSet<()>) {
-        if !self.acts() {
+        if !self.may_act() {
             return;
         }
         let (clock, commands) = (self.plan.clock.clone(), self.plan.commands.clone());
@@ -39,23 +39,23 @@ impl Daemon {
 
     /// Starts the deletion of old rows.
     pub(super) fn start_tidying(&self, sources: &CancellationToken, running: &mut JoinSet<()>) {
-        if !self.acts() {
+        if !self.may_act() {
             return;
         }
         let tidier = tidy::Tidier::of(self);
         running.spawn(forever("tidying", sources.clone(), move |stop| tidier.clone().run(stop)));
     }
 
-    /// Starts the hooks. They receive the end of turns, too.
+    /// Starts the hooks. They run until `until`, so that they also receive the end of turns.
     pub(super) fn start_hooks(&self, until: &CancellationToken) -> JoinSet<()> {
-        let mut hooking = JoinSet::new();
-        if self.acts() && !self.plan.hooks.is_empty() {
+        let mut hook_tasks = JoinSet::new();
+        if self.may_act() && !self.plan.hooks.is_empty() {
             let (hooks, events) = (self.plan.hooks.clone(), self.services.events.clone());
-            hooking.spawn(forever("hooks", until.clone(), move |stop| {
+            hook_tasks.spawn(forever("hooks", until.clone(), move |stop| {
                 hooks::run(hooks.clone(), events.subscribe(), stop)
             }));
         }
-        hooking
+        hook_tasks
     }
 
     /// Starts the MCP servers.
@@ -65,19 +65,19 @@ impl Daemon {
 
         use crate::tools::mcp;
 
-        let mut lending = JoinSet::new();
-        if self.acts() && !self.plan.mcp.is_empty() {
+        let mut mcp_tasks = JoinSet::new();
+        if self.may_act() && !self.plan.mcp.is_empty() {
             let servers = mcp::Servers::new(
                 &self.plan.mcp,
                 self.turns.tools.clone(),
                 self.services.bus.clone(),
                 self.services.workspace.clone(),
             );
-            lending.spawn(forever("MCP servers", until.clone(), move |stop| {
+            mcp_tasks.spawn(forever("MCP servers", until.clone(), move |stop| {
                 Arc::clone(&servers).run(stop)
             }));
         }
-        lending
+        mcp_tasks
     }
 
     #[cfg(not(feature = "mcp"))]
