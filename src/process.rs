@@ -1,5 +1,5 @@
-//! The process as its kernel sees it: free memory that goes back, and bytes that were written. Not here: limits of
-//! other processes (`sandbox`).
+//! Asks the kernel about this process: returns free memory to it, and counts the bytes that were written. Not
+//! here: limits of other processes (`sandbox`).
 
 #![expect(unsafe_code, reason = "malloc_trim and getrusage have no safe interface")]
 
@@ -18,9 +18,9 @@ pub fn return_free_memory() {
 pub enum DiskWriter {
     /// All threads of this process.
     Process,
-    /// The thread that asks.
+    /// The calling thread.
     Thread,
-    /// Programs that this process has started and whose end it has seen, with theirs.
+    /// Child processes that ended and were waited for, with their own children.
     Programs,
 }
 

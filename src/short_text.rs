@@ -1,7 +1,7 @@
 //! Texts that have to fit: on one line, or within a number of characters. Pure. Not here: messages
 //! that are split for platforms, of which nothing is lost (`channels::text`).
 
-/// Returns the words of a text with one space between them, so that it stands on one line.
+/// Returns a text on one line: each run of white space becomes one space.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
