@@ -23,8 +23,9 @@ impl<R: AsyncRead + Unpin> BoundedLines<R> {
 
     /// Returns the next line. None at the end.
     ///
-    /// # Errors [`io::ErrorKind::InvalidData`] if a line is longer than [`LINE_BYTES_MAX`] or not UTF-8.
-    /// Nothing can be read after it.
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] if a line is longer than [`LINE_BYTES_MAX`] or not UTF-8. Nothing can be
+    /// read after it.
     pub(super) async fn next(&mut self) -> io::Result<Option<String>> {
         loop {
             let bytes = self.reader.fill_buf().await?;

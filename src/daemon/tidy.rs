@@ -232,7 +232,7 @@ async fn return_free_pages(store: &Store) -> Result<(), StoreError> {
             let pages_max = PAGES_RETURNED_MAX.min(free - FREE_PAGES_KEPT);
             let shrink = move |store: &Connection| DatabasePages::give_back(store, pages_max);
             let free_after = store.write("shrink", Sync::Later, shrink).await?;
-            // No progress. Other writers may have freed pages meanwhile.
+            // Nothing was returned. Others may use free pages meanwhile, but none becomes free by itself.
             if free_after >= free {
                 break;
             }
