@@ -1,5 +1,5 @@
-//! The operator's settings: `config.toml`, or the environment alone. All faults of a file are reported at once, each
-//! with its line. Not here: the meaning of a key, which is its module's business.
+//! The operator's settings: `config.toml`, or the environment alone. All faults of a file are reported at once,
+//! each with its line. Not here: the meaning of a key, which its module knows.
 
 pub mod edit;
 pub mod environment;
@@ -75,7 +75,7 @@ pub struct Config {
     pub media: intake::IntakeLimits,
     /// The service that transcribes speech. None leaves it untranscribed.
     pub transcription: Option<transcription::Config>,
-    /// Commands of the owner's that are told of events.
+    /// The owner's commands that run on events.
     pub hooks: BTreeMap<String, Hook>,
     /// The MCP servers, by their names.
     pub mcp: BTreeMap<String, tools::mcp::Config>,
@@ -89,14 +89,14 @@ pub struct Config {
     pub gateway: Option<GatewayConfig>,
     /// The source of new versions.
     pub update: Option<update::UpdateSource>,
-    /// Faults that loading coped with, for the log.
+    /// Faults that did not prevent loading, for the log.
     pub notes: Vec<String>,
-    /// The files that it was read from: its own, and those of keys.
+    /// The files that it was read from: the config file, and files with keys.
     pub files: Vec<PathBuf>,
 }
 
-/// Where all state is: `--home`, `$PEACRAB_HOME`, or the platform's folder for data; where there is
-/// none such, `.peacrab` in the current folder. The path is absolute: parts of the program compare it with others.
+/// Returns the folder of all state: `--home`, `$PEACRAB_HOME`, or the platform's folder for data. If there is
+/// none, `.peacrab` in the current folder. The path is absolute: parts of the program compare it with others.
 pub fn home(cli: Option<PathBuf>, env: &Environment) -> PathBuf {
     let home = cli
         .or_else(|| env.raw("PEACRAB_HOME").map(PathBuf::from))
@@ -108,8 +108,8 @@ pub fn home(cli: Option<PathBuf>, env: &Environment) -> PathBuf {
     absolute(home)
 }
 
-/// The command by which people start this program for `home`, to be typed into a shell: by its name if the shell finds
-/// it, and with `--home` unless it is the home that the program takes by itself.
+/// Returns the command by which people start this program for `home` in a shell: its name if the shell finds
+/// it, and `--home` unless it is the default home.
 pub fn program(home: &Path, env: &Environment) -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| "peacrab".into());
     let is_found = |folder: PathBuf| program.parent().is_some_and(|parent| *parent == folder);
@@ -118,7 +118,7 @@ pub fn program(home: &Path, env: &Environment) -> String {
         true => program.file_name().map_or_else(|| program.clone(), PathBuf::from),
         false => program,
     };
-    // The variable of the daemon's surroundings is not set in that shell.
+    // The daemon's PEACRAB_HOME is not set in that shell.
     match self::home(None, &Environment::default()) == home {
         true => quoted(&name),
         false => {
@@ -128,17 +128,17 @@ pub fn program(home: &Path, env: &Environment) -> String {
     }
 }
 
-/// A word of a shell.
+/// Quotes a path as a word of a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
-    let is_plain = |sign: char| sign.is_alphanumeric() || "/._-+:@,=%".contains(sign);
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@,=%".contains(c);
     match text.chars().all(is_plain) {
         true => text,
         false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
-/// The config file that [`load`] reads, whether or not it is there.
+/// Returns the config file that [`load`] reads. It may not exist.
 pub fn file(home: &Path, explicit: Option<&Path>) -> PathBuf {
     explicit.map_or_else(|| home.join("config.toml"), Path::to_owned)
 }
@@ -158,18 +158,18 @@ pub fn load(
     load_text(&file, &text, env)
 }
 
-/// Reads the text of a config file, which stands in `file` or is about to.
+/// Reads the text of a config file, which is or will be in `file`.
 fn load_text(file: &Path, text: &str, env: &Environment) -> Result<Config, ConfigErrors> {
-    let (tree, wrong) = DeTable::parse_recoverable(text);
+    let (tree, syntax_errors) = DeTable::parse_recoverable(text);
     let tree = DeValue::Table(tree.into_inner());
     let source = ConfigSource::new(file, text, &tree, env, &KEYS);
     source.read_from(file);
-    for wrong in &wrong {
-        let at = wrong.span().map_or(text.len(), |span| span.start);
-        source.fault(at, format!("{}{}", wrong.message(), quotes_hint(text, at)));
+    for error in &syntax_errors {
+        let at = error.span().map_or(text.len(), |span| span.start);
+        source.fault(at, format!("{}{}", error.message(), quotes_hint(text, at)));
     }
-    // What is left of a broken file would only give faults that are none.
-    let config = if wrong.is_empty() { read(&source) } else { None };
+    // The rest of a broken file would only give misleading faults.
+    let config = if syntax_errors.is_empty() { read(&source) } else { None };
     let found = source.into_found();
     match config {
         Some(config) if found.faults.is_empty() => {
@@ -252,7 +252,7 @@ fn read(source: &ConfigSource<'_>) -> Option<Config> {
 }
 
 impl Config {
-    /// All that must stay out of logs.
+    /// Returns all secrets, which must stay out of logs.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         let keys = self.providers.values().filter_map(|provider| provider.api_key.as_ref());
         let tokens = self.channels.values().flat_map(|channel| match &channel.kind {
@@ -270,7 +270,7 @@ impl Config {
         keys.chain(tokens).chain(transcription).chain(others)
     }
 
-    /// Why the shell cannot be as this says: commands would see the home, or a file with secrets.
+    /// Returns the exposure if shell commands could read the home, or a file with secrets.
     pub fn exposed(&self, home: &Path) -> Option<Exposure> {
         exec::exposed(&self.exec, home, &self.files)
     }
@@ -307,8 +307,8 @@ impl Config {
 
     /// Returns true if somebody is the owner, by the config or among those who were `paired`.
     pub fn has_owner(&self, paired: &[Paired]) -> bool {
-        let by_config = |(_, access): (_, &Access)| !access.owners.is_empty();
-        self.platforms().any(by_config) || paired.iter().any(|person| person.role == Role::Owner)
+        let has_owners = |(_, access): (_, &Access)| !access.owners.is_empty();
+        self.platforms().any(has_owners) || paired.iter().any(|person| person.role == Role::Owner)
     }
 
     /// Returns warnings about settings that will work, but perhaps not as meant, with the notes of loading. `paired`
@@ -345,8 +345,10 @@ impl Config {
         }
         warnings.extend(exec::warning(&self.exec));
         warnings.extend(exec::unseen(&self.exec));
-        let tells = self.agent.heartbeat.to.as_ref().map(|to| &to.channel);
-        if let Some(channel) = tells.filter(|channel| !self.channels.contains_key(*channel)) {
+        let heartbeat_channel = self.agent.heartbeat.to.as_ref().map(|to| &to.channel);
+        if let Some(channel) =
+            heartbeat_channel.filter(|channel| !self.channels.contains_key(*channel))
+        {
             warnings.push(format!(
                 "[heartbeat] cannot send results: `to` names the channel {channel}, which does not exist"
             ));
@@ -380,7 +382,7 @@ impl Config {
         warnings
     }
 
-    /// The channels that strangers can reach.
+    /// Returns the channels that strangers can reach.
     fn platforms(&self) -> impl Iterator<Item = (&ChannelName, &Access)> {
         let reachable = |channel: &&ChannelConfig| channel.kind != ChannelKind::Terminal;
         self.channels

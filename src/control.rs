@@ -1,5 +1,6 @@
-//! The Unix socket that the command line talks to: JSON, a line each. `status` and `pair` get one line back; `chat`
-//! turns the connection into a terminal. Not here: the words in which the command line shows the answers (`cli`).
+//! The Unix socket for the command line. Requests and responses are lines of JSON. `status` and `pair` get one
+//! line back; `chat` turns the connection into a terminal. Not here: the text in which the command line shows
+//! the responses (`cli`).
 
 mod chat;
 pub mod disk_usage;
@@ -51,13 +52,13 @@ use crate::tasks::schedule;
 use crate::tools::McpServerEntry;
 use crate::turn::instructions::prompt_tokens;
 
-/// Connections at once; more wait.
+/// Maximum number of connections; more wait.
 const CONNECTIONS_MAX: usize = 32;
 
-/// Connections of them that chat, so that `status` and `pair` always get through.
+/// Maximum number of chats among the connections, so that `status` and `pair` always get through.
 const CHATS_MAX: usize = 16;
 
-/// Time for the state of the daemon: that of its health, and as much again and more.
+/// Maximum time to collect the status: more than twice the time for the health.
 const STATUS_TIME_MAX: Duration = Duration::from_secs(14);
 
 /// Maximum time until a client has sent its request.
@@ -88,7 +89,7 @@ pub async fn run(server: Arc<ControlServer>, listener: Arc<UnixListener>, stop: 
     }
 }
 
-/// Serves the client that owns the daemon's terminal to its end.
+/// Serves the client of the daemon's own terminal until it ends.
 pub async fn serve(
     server: &ControlServer,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin,
@@ -96,7 +97,7 @@ pub async fn serve(
     serve_bounded(server, stream, &Semaphore::new(1)).await
 }
 
-/// Serves one client to its end, if it is not one too many that chats.
+/// Serves one client until it ends. Refuses a chat if there are too many.
 async fn serve_bounded(
     server: &ControlServer,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin,
@@ -113,8 +114,8 @@ async fn serve_bounded(
     let response = match serde_json::from_str(&first) {
         Ok(ControlRequest::Chat { session, events }) => {
             let Ok(_chat) = chats.try_acquire() else {
-                let words = replies::too_many_chats(CHATS_MAX);
-                return write_line(&mut out, &Response::Failed(words)).await;
+                let message = replies::too_many_chats(CHATS_MAX);
+                return write_line(&mut out, &Response::Failed(message)).await;
             };
             return ChatClient::begin(server, session.into(), events).run(lines, out).await;
         }
@@ -130,8 +131,8 @@ async fn serve_bounded(
         Ok(ControlRequest::Usage) => {
             let zone = server.turns.services.zone;
             let midnight = schedule::midnight(Utc::now(), zone);
-            let words = move |store: &_| usage_words(store, midnight, zone);
-            server.turns.services.bus.store.read(words).await.map(Response::Done)
+            let read_usage = move |store: &_| usage_words(store, midnight, zone);
+            server.turns.services.bus.store.read(read_usage).await.map(Response::Done)
         }
         Ok(ControlRequest::Pair { words }) => orders::pair(server, &words).await,
         Ok(ControlRequest::People { words }) => orders::people(server, &words).await,
@@ -149,7 +150,7 @@ async fn serve_bounded(
     write_line(&mut out, &response).await
 }
 
-/// The state of the daemon.
+/// Collects the status of the daemon.
 pub async fn status(server: &ControlServer) -> Result<Status, StoreError> {
     let turns = &server.turns;
     let services = &turns.services;
@@ -197,15 +198,15 @@ async fn reload(
     server: &ControlServer,
     out: &mut (impl AsyncWrite + Unpin),
 ) -> std::io::Result<()> {
-    let (answer, answered) = oneshot::channel();
-    let (tell_written, written) = oneshot::channel();
+    let (answer, answer_receiver) = oneshot::channel();
+    let (written_sender, written) = oneshot::channel();
     let asked = match server.reloads.get() {
         Some(reloads) => reloads.send(ReloadRequest { answer, written }).await.is_ok(),
         None => false,
     };
-    let result = if asked { answered.await.ok() } else { None };
+    let result = if asked { answer_receiver.await.ok() } else { None };
     let result = result.unwrap_or_else(|| Err(replies::CANNOT_RELOAD.to_owned()));
-    let written = write_line(out, &result.map_or_else(Response::Failed, Response::Done)).await;
-    tell_written.send(()).ok();
-    written
+    let write_result = write_line(out, &result.map_or_else(Response::Failed, Response::Done)).await;
+    written_sender.send(()).ok();
+    write_result
 }

@@ -75,12 +75,12 @@ const MCP_CALL_TIME_MAX: Duration = Duration::from_secs(3);
 /// The file about the owner, which may contain their time zone.
 pub const USER: &str = "USER.md";
 
-/// The duties of a daemon towards the program that starts it again.
+/// The daemon's duties towards the supervisor that restarts it.
 #[derive(Clone, Default)]
 pub struct Supervision {
-    /// None if nobody waits for progress.
+    /// None if the supervisor expects no reports of progress.
     pub watchdog: Option<Watchdog>,
-    /// Starts after unexpected ends are counted, and several of them lead to the safe mode.
+    /// True if starts after unexpected ends are counted. Several of them lead to the safe mode.
     pub counts_starts: bool,
     /// Checks the config before a restart. None if the next start reads no config.
     pub config_check: Option<agent::ConfigCheck>,
@@ -91,7 +91,7 @@ pub struct DaemonParts {
     pub home: PathBuf,
     pub agent: AgentConfig,
     pub models: ModelChoice,
-    /// Besides the terminal, which always exists.
+    /// The channels besides the terminal, which always exists.
     pub channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
     pub tools: ToolSet,
     /// The MCP servers.
@@ -108,7 +108,7 @@ pub struct DaemonParts {
     pub hooks: BTreeMap<String, Hook>,
     /// Regular backups.
     pub backup: Option<crate::backup::schedule::Config>,
-    /// None if nothing listens for browsers and other programs.
+    /// The HTTP server for browsers and other programs. None if it is off.
     pub gateway: Option<crate::gateway::Config>,
     /// State of the shell's sandbox.
     pub shell: SandboxState,
@@ -130,14 +130,15 @@ impl DaemonParts {
         }
         let models = models(&config)?;
         let redactor = Redactor::new(config.secrets());
-        let line = models.all().iter().filter(|model| model.standing == Standing::InLine);
-        let provider = provider::chain(line.map(|model| Arc::clone(&model.provider)).collect());
+        let default_models = models.all().iter().filter(|model| model.standing == Standing::InLine);
+        let provider =
+            provider::chain(default_models.map(|model| Arc::clone(&model.provider)).collect());
         // If the provider for summaries fails, those for answers take over.
         let summariser = match &config.agent.summary_provider {
             Some(name) => {
-                let named = models.all().iter().find(|model| model.name == *name);
-                let named = named.with_context(|| format!("there is no provider `{name}`"))?;
-                provider::chain(vec![Arc::clone(&named.provider), Arc::clone(&provider)])
+                let model = models.all().iter().find(|model| model.name == *name);
+                let model = model.with_context(|| format!("there is no provider `{name}`"))?;
+                provider::chain(vec![Arc::clone(&model.provider), Arc::clone(&provider)])
             }
             None => Arc::clone(&provider),
         };
@@ -224,7 +225,7 @@ impl Daemon {
         let counts_starts = plan.supervision.counts_starts;
         let safe_mode = counts_starts.then(|| starts::begin(&plan.home)).flatten();
         let (store, opened) = opening::store(&plan.home, &plan.store).await?;
-        // After a crash the log may have words that somebody wanted forgotten.
+        // After a crash, the write-ahead log may contain text that somebody wanted forgotten.
         store.checkpoint().await;
         let workspace =
             Workspace::open_in(&plan.home.join("workspace"), plan.surroundings.clone())?;
@@ -233,9 +234,9 @@ impl Daemon {
         let terminal = Arc::new(Terminal::new(TERMINAL.into()));
         let mut channels: BTreeMap<_, Arc<dyn Channel>> = BTreeMap::new();
         let mut access = BTreeMap::new();
-        for (name, (channel, let_in)) in &plan.channels {
+        for (name, (channel, rules)) in &plan.channels {
             channels.insert(name.clone(), Arc::clone(channel));
-            access.insert(name.clone(), let_in.clone());
+            access.insert(name.clone(), rules.clone());
         }
         channels.insert(TERMINAL.into(), Arc::clone(&terminal) as _);
         access.insert(TERMINAL.into(), Access::local());
@@ -298,7 +299,7 @@ impl Daemon {
             turns: Arc::clone(&turns),
             agent: Arc::clone(&agent),
             terminal: Arc::clone(&terminal),
-            links: services.channels.keys().map(|it| (it.clone(), Arc::default())).collect(),
+            links: services.channels.keys().map(|name| (name.clone(), Arc::default())).collect(),
             home: plan.home.display().to_string(),
             since: Utc::now(),
             reloads: Default::default(),
@@ -332,60 +333,60 @@ impl Daemon {
         let (sources, turns, deliveries) =
             (stop.child_token(), CancellationToken::new(), CancellationToken::new());
 
-        let mut listening = JoinSet::new();
-        let mut delivering = JoinSet::new();
+        let mut source_tasks = JoinSet::new();
+        let mut delivery_tasks = JoinSet::new();
         for (name, channel) in self.services.channels.iter() {
             let link = self.link(name);
             let bus = self.services.bus.clone();
-            let (heard, until) = ((name.clone(), Arc::clone(channel), bus), sources.clone());
-            listening.spawn(forever("a channel", until, move |stop| {
-                let ((name, channel, bus), link) = (heard.clone(), Arc::clone(&link));
+            let (receiver, until) = ((name.clone(), Arc::clone(channel), bus), sources.clone());
+            source_tasks.spawn(forever("a channel", until, move |stop| {
+                let ((name, channel, bus), link) = (receiver.clone(), Arc::clone(&link));
                 supervise::run(name, channel, bus, link, stop)
             }));
-            let (fetched, until) = ((name.clone(), Arc::clone(channel)), sources.clone());
+            let (fetcher, until) = ((name.clone(), Arc::clone(channel)), sources.clone());
             let Services { bus, workspace, .. } = &self.services;
             let stores = IntakeStores { bus: bus.clone(), workspace: workspace.clone() };
             let intake = self.plan.intake.clone();
-            listening.spawn(forever("the intake of files", until, move |stop| {
-                let (name, channel) = fetched.clone();
+            source_tasks.spawn(forever("the intake of files", until, move |stop| {
+                let (name, channel) = fetcher.clone();
                 intake::run(name, channel, stores.clone(), intake.clone(), stop)
             }));
-            self.deliver(name, channel, &mut delivering, &deliveries);
+            self.deliver(name, channel, &mut delivery_tasks, &deliveries);
         }
         let (workspace, bus) = (self.services.workspace.clone(), self.services.bus.clone());
-        listening.spawn(forever("the versions of instructions", sources.clone(), move |stop| {
+        source_tasks.spawn(forever("the versions of instructions", sources.clone(), move |stop| {
             let (workspace, bus) = (workspace.clone(), bus.clone());
             instruction_versions::run(workspace, bus.store, bus.outbox, stop)
         }));
         let instruction_watcher = self.turns.instruction_watcher.clone();
-        listening.spawn(forever("the watch over instructions", sources.clone(), move |stop| {
+        source_tasks.spawn(forever("the watch over instructions", sources.clone(), move |stop| {
             instruction_watch::run(instruction_watcher.clone(), stop)
         }));
         let (server, listener) = (Arc::clone(&self.server), Arc::new(listener));
-        listening.spawn(forever("the control socket", sources.clone(), move |stop| {
+        source_tasks.spawn(forever("the control socket", sources.clone(), move |stop| {
             control::run(Arc::clone(&server), Arc::clone(&listener), stop)
         }));
-        self.gateway.start(&self.server, &mut listening, &sources);
+        self.gateway.start(&self.server, &mut source_tasks, &sources);
         let services = self.services.clone();
-        listening.spawn(forever("incognito conversations", sources.clone(), move |stop| {
+        source_tasks.spawn(forever("incognito conversations", sources.clone(), move |stop| {
             agent::incognito_sessions::run(services.clone(), stop)
         }));
         let services = self.services.clone();
-        listening.spawn(forever("the folders of persons", sources.clone(), move |stop| {
+        source_tasks.spawn(forever("the folders of persons", sources.clone(), move |stop| {
             agent::folders::run(services.clone(), stop)
         }));
-        self.start_unattended(&sources, &mut listening);
-        self.watch(&sources, &mut listening);
-        let hooking = self.start_hooks(&deliveries);
-        let lends = CancellationToken::new();
-        let lending = self.set_mcp_tools(&lends);
+        self.start_unattended(&sources, &mut source_tasks);
+        self.watch(&sources, &mut source_tasks);
+        let hook_tasks = self.start_hooks(&deliveries);
+        let mcp_stop = CancellationToken::new();
+        let mcp_tasks = self.set_mcp_tools(&mcp_stop);
 
-        let mut thinking = JoinSet::new();
+        let mut turn_tasks = JoinSet::new();
         let (services, config) = (Arc::clone(&self.turns), Arc::clone(&self.agent));
-        thinking.spawn(forever("the agent loop", turns.clone(), move |stop| {
+        turn_tasks.spawn(forever("the agent loop", turns.clone(), move |stop| {
             agent::run(Arc::clone(&services), Arc::clone(&config), stop)
         }));
-        self.greet().await;
+        self.log_start().await;
         opening::report_restart(&self.services.bus).await;
         if let Some(safe_mode) = self.agent.safe_mode {
             let bus = &self.services.bus;
@@ -393,7 +394,7 @@ impl Daemon {
             starts::note_reported(&self.plan.home);
         }
         ready();
-        self.start_tidying(&sources, &mut listening);
+        self.start_tidying(&sources, &mut source_tasks);
         template::follow(&self.services, &self.plan.home).await;
 
         let restart = self.agent.restart.as_ref();
@@ -403,22 +404,22 @@ impl Daemon {
             () = restart.cancelled() => stop.cancel(),
         }
         tracing::info!("Stopping");
-        end("listeners", listening, STAGE_TIME_MAX).await;
+        end("listeners", source_tasks, STAGE_TIME_MAX).await;
         turns.cancel();
-        end("turns", thinking, STAGE_TIME_MAX).await;
-        lends.cancel();
+        end("turns", turn_tasks, STAGE_TIME_MAX).await;
+        mcp_stop.cancel();
         deliveries.cancel();
         // MCP servers get a little more time than deliveries.
         tokio::join!(
             self.turns.drafts.end(DRAIN_TIME_MAX),
-            end("deliveries", delivering, DRAIN_TIME_MAX),
-            end("hooks", hooking, DRAIN_TIME_MAX),
-            end("MCP servers", lending, MCP_CALL_TIME_MAX)
+            end("deliveries", delivery_tasks, DRAIN_TIME_MAX),
+            end("hooks", hook_tasks, DRAIN_TIME_MAX),
+            end("MCP servers", mcp_tasks, MCP_CALL_TIME_MAX)
         );
-        let mut tidied = JoinSet::new();
+        let mut store_tasks = JoinSet::new();
         let store = self.services.bus.store.clone();
-        tidied.spawn(async move { store.close().await });
-        end("the disk", tidied, STAGE_TIME_MAX).await;
+        store_tasks.spawn(async move { store.close().await });
+        end("the disk", store_tasks, STAGE_TIME_MAX).await;
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
         if self.plan.supervision.counts_starts {
             starts::end(&self.plan.home);
@@ -427,8 +428,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Logs what has started.
-    async fn greet(&self) {
+    /// Logs the start, with what the daemon consists of.
+    async fn log_start(&self) {
         let skills = crate::workspace::skills::catalogue;
         let found = self.services.workspace.off_thread(skills).await;
         for broken in &found.broken {

@@ -1,6 +1,6 @@
-//! The text of documents that people send: PDFs and office documents. A process of our own binary reads each, without
-//! files, network or other processes (`sandbox::reader`), since documents are written by anybody. Not here: pictures,
-//! and files of plain text.
+//! The text of documents that people send: PDFs and office documents. A process of our own binary reads each,
+//! without files, network or other processes (`sandbox::reader`), because anybody may have written it. Not
+//! here: pictures, and files of plain text.
 
 mod helper;
 mod office;
@@ -28,7 +28,7 @@ pub const DOCUMENT_BYTES_MAX: u64 = 50_000_000;
 const LIMITS: HelperLimits =
     HelperLimits { time: Duration::from_secs(20), result_bytes: 6 * TEXT_BYTES_MAX as u64 + 1024 };
 
-/// Time for a document's place in the queue.
+/// Maximum time that a document waits in the queue.
 const QUEUE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Documents that are read at a time: a small board has memory for one.
@@ -66,7 +66,7 @@ impl DocumentForm {
     }
 }
 
-/// Returns true for names of files whose text only a record can have.
+/// Returns true if a file has the name of a document, whose text only its record has.
 pub fn has_document_ending(name: &str) -> bool {
     has_ending(name, &["pdf"]) || has_office_ending(name)
 }
@@ -94,7 +94,7 @@ impl Default for DocumentReader {
 }
 
 impl DocumentReader {
-    /// Reads by a program, which is ours.
+    /// Creates a reader that runs this program, which is our own binary.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), slots: Arc::new(Semaphore::new(AT_ONCE_MAX)) }
     }
@@ -122,7 +122,7 @@ impl DocumentReader {
     }
 }
 
-/// Runs the hidden entry, if these are its arguments; before anything else has been begun.
+/// Runs the hidden entry if these are its arguments. It has to be called before anything else.
 pub fn entry(args: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
     let args: Vec<_> = args.take(3).collect();
     let [_, entry, form] = args.as_slice() else { return None };

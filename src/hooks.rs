@@ -33,11 +33,11 @@ pub struct Hook {
     pub on: Vec<&'static str>,
     /// The program and its arguments. Never empty.
     pub command: Vec<String>,
-    /// True if it gets the words of other persons' private turns, too.
+    /// True if it also gets the texts of other persons' private turns.
     pub private_texts: bool,
     /// Time limit. After it the hook is killed with all processes that it started.
     pub time_max: Duration,
-    /// Its whole environment.
+    /// The whole environment of the command.
     pub environment: Vec<(&'static str, OsString)>,
     /// The reason why it must not be started, if there is one.
     pub refused: Option<String>,
@@ -63,7 +63,7 @@ pub async fn run(
         while running.len() < AT_ONCE_MAX
             && let Some(due) = queue.pop_front()
         {
-            running.spawn(run_one(due));
+            running.spawn(run_hook(due));
         }
         if queue.is_empty() && dropped > 0 {
             tracing::warn!(dropped, "Hooks were too slow, skipped some runs");
@@ -85,19 +85,19 @@ pub async fn run(
 
 /// Queues the hooks of an event. Returns the number of dropped runs.
 fn enqueue(hooks: &BTreeMap<String, Hook>, event: &Event, queue: &mut VecDeque<DueHook>) -> u64 {
-    let wanted = |hook: &Hook| hook.on.contains(&event.what.name());
+    let is_wanted = |hook: &Hook| hook.on.contains(&event.what.name());
     let mut dropped = 0;
-    let (mut whole, mut wordless) = (None, None);
-    for (name, hook) in hooks.iter().filter(|(_, hook)| wanted(hook)) {
+    let (mut with_texts, mut without_texts) = (None, None);
+    for (name, hook) in hooks.iter().filter(|(_, hook)| is_wanted(hook)) {
         if queue.len() >= QUEUE_MAX {
             dropped += 1;
             continue;
         }
         let line = match event.is_others_private && !hook.private_texts {
-            false => whole.get_or_insert_with(|| line_of(event)),
-            true => wordless.get_or_insert_with(|| {
+            false => with_texts.get_or_insert_with(|| json_line(event)),
+            true => without_texts.get_or_insert_with(|| {
                 let what = event.what.clone().without_words();
-                line_of(&Event { what, ..event.clone() })
+                json_line(&Event { what, ..event.clone() })
             }),
         };
         queue.push_back(DueHook { name: name.clone(), hook: hook.clone(), line: Arc::clone(line) });
@@ -105,14 +105,14 @@ fn enqueue(hooks: &BTreeMap<String, Hook>, event: &Event, queue: &mut VecDeque<D
     dropped
 }
 
-/// The event as a line of JSON.
-fn line_of(event: &Event) -> Arc<[u8]> {
+/// Returns the event as a line of JSON.
+fn json_line(event: &Event) -> Arc<[u8]> {
     let mut line = serde_json::to_vec(event).expect("our own types have string keys");
     line.push(b'\n');
     line.into()
 }
 
-async fn run_one(DueHook { name, hook, line }: DueHook) {
+async fn run_hook(DueHook { name, hook, line }: DueHook) {
     let mut child = match spawn(&hook) {
         Ok(child) => child,
         Err(error) => {
@@ -122,14 +122,15 @@ async fn run_one(DueHook { name, hook, line }: DueHook) {
     };
     let mut group = HookProcessGroup(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)));
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
-    let mut tail = Vec::new();
-    let ended = timeout(hook.time_max, wait(&mut child, stdin, &line, stderr, &mut tail)).await;
-    let complaint = String::from_utf8_lossy(&tail);
+    let mut stderr_tail = Vec::new();
+    let ended =
+        timeout(hook.time_max, wait(&mut child, stdin, &line, stderr, &mut stderr_tail)).await;
+    let stderr_text = String::from_utf8_lossy(&stderr_tail);
     match ended {
         Ok(Ok(status)) => {
             // The process id may belong to another process from now on.
             group.0 = None;
-            tracing::debug!(hook = %name, %status, stderr = %complaint.trim(), "A hook has run");
+            tracing::debug!(hook = %name, %status, stderr = %stderr_text.trim(), "A hook has run");
         }
         Ok(Err(error)) => tracing::warn!(hook = %name, %error, "Cannot wait for a hook to end"),
         Err(_) => {
@@ -157,8 +158,8 @@ fn spawn(hook: &Hook) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// Sends the event to the hook and waits for its end. A process that it leaves running may keep its
-/// standard error open, and is not waited for.
+/// Sends the event to the hook and waits until it ends. Does not wait for processes that it leaves running,
+/// which may keep its standard error open.
 async fn wait(
     child: &mut Child,
     stdin: Option<ChildStdin>,
@@ -166,14 +167,14 @@ async fn wait(
     stderr: Option<ChildStderr>,
     tail: &mut Vec<u8>,
 ) -> std::io::Result<ExitStatus> {
-    let tell = async {
+    let write_event = async {
         if let Some(mut stdin) = stdin {
             // A hook need not read its input.
             stdin.write_all(line).await.ok();
         }
         std::future::pending::<()>().await;
     };
-    let listen = async {
+    let read_stderr = async {
         if let Some(mut stderr) = stderr {
             let mut piece = [0; 512];
             while let Ok(length @ 1..) = stderr.read(&mut piece).await {
@@ -185,8 +186,8 @@ async fn wait(
     };
     tokio::select! {
         biased;
-        () = tell => unreachable!("it never ends"),
-        () = listen => unreachable!("it never ends"),
+        () = write_event => unreachable!("it never ends"),
+        () = read_stderr => unreachable!("it never ends"),
         status = child.wait() => status,
     }
 }

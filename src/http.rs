@@ -26,11 +26,11 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Endings of names that only a local network knows (RFC 6762, RFC 8375, and what ICANN keeps for this use).
+/// Endings of names that only local networks use (RFC 6762, RFC 8375, and those that ICANN reserves for it).
 const LOCAL_NAMES: [&str; 4] = [".local", ".lan", ".internal", ".home.arpa"];
 
-/// Returns true if `url` is on this machine or on a local network: a private or link-local address, or a name that
-/// no public server has.
+/// Returns true if `url` is on this machine or on a local network: a private or link-local address, or a name
+/// that no public server can have.
 pub fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
@@ -70,8 +70,8 @@ pub enum BodyEnd {
     Lost(reqwest::Error),
 }
 
-/// Reads a body up to `bytes_max`. Before each piece, `until` returns its deadline. None leaves it to the client's
-/// own timeout.
+/// Reads a body up to `bytes_max`. Before each piece, `until` returns its deadline. If it returns None, only
+/// the client's own timeout applies.
 pub async fn read_body(
     response: &mut Response,
     bytes_max: usize,
@@ -89,10 +89,10 @@ pub async fn copy_body(
     bytes_max: usize,
     mut until: impl FnMut() -> Option<Instant>,
 ) -> io::Result<BodyEnd> {
-    let mut room = bytes_max;
+    let mut bytes_left = bytes_max;
     loop {
         let piece = match until() {
-            Some(until) => timeout_at(until, response.chunk()).await,
+            Some(deadline) => timeout_at(deadline, response.chunk()).await,
             None => Ok(response.chunk().await),
         };
         let piece = match piece {
@@ -101,10 +101,10 @@ pub async fn copy_body(
             Ok(Err(error)) => return Ok(BodyEnd::Lost(error)),
             Err(_) => return Ok(BodyEnd::Late),
         };
-        into.write_all(&piece[..piece.len().min(room)])?;
-        if piece.len() > room {
+        into.write_all(&piece[..piece.len().min(bytes_left)])?;
+        if piece.len() > bytes_left {
             return Ok(BodyEnd::TooLong);
         }
-        room -= piece.len();
+        bytes_left -= piece.len();
     }
 }

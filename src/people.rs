@@ -28,22 +28,23 @@ use activation::Activations;
 /// Validity of a pairing code.
 const CODE_AGE_MAX: Duration = Duration::hours(1);
 
-/// Strangers of one channel that wait for an approval at once. One more takes the place of the oldest: whoever
-/// sends others there must not keep a person out. An account gets a code every ten minutes at most, so that a
-/// crowd takes many accounts.
+/// Maximum number of strangers of one channel that wait for approval. A further one replaces the oldest, so
+/// that an attacker cannot keep a person out. An account gets a code every ten minutes at most, so flooding
+/// takes many accounts.
 const WAITING_MAX: i64 = 32;
 
-/// While fewer wait, the owner is asked about each (field custom). The others have to hand their code over.
+/// The owner is asked about a stranger while fewer than this wait, as is usual for such bots. Later ones have
+/// to hand their code over.
 const NEWS_MAX: i64 = 3;
 
 /// Minimum interval between answers to a stranger who keeps writing.
-const TELL_AGAIN_AFTER: Duration = Duration::minutes(10);
+const ANSWER_INTERVAL_MIN: Duration = Duration::minutes(10);
 
 /// Time for which a denied person is ignored.
 const DENIED_FOR: Duration = Duration::days(30);
 
-/// Without 0 O 1 I, which people confuse. 32 signs are five bits each.
-const CODE_SIGNS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+/// Characters of a code, five bits each. 0, O, 1 and I are left out, because people confuse them.
+const CODE_CHARS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 const CODE_LENGTH: usize = 8;
 
 /// Access rules of a channel, from its config section.
@@ -116,7 +117,7 @@ impl People {
         }
     }
 
-    /// With the command by which this program is started for this home.
+    /// Sets the command by which this program is started for this home.
     pub fn with_program(self, program: &str) -> Self {
         Self { program: program.into(), ..self }
     }
@@ -132,8 +133,8 @@ impl People {
 
     /// Returns true if this bot has an owner. The machine's own terminal does not count.
     pub fn have_owner(&self, store: &Connection) -> rusqlite::Result<bool> {
-        let by_config = |access: &Access| access.owners.iter().any(|id| id != LOCAL);
-        if self.access.values().any(by_config) {
+        let names_owner = |access: &Access| access.owners.iter().any(|id| id != LOCAL);
+        if self.access.values().any(names_owner) {
             return Ok(true);
         }
         store.prepare_cached("SELECT 1 FROM people WHERE role = ?")?.exists([Role::Owner])
@@ -182,9 +183,9 @@ pub struct Paired {
 /// The reaction to a stranger's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Greeting {
-    /// Give them this code; `is_news` if the owner is to be asked about it.
+    /// Answer with this code. `is_news` is true if the owner is to be asked about it.
     Code { code: String, is_news: bool },
-    /// They were told a moment ago.
+    /// Give no answer: they got one a moment ago.
     Nothing,
 }
 
@@ -196,12 +197,12 @@ pub fn greet(
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Greeting> {
     expire(store, now)?;
-    let told: Option<(Option<String>, Time)> = store
+    let known: Option<(Option<String>, Time)> = store
         .prepare_cached("SELECT code, told FROM strangers WHERE channel = ? AND sender = ?")?
         .query_row(params![from.channel, sender.id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    if let Some((code, told)) = told {
-        if now - told.0 < TELL_AGAIN_AFTER {
+    if let Some((code, answered)) = known {
+        if now - answered.0 < ANSWER_INTERVAL_MIN {
             return Ok(Greeting::Nothing);
         }
         if let Some(code) = code {
@@ -222,7 +223,8 @@ pub fn greet(
     Ok(Greeting::Code { code, is_news: waiting < NEWS_MAX })
 }
 
-/// Makes room for one more code on a channel: those who wait longest have to ask again. Returns how many wait.
+/// Deletes the oldest codes of a channel, so that one more fits. Those strangers have to ask again. Returns the
+/// number of codes that stay.
 fn drop_oldest_codes(store: &Connection, from: &Address) -> rusqlite::Result<i64> {
     store
         .prepare_cached(
@@ -245,7 +247,7 @@ pub fn approve(
     code: &str,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Option<(Pending, Role)>> {
-    let Some(pending) = take(store, code, now)? else { return Ok(None) };
+    let Some(pending) = take_pending(store, code, now)? else { return Ok(None) };
     let role = if people.have_owner(store)? { Role::User } else { Role::Owner };
     store.execute(
         "INSERT OR REPLACE INTO people (channel, sender, name, role, since) VALUES (?, ?, ?, ?, ?)",
@@ -257,15 +259,15 @@ pub fn approve(
     Ok(Some((pending, role)))
 }
 
-/// Denies the stranger with this code. They get no answer for a while.
+/// Denies the stranger with this code, who gets no answer for a while. Returns None if the code is unknown.
 pub fn deny(
     store: &Connection,
     code: &str,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Option<Pending>> {
-    let denied = take(store, code, now)?;
+    let denied = take_pending(store, code, now)?;
     if let Some(pending) = &denied {
-        // Stored as if they had been answered then: until that time they get no answer.
+        // `greet` gives no answer while `told`, the time of the last one, is in the future.
         let until = now + DENIED_FOR;
         store.execute(
             "INSERT INTO strangers (channel, sender, name, chat, code, asked, told)
@@ -284,9 +286,9 @@ pub fn deny(
 
 /// Revokes a pairing. A person who returns is a stranger again. Returns false if there is no such person.
 pub fn revoke(store: &Connection, channel: &str, sender: &str) -> rusqlite::Result<bool> {
-    let gone =
+    let deleted =
         store.execute("DELETE FROM people WHERE channel = ? AND sender = ?", [channel, sender])?;
-    Ok(gone > 0)
+    Ok(deleted > 0)
 }
 
 pub fn pending(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<Pending>> {
@@ -315,7 +317,8 @@ pub fn owner_place(store: &Connection) -> rusqlite::Result<Option<Address>> {
     Ok(owner(store)?.map(|(place, _)| place))
 }
 
-/// Returns that address, and the owner's id there. The id is unknown if an older version stored it.
+/// Returns the address of the owner's last private message, and the owner's id there. The id is unknown if an
+/// older version stored the address.
 pub fn owner(store: &Connection) -> rusqlite::Result<Option<(Address, Option<SenderId>)>> {
     store
         .prepare_cached("SELECT channel, chat, thread, sender FROM owner_place")?
@@ -333,7 +336,7 @@ pub fn set_owner_place(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            // Writes nothing if it is unchanged, as it mostly is.
+            // Mostly the address is unchanged. Then nothing is written.
             "INSERT INTO owner_place (one, channel, chat, thread, sender) VALUES (1, ?1, ?2, ?3, ?4)
              ON CONFLICT DO UPDATE SET channel = ?1, chat = ?2, thread = ?3, sender = ?4
              WHERE (channel, chat, thread, sender) IS NOT (?1, ?2, ?3, ?4)",
@@ -361,7 +364,11 @@ pub fn name_of(
 }
 
 /// Removes and returns the waiting stranger with this code.
-fn take(store: &Connection, code: &str, now: DateTime<Utc>) -> rusqlite::Result<Option<Pending>> {
+fn take_pending(
+    store: &Connection,
+    code: &str,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Option<Pending>> {
     expire(store, now)?;
     let code = code.trim().to_ascii_uppercase();
     store
@@ -392,7 +399,7 @@ fn read_pending(row: &Row<'_>) -> rusqlite::Result<Pending> {
 fn new_code() -> String {
     let mut bytes = [0; CODE_LENGTH];
     getrandom::fill(&mut bytes).expect("the kernel has random bytes");
-    bytes.iter().map(|byte| char::from(CODE_SIGNS[usize::from(byte % 32)])).collect()
+    bytes.iter().map(|byte| char::from(CODE_CHARS[usize::from(byte % 32)])).collect()
 }
 
 /// Reads JSON. An unknown role counts as the lowest.

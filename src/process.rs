@@ -1,4 +1,4 @@
-//! The process as its kernel sees it: free memory that goes back, and bytes that were written; and names of accounts. Not
+//! Asks the kernel about this process: returns free memory to it, counts the bytes that were written, and names accounts. Not
 //! here: limits of other processes (`sandbox`).
 
 #![expect(unsafe_code, reason = "malloc_trim and getrusage have no safe interface")]
@@ -32,9 +32,9 @@ pub fn return_free_memory() {
 pub enum DiskWriter {
     /// All threads of this process.
     Process,
-    /// The thread that asks.
+    /// The calling thread.
     Thread,
-    /// Programs that this process has started and whose end it has seen, with theirs.
+    /// Child processes that ended and were waited for, with their own children.
     Programs,
 }
 

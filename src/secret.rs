@@ -39,8 +39,8 @@ impl VariableValue {
     /// Creates the value of a variable in a file. It is secret if its name suggests that.
     pub fn new(name: &str, value: &str) -> Self {
         let name = name.to_ascii_uppercase();
-        let secret = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
-        match secret.iter().any(|word| name.contains(word)) {
+        let suspicious = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
+        match suspicious.iter().any(|word| name.contains(word)) {
             true => Self::Secret(Secret::new(value)),
             false => Self::Plain(value.to_owned()),
         }
@@ -78,11 +78,11 @@ const MASK: &str = "[secret]";
 impl Redactor {
     pub fn new<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
         // The last word of `Bearer …` is as secret as the whole.
-        let words = |secret: &'s Secret| {
+        let with_last_word = |secret: &'s Secret| {
             let secret = secret.reveal();
             [secret, secret.rsplit(' ').next().unwrap_or(secret)]
         };
-        let secrets = secrets.into_iter().flat_map(words);
+        let secrets = secrets.into_iter().flat_map(with_last_word);
         let mut needles: Vec<_> = secrets
             .filter(|secret| secret.chars().count() >= SECRET_CHARS_MIN)
             .flat_map(forms)
@@ -99,7 +99,7 @@ impl Redactor {
                 text = Cow::Owned(text.replace(needle, MASK));
             }
         }
-        match mask_shapes(&text) {
+        match mask_keys(&text) {
             Some(masked) => Cow::Owned(masked),
             None => text,
         }
@@ -112,7 +112,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// Returns a secret as it occurs in headers, bodies, URLs and JSON.
+/// Returns the forms in which a secret may occur in headers, bodies, URLs and JSON.
 fn forms(secret: &str) -> [String; 6] {
     let percent = percent_encoded(secret);
     [
@@ -125,7 +125,7 @@ fn forms(secret: &str) -> [String; 6] {
     ]
 }
 
-/// Percent-encoded text: all but the characters that RFC 3986 calls unreserved.
+/// Percent-encoded text. Only the characters that RFC 3986 calls unreserved stay.
 struct PercentEncoded(String);
 
 fn percent_encoded(text: &str) -> PercentEncoded {
@@ -153,12 +153,13 @@ impl PercentEncoded {
     }
 }
 
-/// RFC 4648 without padding. `last` are the two characters in which its alphabets differ.
+/// Encodes bytes as base64 without padding (RFC 4648). `last` holds the two characters in which its alphabets
+/// differ.
 fn base64(bytes: &[u8], last: &[u8; 2]) -> String {
     const FIRST: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let digit = |bits: u32| match (bits & 63) as usize {
-        place @ ..62 => char::from(FIRST[place]),
-        place => char::from(last[place - 62]),
+        value @ ..62 => char::from(FIRST[value]),
+        value => char::from(last[value - 62]),
     };
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
@@ -170,14 +171,14 @@ fn base64(bytes: &[u8], last: &[u8; 2]) -> String {
     text
 }
 
-/// Masks texts in the form of a key. None if there are none.
-fn mask_shapes(text: &str) -> Option<String> {
+/// Masks everything that looks like a key. None if nothing does.
+fn mask_keys(text: &str) -> Option<String> {
     let mut masked = String::new();
     let (mut done, mut at) = (0, 0);
     while at < text.len() {
         let rest = &text.as_bytes()[at..];
         let before = at.checked_sub(1).map(|before| text.as_bytes()[before]);
-        match telegram_token(before, rest).or_else(|| vendors_key(before, rest)) {
+        match telegram_token(before, rest).or_else(|| vendor_key(before, rest)) {
             Some(length) => {
                 masked.push_str(&text[done..at]);
                 masked.push_str(MASK);
@@ -206,13 +207,13 @@ fn telegram_token(before: Option<u8>, rest: &[u8]) -> Option<usize> {
     }
     let after = &rest[digits..];
     let colon = [&b":"[..], b"%3A", b"%3a"].into_iter().find(|form| after.starts_with(form))?;
-    let key = run(&after[colon.len()..]);
+    let key = key_length(&after[colon.len()..]);
     (key >= 30).then_some(digits + colon.len() + key)
 }
 
 /// Prefixes of vendors' keys: model APIs, GitHub, GitLab, Slack, AWS, Google, Hugging Face, npm, PyPI,
 /// Stripe.
-const KEYS_BEGIN: &[&str] = &[
+const KEY_PREFIXES: &[&str] = &[
     "sk-",
     "gsk_",
     "ghp_",
@@ -238,19 +239,20 @@ const KEYS_BEGIN: &[&str] = &[
 
 /// Returns the length of a vendor's key at the start of `rest`. It must contain a digit, and must not
 /// begin in the middle of a word (`task-`).
-fn vendors_key(before: Option<u8>, rest: &[u8]) -> Option<usize> {
+fn vendor_key(before: Option<u8>, rest: &[u8]) -> Option<usize> {
     const CHARS_MIN: usize = 16;
     if before.is_some_and(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
-    let begins = |beginning: &&&str| rest.starts_with(beginning.as_bytes());
-    let beginning = KEYS_BEGIN.iter().find(begins)?.len();
-    let key = &rest[beginning..];
-    let key = &key[..run(key)];
+    let is_prefix = |prefix: &&&str| rest.starts_with(prefix.as_bytes());
+    let prefix = KEY_PREFIXES.iter().find(is_prefix)?.len();
+    let key = &rest[prefix..];
+    let key = &key[..key_length(key)];
     let is_key = key.len() >= CHARS_MIN && key.iter().any(u8::is_ascii_digit);
-    is_key.then_some(beginning + key.len())
+    is_key.then_some(prefix + key.len())
 }
 
-fn run(bytes: &[u8]) -> usize {
+/// Returns the number of leading bytes that a key may consist of.
+fn key_length(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)).count()
 }

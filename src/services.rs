@@ -65,7 +65,8 @@ pub(crate) async fn role_on(
 ) -> Result<Role, StoreError> {
     let (people, channel, sender) =
         (services.bus.people.clone(), channel.clone(), sender.id.clone());
-    let role = services.bus.store.read(move |it| people.role_of(it, &channel, &sender)).await?;
+    let role =
+        services.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
     Ok(role.unwrap_or(Role::Guest))
 }
 

@@ -9,7 +9,7 @@ pub const NAME_CHARS_MAX: usize = 40;
 /// The variation selector of emoji. It is part of ordinary texts, and distinguishes nothing in a name.
 const EMOJI_SELECTOR: char = '\u{fe0f}';
 
-/// Returns the words of a text with one space between them, so that it stands on one line.
+/// Returns a text on one line: each run of white space becomes one space.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! Writes a small file of the home at once and whole. Not here: files of the workspace (`workspace`).
+//! Replaces a small file of the home atomically. Not here: files of the workspace (`workspace`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,27 +7,27 @@ use std::path::Path;
 
 use rustix::process::geteuid;
 
-/// The rights of a file that only this account may read.
+/// The mode of a file that only this account may read and write.
 pub const PRIVATE: u32 = 0o600;
 
-/// Replaces a file: after a crash it is the old one or the new one. Its folder exists.
+/// Replaces a file atomically: after a crash it has the old or the new content. Its folder must exist.
 pub fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(".new");
-    let new = folder.join(name);
-    // What lies there is left from a crash.
-    fs::remove_file(&new).ok();
+    let new_path = folder.join(name);
+    // A crash may have left a file there.
+    fs::remove_file(&new_path).ok();
     let mut options = OpenOptions::new();
-    let mut writing = options.write(true).create_new(true).mode(mode).open(&new)?;
-    writing.write_all(content)?;
-    writing.sync_all()?;
-    fs::rename(&new, file)?;
+    let mut new_file = options.write(true).create_new(true).mode(mode).open(&new_path)?;
+    new_file.write_all(content)?;
+    new_file.sync_all()?;
+    fs::rename(&new_path, file)?;
     File::open(folder)?.sync_all()
 }
 
-/// Gives files that root has made in a home to the account of the home, whose daemon has to read them. Does nothing for
-/// other accounts. Links are not followed.
+/// Changes the owner of files that root has made in a home to the home's account, whose daemon has to read
+/// them. Does nothing unless root runs it. Symbolic links are not followed.
 pub fn give_to_owner(home: &Path, path: &Path) -> io::Result<()> {
     let owner = fs::metadata(home)?;
     if !geteuid().is_root() || owner.uid() == 0 {

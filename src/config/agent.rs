@@ -23,13 +23,13 @@ use super::reading::ConfigSource;
 use super::retention::RetentionSection;
 use super::values::{At, LengthOrOff, Text, Within, Zone, shown};
 
-/// A week; the conversation waits meanwhile.
+/// Maximum wait for a person: a week. The conversation waits meanwhile.
 const MINUTES_MOST: u32 = 7 * 24 * 60;
 
-/// A week: whoever asked has forgotten it by then.
+/// Maximum wait for a model: a week. The person has forgotten the question by then.
 const WAIT_SECONDS_MOST: u64 = 7 * 24 * 3600;
 
-/// A night, and a machine that is repaired in the morning.
+/// Default wait for a model: a night, and a machine that is repaired in the morning.
 const WAIT_FOR_MODEL: Duration = Duration::from_secs(12 * 3600);
 
 /// A meal or a meeting, after which people speak of something else.
@@ -145,11 +145,11 @@ pub struct AgentConfig {
     pub wait_for_model: Option<Duration>,
     /// The pause after which a private conversation goes on without its untrusted parts. None: it does not.
     pub clean_after: Option<Duration>,
-    /// Messages that wait in one chat; what comes beyond is refused in words.
+    /// Maximum number of waiting messages in one chat. More are refused with an explanation.
     pub waiting_max: usize,
     /// The queue mode where nobody chose another.
     pub queue: QueueMode,
-    /// The owner's; none: the machine's.
+    /// The owner's time zone. None: the machine's.
     pub timezone: Option<Tz>,
     /// The event that ends a turn of a conversation.
     pub finish: Finish,
@@ -170,7 +170,7 @@ pub struct AgentConfig {
 }
 
 impl AgentSection {
-    /// Its providers must be among `names`, and are all of these by default.
+    /// Returns the config. Its providers must be among `names`, and are all of them by default.
     pub(super) fn config(&self, source: &ConfigSource<'_>, names: &[&str]) -> AgentConfig {
         let order = self.providers.as_ref().map(|it| source.order(it, "provider", names));
         let all = || names.iter().map(|&name| name.to_owned()).collect();
@@ -184,7 +184,7 @@ impl AgentSection {
         }
     }
 
-    /// The config apart from providers.
+    /// Returns the config apart from providers.
     fn limits(&self) -> AgentConfig {
         AgentConfig {
             providers: Vec::new(),
@@ -230,7 +230,7 @@ impl Default for AgentConfig {
 }
 
 impl AgentConfig {
-    /// The zone by which jobs are due, if `user` is what is known of the owner.
+    /// Returns the time zone of jobs. `user` is the text about the owner, which may name one.
     pub fn zone(&self, user: &str) -> Tz {
         self.timezone.or_else(|| schedule::zone_in(user)).unwrap_or_else(schedule::system_zone)
     }

@@ -1,4 +1,4 @@
-//! The `[channels.NAME]` sections: one function for each platform, and who is let in on all of them.
+//! The `[channels.NAME]` sections: one function for each platform, and the access rules of all of them.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -96,7 +96,7 @@ enum PlatformSection {
     Web,
 }
 
-/// The platforms by their words, each with true if this build has it.
+/// The platforms by name, each with true if this build has it.
 const PLATFORMS: [(&str, PlatformSection, bool); 5] = [
     ("telegram", PlatformSection::Telegram, cfg!(feature = "telegram")),
     ("discord", PlatformSection::Discord, cfg!(feature = "discord")),
@@ -121,7 +121,7 @@ impl FromStr for PlatformSection {
 /// The tokens of the channels so far, with their titles.
 type ChannelTokens = Vec<(Secret, String)>;
 
-/// All `[channels.NAME]` without faults, and how many sections there are.
+/// Returns all `[channels.NAME]` without faults, and the number of sections.
 pub(super) fn channels(
     source: &ConfigSource<'_>,
     sections: BTreeMap<String, ChannelSection>,
@@ -228,8 +228,9 @@ impl ChannelSection {
         {
             let is_other = token.as_ref().is_some_and(|token| token.reveal().starts_with(other));
             if let Some(written) = written.filter(|_| is_other) {
-                let words = format!("must be a token that begins with {prefix}, not with {other}");
-                place.source.refuse(written, words);
+                let message =
+                    format!("must be a token that begins with {prefix}, not with {other}");
+                place.source.refuse(written, message);
             }
             let why = "Slack sends each event to only one of them";
             take_token(place, token.as_ref(), tokens, why);
@@ -273,7 +274,7 @@ fn token(
     secrets::read(place.source, place.require(written, "token", wanted)?)
 }
 
-/// Notes a channel's token; two channels cannot share one, and `why` explains that.
+/// Records a channel's token. Reports a fault if another channel has it; `why` explains the fault.
 fn take_token(
     place: &Section<'_, '_>,
     token: Option<&Secret>,
@@ -292,7 +293,7 @@ fn take_token(
     tokens.push((token.clone(), title));
 }
 
-/// The daemon's own terminal; who sits at it needs no list.
+/// Returns the config of the daemon's own terminal, whose user needs no list.
 pub(super) fn terminal() -> channels::Config {
     let access = Access::local();
     channels::Config { access, kind: ChannelKind::Terminal }
@@ -303,7 +304,7 @@ const SLACK_APP_TOKEN: &str = "SLACK_APP_TOKEN";
 const DISCORD_TOKEN: &str = "DISCORD_BOT_TOKEN";
 const TELEGRAM_TOKEN: &str = "TELEGRAM_BOT_TOKEN";
 
-/// The channels whose tokens are set; for a config that names none.
+/// Returns the channels whose token variables are set, for a config that names no channel.
 pub(super) fn of_environment(source: &ConfigSource<'_>) -> Vec<(ChannelName, channels::Config)> {
     type Read = fn(&ConfigSource<'_>) -> Option<ChannelKind>;
     let platforms: [(&str, &str, bool, Read); 3] = [
@@ -337,7 +338,7 @@ fn telegram(source: &ConfigSource<'_>) -> Option<ChannelKind> {
     Some(ChannelKind::Telegram(TelegramConfig { token, api_url: TELEGRAM_URL.into() }))
 }
 
-/// Slack needs two tokens.
+/// Returns Slack's config if both of its tokens are set. Reports a fault if only one is.
 fn slack(source: &ConfigSource<'_>) -> Option<ChannelKind> {
     let is_set = |variable| source.env.raw(variable).is_some();
     let (set, missing) = match (is_set(SLACK_BOT_TOKEN), is_set(SLACK_APP_TOKEN)) {

@@ -1,5 +1,5 @@
-//! The bridge from parsed TOML to serde: sections and their types are declared by derives, and what a
-//! type refuses becomes an error with the place of the value and words for an operator.
+//! The bridge from parsed TOML to serde: sections and their types are declared by derives, and a refused value
+//! becomes an error with its place and a message for the operator.
 
 use std::fmt::{self, Display};
 
@@ -16,8 +16,8 @@ use super::hints::none_of;
 use super::reading::{ConfigEntry, ConfigSource, KeyPathStep};
 use super::values::{AT, At};
 
-/// The whole file. Each entry that a section cannot hold is reported and left out; `None` if there are too many
-/// faults.
+/// Reads the whole file. Reports and leaves out each entry that a section cannot hold. `None` if there are too
+/// many faults.
 pub(super) fn read<'a, T: Deserialize<'a>>(source: &ConfigSource<'a>) -> Option<T> {
     loop {
         let refusal = match T::deserialize(Value { source, value: source.tree, at: 0 }) {
@@ -25,17 +25,17 @@ pub(super) fn read<'a, T: Deserialize<'a>>(source: &ConfigSource<'a>) -> Option<
             Err(refusal) => refusal,
         };
         let at = refusal.at.unwrap_or_default();
-        // All that stands at the top is a section.
+        // All keys at the top are sections.
         match &source.steps(at)[..] {
-            [] | [.., KeyPathStep::Entry] => source.fault_of(at, refusal.words),
+            [] | [.., KeyPathStep::Entry] => source.fault_of(at, refusal.message),
             [above @ .., KeyPathStep::Key(key)]
-                if refusal.words.is_empty() || above.is_empty() && !refusal.is_twice =>
+                if refusal.message.is_empty() || above.is_empty() && !refusal.is_twice =>
             {
                 let path = source.path(at);
-                let words = format!("`{path}` must be a section, written [{path}]");
-                source.fault(key.span().start, words);
+                let message = format!("`{path}` must be a section, written [{path}]");
+                source.fault(key.span().start, message);
             }
-            _ => source.fault_of(at, refusal.words),
+            _ => source.fault_of(at, refusal.message),
         }
         if !source.leave_out(at) {
             return None;
@@ -43,23 +43,23 @@ pub(super) fn read<'a, T: Deserialize<'a>>(source: &ConfigSource<'a>) -> Option<
     }
 }
 
-/// One of an enum's words, for a key whose words depend on another key.
+/// Parses one of an enum's words, for a key whose words depend on another key.
 pub(super) fn word<T: for<'de> Deserialize<'de>>(
     source: &ConfigSource<'_>,
     value: &At<String>,
 ) -> Option<T> {
     let word: Result<T, Refusal> = T::deserialize(value.value.as_str().into_deserializer());
-    word.map_err(|refusal| source.refuse(value, refusal.words)).ok()
+    word.map_err(|refusal| source.refuse(value, refusal.message)).ok()
 }
 
-/// Why a value was refused; holds nothing of the value.
+/// The reason why a value was refused. It contains nothing of the value.
 #[derive(Debug)]
 struct Refusal {
     /// The offset of the value.
     at: Option<usize>,
-    /// They follow the name of the value. They are empty where a section should be.
-    words: String,
-    /// A section has a key by its name and by a former one.
+    /// It follows the name of the value. It is empty where a section should be.
+    message: String,
+    /// True if a section has a key by its name and by a former one.
     is_twice: bool,
 }
 
@@ -72,21 +72,21 @@ struct Value<'s, 'a> {
 }
 
 impl Refusal {
-    /// The innermost place is the one to report.
+    /// Sets the place if there is none yet: the innermost place is the one to report.
     fn or_at(self, at: usize) -> Self {
         Self { at: self.at.or(Some(at)), ..self }
     }
 }
 
 impl de::Error for Refusal {
-    fn custom<T: Display>(words: T) -> Self {
-        Self { at: None, words: words.to_string(), is_twice: false }
+    fn custom<T: Display>(message: T) -> Self {
+        Self { at: None, message: message.to_string(), is_twice: false }
     }
 
-    /// The file itself has no key twice.
+    /// TOML itself allows no key twice.
     fn duplicate_field(key: &'static str) -> Self {
-        let words = format!("has `{key}` and its former name; keep one of them");
-        Self { at: None, words, is_twice: true }
+        let message = format!("has `{key}` and its former name; keep one of them");
+        Self { at: None, message, is_twice: true }
     }
 
     fn invalid_type(found: Unexpected<'_>, wanted: &dyn Expected) -> Self {
@@ -100,7 +100,7 @@ impl de::Error for Refusal {
             Unexpected::Map => "a table",
             _ => "a date",
         };
-        // These are the words of serde and its derives.
+        // These are the texts of serde and its derives.
         let wanted = wanted.to_string();
         let wanted = match &*wanted {
             "a boolean" => "true or false",
@@ -120,7 +120,7 @@ impl de::Error for Refusal {
 
 impl Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
+        f.write_str(&self.message)
     }
 }
 

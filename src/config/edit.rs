@@ -19,7 +19,7 @@ pub struct ConfigEdit {
     document: DocumentMut,
 }
 
-/// Where a secret of a new section stands.
+/// The place of a secret of a new section.
 #[derive(Clone)]
 pub enum SecretPlace {
     /// In the section itself: for a test, before anything is written.
@@ -40,7 +40,7 @@ pub struct NewSection {
 }
 
 impl ConfigEdit {
-    /// Reads the file. A missing one is an empty one.
+    /// Reads the file. A missing one counts as empty.
     pub fn open(file: &Path) -> anyhow::Result<Self> {
         let text = match file.try_exists() {
             Ok(false) => String::new(),
@@ -55,7 +55,7 @@ impl ConfigEdit {
         &self.file
     }
 
-    /// The names of the sections of a kind.
+    /// Returns the names of the sections of a kind.
     pub fn names(&self, kind: &str) -> Vec<String> {
         let table = self.document.get(kind).and_then(Item::as_table_like);
         table
@@ -94,7 +94,7 @@ impl ConfigEdit {
             table.insert(key, value(text));
         }
         for (key, place) in &section.secrets {
-            table.insert(key, written(place));
+            table.insert(key, secret_item(place));
         }
         for (key, list) in &section.lists {
             table.insert(key, value(list.iter().collect::<Array>()));
@@ -168,12 +168,12 @@ impl ConfigEdit {
         before
     }
 
-    /// The config that the file would mean.
+    /// Returns the config of the changed file.
     pub fn load(&self, env: &Environment) -> Result<Config, ConfigErrors> {
         load_text(&self.file, &self.document.to_string(), env)
     }
 
-    /// Replaces the file at once and whole, with its rights; a new one is for this account only.
+    /// Replaces the file atomically, and keeps its mode. A new file is for this account only.
     pub fn save(&self) -> io::Result<()> {
         let file = self.file.canonicalize().unwrap_or_else(|_| self.file.clone());
         let mode = fs::metadata(&file).map_or(0o600, |meta| meta.permissions().mode());
@@ -230,7 +230,7 @@ fn last_position(table: &Table) -> isize {
     below.max().unwrap_or_default().max(table.position().unwrap_or_default())
 }
 
-/// Files of one name with different secrets; more are of somebody who should clear up.
+/// Maximum number of files of one name with different secrets. More should be cleaned up.
 const SECRETS_MAX: usize = 20;
 
 fn make_folder(folder: &Path) -> io::Result<()> {
@@ -238,7 +238,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-fn written(place: &SecretPlace) -> Item {
+fn secret_item(place: &SecretPlace) -> Item {
     match place {
         SecretPlace::Here(secret) => value(secret),
         SecretPlace::File(name) => {

@@ -13,17 +13,17 @@ use crate::workspace::skills::SkillEnvironment;
 pub struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
-    /// The only place that reads the variables of the process.
+    /// Captures the variables of the process. No other code reads them.
     pub fn of_process() -> Self {
         Self(std::env::vars_os().collect())
     }
 
-    /// None too if it is empty.
+    /// Returns a variable. None if it is not set or empty.
     pub fn raw(&self, name: &str) -> Option<&OsStr> {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|text| !text.is_empty())
     }
 
-    /// None too if it is empty or not UTF-8.
+    /// Returns a variable as text. None if it is not set, empty or not UTF-8.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.raw(name).and_then(OsStr::to_str)
     }
@@ -47,7 +47,7 @@ impl Environment {
         others
     }
 
-    /// Those of these variables that are set, for a program that is started.
+    /// Returns those of these variables that are set, for a child process.
     pub(super) fn inherited(&self, names: [&'static str; 4]) -> Vec<(&'static str, OsString)> {
         names.into_iter().filter_map(|name| Some((name, self.raw(name)?.to_owned()))).collect()
     }

@@ -18,10 +18,10 @@ use super::reading::ConfigSource;
 use super::values::{AbsolutePath, At, Flag, Text, Within};
 use crate::config::secrets::{self, UnresolvedSecret};
 
-/// A call has to be over before the agent gives a tool up (two minutes).
+/// Maximum time of a command, in seconds: it has to end before the agent gives up on a tool (two minutes).
 const SECONDS_MOST: u32 = 100;
 
-/// A day; what takes longer is a daemon of its own.
+/// Maximum time of a background command: a day. A longer one is a daemon of its own.
 const MINUTES_MOST: u32 = 24 * 60;
 
 /// A shell and what it starts do with less, and no machine has more.
@@ -101,7 +101,7 @@ impl ExecSection {
         let bounds = CommandLimits::new(bytes(self.memory_mb.0), file, disk, self.processes.0);
         let paths =
             |paths: Vec<Text<AbsolutePath>>| paths.into_iter().map(|path| path.0.0).collect();
-        let mut env = usual(source);
+        let mut env = default_variables(source);
         let declared = self.env.into_iter();
         env.extend(declared.filter_map(|(name, value)| variable(source, name, &value)));
         Config {
@@ -129,8 +129,8 @@ impl ExecSection {
     }
 }
 
-/// The variables that commands get without being asked.
-fn usual(source: &ConfigSource<'_>) -> BTreeMap<String, VariableValue> {
+/// Returns the variables that all commands get.
+fn default_variables(source: &ConfigSource<'_>) -> BTreeMap<String, VariableValue> {
     let plain = |name: &str, text: &str| (name.to_owned(), VariableValue::Plain(text.to_owned()));
     let mut env = BTreeMap::from([plain("PATH", PATH), plain("LANG", "C.UTF-8")]);
     env.extend([plain("TERM", "dumb")]);
@@ -152,13 +152,13 @@ fn variable(
     Some((name, setting))
 }
 
-/// Returns a warning for each trusted path that is none of the others.
+/// Returns a warning for each trusted path that no command sees.
 pub(super) fn unseen(config: &Config) -> Vec<String> {
     let unseen = more_paths::unseen(&config.sandbox, &config.trusted);
-    let words = |path: &Path| {
+    let to_warning = |path: &Path| {
         format!("[exec] trusted: no command sees {}; name it in read or write, too", path.display())
     };
-    unseen.map(words).collect()
+    unseen.map(to_warning).collect()
 }
 
 pub(super) fn warning(config: &Config) -> Option<String> {
@@ -175,16 +175,16 @@ pub(super) fn warning(config: &Config) -> Option<String> {
     Some(format!("[exec] sandbox = \"{}\": {says}", config.sandbox.level.as_str()))
 }
 
-/// Something that commands must not see, and would.
+/// A protected path that shell commands could read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exposure {
     pub words: String,
-    /// It lies where every command may look, as config files on NixOS do: a fact of the system that costs the
-    /// shell, and no contradiction in the config.
+    /// True if it is in a folder that every command can read, as config files on NixOS are. The shell is off
+    /// then, but the config is no mistake.
     pub is_by_system: bool,
 }
 
-/// Why commands may not run as the config is: they would see what they must not. `secrets` are files.
+/// Returns the exposure if commands could read the home or one of the files `secrets`.
 pub(super) fn exposed(config: &Config, home: &Path, secrets: &[PathBuf]) -> Option<Exposure> {
     if !config.enabled || config.sandbox.level == SandboxLevel::Off {
         return None;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::secret::Redactor;
 
-/// All that is wrong with a config; never empty. Displays as one line each.
+/// All faults of a config; never empty. Displays one line for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors(pub Vec<Fault>);
 
@@ -36,7 +36,7 @@ impl Fault {
 }
 
 impl FaultPlace {
-    /// `offset` is in bytes; all before it is UTF-8.
+    /// Returns the place of an offset in bytes. The text before it is UTF-8.
     pub(super) fn at(file: &Path, text: &[u8], offset: usize) -> Self {
         let before = String::from_utf8_lossy(&text[..offset.min(text.len())]);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -1,4 +1,4 @@
-//! Reading the file, before what stands in it is looked at.
+//! Reads the text of a config file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,29 +6,29 @@ use std::path::Path;
 
 use super::fault::{Fault, FaultPlace};
 
-/// Far more than a config has; keeps a wrong path from filling the memory.
+/// Maximum size of a config file, in bytes: far more than one has. A wrong path cannot fill the memory.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The text of a file, without the mark with which other programs begin UTF-8.
+/// Returns the text of a file, without a UTF-8 byte order mark.
 pub(super) fn read_text(file: &Path) -> Result<String, Fault> {
-    let whole = |words: &str| Fault::new(FaultPlace::File(file.to_owned()), words);
+    let fault_of_file = |message: &str| Fault::new(FaultPlace::File(file.to_owned()), message);
     let mut bytes = Vec::new();
     let read =
         File::open(file).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
     match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(whole("there is no such file"));
+            return Err(fault_of_file("there is no such file"));
         }
-        Err(error) => return Err(whole(&format!("cannot be read: {error}"))),
+        Err(error) => return Err(fault_of_file(&format!("cannot be read: {error}"))),
         Ok(length) if length as u64 > FILE_BYTES_MAX => {
-            return Err(whole("is longer than a config can be (1 MiB)"));
+            return Err(fault_of_file("is longer than a config can be (1 MiB)"));
         }
         Ok(_) => {}
     }
     match str::from_utf8(&bytes) {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned()),
         Err(_) if matches!(bytes[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) => {
-            Err(whole("is UTF-16; save it as UTF-8"))
+            Err(fault_of_file("is UTF-16; save it as UTF-8"))
         }
         Err(error) => {
             let place = FaultPlace::at(file, &bytes, error.valid_up_to());

@@ -19,7 +19,7 @@ use super::secrets::{self, UnresolvedSecret};
 use super::values::{At, Text, Within};
 use super::webhooks::{self, WebhookSection};
 
-/// More are a mistake.
+/// Maximum number of hosts; more are a mistake.
 const HOSTS_MAX: usize = 100;
 
 /// A shorter token can be guessed.
@@ -90,8 +90,8 @@ impl FromStr for HostName {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
-        let fits = |sign: char| sign.is_ascii_alphanumeric() || sign == '-' || sign == '.';
-        let is_name = !text.is_empty() && text.len() <= 253 && text.chars().all(fits);
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        let is_name = !text.is_empty() && text.len() <= 253 && text.chars().all(is_allowed);
         let name = is_name.then(|| Self(text.to_ascii_lowercase()));
         name.ok_or("must be a host name without a port, such as \"peacrab.lan\"")
     }
@@ -190,7 +190,7 @@ impl GatewaySection {
     }
 }
 
-/// A secret with which others are let in.
+/// Reads a secret that grants access. Reports one that is too short.
 pub(super) fn long_secret(
     source: &ConfigSource<'_>,
     written: &At<UnresolvedSecret>,
@@ -202,7 +202,7 @@ pub(super) fn long_secret(
     Some(secret)
 }
 
-/// The person of the page that a key names; the owner without it.
+/// Returns the person of the page that a key names, or the owner without it.
 pub(super) fn person(
     source: &ConfigSource<'_>,
     written: Option<&At<String>>,
@@ -224,7 +224,7 @@ pub(super) fn describe(gateway: &Config) -> String {
     let Config { listen, token, tokens, webhooks, .. } = gateway;
     let token = if token.is_some() { "with a token" } else { "for this machine only" };
     let tokens =
-        tokens.iter().map(|(name, of)| format!("  token {name}: speaks as {}\n", of.person));
+        tokens.iter().map(|(name, token)| format!("  token {name}: speaks as {}\n", token.person));
     let hooks = webhooks.iter().map(|(name, hook)| {
         let proof = match hook.proof {
             WebhookProof::Token(_) => "a token",

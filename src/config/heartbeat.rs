@@ -1,4 +1,4 @@
-//! `[heartbeat]`: when a model looks after HEARTBEAT.md, what that may cost, and whom it tells.
+//! `[heartbeat]`: when a model checks HEARTBEAT.md, the limit of its cost, and the chat that gets results.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ const MINUTES_MOST: u32 = 24 * 60;
 /// More than anybody wants to pay for.
 const TOKENS_MOST: u32 = 1_000_000_000;
 
-/// Where the owner last spoke in private.
+/// Stands for the chat where the owner last wrote in private.
 const OWNER: &str = "owner";
 
 /// The heartbeat: a regular check of the tasks in HEARTBEAT.md of the workspace. It reports to the
@@ -69,7 +69,7 @@ impl HeartbeatSection {
     }
 }
 
-/// A line for a person who checks.
+/// Describes the section for a person who checks it before a start.
 pub(super) fn describe(config: &Config) -> String {
     let Config { every, quiet, to, .. } = config;
     let Some(every) = every else { return "heartbeat\n  off\n".to_owned() };

@@ -14,10 +14,10 @@ use super::hints::none_of;
 use super::reading::{ConfigSource, Section};
 use super::values::{At, Text, Within};
 
-/// A hook that takes longer is none; it would hold up others.
+/// Maximum time of a hook, in seconds. A longer one would delay others.
 const SECONDS_MOST: u32 = 600;
 
-/// The variables that a hook is given.
+/// The variables that a hook gets.
 const VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
 /// Your own commands that run on events, with the event as a line of JSON on standard input. They

@@ -21,7 +21,7 @@ pub(super) struct IdFormat {
     wanted: &'static str,
 }
 
-/// A positive number that is no greater is a topic's; any other is a group's that lost its minus.
+/// Maximum id of a forum topic. A greater number is a group's id that lost its minus.
 const TOPIC_MAX: i64 = i32::MAX as i64;
 
 const TELEGRAM_PERSON: IdFormat = IdFormat {
@@ -99,7 +99,8 @@ pub(super) fn chats(
     checked.collect()
 }
 
-/// A platform's user ids, or `everyone`; as many as a config file holds (1 MiB, some 50,000).
+/// Returns a platform's user ids, or `everyone`. Reports those of another form. A config file (1 MiB) has room
+/// for some 50,000.
 pub(super) fn people(
     source: &ConfigSource<'_>,
     ids: Vec<At<Id>>,

@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-/// Every key by its section; the empty name is the top of the file. It is made when it is needed, which a start
-/// without faults does not.
+/// Every key by its section; the empty name is the top of the file. It is made on demand: a start without
+/// faults does not need it.
 pub(super) type Keys = LazyLock<Vec<(String, Vec<String>)>>;
 
 /// The keys that only some types of a section have, with these types.
 pub(super) type Limited = &'static [(&'static [&'static str], &'static [&'static str])];
 
-/// The section that has `key`; the empty name is the top of the file.
+/// Returns the section that has `key`. The empty name is the top of the file.
 pub(super) fn section_with(keys: &'static Keys, key: &str) -> Option<&'static str> {
     let has = |(_, keys): &&(String, Vec<String>)| keys.iter().any(|known| known == key);
     keys.iter().find(has).map(|(section, _)| section.as_str())

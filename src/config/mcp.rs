@@ -1,4 +1,4 @@
-//! `[mcp.NAME]`: who lends tools, and in which sandbox.
+//! `[mcp.NAME]`: servers that provide tools, and their sandboxes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ use crate::config::secrets::{self, UnresolvedSecret};
 /// The daemon's own variables that a program gets; the others may be secrets.
 pub(super) const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
-/// A call has to be over before the agent gives a tool up (two minutes).
+/// Time limit of a call, in seconds: it has to end before the agent gives up on a tool (two minutes).
 pub(super) type Timeout = Within<1, 100, 60>;
 
-/// More are a mistake.
+/// Maximum number of servers; more are a mistake.
 const SERVERS_MAX: usize = 64;
 
 /// A tool server that speaks the Model Context Protocol (MCP): a local program or an address. You
@@ -95,7 +95,7 @@ fn admin() -> Role {
     Role::Admin
 }
 
-/// All `[mcp.NAME]` without faults, and those of the file that `[agent]` names.
+/// Returns all `[mcp.NAME]` without faults, and those of the file that `[agent]` names.
 pub(super) fn servers(
     source: &ConfigSource<'_>,
     sections: BTreeMap<String, McpSection>,
@@ -111,9 +111,9 @@ pub(super) fn servers(
     if let Some(file) = file {
         for (name, config) in of_file(source, &file.value, bounds) {
             if names.contains(&name) {
-                let words =
+                let message =
                     format!("has a server `{name}`, which this file defines too: [mcp.{name}]");
-                source.refuse(file, words);
+                source.refuse(file, message);
             } else {
                 servers.insert(name, config);
             }
@@ -201,7 +201,7 @@ fn paths(paths: Vec<Text<AbsolutePath>>) -> Vec<PathBuf> {
     paths.into_iter().map(|path| path.0.0).collect()
 }
 
-/// The sandbox begins elsewhere than the daemon.
+/// Returns an absolute path, because the sandbox starts in another folder than the daemon.
 pub(super) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -315,8 +315,8 @@ pub(super) fn warnings(servers: &BTreeMap<String, Config>) -> Vec<String> {
 fn unseen(program: &Program) -> impl Iterator<Item = String> {
     let seen = program.sandbox.read.iter().chain(&program.cwd);
     let seen: Vec<&Path> = seen.map(PathBuf::as_path).collect();
-    let is_unseen = |word: &&String| {
-        let path = Path::new(word.as_str());
+    let is_unseen = |argument: &&String| {
+        let path = Path::new(argument.as_str());
         program.is_sandboxed()
             && path.is_absolute()
             && path.exists()
@@ -324,5 +324,7 @@ fn unseen(program: &Program) -> impl Iterator<Item = String> {
             && !seen.iter().any(|seen| path.starts_with(seen))
     };
     let found: Vec<_> = program.args.iter().filter(is_unseen).cloned().collect();
-    found.into_iter().map(|word| format!("its sandbox does not show {word}: add it to `paths`"))
+    found
+        .into_iter()
+        .map(|argument| format!("its sandbox does not show {argument}: add it to `paths`"))
 }

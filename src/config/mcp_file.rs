@@ -1,4 +1,4 @@
-//! The `mcpServers` file that other programs have too, with our own keys of the sandbox.
+//! The `mcpServers` file, which other programs have, too, with our own keys for the sandbox.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::mcp::{INHERITED, Timeout, absolute, is_header, sandbox};
 use super::reading::ConfigSource;
 use super::values::Url;
 
-/// The file as Claude and many others write it; what they know besides is passed over.
+/// The file as Claude and many others write it. Other keys are ignored.
 #[derive(Deserialize)]
 struct McpFile {
     #[serde(rename = "mcpServers", default)]
@@ -39,7 +39,7 @@ struct McpEntry {
     headers: BTreeMap<String, String>,
     #[serde(default)]
     disabled: bool,
-    /// Our own four, which other programs pass over.
+    /// Our own four keys, which other programs ignore.
     #[serde(default)]
     sandbox: SandboxLevel,
     #[serde(default)]
@@ -50,7 +50,7 @@ struct McpEntry {
     workspace: WorkspaceAccess,
 }
 
-/// The servers of an `mcpServers` file; its faults have the file's place.
+/// Returns the servers of an `mcpServers` file. Its faults have the file's place.
 pub(super) fn of_file(
     source: &ConfigSource<'_>,
     name: &str,
@@ -64,13 +64,13 @@ pub(super) fn of_file(
             return Vec::new();
         }
     };
-    // Its variables may be keys.
+    // Its variables may be secret keys.
     source.read_from(&path);
     let place = || FaultPlace::File(path.clone());
     let file: McpFile = match serde_json::from_str(&text) {
         Ok(file) => file,
         Err(error) => {
-            // Not serde's words: they repeat what stands there, which may be a secret.
+            // serde's message is not shown: it quotes the file, where a secret may be.
             let (line, column) = (error.line(), error.column());
             let wrong = format!("is not a valid mcpServers file: see line {line}, column {column}");
             source.fault_in(place(), wrong);
@@ -85,7 +85,7 @@ pub(super) fn of_file(
         } else {
             Err("its name must be 1 to 32 of a-z, A-Z, 0-9, - and _".to_owned())
         };
-        let fault = |words| source.fault_in(place(), format!("cannot use `{name}`: {words}"));
+        let fault = |reason| source.fault_in(place(), format!("cannot use `{name}`: {reason}"));
         read.map_err(fault).ok().map(|config| (name, config))
     });
     servers.collect()
@@ -144,21 +144,21 @@ impl McpEntry {
     }
 }
 
-/// `text` with the variables that it names as `${NAME}` or `${NAME:-else}`.
+/// Returns `text` with the values of the variables that it names as `${NAME}` or `${NAME:-else}`.
 fn filled(source: &ConfigSource<'_>, text: &str) -> Result<String, String> {
     let mut parts = text.split("${");
     let mut filled = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let Some((inside, rest)) = part.split_once('}') else {
+        let Some((variable, rest)) = part.split_once('}') else {
             filled.push_str("${");
             filled.push_str(part);
             continue;
         };
-        let (name, other) = match inside.split_once(":-") {
-            Some((name, other)) => (name, Some(other)),
-            None => (inside, None),
+        let (name, default) = match variable.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (variable, None),
         };
-        match source.env.text(name).or(other) {
+        match source.env.text(name).or(default) {
             Some(value) => filled.push_str(value),
             None => return Err(format!("it needs the environment variable {name}")),
         }

@@ -1,4 +1,4 @@
-//! `[memory]`: what comes back by itself, how many facts stand in prompts, and whether new ones are noticed.
+//! `[memory]`: automatic recall, the number of facts in prompts, and the extraction of new ones.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -39,7 +39,7 @@ impl MemorySection {
         memory::Config { provider: self.provider.as_ref().and_then(one), ..self.without_provider() }
     }
 
-    /// The config apart from the provider.
+    /// Returns the config apart from the provider.
     pub(super) fn without_provider(&self) -> memory::Config {
         memory::Config {
             recall: self.recall.0,

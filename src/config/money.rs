@@ -126,7 +126,7 @@ pub(super) fn budgets(
     budgets
 }
 
-/// Dollars for a million tokens, as a provider's section says them.
+/// Dollars for a million tokens, from a provider's section.
 pub(super) struct PriceKeys {
     pub(super) input: Option<Dollars>,
     pub(super) cached: Option<Dollars>,
@@ -135,7 +135,7 @@ pub(super) struct PriceKeys {
 }
 
 impl PriceKeys {
-    /// The price; none if the section says nothing of it.
+    /// Returns the price. None if the section has no key for it.
     pub(super) fn price(&self, place: &Section<'_, '_>) -> Option<Price> {
         let Self { input, cached, cache_write, output } = self;
         match (input, output) {

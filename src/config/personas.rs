@@ -81,10 +81,10 @@ pub(super) fn personas(
     channels: &[&str],
 ) -> ReadPersonas {
     let mut read = ReadPersonas { rules: Vec::new(), budgets: BTreeMap::new() };
-    // What an earlier persona is for.
+    // The targets of earlier personas.
     let mut taken = BTreeSet::new();
     for NamedSection { name, place, read: section } in source.named("personas", sections) {
-        // Its fault is told.
+        // Its fault is reported already.
         let Ok(name) = name.parse::<PersonaName>() else { continue };
         let matches = section.matches(source, channels, &mut taken);
         if matches == PersonaMatch::default() {

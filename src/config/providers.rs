@@ -19,20 +19,21 @@ use crate::config::secrets::{self, UnresolvedSecret};
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
 
-/// The longest answer to ask for: a file of a thousand lines, or long reasoning and what comes of it.
+/// Default maximum of an answer, in tokens: a file of a thousand lines, or long reasoning with its result.
 const TOKENS_MAX: u32 = 16_384;
 
 /// More than any model gives in one answer.
 const TOKENS_MAX_MOST: u32 = 1_000_000;
 
-/// The least with which there is room for the prompt itself, and more than any model has.
+/// Bounds of the context window, in tokens: the least that has room for the prompt itself, and more than any
+/// model has.
 const CONTEXT_LEAST: u32 = 2_048;
 const CONTEXT_MOST: u32 = 20_000_000;
 
 /// A day; what is slower answers nobody.
 const FIRST_BYTE_SECONDS_MOST: u64 = 24 * 3600;
 
-/// A named config that was read; `None` for one with faults, whose name still exists.
+/// The configs by name. `None` for one with faults, whose name still exists.
 pub(super) type Providers = Vec<(String, Option<provider::Config>)>;
 
 /// A model behind an API. You choose the name. There can be many. If the config file has no
@@ -149,7 +150,7 @@ impl ProviderSection {
         Some(provider::Config {
             kind,
             api_key,
-            // Other servers know best how much room their model has.
+            // Other servers know best how long their model's answers can be.
             tokens_max: self.max_tokens.map(|it| it.0).or(is_vendor.then_some(TOKENS_MAX)),
             context_is_set: self.context.is_some(),
             context: self
@@ -170,14 +171,14 @@ impl ProviderSection {
 }
 
 impl ProviderSection {
-    /// The address as it is asked; the outer `None` if it may not be.
+    /// Returns the address as it is called. The outer `None` if it is not allowed.
     fn model_url(&self, place: &Section<'_, '_>) -> Option<Option<String>> {
         let Some(written) = &self.base_url else { return Some(None) };
         let ModelUrl { url, is_plain, is_local } = &written.value.0;
         if *is_plain && !is_local && !self.allow_http.0 {
-            let words = "must begin with https://: http:// is for this machine and local networks (private addresses, \
+            let message = "must begin with https://: http:// is for this machine and local networks (private addresses, \
                          names such as ollama or box.lan); allow_http = true allows it all the same";
-            place.source.refuse(written, words);
+            place.source.refuse(written, message);
             return None;
         }
         let is_here = url::Url::parse(url).is_ok_and(|url| crate::http::is_loopback(&url));
@@ -191,7 +192,7 @@ impl ProviderSection {
     }
 }
 
-/// The key, which `vendor_url` insists on; `None` if it is missing there or cannot be used.
+/// Returns the key, which `vendor_url` requires. `None` if it is missing there or cannot be used.
 pub(super) fn api_key(
     place: &Section<'_, '_>,
     written: Option<&At<UnresolvedSecret>>,
@@ -207,7 +208,7 @@ pub(super) fn api_key(
     }
 }
 
-/// The provider without a model.
+/// Returns the provider without a model.
 fn rehearsal() -> provider::Config {
     provider::Config {
         kind: Rehearsal,
@@ -225,7 +226,7 @@ fn rehearsal() -> provider::Config {
     }
 }
 
-/// The endpoint of the vendor itself.
+/// Returns the endpoint of the vendor itself.
 fn vendor_url(kind: ProviderKind) -> &'static str {
     if kind == Anthropic { ANTHROPIC_URL } else { OPENAI_URL }
 }
@@ -235,7 +236,7 @@ fn sees_pictures(kind: ProviderKind, base_url: &str) -> bool {
     kind == Anthropic || base_url == OPENAI_URL
 }
 
-/// A provider that its key alone starts.
+/// A provider that starts if its key is set.
 struct Known {
     variable: &'static str,
     name: &'static str,
@@ -269,7 +270,7 @@ const PROVIDERS: [Known; 3] = [
     },
 ];
 
-/// One provider for each key that is set, or the rehearsal one; for a config that names none.
+/// Returns one provider for each key that is set, or the rehearsal one, for a config that names none.
 pub(super) fn of_environment(source: &ConfigSource<'_>) -> Providers {
     let found: Vec<_> = PROVIDERS
         .iter()

@@ -15,10 +15,10 @@ use super::hints::{is_name, nearest};
 use super::keys::{self, Keys, Limited};
 use super::values::At;
 
-/// A file with more faults is no config, and finding the line of each fault takes time.
+/// Maximum number of faults. A file with more is no config, and finding the line of each takes time.
 const FAULTS_MAX: usize = 100;
 
-/// A config file being read. Its values are known by their offset in bytes.
+/// A config file being read. Its values are identified by their offset in bytes.
 pub(super) struct ConfigSource<'a> {
     pub(super) file: &'a Path,
     pub(super) text: &'a str,
@@ -34,20 +34,20 @@ pub(super) struct FoundValue {
     pub(super) faults: Vec<Fault>,
     pub(super) notes: Vec<String>,
     pub(super) files: Vec<PathBuf>,
-    /// The keys and values that have a fault, and are left out from then on.
+    /// Offsets of keys and values that have a fault, and are left out from then on.
     refused: BTreeSet<usize>,
 }
 
-/// A section as it stands in the file, to report what is wrong with its keys together.
+/// A section of the file, which reports faults of its keys.
 pub(super) struct Section<'s, 'a> {
     pub(super) source: &'s ConfigSource<'a>,
-    /// As a header names it, without brackets: `channels.home`.
+    /// The name in its header, without brackets: `channels.home`.
     path: String,
     at: usize,
     table: Option<&'a DeTable<'a>>,
 }
 
-/// The way from the top of the file to a value.
+/// A step on the path from the top of the file to a value.
 pub(super) enum KeyPathStep<'a> {
     Key(&'a Spanned<Cow<'a, str>>),
     Entry,
@@ -66,13 +66,13 @@ impl<'a> ConfigSource<'a> {
         Self { file, text, env, tree, keys, found: RefCell::default() }
     }
 
-    /// Paths in the file are relative to this one.
+    /// Returns the folder to which paths in the file are relative.
     pub(super) fn folder(&self) -> &Path {
         self.file.parent().unwrap_or(Path::new(""))
     }
 
-    /// The entries of a table in the order of the file, without those that were refused. Keys that
-    /// are not `known` are reported.
+    /// Returns the entries of a table in the order of the file, without those that were refused. Keys that are
+    /// not `known` are reported.
     pub(super) fn entries(
         &self,
         table: &'a DeTable<'a>,
@@ -83,7 +83,7 @@ impl<'a> ConfigSource<'a> {
         };
         let is_known = |(key, _): &ConfigEntry<'a>| match known {
             Some(known) if !known.contains(&&**key.get_ref()) => {
-                self.unknown(key, known);
+                self.report_unknown(key, known);
                 false
             }
             _ => true,
@@ -93,7 +93,7 @@ impl<'a> ConfigSource<'a> {
         entries
     }
 
-    fn unknown(&self, key: &Spanned<Cow<'a, str>>, known: &[&str]) {
+    fn report_unknown(&self, key: &Spanned<Cow<'a, str>>, known: &[&str]) {
         let (at, key) = (key.span().start, &**key.get_ref());
         self.found.borrow_mut().refused.insert(at);
         if self.is_full() {
@@ -109,17 +109,17 @@ impl<'a> ConfigSource<'a> {
         self.fault(at, format!("unknown key {}; {advice}", self.name(at)));
     }
 
-    /// `at` is an offset in bytes.
+    /// Reports a fault at an offset in bytes.
     pub(super) fn fault(&self, at: usize, message: impl AsRef<str>) {
         if !self.is_full() {
             self.fault_in(FaultPlace::at(self.file, self.text.as_bytes(), at), message);
         }
     }
 
-    /// A fault of the value at `at`; `words` follow its name.
-    pub(super) fn fault_of(&self, at: usize, words: impl AsRef<str>) {
+    /// Reports a fault of the value at `at`. The message follows its name.
+    pub(super) fn fault_of(&self, at: usize, message: impl AsRef<str>) {
         if !self.is_full() {
-            self.fault(at, format!("{} {}", self.name(at), words.as_ref()));
+            self.fault(at, format!("{} {}", self.name(at), message.as_ref()));
         }
     }
 
@@ -131,7 +131,7 @@ impl<'a> ConfigSource<'a> {
         self.found.borrow().refused.contains(&at)
     }
 
-    /// Leaves a value out from now on; false if it was left out before, or there are too many faults.
+    /// Leaves a value out from now on. Returns false if it was left out before, or there are too many faults.
     pub(super) fn leave_out(&self, at: usize) -> bool {
         self.found.borrow_mut().refused.insert(at) && !self.is_full()
     }
@@ -147,24 +147,24 @@ impl<'a> ConfigSource<'a> {
         }
     }
 
-    /// Notes a file that holds secrets, or may.
+    /// Records a file that holds secrets, or may.
     pub(super) fn read_from(&self, file: &Path) {
         self.found.borrow_mut().files.push(file.to_owned());
     }
 
-    /// The faults are in the order of the file.
+    /// Returns the findings, with the faults in the order of the file.
     pub(super) fn into_found(self) -> FoundValue {
         let mut found = self.found.into_inner();
         found.faults.sort_by(|a, b| a.place.cmp(&b.place));
         found
     }
 
-    /// The section `[key]`.
+    /// Returns the section `[key]`.
     pub(super) fn section(&self, key: &'static str) -> Section<'_, 'a> {
         self.section_in(self.tree, "", key)
     }
 
-    /// The sections `[key.NAME]` with their names, in the order of the file.
+    /// Returns the sections `[key.NAME]` with their names, in the order of the file.
     pub(super) fn named<T>(
         &self,
         key: &'static str,
@@ -187,12 +187,13 @@ impl<'a> ConfigSource<'a> {
     fn section_in(&self, outer: &'a DeValue<'a>, prefix: &str, key: &str) -> Section<'_, 'a> {
         let entry: Option<ConfigEntry<'a>> =
             outer.as_table().and_then(|outer| outer.get_key_value(key));
-        let path = if prefix.is_empty() { shown(key) } else { format!("{prefix}.{}", shown(key)) };
+        let path =
+            if prefix.is_empty() { printable(key) } else { format!("{prefix}.{}", printable(key)) };
         let at = entry.map_or(0, |(key, _)| key.span().start);
         Section { source: self, path, at, table: entry.and_then(|it| it.1.get_ref().as_table()) }
     }
 
-    /// The key or value at `at` as messages name it: `` `steps_max` in [agent] ``.
+    /// Returns the key or value at `at` as messages name it: `` `steps_max` in [agent] ``.
     fn name(&self, at: usize) -> String {
         let steps = self.steps(at);
         let mut section = Vec::new();
@@ -206,20 +207,20 @@ impl<'a> ConfigSource<'a> {
                     section.push(key.get_ref().as_ref());
                 }
                 KeyPathStep::Key(key) if name.is_empty() => {
-                    name = format!("`{}`", shown(key.get_ref()))
+                    name = format!("`{}`", printable(key.get_ref()))
                 }
-                KeyPathStep::Key(key) => name = format!("`{}` of {name}", shown(key.get_ref())),
+                KeyPathStep::Key(key) => name = format!("`{}` of {name}", printable(key.get_ref())),
                 KeyPathStep::Entry => name = format!("an entry of {name}"),
             }
         }
-        let section: Vec<_> = section.into_iter().map(shown).collect();
+        let section: Vec<_> = section.into_iter().map(printable).collect();
         if section.is_empty() { name } else { format!("{name} in [{}]", section.join(".")) }
     }
 
-    /// The keys that lead to `at`, with dots.
+    /// Returns the keys that lead to `at`, with dots.
     pub(super) fn path(&self, at: usize) -> String {
         let keys = self.steps(at).into_iter().filter_map(|step| match step {
-            KeyPathStep::Key(key) => Some(shown(key.get_ref())),
+            KeyPathStep::Key(key) => Some(printable(key.get_ref())),
             KeyPathStep::Entry => None,
         });
         keys.collect::<Vec<_>>().join(".")
@@ -232,8 +233,9 @@ impl<'a> ConfigSource<'a> {
     }
 }
 
-/// Looks for the key or the value that begins at `at`; `steps` lead there if it is found.
-fn find<'a>(inside: &'a DeValue<'a>, at: usize, steps: &mut Vec<KeyPathStep<'a>>) -> bool {
+/// Finds the key or the value that begins at `at`. Returns true if it is found, and adds the steps that lead
+/// there.
+fn find<'a>(outer: &'a DeValue<'a>, at: usize, steps: &mut Vec<KeyPathStep<'a>>) -> bool {
     let mut is_below = |step, value: &'a Spanned<DeValue<'a>>, is_here: bool| {
         steps.push(step);
         let is_found = is_here || value.span().start == at || find(value.get_ref(), at, steps);
@@ -242,7 +244,7 @@ fn find<'a>(inside: &'a DeValue<'a>, at: usize, steps: &mut Vec<KeyPathStep<'a>>
         }
         is_found
     };
-    match inside {
+    match outer {
         DeValue::Table(table) => table.iter().any(|entry: ConfigEntry<'a>| {
             let (key, value) = entry;
             is_below(KeyPathStep::Key(key), value, key.span().start == at)
@@ -256,12 +258,12 @@ fn find<'a>(inside: &'a DeValue<'a>, at: usize, steps: &mut Vec<KeyPathStep<'a>>
 
 /// No message prints a value that it refuses: it may be a secret in the wrong place.
 impl ConfigSource<'_> {
-    /// Reports `words` of `value`.
-    pub(super) fn refuse<T>(&self, value: &At<T>, words: impl AsRef<str>) {
-        self.fault_of(value.at, words);
+    /// Reports a fault of `value`. The message follows its name.
+    pub(super) fn refuse<T>(&self, value: &At<T>, message: impl AsRef<str>) {
+        self.fault_of(value.at, message);
     }
 
-    /// The name of one of `names`; `what` says whose they are.
+    /// Returns the value if it is one of `names`, else reports it. `what` says what the names stand for.
     pub(super) fn one(&self, value: &At<String>, what: &str, names: &[&str]) -> Option<String> {
         let name = &*value.value;
         if names.contains(&name) {
@@ -276,7 +278,7 @@ impl ConfigSource<'_> {
         None
     }
 
-    /// Some of `names`, in an order.
+    /// Returns the entries that are among `names`, in their order. Reports the others.
     pub(super) fn order(
         &self,
         entries: &At<Vec<At<String>>>,
@@ -304,12 +306,12 @@ impl Section<'_, '_> {
         self.source.fault(self.at, message);
     }
 
-    /// `[channels.home]`
+    /// Returns the header, such as `[channels.home]`.
     pub(super) fn title(&self) -> String {
         format!("[{}]", self.path)
     }
 
-    /// Returns true if the file has the key, be its value right or wrong.
+    /// Returns true if the file has the key, even with a wrong value.
     pub(super) fn has(&self, key: &str) -> bool {
         self.table.is_some_and(|table| table.contains_key(key))
     }
@@ -322,7 +324,7 @@ impl Section<'_, '_> {
         value
     }
 
-    /// `default` if the file lacks the key; `None` if its value was refused.
+    /// Returns the value, or `default` if the file lacks the key. `None` if the value was refused.
     pub(super) fn or<T>(&self, value: Option<T>, key: &str, default: T) -> Option<T> {
         value.or_else(|| (!self.has(key)).then_some(default))
     }
@@ -341,8 +343,8 @@ impl Section<'_, '_> {
     }
 }
 
-/// A key from the file, fit to stand in a message: one line, not long.
-fn shown(key: &str) -> String {
+/// Returns a key from the file in a form for messages: one line, not long.
+fn printable(key: &str) -> String {
     const CHARS_MAX: usize = 40;
     key.escape_debug().take(CHARS_MAX).collect()
 }

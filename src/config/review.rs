@@ -1,5 +1,5 @@
-//! Warnings about a usable config: tokens of another form than the platform's, and programs that lie where a model can
-//! change them.
+//! Warnings about a usable config: tokens of another form than the platform's, and programs in folders where a
+//! model can change them.
 
 use std::path::{Path, PathBuf};
 
@@ -39,19 +39,20 @@ impl Config {
         }
     }
 
-    /// Further warnings: of tokens that cannot be any, and of programs that tools could change in this home.
+    /// Returns further warnings: about tokens of a wrong form, and about programs that tools could change in
+    /// this home.
     pub fn cautions(&self, home: &Path) -> Vec<String> {
         let mut servers = self.mcp.clone();
         mcp::refuse_exposed(&mut servers, home, &self.files);
-        let mut warnings = tokens(self);
+        let mut warnings = token_warnings(self);
         warnings.extend(writable_programs(self, home).iter().map(WritableProgram::warning));
         warnings.extend(mcp::warnings(&servers));
         warnings
     }
 }
 
-/// Returns a warning for each token that its platform cannot have given out.
-fn tokens(config: &Config) -> Vec<String> {
+/// Returns a warning for each token that its platform cannot have issued.
+fn token_warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     for (name, channel) in &config.channels {
         let found: Vec<(&str, Option<&str>)> = match &channel.kind {
@@ -59,8 +60,8 @@ fn tokens(config: &Config) -> Vec<String> {
             ChannelKind::Discord(it) => vec![("token", discord(&it.token))],
             ChannelKind::Slack(it) => {
                 vec![
-                    ("token", begins(&it.token, "xoxb-", SLACK_BOT)),
-                    ("app_token", begins(&it.app_token, "xapp-", SLACK_APP)),
+                    ("token", check_prefix(&it.token, "xoxb-", SLACK_BOT)),
+                    ("app_token", check_prefix(&it.app_token, "xapp-", SLACK_APP)),
                 ]
             }
             ChannelKind::Terminal => Vec::new(),
@@ -82,26 +83,26 @@ const SLACK_APP: &str = "an app-level token begins with xapp-";
 
 /// Telegram's Bot API, "Authorizing your bot": `123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11`.
 fn telegram(token: &Secret) -> Option<&'static str> {
-    let is_word = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_');
-    let is_one = token.reveal().split_once(':').is_some_and(|(id, rest)| {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let is_token = token.reveal().split_once(':').is_some_and(|(id, rest)| {
         !id.is_empty()
-            && id.chars().all(|sign| sign.is_ascii_digit())
+            && id.chars().all(|c| c.is_ascii_digit())
             && (25..=60).contains(&rest.len())
             && rest.chars().all(is_word)
     });
-    (!is_one).then_some(TELEGRAM)
+    (!is_token).then_some(TELEGRAM)
 }
 
 /// Discord's documentation, "Reference: Authentication": three parts in base64url.
 fn discord(token: &Secret) -> Option<&'static str> {
-    let is_word = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_' | '=');
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '=');
     let parts: Vec<_> = token.reveal().split('.').collect();
-    let is_one =
+    let is_token =
         parts.len() == 3 && parts.iter().all(|part| !part.is_empty() && part.chars().all(is_word));
-    (!is_one).then_some(DISCORD)
+    (!is_token).then_some(DISCORD)
 }
 
-fn begins(token: &Secret, prefix: &str, wanted: &'static str) -> Option<&'static str> {
+fn check_prefix(token: &Secret, prefix: &str, wanted: &'static str) -> Option<&'static str> {
     (!token.reveal().starts_with(prefix)).then_some(wanted)
 }
 
@@ -170,7 +171,7 @@ fn writable_programs<'a>(config: &'a Config, home: &Path) -> Vec<WritableProgram
     found
 }
 
-/// The path without links, or as it is where nothing lies.
+/// Returns the path without symbolic links, or the absolute path if nothing is there.
 fn resolved(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     absolute.canonicalize().unwrap_or(absolute)

@@ -68,14 +68,13 @@ pub static KEYS: Keys = LazyLock::new(|| {
     top.chain(inner).collect()
 });
 
-/// The JSON Schema of a config file. It is made when it is needed, which a start without faults does
-/// not.
+/// Returns the JSON Schema of a config file. It is made on demand: a start without faults does not need it.
 pub fn schema() -> Schema {
     let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<ConfigFile>()
 }
 
-/// The sections in the order of [`ConfigFile`], as `agent` or `providers.NAME`, each with its schema.
+/// Returns the sections in the order of [`ConfigFile`], as `agent` or `providers.NAME`, each with its schema.
 pub fn sections(schema: &Schema) -> Vec<(String, &Map<String, Value>)> {
     let mut sections = Vec::new();
     for (name, value) in schema.as_object().map(properties).into_iter().flatten() {

@@ -1,5 +1,5 @@
-//! Where a secret can stand: in the config itself, in a variable, in a file, or among systemd's
-//! credentials. No message says what any of them holds.
+//! The sources of a secret: the config itself, an environment variable, a file, or systemd's credentials. No
+//! message shows the content of any.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use super::hints::hint;
 use super::reading::ConfigSource;
 use super::values::At;
 
-/// Far more than any key or token has.
+/// Maximum size of a file with a secret, in bytes: far more than any key or token has.
 const BYTES_MAX: u64 = 16 * 1024;
 
 const SOURCES: [&str; 3] = ["env", "file", "credential"];
@@ -26,7 +26,7 @@ const SOURCES: [&str; 3] = ["env", "file", "credential"];
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SecretFormat {
     Word,
-    /// May have blanks inside.
+    /// May contain spaces.
     Line,
 }
 
@@ -42,17 +42,17 @@ pub(super) enum UnresolvedSecret {
     Elsewhere(BTreeMap<String, String>),
 }
 
-/// The secret, which has no blanks.
+/// Reads a secret without spaces.
 pub(super) fn read(source: &ConfigSource<'_>, value: &At<UnresolvedSecret>) -> Option<Secret> {
     read_as(source, value.at, &value.value, SecretFormat::Word)
 }
 
-/// The secret, which may have blanks inside, as in `Bearer …`.
+/// Reads a secret that may contain spaces, as in `Bearer …`.
 pub(super) fn read_line(source: &ConfigSource<'_>, value: &At<UnresolvedSecret>) -> Option<Secret> {
     read_as(source, value.at, &value.value, SecretFormat::Line)
 }
 
-/// The value of the variable `name`.
+/// Reads the value of the variable `name`.
 pub(super) fn read_setting(
     source: &ConfigSource<'_>,
     name: &str,
@@ -83,21 +83,25 @@ fn read_as(
             _ => Err("must name exactly one of env, file, credential".to_owned()),
         },
     };
-    let (text, whose) = found.map_err(|wrong| source.fault_of(at, wrong)).ok()?;
+    let (text, source_name) = found.map_err(|message| source.fault_of(at, message)).ok()?;
     let secret = clean(&text, form);
-    secret.map_err(|wrong| source.fault_of(at, format!("cannot be used: {whose} {wrong}"))).ok()
+    secret
+        .map_err(|message| source.fault_of(at, format!("cannot be used: {source_name} {message}")))
+        .ok()
 }
 
-/// The secret in a variable that starts something by itself; the variable is set.
+/// Reads the secret in a variable that starts a provider or a channel by itself. The variable is set.
 pub(super) fn of_variable(source: &ConfigSource<'_>, variable: &str) -> Option<Secret> {
     let secret = source.env.text(variable).ok_or("is not UTF-8");
     let secret = secret.and_then(|text| clean(text, SecretFormat::Word));
     secret
-        .map_err(|wrong| source.fault_in(FaultPlace::Environment, format!("{variable} {wrong}")))
+        .map_err(|message| {
+            source.fault_in(FaultPlace::Environment, format!("{variable} {message}"))
+        })
         .ok()
 }
 
-/// A text, and how messages name where it comes from.
+/// A text, and the name of its source for messages.
 type FoundSecret<'a> = Result<(Cow<'a, str>, String), String>;
 
 fn find<'a>(source: &ConfigSource<'a>, place: &str, name: &str) -> FoundSecret<'a> {
@@ -118,14 +122,14 @@ fn find<'a>(source: &ConfigSource<'a>, place: &str, name: &str) -> FoundSecret<'
 }
 
 fn from_file<'a>(source: &ConfigSource<'_>, file: &Path) -> FoundSecret<'a> {
-    let named = format!("the file {}", file.display());
-    let text = read_text(file).map_err(|error| format!("needs {named}: {error}"))?;
+    let source_name = format!("the file {}", file.display());
+    let text = read_text(file).map_err(|error| format!("needs {source_name}: {error}"))?;
     warn_if_readable_by_all(source, file, "holds a secret");
     source.read_from(file);
-    Ok((text.into(), named))
+    Ok((text.into(), source_name))
 }
 
-/// The file in which systemd puts what `LoadCredential=` names.
+/// Returns the file in which systemd puts the credential of `LoadCredential=`.
 fn credential(source: &ConfigSource<'_>, name: &str) -> Result<PathBuf, String> {
     if name.contains('/') || name == "." || name == ".." {
         return Err("must name a credential, not a path".to_owned());
@@ -139,7 +143,7 @@ fn credential(source: &ConfigSource<'_>, name: &str) -> Result<PathBuf, String> 
     Ok(Path::new(folder).join(name))
 }
 
-/// Without what an editor or `echo` leaves at the ends.
+/// Returns the secret without white space at the ends, which an editor or `echo` adds.
 fn clean(text: &str, form: SecretFormat) -> Result<Secret, &'static str> {
     let text = text.trim();
     match text {

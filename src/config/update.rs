@@ -1,4 +1,4 @@
-//! `[update]`: where new versions come from, and who signs them.
+//! `[update]`: the source of new versions, and the key that signs them.
 
 use std::str::FromStr;
 

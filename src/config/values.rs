@@ -182,9 +182,9 @@ impl FromStr for Url {
 /// The address of a model API. Without a slash at the end, and without the path of a single call.
 pub(super) struct ModelUrl {
     pub(super) url: String,
-    /// It is asked unencrypted.
+    /// True if requests to it are unencrypted.
     pub(super) is_plain: bool,
-    /// It is on this machine or a local network.
+    /// True if it is on this machine or a local network.
     pub(super) is_local: bool,
 }
 
@@ -225,7 +225,7 @@ impl<const LEAST: u64, const MOST: u64> FromStr for Length<LEAST, MOST> {
     fn from_str(text: &str) -> Result<Self, String> {
         let wanted =
             || "must be a length of time, such as \"90s\", \"30m\", \"12h\" or \"2d\"".to_owned();
-        let end = text.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(text.len());
+        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
         let unit = UNITS.iter().find(|(name, _)| *name == unit.trim()).map(|(_, seconds)| *seconds);
         let (Ok(number), Some(unit)) = (number.parse::<u32>(), unit) else { return Err(wanted()) };
@@ -240,10 +240,11 @@ impl<const LEAST: u64, const MOST: u64> FromStr for Length<LEAST, MOST> {
 /// The units of lengths, in seconds, the longest first.
 const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
-/// A length of time as it is written in the config.
+/// Returns a length of time as it is written in the config.
 pub(super) fn shown(seconds: u64) -> String {
-    let fits = UNITS.iter().find(|(_, unit)| seconds >= *unit && seconds.is_multiple_of(*unit));
-    fits.map_or_else(|| "0".to_owned(), |(name, unit)| format!("{}{name}", seconds / unit))
+    let longest_unit =
+        UNITS.iter().find(|(_, unit)| seconds >= *unit && seconds.is_multiple_of(*unit));
+    longest_unit.map_or_else(|| "0".to_owned(), |(name, unit)| format!("{}{name}", seconds / unit))
 }
 
 /// A length of time, or 0 or "off" for none.

@@ -1,5 +1,5 @@
-//! `[web]` and `[search.NAME]`: who may use the web, what of the owner's own network it may reach, and
-//! which engines are asked.
+//! `[web]` and `[search.NAME]`: the role that may use the web, the private hosts that it may reach, and the
+//! search engines.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::reading::{ConfigSource, Section};
 use super::values::{At, Flag, Text, Url};
 use crate::config::secrets::{self, UnresolvedSecret};
 
-/// More are a mistake.
+/// Maximum number of listed hosts; more are a mistake.
 const LISTED_MAX: usize = 100;
 
 /// The web tools: web_fetch reads pages, and web_search searches the web.

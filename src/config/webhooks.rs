@@ -20,10 +20,10 @@ use super::values::{At, Text, Within};
 /// No job has a higher number.
 const JOBS_MOST: u32 = 2_000_000_000;
 
-/// Events of a code host in one list; more are a mistake.
+/// Maximum number of events in one list; more are a mistake.
 const EVENTS_MAX: usize = 50;
 
-/// A longer text belongs into a skill or a file of the workspace.
+/// Maximum length of a template, in characters. A longer text belongs into a skill or a file of the workspace.
 const TEMPLATE_CHARS_MAX: usize = 4_000;
 
 /// A webhook: another program wakes the bot with `POST /hooks/NAME`. It needs `[gateway]`, one of

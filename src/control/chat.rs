@@ -1,4 +1,4 @@
-//! A client of the control socket that is a terminal: what is said there, and what is shown.
+//! A client of the control socket that is a terminal: its input and its output.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::store::Sync;
 use crate::types::event::Event;
 use crate::types::message::{Address, ChatId, DedupKey, InboundContent};
 
-/// A client that says and is shown nothing for so long is gone, or forgotten.
+/// Maximum time without input or output. A client that is silent for longer is gone, or forgotten.
 const IDLE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The author of what another program prints into a client.
+/// The author of text that another program pipes into a client.
 const PIPED: &str = "piped input";
 
 /// A client that is a terminal.
@@ -28,14 +28,14 @@ pub(super) struct ChatClient<'a> {
     events: bool,
     /// The part of the draft that was shown.
     draft: String,
-    /// Messages that may not have had their outcome.
-    said: Vec<DedupKey>,
+    /// Keys of messages from here whose outcome is not known yet.
+    unsettled: Vec<DedupKey>,
 }
 
 impl<'a> ChatClient<'a> {
     pub(super) fn begin(server: &'a ControlServer, chat: ChatId, events: bool) -> Self {
         let address = Address { channel: server.terminal.name().clone(), chat, thread: None };
-        Self { server, address, events, draft: String::new(), said: Vec::new() }
+        Self { server, address, events, draft: String::new(), unsettled: Vec::new() }
     }
 
     pub(super) async fn run(
@@ -44,38 +44,38 @@ impl<'a> ChatClient<'a> {
         mut out: impl AsyncWrite + Unpin,
     ) -> std::io::Result<()> {
         let bus = &self.server.turns.services.bus;
-        let mut shows = self.server.terminal.attach(&self.address.chat);
+        let mut outputs = self.server.terminal.attach(&self.address.chat);
         let mut events = self.server.turns.services.events.subscribe();
-        let mut moved = bus.outbox.watch();
+        let mut outbox_changes = bus.outbox.watch();
         self.hasten().await;
-        let mut until = Instant::now() + IDLE_MAX;
+        let mut idle_until = Instant::now() + IDLE_MAX;
         loop {
             tokio::select! {
                 biased;
-                Some(show) = shows.recv() => {
-                    until = Instant::now() + IDLE_MAX;
-                    self.show(&mut out, show).await?;
+                Some(output) = outputs.recv() => {
+                    idle_until = Instant::now() + IDLE_MAX;
+                    self.show_output(&mut out, output).await?;
                 }
                 line = lines.next() => {
-                    until = Instant::now() + IDLE_MAX;
+                    idle_until = Instant::now() + IDLE_MAX;
                     match line {
                         Ok(None) => return Ok(()),
-                        Ok(Some(line)) => self.said(&mut out, &line).await?,
+                        Ok(Some(line)) => self.receive_line(&mut out, &line).await?,
                         Err(error) => {
                             let failed = Response::Failed(error.to_string());
                             return write_line(&mut out, &failed).await;
                         }
                     }
                 }
-                () = sleep_until(until) => return Ok(()),
+                () = sleep_until(idle_until) => return Ok(()),
                 event = events.next(), if self.events => match event {
-                    Some(event) => self.event(&mut out, event).await?,
+                    Some(event) => self.show_event(&mut out, event).await?,
                     None => return Ok(()),
                 },
-                changed = moved.changed(), if !self.said.is_empty() => {
+                changed = outbox_changes.changed(), if !self.unsettled.is_empty() => {
                     if changed.is_err() { return Ok(()) }
-                    if let (Some(well), true) = (self.settled().await, shows.is_empty()) {
-                        self.said.clear();
+                    if let (Some(well), true) = (self.read_outcome().await, outputs.is_empty()) {
+                        self.unsettled.clear();
                         write_line(&mut out, &Response::Settled { well }).await?;
                     }
                 }
@@ -83,7 +83,7 @@ impl<'a> ChatClient<'a> {
         }
     }
 
-    /// Brings what waited for somebody to sit down here.
+    /// Speeds up deliveries that waited for a client at this terminal.
     async fn hasten(&self) {
         let bus = &self.server.turns.services.bus;
         let Address { channel, chat, .. } = self.address.clone();
@@ -94,7 +94,7 @@ impl<'a> ChatClient<'a> {
         bus.outbox.up();
     }
 
-    async fn said(
+    async fn receive_line(
         &mut self,
         out: &mut (impl AsyncWrite + Unpin),
         line: &str,
@@ -114,7 +114,7 @@ impl<'a> ChatClient<'a> {
                     None => Response::Failed(replies::NOT_KEPT.to_owned()),
                     Some(key) => {
                         self.hasten().await;
-                        self.said.push(key);
+                        self.unsettled.push(key);
                         return Ok(());
                     }
                 }
@@ -123,14 +123,14 @@ impl<'a> ChatClient<'a> {
         write_line(out, &response).await
     }
 
-    async fn show(
+    async fn show_output(
         &mut self,
         out: &mut (impl AsyncWrite + Unpin),
-        show: TerminalOutput,
+        output: TerminalOutput,
     ) -> std::io::Result<()> {
-        match show {
+        match output {
             TerminalOutput::Message(TerminalMessage { text, asks, written }) => {
-                // Else it is one that came between, and the draft goes on after it.
+                // It ends the draft. Any other message came between, and the draft continues after it.
                 if text.starts_with(self.draft.trim_end()) {
                     self.draft.clear();
                 }
@@ -153,27 +153,27 @@ impl<'a> ChatClient<'a> {
         }
     }
 
-    async fn event(
+    async fn show_event(
         &self,
         out: &mut (impl AsyncWrite + Unpin),
         event: Event,
     ) -> std::io::Result<()> {
-        if event.origin.as_ref().is_some_and(|of| of.chat() != Some(&self.address)) {
+        if event.origin.as_ref().is_some_and(|origin| origin.chat() != Some(&self.address)) {
             return Ok(());
         }
         write_line(out, &Response::Event(Box::new(event))).await
     }
 
-    /// Returns true if all messages from here were handled well. None while one is not done, or an answer is still on
-    /// its way here.
-    async fn settled(&self) -> Option<bool> {
-        let (said, address) = (self.said.clone(), self.address.clone());
-        let settled = move |store: &Connection| {
-            let well = said.iter().map(|key| journal::went_well(store, key));
+    /// Returns true if all messages from here were handled well. None while one is not done, or an answer is
+    /// pending.
+    async fn read_outcome(&self) -> Option<bool> {
+        let (keys, address) = (self.unsettled.clone(), self.address.clone());
+        let read = move |store: &Connection| {
+            let well = keys.iter().map(|key| journal::went_well(store, key));
             let well = well.collect::<rusqlite::Result<Option<Vec<_>>>>()?;
             let pending = outbox::is_pending(store, &address)?;
             Ok(well.filter(|_| !pending).map(|well| !well.contains(&false)))
         };
-        self.server.turns.services.bus.store.read(settled).await.unwrap_or_default()
+        self.server.turns.services.bus.store.read(read).await.unwrap_or_default()
     }
 }

@@ -1,11 +1,11 @@
-//! The daemon's use of the disk: the size of its database, and what was written since the start, by whom.
+//! The daemon's use of the disk: the size of its database, and the bytes written since the start, by writer.
 
 use serde::{Deserialize, Serialize};
 
 use crate::process::{DiskWriter, written_by};
 use crate::store::{DatabasePages, Store, StoreError};
 
-/// Bytes, since the start but for the size of the database.
+/// Bytes on the disk: the size of the database, and all that was written since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskUsage {
     pub database: u64,
@@ -27,8 +27,8 @@ impl DiskUsage {
         })
     }
 
-    /// The bytes of a day, by whom, at the pace of `hours` since the start. None for less than an hour, of which it would be
-    /// a guess.
+    /// Returns the bytes written in a day, extrapolated from the `hours` since the start. None for less than an
+    /// hour, which would be a guess.
     pub fn daily(self, hours: u64) -> Option<Self> {
         let daily = |bytes: u64| bytes.saturating_mul(24) / hours;
         (hours > 0).then(|| Self {
@@ -39,7 +39,7 @@ impl DiskUsage {
         })
     }
 
-    /// All bytes that were written.
+    /// Returns all bytes that were written.
     pub fn written(self) -> u64 {
         self.written_by_store + self.written_as_files + self.written_by_programs
     }

@@ -1,5 +1,5 @@
-//! The health of the daemon: its loop turns over, and its store writes. Channels are no part of it: a platform may be
-//! away.
+//! The health of the daemon: its loop makes passes, and its store writes. Channels are no part of it, because a
+//! platform may be away.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// The health of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// True if the agent loop turns over.
+    /// True if the agent loop makes passes.
     pub agent_loop: bool,
     /// True if the store writes.
     pub store: bool,
 }
 
 impl Default for Health {
-    /// That of a daemon of an older version, which answers and says no more.
+    /// The health of a daemon of an older version, which answers without reporting it.
     fn default() -> Self {
         Self { agent_loop: true, store: true }
     }
@@ -32,7 +32,7 @@ impl Default for Health {
 impl Health {
     /// Examines both parts, in a few seconds at most.
     pub async fn examine(bus: &Bus) -> Self {
-        let (agent_loop, store) = tokio::join!(loop_turns(bus), store_writes(bus));
+        let (agent_loop, store) = tokio::join!(loop_makes_pass(bus), store_writes(bus));
         Self { agent_loop, store }
     }
 
@@ -41,12 +41,12 @@ impl Health {
     }
 }
 
-/// Wakes the loop, and waits for a pass that goes well.
-async fn loop_turns(bus: &Bus) -> bool {
+/// Wakes the loop. Returns true if it makes a pass without an error in time.
+async fn loop_makes_pass(bus: &Bus) -> bool {
     timeout(ANSWER_TIME_MAX, bus.inbox.up_and_round(&bus.passes)).await.is_ok()
 }
 
-/// Commits a change that nobody reads.
+/// Returns true if the store commits a change in time. Nobody reads it.
 async fn store_writes(bus: &Bus) -> bool {
     let note = |store: &Connection| marks::note_health(store);
     matches!(

@@ -1,4 +1,4 @@
-//! Lines of the control socket: those of a client are bounded in length, ours in time.
+//! Lines of the control socket. A client's are bounded in length, and ours in time.
 
 use std::io;
 use std::time::Duration;
@@ -21,10 +21,10 @@ impl<R: AsyncRead + Unpin> BoundedLines<R> {
         Self { reader: BufReader::new(reader), line: Vec::new() }
     }
 
-    /// The next line; none at the end.
+    /// Returns the next line. None at the end.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] if a line is longer than [`LINE_BYTES_MAX`] or no UTF-8: nothing can be
+    /// [`io::ErrorKind::InvalidData`] if a line is longer than [`LINE_BYTES_MAX`] or not UTF-8. Nothing can be
     /// read after it.
     pub(super) async fn next(&mut self) -> io::Result<Option<String>> {
         loop {
@@ -35,8 +35,8 @@ impl<R: AsyncRead + Unpin> BoundedLines<R> {
             let newline = bytes.iter().position(|byte| *byte == b'\n');
             let taken = newline.unwrap_or(bytes.len());
             if self.line.len() + taken > LINE_BYTES_MAX {
-                let words = format!("a line is longer than {LINE_BYTES_MAX} bytes");
-                return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+                let message = format!("a line is longer than {LINE_BYTES_MAX} bytes");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
             self.line.extend_from_slice(&bytes[..taken]);
             let is_end = bytes.is_empty() || newline.is_some();
@@ -52,7 +52,7 @@ impl<R: AsyncRead + Unpin> BoundedLines<R> {
     }
 }
 
-/// A client that takes nothing for so long is gone.
+/// Maximum time to write a line. A client that reads nothing for longer is gone.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Writes a line of JSON.
@@ -62,9 +62,9 @@ pub(super) async fn write_line(
 ) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(line).expect("our own types have string keys");
     line.push(b'\n');
-    let written = async {
+    let write = async {
         out.write_all(&line).await?;
         out.flush().await
     };
-    timeout(WRITE_TIME_MAX, written).await.map_err(|_| std::io::ErrorKind::TimedOut)?
+    timeout(WRITE_TIME_MAX, write).await.map_err(|_| std::io::ErrorKind::TimedOut)?
 }

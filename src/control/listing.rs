@@ -1,4 +1,4 @@
-//! Listings for scripts, as JSON: from the daemon that runs, or from the store where none does.
+//! Listings for scripts, as JSON: from the running daemon, or from the store if none runs.
 
 use chrono::{DateTime, Duration, Utc};
 use chrono_tz::Tz;
@@ -25,16 +25,17 @@ pub enum Listing {
     Jobs,
     /// Persons with their accounts, roles and usage.
     People,
-    /// The facts about the owner. Those about others are theirs.
+    /// The facts about the owner. Facts about other persons are private to them.
     Facts,
-    /// Usage and costs of models in so many days, grouped so. Otherwise by provider, today and in 30 days.
+    /// Usage and costs of models in the last `days`, grouped by `by`. Without `by`: by provider, today and in
+    /// 30 days.
     Usage {
         by: Option<UsageBy>,
         days: u32,
     },
 }
 
-/// Reads a listing; `zone` says when today began.
+/// Reads a listing as JSON. `zone` decides when today began.
 pub fn read(
     store: &Connection,
     people: &People,
@@ -62,7 +63,7 @@ pub fn read(
             let keys = accounts.map(|it| RecallKey::of_present(store, &it.channel, &it.id));
             let keys: Vec<_> = keys.collect::<rusqlite::Result<_>>()?;
             let known = facts::of(store, &keys)?;
-            known.iter().map(|fact| fact_shown(fact, zone)).collect::<Vec<_>>().into()
+            known.iter().map(|fact| fact_json(fact, zone)).collect::<Vec<_>>().into()
         }
         Listing::Jobs => schedule::listing(store, &JobScope::All, zone)?.into(),
         Listing::Usage { by: None, .. } => by_provider(store, now, zone)?,
@@ -91,7 +92,7 @@ pub fn heartbeat(shown: HeartbeatShown) -> Value {
     })
 }
 
-fn fact_shown(fact: &Fact, zone: Tz) -> Value {
+fn fact_json(fact: &Fact, zone: Tz) -> Value {
     let day = fact.made.with_timezone(&zone).format("%Y-%m-%d").to_string();
     json!({
         "number": fact.id.0, "kind": fact.kind.as_str(), "text": fact.text, "made": day,

@@ -43,7 +43,7 @@ pub(super) async fn cron(
     if let Some(to) = to.as_ref().filter(|to| !channels.contains(&to.channel)) {
         return Ok(Response::Failed(replies::no_channel(&to.channel)));
     }
-    // For what goes nowhere.
+    // A request that makes no new job needs no address.
     let nowhere = || Address { channel: "".into(), chat: "".into(), thread: None };
     let (config, turns) = (Arc::clone(&server.agent), Arc::clone(&server.turns));
     let handle = move |store: &Connection| {
@@ -60,9 +60,9 @@ pub(super) async fn cron(
         if wanted.has_command() {
             let chat_kind = agent::chat_kind_of_command(store, &wanted, chat_kind)?;
             let shell = &config.shell;
-            let may = agent::may_command(&turns.config, shell, &wanted, Role::Owner, chat_kind);
-            if let Err(words) = may {
-                return Ok(Err(words));
+            let allowed = agent::may_command(&turns.config, shell, &wanted, Role::Owner, chat_kind);
+            if let Err(message) = allowed {
+                return Ok(Err(message));
             }
         }
         let sender = Sender::person(people::LOCAL, people::LOCAL);
@@ -72,7 +72,7 @@ pub(super) async fn cron(
             zone,
         ) {
             Ok(order) => handle_order(store, &JobScope::All, order, now, zone),
-            Err(words) => Ok(Err(words)),
+            Err(message) => Ok(Err(message)),
         }
     };
     let handled = services.bus.store.write("cron", Sync::Now, handle).await?;
@@ -87,9 +87,9 @@ pub(super) async fn heartbeat(
 ) -> Result<Response, StoreError> {
     let heartbeat = &server.turns.heartbeat;
     let order = heartbeat.order(wish).await?;
-    let words = server.turns.services.bus.store.write("heartbeat", Sync::Now, order).await?;
+    let answer = server.turns.services.bus.store.write("heartbeat", Sync::Now, order).await?;
     heartbeat.ordered(wish);
-    Ok(Response::Done(words))
+    Ok(Response::Done(answer))
 }
 
 pub(super) async fn heartbeat_listing(server: &ControlServer) -> Result<Response, StoreError> {
@@ -162,13 +162,13 @@ pub(super) async fn people(
     let done = services.bus.store.write("people", Sync::Now, handle).await?;
     services.bus.folders.up();
     Ok(match done {
-        Ok(Ordered::Words(words)) => Response::Done(words),
+        Ok(Ordered::Words(answer)) => Response::Done(answer),
         Ok(Ordered::Card(question)) => Response::Done(question.text),
-        Err(words) => Response::Failed(words),
+        Err(message) => Response::Failed(message),
     })
 }
 
-/// Asks each model for a word, and describes the links and the shell as this daemon has them.
+/// Asks each model for a word, and reports the links and the MCP servers of this daemon.
 pub(super) async fn examine(server: &ControlServer) -> Result<Response, StoreError> {
     let mut findings = links::check_models(&server.turns.models.all).await;
     for (name, channel) in channel_statuses(server).await? {
@@ -176,9 +176,9 @@ pub(super) async fn examine(server: &ControlServer) -> Result<Response, StoreErr
         if name == server.terminal.name().as_str() {
             continue;
         }
-        let failing = channel.failing;
-        let failing = (failing.count > 0).then(|| {
-            (failing.count, failing.reason.unwrap_or_else(|| "no reason is known".to_owned()))
+        let deliveries = channel.failing;
+        let failing = (deliveries.count > 0).then(|| {
+            (deliveries.count, deliveries.reason.unwrap_or_else(|| "no reason is known".to_owned()))
         });
         findings.push(links::link_finding(
             &name,

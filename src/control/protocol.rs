@@ -21,10 +21,11 @@ use crate::types::event::Event;
 use crate::types::message::Address;
 use crate::types::safe_mode::SafeMode;
 
-/// Actions listed at once.
+/// Maximum number of listed actions.
 pub const ACTIONS_MAX: usize = 1_000;
 
-/// Of one message of a terminal; more is a file that the model reads in parts. About 25,000 tokens.
+/// Maximum size of one message of a terminal, in bytes: about 25,000 tokens. A longer text has to be a file,
+/// which the model reads in parts.
 pub const MESSAGE_BYTES_MAX: usize = 100_000;
 
 /// The first line of a client.
@@ -52,7 +53,7 @@ pub enum ControlRequest {
     Reload,
     /// Asks each model for a word, and describes the links.
     Doctor,
-    /// Jobs; what comes of a new one goes to the owner if nothing else is said.
+    /// Lists or changes jobs. The results of a new one go to the owner unless `to` is set.
     Cron {
         wanted: Box<JobRequest>,
         #[serde(default)]
@@ -75,16 +76,16 @@ pub enum ControlRequest {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         json: bool,
     },
-    /// About the page in the browser.
+    /// A request about the web page.
     #[cfg(feature = "gateway")]
     Web {
         request: WebRequest,
     },
-    /// A message of a script's, say.
+    /// Sends a message, for example from a script.
     Send(SendRequest),
     Chat {
         session: String,
-        /// Also show what happens inside the turns.
+        /// True if the events of turns are shown, too.
         #[serde(default)]
         events: bool,
     },
@@ -95,17 +96,17 @@ pub enum ControlRequest {
 #[serde(rename_all = "snake_case")]
 pub enum SessionsRequest {
     List,
-    /// Those with words in their names, or in what was said.
+    /// The conversations with these words in their names or messages.
     Search {
         words: String,
     },
-    /// One, by its number or name, with all that was said.
+    /// One conversation, by its number or name, with all messages.
     Show {
         asked: String,
     },
 }
 
-/// A request about the page in the browser.
+/// A request about the web page.
 #[cfg(feature = "gateway")]
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -134,7 +135,7 @@ pub struct ChatLine {
     pub piped: bool,
 }
 
-/// A line of ours.
+/// A line of the daemon.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Response {
@@ -145,14 +146,14 @@ pub enum Response {
     Sent(SendOutcome),
     /// Text that continues the draft.
     Text(String),
-    /// The draft begins anew.
+    /// The draft starts again.
     Again,
     /// A whole message.
     Message(String),
     /// The message before is a question: the turn waits for what is typed now.
     Asks,
-    /// All that was said here has had its outcome, and it was shown: `well`, or in words that say
-    /// why there is no answer.
+    /// All messages from here have had their outcome, and it was shown. `well` is false if it explains why
+    /// there is no answer.
     Settled {
         well: bool,
     },
@@ -190,7 +191,7 @@ pub struct Status {
     pub mcp: BTreeMap<String, McpServerStatus>,
     #[serde(default)]
     pub shell: SandboxState,
-    /// In words.
+    /// The state of the heartbeat, as text for people.
     #[serde(default)]
     pub heartbeat: String,
 }
@@ -206,13 +207,13 @@ pub struct McpServerStatus {
 pub struct ChannelStatus {
     pub up: bool,
     pub about: String,
-    /// Seconds since the platform's server was last heard.
+    /// Seconds since the last byte from the platform's server.
     pub last_byte_s: Option<i64>,
     pub last_event_s: Option<i64>,
     pub trouble: Option<String>,
-    /// Messages on their way out.
+    /// Number of messages on their way out.
     pub pending: i64,
-    /// Those of them that fail.
+    /// The pending messages that fail.
     #[serde(default)]
     pub failing: FailingDeliveries,
 }

@@ -1,5 +1,5 @@
-//! Messages that somebody at this machine sends by hand or by a script: through the outbox, like everything, with a
-//! report of their arrival.
+//! Sends messages of a person or a script on this machine. They go through the outbox, like all messages, and
+//! the outcome is reported.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -26,12 +26,12 @@ use crate::workspace::{PathError, Workspace, WorkspacePath};
 const TEXT_WAIT_MAX: Duration = Duration::from_secs(45);
 const FILES_WAIT_MAX: Duration = Duration::from_secs(330);
 
-/// More is a file.
+/// Maximum size of a text, in bytes. A longer one has to be a file.
 pub const TEXT_BYTES_MAX: usize = 100_000;
 
 const FILES_MAX: usize = 10;
 
-/// Of one file; what a platform takes is often less.
+/// Maximum size of one file, in bytes. Platforms often accept less.
 const FILE_BYTES_MAX: u64 = 50_000_000;
 
 /// The word that stands for the owner in place of an address.
@@ -47,25 +47,25 @@ pub struct SendRequest {
     pub text: String,
     #[serde(default)]
     pub files: Vec<PathBuf>,
-    /// The text is read as Markdown; otherwise it is shown as it is.
+    /// True if the text is Markdown. Otherwise it is shown unchanged.
     #[serde(default)]
     pub markdown: bool,
 }
 
-/// The outcome of a request, in sentences.
+/// The outcome of a request, with an explanation for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SendOutcome {
     Arrived(String),
-    /// It cannot be sent as it is: nothing was.
+    /// The request is not valid. Nothing was sent.
     Refused(String),
-    /// It will not arrive, or not whole.
+    /// It will not arrive, or not completely.
     Lost(String),
     /// It has not arrived, and is tried again while a daemon runs.
     Waits(String),
 }
 
-/// Sends it, and waits until it has arrived or has not.
+/// Sends a message, and waits for its delivery.
 pub async fn send(
     bus: &Bus,
     workspace: &Workspace,
@@ -73,8 +73,8 @@ pub async fn send(
     request: SendRequest,
 ) -> Result<SendOutcome, StoreError> {
     let SendRequest { to, text, files, markdown } = request;
-    if let Err(words) = check(&text, &files) {
-        return Ok(SendOutcome::Refused(words));
+    if let Err(explanation) = check(&text, &files) {
+        return Ok(SendOutcome::Refused(explanation));
     }
     let to = match to.as_str() {
         OWNER => match bus.store.read(people::owner_place).await? {
@@ -83,7 +83,7 @@ pub async fn send(
         },
         to => match to.parse::<Address>() {
             Ok(to) => to,
-            Err(words) => return Ok(SendOutcome::Refused(words)),
+            Err(explanation) => return Ok(SendOutcome::Refused(explanation)),
         },
     };
     if !channels.contains(&to.channel) {
@@ -95,19 +95,19 @@ pub async fn send(
     };
     let files = match workspace.off_thread(copy).await {
         Ok(files) => files,
-        Err(words) => return Ok(SendOutcome::Refused(words)),
+        Err(explanation) => return Ok(SendOutcome::Refused(explanation)),
     };
     let bodies = bodies(text, markdown, files);
-    let put = move |store: &Connection| {
+    let put_all = move |store: &Connection| {
         let put = |body| outbox::put_body(store, &to, body);
         bodies.iter().map(put).collect::<rusqlite::Result<Vec<_>>>()
     };
-    let ids = bus.store.write("send", Sync::Now, put).await?;
-    let arrives = arrives(bus, &ids);
+    let ids = bus.store.write("send", Sync::Now, put_all).await?;
+    let outcome = wait_for_outcome(bus, &ids);
     bus.outbox.up();
-    match timeout(wait, arrives).await {
-        Ok(arrived) => arrived,
-        Err(_) => standing(bus, &ids).await,
+    match timeout(wait, outcome).await {
+        Ok(outcome) => outcome,
+        Err(_) => read_outcome(bus, &ids).await,
     }
 }
 
@@ -124,24 +124,24 @@ fn check(text: &str, files: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
-/// A copy of a file in the owner's downloads, where it is when it is sent, however late.
+/// Copies a file into the owner's downloads, where it stays until it is sent. The error is for people.
 fn attach(workspace: &Workspace, file: &Path) -> Result<Attachment, String> {
     let failed = |error: io::Error| replies::unreadable_file(&file.display(), &error);
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or("file");
-    // To open a pipe would wait for somebody who writes.
+    // Otherwise, to open a pipe would wait for a writer.
     let mut open = File::options();
-    let from = open.read(true).custom_flags(libc::O_NONBLOCK).open(file).map_err(failed)?;
-    let about = from.metadata().map_err(failed)?;
-    if !about.is_file() {
+    let source = open.read(true).custom_flags(libc::O_NONBLOCK).open(file).map_err(failed)?;
+    let metadata = source.metadata().map_err(failed)?;
+    if !metadata.is_file() {
         return Err(replies::unreadable_file(&file.display(), &"it is not a file"));
     }
-    if about.len() > FILE_BYTES_MAX {
+    if metadata.len() > FILE_BYTES_MAX {
         return Err(replies::file_over_limit(name, FILE_BYTES_MAX));
     }
     let month = Local::now().format("%Y-%m").to_string();
     let unnamed = |error: PathError| replies::unreadable_file(&file.display(), &error);
-    let of: WorkspacePath = format!("{DOWNLOADS}/{name}").parse().map_err(unnamed)?;
-    let copied = workspace.copy_in(from.take(FILE_BYTES_MAX), &of, &month);
+    let target: WorkspacePath = format!("{DOWNLOADS}/{name}").parse().map_err(unnamed)?;
+    let copied = workspace.copy_in(source.take(FILE_BYTES_MAX), &target, &month);
     let path = copied.map_err(|error| replies::unreadable_file(&file.display(), &error))?;
     Ok(Attachment {
         name: name.to_owned(),
@@ -152,9 +152,9 @@ fn attach(workspace: &Workspace, file: &Path) -> Result<Attachment, String> {
     })
 }
 
-/// The text stands under the first file.
+/// Returns the messages to send. The text becomes the caption of the first file.
 fn bodies(text: String, markdown: bool, mut files: Vec<Attachment>) -> Vec<Body> {
-    let alone = match files.first_mut() {
+    let text_body = match files.first_mut() {
         Some(first) => {
             (first.caption, first.printed) = (text, !markdown);
             None
@@ -162,21 +162,21 @@ fn bodies(text: String, markdown: bool, mut files: Vec<Attachment>) -> Vec<Body>
         None if markdown => Some(Body::Text(text)),
         None => Some(Body::Printed(text)),
     };
-    files.into_iter().map(Body::File).chain(alone).collect()
+    files.into_iter().map(Body::File).chain(text_body).collect()
 }
 
-/// Returns the state of the deliveries.
-async fn standing(bus: &Bus, ids: &[DeliveryId]) -> Result<SendOutcome, StoreError> {
+/// Returns the outcome of the deliveries at this moment.
+async fn read_outcome(bus: &Bus, ids: &[DeliveryId]) -> Result<SendOutcome, StoreError> {
     let ids = ids.to_vec();
-    let look = move |store: &Connection| {
-        let look = |id: &DeliveryId| {
+    let read_states = move |store: &Connection| {
+        let read_state = |id: &DeliveryId| {
             let (state, reason) = outbox::standing(store, *id)?;
             Ok((state, reason, outbox::has_lost_file(store, *id)?))
         };
-        ids.iter().map(look).collect::<rusqlite::Result<Vec<_>>>()
+        ids.iter().map(read_state).collect::<rusqlite::Result<Vec<_>>>()
     };
     let (mut waits, mut lost) = (None, false);
-    for (state, reason, has_lost_file) in bus.store.read(look).await? {
+    for (state, reason, has_lost_file) in bus.store.read(read_states).await? {
         lost |= has_lost_file;
         match state.as_str() {
             "sent" => {}
@@ -193,14 +193,14 @@ async fn standing(bus: &Bus, ids: &[DeliveryId]) -> Result<SendOutcome, StoreErr
     })
 }
 
-/// Waits for the outcome; deliveries say whenever one of them has got further.
-async fn arrives(bus: &Bus, ids: &[DeliveryId]) -> Result<SendOutcome, StoreError> {
-    let mut moved = bus.outbox.watch();
+/// Waits for the final outcome. Reads it again whenever the outbox reports a change.
+async fn wait_for_outcome(bus: &Bus, ids: &[DeliveryId]) -> Result<SendOutcome, StoreError> {
+    let mut outbox_changes = bus.outbox.watch();
     loop {
-        moved.mark_unchanged();
-        match standing(bus, ids).await? {
+        outbox_changes.mark_unchanged();
+        match read_outcome(bus, ids).await? {
             waits @ SendOutcome::Waits(_) => {
-                if moved.changed().await.is_err() {
+                if outbox_changes.changed().await.is_err() {
                     return Ok(waits);
                 }
             }

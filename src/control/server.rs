@@ -1,4 +1,4 @@
-//! The parts of the daemon that answers need, and the state of its channels. The socket itself is `control`.
+//! The parts of the daemon that responses need, and the state of its channels. The socket itself is `control`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -23,22 +23,22 @@ pub struct ControlServer {
     pub links: BTreeMap<ChannelName, Arc<Link>>,
     pub home: String,
     pub since: DateTime<Utc>,
-    /// Takes the requests to read the config again. Empty where nobody does.
+    /// Receives requests to reload the config. Empty if nobody handles them.
     pub reloads: OnceLock<mpsc::Sender<ReloadRequest>>,
-    /// The page in the browser; none without the gateway.
+    /// The web page. None without the gateway.
     #[cfg(feature = "gateway")]
     pub web: Option<crate::channels::web::WebEntrance>,
 }
 
-/// A request to read the config again.
+/// A request to reload the config.
 pub struct ReloadRequest {
     /// The result, or the reason why the former config stays.
     pub answer: oneshot::Sender<Result<String, String>>,
-    /// Comes when the answer is on its way to the client: the daemon may end then.
+    /// Resolves once the answer was written to the client. The daemon may end then.
     pub written: oneshot::Receiver<()>,
 }
 
-/// The state of each channel, by name.
+/// Returns the status of each channel, by name.
 pub(crate) async fn channel_statuses(
     server: &ControlServer,
 ) -> Result<BTreeMap<String, ChannelStatus>, StoreError> {

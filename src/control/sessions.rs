@@ -18,10 +18,10 @@ use crate::people::{People, Role, listing};
 use crate::store::StoreError;
 use crate::types::session::{SessionId, TurnId};
 
-/// Conversations in a list.
+/// Maximum number of listed conversations.
 const LISTED_MAX: usize = 200;
 
-/// Passages that are looked at in a search.
+/// Maximum number of passages that a search considers.
 const PASSAGES_MAX: usize = 100;
 
 pub(super) async fn answer(
@@ -30,11 +30,11 @@ pub(super) async fn answer(
 ) -> Result<Response, StoreError> {
     let services = &server.turns.services;
     let (zone, people) = (services.zone, services.bus.people.clone());
-    let look = move |store: &Connection| read(store, &people, &request, zone);
-    services.bus.store.search(look).await.map(Response::Listing)
+    let read_answer = move |store: &Connection| read(store, &people, &request, zone);
+    services.bus.store.search(read_answer).await.map(Response::Listing)
 }
 
-/// Answers a request. For one conversation: it, the several that have such a name, or nothing.
+/// Answers a request. For one conversation: returns it, the several with such a name, or null.
 fn read(
     store: &Connection,
     people: &People,
@@ -50,38 +50,38 @@ fn read(
     let keys = accounts.iter().map(|it| RecallKey::of_present(store, &it.channel, &it.sender));
     let keys = keys.collect::<rusqlite::Result<Vec<_>>>()?;
     let owner = SessionOwner::Person(accounts);
-    let shown = |session: &NamedSession| shown(session, zone);
+    let to_json = |session: &NamedSession| session_json(session, zone);
     Ok(match request {
         SessionsRequest::List => {
             let known = named_sessions::list(store, &owner, LISTED_MAX)?;
-            known.iter().map(shown).collect::<Vec<_>>().into()
+            known.iter().map(to_json).collect::<Vec<_>>().into()
         }
         SessionsRequest::Search { words } => {
             let found = sessions_with(store, keys, words)?;
             let mut known = named_sessions::list(store, &owner, LISTED_MAX)?;
             let wanted = words.to_lowercase();
             known.retain(|it| found.contains(&it.id) || it.name.to_lowercase().contains(&wanted));
-            known.iter().map(shown).collect::<Vec<_>>().into()
+            known.iter().map(to_json).collect::<Vec<_>>().into()
         }
         SessionsRequest::Show { asked } => match named_sessions::find(store, &owner, asked)? {
             FoundSession::One(session) => {
                 json!({ "session": session_export::export(store, &session)? })
             }
             FoundSession::Several(several) => {
-                json!({ "several": several.iter().map(shown).collect::<Vec<_>>() })
+                json!({ "several": several.iter().map(to_json).collect::<Vec<_>>() })
             }
             FoundSession::None => Value::Null,
         },
     })
 }
 
-/// The conversations in which some words were said.
+/// Returns the conversations whose messages contain a text.
 fn sessions_with(
     store: &Connection,
     keys: Vec<RecallKey>,
-    said: &str,
+    text: &str,
 ) -> rusqlite::Result<BTreeSet<SessionId>> {
-    let terms = words::terms(said);
+    let terms = words::terms(text);
     let now = Utc::now();
     let query =
         RecallQuery { keys, terms, since: None, now, limit: PASSAGES_MAX, needs_rare: false };
@@ -92,7 +92,7 @@ fn sessions_with(
     Ok(found.values().map(|turn| turn.session).collect())
 }
 
-fn shown(session: &NamedSession, zone: Tz) -> Value {
+fn session_json(session: &NamedSession, zone: Tz) -> Value {
     json!({
         "number": session.id, "name": session.name, "channel": session.at.channel, "chat": session.at.chat,
         "thread": session.at.thread, "opened": session.opened, "last": session.last, "turns": session.turns,

@@ -1,4 +1,4 @@
-//! Requests of the command line about the page in the browser: a link to sign in, the sign-ins, and their end.
+//! Requests of the command line about the web page: create a link to sign in, list sign-ins, and end them.
 
 use chrono::Utc;
 use rusqlite::Connection;
@@ -25,8 +25,8 @@ pub(super) async fn answer(
             let person = SenderId::from(person.unwrap_or_else(|| LOCAL.to_owned()));
             let (people, channel) =
                 (server.turns.services.bus.people.clone(), entrance.web.name().clone());
-            let who = person.clone();
-            let find = move |store: &Connection| account_of(store, &people, &channel, who);
+            let name = person.clone();
+            let find = move |store: &Connection| account_of(store, &people, &channel, name);
             let found = store.write("account on the page", Sync::Now, find).await?;
             let Some(person) = found else {
                 return Ok(Response::Failed(replies::web_stranger(person.as_str())));
@@ -53,7 +53,7 @@ pub(super) async fn answer(
     }
 }
 
-/// Returns the account on the page that a name stands for: that of the config, or of the person with this number.
+/// Returns the account on the page for a name: that in the config, or that of the person with this number.
 fn account_of(
     store: &Connection,
     people: &People,

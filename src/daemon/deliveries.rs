@@ -21,7 +21,7 @@ impl Daemon {
         &self,
         name: &ChannelName,
         channel: &Arc<dyn Channel>,
-        delivering: &mut JoinSet<()>,
+        delivery_tasks: &mut JoinSet<()>,
         stop: &CancellationToken,
     ) {
         let Services { bus, workspace, events, redactor, .. } = self.services.clone();
@@ -40,23 +40,23 @@ impl Daemon {
             progress,
         };
         let until = stop.clone();
-        delivering
+        delivery_tasks
             .spawn(forever("deliveries", until, move |stop| deliver::run(queue.clone(), stop)));
     }
 
     /// Sends one message and does nothing else: no listener, no turn.
     pub async fn send(self, request: SendRequest) -> anyhow::Result<SendOutcome> {
-        let (stop, mut delivering) = (CancellationToken::new(), JoinSet::new());
-        // There is no terminal here.
+        let (stop, mut delivery_tasks) = (CancellationToken::new(), JoinSet::new());
+        // Nobody reads the terminal of this process.
         let channels = self.services.channels.iter().filter(|(name, _)| name.as_str() != TERMINAL);
         let mut names = BTreeSet::new();
         for (name, channel) in channels {
             names.insert(name.clone());
-            self.deliver(name, channel, &mut delivering, &stop);
+            self.deliver(name, channel, &mut delivery_tasks, &stop);
         }
         let sent = send::send(&self.services.bus, &self.services.workspace, &names, request).await;
         stop.cancel();
-        end("deliveries", delivering, DRAIN_TIME_MAX).await;
+        end("deliveries", delivery_tasks, DRAIN_TIME_MAX).await;
         self.services.bus.store.close().await;
         Ok(sent?)
     }

@@ -20,7 +20,7 @@ const FILES: &str = "web";
 /// The channels of a daemon while they are collected.
 type Collected = BTreeMap<ChannelName, Arc<dyn Channel>>;
 
-/// Nothing, in a build without the gateway.
+/// The gateway's config and channel. Empty in a build without the gateway.
 pub(super) struct GatewayPart(
     #[cfg(feature = "gateway")] Option<(Config, crate::channels::web::WebEntrance)>,
 );
@@ -54,7 +54,7 @@ impl GatewayPart {
     pub(super) fn start(
         &self,
         server: &Arc<ControlServer>,
-        listening: &mut JoinSet<()>,
+        source_tasks: &mut JoinSet<()>,
         sources: &CancellationToken,
     ) {
         use super::tasks::forever;
@@ -64,7 +64,7 @@ impl GatewayPart {
         let (config, server) = (config.clone(), Arc::clone(server));
         let gateway = HttpGateway::new(config, server, entrance.clone(), sources.clone());
         let gateway = Arc::new(gateway);
-        listening.spawn(forever("the gateway", sources.clone(), move |stop| {
+        source_tasks.spawn(forever("the gateway", sources.clone(), move |stop| {
             gateway::run(Arc::clone(&gateway), stop)
         }));
     }

@@ -1,6 +1,6 @@
-//! Work on the memory in the background. After a start the index is completed: turns from before there was an index, and
-//! files that were changed while no daemon ran, in slices, so that other changes come in between. Later, facts are
-//! noticed in conversations.
+//! Background work on the memory. After a start, completes the index with turns that are older than it, and
+//! with files that were changed while no daemon ran. Does so in slices, so that other changes come in between.
+//! Later, extracts facts from conversations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,13 +41,13 @@ impl Daemon {
 
 /// Completes the index, and waits for `stop`.
 async fn run(services: Services, stop: CancellationToken) {
-    let complete = async {
+    let retries = async {
         while let Err(error) = complete(&services).await {
             tracing::warn!(%error, "Cannot complete the index of the memory, will try again");
             sleep(FAILURE_PAUSE).await;
         }
     };
-    stop.run_until_cancelled(complete).await;
+    stop.run_until_cancelled(retries).await;
     stop.cancelled().await;
 }
 

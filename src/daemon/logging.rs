@@ -1,4 +1,4 @@
-//! The log: lines to standard error, without secrets. The code that logs decides what is worth a line.
+//! The log: lines to standard error, without secrets. The code that logs decides which events deserve a line.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -21,19 +21,19 @@ pub const FILTER: &str = "info,hyper=warn,reqwest=warn,teloxide=warn";
 /// The same for a daemon that a person talks to in its own terminal: the answers there show that turns end.
 pub const TERMINAL_FILTER: &str = "info,peacrab::turn=warn,hyper=warn,reqwest=warn,teloxide=warn";
 
-/// Default log filter of a command that does one thing and ends: its own words report its faults.
+/// Default log filter of a command that does one thing and ends: its output reports errors.
 pub const QUIET_FILTER: &str = "error";
 
-/// Where lines go while a terminal shows them itself. A mutex because any thread logs; held for one `try_send`.
+/// Receives the lines while a terminal shows them itself. A mutex because any thread logs; held for one clone.
 static DIVERTED: Mutex<Option<mpsc::Sender<String>>> = Mutex::new(None);
 
-/// Removes the secrets of a config that was read later. A mutex because any thread logs; held for one line.
+/// Redactors for configs that were read after the start. A mutex because any thread logs; held for one line.
 static LATER: Mutex<Vec<Redactor>> = Mutex::new(Vec::new());
 
-/// Configs that are read while the daemon runs; the secrets of older ones are not used any more.
+/// Maximum number of such configs. Secrets of older ones are not used any more.
 const LATER_MAX: usize = 8;
 
-/// Keeps also these secrets out of the log.
+/// Removes these secrets from the log, too.
 pub fn redact_also(redactor: Redactor) {
     let mut later = LATER.lock().unwrap_or_else(PoisonError::into_inner);
     later.insert(0, redactor);
@@ -53,8 +53,8 @@ pub struct LogAppearance {
     pub colours: bool,
 }
 
-/// Starts the log, panics included, for the rest of the process. Called once. `filter` holds unless the environment
-/// names another. The error is for the operator: an invalid filter.
+/// Starts the log, panics included, for the rest of the process. Call it once. `PEACRAB_LOG` overrides
+/// `filter`. Returns an error for the operator if that filter is invalid.
 pub fn init(
     format: Format,
     filter: &str,
@@ -62,7 +62,7 @@ pub fn init(
     env: &Environment,
 ) -> anyhow::Result<()> {
     let terminal = io::stderr().is_terminal();
-    let looks = LogAppearance {
+    let appearance = LogAppearance {
         // The journal has its own times. A terminal may have inherited the variable.
         times: terminal || env.raw("JOURNAL_STREAM").is_none(),
         colours: terminal && env.raw("NO_COLOR").is_none(),
@@ -73,7 +73,8 @@ pub fn init(
         true => filter.to_owned(),
         false => format!("{filter},rmcp=error"),
     };
-    subscriber(format, looks, &filter, Redacting { to: || StandardError, redactor })?.try_init()?;
+    subscriber(format, appearance, &filter, Redacting { to: || StandardError, redactor })?
+        .try_init()?;
     // Otherwise a panic's text would go to standard error unredacted.
     std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "Panicked")));
     Ok(())
@@ -82,7 +83,7 @@ pub fn init(
 /// Returns the subscriber of [`init`], with another output.
 pub fn subscriber<W>(
     format: Format,
-    looks: LogAppearance,
+    appearance: LogAppearance,
     filter: &str,
     to: Redacting<W>,
 ) -> anyhow::Result<impl Subscriber + Send + Sync + use<W>>
@@ -91,8 +92,8 @@ where
 {
     let filter: Targets =
         filter.parse().context("PEACRAB_LOG is not a filter such as `info,peacrab=debug`")?;
-    let lines = fmt::layer().with_writer(to).with_ansi(looks.colours);
-    let lines: Box<dyn Layer<Registry> + Send + Sync> = match (format, looks.times) {
+    let lines = fmt::layer().with_writer(to).with_ansi(appearance.colours);
+    let lines: Box<dyn Layer<Registry> + Send + Sync> = match (format, appearance.times) {
         (Format::Plain, true) => lines.boxed(),
         (Format::Plain, false) => lines.without_time().boxed(),
         (Format::Json, true) => lines.json().boxed(),
@@ -101,10 +102,10 @@ where
     Ok(Registry::default().with(lines.with_filter(filter)))
 }
 
-/// While this lives, a terminal shows the lines of the log itself, so that none is written into what is typed there.
+/// A guard. While it lives, a terminal shows log lines itself, so that none disturbs the input there.
 pub struct LogDiversion(());
 
-/// Sends the lines of the log to `lines`; those that find it full go to standard error.
+/// Sends log lines to `lines` until the guard is dropped. If the queue is full, a line goes to standard error.
 pub fn divert(lines: mpsc::Sender<String>) -> LogDiversion {
     *DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines);
     LogDiversion(())

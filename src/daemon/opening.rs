@@ -22,9 +22,9 @@ use crate::tasks::schedule;
 use crate::types::safe_mode::SafeMode;
 
 /// Pause before a full disk is checked again.
-const ROOM_PAUSE: Duration = Duration::from_secs(10);
+const DISK_FULL_PAUSE: Duration = Duration::from_secs(10);
 
-/// Time, in microseconds, by which a wait for a full disk extends the time for the start: several pauses.
+/// Microseconds by which each pause extends systemd's start timeout: several pauses.
 const WAIT_EXTENSION_US: u32 = 60_000_000;
 
 /// Time, in microseconds, by which progress of a migration extends the time for the start: many reports, and the sync of
@@ -44,28 +44,28 @@ pub(super) async fn store(
     home: &Path,
     options: &StoreOptions,
 ) -> anyhow::Result<(Store, OpenedStore)> {
-    // A crash may have cut a restore off.
+    // A crash may have interrupted a restore.
     backup::restore::finish(home)?;
     let at = Instant::now();
-    let mut waits = false;
+    let mut is_waiting = false;
     let options = StoreOptions { migration: Some(Arc::new(report_migration)), ..options.clone() };
     let store = loop {
         match Store::open(home, &options) {
             Err(full @ OpenError::Full { .. }) if options.on_full == OnFull::Wait => {
-                if !waits {
+                if !is_waiting {
                     tracing::error!(%full, "The disk is full, waiting for free space");
                 }
-                waits = true;
-                // Fails where no systemd listens, which is fine. Else it would end the wait.
+                is_waiting = true;
+                // Without this, systemd would end the wait. It fails without systemd, which does not matter.
                 let longer = NotifyState::ExtendTimeoutUsec(WAIT_EXTENSION_US);
                 sd_notify::notify(&[longer, NotifyState::Watchdog]).ok();
-                sleep(ROOM_PAUSE).await;
+                sleep(DISK_FULL_PAUSE).await;
             }
             opened => break opened?,
         }
     };
     if store.read(ledger::has_reserved).await.context("cannot read the store")? {
-        // What was under way when the program ended.
+        // The end of the program interrupted these calls.
         let calls = store.write("reservations", Sync::Later, ledger::book_all_estimated).await?;
         tracing::info!(calls, "Booked model calls with an estimate, because their end was lost");
     }
@@ -98,21 +98,21 @@ pub(super) fn explain(home: &Path, error: anyhow::Error) -> anyhow::Error {
 
 /// Reads what is kept in memory, and notifies the owner if the store was opened on a full disk.
 pub(super) async fn prepare(bus: &Bus) -> Result<(), StoreError> {
-    tell_if_full(bus).await;
+    notify_if_full(bus).await;
     let activations = bus.people.activations.clone();
     bus.store.read(move |store| activations.load(store)).await
 }
 
 /// Notifies the owner if the store was opened on a full disk.
-async fn tell_if_full(bus: &Bus) {
+async fn notify_if_full(bus: &Bus) {
     if bus.store.free_space() == FreeSpace::Enough {
         return;
     }
-    let tell = |store: &Connection| match people::owner_place(store)? {
+    let put_notice = |store: &Connection| match people::owner_place(store)? {
         Some(owner) => outbox::put(store, &owner, None, replies::DISK_IS_FULL).map(drop),
         None => Ok(()),
     };
-    if let Err(error) = bus.store.write("disk is full", Sync::Now, tell).await {
+    if let Err(error) = bus.store.write("disk is full", Sync::Now, put_notice).await {
         tracing::warn!(%error, "Cannot tell the owner that the disk is full");
     }
 }
@@ -126,18 +126,18 @@ pub(super) async fn report_safe_mode(bus: &Bus, safe_mode: SafeMode, restarts: b
     if safe_mode.is_reported {
         return;
     }
-    let words = replies::safe_mode(safe_mode, restarts);
-    let tell = move |store: &Connection| match people::owner_place(store)? {
-        Some(owner) => outbox::put(store, &owner, None, &words).map(drop),
+    let message = replies::safe_mode(safe_mode, restarts);
+    let put_notice = move |store: &Connection| match people::owner_place(store)? {
+        Some(owner) => outbox::put(store, &owner, None, &message).map(drop),
         None => Ok(()),
     };
-    match bus.store.write("safe mode", Sync::Now, tell).await {
+    match bus.store.write("safe mode", Sync::Now, put_notice).await {
         Ok(()) => bus.outbox.up(),
         Err(error) => tracing::warn!(%error, "Cannot tell the owner about the safe mode"),
     }
 }
 
-/// Reports back to whoever asked for a restart.
+/// Notifies the person who asked for the restart.
 pub(super) async fn report_restart(bus: &Bus) {
     match bus.store.write("restarted", Sync::Now, restarted::report).await {
         Ok(()) => bus.outbox.up(),

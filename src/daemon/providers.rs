@@ -10,20 +10,21 @@ use crate::types::origin::TaskKind;
 
 /// Connects all providers of the config, those that answer by default first.
 pub fn models(config: &Config) -> anyhow::Result<Models> {
-    let line = &config.agent.providers;
-    let others = config.providers.keys().filter(|name| !line.contains(name));
-    let line = line.iter().map(|name| (name, Standing::InLine));
-    let (mut models, mut known) = (Vec::new(), Vec::new());
-    for (name, standing) in line.chain(others.map(|name| (name, Standing::Chosen))) {
+    let default_names = &config.agent.providers;
+    let other_names = config.providers.keys().filter(|name| !default_names.contains(name));
+    let default_names = default_names.iter().map(|name| (name, Standing::InLine));
+    let (mut models, mut known_prices) = (Vec::new(), Vec::new());
+    for (name, standing) in default_names.chain(other_names.map(|name| (name, Standing::Chosen))) {
         let section = config.providers.get(name);
         let section = section.with_context(|| format!("there is no provider `{name}`"))?;
         let provider = provider::connect(name, section)?;
-        known.extend(prices::of_provider(section).map(|it| (provider.name().to_owned(), it)));
+        known_prices
+            .extend(prices::of_provider(section).map(|it| (provider.name().to_owned(), it)));
         models.push(Model { name: name.clone(), provider, standing });
     }
     let agent = &config.agent;
     let tasks =
         [(TaskKind::Job, &agent.job_provider), (TaskKind::Subagent, &agent.subagent_provider)];
     let tasks = tasks.into_iter().filter_map(|(kind, name)| Some((kind, name.clone()?)));
-    Ok(Models::new(models).with_prices(Prices::new(known)).with_tasks(tasks.collect()))
+    Ok(Models::new(models).with_prices(Prices::new(known_prices)).with_tasks(tasks.collect()))
 }

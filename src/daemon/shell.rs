@@ -1,4 +1,4 @@
-//! The parts of a daemon that the shell's sandbox decides on: its state, and the tools.
+//! The state of the shell's sandbox, and the tools that depend on it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) fn more_tools(
     Ok(tools)
 }
 
-/// Tests the sandbox, unless commands could read what they must not. Logs its state.
+/// Tests the sandbox, and logs and returns its state. Refuses it if commands could read protected files.
 pub(super) fn sandbox(
     config: &tools::shell::Config,
     workspace: &Path,
@@ -30,16 +30,16 @@ pub(super) fn sandbox(
 ) -> SandboxState {
     sandbox::sweep();
     sandbox::adopt_cgroup();
-    let standing = match exposed {
+    let state = match exposed {
         Some(Exposure { words: why, .. }) => SandboxState::Refused { why },
         None => tools::shell::standing_in(config, workspace),
     };
-    match &standing {
+    match &state {
         SandboxState::Off => {}
         SandboxState::Sandboxed { level: SandboxLevel::Required, .. } => {
-            tracing::info!("{}", standing.words())
+            tracing::info!("{}", state.words())
         }
-        _ => tracing::warn!("{}", standing.words()),
+        _ => tracing::warn!("{}", state.words()),
     }
-    standing
+    state
 }

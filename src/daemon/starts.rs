@@ -1,6 +1,6 @@
-//! Counts the starts after which the program did not end as it should. Three of them in five minutes lead to the safe
-//! mode: channels answer, and nothing acts by itself. An orderly end begins the count anew, and so does a boot: power
-//! cuts are no fault of the program.
+//! Counts starts after unexpected ends of the program. Three of them in five minutes lead to the safe mode:
+//! channels answer, and nothing acts by itself. An orderly end resets the count, and so does a boot, because a
+//! power cut is no fault of the program.
 
 use std::fs;
 use std::io;
@@ -15,27 +15,27 @@ use crate::whole_file;
 /// The file within the home.
 pub const FILE: &str = "starts.json";
 
-/// Starts after an unexpected end that lead to the safe mode.
+/// Number of starts after unexpected ends that leads to the safe mode.
 pub const STARTS_MAX: usize = 3;
 
-/// Seconds in which they count.
+/// Seconds within which starts count.
 pub const WITHIN_S: u64 = 5 * 60;
 
-/// Starts that are remembered: with a pause of a second between them, as many as count.
+/// Maximum number of remembered starts: with a pause of a second between them, all that count.
 const REMEMBERED_MAX: usize = WITHIN_S as usize;
 
-/// The kernel's name of this boot.
+/// The file with the kernel's id of this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartRecord {
     pub boot: String,
-    /// True until an orderly end.
+    /// True until an orderly end, so a start that finds it true follows an unexpected end.
     pub runs: bool,
     /// Starts after an unexpected end, in seconds since the boot, oldest first.
     pub unexpected: Vec<u64>,
-    /// The owner knows of the safe mode.
+    /// True if the owner was notified of the safe mode.
     pub is_reported: bool,
 }
 
@@ -60,38 +60,38 @@ impl StartRecord {
     }
 }
 
-/// Notes a start in a home that is locked. Returns the safe mode if it is due.
+/// Records a start in a locked home. Returns the safe mode if this start leads to it.
 pub(super) fn begin(home: &Path) -> Option<SafeMode> {
     let boot = fs::read_to_string(BOOT_ID).unwrap_or_default();
-    let record = read(home).started(boot.trim(), since_boot().as_secs());
-    if let Err(error) = write(home, &record) {
+    let record = read_record(home).started(boot.trim(), since_boot().as_secs());
+    if let Err(error) = write_record(home, &record) {
         tracing::warn!(%error, "Cannot record this start, so it does not count for the safe mode");
     }
     record.safe_mode().map(|starts| SafeMode { starts, is_reported: record.is_reported })
 }
 
-/// Notes that the owner knows of the safe mode.
+/// Records that the owner was notified of the safe mode.
 pub(super) fn note_reported(home: &Path) {
-    let record = StartRecord { is_reported: true, ..read(home) };
-    if let Err(error) = write(home, &record) {
+    let record = StartRecord { is_reported: true, ..read_record(home) };
+    if let Err(error) = write_record(home, &record) {
         tracing::warn!(%error, "Cannot record that the owner knows about the safe mode");
     }
 }
 
-/// Notes an orderly end.
+/// Records an orderly end.
 pub(super) fn end(home: &Path) {
-    if let Err(error) = write(home, &StartRecord::default()) {
+    if let Err(error) = write_record(home, &StartRecord::default()) {
         tracing::warn!(%error, "Cannot record the orderly end, so the next start counts for the safe mode");
     }
 }
 
-/// An unreadable record counts as none.
-fn read(home: &Path) -> StartRecord {
+/// Reads the record. An unreadable one counts as empty.
+fn read_record(home: &Path) -> StartRecord {
     let text = fs::read(home.join(FILE)).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-fn write(home: &Path, record: &StartRecord) -> io::Result<()> {
+fn write_record(home: &Path, record: &StartRecord) -> io::Result<()> {
     let text = serde_json::to_vec(record).expect("our own type has string keys");
     whole_file::replace(&home.join(FILE), &text, whole_file::PRIVATE)
 }

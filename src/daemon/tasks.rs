@@ -15,8 +15,8 @@ use crate::channels::supervise::backoff;
 /// A task that ran for this long restarts its back-off.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// Usual duration of a shutdown stage: some milliseconds if nothing is in progress. A longer one is
-/// logged with its reason.
+/// Usual maximum of a shutdown stage. It takes some milliseconds if nothing is in progress. A longer one is
+/// logged with its name.
 const STAGE_TIME_USUAL: Duration = Duration::from_millis(200);
 
 /// Runs a task until `stop`. A task that panics, or ends earlier, is started again with back-off. Its

@@ -1,6 +1,6 @@
-//! Updates of the workspace's template by a newer version of the program. Files that nobody has touched follow it. A file
-//! that somebody has changed elsewhere gets both changes. One that was changed in the same lines, or removed, stays. The
-//! owner learns of all of them.
+//! Updates the workspace to the template of a newer version of the program. Files that nobody has changed are
+//! replaced. A file that somebody has changed in other lines gets both changes. One that was changed in the
+//! same lines, or removed, stays. The owner is notified.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -52,7 +52,7 @@ impl FormerTemplate {
         }
     }
 
-    fn is(&self, hash: &Hash) -> bool {
+    fn matches(&self, hash: &Hash) -> bool {
         match self {
             Self::Hash(known) => *hash == **known,
             Self::Text { text } => *hash == Hash::of(text.as_bytes()),
@@ -78,13 +78,13 @@ pub struct TemplateUpdate {
     pub left: Vec<String>,
 }
 
-/// Lets the workspace follow the template, and tells the owner what has changed.
+/// Updates the workspace to the template, and notifies the owner of the changes.
 pub(super) async fn follow(services: &Services, home: &Path) {
-    let into = home.to_owned();
+    let in_home = home.to_owned();
     let compared = services.workspace.off_thread(move |workspace| {
-        let (mut record, before) = (read(&into), read(&into));
-        let update = update(workspace, &files(), &mut record, &into.join(FOLDER))?;
-        anyhow::Ok((update, (record != before).then_some(record)))
+        let (mut record, former) = (read_record(&in_home), read_record(&in_home));
+        let update = update(workspace, &files(), &mut record, &in_home.join(FOLDER))?;
+        anyhow::Ok((update, (record != former).then_some(record)))
     });
     let (update, record) = match compared.await {
         Ok(compared) => compared,
@@ -93,10 +93,12 @@ pub(super) async fn follow(services: &Services, home: &Path) {
             return;
         }
     };
-    if update != TemplateUpdate::default() && !tell(services, &update, &home.join(FOLDER)).await {
+    if update != TemplateUpdate::default()
+        && !notify_owner(services, &update, &home.join(FOLDER)).await
+    {
         return;
     }
-    // Last, so that after a crash before it the owner hears again of files that stay.
+    // Written last, so that the owner is notified again of kept files after a crash before it.
     let Some(record) = record else { return };
     let text = serde_json::to_vec_pretty(&record).expect("texts by their names");
     if let Err(error) = whole_file::replace(&home.join(FILE), &text, whole_file::PRIVATE) {
@@ -117,14 +119,14 @@ pub fn update(
         let path: WorkspacePath = name.parse().context("the template has a path that is none")?;
         let new = Hash::of(text);
         let known = record.insert((*name).to_owned(), FormerTemplate::new(text));
-        // A home of before there were records counts as one that has seen this template.
-        let Some(known) = known.filter(|known| !known.is(&new)) else { continue };
-        // One that was removed stays so, and what is no file is somebody's own.
+        // A home from before there were records counts as up to date.
+        let Some(known) = known.filter(|known| !known.matches(&new)) else { continue };
+        // A removed file stays removed. Anything but a file is the owner's own.
         let Ok(Some(present)) = workspace.hash(&path) else { continue };
         if present == new {
             continue;
         }
-        if known.is(&present) {
+        if known.matches(&present) {
             let change = FileChange::new(path, Some(present), text.to_vec());
             workspace.apply(&change).with_context(|| format!("cannot update {name}"))?;
             update.updated.push((*name).to_owned());
@@ -133,15 +135,15 @@ pub fn update(
         {
             update.merged.push((*name).to_owned());
         } else {
-            keep(folder, name, text).with_context(|| format!("cannot write {name}"))?;
+            write_private(folder, name, text).with_context(|| format!("cannot write {name}"))?;
             update.left.push((*name).to_owned());
         }
     }
     Ok(update)
 }
 
-/// Gives a file the template's changes, beside somebody's own. Returns false if that cannot be done, and changes nothing
-/// then. `texts` are the template's former and new text, where they are known.
+/// Merges the template's changes into a file that somebody has changed. Returns false, and changes nothing, if
+/// that is impossible. `texts` are the template's former and new text, where they are known.
 fn merge_file(
     workspace: &Workspace,
     path: &WorkspacePath,
@@ -149,41 +151,42 @@ fn merge_file(
     folder: &Path,
 ) -> anyhow::Result<bool> {
     let [Some(former), Some(new)] = texts else { return Ok(false) };
-    // A file that is no text, or too long for one, stays.
+    // A file that is not text, or too long, stays.
     let Ok(Some(own)) = workspace.read_text(path) else { return Ok(false) };
     let Some(merged) = merge(former, &own, new) else { return Ok(false) };
-    // After a crash it may have the new lines already.
+    // After a crash, the file may be merged already.
     if merged != own {
-        keep(&folder.join(BEFORE), path.as_str(), own.as_bytes())?;
+        write_private(&folder.join(BEFORE), path.as_str(), own.as_bytes())?;
         let present = Some(Hash::of(own.as_bytes()));
         workspace.apply(&FileChange::new(path.clone(), present, merged.into_bytes()))?;
     }
     Ok(true)
 }
 
-/// Puts a text into a folder of the home.
-fn keep(folder: &Path, name: &str, text: &[u8]) -> std::io::Result<()> {
+/// Writes a text into a folder of the home.
+fn write_private(folder: &Path, name: &str, text: &[u8]) -> std::io::Result<()> {
     let file: PathBuf = folder.join(name);
     let parent = file.parent().unwrap_or(folder);
     DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
     whole_file::replace(&file, text, whole_file::PRIVATE)
 }
 
-/// An unreadable record counts as none.
-fn read(home: &Path) -> TemplateRecord {
+/// Reads the record. An unreadable one counts as empty.
+fn read_record(home: &Path) -> TemplateRecord {
     let text = fs::read(home.join(FILE)).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// Returns true once the owner will hear of it, or if there is none.
-async fn tell(services: &Services, update: &TemplateUpdate, folder: &Path) -> bool {
-    let words = replies::template_updated([&update.updated, &update.merged, &update.left], folder);
+/// Queues a message to the owner, if there is one. Returns false if that fails.
+async fn notify_owner(services: &Services, update: &TemplateUpdate, folder: &Path) -> bool {
+    let message =
+        replies::template_updated([&update.updated, &update.merged, &update.left], folder);
     let bus = &services.bus;
-    let tell = move |store: &Connection| match people::owner_place(store)? {
-        Some(owner) => outbox::put(store, &owner, None, &words).map(drop),
+    let put_message = move |store: &Connection| match people::owner_place(store)? {
+        Some(owner) => outbox::put(store, &owner, None, &message).map(drop),
         None => Ok(()),
     };
-    match bus.store.write("template updated", Sync::Now, tell).await {
+    match bus.store.write("template updated", Sync::Now, put_message).await {
         Ok(()) => {
             bus.outbox.up();
             true

@@ -30,17 +30,17 @@ use crate::turn::services::TurnServices;
 
 const TIDY_EVERY: Duration = Duration::from_secs(24 * 3600);
 
-/// Pause between two slices: waiting changes are written first, and a small machine rests.
+/// Pause between two slices, in which waiting changes are written and a small machine rests.
 const SLICE_PAUSE: Duration = Duration::from_millis(5);
 
-/// Pages that are returned to the disk in one transaction: 1 MiB, at 1 KiB a page.
-const GIVEN_BACK: u32 = 1_024;
+/// Maximum number of pages that one transaction returns to the disk: 1 MiB, at 1 KiB a page.
+const PAGES_RETURNED_MAX: u32 = 1_024;
 
 /// Free pages that are kept for the next writes: 4 MiB.
-const FREE_KEPT: u32 = 4_096;
+const FREE_PAGES_KEPT: u32 = 4_096;
 
-/// Conversations of this time stay, however large the database is.
-const CONVERSATIONS_KEPT_LEAST: chrono::Duration = chrono::Duration::days(30);
+/// Conversations are kept for at least this time, however large the database is.
+const CONVERSATIONS_KEPT_MIN: chrono::Duration = chrono::Duration::days(30);
 
 /// Deletes a slice of the rows older than a time. Returns the number of rows.
 type Prune = fn(&Connection, DateTime<Utc>) -> rusqlite::Result<usize>;
@@ -59,7 +59,7 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
     (forgotten::prune, forgotten::KEPT),
 ];
 
-/// The inputs of tidying.
+/// Deletes old data at the start and once a day.
 #[derive(Clone)]
 pub(super) struct Tidier {
     turns: Arc<TurnServices>,
@@ -90,27 +90,27 @@ impl Tidier {
         }
     }
 
-    /// Tidies up to a time of the clock that can be believed, and stores that time.
+    /// Tidies by the clock if its time is plausible, and stores that time.
     async fn tidy_by_clock(&self) -> Result<(), StoreError> {
         let store = &self.turns.services.bus.store;
-        let look = |store: &Connection| {
+        let read_times = |store: &Connection| {
             Ok((journal::newest_of_platforms(store)?, marks::last_believed(store)?))
         };
-        let (platforms, before) = store.read(look).await?;
-        let newest = schedule::believed(self.opened.newest, platforms.max(before));
-        let up = chrono::Duration::from_std(self.opened.at.elapsed()).unwrap_or_default();
+        let (newest_of_platforms, last_believed) = store.read(read_times).await?;
+        let newest = schedule::believed(self.opened.newest, newest_of_platforms.max(last_believed));
+        let uptime = chrono::Duration::from_std(self.opened.at.elapsed()).unwrap_or_default();
         // A platform may have reported a newer time since.
-        let (newest, up) = match platforms {
-            Some(at) if newest.is_none_or(|newest| at > newest + up) => {
-                (platforms, chrono::Duration::zero())
+        let (newest, uptime) = match newest_of_platforms {
+            Some(at) if newest.is_none_or(|newest| at > newest + uptime) => {
+                (newest_of_platforms, chrono::Duration::zero())
             }
-            _ => (newest, up),
+            _ => (newest, uptime),
         };
-        let Some(now) = schedule::pruned_until(self.clock.now(), newest, up) else {
+        let Some(now) = schedule::pruned_until(self.clock.now(), newest, uptime) else {
             tracing::warn!("The clock is wrong, so no old data is deleted");
             return Ok(());
         };
-        if let Some(at) = newest.map(|newest| now.min(newest + up)).max(before) {
+        if let Some(at) = newest.map(|newest| now.min(newest + uptime)).max(last_believed) {
             let note = move |store: &Connection| marks::note_believed(store, at);
             store.write("clock believed", Sync::Later, note).await?;
         }
@@ -122,11 +122,11 @@ impl Tidier {
         forget_old(store, now, self.retention).await?;
         self.tidy_attachments(now).await?;
         self.turns.actions.sweep(self.opened.at.elapsed(), blobs_wanted).await?;
-        give_back(store).await
+        return_free_pages(store).await
     }
 
-    /// Deletes attachments that are too old or too many, what a crash has left of deleted ones, and the records of files
-    /// that are not there any more.
+    /// Deletes attachments that are too old or too many, remains of a deletion that a crash interrupted, and
+    /// records of files that no longer exist.
     async fn tidy_attachments(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let Services { bus, workspace, .. } = &self.turns.services;
         let limits = self.attachments;
@@ -142,7 +142,7 @@ impl Tidier {
     }
 }
 
-/// Deletes all rows that are too old at `now`, and conversations before their time while the database is too large.
+/// Deletes all rows that are too old at `now`. While the database is too large, deletes conversations earlier.
 pub async fn forget_old(
     store: &Store,
     now: DateTime<Utc>,
@@ -152,21 +152,21 @@ pub async fn forget_old(
     loop {
         forget_records(store, now).await?;
         if forget_conversations(store, now - kept).await? > 0 {
-            // Records that they held can go now, too.
+            // The deleted rows no longer hold records that are too old.
             continue;
         }
         let bytes = store.read(DatabasePages::bytes).await?;
         if bytes <= retention.database_bytes_max {
             return Ok(());
         }
-        if kept <= CONVERSATIONS_KEPT_LEAST {
+        if kept <= CONVERSATIONS_KEPT_MIN {
             tracing::warn!(
                 bytes,
                 "The database is too large, but nothing older than a month is left"
             );
             return Ok(());
         }
-        kept = CONVERSATIONS_KEPT_LEAST.max(kept * 3 / 4);
+        kept = CONVERSATIONS_KEPT_MIN.max(kept * 3 / 4);
         tracing::info!(
             bytes,
             days = kept.num_days(),
@@ -188,7 +188,7 @@ async fn forget_conversations(store: &Store, before: DateTime<Utc>) -> Result<us
     }
 }
 
-/// Deletes records of finished work that are too old.
+/// Deletes records of finished work that are too old, in slices.
 async fn forget_records(store: &Store, now: DateTime<Utc>) -> Result<(), StoreError> {
     loop {
         let slices = PRUNED.iter().map(|(prune, kept)| {
@@ -218,25 +218,25 @@ async fn forget_records(store: &Store, now: DateTime<Utc>) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Returns free pages to the disk. A database of an older version cannot do that in slices. Once a
-/// quarter of it is free, and nothing is in progress, it is rewritten as one that can.
-async fn give_back(store: &Store) -> Result<(), StoreError> {
-    let look = |store: &Connection| Ok((DatabasePages::count(store)?, is_quiet(store)?));
-    let (pages, is_quiet) = store.read(look).await?;
-    if pages.free <= FREE_KEPT {
+/// Returns free pages to the disk in slices. A database of an older version cannot do so. Once a quarter of it
+/// is free, and nothing is in progress, it is rewritten as one that can.
+async fn return_free_pages(store: &Store) -> Result<(), StoreError> {
+    let read_state = |store: &Connection| Ok((DatabasePages::count(store)?, is_quiet(store)?));
+    let (pages, is_quiet) = store.read(read_state).await?;
+    if pages.free <= FREE_PAGES_KEPT {
         return Ok(());
     }
     if pages.can_shrink {
         let mut free = pages.free;
-        while free > FREE_KEPT {
-            let most = GIVEN_BACK.min(free - FREE_KEPT);
-            let shrink = move |store: &Connection| DatabasePages::give_back(store, most);
-            let left = store.write("shrink", Sync::Later, shrink).await?;
-            // Others may need pages meanwhile, but no page becomes free by itself.
-            if left >= free {
+        while free > FREE_PAGES_KEPT {
+            let pages_max = PAGES_RETURNED_MAX.min(free - FREE_PAGES_KEPT);
+            let shrink = move |store: &Connection| DatabasePages::give_back(store, pages_max);
+            let free_after = store.write("shrink", Sync::Later, shrink).await?;
+            // Nothing was returned. Others may use free pages meanwhile, but none becomes free by itself.
+            if free_after >= free {
                 break;
             }
-            free = left;
+            free = free_after;
             sleep(SLICE_PAUSE).await;
         }
     } else if is_quiet && pages.free > pages.all / 4 {

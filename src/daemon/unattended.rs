@@ -16,13 +16,13 @@ use crate::tasks::schedule::{self, Scheduler};
 
 impl Daemon {
     /// Returns true if this daemon may act by itself.
-    fn acts(&self) -> bool {
+    fn may_act(&self) -> bool {
         self.agent.safe_mode.is_none()
     }
 
     /// Starts jobs, the heartbeat, backups and the index.
     pub(super) fn start_unattended(&self, sources: &CancellationToken, running: &mut JoinSet<()>) {
-        if !self.acts() {
+        if !self.may_act() {
             return;
         }
         let (clock, commands) = (self.plan.clock.clone(), self.plan.commands.clone());
@@ -43,28 +43,28 @@ impl Daemon {
 
     /// Starts the deletion of old rows.
     pub(super) fn start_tidying(&self, sources: &CancellationToken, running: &mut JoinSet<()>) {
-        if !self.acts() {
+        if !self.may_act() {
             return;
         }
         let tidier = tidy::Tidier::of(self);
         running.spawn(forever("tidying", sources.clone(), move |stop| tidier.clone().run(stop)));
     }
 
-    /// Starts the hooks. They receive the end of turns, too.
+    /// Starts the hooks. They run until `until`, so that they also receive the end of turns.
     pub(super) fn start_hooks(&self, until: &CancellationToken) -> JoinSet<()> {
-        let mut hooking = JoinSet::new();
+        let mut hook_tasks = JoinSet::new();
         let (refused, hooks): (BTreeMap<_, _>, BTreeMap<_, _>) =
             self.plan.hooks.clone().into_iter().partition(|(_, hook)| hook.refused.is_some());
-        if self.acts() && !refused.is_empty() {
-            hooking.spawn(report_refused_hooks(self.services.bus.clone(), refused));
+        if self.may_act() && !refused.is_empty() {
+            hook_tasks.spawn(report_refused_hooks(self.services.bus.clone(), refused));
         }
-        if self.acts() && !hooks.is_empty() {
+        if self.may_act() && !hooks.is_empty() {
             let events = self.services.events.clone();
-            hooking.spawn(forever("hooks", until.clone(), move |stop| {
+            hook_tasks.spawn(forever("hooks", until.clone(), move |stop| {
                 hooks::run(hooks.clone(), events.subscribe(), stop)
             }));
         }
-        hooking
+        hook_tasks
     }
 
     /// Starts the MCP servers.
@@ -74,19 +74,19 @@ impl Daemon {
 
         use crate::tools::mcp;
 
-        let mut lending = JoinSet::new();
-        if self.acts() && !self.plan.mcp.is_empty() {
+        let mut mcp_tasks = JoinSet::new();
+        if self.may_act() && !self.plan.mcp.is_empty() {
             let servers = mcp::Servers::new(
                 &self.plan.mcp,
                 self.turns.tools.clone(),
                 self.services.bus.clone(),
                 self.services.workspace.clone(),
             );
-            lending.spawn(forever("MCP servers", until.clone(), move |stop| {
+            mcp_tasks.spawn(forever("MCP servers", until.clone(), move |stop| {
                 Arc::clone(&servers).run(stop)
             }));
         }
-        lending
+        mcp_tasks
     }
 
     #[cfg(not(feature = "mcp"))]

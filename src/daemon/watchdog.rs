@@ -1,6 +1,6 @@
-//! The watchdog. It asks the agent loop, the threads of the store and the deliveries for progress, and tells systemd
-//! while all of them make some. A part that is stuck is named in the log; systemd then starts the process again.
-//! Channels are no part of it: a platform may be away.
+//! The watchdog. It checks that the agent loop, the threads of the store and the deliveries make progress, and
+//! reports to systemd while all of them do. Otherwise it logs the stuck part, and systemd restarts the process.
+//! It does not check channels, because a platform may be away.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::bus::Bus;
 use crate::channels::deliver::{ATTEMPT_TIME_MAX, DeliveryProgress};
 use crate::types::message::ChannelName;
 
-/// Number of checks in the time after which systemd ends the process. One that fails under load is repeated.
+/// Number of checks within systemd's watchdog timeout, so that a check that fails under load is repeated.
 const CHECKS: u32 = 3;
 
-/// Work on the whole database, for which the other parts wait, is stuck if it takes longer than this: hours of bytes on
-/// the slowest cards.
+/// Work on the whole database, for which the other parts wait, counts as stuck after this time. It is ample
+/// even for the slowest cards.
 const LONG_WORK_TIME_MAX: Duration = Duration::from_secs(3600);
 
-/// Reports progress to whoever starts the process again.
+/// Reports progress to the supervisor that restarts the process.
 #[derive(Clone)]
 pub struct Watchdog {
-    /// Without a report for this long, the process is started again.
+    /// The supervisor restarts the process if it gets no report for this long.
     pub within: Duration,
     pub report: Arc<dyn Fn() + Send + Sync>,
 }
@@ -37,7 +37,7 @@ pub struct Watchdog {
 pub struct WatchedParts {
     pub bus: Bus,
     pub deliveries: BTreeMap<ChannelName, DeliveryProgress>,
-    /// Longer attempts to deliver are stuck.
+    /// A delivery attempt that takes longer counts as stuck.
     pub attempt_time_max: Duration,
 }
 
@@ -46,16 +46,16 @@ impl WatchedParts {
         Self { bus, deliveries, attempt_time_max: ATTEMPT_TIME_MAX }
     }
 
-    /// Returns the parts that make no progress within this time. They need not have any work.
+    /// Returns the parts that make no progress within this time. A part without work makes progress, too.
     pub async fn stuck(&self, within: Duration) -> Vec<String> {
         let Self { bus, deliveries, attempt_time_max } = self;
         if bus.store.working_for().is_some_and(|time| time < LONG_WORK_TIME_MAX) {
             return Vec::new();
         }
         let (writer, reader, agent) = tokio::join!(
-            answers(within, bus.store.writer_answers()),
-            answers(within, bus.store.reader_answers()),
-            answers(within, async {
+            answers_within(within, bus.store.writer_answers()),
+            answers_within(within, bus.store.reader_answers()),
+            answers_within(within, async {
                 bus.inbox.up_and_round(&bus.rounds).await;
                 true
             }),
@@ -64,21 +64,21 @@ impl WatchedParts {
         stuck.extend((!writer).then(|| "the store's writer".to_owned()));
         stuck.extend((!reader).then(|| "the store's reader".to_owned()));
         stuck.extend((!agent).then(|| "the agent loop".to_owned()));
-        let looks = deliveries.iter().map(|(name, progress)| async move {
-            let comes_round = answers(within, async {
+        let checks = deliveries.iter().map(|(name, progress)| async move {
+            let makes_round = answers_within(within, async {
                 bus.outbox.up_and_round(&progress.rounds).await;
                 true
             });
-            let hangs = progress.oldest_attempt().is_some_and(|age| age > *attempt_time_max);
-            (hangs || !comes_round.await).then(|| format!("the deliveries of {name}"))
+            let is_hanging = progress.oldest_attempt().is_some_and(|age| age > *attempt_time_max);
+            (is_hanging || !makes_round.await).then(|| format!("the deliveries of {name}"))
         });
-        stuck.extend(join_all(looks).await.into_iter().flatten());
+        stuck.extend(join_all(checks).await.into_iter().flatten());
         stuck
     }
 }
 
-/// Returns false if the answer is no, or takes longer.
-async fn answers(within: Duration, answer: impl Future<Output = bool>) -> bool {
+/// Returns the answer, or false if it takes longer.
+async fn answers_within(within: Duration, answer: impl Future<Output = bool>) -> bool {
     timeout(within, answer).await.unwrap_or(false)
 }
 
@@ -88,7 +88,7 @@ impl Daemon {
         WatchedParts::new(self.services.bus.clone(), self.deliveries.clone())
     }
 
-    /// Starts the watchdog, if somebody waits for its reports.
+    /// Starts the watchdog, if the supervisor expects its reports.
     pub(super) fn watch(&self, until: &CancellationToken, running: &mut JoinSet<()>) {
         let Some(watchdog) = self.plan.supervision.watchdog.clone() else { return };
         let parts = self.watched_parts();
@@ -102,7 +102,7 @@ impl Daemon {
 pub async fn run(watchdog: Watchdog, parts: WatchedParts, stop: CancellationToken) {
     let every = watchdog.within / CHECKS;
     let mut was_stuck = false;
-    let watching = async {
+    let report_loop = async {
         loop {
             let stuck = parts.stuck(every).await;
             if stuck.is_empty() {
@@ -115,9 +115,9 @@ pub async fn run(watchdog: Watchdog, parts: WatchedParts, stop: CancellationToke
                 tracing::error!(parts = names, within = ?every, "Parts of the daemon make no progress");
             }
             was_stuck = !stuck.is_empty();
-            // A part that is stuck may have taken all the time already.
+            // The check of a stuck part may have taken the whole interval already.
             sleep(if was_stuck { every / CHECKS } else { every }).await;
         }
     };
-    stop.run_until_cancelled(watching).await;
+    stop.run_until_cancelled(report_loop).await;
 }

@@ -1,4 +1,4 @@
-//! The process that reads one document: from its standard input, to its standard output, and nothing else.
+//! The process that reads one document from its standard input, and writes the text to its standard output.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ pub(super) fn run(form: DocumentForm) -> ExitCode {
     let printed = sandbox::reader::confine().and_then(|()| {
         let mut bytes = Vec::new();
         io::stdin().lock().take(DOCUMENT_BYTES_MAX).read_to_end(&mut bytes)?;
-        let result = text_of(form, bytes);
+        let result = read_text(form, bytes);
         let mut out = io::stdout().lock();
         out.write_all(&serde_json::to_vec(&result)?)?;
         out.flush()
@@ -23,7 +23,7 @@ pub(super) fn run(form: DocumentForm) -> ExitCode {
     }
 }
 
-fn text_of(form: DocumentForm, bytes: Vec<u8>) -> Result<DocumentText, UnreadDocument> {
+fn read_text(form: DocumentForm, bytes: Vec<u8>) -> Result<DocumentText, UnreadDocument> {
     let mut text = BoundedText::default();
     match form {
         DocumentForm::Pdf => pdf::read(&bytes, &mut text)?,

@@ -13,10 +13,10 @@ use super::text::{BoundedText, UnreadDocument};
 /// Maximum size of one unpacked part, in bytes: a small archive can unpack to gigabytes.
 const PART_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Slides and sheets that are read.
+/// Maximum number of slides or sheets that are read.
 const PARTS_MAX: usize = 1_000;
 
-/// Texts of cells, which sheets name by their number, and their bytes.
+/// Maximum number of shared strings, which cells refer to by index, and of their bytes.
 const SHARED_MAX: usize = 200_000;
 const SHARED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -25,9 +25,9 @@ type OfficeArchive = ZipArchive<Cursor<Vec<u8>>>;
 /// The elements of a part that have text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextElements {
-    /// `t` alone, in Office Open XML.
+    /// Elements `t`, in Office Open XML.
     Runs,
-    /// Each within a paragraph, in OpenDocument.
+    /// All elements within a paragraph, in OpenDocument.
     Paragraphs,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn read(bytes: Vec<u8>, text: &mut BoundedText) -> Result<(), UnreadD
     let has = |name: &str| archive.index_for_name(name).is_some();
     if has("word/document.xml") {
         read_part(&mut archive, "word/document.xml", TextElements::Runs, text)?;
-        // Those that are missing have no text.
+        // A document may have no notes.
         for more in ["word/footnotes.xml", "word/endnotes.xml"] {
             read_part(&mut archive, more, TextElements::Runs, text).ok();
         }
@@ -56,10 +56,10 @@ pub(super) fn read(bytes: Vec<u8>, text: &mut BoundedText) -> Result<(), UnreadD
     }
 }
 
-/// The parts of a name with a number, in the order of the numbers.
-fn numbered(archive: &OfficeArchive, before: &str) -> Vec<String> {
+/// Returns the names of the parts `PREFIX`, number, `.xml`, in the order of their numbers.
+fn numbered(archive: &OfficeArchive, prefix: &str) -> Vec<String> {
     let number = |name: &str| {
-        let number = name.strip_prefix(before)?.strip_suffix(".xml")?;
+        let number = name.strip_prefix(prefix)?.strip_suffix(".xml")?;
         number.parse::<u32>().ok()
     };
     let mut parts: Vec<_> = archive
@@ -104,7 +104,7 @@ fn read_part(
             }
             Ok(Event::Empty(element)) => separate(&element, text),
             Ok(Event::End(element)) => match element.local_name().as_ref() {
-                name if begins_text(name, elements) => {
+                name if is_text_element(name, elements) => {
                     depth = depth.saturating_sub(1);
                     if elements == TextElements::Paragraphs {
                         text.begin_line();
@@ -114,11 +114,11 @@ fn read_part(
                 "tc" | "table-cell" => text.separate('\t'),
                 _ => {}
             },
-            Ok(Event::Text(words)) if depth > 0 => text.push(&words),
-            Ok(Event::CData(words)) if depth > 0 => text.push(&words),
+            Ok(Event::Text(piece)) if depth > 0 => text.push(&piece),
+            Ok(Event::CData(piece)) if depth > 0 => text.push(&piece),
             Ok(Event::GeneralRef(entity)) if depth > 0 => push_entity(&entity, text),
             Ok(_) => {}
-            // What was read before is worth something.
+            // The text before the error is kept.
             Err(_) => break,
         }
     }
@@ -126,10 +126,10 @@ fn read_part(
 }
 
 fn has_text(element: &BytesStart<'_>, elements: TextElements) -> bool {
-    begins_text(element.local_name().as_ref(), elements)
+    is_text_element(element.local_name().as_ref(), elements)
 }
 
-fn begins_text(name: &str, elements: TextElements) -> bool {
+fn is_text_element(name: &str, elements: TextElements) -> bool {
     match elements {
         TextElements::Runs => name == "t",
         TextElements::Paragraphs => name == "p" || name == "h",
@@ -146,7 +146,7 @@ fn separate(element: &BytesStart<'_>, text: &mut BoundedText) {
 }
 
 fn push_entity(entity: &BytesRef<'_>, text: &mut BoundedText) {
-    let sign = entity.resolve_char_ref().ok().flatten().or_else(|| match &entity[..] {
+    let character = entity.resolve_char_ref().ok().flatten().or_else(|| match &entity[..] {
         "lt" => Some('<'),
         "gt" => Some('>'),
         "amp" => Some('&'),
@@ -154,13 +154,13 @@ fn push_entity(entity: &BytesRef<'_>, text: &mut BoundedText) {
         "apos" => Some('\''),
         _ => None,
     });
-    if let Some(sign) = sign {
-        text.push(sign.encode_utf8(&mut [0; 4]));
+    if let Some(character) = character {
+        text.push(character.encode_utf8(&mut [0; 4]));
     }
 }
 
 fn read_sheets(archive: &mut OfficeArchive, text: &mut BoundedText) -> Result<(), UnreadDocument> {
-    // A workbook of numbers has none.
+    // A workbook without texts has no shared strings.
     let shared = shared_texts(archive).unwrap_or_default();
     for sheet in numbered(archive, "xl/worksheets/sheet") {
         let mut xml = open(archive, &sheet)?;
@@ -184,13 +184,13 @@ fn read_sheets(archive: &mut OfficeArchive, text: &mut BoundedText) -> Result<()
                     "row" => text.begin_line(),
                     _ => {}
                 },
-                Ok(Event::Text(words)) if is_value && is_shared => {
-                    let number = words.trim().parse::<usize>();
-                    if let Some(words) = number.ok().and_then(|number| shared.get(number)) {
-                        text.push(words);
+                Ok(Event::Text(piece)) if is_value && is_shared => {
+                    let index = piece.trim().parse::<usize>();
+                    if let Some(string) = index.ok().and_then(|index| shared.get(index)) {
+                        text.push(string);
                     }
                 }
-                Ok(Event::Text(words)) if is_value => text.push(&words),
+                Ok(Event::Text(piece)) if is_value => text.push(&piece),
                 Ok(Event::GeneralRef(entity)) if is_value => push_entity(&entity, text),
                 Ok(_) => {}
             }
@@ -200,12 +200,12 @@ fn read_sheets(archive: &mut OfficeArchive, text: &mut BoundedText) -> Result<()
     Ok(())
 }
 
-/// The texts that cells name by their number.
+/// Returns the shared strings, which cells refer to by index.
 fn shared_texts(archive: &mut OfficeArchive) -> Result<Vec<String>, UnreadDocument> {
     let mut xml = open(archive, "xl/sharedStrings.xml")?;
     let mut buffer = Vec::new();
     let (mut texts, mut bytes) = (Vec::new(), 0);
-    let (mut words, mut is_text) = (String::new(), false);
+    let (mut string, mut is_text) = (String::new(), false);
     while texts.len() < SHARED_MAX && bytes < SHARED_BYTES_MAX {
         buffer.clear();
         match xml.read_event_into(&mut buffer) {
@@ -214,16 +214,16 @@ fn shared_texts(archive: &mut OfficeArchive) -> Result<Vec<String>, UnreadDocume
             Ok(Event::End(element)) => match element.local_name().as_ref() {
                 "t" => is_text = false,
                 "si" => {
-                    bytes += words.len();
-                    texts.push(std::mem::take(&mut words));
+                    bytes += string.len();
+                    texts.push(std::mem::take(&mut string));
                 }
                 _ => {}
             },
-            Ok(Event::Text(part)) if is_text => words.push_str(&part),
+            Ok(Event::Text(part)) if is_text => string.push_str(&part),
             Ok(Event::GeneralRef(entity)) if is_text => {
-                let mut sign = BoundedText::default();
-                push_entity(&entity, &mut sign);
-                words.push_str(&sign.into_text());
+                let mut character = BoundedText::default();
+                push_entity(&entity, &mut character);
+                string.push_str(&character.into_text());
             }
             Ok(_) => {}
         }

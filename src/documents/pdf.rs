@@ -7,25 +7,25 @@ use lopdf::{Dictionary, Document, Encoding, Error, LoadOptions, Object, ObjectId
 
 use super::text::{BoundedText, UnreadDocument};
 
-/// Pages that are read.
+/// Maximum number of pages that are read.
 const PAGES_MAX: usize = 5_000;
 
 /// Maximum size of one unpacked stream, in bytes: a small file can unpack to gigabytes.
 const STREAM_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Forms in forms that are followed: writers of PDFs nest a page once or twice.
+/// Maximum depth of forms in forms: writers of PDFs nest a page once or twice.
 const FORM_DEPTH_MAX: usize = 4;
 
-/// Forms of a document that are followed: a small file can show one a billion times. A debug build reads so many in some
-/// seconds.
+/// Maximum number of forms that are read in a document: a small file can show one a billion times. A debug
+/// build reads so many in some seconds.
 const FORMS_MAX: usize = 2_000;
 
-/// A gap between two pieces of a line that is a space, in thousandths of the font's size: a third of a usual space is
-/// only kerning.
-const SPACE_FROM: f32 = 150.0;
+/// Minimum gap between two pieces of a line that counts as a space, in thousandths of the font size. A third of
+/// a usual space is only kerning.
+const SPACE_MIN: f32 = 150.0;
 
-/// A movement that is another line, in units of the page.
-const LINE_FROM: f32 = 1.0;
+/// Minimum vertical movement that begins another line, in units of the page.
+const LINE_MIN: f32 = 1.0;
 
 pub(super) fn read(bytes: &[u8], text: &mut BoundedText) -> Result<(), UnreadDocument> {
     let options =
@@ -71,7 +71,7 @@ fn read_page(
     reader.read(&content)
 }
 
-/// The fonts and forms of a content, by the names that it has for them.
+/// The fonts and forms of a content stream, by their names in it.
 #[derive(Default)]
 struct PdfResources<'a> {
     fonts: BTreeMap<Vec<u8>, Encoding<'a>>,
@@ -83,12 +83,12 @@ impl<'a> PdfResources<'a> {
         let (direct, referred) = document.get_page_resources(page)?;
         let referred = referred.into_iter().filter_map(|id| document.get_dictionary(id).ok());
         let mut resources = Self::default();
-        // The nearest comes first.
+        // The page's own resources come first, and take precedence.
         direct.into_iter().chain(referred).for_each(|it| resources.add(document, it));
         Ok(resources)
     }
 
-    /// None for a form that uses those of its page.
+    /// Returns the resources of a form. None if it uses those of its page.
     fn of_form(document: &'a Document, form: &'a Stream) -> Option<Self> {
         let mut resources = Self::default();
         resources.add(document, document.get_dict_in_dict(&form.dict, b"Resources").ok()?);
@@ -123,14 +123,14 @@ fn is_form(dictionary: &Dictionary) -> bool {
     dictionary.get(b"Subtype").and_then(Object::as_name).is_ok_and(|name| name == b"Form")
 }
 
-/// Reads the content of a page or a form.
+/// Reads the content stream of a page or a form.
 struct ContentReader<'a> {
     document: &'a Document,
     resources: &'a PdfResources<'a>,
     font: Option<&'a Encoding<'a>>,
-    /// The height of the present line.
+    /// The vertical position of the current line.
     line: f32,
-    /// Forms around it.
+    /// Number of forms around this content stream.
     depth: usize,
     forms_left: &'a mut usize,
     text: &'a mut BoundedText,
@@ -139,14 +139,14 @@ struct ContentReader<'a> {
 impl ContentReader<'_> {
     fn read(mut self, content: &[u8]) -> lopdf::Result<()> {
         for operation in Content::decode(content)?.operations {
-            self.follow(&operation);
+            self.execute(&operation);
         }
         Ok(())
     }
 
     /// Carries out an operator that shows text or moves to where text is shown (ISO 32000-1, 9.4), or that shows a form
     /// (8.10).
-    fn follow(&mut self, operation: &Operation) {
+    fn execute(&mut self, operation: &Operation) {
         let operands = &operation.operands;
         let number = |at: usize| operands.get(at).and_then(|it| it.as_float().ok());
         let name = || operands.first().and_then(|name| name.as_name().ok());
@@ -157,12 +157,12 @@ impl ContentReader<'_> {
                 form.into_iter().for_each(|form| self.read_form(form));
             }
             "Td" | "TD" => match number(1) {
-                Some(down) if down.abs() >= LINE_FROM => self.text.begin_line(),
+                Some(down) if down.abs() >= LINE_MIN => self.text.begin_line(),
                 _ => self.text.separate(' '),
             },
             "Tm" => {
                 let height = number(5).unwrap_or_default();
-                match (height - self.line).abs() >= LINE_FROM {
+                match (height - self.line).abs() >= LINE_MIN {
                     true => self.text.begin_line(),
                     false => self.text.separate(' '),
                 }
@@ -181,7 +181,7 @@ impl ContentReader<'_> {
         }
     }
 
-    /// A form that cannot be read does not stop the rest of its page.
+    /// Reads a form. One that cannot be read does not stop the rest of its page.
     fn read_form(&mut self, form: &Stream) {
         if self.depth == FORM_DEPTH_MAX || *self.forms_left == 0 || self.text.is_full() {
             return;
@@ -189,10 +189,10 @@ impl ContentReader<'_> {
         *self.forms_left -= 1;
         self.text.begin_line();
         if let Ok(content) = form.get_plain_content_with_limit(STREAM_BYTES_MAX) {
-            let own = PdfResources::of_form(self.document, form);
+            let form_resources = PdfResources::of_form(self.document, form);
             let reader = ContentReader {
                 document: self.document,
-                resources: own.as_ref().unwrap_or(self.resources),
+                resources: form_resources.as_ref().unwrap_or(self.resources),
                 font: None,
                 line: 0.0,
                 depth: self.depth + 1,
@@ -205,18 +205,16 @@ impl ContentReader<'_> {
     }
 
     fn show(&mut self, pieces: &[Object]) {
-        for piece in pieces {
-            match piece {
+        for object in pieces {
+            match object {
                 Object::String(bytes, _) => {
                     let Some(font) = self.font else { continue };
-                    if let Ok(words) = Document::decode_text(font, bytes) {
-                        self.text.push(&words);
+                    if let Ok(piece) = Document::decode_text(font, bytes) {
+                        self.text.push(&piece);
                     }
                 }
-                // It moves to the left.
-                gap if gap.as_float().is_ok_and(|gap| gap <= -SPACE_FROM) => {
-                    self.text.separate(' ')
-                }
+                // The number is subtracted from the position, so a negative one is a gap.
+                gap if gap.as_float().is_ok_and(|gap| gap <= -SPACE_MIN) => self.text.separate(' '),
                 _ => {}
             }
         }

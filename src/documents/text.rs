@@ -9,7 +9,7 @@ pub const TEXT_BYTES_MAX: usize = 512 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentText {
     pub text: String,
-    /// The document has more.
+    /// True if the document has more text.
     pub is_cut: bool,
 }
 
@@ -29,7 +29,7 @@ pub enum UnreadDocument {
     TooSlow,
 }
 
-/// A text that takes no more than [`TEXT_BYTES_MAX`], and has no control characters and no runs of empty lines.
+/// A text of at most [`TEXT_BYTES_MAX`], without control characters and runs of empty lines.
 #[derive(Default)]
 pub(super) struct BoundedText {
     text: String,
@@ -38,13 +38,15 @@ pub(super) struct BoundedText {
 
 impl BoundedText {
     pub(super) fn push(&mut self, piece: &str) {
-        for sign in piece.chars() {
-            match sign {
+        for character in piece.chars() {
+            match character {
                 '\n' => self.end_line(),
                 '\t' => self.separate('\t'),
-                sign if sign.is_control() => {}
-                sign if self.text.len() + sign.len_utf8() > TEXT_BYTES_MAX => self.is_full = true,
-                sign => self.text.push(sign),
+                character if character.is_control() => {}
+                character if self.text.len() + character.len_utf8() > TEXT_BYTES_MAX => {
+                    self.is_full = true
+                }
+                character => self.text.push(character),
             }
             if self.is_full {
                 return;
@@ -56,7 +58,7 @@ impl BoundedText {
     pub(super) fn end_line(&mut self) {
         self.text.truncate(self.text.trim_end_matches([' ', '\t']).len());
         if !self.text.is_empty() && !self.text.ends_with("\n\n") {
-            self.push_sign('\n');
+            self.push_char('\n');
         }
     }
 
@@ -67,14 +69,14 @@ impl BoundedText {
         }
     }
 
-    /// Separates two words, unless they are.
-    pub(super) fn separate(&mut self, sign: char) {
+    /// Separates two words, unless they are separated already.
+    pub(super) fn separate(&mut self, character: char) {
         if !self.text.is_empty() && !self.text.ends_with(char::is_whitespace) {
-            self.push_sign(sign);
+            self.push_char(character);
         }
     }
 
-    /// The whole text.
+    /// Returns the trimmed text, or an error if it is empty.
     pub(super) fn into_document(self) -> Result<DocumentText, UnreadDocument> {
         match self.text.trim() {
             "" => Err(UnreadDocument::Empty),
@@ -90,9 +92,9 @@ impl BoundedText {
         self.is_full
     }
 
-    fn push_sign(&mut self, sign: char) {
+    fn push_char(&mut self, character: char) {
         if self.text.len() < TEXT_BYTES_MAX {
-            self.text.push(sign);
+            self.text.push(character);
         } else {
             self.is_full = true;
         }

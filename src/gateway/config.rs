@@ -1,4 +1,4 @@
-//! The parsed section `[gateway]`. It exists in every build, so that one without the gateway can report it.
+//! The parsed section `[gateway]`. It exists in every build, so that a build without the gateway can report it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,23 +9,23 @@ use crate::people::Access;
 use crate::secret::Secret;
 use crate::types::message::{Address, SenderId};
 
-/// The address without a config key.
+/// The default address.
 pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7450);
 
-/// The name of the channel that the page and the API are.
+/// The name of the channel of the page and the API.
 pub const WEB: &str = "web";
 
 /// Settings of the gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub listen: SocketAddr,
-    /// Speaks for the owner. None only if it listens on this machine alone.
+    /// The owner's token. None only if the gateway listens on this machine alone.
     pub token: Option<Secret>,
     /// The address that browsers use, if a reverse proxy is in front: scheme and host.
     pub url: Option<String>,
-    /// Further names by which requests may address it.
+    /// Further host names that requests may use.
     pub hosts: Vec<String>,
-    /// Connections at a time; more wait.
+    /// Maximum number of connections; more wait.
     pub connections_max: usize,
     pub times: RequestTimes,
     /// The people of the channel [`WEB`].
@@ -36,15 +36,16 @@ pub struct Config {
     pub webhooks: BTreeMap<String, Webhook>,
 }
 
-/// The times within which a client has to send a request. One that is slower is cut off.
+/// Maximum times for a client's request. A slower client is disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestTimes {
-    /// Of its header. A connection on which nothing is asked for so long is closed.
+    /// Time for the header. A connection that is idle for longer is closed.
     pub header: Duration,
     pub body: Duration,
-    /// Of the body of an upload.
+    /// Time for the body of an upload.
     pub upload: Duration,
-    /// A client that reads nothing of what it asked for is cut off after this time. A page comes back by itself.
+    /// A client that reads nothing of its response for this long is disconnected. The page reconnects by
+    /// itself.
     pub unread: Duration,
 }
 
@@ -64,12 +65,12 @@ impl Default for RequestTimes {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Webhook {
     pub proof: WebhookProof,
-    /// A person of the channel [`WEB`], on whose behalf it is.
+    /// The person of the channel [`WEB`] on whose behalf it acts.
     pub person: SenderId,
-    /// Where what comes of it goes. None: where the owner last wrote in private, or the person's page.
+    /// The address of the result. None: where the owner last wrote in private, or the person's page.
     pub to: Option<Address>,
     pub action: WebhookAction,
-    /// The events of a code host that count. Empty: all.
+    /// The accepted events of a code host. Empty: all.
     pub events: Vec<String>,
     /// The largest body, in bytes.
     pub bytes_max: usize,
@@ -79,9 +80,9 @@ pub struct Webhook {
 /// The proof that a caller may call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WebhookProof {
-    /// It sends this token.
+    /// The caller sends this token.
     Token(Secret),
-    /// It signs the body with this secret: HMAC with SHA-256, as code hosts do.
+    /// The caller signs the body with this secret: HMAC with SHA-256, as code hosts do.
     Signature(Secret),
 }
 
@@ -97,7 +98,7 @@ impl WebhookProof {
 pub enum WebhookAction {
     Prompt(Template),
     Message(Template),
-    /// The job with this number is run now.
+    /// Runs the job with this number now.
     Job(i64),
 }
 
@@ -111,7 +112,7 @@ pub struct ApiToken {
 
 impl Config {
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
-        let tokens = self.tokens.values().map(|of| &of.token);
+        let tokens = self.tokens.values().map(|api_token| &api_token.token);
         let hooks = self.webhooks.values().map(|hook| hook.proof.secret());
         self.token.iter().chain(tokens).chain(hooks)
     }

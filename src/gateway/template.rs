@@ -1,8 +1,9 @@
-//! Templates of webhooks: texts with places for values of a request. In every build, because the config has them.
+//! Templates of webhooks: texts with placeholders for values of a request. They are in every build, because the
+//! config has them.
 
 use std::str::FromStr;
 
-/// A text with places. `{{` and `}}` stand for braces.
+/// A text with placeholders. `{{` and `}}` stand for braces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template(Vec<TemplatePart>);
 
@@ -14,7 +15,7 @@ pub enum TemplatePart {
     Body,
     /// `{header:NAME}`, in lower case.
     Header(String),
-    /// `{repository.name}`: the way to a value in a body of JSON.
+    /// `{repository.name}`: the path to a value in a JSON body.
     Value(Vec<String>),
 }
 
@@ -26,19 +27,19 @@ impl FromStr for Template {
         let mut plain = String::new();
         while let Some(at) = rest.find(['{', '}']) {
             plain.push_str(&rest[..at]);
-            let (sign, after) = rest[at..].split_at(1);
-            if let Some(after) = after.strip_prefix(sign) {
-                plain.push_str(sign);
+            let (brace, after) = rest[at..].split_at(1);
+            if let Some(after) = after.strip_prefix(brace) {
+                plain.push_str(brace);
                 rest = after;
                 continue;
             }
-            let Some((place, after)) = after.split_once('}').filter(|_| sign == "{") else {
-                return Err(format!("has a single `{sign}`; write `{sign}{sign}` for a brace"));
+            let Some((placeholder, after)) = after.split_once('}').filter(|_| brace == "{") else {
+                return Err(format!("has a single `{brace}`; write `{brace}{brace}` for a brace"));
             };
             if !plain.is_empty() {
                 parts.push(TemplatePart::Text(std::mem::take(&mut plain)));
             }
-            parts.push(place.trim().parse()?);
+            parts.push(placeholder.trim().parse()?);
             rest = after;
         }
         plain.push_str(rest);
@@ -52,14 +53,14 @@ impl FromStr for Template {
 impl FromStr for TemplatePart {
     type Err = String;
 
-    fn from_str(place: &str) -> Result<Self, String> {
-        let fits = |sign: char| sign.is_alphanumeric() || sign == '_' || sign == '-';
-        let is_name = |name: &str| !name.is_empty() && name.chars().all(fits);
-        match place.split_once(':') {
+    fn from_str(placeholder: &str) -> Result<Self, String> {
+        let is_allowed = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+        let is_name = |name: &str| !name.is_empty() && name.chars().all(is_allowed);
+        match placeholder.split_once(':') {
             Some(("header", name)) if is_name(name) => Ok(Self::Header(name.to_ascii_lowercase())),
-            None if place == "body" => Ok(Self::Body),
-            None if place.split('.').all(is_name) => {
-                Ok(Self::Value(place.split('.').map(str::to_owned).collect()))
+            None if placeholder == "body" => Ok(Self::Body),
+            None if placeholder.split('.').all(is_name) => {
+                Ok(Self::Value(placeholder.split('.').map(str::to_owned).collect()))
             }
             _ => Err("has an unknown placeholder; there are {body}, {header:NAME} and {key.key}"
                 .to_owned()),
@@ -68,11 +69,11 @@ impl FromStr for TemplatePart {
 }
 
 impl Template {
-    /// Returns the text with what `value` returns for each place.
+    /// Returns the text, with each placeholder replaced by what `value` returns.
     pub fn render(&self, value: impl Fn(&TemplatePart) -> String) -> String {
         let part = |part: &TemplatePart| match part {
             TemplatePart::Text(text) => text.clone(),
-            place => value(place),
+            placeholder => value(placeholder),
         };
         self.0.iter().map(part).collect()
     }

@@ -1,5 +1,5 @@
-//! Orders for the folders of persons: stored in the transaction that changes a person, and deleted once the folders
-//! have followed, so that no crash parts the two.
+//! Orders to join, archive or delete the folders of persons. An order is stored in the transaction that changes
+//! the person, and deleted once it was carried out, so that a crash cannot separate the two.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -12,7 +12,7 @@ use crate::types::words::words;
 /// A change of a person's folders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolderAct {
-    /// They become those of another person, or of the owner.
+    /// Merge them into the folders of another person; None: of the owner.
     Join(Option<PersonId>),
     Archive,
     Purge,
@@ -50,7 +50,7 @@ pub struct FolderOrder {
 
 /// Orders a change of a person's folders.
 pub fn order(store: &Connection, person: PersonId, act: FolderAct) -> rusqlite::Result<()> {
-    let (act, joins) = match act {
+    let (act, heir) = match act {
         FolderAct::Join(heir) => (StoredAct::Join, heir),
         FolderAct::Archive => (StoredAct::Archive, None),
         FolderAct::Purge => (StoredAct::Purge, None),
@@ -58,12 +58,12 @@ pub fn order(store: &Connection, person: PersonId, act: FolderAct) -> rusqlite::
     store
         .execute(
             "INSERT INTO folder_orders (person, act, joins) VALUES (?, ?, ?)",
-            params![person, act, joins],
+            params![person, act, heir],
         )
         .map(drop)
 }
 
-/// Returns what has been ordered, in its order.
+/// Returns the orders that have not been carried out, oldest first.
 pub fn orders(store: &Connection) -> rusqlite::Result<Vec<FolderOrder>> {
     let mut rows =
         store.prepare_cached("SELECT id, person, act, joins FROM folder_orders ORDER BY id")?;
@@ -78,7 +78,7 @@ pub fn orders(store: &Connection) -> rusqlite::Result<Vec<FolderOrder>> {
     rows.collect()
 }
 
-/// Forgets an order that was carried out.
+/// Deletes an order that was carried out.
 pub fn forget(store: &Connection, order: FolderOrder) -> rusqlite::Result<()> {
     store.execute("DELETE FROM folder_orders WHERE id = ?", [order.id]).map(drop)
 }
@@ -91,7 +91,7 @@ pub fn is_removed(store: &Connection, person: PersonId) -> rusqlite::Result<bool
     Ok(removed.flatten().is_some())
 }
 
-/// Returns whose folder an account uses.
+/// Returns the owner of the folder that an account uses.
 pub fn folder_owner(
     store: &Connection,
     channel: &ChannelName,

@@ -1,5 +1,5 @@
-//! `/link`: a code that is given on one account and entered on another joins both in one person, once the account with
-//! the higher role has confirmed it. Until then no role changes.
+//! `/link`: joins two accounts in one person. One account gets a code, and the other enters it. No role changes
+//! until the account with the higher role has confirmed.
 
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -21,11 +21,12 @@ pub struct LinkAccount {
     pub at: Address,
 }
 
-/// Two accounts that are to be one person's.
+/// Two accounts that are to belong to one person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountLink {
     pub code: String,
-    /// Confirms it: the account with the higher role, or of two alike the one that asked for the code.
+    /// The account that confirms: the one with the higher role, or the one that asked for the code if the roles
+    /// are equal.
     pub confirms: LinkAccount,
     pub joins: LinkAccount,
 }
@@ -33,15 +34,15 @@ pub struct AccountLink {
 /// The outcome of entering a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entered {
-    /// It is unknown, used or too old.
+    /// The code is unknown, used or expired.
     Unknown,
-    /// Both accounts are one person's already.
+    /// Both accounts belong to one person already.
     Joined,
-    /// It is to be confirmed.
+    /// The link waits for a confirmation.
     Waits(Box<AccountLink>),
 }
 
-/// Gives an account a new code. A former one is void.
+/// Returns a new code for an account. Its former code becomes invalid.
 pub fn offer(
     store: &Connection,
     account: &LinkAccount,
@@ -61,7 +62,7 @@ pub fn offer(
     Ok(code)
 }
 
-/// Enters a code on another account. It cannot be entered again.
+/// Enters a code on another account. A code can be entered once.
 pub fn enter(
     store: &Connection,
     people: &People,
@@ -87,11 +88,11 @@ pub fn enter(
         "UPDATE links SET other_channel = ?, other_sender = ?, other_name = ?, other_chat = ? WHERE code = ?",
         params![account.at.channel, account.sender.id, account.sender.name, account.at.chat, code],
     )?;
-    let link = link(store, people, code, offered, account.clone())?;
+    let link = build_link(store, people, code, offered, account.clone())?;
     Ok(Entered::Waits(Box::new(link)))
 }
 
-/// Returns a link that waits for its confirmation, and forgets it. None if it is not this account that decides.
+/// Removes and returns a link that waits for confirmation. None if another account has to confirm it.
 pub fn decide(
     store: &Connection,
     people: &People,
@@ -110,43 +111,45 @@ pub fn decide(
         )
         .optional()?;
     let Some((offered, entered)) = accounts else { return Ok(None) };
-    let link = link(store, people, code, offered, entered)?;
-    let is_theirs =
+    let link = build_link(store, people, code, offered, entered)?;
+    let may_confirm =
         link.confirms.sender.id == by.sender.id && link.confirms.at.channel == by.at.channel;
-    if !is_theirs {
+    if !may_confirm {
         return Ok(None);
     }
     store.execute("DELETE FROM links WHERE code = ?", [&link.code])?;
     Ok(Some(link))
 }
 
-/// Joins two accounts: all of the other person's accounts become those of who confirms. Returns both persons, the one
-/// that stays first; none if an account is nobody's.
+/// Joins two persons: the one that confirms gets all accounts of the other. Returns the person that stays and
+/// the deleted one; None if an account has no person.
 pub fn join(
     store: &Connection,
     link: &AccountLink,
 ) -> rusqlite::Result<Option<(PersonId, PersonId)>> {
-    let of = |account: &LinkAccount| person_of(store, &account.at.channel, &account.sender.id);
-    let (Some(stays), Some(goes)) = (of(&link.confirms)?, of(&link.joins)?) else {
+    let find_person =
+        |account: &LinkAccount| person_of(store, &account.at.channel, &account.sender.id);
+    let (Some(kept), Some(joined)) = (find_person(&link.confirms)?, find_person(&link.joins)?)
+    else {
         return Ok(None);
     };
-    store.execute("UPDATE accounts SET person = ? WHERE person = ?", [stays, goes])?;
-    store.execute("DELETE FROM persons WHERE id = ?", [goes])?;
-    Ok(Some((stays, goes)))
+    store.execute("UPDATE accounts SET person = ? WHERE person = ?", [kept, joined])?;
+    store.execute("DELETE FROM persons WHERE id = ?", [joined])?;
+    Ok(Some((kept, joined)))
 }
 
-/// Parts an account from its person: it is one of its own from now on. None if it is the person's only one. Accounts that
-/// the program has made do not count, and stay with their person.
+/// Moves an account to a new person. Returns the former person and the new one; None if the former one has no
+/// other account. Accounts that the program has made do not count, and stay with their person.
 pub fn part(
     store: &Connection,
     account: &LinkAccount,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Option<(PersonId, PersonId)>> {
     let LinkAccount { sender, at } = account;
-    let Some(before) = person_of(store, &at.channel, &sender.id)? else { return Ok(None) };
+    let Some(former) = person_of(store, &at.channel, &sender.id)? else { return Ok(None) };
     let accounts: i64 = store.query_row(
         "SELECT count(*) FROM accounts WHERE person = ? AND substr(sender, 1, 1) <> ?",
-        params![before, page_accounts::MADE.to_string()],
+        params![former, page_accounts::MADE.to_string()],
         |row| row.get(0),
     )?;
     if accounts < 2 || is_made(&sender.id) {
@@ -156,15 +159,15 @@ pub fn part(
         "INSERT INTO persons (name, since) VALUES (?, ?)",
         params![sender.name, Time(now)],
     )?;
-    let own = PersonId(store.last_insert_rowid());
+    let new = PersonId(store.last_insert_rowid());
     store.execute(
         "UPDATE accounts SET person = ? WHERE channel = ? AND sender = ?",
-        params![own, at.channel, sender.id],
+        params![new, at.channel, sender.id],
     )?;
-    Ok(Some((before, own)))
+    Ok(Some((former, new)))
 }
 
-fn link(
+fn build_link(
     store: &Connection,
     people: &People,
     code: String,
@@ -187,12 +190,14 @@ fn is_one_person(
     one: &LinkAccount,
     other: &LinkAccount,
 ) -> rusqlite::Result<bool> {
-    let of = |account: &LinkAccount| person_of(store, &account.at.channel, &account.sender.id);
-    Ok(of(one)?.is_some_and(|person| of(other).is_ok_and(|other| other == Some(person))))
+    let find_person =
+        |account: &LinkAccount| person_of(store, &account.at.channel, &account.sender.id);
+    Ok(find_person(one)?
+        .is_some_and(|person| find_person(other).is_ok_and(|other| other == Some(person))))
 }
 
 fn expire(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
-    // Also those of a clock that was ahead.
+    // A code of the future was made while the clock was ahead.
     store
         .execute(
             "DELETE FROM links WHERE made <= ? OR made > ?",
@@ -201,7 +206,7 @@ fn expire(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// Reads sender, name, channel and chat.
+/// Reads the columns sender, name, channel and chat, of which the first is at `first`.
 fn read_account(row: &Row<'_>, first: usize) -> rusqlite::Result<LinkAccount> {
     let (id, name): (String, String) = (row.get(first)?, row.get(first + 1)?);
     let at = Address { channel: row.get(first + 2)?, chat: row.get(first + 3)?, thread: None };

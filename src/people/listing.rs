@@ -1,5 +1,5 @@
-//! The persons as the owner sees them, and what the owner decides of them. What stands in the config stays the
-//! operator's.
+//! The persons as the owner sees them, and the owner's decisions about them. Only the operator changes roles in
+//! the config.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -10,16 +10,16 @@ use crate::store::{LenientJson, Time};
 use crate::types::message::{ChannelName, SenderId};
 use crate::types::person::PersonId;
 
-/// Where a role is from.
+/// The source of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoleFrom {
-    /// The operator's: it is changed in the config.
+    /// The config, which the operator changes.
     Config,
-    /// The owner has set it.
+    /// A setting of the owner.
     Owner,
     Pairing,
-    /// Everybody who is let in has it, or nobody has let them in.
+    /// The role of everybody on the channel, or no role.
     Nobody,
 }
 
@@ -39,7 +39,7 @@ pub struct ListedAccount {
 pub struct ListedPerson {
     pub id: PersonId,
     pub name: String,
-    /// None if they may not speak.
+    /// None if their messages are turned away.
     pub role: Option<Role>,
     pub role_from: RoleFrom,
     pub is_blocked: bool,
@@ -48,7 +48,7 @@ pub struct ListedPerson {
     pub accounts: Vec<ListedAccount>,
 }
 
-/// Returns all persons, who was seen last first; or one.
+/// Returns all persons, or only one. The person who was seen last comes first.
 pub fn list(
     store: &Connection,
     people: &People,
@@ -63,28 +63,28 @@ pub fn list(
     let mut listed: Vec<ListedPerson> = Vec::new();
     while let Some(row) = rows.next()? {
         let (channel, id): (ChannelName, SenderId) = (row.get(5)?, row.get(6)?);
-        let in_config = people.role_in_config(&channel, &id);
+        let config_role = people.role_in_config(&channel, &id);
         let seen = row.get::<_, Time>(8)?.0;
         let account = ListedAccount {
             name: row.get(7)?,
             seen,
-            is_in_config: in_config.is_some(),
+            is_in_config: config_role.is_some(),
             channel,
             id,
         };
         let person: PersonId = row.get(0)?;
         if let Some(last) = listed.last_mut().filter(|last| last.id == person) {
-            last.role_from = if in_config.is_some() { RoleFrom::Config } else { last.role_from };
+            last.role_from = if config_role.is_some() { RoleFrom::Config } else { last.role_from };
             last.accounts.push(account);
             continue;
         }
-        let LenientJson(set): LenientJson<Role> = row.get(3)?;
+        let LenientJson(owner_set): LenientJson<Role> = row.get(3)?;
         let is_blocked = row.get::<_, Option<i64>>(4)?.is_some();
         listed.push(ListedPerson {
             id: person,
             name: account.name.clone(),
             role: people.role_of(store, &account.channel, &account.id)?,
-            role_from: match (in_config, set) {
+            role_from: match (config_role, owner_set) {
                 (Some(_), _) => RoleFrom::Config,
                 (None, Some(_)) => RoleFrom::Owner,
                 (None, None) => RoleFrom::Nobody,
@@ -115,14 +115,14 @@ fn has_pairing(store: &Connection, person: &ListedPerson) -> rusqlite::Result<bo
     Ok(false)
 }
 
-/// Sets a person's role, and lets them in again if they were blocked. It counts at once.
+/// Sets a person's role, and lets them in again if they were blocked. It takes effect at once.
 pub fn set_role(store: &Connection, person: PersonId, role: Role) -> rusqlite::Result<()> {
     store
         .execute("UPDATE persons SET role = ?, blocked = NULL WHERE id = ?", params![role, person])
         .map(drop)
 }
 
-/// Blocks a person: their messages are turned away without a word. Or lets them in again.
+/// Blocks a person since a time, so that their messages are refused without an answer. None unblocks them.
 pub fn set_blocked(
     store: &Connection,
     person: PersonId,
@@ -133,7 +133,7 @@ pub fn set_blocked(
         .map(drop)
 }
 
-/// Removes a person: their pairings end, and who returns is a stranger and a new person. The id is not used again.
+/// Removes a person and their pairings. If they return, they are a stranger and get a new id.
 pub fn remove(store: &Connection, person: PersonId, now: DateTime<Utc>) -> rusqlite::Result<()> {
     store.execute(
         "DELETE FROM people WHERE EXISTS (SELECT 1 FROM accounts a

@@ -1,5 +1,5 @@
-//! Accounts on the page in the browser for persons who are known from elsewhere. The program makes them when their
-//! person asks for a link, and they are never met in a message first.
+//! Accounts on the web page for persons who are known from other channels. The program makes one when its
+//! person asks for a link, before it has sent a message.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
@@ -9,7 +9,8 @@ use super::persons::{PersonAccount, accounts_of_same, name_of_person, person_of}
 use crate::store::Time;
 use crate::types::message::{ChannelName, SenderId};
 
-/// Begins the id of such an account. No name of a person in the config has this character, and no platform's user id.
+/// First character of such an account's id. No name of a person in the config contains it, and no platform's
+/// user id.
 pub(super) const MADE: char = '@';
 
 /// Returns true for an account that the program has made.
@@ -17,8 +18,8 @@ pub fn is_made(sender: &SenderId) -> bool {
     sender.as_str().starts_with(MADE)
 }
 
-/// Returns the account with which the person of another account signs in on the page: one that they have, or a new one.
-/// None for somebody whom neither the config nor the owner has let in by name.
+/// Returns the account with which the person of another account signs in on the page: an existing one or a new
+/// one. None if neither the config nor the owner has let them in by name.
 pub fn account_for(
     store: &Connection,
     people: &People,

@@ -1,5 +1,5 @@
-//! Persons and their accounts. An account is who a platform names as a message's sender. The first message that is
-//! accepted from it makes it a person's.
+//! Persons and their accounts. An account is the sender of a message, as the platform names it. An account gets
+//! its person with its first accepted message.
 
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -8,7 +8,7 @@ use crate::store::Time;
 use crate::types::message::{ChannelName, Sender, SenderId};
 use crate::types::person::PersonId;
 
-/// The accuracy of the time at which an account was last seen: most messages write nothing.
+/// Accuracy of the time at which an account was last seen, so that most messages write nothing.
 const SEEN_EVERY: Duration = Duration::minutes(15);
 
 /// Returns the person of an account. None if no message of it was accepted yet.
@@ -23,7 +23,7 @@ pub fn person_of(
         .optional()
 }
 
-/// Notes that a message of an account was accepted. Returns its person, who is new with the first one.
+/// Records that a message of an account was accepted. Returns its person, which the first message creates.
 pub fn meet(
     store: &Connection,
     channel: &ChannelName,
@@ -34,8 +34,8 @@ pub fn meet(
         .prepare_cached("SELECT person, seen FROM accounts WHERE channel = ? AND sender = ?")?
         .query_row(params![channel, sender.id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((person, seen)) = known else { return add(store, channel, sender, now) };
-    // Also after the clock was set back.
+    let Some((person, seen)) = known else { return add_account(store, channel, sender, now) };
+    // The difference is negative after the clock was set back.
     if (now - seen.0).abs() >= SEEN_EVERY {
         store
             .prepare_cached(
@@ -46,7 +46,7 @@ pub fn meet(
     Ok(person)
 }
 
-fn add(
+fn add_account(
     store: &Connection,
     channel: &ChannelName,
     sender: &Sender,
@@ -72,7 +72,7 @@ pub struct KnownAccount {
     pub person: PersonId,
 }
 
-/// Notes that the person of an account was removed: whoever writes from it again is somebody else.
+/// Records that the person of an account was removed. Its later messages are those of a new person.
 pub fn note_removal(store: &Connection, account: &PersonAccount) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -142,8 +142,9 @@ pub fn accounts_of_same(
         "SELECT channel, sender FROM accounts
          WHERE person = (SELECT person FROM accounts WHERE channel = ? AND sender = ?)",
     )?;
-    let read = |row: &Row<'_>| Ok(PersonAccount { channel: row.get(0)?, sender: row.get(1)? });
-    accounts.query_map(params![channel, sender], read)?.collect()
+    let read_account =
+        |row: &Row<'_>| Ok(PersonAccount { channel: row.get(0)?, sender: row.get(1)? });
+    accounts.query_map(params![channel, sender], read_account)?.collect()
 }
 
 /// Returns the name of an account. None if no message of it was accepted yet.

@@ -1,4 +1,5 @@
-//! The role of an account: the highest of its person's accounts by config and pairing, or what the owner has set.
+//! The role of an account: the highest of its person's accounts by config and pairing, or the one that the
+//! owner has set.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -9,7 +10,7 @@ use super::{Groups, Paired, People, Role, paired};
 use crate::store::LenientJson;
 use crate::types::message::{ChannelName, ChatKind, Inbound, Sender, SenderId};
 
-/// An account of a person, with what the store says of its role.
+/// An account of a person, with the facts of the store about its role.
 struct RankedAccount {
     channel: ChannelName,
     sender: SenderId,
@@ -32,7 +33,7 @@ impl People {
         }
     }
 
-    /// Makes persons of all accounts that the config names and of all that were paired.
+    /// Creates persons for all accounts that the config names, and for all that were paired.
     pub fn meet_all(&self, store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
         for (channel, access) in self.access.iter() {
             let named = access.owners.iter().chain(&access.admins).chain(&access.allow);
@@ -54,26 +55,26 @@ impl People {
         sender: &SenderId,
     ) -> rusqlite::Result<Option<Role>> {
         let Some(access) = self.access.get(channel) else { return Ok(None) };
-        let own = self.role_in_config(channel, sender);
-        // The config names the owner, whatever the store says.
-        if own == Some(Role::Owner) {
-            return Ok(own);
+        let config_role = self.role_in_config(channel, sender);
+        // The store cannot block or demote an owner of the config.
+        if config_role == Some(Role::Owner) {
+            return Ok(config_role);
         }
         let accounts = accounts_of(store, channel, sender)?;
         if accounts.iter().any(|account| account.is_blocked) {
             return Ok(None);
         }
         let everybody = access.allow.iter().any(|id| id == "*").then_some(Role::Guest);
-        let paired = match accounts.is_empty() {
-            // Nothing of theirs was accepted yet.
+        let person_role = match accounts.is_empty() {
+            // No message of theirs was accepted yet, so they have no person.
             true => paired_role(store, channel, sender)?,
             false => self.role_of_accounts(&accounts),
         };
-        Ok(own.max(paired).max(everybody))
+        Ok(config_role.max(person_role).max(everybody))
     }
 
-    /// Returns the role that the person of an account has wherever they are let in by name: without that of everybody
-    /// on a channel. None for somebody who has none, and for somebody who is blocked.
+    /// Returns the role of an account's person from being let in by name, on any channel. The role of everybody
+    /// on a channel does not count. None if they have no such role or are blocked.
     pub fn own_role(
         &self,
         store: &Connection,
@@ -85,8 +86,8 @@ impl People {
         Ok(self.role_of_accounts(&accounts).filter(|_| !is_blocked))
     }
 
-    /// Returns the role of a person: what the owner has set takes the place of a pairing, and never lowers what the
-    /// config says.
+    /// Returns the role of a person. The owner's setting replaces a pairing, but never lowers the role in the
+    /// config.
     fn role_of_accounts(&self, accounts: &[RankedAccount]) -> Option<Role> {
         let in_config = |it: &RankedAccount| self.role_in_config(&it.channel, &it.sender);
         let in_config = accounts.iter().filter_map(in_config).max();
@@ -131,13 +132,13 @@ impl People {
         }
         let person = |it: &PersonAccount| person_of(store, &it.channel, &it.sender);
         let role = |it: &PersonAccount| self.role_of(store, &it.channel, &it.sender);
-        let (ones, others) = (person(one)?, person(other)?);
-        Ok((ones.is_some() && ones == others)
+        let (first, second) = (person(one)?, person(other)?);
+        Ok((first.is_some() && first == second)
             || (role(one)? == Some(Role::Owner) && role(other)? == Some(Role::Owner)))
     }
 
-    /// Returns true if what an author did at some time belongs to a reader: they are one person, which was not removed
-    /// since. What a removed person did belongs to nobody, whoever has the account now.
+    /// Returns true if an author's past act at a time belongs to a reader: both are one person, which was not
+    /// removed since. The acts of a removed person belong to nobody, even if somebody uses the account again.
     pub fn owns_past(
         &self,
         store: &Connection,
@@ -162,7 +163,7 @@ fn accounts_of(
          LEFT JOIN people q ON q.channel = o.channel AND q.sender = o.sender
          WHERE a.channel = ? AND a.sender = ?",
     )?;
-    let read = |row: &Row<'_>| {
+    let read_account = |row: &Row<'_>| {
         Ok(RankedAccount {
             channel: row.get(0)?,
             sender: row.get(1)?,
@@ -171,7 +172,7 @@ fn accounts_of(
             is_blocked: row.get::<_, Option<i64>>(4)?.is_some(),
         })
     };
-    rows.query_map(params![channel, sender], read)?.collect()
+    rows.query_map(params![channel, sender], read_account)?.collect()
 }
 
 fn paired_role(

@@ -1,4 +1,4 @@
-//! The person who makes a request: by the cookie of a sign-in, or by a token.
+//! Finds the person who makes a request, by the cookie of a sign-in or by a token.
 
 use std::sync::Arc;
 
@@ -21,26 +21,26 @@ use crate::types::message::{ChannelName, ChatKind, Sender, SenderId};
 /// The cookie of a sign-in.
 pub(super) const COOKIE: &str = "peacrab";
 
-/// The header with which the page shows that a request is its own.
+/// The header by which the page proves that a request is its own.
 const CSRF_HEADER: &str = "x-csrf-token";
 
-/// Wrong tokens in a minute, of all programs together. Right ones are not counted.
+/// Maximum number of wrong tokens in a minute, of all programs together. Right ones are not counted.
 const WRONG_PER_MINUTE: u32 = 30;
 
 /// A person who makes a request.
 pub(super) struct WebPerson {
     pub(super) id: SenderId,
-    /// As others see it.
+    /// The name as others see it.
     pub(super) name: String,
     pub(super) role: Role,
-    /// The value that the page repeats with what it sends. None with a token.
+    /// The CSRF token, which the page repeats in its requests. None with a bearer token.
     pub(super) csrf: Option<String>,
-    /// The hash of the cookie. None with a token.
+    /// The hash of the cookie. None with a bearer token.
     pub(super) sign_in: Option<String>,
 }
 
 impl WebPerson {
-    /// Refuses what a person could not do with a chat command in private.
+    /// Returns an error unless the person may give this command in a private chat.
     pub(super) fn check_may(&self, command: CommandId) -> Result<(), HttpRefusal> {
         match command.spec().allows(self.role, ChatKind::Private) {
             true => Ok(()),
@@ -48,7 +48,7 @@ impl WebPerson {
         }
     }
 
-    /// The person as the author of what is done.
+    /// Returns the person as the author of a message or a change.
     pub(super) fn sender(&self) -> Sender {
         Sender::person(self.id.clone(), self.name.clone())
     }
@@ -62,14 +62,14 @@ impl FromRequestParts<Arc<HttpGateway>> for WebPerson {
         gateway: &Arc<HttpGateway>,
     ) -> Result<Self, HttpRefusal> {
         let (id, csrf, sign_in) = match bearer(&parts.headers) {
-            Some(token) => (by_token(gateway, token)?, None, None),
+            Some(token) => (person_by_token(gateway, token)?, None, None),
             None => {
-                let cookie = cookie(&parts.headers).ok_or_else(unknown)?;
+                let cookie = cookie(&parts.headers).ok_or_else(not_signed_in)?;
                 let csrf = csrf_of(cookie);
                 if !matches!(parts.method, Method::GET | Method::HEAD) {
                     check_csrf(&parts.headers, &csrf)?;
                 }
-                (by_cookie(gateway, cookie).await?, Some(csrf), Some(hashed(cookie)))
+                (person_by_cookie(gateway, cookie).await?, Some(csrf), Some(hashed(cookie)))
             }
         };
         let (people, channel) = (gateway.services().bus.people.clone(), gateway.web.name().clone());
@@ -96,17 +96,17 @@ fn name_on_page(store: &Connection, page: &ChannelName, id: &SenderId) -> rusqli
     Ok(name.unwrap_or_else(|| shown_name(id).to_owned()))
 }
 
-fn unknown() -> HttpRefusal {
+fn not_signed_in() -> HttpRefusal {
     HttpRefusal::new(StatusCode::UNAUTHORIZED, "sign in, or send a token")
 }
 
-fn by_token(gateway: &HttpGateway, token: &str) -> Result<SenderId, HttpRefusal> {
+fn person_by_token(gateway: &HttpGateway, token: &str) -> Result<SenderId, HttpRefusal> {
     let is_owners = gateway.config.token.as_ref().is_some_and(|own| is_same(own, token));
     let mut found = is_owners.then(|| LOCAL.into());
-    // All are compared, so that the time does not tell which one is similar.
-    for of in gateway.config.tokens.values() {
-        if is_same(&of.token, token) {
-            found = Some(of.person.clone());
+    // All tokens are compared, so that the time does not reveal a similar one.
+    for api_token in gateway.config.tokens.values() {
+        if is_same(&api_token.token, token) {
+            found = Some(api_token.person.clone());
         }
     }
     match found {
@@ -118,20 +118,20 @@ fn by_token(gateway: &HttpGateway, token: &str) -> Result<SenderId, HttpRefusal>
     }
 }
 
-async fn by_cookie(gateway: &HttpGateway, cookie: &str) -> Result<SenderId, HttpRefusal> {
+async fn person_by_cookie(gateway: &HttpGateway, cookie: &str) -> Result<SenderId, HttpRefusal> {
     let store = &gateway.services().bus.store;
     let value = cookie.to_owned();
     let found = store.read(move |store| logins::person_of(store, &value)).await?;
-    let Some(SignedIn { person, is_stale }) = found else { return Err(unknown()) };
+    let Some(SignedIn { person, is_stale }) = found else { return Err(not_signed_in()) };
     if is_stale {
         let value = cookie.to_owned();
-        let seen = move |store: &Connection| logins::seen(store, &value);
-        store.write("sign-in", Sync::Later, seen).await?;
+        let note_seen = move |store: &Connection| logins::seen(store, &value);
+        store.write("sign-in", Sync::Later, note_seen).await?;
     }
     Ok(person)
 }
 
-/// Checks that the page itself has sent a request.
+/// Returns an error unless the page itself has sent the request.
 fn check_csrf(headers: &HeaderMap, csrf: &str) -> Result<(), HttpRefusal> {
     let given = headers.get(CSRF_HEADER).map(|value| value.as_bytes()).unwrap_or_default();
     match bool::from(given.ct_eq(csrf.as_bytes())) {
@@ -140,19 +140,19 @@ fn check_csrf(headers: &HeaderMap, csrf: &str) -> Result<(), HttpRefusal> {
     }
 }
 
-/// A value that only a reader of the cookie, or of the page's own requests, knows.
+/// Returns a CSRF token, which only a reader of the cookie, or of the page's own requests, knows.
 fn csrf_of(cookie: &str) -> String {
     hashed(&format!("csrf {cookie}"))
 }
 
-/// The token of a request.
+/// Returns the bearer token of a request.
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// The cookie of a request.
+/// Returns the sign-in cookie of a request.
 pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
     let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = values.flat_map(|value| value.split(';'));
@@ -162,13 +162,14 @@ pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
     })
 }
 
-/// Compares in constant time, whatever the lengths.
+/// Compares a secret in constant time, for any lengths.
 pub(super) fn is_same(secret: &Secret, given: &str) -> bool {
     let (own, given) = (Sha256::digest(secret.reveal()), Sha256::digest(given));
     own.as_slice().ct_eq(given.as_slice()).into()
 }
 
-/// Returns true if a request may read what the operator reads: with the token, or on this machine where there is none.
+/// Returns true for a request of the operator: with the owner's token, or any if there is none (on this machine
+/// only).
 pub(super) fn is_operator(gateway: &HttpGateway, headers: &HeaderMap) -> bool {
     match (&gateway.config.token, bearer(headers)) {
         (None, _) => true,
@@ -177,7 +178,7 @@ pub(super) fn is_operator(gateway: &HttpGateway, headers: &HeaderMap) -> bool {
     }
 }
 
-/// The name by which people see a person.
+/// Returns the name that people see for a person.
 pub(super) fn shown_name(person: &SenderId) -> &str {
     if person.as_str() == LOCAL { "owner" } else { person.as_str() }
 }

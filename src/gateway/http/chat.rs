@@ -1,4 +1,4 @@
-//! Messages of the page and of other programs, in both directions, and the sessions that they are in.
+//! Messages to and from the page and other programs, and their sessions.
 
 use std::sync::Arc;
 
@@ -31,13 +31,13 @@ use crate::types::message::{
     Address, Body, DeliveryId, Fetched, InboundContent, MediaKind, MediaRef, Press,
 };
 
-/// Messages that are returned at a time.
+/// Maximum number of messages that are returned at a time.
 const PAGE_MAX: usize = 50;
 
-/// Sessions that are listed.
+/// Maximum number of listed sessions.
 const SESSIONS_MAX: usize = 200;
 
-/// Files of one message.
+/// Maximum number of files of one message.
 const FILES_MAX: usize = 10;
 
 const SESSION_CHARS_MAX: usize = 40;
@@ -46,7 +46,7 @@ const NAME_CHARS_MAX: usize = 200;
 /// A message, as pages and programs get it.
 #[derive(Debug, Serialize)]
 pub(super) struct Message {
-    /// The place behind it, from which a stream continues.
+    /// The position after the message, from which a stream continues.
     pub(super) cursor: String,
     /// The bot's messages have ids, and can be replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ impl Message {
         match post.content {
             PostContent::Heard { inbound, .. } => {
                 let InboundContent { text, media, .. } = inbound.body;
-                Self { text, files: media.iter().map(FileShown::heard).collect(), ..empty }
+                Self { text, files: media.iter().map(FileShown::received).collect(), ..empty }
             }
             PostContent::Sent { id, body, replaces, decided } => {
                 let text = redactor.redact(body.text()).into_owned();
@@ -116,7 +116,7 @@ impl Message {
 }
 
 impl FileShown {
-    fn heard(file: &MediaRef) -> Self {
+    fn received(file: &MediaRef) -> Self {
         let failed = match &file.fetched {
             Some(Fetched::Failed(reason)) => format!(" ({reason})"),
             _ => String::new(),
@@ -131,12 +131,15 @@ impl FileShown {
     }
 }
 
-/// The name of a session, which stands in addresses and lists.
+/// Returns the trimmed name of a session, or an error if it does not fit into URLs and lists.
 pub(super) fn session_name(name: &str) -> Result<&str, HttpRefusal> {
     let name = name.trim();
-    // One that cannot be seen could make two names look alike.
-    let fits = |sign: char| !sign.is_control() && !replies::is_invisible(sign) && sign != '/';
-    match !name.is_empty() && name.chars().count() <= SESSION_CHARS_MAX && name.chars().all(fits) {
+    // Invisible characters could make two names look alike.
+    let is_allowed = |c: char| !c.is_control() && !replies::is_invisible(c) && c != '/';
+    match !name.is_empty()
+        && name.chars().count() <= SESSION_CHARS_MAX
+        && name.chars().all(is_allowed)
+    {
         true => Ok(name),
         false => Err(HttpRefusal::bad(
             "a session's name has 1 to 40 characters that can be seen, and no slash",
@@ -160,8 +163,8 @@ pub(super) async fn sessions(
     person: WebPerson,
 ) -> Result<Json<Value>, HttpRefusal> {
     let prefix = format!("{}/", person.id);
-    let of = prefix.clone();
-    let chats = move |store: &Connection| feed::chats(store, &of, SESSIONS_MAX);
+    let own_prefix = prefix.clone();
+    let chats = move |store: &Connection| feed::chats(store, &own_prefix, SESSIONS_MAX);
     let chats = gateway.services().bus.store.read(chats).await?;
     let named = chats.iter().map(|(chat, at)| {
         let name = chat.as_str().strip_prefix(&prefix).unwrap_or_default();
@@ -175,7 +178,7 @@ pub(super) struct Paging {
     before: Option<String>,
 }
 
-/// `GET /sessions/NAME`: the last messages, or those before a place.
+/// `GET /sessions/NAME`: the last messages, or those before a position.
 pub(super) async fn messages(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
@@ -248,8 +251,9 @@ pub(super) async fn say(
         return Err(HttpRefusal::bad("the message is empty"));
     }
     if text.len() > MESSAGE_BYTES_MAX {
-        let words = format!("the text is longer than {MESSAGE_BYTES_MAX} bytes; send it as a file");
-        return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, words));
+        let explanation =
+            format!("the text is longer than {MESSAGE_BYTES_MAX} bytes; send it as a file");
+        return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, explanation));
     }
     if files.len() > FILES_MAX {
         return Err(HttpRefusal::bad(format!("a message has at most {FILES_MAX} files")));
@@ -305,8 +309,8 @@ pub(super) async fn upload(
             let piece = piece.map_err(|_| HttpRefusal::bad("the upload ended early"))?;
             length += u64::try_from(piece.len()).unwrap_or(u64::MAX);
             if length > FILE_BYTES_MAX {
-                let words = format!("a file has at most {} MB", FILE_BYTES_MAX / 1_000_000);
-                return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, words));
+                let explanation = format!("a file has at most {} MB", FILE_BYTES_MAX / 1_000_000);
+                return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, explanation));
             }
             file.write_all(&piece).await.map_err(failed)?;
         }
@@ -338,17 +342,17 @@ pub(super) async fn file(
     let length = content.metadata().await.map_err(|_| gone())?.len();
     let mut response = HttpBody::from_stream(super::stream::pieces(content)).into_response();
     let headers = response.headers_mut();
-    let (kind, how) = match (picture_type(&file.name), file.kind) {
-        (Some(kind), MediaKind::Image) => (kind, "inline"),
+    let (media_type, disposition) = match (picture_type(&file.name), file.kind) {
+        (Some(media_type), MediaKind::Image) => (media_type, "inline"),
         _ => ("application/octet-stream", "attachment"),
     };
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(header::CONTENT_LENGTH, length.into());
-    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(how));
+    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(disposition));
     Ok(response)
 }
 
-/// The type of a picture that browsers show, by its name. Not SVG, which can hold scripts.
+/// Returns the media type of a picture that browsers show, by its name. Not SVG, which can contain scripts.
 pub(super) fn picture_type(name: &str) -> Option<&'static str> {
     let ending = name.rsplit_once('.')?.1.to_ascii_lowercase();
     match ending.as_str() {

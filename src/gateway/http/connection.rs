@@ -1,4 +1,5 @@
-//! The connection of a client that has to read what it asks for: one that does not would be held for ever.
+//! A client's connection with a time limit for stalled writes. Otherwise a client that reads nothing could hold
+//! it for ever.
 
 use std::future::Future;
 use std::io;
@@ -10,20 +11,20 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// A connection on which a write fails that makes no progress for too long.
+/// A connection whose write fails if it makes no progress for too long.
 pub(super) struct ReadConnection {
     stream: TcpStream,
-    patience: Duration,
-    /// Set while a write waits for the client.
+    stall_time_max: Duration,
+    /// The deadline of a write that waits for the client.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl ReadConnection {
-    pub(super) fn new(stream: TcpStream, patience: Duration) -> Self {
-        Self { stream, patience, stalled: None }
+    pub(super) fn new(stream: TcpStream, stall_time_max: Duration) -> Self {
+        Self { stream, stall_time_max, stalled: None }
     }
 
-    fn bounded<T>(
+    fn limit_stall<T>(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
@@ -32,8 +33,8 @@ impl ReadConnection {
             self.stalled = None;
             return written;
         }
-        let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let stall_time_max = self.stall_time_max;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(stall_time_max)));
         stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -42,9 +43,9 @@ impl AsyncRead for ReadConnection {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
+        buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(cx, into)
+        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
     }
 }
 
@@ -56,7 +57,7 @@ impl AsyncWrite for ReadConnection {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
-        this.bounded(cx, written)
+        this.limit_stall(cx, written)
     }
 
     fn poll_write_vectored(
@@ -66,7 +67,7 @@ impl AsyncWrite for ReadConnection {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write_vectored(cx, pieces);
-        this.bounded(cx, written)
+        this.limit_stall(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {

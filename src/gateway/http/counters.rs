@@ -17,13 +17,13 @@ use crate::types::session::TurnId;
 /// Upper bounds of the durations of turns and of model calls, in seconds.
 const SECONDS: &[f64] = &[0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
 
-/// Turns whose start is remembered. A suspended one may last for days.
+/// Maximum number of turns whose start is remembered. A suspended one may last for days.
 const TURNS_MAX: usize = 1_000;
 
-/// Tools that are counted by name. An MCP server may give its tools new names again and again.
+/// Maximum number of tools that are counted by name. An MCP server may rename its tools again and again.
 const TOOLS_MAX: usize = 500;
 
-/// Stands for further tools.
+/// The name that stands for further tools.
 const OTHER_TOOLS: &str = "other";
 
 #[derive(Default)]
@@ -35,9 +35,9 @@ pub(super) struct Counters(
 /// The counts.
 #[derive(Clone)]
 pub(super) struct Counted {
-    begun: BTreeMap<TurnId, Instant>,
-    /// The model calls that go on.
-    asked: BTreeMap<TurnId, Instant>,
+    turn_starts: BTreeMap<TurnId, Instant>,
+    /// The starts of model calls in progress.
+    call_starts: BTreeMap<TurnId, Instant>,
     /// Ended turns by their last event: `answered`, `silent` or `failed`.
     pub(super) turns: BTreeMap<&'static str, u64>,
     pub(super) turn_times: Histogram,
@@ -52,7 +52,7 @@ pub(super) struct Counted {
     pub(super) tokens: BTreeMap<String, Usage>,
     /// By provider, in billionths of a dollar.
     pub(super) costs: BTreeMap<String, u64>,
-    /// The last row of the ledger that was counted. None before the first look.
+    /// The last row of the ledger that was counted. None before the first read.
     ledger: Option<i64>,
 }
 
@@ -67,8 +67,8 @@ pub(super) struct CountedCalls {
 impl Default for Counted {
     fn default() -> Self {
         Self {
-            begun: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            turn_starts: BTreeMap::new(),
+            call_starts: BTreeMap::new(),
             turns: BTreeMap::new(),
             turn_times: Histogram::new(SECONDS),
             resumed: 0,
@@ -124,15 +124,15 @@ impl Counted {
         match &event.what {
             EventKind::TurnStart { attempt } => {
                 self.resumed += u64::from(*attempt > 1);
-                begin(&mut self.begun, event.turn);
+                record_start(&mut self.turn_starts, event.turn);
             }
             EventKind::StepStart { .. } => {
                 self.steps += 1;
-                event.turn.and_then(|turn| self.asked.remove(&turn));
-                begin(&mut self.asked, event.turn);
+                event.turn.and_then(|turn| self.call_starts.remove(&turn));
+                record_start(&mut self.call_starts, event.turn);
             }
             EventKind::StepEnd { .. } => {
-                let begun = event.turn.and_then(|turn| self.asked.remove(&turn));
+                let begun = event.turn.and_then(|turn| self.call_starts.remove(&turn));
                 begun.into_iter().for_each(|it| self.step_times.note(it.elapsed()));
             }
             EventKind::ToolEnd { tool, failed, ms, .. } => {
@@ -144,9 +144,9 @@ impl Counted {
                 calls.took = calls.took.saturating_add(Duration::from_millis(*ms));
             }
             EventKind::TurnEnd { silent } => {
-                let how = if *silent { "silent" } else { "answered" };
-                *self.turns.entry(how).or_default() += 1;
-                let begun = event.turn.and_then(|turn| self.begun.remove(&turn));
+                let outcome = if *silent { "silent" } else { "answered" };
+                *self.turns.entry(outcome).or_default() += 1;
+                let begun = event.turn.and_then(|turn| self.turn_starts.remove(&turn));
                 begun.into_iter().for_each(|it| self.turn_times.note(it.elapsed()));
             }
             EventKind::Error { .. } => self.errors += 1,
@@ -158,7 +158,7 @@ impl Counted {
     }
 
     fn add_tokens(&mut self, from: i64, newest: i64, used: Vec<ledger::ProviderUsage>) {
-        // Another request may have counted them.
+        // Another request may have counted them meanwhile.
         if self.ledger != Some(from) {
             return;
         }
@@ -173,12 +173,12 @@ impl Counted {
     }
 }
 
-/// Notes when a turn, or its model call, began. A turn that goes on after a question keeps its beginning.
-fn begin(begun: &mut BTreeMap<TurnId, Instant>, turn: Option<TurnId>) {
+/// Records the start of a turn or of its model call. A turn that continues after a question keeps its start.
+fn record_start(starts: &mut BTreeMap<TurnId, Instant>, turn: Option<TurnId>) {
     if let Some(turn) = turn {
-        begun.entry(turn).or_insert_with(Instant::now);
+        starts.entry(turn).or_insert_with(Instant::now);
     }
-    if begun.len() > TURNS_MAX {
-        begun.pop_first();
+    if starts.len() > TURNS_MAX {
+        starts.pop_first();
     }
 }

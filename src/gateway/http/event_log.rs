@@ -1,5 +1,5 @@
-//! The last events of turns and deliveries, kept in memory while somebody reads them. Nothing depends on an event being
-//! seen.
+//! The last events of turns and deliveries, kept in memory while somebody reads them. Events may be missed:
+//! nothing depends on them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -18,17 +18,17 @@ use crate::types::event::Event;
 use crate::types::message::{Address, ChannelName};
 use crate::types::origin::Origin;
 
-/// The version of the events' form. A change that old readers cannot take makes a new one.
+/// The version of the event format. A change that old readers cannot handle increases it.
 pub(super) const VERSION: u32 = 1;
 
-/// Events that are kept, and their bytes in all.
+/// Maximum number of kept events, and of their bytes.
 const EVENTS_MAX: usize = 2_000;
 const BYTES_MAX: usize = 512 * 1024;
 
-/// Time for which a reader may be away and miss nothing.
+/// Time for which a reader may be away without missing events.
 const AWAY_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// Readers at a time.
+/// Maximum number of readers.
 const READERS_MAX: usize = 64;
 
 /// The last events.
@@ -36,7 +36,7 @@ pub(super) struct EventLog {
     // Locked only briefly: by the task that notes events, and by readers.
     log: Mutex<KeptEvents>,
     pub(super) news: watch::Sender<()>,
-    /// Begins the ids of this start, so that those of an earlier one are recognized.
+    /// Prefix of the event ids of this start, by which those of an earlier start are recognized.
     pub(super) start: String,
 }
 
@@ -47,12 +47,12 @@ pub(super) struct KeptEvents {
     /// The number of the last event.
     pub(super) last: u64,
     readers: usize,
-    /// Events are kept until then, though nobody reads them.
+    /// Events are kept until this time without readers.
     until: Option<Instant>,
 }
 
 impl KeptEvents {
-    /// The number of the first event that is kept, or of the next one.
+    /// Returns the number of the first kept event, or of the next one if none is kept.
     pub(super) fn first(&self) -> u64 {
         self.events.front().map_or(self.last + 1, |event| event.number)
     }
@@ -61,11 +61,11 @@ impl KeptEvents {
 pub(super) struct KeptEvent {
     pub(super) number: u64,
     pub(super) chat: Option<Address>,
-    /// It is about the stream itself.
+    /// True if it is about the stream itself.
     pub(super) is_for_all: bool,
     pub(super) name: &'static str,
     pub(super) data: String,
-    /// The same for the owner, if it is another one.
+    /// The data for the owner, if it differs.
     pub(super) wordless: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl Default for EventLog {
 }
 
 impl EventLog {
-    /// Notes events until there are no more.
+    /// Records events until there are no more.
     pub(super) fn follow(
         self: &Arc<Self>,
         services: &Services,
@@ -118,13 +118,13 @@ impl EventLog {
                 (log.events, log.bytes) = (VecDeque::new(), 0);
                 return;
             }
-            let shown = |event: &Event| {
+            let to_data = |event: &Event| {
                 let sent = SentEvent { version: VERSION, at: Utc::now(), event };
                 let data = serde_json::to_string(&sent).expect("our own types have string keys");
                 redactor.redact(&data).into_owned()
             };
-            let data = shown(event);
-            let wordless = for_owner(event, page).map(|event| shown(&event));
+            let data = to_data(event);
+            let wordless = for_owner(event, page).map(|event| to_data(&event));
             let chat = event.origin.as_ref().and_then(|origin| origin.chat()).cloned();
             let (number, name) = (log.last, event.what.name());
             let is_for_all = event.origin.is_none() && event.turn.is_none() && name == "missed";
@@ -139,15 +139,15 @@ impl EventLog {
         self.news.send_replace(());
     }
 
-    /// Returns the number in an id. None if it is of another start.
+    /// Returns the number in an event id. None if it is of another start.
     pub(super) fn number_of(&self, id: &str) -> Option<u64> {
         let (start, number) = id.split_once('.')?;
         (start == self.start).then(|| number.parse().ok()).flatten()
     }
 }
 
-/// Returns an event as the owner gets it, if that is another one: without the words of others' private turns, and
-/// without the names that others have given to their sessions on the page.
+/// Returns an event as the owner gets it, if it differs: without the texts of others' private turns, and
+/// without the names of others' sessions on the page.
 fn for_owner(event: &Event, page: &ChannelName) -> Option<Event> {
     let mut shown = event.clone();
     if event.is_others_private {
@@ -163,17 +163,17 @@ fn for_owner(event: &Event, page: &ChannelName) -> Option<Event> {
     (shown != *event).then_some(shown)
 }
 
-/// Keeps the events while it lives, and some time after.
+/// Registers a reader. Events are kept while it lives, and some time after.
 pub(super) struct ReadingGuard(pub(super) Arc<EventLog>);
 
 impl ReadingGuard {
     pub(super) fn begin(log: &Arc<EventLog>) -> Option<Self> {
-        let begun = log.with(|kept| {
-            let has_room = kept.readers < READERS_MAX;
-            kept.readers += usize::from(has_room);
-            has_room
+        let is_admitted = log.with(|kept| {
+            let is_admitted = kept.readers < READERS_MAX;
+            kept.readers += usize::from(is_admitted);
+            is_admitted
         });
-        begun.then(|| Self(Arc::clone(log)))
+        is_admitted.then(|| Self(Arc::clone(log)))
     }
 }
 

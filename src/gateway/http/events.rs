@@ -26,7 +26,7 @@ use super::stream_access::StreamAccess;
 use crate::people::Role;
 use crate::types::message::SenderId;
 
-/// Events that are handed out at a time.
+/// Maximum number of events that are read at a time.
 const READ_MAX: usize = 50;
 
 /// `GET /events`
@@ -46,7 +46,7 @@ pub(super) async fn open(
         Some(id) => match gateway.events.number_of(&id) {
             Some(number) => number.min(newest),
             None => {
-                // All of this start that are left follow.
+                // All kept events of this start follow.
                 ready.push_back(missed());
                 gateway.events.with(|log| log.first()) - 1
             }
@@ -107,7 +107,7 @@ async fn next(mut reader: EventReader) -> Option<(Result<Bytes, Infallible>, Eve
 }
 
 impl EventReader {
-    /// Reads what is new. Returns true if there was something.
+    /// Queues new events for the reader. Returns true if there were any.
     fn read(&mut self) -> bool {
         let Self { gateway, guard, person, access, after, ready, .. } = self;
         // The owner sees all turns.
@@ -143,7 +143,7 @@ impl EventReader {
     }
 }
 
-/// Stands for events that are not kept any more.
+/// Returns the event that stands for events which are not kept any more.
 fn missed() -> Bytes {
     let at = Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true);
     let data = json!({ "version": VERSION, "at": at, "event": "missed", "events": null });

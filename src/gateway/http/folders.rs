@@ -1,5 +1,5 @@
-//! The files of a person, to look at and to save: those that a private turn of this person reaches, and no others.
-//! Nothing is changed here.
+//! The files of a person, to list and to download: those that a private turn of this person reaches, and no
+//! others. Nothing is changed here.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use crate::workspace::{
     EntryKind, FileError, FileScope, FolderListing, ListingEntry, Workspace, WorkspacePath,
 };
 
-/// The least role that has files: that of the tools which read them.
+/// The minimum role that has files, as for the tools that read them.
 const LEAST_ROLE: Role = Role::User;
 
-/// Entries of a folder that are listed.
+/// Maximum number of listed entries of a folder.
 const ENTRIES_MAX: usize = 1_000;
 
 /// The path of a file or folder, as tools show it.
@@ -50,20 +50,20 @@ struct FolderEntry {
 
 /// A folder as it is listed.
 struct ShownFolder {
-    /// Others may have written what is in it.
+    /// True if others may have written its content.
     is_untrusted: bool,
     entries: Vec<FolderEntry>,
     is_cut: bool,
 }
 
 impl HttpGateway {
-    /// The files that a person reaches.
+    /// Returns the files that a person reaches.
     async fn files_of(&self, person: &WebPerson) -> Result<FileScope, HttpRefusal> {
         if person.role < LEAST_ROLE {
             return Err(HttpRefusal::new(StatusCode::FORBIDDEN, "this is not for your role"));
         }
-        let (channel, who) = (self.web.name().clone(), person.id.clone());
-        let owner = move |store: &Connection| folder_owner(store, &channel, &who);
+        let (channel, sender) = (self.web.name().clone(), person.id.clone());
+        let owner = move |store: &Connection| folder_owner(store, &channel, &sender);
         let owner = self.services().bus.store.read(owner).await?;
         let address = self.web.address(&person.id, "");
         Ok(file_scope(person.role, ChatKind::Private, &address, &owner))
@@ -85,7 +85,7 @@ pub(super) async fn list(
         None => shown_root(workspace, &scope),
     });
     let ShownFolder { is_untrusted, entries, is_cut } =
-        shown.await.map_err(|error| refused(&error))?;
+        shown.await.map_err(|error| refusal_of(&error))?;
     let path = path.map(|path| path.to_string()).unwrap_or_default();
     Ok(Json(json!({
         "path": path, "untrusted": is_untrusted, "entries": entries, "cut": is_cut,
@@ -105,15 +105,15 @@ pub(super) async fn file(
     let opened = workspace.off_thread(move |workspace| {
         workspace.open_for(&scope.path(&path), &scope).map(|file| file.into_file().0)
     });
-    let content = File::from_std(opened.await.map_err(|error| refused(&error))?);
+    let content = File::from_std(opened.await.map_err(|error| refusal_of(&error))?);
     let mut response = Body::from_stream(pieces(content)).into_response();
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("application/octet-stream");
     headers.insert(header::CONTENT_TYPE, kind);
-    let named = format!("attachment; filename*=UTF-8''{}", percent_encoded(&name));
-    let named = HeaderValue::try_from(named);
-    let named = named.unwrap_or_else(|_| HeaderValue::from_static("attachment"));
-    headers.insert(header::CONTENT_DISPOSITION, named);
+    let disposition = format!("attachment; filename*=UTF-8''{}", percent_encoded(&name));
+    let disposition = HeaderValue::try_from(disposition);
+    let disposition = disposition.unwrap_or_else(|_| HeaderValue::from_static("attachment"));
+    headers.insert(header::CONTENT_DISPOSITION, disposition);
     Ok(response)
 }
 
@@ -121,7 +121,7 @@ fn parse(path: &str) -> Result<WorkspacePath, HttpRefusal> {
     path.parse().map_err(|error| HttpRefusal::bad(format!("{error}")))
 }
 
-fn refused(error: &FileError) -> HttpRefusal {
+fn refusal_of(error: &FileError) -> HttpRefusal {
     match error {
         FileError::Folder(_) => HttpRefusal::bad("this is a folder"),
         FileError::NotAFolder(_) => HttpRefusal::bad("this is not a folder"),
@@ -130,7 +130,7 @@ fn refused(error: &FileError) -> HttpRefusal {
             tracing::warn!(%error, "The gateway cannot read a file");
             HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "the file cannot be read")
         }
-        // A refusal does not show whether there is something.
+        // The refusal does not reveal if the file exists.
         _ => HttpRefusal::not_found("there is no such file or folder"),
     }
 }
@@ -144,7 +144,7 @@ fn shown_folder(
     let is_new = path == scope.downloads() || path == WorkspacePath::shared();
     let listing = match workspace.open_folder_for(&path, scope) {
         Ok(folder) => folder.list(),
-        // It is made when something is put there.
+        // The folder is created with its first file.
         Err(FileError::Missing(_)) if is_new => FolderListing::default(),
         Err(error) => return Err(error),
     };
@@ -153,11 +153,11 @@ fn shown_folder(
     Ok(ShownFolder { is_untrusted: path.is_of_others(), entries: entries.collect(), is_cut })
 }
 
-/// The root of the tree: the person's workspace, with the untrusted folders that lie beside it.
+/// Lists the root: the person's workspace, with the untrusted folders beside it.
 fn shown_root(workspace: &Workspace, scope: &FileScope) -> Result<ShownFolder, FileError> {
     let folder = match scope.root() {
         None => Some(workspace.open_folder(None)?),
-        // It is made when something is put there.
+        // The folder is created with its first file.
         Some(path) => workspace.open_folder_for(&path, scope).ok(),
     };
     let listing = folder.map(|folder| folder.list()).unwrap_or_default();
@@ -187,7 +187,7 @@ fn entry(ListingEntry { name, kind }: ListingEntry) -> FolderEntry {
     FolderEntry { name, kind, size }
 }
 
-/// A name in the form of RFC 5987.
+/// Encodes a file name as RFC 5987 requires.
 fn percent_encoded(name: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => {

@@ -1,6 +1,6 @@
-//! Checks of every request before its route: the name by which it addresses the gateway, and the page that it comes
-//! from. Also the headers of every response. Any page can have a browser send requests to this machine, and make its
-//! own host name lead here.
+//! Checks every request before its route: the host name that it uses, and the page that it comes from. Sets the
+//! headers of every response. Any page can make a browser send requests to this machine, and let its own host
+//! name resolve to it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use url::Url;
 use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 
-/// The largest body of JSON, in bytes.
+/// Maximum size of a JSON body, in bytes.
 const JSON_BYTES_MAX: usize = 512 * 1024;
 
-/// Nothing but the page's own files runs or is loaded. Pictures may be in the page's data.
+/// The content security policy: only the page's own files are loaded and run. Pictures may also be data URLs.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -38,7 +38,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Refuses requests that another page causes, or that use a name which is not ours.
+/// Refuses requests that another page causes, or that use a foreign host name.
 pub(super) async fn check(
     State(gateway): State<Arc<HttpGateway>>,
     request: Request,
@@ -59,14 +59,14 @@ pub(super) async fn check(
 
 fn allow(gateway: &HttpGateway, request: &Request) -> Result<(), HttpRefusal> {
     let (headers, method) = (request.headers(), request.method());
-    // With two of one, a proxy may have looked at the other.
+    // Of two values, a proxy may have checked the other one.
     for name in [header::HOST, header::ORIGIN] {
         if headers.get_all(&name).iter().count() > 1 {
             return Err(HttpRefusal::bad(format!("there is more than one header `{name}`")));
         }
     }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    // A request to a proxy names it a second time.
+    // A request in absolute form, as for a proxy, names the host a second time.
     let is_named_ours = |name: &Authority| is_ours(gateway, name.as_str());
     if !is_ours(gateway, host) || !request.uri().authority().is_none_or(is_named_ours) {
         return Err(HttpRefusal::new(
@@ -76,7 +76,8 @@ fn allow(gateway: &HttpGateway, request: &Request) -> Result<(), HttpRefusal> {
     }
     let is_same = match headers.get(&header::ORIGIN) {
         Some(origin) => origin.to_str().is_ok_and(|origin| is_same_host(origin, host)),
-        // Browsers report it with what they send without an origin: a link that is opened, and no other request.
+        // Without an origin, browsers send Sec-Fetch headers. A link may be opened from another page; all else
+        // is refused.
         None => {
             let fetch = |part: &str| {
                 let name = format!("sec-fetch-{part}");
@@ -96,7 +97,7 @@ fn allow(gateway: &HttpGateway, request: &Request) -> Result<(), HttpRefusal> {
     }
 }
 
-/// Returns true for an IP address, which no other name can stand for, and for the names in the config.
+/// Returns true for an IP address, which no foreign name can imitate, and for the names in the config.
 fn is_ours(gateway: &HttpGateway, host: &str) -> bool {
     let Ok(url) = Url::parse(&format!("http://{host}")) else { return false };
     let is_plain = url.username().is_empty() && url.password().is_none() && url.path() == "/";
@@ -127,8 +128,8 @@ pub(super) async fn read_body(
         while let Some(piece) = pieces.next().await {
             let piece = piece.map_err(|_| HttpRefusal::bad("the body ended early"))?;
             if whole.len() + piece.len() > bytes_max {
-                let words = format!("the body is longer than {bytes_max} bytes");
-                return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, words));
+                let explanation = format!("the body is longer than {bytes_max} bytes");
+                return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, explanation));
             }
             whole.extend_from_slice(&piece);
         }
@@ -152,7 +153,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathPar
     }
 }
 
-/// The query of an address.
+/// The query of a URL.
 pub(super) struct QueryFields<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryFields<T> {
@@ -166,7 +167,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryFields<T>
     }
 }
 
-/// A body of JSON, read within the bounds of every body.
+/// A JSON body, read within size and time limits.
 pub(super) struct Fields<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<HttpGateway>> for Fields<T> {
@@ -182,7 +183,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<HttpGateway>> for Fields<T> {
     }
 }
 
-/// Parses a body of JSON.
+/// Parses a JSON body.
 pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, HttpRefusal> {
     let parsed = serde_json::from_slice(body);
     parsed.map_err(|error| HttpRefusal::bad(format!("cannot read the body: {error}")))

@@ -1,5 +1,5 @@
-//! `/health` and `/ready`. The daemon is healthy while its loop turns over and its store writes. Channels are named
-//! with the age of what was last heard, and never make it unhealthy: a platform may be away.
+//! `/health` and `/ready`. The daemon is healthy while its loop makes passes and its store writes. Channels are
+//! listed with the age of their last byte, and never make it unhealthy, because a platform may be away.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::refusal::HttpRefusal;
 use super::state::HttpGateway;
 use crate::control::health::Health;
 
-/// Checks in a minute: each one writes.
+/// Maximum number of checks in a minute, because each one writes.
 const CHECKS_PER_MINUTE: u32 = 120;
 
 /// `GET /health`
@@ -22,10 +22,10 @@ pub(super) async fn health(
     State(gateway): State<Arc<HttpGateway>>,
     headers: HeaderMap,
 ) -> Result<(StatusCode, Json<Value>), HttpRefusal> {
-    // Strangers do not use up what the operator has.
+    // Strangers cannot use up the operator's rate limit.
     let is_operator = is_operator(&gateway, &headers);
-    let whose = if is_operator { "health" } else { "health of strangers" };
-    if !gateway.limits.allows(whose, CHECKS_PER_MINUTE) {
+    let limit_name = if is_operator { "health" } else { "health of strangers" };
+    if !gateway.limits.allows(limit_name, CHECKS_PER_MINUTE) {
         return Err(HttpRefusal::too_many());
     }
     let health = Health::examine(&gateway.services().bus).await;

@@ -1,5 +1,4 @@
-//! Limits of the gateway: requests in a minute, with a bucket of tokens for each key, and connections that are held for
-//! long.
+//! Limits of the gateway: requests in a minute, with a token bucket for each key, and long-lived connections.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +11,8 @@ use crate::types::message::SenderId;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Buckets at a time. More keys than people and hooks can have mean that old ones are full again.
+/// Maximum number of buckets. At more keys than people and hooks can have, old buckets are full again, and are
+/// deleted.
 const BUCKETS_MAX: usize = 1_000;
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(super) struct RequestLimits(
 
 struct Bucket {
     /// Requests that may still be made now.
-    left: f64,
+    requests_left: f64,
     at: Instant,
 }
 
@@ -35,18 +35,20 @@ impl RequestLimits {
             buckets.retain(|_, bucket| bucket.at.elapsed() < MINUTE);
         }
         let full = f64::from(per_minute);
-        let bucket =
-            buckets.entry(key.to_owned()).or_insert(Bucket { left: full, at: Instant::now() });
+        let bucket = buckets
+            .entry(key.to_owned())
+            .or_insert(Bucket { requests_left: full, at: Instant::now() });
         let refilled = bucket.at.elapsed().as_secs_f64() / MINUTE.as_secs_f64() * full;
-        bucket.left = (bucket.left + refilled).min(full);
+        bucket.requests_left = (bucket.requests_left + refilled).min(full);
         bucket.at = Instant::now();
-        let allows = bucket.left >= 1.0;
-        bucket.left -= if allows { 1.0 } else { 0.0 };
+        let allows = bucket.requests_left >= 1.0;
+        bucket.requests_left -= if allows { 1.0 } else { 0.0 };
         allows
     }
 }
 
-/// Connections that are held for long, by streams and by answers that are waited for. Some are always left for others.
+/// Counts long-lived connections: streams, and requests that wait for an answer. Some connections always stay
+/// free for others.
 pub(super) struct HeldConnections {
     all_max: usize,
     of_person_max: usize,
@@ -61,7 +63,7 @@ impl HeldConnections {
         Self { all_max, of_person_max, held: Mutex::default() }
     }
 
-    /// Counts a connection of a person for as long as the guard lives.
+    /// Counts a connection of a person while the guard lives. Returns an error if there are too many.
     pub(super) fn hold(self: &Arc<Self>, person: &SenderId) -> Result<HeldConnection, HttpRefusal> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = held.values().sum();
@@ -70,19 +72,19 @@ impl HeldConnections {
             return Err(HttpRefusal::too_many_streams());
         }
         held.insert(person.clone(), own + 1);
-        Ok(HeldConnection { of: Arc::clone(self), person: person.clone() })
+        Ok(HeldConnection { connections: Arc::clone(self), person: person.clone() })
     }
 }
 
-/// A connection that is held.
+/// A guard for a long-lived connection.
 pub(super) struct HeldConnection {
-    of: Arc<HeldConnections>,
+    connections: Arc<HeldConnections>,
     person: SenderId,
 }
 
 impl Drop for HeldConnection {
     fn drop(&mut self) {
-        let mut held = self.of.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.connections.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = held.get_mut(&self.person) {
             *own -= 1;
             if *own == 0 {

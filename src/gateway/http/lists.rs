@@ -1,5 +1,5 @@
-//! The lists of the page, and their actions: jobs, what waits for a decision, usage, and the channels. Each is carried
-//! out by the code of the chat command, with the rights of who asks.
+//! The lists of the page, and their actions: jobs, pending decisions, usage, and the channels. The code of the
+//! chat command carries out each, with the rights of the person who asks.
 
 use std::sync::Arc;
 
@@ -34,13 +34,13 @@ use crate::types::commands::CommandId;
 use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, ChatKind};
 
-/// The longer of the two times for which `/usage` sums up.
+/// The longer of the two periods of `/usage`.
 const USAGE_TIME: chrono::Duration = chrono::Duration::days(30);
 
-/// Actions of a person in a minute.
+/// Maximum number of actions of a person in a minute.
 const ACTIONS_PER_MINUTE: u32 = 60;
 
-/// The session that gets what an action of the page sends.
+/// The session that gets messages which an action of the page sends.
 const SESSION: &str = "main";
 
 /// The answer to an action.
@@ -50,7 +50,7 @@ pub(super) struct ActionAnswer {
 }
 
 impl HttpGateway {
-    /// Counts an action.
+    /// Counts an action. Returns an error if there were too many in the last minute.
     pub(super) fn check_actions(&self, person: &WebPerson) -> Result<(), HttpRefusal> {
         match self.limits.allows(&format!("actions {}", person.id), ACTIONS_PER_MINUTE) {
             true => Ok(()),
@@ -58,25 +58,25 @@ impl HttpGateway {
         }
     }
 
-    /// The outcome of an action, for a person to read.
+    /// Returns the outcome of an action as a response for a person to read.
     pub(super) fn said(
         &self,
         done: Result<String, String>,
     ) -> Result<Json<ActionAnswer>, HttpRefusal> {
-        // It is shown as it is, not as markup.
-        let shown = |words: String| unescaped(&self.services().redactor.redact(&words));
+        // The page shows it as plain text, not as markup.
+        let to_plain = |text: String| unescaped(&self.services().redactor.redact(&text));
         match done {
-            Ok(words) => Ok(Json(ActionAnswer { said: shown(words) })),
-            Err(words) => Err(HttpRefusal::new(StatusCode::CONFLICT, shown(words))),
+            Ok(text) => Ok(Json(ActionAnswer { said: to_plain(text) })),
+            Err(text) => Err(HttpRefusal::new(StatusCode::CONFLICT, to_plain(text))),
         }
     }
 
-    /// The account with which a person signs in.
+    /// Returns the account with which a person signs in.
     pub(super) fn account(&self, person: &WebPerson) -> PersonAccount {
         PersonAccount { channel: self.web.name().clone(), sender: person.id.clone() }
     }
 
-    /// The person of a request, as their jobs are looked for.
+    /// Returns the person of a request as the owner of jobs.
     fn job_owner(&self, person: &WebPerson) -> JobOwner {
         let people = self.services().bus.people.clone();
         JobOwner { people, role: person.role, account: self.account(person) }
@@ -93,14 +93,14 @@ impl HttpGateway {
         }
     }
 
-    /// A list as a response, without secrets.
+    /// Returns a list as a response, without secrets.
     pub(super) fn listed(&self, list: &Value) -> Response {
         let text = self.services().redactor.redact(&list.to_string()).into_owned();
         ([(header::CONTENT_TYPE, "application/json")], text).into_response()
     }
 }
 
-/// A person whose jobs are looked for.
+/// A person whose jobs are listed or changed.
 struct JobOwner {
     people: People,
     role: Role,
@@ -108,7 +108,8 @@ struct JobOwner {
 }
 
 impl JobOwner {
-    /// The jobs that the person may see and change: the owner all, others those of each of their accounts.
+    /// Returns the jobs that the person may see and change: all for the owner, else those of each of their
+    /// accounts.
     fn scopes(self, store: &Connection) -> rusqlite::Result<Vec<JobScope>> {
         if self.role == Role::Owner {
             return Ok(vec![JobScope::of_owner(store, &self.people, &self.account)?]);
@@ -130,7 +131,7 @@ impl JobOwner {
         Ok(jobs)
     }
 
-    /// Returns those among which a job is, or the first.
+    /// Returns the scope that contains a job, or else the first one.
     fn scope_of(self, store: &Connection, id: JobId) -> rusqlite::Result<JobScope> {
         let PersonAccount { channel, sender } = self.account.clone();
         let mut found = None;
@@ -186,8 +187,8 @@ pub(super) async fn change_job(
     let request = JobRequest { id: Some(id), ..JobRequest::new(action) };
     let order = request.read(requester, now, zone).map_err(HttpRefusal::bad)?;
     let change = move |store: &Connection| {
-        let whose = owner.scope_of(store, JobId(id))?;
-        handle_order(store, &whose, order, now, zone)
+        let scope = owner.scope_of(store, JobId(id))?;
+        handle_order(store, &scope, order, now, zone)
     };
     let done = services.bus.store.write("job", Sync::Now, change).await?;
     services.bus.jobs.up();
@@ -196,7 +197,7 @@ pub(super) async fn change_job(
     gateway.said(done)
 }
 
-/// A call that waits, with all that its question shows.
+/// Returns a waiting call as JSON, with all that its question shows.
 fn waiting_call(call: &AskedCall) -> Value {
     let made_for = call.made_for.as_ref();
     let shown = call.shown.as_ref();
@@ -216,17 +217,17 @@ pub(super) async fn waiting(
     State(gateway): State<Arc<HttpGateway>>,
     person: WebPerson,
 ) -> Result<Response, HttpRefusal> {
-    let judges = person.check_may(CommandId::Approve).is_ok();
+    let may_approve = person.check_may(CommandId::Approve).is_ok();
     let (judge, asked) = (gateway.judge(&person), gateway.asked(&person));
-    let look = move |store: &Connection| {
-        let calls = if judges { judge.waiting(store)? } else { Vec::new() };
+    let read = move |store: &Connection| {
+        let calls = if may_approve { judge.waiting(store)? } else { Vec::new() };
         Ok((calls, asked.questions(store)?, asked.proposals(store)?))
     };
-    let (calls, asked, proposed) = gateway.services().bus.store.read(look).await?;
+    let (calls, asked, proposed) = gateway.services().bus.store.read(read).await?;
     let approvals: Vec<_> = calls.iter().map(waiting_call).collect();
     let redactor = &gateway.services().redactor;
     let prefix = format!("{}/", person.id);
-    let shown = |at: &Address, post, ask: Option<i64>, proposal: Option<i64>| {
+    let question_json = |at: &Address, post, ask: Option<i64>, proposal: Option<i64>| {
         let on_page = (at.channel == *gateway.web.name()).then(|| at.chat.as_str());
         let session = on_page.and_then(|chat| chat.strip_prefix(&prefix));
         let (channel, message) = (at.channel.as_str(), Message::of(post, redactor));
@@ -235,13 +236,14 @@ pub(super) async fn waiting(
             "message": message,
         })
     };
-    let asked = asked.into_iter().map(|(ask, post)| shown(&ask.at, post, Some(ask.id.0), None));
-    let proposed = proposed.into_iter().map(|it| shown(&it.at, it.post, None, Some(it.id)));
+    let asked =
+        asked.into_iter().map(|(ask, post)| question_json(&ask.at, post, Some(ask.id.0), None));
+    let proposed = proposed.into_iter().map(|it| question_json(&it.at, it.post, None, Some(it.id)));
     let questions: Vec<_> = asked.chain(proposed).collect();
     Ok(gateway.listed(&json!({ "approvals": approvals, "questions": questions })))
 }
 
-/// A decision about a call that waits.
+/// A decision about a waiting call.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApprovalAction {
@@ -278,8 +280,8 @@ pub(super) async fn decide(
     bus.inbox.up();
     bus.outbox.up();
     match done {
-        Err(RefusedVerdict::NotTheirs(words)) => {
-            Err(HttpRefusal::new(StatusCode::FORBIDDEN, words))
+        Err(RefusedVerdict::NotTheirs(explanation)) => {
+            Err(HttpRefusal::new(StatusCode::FORBIDDEN, explanation))
         }
         done => gateway.said(done.map_err(RefusedVerdict::words)),
     }
@@ -292,11 +294,11 @@ pub(super) async fn usage(
 ) -> Result<Json<Value>, HttpRefusal> {
     person.check_may(CommandId::Usage)?;
     let (now, zone) = (Utc::now(), gateway.services().zone);
-    let used = move |store: &Connection| {
+    let read_usage = move |store: &Connection| {
         let since = |since| breakdown::usage_by(store, UsageBy::Provider, since, zone);
         Ok((since(schedule::midnight(now, zone))?, since(now - USAGE_TIME)?))
     };
-    let (today, days_30) = gateway.services().bus.store.read(used).await?;
+    let (today, days_30) = gateway.services().bus.store.read(read_usage).await?;
     Ok(Json(json!({ "today": today, "days_30": days_30 })))
 }
 

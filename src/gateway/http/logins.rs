@@ -1,5 +1,5 @@
-//! Signing in and out on the page. A link holds a one-time code behind its `#`, which no server sees; the code
-//! counts once the person has pressed the button.
+//! Signing in and out on the page. A link holds a one-time code behind its `#`, which no server sees. The page
+//! uses the code only when the person presses the button.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::state::HttpGateway;
 use crate::channels::web::logins;
 use crate::store::Sync;
 
-/// Attempts in a minute, of all browsers together.
+/// Maximum number of attempts in a minute, of all browsers together.
 const ATTEMPTS_PER_MINUTE: u32 = 20;
 
 /// The lifetime of the cookie in a browser, in seconds: as long as an unused sign-in is valid.
@@ -40,15 +40,19 @@ pub(super) async fn begin(
         return Err(HttpRefusal::too_many());
     }
     let Some(person) = gateway.web.codes.take(&code) else {
-        let words = "this link was used before, or is too old; ask for a new one";
-        return Err(HttpRefusal::new(StatusCode::UNAUTHORIZED, words));
+        let explanation = "this link was used before, or is too old; ask for a new one";
+        return Err(HttpRefusal::new(StatusCode::UNAUTHORIZED, explanation));
     };
     tracing::info!(%person, "A browser has signed in");
     let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
     let agent = agent.unwrap_or_default().to_owned();
     let begin = move |store: &Connection| logins::begin(store, &person, &agent);
     let value = gateway.services().bus.store.write("sign in", Sync::Now, begin).await?;
-    let cookie = format!("{COOKIE}={}; Max-Age={COOKIE_AGE_S}{}", value.reveal(), rules(&gateway));
+    let cookie = format!(
+        "{COOKIE}={}; Max-Age={COOKIE_AGE_S}{}",
+        value.reveal(),
+        cookie_attributes(&gateway)
+    );
     Ok(([(header::SET_COOKIE, cookie)], StatusCode::NO_CONTENT).into_response())
 }
 
@@ -64,7 +68,7 @@ pub(super) async fn end(
         gateway.services().bus.store.write("sign out", Sync::Now, end).await?;
         gateway.web.note_ended_login();
     }
-    let cookie = format!("{COOKIE}=; Max-Age=0{}", rules(&gateway));
+    let cookie = format!("{COOKIE}=; Max-Age=0{}", cookie_attributes(&gateway));
     Ok(([(header::SET_COOKIE, cookie)], StatusCode::NO_CONTENT).into_response())
 }
 
@@ -73,8 +77,8 @@ pub(super) async fn me(person: WebPerson) -> Json<serde_json::Value> {
     Json(json!({ "name": person.name, "role": person.role.as_str(), "csrf": person.csrf }))
 }
 
-/// The rules of the cookie: scripts cannot read it, and no other page can have it sent.
-fn rules(gateway: &HttpGateway) -> &'static str {
+/// Returns the attributes of the cookie: scripts cannot read it, and no other page can make a browser send it.
+fn cookie_attributes(gateway: &HttpGateway) -> &'static str {
     let is_encrypted = gateway.config.url.as_ref().is_some_and(|url| url.starts_with("https:"));
     match is_encrypted {
         true => "; Path=/; HttpOnly; SameSite=Strict; Secure",

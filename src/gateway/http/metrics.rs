@@ -32,8 +32,8 @@ pub(super) async fn metrics(
     let status = status(&gateway.control).await?;
     let counted = gateway.counters.read(gateway.services()).await;
     let mut page = Page::default();
-    page.counts(&counted);
-    page.state(&status, &gateway);
+    page.write_counts(&counted);
+    page.write_state(&status, &gateway);
     Ok(([(header::CONTENT_TYPE, FORMAT)], page.0).into_response())
 }
 
@@ -58,7 +58,7 @@ impl Page {
         self.sample(name, &[], value);
     }
 
-    /// The samples of a histogram.
+    /// Writes the samples of a histogram.
     fn histogram(&mut self, name: &str, labels: &[(&str, &str)], times: &Histogram) {
         for (bound, count) in times.cumulative() {
             let bound = if bound.is_finite() { bound.to_string() } else { "+Inf".to_owned() };
@@ -69,8 +69,8 @@ impl Page {
         self.sample(&format!("{name}_count"), labels, times.count());
     }
 
-    /// The counters since the start.
-    fn counts(&mut self, counted: &Counted) {
+    /// Writes the counters since the start.
+    fn write_counts(&mut self, counted: &Counted) {
         self.head("turns_total", "counter", "Turns that have ended.");
         for ending in ["answered", "silent"] {
             let count = counted.turns.get(ending).copied().unwrap_or_default();
@@ -128,8 +128,8 @@ impl Page {
         }
     }
 
-    /// The state at this moment.
-    fn state(&mut self, status: &Status, gateway: &HttpGateway) {
+    /// Writes the current state.
+    fn write_state(&mut self, status: &Status, gateway: &HttpGateway) {
         let uptime = (Utc::now() - status.since).num_seconds().max(0);
         self.head("build_info", "gauge", "The version.");
         self.sample("build_info", &[("version", &status.version)], 1);
@@ -164,12 +164,12 @@ impl Page {
         let is_offered = status.shell.is_offered();
         self.gauge("shell_offered", "1 if shell commands can be run.", u8::from(is_offered));
         self.gauge("pages_open", "Open pages of the gateway.", gateway.web.attached());
-        self.sizes(gateway);
-        self.store(gateway);
+        self.write_sizes(gateway);
+        self.write_store(gateway);
     }
 
-    /// The work of the store.
-    fn store(&mut self, gateway: &HttpGateway) {
+    /// Writes the commits and changes of the store.
+    fn write_store(&mut self, gateway: &HttpGateway) {
         let store = &gateway.services().bus.store;
         let commits = store.commit_durations();
         let help = "Duration of commits, with a sync of the disk and without.";
@@ -189,26 +189,26 @@ impl Page {
         self.sample("store_written_bytes_total", &[], store.written());
     }
 
-    /// Memory of the process, and the files of the store.
-    fn sizes(&mut self, gateway: &HttpGateway) {
+    /// Writes the memory of the process, and the sizes of the store's files.
+    fn write_sizes(&mut self, gateway: &HttpGateway) {
         if let Some(bytes) = resident_bytes() {
             self.gauge("resident_memory_bytes", "Memory of the process.", bytes);
         }
         self.head("store_bytes", "gauge", "Size of the store's files.");
         for (part, ending) in [("database", ""), ("log", "-wal")] {
             let path = format!("{}/{FILE}{ending}", gateway.control.home);
-            let bytes = std::fs::metadata(path).map_or(0, |about| about.len());
+            let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
             self.sample("store_bytes", &[("part", part)], bytes);
         }
     }
 }
 
-/// The value of a label, as the format wants it.
+/// Escapes the value of a label, as the format requires.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// The second number of `/proc/self/statm`, which counts pages (proc(5)).
+/// Returns the resident memory in bytes: the second number of `/proc/self/statm`, which counts pages (proc(5)).
 fn resident_bytes() -> Option<u64> {
     let numbers = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = numbers.split_whitespace().nth(1)?.parse().ok()?;

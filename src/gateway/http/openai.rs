@@ -1,6 +1,6 @@
-//! The agent as a model behind OpenAI's chat completions API, for programs and chat pages that know it. A request is
-//! a message of the person whom its token belongs to, and its response is what the bot says in that session until the
-//! message has its outcome, or until somebody is asked.
+//! The agent as a model behind OpenAI's chat completions API, for programs and chat pages that know it. A
+//! request is a message of the person to whom its token belongs. Its response is all that the bot says in that
+//! session until the message has its outcome, or until somebody is asked.
 
 mod answer;
 mod request;
@@ -40,13 +40,13 @@ const MODEL: &str = "peacrab";
 /// The header that names a session, in requests and responses.
 const SESSION_HEADER: &str = "x-peacrab-session";
 
-/// The largest body, in bytes: a conversation with a few pictures.
+/// Maximum size of a body, in bytes: a conversation with a few pictures.
 const BODY_BYTES_MAX: usize = 12_000_000;
 
-/// The official clients wait for 600 seconds.
+/// Maximum time of a response that is not streamed. The official clients wait for 600 seconds.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(590);
 
-/// A stream shows that it is alive, so that its client waits for as long.
+/// Maximum time of a stream. It shows that it is alive, so that its client waits for as long.
 const STREAM_TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// Interval of comments in a quiet stream.
@@ -54,7 +54,7 @@ const COMMENT_EVERY: Duration = Duration::from_secs(15);
 
 /// `GET /v1/models`
 pub(super) async fn models(State(gateway): State<Arc<HttpGateway>>, _: WebPerson) -> Json<Value> {
-    Json(json!({ "object": "list", "data": [described(&gateway)] }))
+    Json(json!({ "object": "list", "data": [model_json(&gateway)] }))
 }
 
 /// `GET /v1/models/ID`
@@ -64,10 +64,10 @@ pub(super) async fn model(
     PathParts(id): PathParts<String>,
 ) -> Result<Json<Value>, HttpRefusal> {
     check_model(&id)?;
-    Ok(Json(described(&gateway)))
+    Ok(Json(model_json(&gateway)))
 }
 
-fn described(gateway: &HttpGateway) -> Value {
+fn model_json(gateway: &HttpGateway) -> Value {
     let since = gateway.control.since.timestamp();
     json!({ "id": MODEL, "object": "model", "created": since, "owned_by": MODEL })
 }
@@ -101,8 +101,8 @@ pub(super) async fn complete(
     let id = message_id(&headers);
     let mut pending = PendingAnswer::prepare(&gateway, &person, address, &id).await?;
     if gateway.publish(&person, pending.address.clone(), &id, content).await? == Accepted::Before {
-        let words = format!("this was accepted before; see the session {}", session.name());
-        return Err(HttpRefusal::last(StatusCode::CONFLICT, words));
+        let explanation = format!("this was accepted before; see the session {}", session.name());
+        return Err(HttpRefusal::last(StatusCode::CONFLICT, explanation));
     }
     let head = CompletionHead::new(&id);
     let mut response = match is_streamed {
@@ -112,7 +112,7 @@ pub(super) async fn complete(
         }
         false => {
             pending.wait_until(Instant::now() + ANSWER_TIME_MAX);
-            Json(whole(pending, &head).await?).into_response()
+            Json(whole_answer(pending, &head).await?).into_response()
         }
     };
     if let Ok(name) = HeaderValue::try_from(session.name()) {
@@ -121,7 +121,7 @@ pub(super) async fn complete(
     Ok(response)
 }
 
-/// The session of a request: named by its header or its `user`, else a new one for this request alone.
+/// Returns the session of a request: named by its header or its `user`, else a new one for this request alone.
 fn session_of(
     headers: &HeaderMap,
     request: &CompletionRequest,
@@ -131,7 +131,7 @@ fn session_of(
         return Ok(SessionChoice::Named(session_name(name)?.to_owned()));
     }
     Ok(match request.user() {
-        // A name that people could not write is a hash of it.
+        // If it is not a valid name, its hash becomes the name.
         Some(user) => SessionChoice::Named(match session_name(user) {
             Ok(name) => name.to_owned(),
             Err(_) => format!("user-{}", &hashed(user)[..16]),
@@ -140,7 +140,7 @@ fn session_of(
     })
 }
 
-/// The id of the message: the same for a request that its client repeats with the same key.
+/// Returns the id of the message: the same if the client repeats a request with the same key.
 fn message_id(headers: &HeaderMap) -> String {
     match headers.get("idempotency-key").and_then(|key| key.to_str().ok()) {
         Some(key) => format!("api-{}", &hashed(key)[..32]),
@@ -148,7 +148,10 @@ fn message_id(headers: &HeaderMap) -> String {
     }
 }
 
-async fn whole(mut pending: PendingAnswer, head: &CompletionHead) -> Result<Value, HttpRefusal> {
+async fn whole_answer(
+    mut pending: PendingAnswer,
+    head: &CompletionHead,
+) -> Result<Value, HttpRefusal> {
     let mut text = String::new();
     loop {
         match pending.next().await? {
@@ -159,7 +162,7 @@ async fn whole(mut pending: PendingAnswer, head: &CompletionHead) -> Result<Valu
     }
 }
 
-/// A completion that is streamed.
+/// A streamed completion.
 struct CompletionStream {
     pending: PendingAnswer,
     head: CompletionHead,
@@ -187,14 +190,14 @@ async fn next(
         }
         let comment_at = Instant::now() + COMMENT_EVERY;
         tokio::select! {
-            progress = stream.pending.next() => stream.note(progress),
+            progress = stream.pending.next() => stream.push(progress),
             () = sleep_until(comment_at) => stream.ready.push_back(Bytes::from_static(b":\n\n")),
         }
     }
 }
 
 impl CompletionStream {
-    fn note(&mut self, progress: Result<AnswerProgress, HttpRefusal>) {
+    fn push(&mut self, progress: Result<AnswerProgress, HttpRefusal>) {
         match progress {
             Ok(AnswerProgress::Draft(text) | AnswerProgress::Text(text)) => {
                 self.ready.push_back(self.head.delta(&text));

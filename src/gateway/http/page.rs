@@ -21,7 +21,7 @@ pub(super) async fn lists(headers: HeaderMap) -> Response {
     serve(&headers, "text/javascript; charset=utf-8", include_str!("page/lists.js"))
 }
 
-/// The service worker, which has these files ready while the daemon is away.
+/// Serves the service worker, which keeps these files available while the daemon is away.
 pub(super) async fn service_worker(headers: HeaderMap) -> Response {
     serve(&headers, "text/javascript; charset=utf-8", include_str!("page/sw.js"))
 }
@@ -30,7 +30,7 @@ pub(super) async fn icon(headers: HeaderMap) -> Response {
     serve(&headers, "image/svg+xml", include_str!("page/icon.svg"))
 }
 
-/// The description of the API.
+/// Serves the description of the API.
 pub(super) async fn openapi(headers: HeaderMap) -> Response {
     serve(&headers, "application/json", include_str!("page/openapi.json"))
 }

@@ -1,5 +1,6 @@
-//! Proposals of the model in the private conversations of a person, on all platforms, and decisions about them from the
-//! page. A decision is a message of the person at the place of the proposal, as if its button was pressed there.
+//! Proposals of the model in the private conversations of a person, on all platforms, and decisions about them
+//! from the page. A decision is a message of the person at the address of the proposal, as if its button was
+//! pressed there.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::conversation::{proposals, sessions};
 use crate::people::persons::PersonAccount;
 use crate::types::message::{Address, ChannelName, ChatKind, DeliveryId, Inbound, Press};
 
-/// Proposals that are listed.
+/// Maximum number of listed proposals.
 const PROPOSALS_MAX: usize = 50;
 
 /// A proposal about which a person can decide.
@@ -78,9 +79,9 @@ impl AskedPerson {
         Ok(has_access.then_some(OpenProposal { id, at, post, account }))
     }
 
-    /// Returns the message with which the person presses a button of a proposal. None if there is no such proposal of
-    /// theirs.
-    fn deciding(
+    /// Returns the message with which the person presses a button of a proposal. None if they have no such
+    /// proposal.
+    fn press_message(
         &self,
         store: &Connection,
         id: i64,
@@ -117,7 +118,7 @@ pub(super) async fn decide(
         if journal::has(store, &known)? {
             return Ok(None);
         }
-        asked.deciding(store, proposal, choice).map(Some)
+        asked.press_message(store, proposal, choice).map(Some)
     };
     let store = &gateway.services().bus.store;
     let Some(found) = store.read(find).await? else { return Ok(StatusCode::OK.into_response()) };

@@ -1,4 +1,4 @@
-//! Messages of persons on their way to the journal, each once.
+//! Puts messages of persons into the journal, each once.
 
 use axum::http::StatusCode;
 use chrono::Utc;
@@ -9,7 +9,7 @@ use super::state::HttpGateway;
 use crate::bus::Published;
 use crate::types::message::{Address, Cause, ChatKind, DedupKey, Inbound, InboundContent};
 
-/// Messages of a person in a minute, from all browsers and programs together.
+/// Maximum number of messages of a person in a minute, from all browsers and programs together.
 pub(super) const MESSAGES_PER_MINUTE: u32 = 60;
 
 /// A message that is in the journal.
@@ -30,7 +30,7 @@ impl Accepted {
 }
 
 impl HttpGateway {
-    /// The key of a message with an id that its client has chosen.
+    /// Returns the key of a message with an id that its client has chosen.
     pub(super) fn message_key(&self, person: &WebPerson, id: &str) -> DedupKey {
         format!("{}:{}:{id}", self.web.name(), person.id).into()
     }
@@ -65,14 +65,14 @@ impl HttpGateway {
         id: &str,
         inbound: Inbound,
     ) -> Result<Accepted, HttpRefusal> {
-        let fits = |sign: char| sign.is_ascii_alphanumeric() || sign == '-' || sign == '_';
-        if !(8..=64).contains(&id.len()) || !id.chars().all(fits) {
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if !(8..=64).contains(&id.len()) || !id.chars().all(is_allowed) {
             return Err(HttpRefusal::bad("`id` has 8 to 64 of a-z, A-Z, 0-9, - and _"));
         }
         if !self.limits.allows(&format!("messages {}", person.id), MESSAGES_PER_MINUTE) {
             return Err(HttpRefusal::too_many());
         }
-        let refused = |status, words: &str| Err(HttpRefusal::new(status, words));
+        let refused = |status, explanation: &str| Err(HttpRefusal::new(status, explanation));
         match self.web.post(inbound).await {
             None => {
                 refused(StatusCode::SERVICE_UNAVAILABLE, "the message was not stored; try again")

@@ -1,5 +1,6 @@
-//! Questions that the model has put to a person, on any platform: those that wait, and their answers from the page. An
-//! answer is a message of the person at the place of the question, and takes the same way as one that is written there.
+//! Questions of the model to a person, on any platform: lists the open ones, and takes answers from the page.
+//! An answer is a message of the person at the address of the question, and is handled like one that is written
+//! there.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::types::message::{
     Address, Cause, ChatKind, Inbound, InboundContent, Press, Sender, SenderId,
 };
 
-/// The person whose questions are looked for.
+/// The person whose questions and proposals are listed and answered.
 pub(super) struct AskedPerson {
     pub(super) people: People,
     pub(super) account: PersonAccount,
@@ -47,11 +48,12 @@ impl AskedPerson {
         Ok(found)
     }
 
-    /// Returns the account with which the person answers a question at its place. None if it is somebody else's.
+    /// Returns the account with which the person answers a question at its address. None if somebody else is
+    /// asked.
     fn asked_account(&self, store: &Connection, ask: &Ask) -> rusqlite::Result<Option<SenderId>> {
         let Ask { at, who, .. } = ask;
         let Some(who) = who else {
-            // Nobody was there to be asked, so the owner is.
+            // Nobody in particular was asked, so the owner is.
             return if self.role == Role::Owner { self.owner_on(store, ask) } else { Ok(None) };
         };
         let asked = PersonAccount { channel: at.channel.clone(), sender: who.clone() };
@@ -59,7 +61,7 @@ impl AskedPerson {
         Ok(is_theirs.then(|| who.clone()))
     }
 
-    /// Returns an account of the owner where a question was asked.
+    /// Returns an account of the owner on the channel of a question.
     fn owner_on(&self, store: &Connection, ask: &Ask) -> rusqlite::Result<Option<SenderId>> {
         let channel = &ask.at.channel;
         for known in persons::accounts(store)?.into_iter().filter(|it| it.channel == *channel) {
@@ -70,8 +72,8 @@ impl AskedPerson {
         Ok(None)
     }
 
-    /// Returns a message with which the person answers a question. None if there is no such question of theirs.
-    fn answering(
+    /// Returns a message with which the person answers a question. None if they have no such question.
+    fn answer_message(
         &self,
         store: &Connection,
         id: AskId,
@@ -90,7 +92,7 @@ impl AskedPerson {
     }
 }
 
-/// Returns a message of an account at a place, without its key and its words.
+/// Returns a message of an account at an address, without its key and its text.
 pub(super) fn answer_of(
     store: &Connection,
     account: &PersonAccount,
@@ -119,7 +121,7 @@ enum QuestionAnswered {
     By(Box<Inbound>),
 }
 
-/// Returns true if the asked person has said something there since, which the loop takes for the answer.
+/// Returns true if the asked person has written there since, which the loop takes for the answer.
 fn is_answered(store: &Connection, ask: &Ask, who: &SenderId) -> rusqlite::Result<bool> {
     let since = RowRange { after: ask.after, until: RowId(i64::MAX) };
     Ok(!journal::said_by(store, &ask.at, since, Some(who))?.is_empty())
@@ -135,7 +137,7 @@ impl HttpGateway {
     }
 }
 
-/// An answer: a button, or words.
+/// An answer: a button, or text.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct QuestionAnswer {
@@ -158,8 +160,8 @@ pub(super) async fn answer(
         return Err(HttpRefusal::bad("an answer has either `text` or `choice`"));
     }
     if text.len() > MESSAGE_BYTES_MAX {
-        let words = format!("the text is longer than {MESSAGE_BYTES_MAX} bytes");
-        return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, words));
+        let explanation = format!("the text is longer than {MESSAGE_BYTES_MAX} bytes");
+        return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, explanation));
     }
     if is_control(&text) {
         return Err(HttpRefusal::bad("an answer is no command; send it in a conversation"));
@@ -171,7 +173,7 @@ pub(super) async fn answer(
         if journal::has(store, &known)? {
             return Ok(None);
         }
-        asked.answering(store, AskId(question), choice).map(Some)
+        asked.answer_message(store, AskId(question), choice).map(Some)
     };
     let Some(found) = store.read(find).await? else { return Ok(StatusCode::OK.into_response()) };
     let inbound = match found {

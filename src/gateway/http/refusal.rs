@@ -1,4 +1,4 @@
-//! A request that is refused, as JSON in the form that clients of OpenAI's API read.
+//! A refused request, as JSON in the form that clients of OpenAI's API read.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -12,7 +12,7 @@ use crate::store::StoreError;
 pub(super) struct HttpRefusal {
     status: StatusCode,
     words: String,
-    /// A repetition would be a second message.
+    /// True if a repetition would be a second message.
     is_final: bool,
 }
 
@@ -38,7 +38,7 @@ impl HttpRefusal {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "too many requests; try again in a minute")
     }
 
-    /// Refuses one more stream of a person who has enough open ones, or when all together have.
+    /// Refuses a stream because this person, or all persons together, have enough open ones.
     pub(super) fn too_many_streams() -> Self {
         let words = "too many open pages and streams; close some, or try again later";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, words)
@@ -63,7 +63,7 @@ impl HttpRefusal {
         self.status
     }
 
-    /// Returns the body of its response.
+    /// Returns the body of the response.
     pub(super) fn body(&self) -> Value {
         let kind = match self.status {
             StatusCode::UNAUTHORIZED => "authentication_error",

@@ -22,14 +22,14 @@ use super::{
 };
 use crate::gateway::config::RequestTimes;
 
-/// The largest header, in bytes, and the number of its lines.
+/// Maximum size of a header, in bytes, and number of its lines.
 const HEADER_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
 
-/// Pause after a connection could not be accepted: the process has too many open files.
+/// Pause after a connection could not be accepted, because the process has too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Pause before a port is tried again that another program uses.
+/// Pause before the gateway tries a port again that another program uses.
 const BIND_PAUSE: Duration = Duration::from_secs(10);
 
 /// Serves until `stop`. Requests that are being answered then are finished.
@@ -68,10 +68,10 @@ pub async fn run(gateway: Arc<HttpGateway>, stop: CancellationToken) {
     while connections.join_next().await.is_some() {}
 }
 
-/// Listens, as soon as the address is free. None at `stop`.
+/// Listens as soon as the address is free. None if `stop` comes first.
 async fn bind(gateway: &HttpGateway, stop: &CancellationToken) -> Option<TcpListener> {
     let listen = gateway.config.listen;
-    let mut is_told = false;
+    let mut is_logged = false;
     loop {
         match TcpListener::bind(listen).await {
             Ok(listener) => {
@@ -81,9 +81,9 @@ async fn bind(gateway: &HttpGateway, stop: &CancellationToken) -> Option<TcpList
                 return Some(listener);
             }
             Err(error) => {
-                if !is_told {
+                if !is_logged {
                     tracing::error!(address = %listen, %error, "The gateway cannot listen, will keep trying");
-                    is_told = true;
+                    is_logged = true;
                 }
                 stop.run_until_cancelled(sleep(BIND_PAUSE)).await?;
             }
@@ -146,7 +146,7 @@ fn router(gateway: &Arc<HttpGateway>) -> Router {
         .with_state(Arc::clone(gateway))
 }
 
-/// Serves one connection to its end.
+/// Serves one connection until it ends.
 async fn serve(stream: TcpStream, router: Router, times: RequestTimes, stop: CancellationToken) {
     stream.set_nodelay(true).ok();
     let mut http = http1::Builder::new();

@@ -1,4 +1,4 @@
-//! A person's own sign-ins: the browsers that are signed in as them, and their end.
+//! A person's own sign-ins: lists the browsers that are signed in as them, and signs them out.
 
 use std::sync::Arc;
 
@@ -42,13 +42,13 @@ pub(super) async fn list(
     person: WebPerson,
 ) -> Result<Response, HttpRefusal> {
     let (people, account) = (gateway.services().bus.people.clone(), gateway.account(&person));
-    let look = move |store: &Connection| own_logins(store, &people, &account);
-    let found = gateway.services().bus.store.read(look).await?;
-    let own = person.sign_in.as_deref().map(logins::id_of);
+    let read = move |store: &Connection| own_logins(store, &people, &account);
+    let found = gateway.services().bus.store.read(read).await?;
+    let current_id = person.sign_in.as_deref().map(logins::id_of);
     let shown = found.iter().map(|login| {
         json!({
             "id": login.id, "browser": login.agent, "since": login.since, "seen": login.seen,
-            "current": Some(&login.id) == own.as_ref(),
+            "current": Some(&login.id) == current_id.as_ref(),
         })
     });
     let shown: Vec<_> = shown.collect();

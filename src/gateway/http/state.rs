@@ -1,4 +1,4 @@
-//! The shared state of the handlers of requests.
+//! The shared state of the request handlers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::control::ControlServer;
 use crate::gateway::Config;
 use crate::services::Services;
 
-/// A comment that keeps proxies from closing a quiet stream, and finds out that a reader is gone. All streams get theirs at
-/// the same time.
+/// Interval of comments in quiet streams. They keep proxies from closing the stream, and detect that a reader
+/// is gone. All streams get theirs at the same time.
 const COMMENT_EVERY: Duration = Duration::from_secs(25);
 
 /// The gateway of a daemon.
@@ -33,7 +33,7 @@ pub struct HttpGateway {
     pub(super) limits: RequestLimits,
     pub(super) held: Arc<HeldConnections>,
     pub(super) refused_calls: RefusedCalls,
-    /// From then on, quiet streams get their comments together.
+    /// The start of the intervals after which all quiet streams get their comments.
     started: Instant,
     /// Ends streams when the daemon stops.
     pub(super) closing: CancellationToken,
@@ -79,11 +79,11 @@ impl HttpGateway {
         &self.control.turns.services
     }
 
-    /// The address for browsers.
+    /// Returns the address for browsers.
     pub(super) fn url_of(&self, bound: SocketAddr) -> String {
         match &self.config.url {
             Some(url) => url.clone(),
-            // Nobody can be sent to the address that stands for all.
+            // Browsers cannot open an unspecified address, such as 0.0.0.0.
             None if bound.ip().is_unspecified() => format!("http://localhost:{}", bound.port()),
             None => format!("http://{bound}"),
         }

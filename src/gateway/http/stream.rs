@@ -1,5 +1,5 @@
-//! Server-sent events: the messages of a session from any place on, and between them what needs no memory: the draft
-//! of the answer and the activity of its turn.
+//! Server-sent events: the messages of a session from any position on, and between them the draft of the answer
+//! and the activity of its turn, which are not stored.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -38,16 +38,16 @@ use crate::types::event::{Event, EventKind, EventSubscriber};
 use crate::types::message::{Address, ChatKind};
 use crate::types::origin::Origin;
 
-/// Messages that are read at a time.
+/// Maximum number of messages that are read at a time.
 const READ_MAX: usize = 50;
 
-/// Characters of a call's arguments in the view of a turn. `/events` has them whole.
+/// Maximum length of a call's arguments in the view of a turn, in characters. `/events` has them whole.
 const ARGUMENTS_CHARS_MAX: usize = 300;
 
-/// Bytes of a file that are read at a time.
+/// Number of bytes of a file that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// A place to begin, if the client does not repeat the id of its last event.
+/// The position to start from, if the client does not repeat the id of its last event.
 #[derive(Deserialize)]
 pub(super) struct Beginning {
     pub(super) after: Option<String>,
@@ -72,7 +72,7 @@ pub(super) async fn open(
     let chat = address.chat.clone();
     let end = move |store: &Connection| feed::end(store, &chat);
     let end = gateway.services().bus.store.read(end).await?;
-    // A place behind all messages is of a database that a backup has replaced since.
+    // A position after all messages is from a database that a backup has replaced since.
     let cursor = asked.map_or(end, |asked| asked.up_to(end));
     let signs = gateway.web.attach(&address.chat);
     let events = gateway.services().events.subscribe();
@@ -102,7 +102,7 @@ pub(super) fn sent_events(
     let mut response = Body::from_stream(events).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    // nginx would hold events back.
+    // Otherwise nginx would buffer events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
@@ -116,9 +116,9 @@ struct StreamReader {
     signs: mpsc::Receiver<Sign>,
     events: EventSubscriber,
     ready: VecDeque<Bytes>,
-    /// There may be messages in the store after the cursor.
+    /// True if there may be messages in the store after the cursor.
     is_behind: bool,
-    /// The steps of a turn that runs are to be shown.
+    /// True if the steps of a running turn are still to be shown.
     shows_turn: bool,
     next_comment: Instant,
     _held: HeldConnection,
@@ -144,8 +144,8 @@ async fn next(mut reader: StreamReader) -> Option<(Result<Bytes, Infallible>, St
         let closing = reader.gateway.closing.clone();
         tokio::select! {
             () = closing.cancelled() => return None,
-            sign = reader.signs.recv() => reader.note(sign?),
-            event = reader.events.next() => reader.note_event(&event?),
+            sign = reader.signs.recv() => reader.handle_sign(sign?),
+            event = reader.events.next() => reader.handle_event(&event?),
             () = sleep_until(reader.next_comment) => reader.ready.push_back(Bytes::from_static(b":\n\n")),
             () = reader.access.login_ended() => reader.access.check(&reader.gateway).await?,
         }
@@ -156,7 +156,7 @@ async fn next(mut reader: StreamReader) -> Option<(Result<Bytes, Infallible>, St
 }
 
 impl StreamReader {
-    /// Reads messages after the cursor. None if the store fails: the client comes back.
+    /// Reads messages after the cursor. None if the store fails. The client then reconnects.
     async fn catch_up(&mut self) -> Option<()> {
         let (chat, cursor) = (self.address.chat.clone(), self.cursor);
         let read = move |store: &Connection| feed::after(store, &chat, cursor, READ_MAX);
@@ -172,7 +172,7 @@ impl StreamReader {
         Some(())
     }
 
-    fn note(&mut self, sign: Sign) {
+    fn handle_sign(&mut self, sign: Sign) {
         match sign {
             Sign::News => self.is_behind = true,
             Sign::Elsewhere => self.push("elsewhere", &json!({})),
@@ -185,31 +185,31 @@ impl StreamReader {
         }
     }
 
-    /// Shows the steps so far of the turn that runs: a page may come in its middle.
+    /// Shows the steps so far of a running turn, because a page may open in the middle of it.
     async fn show_turn(&mut self) {
         self.shows_turn = false;
         let origin = Origin::from(&self.address);
         let read = move |store: &Connection| transcript::running_turn(store, &origin);
-        // Nothing depends on it being seen.
+        // If it fails, only the view of the turn is missing.
         let Ok(Some(turn)) = self.gateway.services().bus.store.read(read).await else { return };
         self.push("activity", &json!({ "turn": "start", "id": turn.id.0 }));
-        turn.events.iter().for_each(|what| self.show(what));
+        turn.events.iter().for_each(|what| self.push_activity(what));
     }
 
-    /// Shows what a turn of this session does.
-    fn note_event(&mut self, event: &Event) {
+    /// Shows an event of a turn of this session.
+    fn handle_event(&mut self, event: &Event) {
         if event.origin.as_ref().and_then(|origin| origin.chat()) == Some(&self.address) {
             match &event.what {
                 EventKind::TurnStart { .. } => {
                     let id = event.turn.map(|turn| turn.0);
                     self.push("activity", &json!({ "turn": "start", "id": id }));
                 }
-                what => self.show(what),
+                what => self.push_activity(what),
             }
         }
     }
 
-    fn show(&mut self, what: &EventKind) {
+    fn push_activity(&mut self, what: &EventKind) {
         match what {
             EventKind::TurnEnd { .. } => self.push("activity", &json!({ "turn": "end" })),
             EventKind::StepStart { step } => self.push("activity", &json!({ "step": step })),
@@ -237,7 +237,7 @@ impl StreamReader {
                 let lines = sources.iter().filter_map(|source| {
                     replies::source_line(source, true, taint::is_untrusted(source, audience))
                 });
-                // They are shown as they are, not as markup.
+                // The page shows them as plain text, not as markup.
                 let lines: Vec<_> = lines.map(|line| unescaped(&line)).collect();
                 self.push("activity", &json!({ "action": action, "sources": lines }));
             }
@@ -250,13 +250,13 @@ impl StreamReader {
     }
 }
 
-/// One event. JSON has no line ends of its own.
+/// Returns one event. JSON has no line ends of its own.
 pub(super) fn frame(event: &str, id: Option<&str>, data: &str) -> Bytes {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     format!("{id}event: {event}\ndata: {data}\n\n").into()
 }
 
-/// The content of a file, in pieces.
+/// Returns the content of a file, in pieces.
 pub(super) fn pieces(file: File) -> impl Stream<Item = std::io::Result<Bytes>> {
     unfold(file, |mut file| async move {
         let mut piece = vec![0; PIECE_BYTES];

@@ -1,5 +1,5 @@
-//! The access of a reader of a stream, which may end while the stream goes on: by a sign-in that is revoked, or by a
-//! person who is removed or gets another role.
+//! The access of a stream's reader. It may end while the stream is open: a sign-in is revoked, or a person is
+//! removed or gets another role.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::channels::web::logins;
 use crate::people::Role;
 use crate::types::message::SenderId;
 
-/// Drafts and events are handed out for so long before the access is looked at again. For messages, it is looked at
+/// Time for which drafts and events are sent before the access is checked again. For messages, it is checked
 /// each time.
 const CHECKED_FOR: Duration = Duration::from_secs(1);
 
@@ -22,13 +22,13 @@ pub(super) struct StreamAccess {
     person: SenderId,
     sign_in: Option<String>,
     role: Role,
-    /// None: it must be looked at.
+    /// The time of the last check. None if a check is due.
     checked: Option<Instant>,
     ended_logins: watch::Receiver<()>,
 }
 
 impl StreamAccess {
-    /// The access of a person who was just admitted.
+    /// Returns the access of a person who was just admitted.
     pub(super) fn of(gateway: &HttpGateway, person: &WebPerson) -> Self {
         let WebPerson { id, role, sign_in, .. } = person;
         Self {
@@ -41,12 +41,12 @@ impl StreamAccess {
         }
     }
 
-    /// The role of the reader when it was last looked at.
+    /// Returns the role of the reader at the last check.
     pub(super) fn role(&self) -> Role {
         self.role
     }
 
-    /// Has the access looked at before anything else is handed out.
+    /// Makes a check due before anything else is sent.
     pub(super) fn expire(&mut self) {
         self.checked = None;
     }
@@ -60,14 +60,15 @@ impl StreamAccess {
         }
     }
 
-    /// Looks at the access, if that is due. None if it has ended, or if the store fails: the client comes back.
+    /// Checks the access, if that is due. None if it has ended, or if the store fails. The client then
+    /// reconnects.
     pub(super) async fn check(&mut self, gateway: &HttpGateway) -> Option<()> {
         if self.checked.is_some_and(|at| at.elapsed() < CHECKED_FOR) {
             return Some(());
         }
         let (people, page) = (gateway.services().bus.people.clone(), gateway.web.name().clone());
         let (person, sign_in) = (self.person.clone(), self.sign_in.clone());
-        let look = move |store: &Connection| {
+        let read_role = move |store: &Connection| {
             let is_signed_in = match &sign_in {
                 Some(hash) => logins::is_valid(store, hash)?,
                 None => true,
@@ -75,7 +76,7 @@ impl StreamAccess {
             let role = people.role_of(store, &page, &person)?;
             Ok(role.filter(|_| is_signed_in))
         };
-        self.role = gateway.services().bus.store.read(look).await.ok()??;
+        self.role = gateway.services().bus.store.read(read_role).await.ok()??;
         self.checked = Some(Instant::now());
         Some(())
     }

@@ -1,5 +1,5 @@
-//! `POST /hooks/NAME`: another program wakes the bot. A call that proves itself becomes a job that is due at once. Its
-//! body is untrusted content, whoever has signed it: a code host signs what strangers write.
+//! `POST /hooks/NAME`: another program wakes the bot. A call with a valid proof becomes a job that is due at
+//! once. Its body is untrusted content even if it is signed, because a code host signs what strangers write.
 
 use std::sync::Arc;
 
@@ -24,16 +24,16 @@ use crate::store::Sync;
 use crate::tasks::schedule::{HookedAction, HookedCall, HookedOutcome, JobId, JobScope, take_call};
 use crate::types::message::{Address, ChatKind, Sender};
 
-/// Characters of the body that a model gets.
+/// Maximum length of the body that a model gets, in characters.
 const BODY_CHARS_MAX: usize = 20_000;
 
-/// Characters of the body in a text that is sent.
+/// Maximum length of the body in a text that is sent, in characters.
 const SENT_CHARS_MAX: usize = 3_000;
 
-/// Characters of one value in a text.
+/// Maximum length of one value in a text, in characters.
 const VALUE_CHARS_MAX: usize = 200;
 
-/// Calls that prove nothing, in a minute, of all callers together. Others are not counted.
+/// Maximum number of calls without a valid proof in a minute, of all callers together. Others are not counted.
 const WRONG_PER_MINUTE: u32 = 60;
 
 /// The session of a person's page that gets results.
@@ -42,10 +42,10 @@ const SESSION: &str = "main";
 /// Headers in which code hosts name the event.
 const EVENT_HEADERS: [&str; 3] = ["x-github-event", "x-gitea-event", "x-gitlab-event"];
 
-/// The event with which GitHub tries a new webhook.
+/// The event with which GitHub tests a new webhook.
 const PING: &str = "ping";
 
-/// Characters that mean something in Markdown.
+/// Characters that have a meaning in Markdown.
 const MARKUP: &str = "\\`*_[]()<>#|~!&:";
 
 /// `POST /hooks/NAME`
@@ -57,19 +57,19 @@ pub(super) async fn call(
     let Some(hook) = gateway.config.webhooks.get(&name) else {
         return Err(HttpRefusal::not_found("there is no webhook of this name"));
     };
-    let taken = take(&gateway, &name, hook, request).await;
-    let refused = taken.as_ref().err().map(HttpRefusal::status);
-    match (gateway.refused_calls.is_news(&name, refused), &taken) {
+    let outcome = accept(&gateway, &name, hook, request).await;
+    let refused = outcome.as_ref().err().map(HttpRefusal::status);
+    match (gateway.refused_calls.is_news(&name, refused), &outcome) {
         (true, Err(refusal)) => {
             tracing::warn!(hook = name, reason = refusal.words(), "Refused a call of a webhook");
         }
         (true, Ok(_)) => tracing::info!(hook = name, "A call of a webhook is accepted again"),
         (false, _) => {}
     }
-    taken
+    outcome
 }
 
-async fn take(
+async fn accept(
     gateway: &HttpGateway,
     name: &str,
     hook: &Webhook,
@@ -79,22 +79,22 @@ async fn take(
     let headers = head.headers;
     if let WebhookProof::Token(token) = &hook.proof {
         let given = bearer(&headers).or_else(|| text_header(&headers, "x-gitlab-token"));
-        check(gateway, given.is_some_and(|given| is_same(token, given)), "token")?;
+        check_proof(gateway, given.is_some_and(|given| is_same(token, given)), "token")?;
     }
     let body = read_body(body, hook.bytes_max, gateway.config.times.body).await?;
     if let WebhookProof::Signature(secret) = &hook.proof {
         let is_signed = is_signed(secret.reveal().as_bytes(), &headers, &body);
-        check(gateway, is_signed, "signature in X-Hub-Signature-256")?;
+        check_proof(gateway, is_signed, "signature in X-Hub-Signature-256")?;
     }
     if !gateway.limits.allows(&format!("webhook {name}"), hook.per_minute) {
         return Err(HttpRefusal::too_many());
     }
-    if !counts(hook, &headers) {
+    if !is_wanted(hook, &headers) {
         return Ok(StatusCode::NO_CONTENT);
     }
     let body = String::from_utf8_lossy(&body);
     let key = match &hook.proof {
-        // No signature covers the header, so that a call could be replayed with another one.
+        // No signature covers the header: a call could be replayed with another key in it.
         WebhookProof::Signature(_) => hashed(&body),
         WebhookProof::Token(_) => match text_header(&headers, "idempotency-key") {
             Some(key) => hashed(key),
@@ -106,7 +106,7 @@ async fn take(
     publish(gateway, name, hook, key, &call).await
 }
 
-fn check(gateway: &HttpGateway, is_right: bool, what: &str) -> Result<(), HttpRefusal> {
+fn check_proof(gateway: &HttpGateway, is_right: bool, what: &str) -> Result<(), HttpRefusal> {
     match is_right {
         true => Ok(()),
         false if !gateway.limits.allows("wrong webhook", WRONG_PER_MINUTE) => {
@@ -118,13 +118,13 @@ fn check(gateway: &HttpGateway, is_right: bool, what: &str) -> Result<(), HttpRe
     }
 }
 
-/// Compares in constant time.
+/// Returns true if the body has a valid signature. Compares in constant time.
 fn is_signed(secret: &[u8], headers: &HeaderMap, body: &[u8]) -> bool {
     let given = text_header(headers, "x-hub-signature-256");
     let given = given.and_then(|given| given.strip_prefix("sha256=")).and_then(bytes_of_hex);
-    let Ok(mut own) = Hmac::<Sha256>::new_from_slice(secret) else { return false };
-    own.update(body);
-    given.is_some_and(|given| own.verify_slice(&given).is_ok())
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return false };
+    mac.update(body);
+    given.is_some_and(|given| mac.verify_slice(&given).is_ok())
 }
 
 fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
@@ -139,8 +139,8 @@ fn text_header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Returns true if something is done for the event of a call. A call without an event always counts.
-fn counts(hook: &Webhook, headers: &HeaderMap) -> bool {
+/// Returns true if the hook handles the event of a call. A call without an event is always handled.
+fn is_wanted(hook: &Webhook, headers: &HeaderMap) -> bool {
     let event = EVENT_HEADERS.iter().find_map(|name| text_header(headers, name));
     event.is_none_or(|event| match hook.events.is_empty() {
         true => event != PING,
@@ -161,12 +161,12 @@ async fn publish(
     let action = content.action(hook, gateway);
     let page = gateway.web.address(&hook.person, SESSION);
     let (hook_name, to, people) = (name.to_owned(), hook.to.clone(), bus.people.clone());
-    let take = move |store: &Connection| {
+    let take_webhook_call = move |store: &Connection| {
         let role = people.role_of(store, &channel, &sender.id)?;
         if role.is_none_or(|role| role < Role::User) {
             return Ok(None);
         }
-        // A page is its person's alone, and the owner's place is where they wrote in private.
+        // A page belongs to its person alone, and the owner's address is a private chat.
         let is_own = to.as_ref().is_none_or(|to| to.channel == channel);
         let to = to.map_or_else(|| address(store, &sender, page), Ok)?;
         let (hook, known_on) = (hook_name, channel);
@@ -174,8 +174,8 @@ async fn publish(
         let call = HookedCall { hook, key, sender, known_on, to, chat_kind, action };
         take_call(store, call, Utc::now(), zone).map(Some)
     };
-    let refused = |status, words: String| Err(HttpRefusal::new(status, words));
-    match bus.store.write("webhook", Sync::Now, take).await? {
+    let refused = |status, explanation: String| Err(HttpRefusal::new(status, explanation));
+    match bus.store.write("webhook", Sync::Now, take_webhook_call).await? {
         None => refused(StatusCode::FORBIDDEN, "its person no longer has access".to_owned()),
         Some(HookedOutcome::Accepted) => {
             bus.jobs.up();
@@ -186,11 +186,11 @@ async fn publish(
             StatusCode::TOO_MANY_REQUESTS,
             "too many calls of this webhook wait; try again in a minute".to_owned(),
         ),
-        Some(HookedOutcome::Refused(words)) => refused(StatusCode::CONFLICT, words),
+        Some(HookedOutcome::Refused(explanation)) => refused(StatusCode::CONFLICT, explanation),
     }
 }
 
-/// Where what comes of a call goes, if the config does not say.
+/// Returns the address of the result, if the config does not name one.
 fn address(store: &Connection, person: &Sender, page: Address) -> rusqlite::Result<Address> {
     match person.id.as_str() {
         LOCAL => Ok(people::owner_place(store)?.unwrap_or(page)),
@@ -226,56 +226,55 @@ impl HookContent<'_> {
         }
     }
 
-    /// The task for a model. Its values are short and on one line, and the body comes apart.
+    /// Returns the task for a model. Its values are short and on one line. The body is passed separately.
     fn prompt(&self, template: &Template) -> String {
-        template.render(|place| match place {
+        template.render(|placeholder| match placeholder {
             TemplatePart::Body => "(below)".to_owned(),
-            place => self.value(place).replace(['[', ']'], " "),
+            placeholder => self.value(placeholder).replace(['[', ']'], " "),
         })
     }
 
-    /// A text for people. Nothing in its values becomes markup.
+    /// Returns a text for people. Nothing in its values becomes markup.
     fn message(&self, template: &Template) -> String {
-        template.render(|place| match place {
+        template.render(|placeholder| match placeholder {
             TemplatePart::Body => literal(&shortened(self.body.trim(), SENT_CHARS_MAX)),
-            place => literal(&self.value(place)),
+            placeholder => literal(&self.value(placeholder)),
         })
     }
 
-    /// A value on one line. Empty if the call does not have it.
-    fn value(&self, place: &TemplatePart) -> String {
-        let value = match place {
+    /// Returns a value on one line. Empty if the call does not have it.
+    fn value(&self, placeholder: &TemplatePart) -> String {
+        let value = match placeholder {
             TemplatePart::Text(_) | TemplatePart::Body => String::new(),
             TemplatePart::Header(name) => {
                 text_header(self.headers, name).unwrap_or_default().to_owned()
             }
-            TemplatePart::Value(way) => {
-                let step = |value: &'_ Value, key: &String| match value {
+            TemplatePart::Value(path) => {
+                let get = |value: &'_ Value, key: &String| match value {
                     Value::Array(values) => values.get(key.parse::<usize>().ok()?).cloned(),
                     value => value.get(key).cloned(),
                 };
                 let whole = self.json.clone();
-                match way.iter().try_fold(whole.unwrap_or_default(), |at, key| step(&at, key)) {
+                match path.iter().try_fold(whole.unwrap_or_default(), |at, key| get(&at, key)) {
                     Some(Value::String(text)) => text,
                     None | Some(Value::Null) => String::new(),
                     Some(other) => other.to_string(),
                 }
             }
         };
-        let words: Vec<_> =
-            value.split(|sign: char| sign.is_whitespace() || sign.is_control()).collect();
+        let words: Vec<_> = value.split(|c: char| c.is_whitespace() || c.is_control()).collect();
         shortened(&words.join(" "), VALUE_CHARS_MAX)
     }
 }
 
-/// A text without markup: each character that could begin some is escaped.
+/// Returns a text without markup: each character that could begin some is escaped.
 fn literal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for sign in text.chars() {
-        if MARKUP.contains(sign) {
+    for c in text.chars() {
+        if MARKUP.contains(c) {
             out.push('\\');
         }
-        out.push(sign);
+        out.push(c);
     }
     out
 }

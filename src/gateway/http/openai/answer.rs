@@ -1,5 +1,5 @@
-//! The answer to a message, as it is written: drafts from the turn, and what the store holds of the session after the
-//! message, until the message has its outcome or somebody is asked.
+//! The answer to a message while it is written: drafts of the turn, and the stored messages of the session
+//! after it, until the message has its outcome or somebody is asked.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::replies;
 use crate::turn::end::NO_REPLY;
 use crate::types::message::{Address, Body, DedupKey};
 
-/// Messages that are read at a time.
+/// Maximum number of messages that are read at a time.
 const READ_MAX: usize = 50;
 
-/// The pause between looks at the store without a sign. A sign may be lost.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Interval after which the store is read again without a sign, because a sign may be lost.
+const READ_EVERY: Duration = Duration::from_secs(5);
 
 /// The next part of an answer.
 pub(super) enum AnswerProgress {
@@ -36,11 +36,11 @@ pub(super) enum AnswerProgress {
     Draft(String),
     /// A message, or the rest of one.
     Text(String),
-    /// It is whole.
+    /// The answer is complete.
     Done(Usage),
 }
 
-/// An answer that is waited for.
+/// An answer that a client waits for.
 pub(super) struct PendingAnswer {
     gateway: Arc<HttpGateway>,
     access: StreamAccess,
@@ -51,7 +51,7 @@ pub(super) struct PendingAnswer {
     deliveries: watch::Receiver<()>,
     passes: watch::Receiver<()>,
     until: Instant,
-    /// Parts of a message are handed out before it is whole.
+    /// True if parts of a message are sent before it is complete.
     pub(super) shows_drafts: bool,
     text: AnswerText,
     ready: VecDeque<AnswerProgress>,
@@ -102,7 +102,7 @@ impl PendingAnswer {
         self.until = until;
     }
 
-    /// Waits for the next part. An error ends the answer, also if the person may not read it any more.
+    /// Waits for the next part. An error ends the answer, for example because the person has lost access.
     pub(super) async fn next(&mut self) -> Result<AnswerProgress, HttpRefusal> {
         let closing = self.gateway.closing.clone();
         loop {
@@ -112,17 +112,17 @@ impl PendingAnswer {
             }
             self.deliveries.mark_unchanged();
             self.passes.mark_unchanged();
-            if self.look().await? {
+            if self.read_news().await? {
                 continue;
             }
-            let look_again = (Instant::now() + LOOK_EVERY).min(self.until);
+            let next_read = (Instant::now() + READ_EVERY).min(self.until);
             tokio::select! {
                 () = closing.cancelled() => return Err(self.later("the daemon stops")),
-                Some(sign) = self.signs.recv() => self.note(sign),
+                Some(sign) = self.signs.recv() => self.handle_sign(sign),
                 () = self.access.login_ended() => self.check_access().await?,
                 _ = self.deliveries.changed() => {}
                 _ = self.passes.changed() => {}
-                () = sleep_until(look_again) => if Instant::now() >= self.until {
+                () = sleep_until(next_read) => if Instant::now() >= self.until {
                     return Err(self.later("this takes longer than a request can wait"));
                 }
             }
@@ -135,18 +135,18 @@ impl PendingAnswer {
         })
     }
 
-    /// The message stays accepted: its answer comes later.
+    /// Returns an error for an answer that comes later. The message stays accepted.
     fn later(&self, why: &str) -> HttpRefusal {
         let session = self.session();
-        let words = format!("{why}; the answer will be in the session {session}");
-        HttpRefusal::last(StatusCode::GATEWAY_TIMEOUT, words)
+        let explanation = format!("{why}; the answer will be in the session {session}");
+        HttpRefusal::last(StatusCode::GATEWAY_TIMEOUT, explanation)
     }
 
     fn session(&self) -> &str {
         self.address.chat.as_str().split_once('/').map_or("", |(_, session)| session)
     }
 
-    fn note(&mut self, sign: Sign) {
+    fn handle_sign(&mut self, sign: Sign) {
         if let (Sign::Draft(text), true) = (sign, self.shows_drafts) {
             let text = self.gateway.services().redactor.redact(&text).into_owned();
             let more = self.text.draft(&text);
@@ -154,11 +154,11 @@ impl PendingAnswer {
         }
     }
 
-    /// Reads what is new. Returns true if there is something to hand out.
-    async fn look(&mut self) -> Result<bool, HttpRefusal> {
+    /// Reads new messages and the outcome. Returns true if there is something to send.
+    async fn read_news(&mut self) -> Result<bool, HttpRefusal> {
         let (key, chat, cursor) = (self.key.clone(), self.address.chat.clone(), self.cursor);
         let read = move |store: &Connection| {
-            // The outcome first: what belongs to it was committed with it.
+            // The outcome is read first, because its messages were committed with it.
             let standing = journal::standing_of(store, &key)?;
             let turn = standing.and_then(|standing| standing.turn);
             let is_asked = turn.map_or(Ok(false), |turn| asks::is_open_of(store, turn))?;
@@ -168,17 +168,17 @@ impl PendingAnswer {
         };
         let state = self.gateway.services().bus.store.read(read).await?;
         let is_behind = state.posts.len() >= READ_MAX;
-        // For whole messages it is looked at each time.
+        // For whole messages, the access is checked each time.
         self.access.expire();
-        let explanation = self.hand_out(state.posts);
+        let last_text = self.queue_posts(state.posts);
         if is_behind {
             return Ok(true);
         }
         match state.standing.map(|standing| standing.outcome) {
-            // It was forgotten, which happens to finished ones only.
+            // The message was deleted, which happens to finished ones only.
             None | Some(Some(InboundOutcome::Refused)) => {
-                let words = explanation.unwrap_or_else(|| replies::API_NO_ANSWER.to_owned());
-                return Err(HttpRefusal::last(StatusCode::BAD_GATEWAY, words));
+                let explanation = last_text.unwrap_or_else(|| replies::API_NO_ANSWER.to_owned());
+                return Err(HttpRefusal::last(StatusCode::BAD_GATEWAY, explanation));
             }
             Some(Some(
                 InboundOutcome::Answered
@@ -190,8 +190,8 @@ impl PendingAnswer {
             )) => self.ready.push_back(AnswerProgress::Done(state.usage)),
             Some(None) if state.is_asked => {
                 if !self.has_text {
-                    let words = replies::api_waits_for_others(self.session());
-                    self.ready.extend(self.text.message(&words).map(AnswerProgress::Text));
+                    let explanation = replies::api_waits_for_others(self.session());
+                    self.ready.extend(self.text.message(&explanation).map(AnswerProgress::Text));
                 }
                 self.ready.push_back(AnswerProgress::Done(state.usage));
             }
@@ -200,23 +200,23 @@ impl PendingAnswer {
         Ok(!self.ready.is_empty())
     }
 
-    /// Hands out what the bot has said. Returns the last of it.
-    fn hand_out(&mut self, posts: Vec<Post>) -> Option<String> {
+    /// Queues the bot's messages. Returns the text of the last one.
+    fn queue_posts(&mut self, posts: Vec<Post>) -> Option<String> {
         let mut last = None;
         for post in posts {
             self.cursor = post.cursor;
-            // One that replaces another shows what became of a question.
+            // A message that replaces another one shows the outcome of a question.
             let PostContent::Sent { body, replaces: None, .. } = post.content else { continue };
-            let words = self.words(&body);
-            self.ready.extend(self.text.message(&words).map(AnswerProgress::Text));
+            let text = self.plain_text(&body);
+            self.ready.extend(self.text.message(&text).map(AnswerProgress::Text));
             self.has_text = true;
-            last = Some(words);
+            last = Some(text);
         }
         last
     }
 
-    /// A message of the bot for a program that has no buttons.
-    fn words(&self, body: &Body) -> String {
+    /// Returns a message of the bot as text for a program that has no buttons.
+    fn plain_text(&self, body: &Body) -> String {
         let text = self.gateway.services().redactor.redact(body.text()).into_owned();
         match body {
             Body::Text(_) => text,
@@ -230,17 +230,17 @@ impl PendingAnswer {
     }
 }
 
-/// The text of an answer as it grows. What was handed out stays, so only whole words of a draft are: a secret in it is
-/// recognized once it is whole.
+/// The text of an answer as it grows. Only whole words of a draft are sent, because sent text cannot be taken
+/// back, and a secret is recognized once it is whole.
 #[derive(Default)]
 struct AnswerText {
     has_begun: bool,
-    /// The part of the message being written that was handed out.
+    /// The part of the current message that was sent.
     draft: String,
 }
 
 impl AnswerText {
-    /// Returns what can be handed out of a draft.
+    /// Returns the new part of a draft that can be sent.
     fn draft(&mut self, text: &str) -> Option<String> {
         let text = text.trim_start();
         if text.is_empty() || NO_REPLY.starts_with(text) || text.starts_with(NO_REPLY) {
@@ -263,7 +263,7 @@ impl AnswerText {
     fn grow(&mut self, text: &str) -> String {
         let more = match text.strip_prefix(self.draft.as_str()).filter(|_| !self.draft.is_empty()) {
             Some(more) => more.to_owned(),
-            // Another message, or one that was begun again.
+            // It is another message, or one that was started again.
             None if self.has_begun => format!("\n\n{text}"),
             None => text.to_owned(),
         };

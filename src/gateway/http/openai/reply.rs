@@ -14,19 +14,19 @@ pub(super) struct CompletionHead {
 }
 
 impl CompletionHead {
-    /// `message` is the id of the message that is answered.
+    /// Creates the fields. `message` is the id of the message that is answered.
     pub(super) fn new(message: &str) -> Self {
         Self { id: format!("chatcmpl-{message}"), created: Utc::now().timestamp() }
     }
 
-    /// A completion that is not streamed.
+    /// Returns a completion that is not streamed.
     pub(super) fn whole(&self, text: &str, usage: Usage) -> Value {
         let message = json!({ "role": "assistant", "content": text, "refusal": null });
         let choice =
             json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": "stop" });
         json!({
             "id": self.id, "object": "chat.completion", "created": self.created, "model": MODEL,
-            "choices": [choice], "usage": counted(usage),
+            "choices": [choice], "usage": usage_json(usage),
         })
     }
 
@@ -40,7 +40,7 @@ impl CompletionHead {
         })
     }
 
-    /// The first chunk.
+    /// Returns the first chunk.
     pub(super) fn begin(&self) -> Bytes {
         data(&self.chunk(&json!({ "role": "assistant", "content": "" }), None))
     }
@@ -49,20 +49,20 @@ impl CompletionHead {
         data(&self.chunk(&json!({ "content": text }), None))
     }
 
-    /// The last chunks, with the usage if the client has asked for it.
+    /// Returns the last chunks, with the usage if the client has asked for it.
     pub(super) fn end(&self, usage: Option<Usage>) -> impl Iterator<Item = Bytes> {
         let last = data(&self.chunk(&json!({}), Some("stop")));
         let usage = usage.map(|usage| {
             let mut chunk = self.chunk(&json!({}), None);
             chunk["choices"] = json!([]);
-            chunk["usage"] = counted(usage);
+            chunk["usage"] = usage_json(usage);
             data(&chunk)
         });
         [last].into_iter().chain(usage).chain([Bytes::from_static(b"data: [DONE]\n\n")])
     }
 }
 
-fn counted(usage: Usage) -> Value {
+fn usage_json(usage: Usage) -> Value {
     json!({
         "prompt_tokens": usage.input, "completion_tokens": usage.output,
         "total_tokens": usage.input + usage.output,
@@ -70,7 +70,7 @@ fn counted(usage: Usage) -> Value {
     })
 }
 
-/// An event without a name. JSON has no line ends of its own.
+/// Returns an event without a name. JSON has no line ends of its own.
 pub(super) fn data(json: &Value) -> Bytes {
     format!("data: {json}\n\n").into()
 }

@@ -1,5 +1,5 @@
-//! A request in the form of OpenAI's API, as a message of a person. Only the last message is the person's word. What
-//! the client says was said before is untrusted content: any program can write it.
+//! A request in the form of OpenAI's API, as a message of a person. Only the last message is the person's own.
+//! The earlier messages in it are untrusted content, because any program can write them.
 
 use axum::http::StatusCode;
 use base64::Engine as _;
@@ -18,18 +18,18 @@ use crate::types::message::{ChannelName, MediaRef, SenderId};
 use crate::types::source::{Parts, Source, SourceSpan};
 use crate::types::untrusted;
 
-/// Of what was said before, in bytes. The beginning is left out.
+/// Maximum size of the earlier messages, in bytes. The oldest are left out.
 const CONTEXT_BYTES_MAX: usize = 100_000;
 
-/// Messages of a request; more are a mistake.
+/// Maximum number of messages of a request; more are a mistake.
 const MESSAGES_MAX: usize = 10_000;
 
-/// Files of the last message.
+/// Maximum number of files of the last message.
 const FILES_MAX: usize = 10;
 
 const NAME_CHARS_MAX: usize = 200;
 
-/// The author of what was said before, for the model.
+/// The author of the earlier messages, for the model.
 const CLIENT: &str = "the client program";
 
 /// A request for a completion. Fields that tune a model have no effect.
@@ -67,9 +67,9 @@ struct ClientMessage {
 
 /// The session of a request.
 pub(super) enum SessionChoice {
-    /// It goes on, and knows what was said in it before.
+    /// A lasting session, which knows its earlier messages.
     Named(String),
-    /// For this request alone: what was said before comes with it.
+    /// A session for this request alone, which contains the earlier messages.
     Once(String),
 }
 
@@ -106,7 +106,7 @@ impl CompletionRequest {
         self.user.as_deref().map(str::trim).filter(|user| !user.is_empty())
     }
 
-    /// Refuses what a client would wait for in vain.
+    /// Returns an error if a client asks for what it would not get.
     pub(super) fn check(&self) -> Result<(), HttpRefusal> {
         let has_some = |list: &Option<Vec<Value>>| list.as_ref().is_some_and(|it| !it.is_empty());
         let may_call = self.tool_choice.as_ref().is_none_or(|choice| choice != "none");
@@ -140,7 +140,7 @@ impl CompletionRequest {
         }
     }
 
-    /// Returns the message of a person, with what the session does not know.
+    /// Returns the message of a person, with the context that the session does not know.
     pub(super) fn message(
         mut self,
         session: &SessionChoice,
@@ -149,16 +149,16 @@ impl CompletionRequest {
     ) -> Result<RequestMessage, HttpRefusal> {
         let last = self.messages.pop().filter(|last| last.role == "user");
         let last = last.ok_or_else(|| HttpRefusal::bad("the last message must be the user's"))?;
-        let (said, files) = content(last.content)?;
-        if said.trim().is_empty() && files.is_empty() {
+        let (user_text, files) = content(last.content)?;
+        if user_text.trim().is_empty() && files.is_empty() {
             return Err(HttpRefusal::bad("the last message is empty"));
         }
-        if said.len() > MESSAGE_BYTES_MAX {
-            let words = format!("the last message is longer than {MESSAGE_BYTES_MAX} bytes");
-            return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, words));
+        if user_text.len() > MESSAGE_BYTES_MAX {
+            let explanation = format!("the last message is longer than {MESSAGE_BYTES_MAX} bytes");
+            return Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, explanation));
         }
-        let context = match commands::find(&said) {
-            // It is one only at the beginning of a message.
+        let context = match commands::find(&user_text) {
+            // A command has to be at the beginning of a message.
             Some(_) => String::new(),
             None => self.context(session),
         };
@@ -169,21 +169,22 @@ impl CompletionRequest {
             text.push(source, context);
             text.push_program("\n");
         }
-        text.push(Source::Person { channel: channel.clone(), id: person.clone() }, said);
+        text.push(Source::Person { channel: channel.clone(), id: person.clone() }, user_text);
         Ok(RequestMessage { text, files })
     }
 
-    /// Instructions of the client, and what was said before if the session does not know it. Each line is quoted.
+    /// Returns the client's instructions, and the earlier messages if the session does not know them. Each line
+    /// is quoted.
     fn context(&self, session: &SessionChoice) -> String {
         let is_new = matches!(session, SessionChoice::Once(_));
-        let is_told = |message: &&ClientMessage| {
+        let is_shown = |message: &&ClientMessage| {
             is_new || matches!(message.role.as_str(), "system" | "developer")
         };
         let mut lines = Vec::new();
         let mut bytes = 0;
-        for message in self.messages.iter().rev().filter(is_told) {
-            let said = untrusted::one_kind_of_lines(&text_of(&message.content));
-            let line = format!("> {}: {}\n", message.role, said.trim().replace('\n', "\n> "));
+        for message in self.messages.iter().rev().filter(is_shown) {
+            let text = untrusted::one_kind_of_lines(&text_of(&message.content));
+            let line = format!("> {}: {}\n", message.role, text.trim().replace('\n', "\n> "));
             bytes += line.len();
             if bytes > CONTEXT_BYTES_MAX {
                 lines.push("> (more was said before)\n".to_owned());
@@ -222,7 +223,7 @@ impl RequestMessage {
         Ok(kept)
     }
 
-    /// Returns the text with its sources. A text that is the person's alone needs none.
+    /// Returns the text with its sources. A text of the person alone needs none.
     pub(super) fn into_text(self) -> (String, Vec<SourceSpan>) {
         let spans =
             if self.text.spans().len() > 1 { self.text.spans().to_vec() } else { Vec::new() };
@@ -230,7 +231,7 @@ impl RequestMessage {
     }
 }
 
-/// The text of a message that was said before. Its files are named only.
+/// Returns the text of an earlier message. Its files are only mentioned.
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -246,7 +247,7 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// The text and the files of the last message.
+/// Returns the text and the files of the last message.
 fn content(content: Value) -> Result<(String, Vec<EmbeddedFile>), HttpRefusal> {
     let parts = match content {
         Value::String(text) => return Ok((text, Vec::new())),
@@ -272,7 +273,7 @@ fn content(content: Value) -> Result<(String, Vec<EmbeddedFile>), HttpRefusal> {
     }
 }
 
-fn picture(image: &Value, before: usize) -> Result<EmbeddedFile, HttpRefusal> {
+fn picture(image: &Value, files_before: usize) -> Result<EmbeddedFile, HttpRefusal> {
     let url = image["url"].as_str().or(image.as_str()).unwrap_or_default();
     let data = embedded(url).ok_or_else(|| {
         HttpRefusal::bad("send a picture as data:image/…;base64,…; no address is fetched for it")
@@ -284,12 +285,15 @@ fn picture(image: &Value, before: usize) -> Result<EmbeddedFile, HttpRefusal> {
         "image/webp" => "webp",
         _ => return Err(HttpRefusal::bad("a picture is PNG, JPEG, GIF or WebP")),
     };
-    Ok(EmbeddedFile { name: format!("picture-{}.{ending}", before + 1), content: data.content })
+    Ok(EmbeddedFile {
+        name: format!("picture-{}.{ending}", files_before + 1),
+        content: data.content,
+    })
 }
 
 fn document(file: &Value) -> Result<EmbeddedFile, HttpRefusal> {
     let name = file["filename"].as_str().unwrap_or("file");
-    let name = name.chars().filter(|sign| !sign.is_control()).take(NAME_CHARS_MAX).collect();
+    let name = name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
     let data = embedded(file["file_data"].as_str().unwrap_or_default());
     let data = data.ok_or_else(|| {
         HttpRefusal::bad("send a file as `file_data`, data:…;base64,…; there are no file ids here")
