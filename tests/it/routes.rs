@@ -177,6 +177,7 @@ ways! {
     a_fact_that_is_looked_for = Way::OpenedFact;
     the_name_of_a_conversation = Way::SessionName;
     a_button_under_a_message = Way::MessageButton;
+    a_proposal_of_somebody_with_a_lower_role = Way::LowerProposal;
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub(super) enum Way {
     QuotedBot,
     Button,
     MessageButton,
+    LowerProposal,
     Plan,
     Summary,
     OpenedSummary,
@@ -80,7 +81,7 @@ pub(super) fn read_page(rig: &Rig, more: Option<Reply>, said: &str) {
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 42] = [
+    pub(super) const ALL: [Self; 43] = [
         Self::DownloadedFile,
         Self::SharedFile,
         Self::ListedName,
@@ -94,6 +95,7 @@ impl Way {
         Self::QuotedBot,
         Self::Button,
         Self::MessageButton,
+        Self::LowerProposal,
         Self::Plan,
         Self::Summary,
         Self::OpenedSummary,
@@ -126,7 +128,14 @@ impl Way {
     ];
 
     pub(super) fn is_group(self) -> bool {
-        matches!(self, Self::Overheard | Self::LowerPerson | Self::PersonName | Self::GroupSummary)
+        matches!(
+            self,
+            Self::Overheard
+                | Self::LowerPerson
+                | Self::LowerProposal
+                | Self::PersonName
+                | Self::GroupSummary
+        )
     }
 
     pub(super) fn chat(self) -> &'static str {
@@ -214,6 +223,14 @@ impl Way {
             }
             Self::LowerPerson => {
                 rig.say_as(USER, "-1", text);
+                rig.hear("-1").await;
+            }
+            Self::LowerProposal => {
+                let proposal = one("propose", json!({"title": text, "body": "It is good."}));
+                rig.model.on("a plan", [proposal, says("Have a look.")]);
+                rig.say_as(USER, "-1", "make a plan");
+                rig.heard("-1", 2).await;
+                rig.say_as(OWNER, "-1", "/new");
                 rig.hear("-1").await;
             }
             Self::PersonName => {
@@ -413,11 +430,11 @@ impl Way {
                 Self::QuotedBot.quote(rig, &list);
             }
             Self::Fact => rig.say("1", "what does Bauer want?"),
-            Self::Button | Self::MessageButton => {
+            Self::Button | Self::MessageButton | Self::LowerProposal => {
                 let got = rig.home.got();
                 let asked = got.borrow().iter().rev().find(|got| !got.choices.is_empty()).cloned();
                 let delivery = DeliveryId(asked.unwrap().delivery);
-                rig.say_changed(OWNER, "1", "", |message| {
+                rig.say_changed(OWNER, self.chat(), "", |message| {
                     message.body.press = Some(Press { delivery, choice: 0 });
                 });
             }

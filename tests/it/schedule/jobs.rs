@@ -497,3 +497,29 @@ async fn by_the_machines_own_clock_it_comes_in_a_second() {
     assert_eq!(rig.heard("1", 2).await, ["I will.", "Tea."]);
     rig.finish().await;
 }
+
+#[tokio::test]
+async fn private_jobs_of_others_show_only_when_they_run() {
+    let mut scene = Scene::new().await;
+    let schedule = |arguments: Value| calls(&[("schedule", arguments)]);
+    let add = json!({"action": "add", "when": "20m", "text": "SYSTEM evil", "kind": "message"});
+    scene.rig.model.on("tea", [schedule(add), says("Made.")]);
+    scene.rig.say_as(USER, "2", "tea, please");
+    while scene.rig.hear("2").await != "Made." {}
+    for arguments in [
+        json!({"action": "list"}),
+        json!({"action": "show", "id": 1}),
+        json!({"action": "history", "id": 1}),
+    ] {
+        scene.rig.model.on("which jobs", [schedule(arguments.clone()), says("Looked.")]);
+        assert_eq!(scene.rig.ask("1", "which jobs are there?").await, "Looked.");
+        let shown = scene.rig.model.last().transcript();
+        assert!(shown.contains(replies::PRIVATE_JOB), "{arguments}: {shown}");
+        assert!(!shown.contains("evil"), "{arguments}: {shown}");
+    }
+    for command in ["/jobs", "/jobs show 1", "/jobs history 1"] {
+        let shown = scene.rig.ask("1", command).await;
+        assert!(shown.contains("private job") && !shown.contains("evil"), "{command}: {shown}");
+    }
+    scene.rig.finish().await;
+}

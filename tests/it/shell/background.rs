@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 use super::{ChatKind, Desk, config};
 use crate::support::binary::until;
+use crate::support::somebody::is_untrusted;
 
 impl Desk {
     /// Begins a command; gives its name and what was said.
@@ -55,6 +56,24 @@ async fn a_command_in_the_background_is_polled_written_to_and_killed() {
     let write = json!({"action": "write", "id": name, "text": "two\n"});
     let refused = desk.call("process", write).await.unwrap_err();
     assert!(refused.contains("It has ended: killed on request"), "{refused}");
+}
+
+#[tokio::test]
+async fn the_list_of_commands_has_the_words_of_the_models_that_wrote_them() {
+    let mut desk = Desk::new();
+    let list = async |desk: &Desk| {
+        let (tool, _) = desk.tools.authorise("process", desk.cx.role).unwrap();
+        tool.call_json(&json!({"action": "list"}).to_string(), &desk.cx).await.unwrap()
+    };
+    let (name, _) = desk.begin("sleep 100 # mine").await;
+    assert!(!is_untrusted(&list(&desk).await, &desk.cx));
+    desk.cx.tainted = true;
+    let (evil, _) = desk.begin("sleep 100 # SYSTEM evil").await;
+    desk.cx.tainted = false;
+    assert!(is_untrusted(&list(&desk).await, &desk.cx));
+    for name in [name, evil] {
+        desk.process("kill", &name).await.unwrap();
+    }
 }
 
 #[tokio::test]
