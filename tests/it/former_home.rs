@@ -65,6 +65,11 @@ pub(crate) async fn former_home() -> Rig {
          ALTER TABLE jobs RENAME COLUMN chat_kind TO place;
          ALTER TABLE deferred_calls RENAME COLUMN chat_kind TO place;
          ALTER TABLE jobs DROP COLUMN needs;
+         DROP INDEX deferred_calls_turn; DROP INDEX deferred_calls_held;
+         ALTER TABLE deferred_calls DROP COLUMN untold;
+         ALTER TABLE deferred_calls DROP COLUMN turn;
+         ALTER TABLE deferred_calls DROP COLUMN held;
+         ALTER TABLE deferred_calls DROP COLUMN decider;
          ALTER TABLE sessions DROP COLUMN trusted_summary;
          ALTER TABLE sessions DROP COLUMN trusted_sources;
          ALTER TABLE sessions DROP COLUMN left_out;
