@@ -198,7 +198,7 @@ pub fn greet(
 ) -> rusqlite::Result<Greeting> {
     expire(store, now)?;
     let known: Option<(Option<String>, Time)> = store
-        .prepare_cached("SELECT code, told FROM strangers WHERE channel = ? AND sender = ?")?
+        .prepare_cached("SELECT code, answered_at FROM strangers WHERE channel = ? AND sender = ?")?
         .query_row(params![from.channel, sender.id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     if let Some((code, answered)) = known {
@@ -207,7 +207,9 @@ pub fn greet(
         }
         if let Some(code) = code {
             store
-                .prepare_cached("UPDATE strangers SET told = ? WHERE channel = ? AND sender = ?")?
+                .prepare_cached(
+                    "UPDATE strangers SET answered_at = ? WHERE channel = ? AND sender = ?",
+                )?
                 .execute(params![Time(now), from.channel, sender.id])?;
             return Ok(Greeting::Code { code, is_news: false });
         }
@@ -216,7 +218,7 @@ pub fn greet(
     let code = new_code();
     store
         .prepare_cached(
-            "INSERT OR REPLACE INTO strangers (channel, sender, name, chat, code, asked, told)
+            "INSERT OR REPLACE INTO strangers (channel, sender, name, chat, code, asked, answered_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
         )?
         .execute(params![from.channel, sender.id, sender.name, from.chat, code, Time(now)])?;
@@ -267,10 +269,10 @@ pub fn deny(
 ) -> rusqlite::Result<Option<Pending>> {
     let denied = take_pending(store, code, now)?;
     if let Some(pending) = &denied {
-        // `greet` gives no answer while `told`, the time of the last one, is in the future.
+        // `greet` gives no answer while `answered_at`, the time of the last one, is in the future.
         let until = now + DENIED_FOR;
         store.execute(
-            "INSERT INTO strangers (channel, sender, name, chat, code, asked, told)
+            "INSERT INTO strangers (channel, sender, name, chat, code, asked, answered_at)
              VALUES (?1, ?2, ?3, ?4, NULL, ?5, ?5)",
             params![
                 pending.channel,

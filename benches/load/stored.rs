@@ -86,7 +86,7 @@ impl Seed {
         }
         let store = open(home.path())?;
         // What the fake of the model looks for stands in new messages only.
-        store.execute("UPDATE steps SET heard = replace(heard, 'talk-', 'said-')", [])?;
+        store.execute("UPDATE steps SET input = replace(input, 'talk-', 'said-')", [])?;
         Ok(Self { home, filled: BTreeMap::new() })
     }
 
@@ -170,7 +170,9 @@ pub(crate) fn fill(home: &Path, history: &History) -> Result<Copied> {
             "delivery" => format!("{delivery} + n.i"),
             "key" => format!("'copied-' || ({id} + n.i)"),
             "opened" | "started" | "ended" | "at" | "received" | "created" | "next" => at.clone(),
-            "sender" | "message" | "heard" => other_chat(column),
+            "sender" | "message" => other_chat(column),
+            // The ledger has a column of this name for its tokens.
+            "input" if table == "steps" => other_chat(column),
             column => format!("s.{column}"),
         };
         copy_rows(&store, table, count, value)?;

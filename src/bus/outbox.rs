@@ -249,7 +249,7 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
              CASE WHEN EXISTS (SELECT 1 FROM chunks WHERE delivery = outbox.id) THEN overtakes
              ELSE EXISTS (SELECT 1 FROM outbox older WHERE older.state = 'pending' AND older.id < outbox.id
                  AND older.channel = outbox.channel AND older.chat = outbox.chat
-                 AND older.urgent = outbox.urgent AND older.aside = 1) END,
+                 AND older.urgent = outbox.urgent AND older.lets_others_pass = 1) END,
              answers, failing_since, failed_at, others_arrived, others_since FROM outbox WHERE id = ? AND state = 'pending'",
         )?
         .query_row([id], |row| {
@@ -272,7 +272,7 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
         .optional()?;
     let Some(mut delivery) = loaded else { return Ok(None) };
     let mut rows = store.prepare_cached(
-        "SELECT seq, body, state, since, doubts FROM chunks
+        "SELECT seq, body, state, since, ambiguous_sends FROM chunks
          WHERE delivery = ? AND state IN ('pending', 'sending') ORDER BY seq",
     )?;
     let chunks = rows.query_map([id], |row| {
@@ -337,7 +337,7 @@ pub fn sending(
     store
         .prepare_cached(
             "UPDATE chunks SET since = CASE state WHEN 'sending' THEN since ELSE ? END,
-             state = 'sending', doubts = doubts + ?
+             state = 'sending', ambiguous_sends = ambiguous_sends + ?
              WHERE delivery = ? AND seq = ? AND state IN ('pending', 'sending')",
         )?
         .execute(params![Time::now(), ambiguity, id, seq])?;
@@ -355,8 +355,8 @@ pub fn not_sent(store: &Connection, id: DeliveryId, before: &Chunk) -> rusqlite:
     let since = before.sending_since.map(Time);
     store
         .prepare_cached(
-            "UPDATE chunks SET state = iif(?1 IS NULL, 'pending', 'sending'), since = ?1, doubts = ?2
-             WHERE delivery = ?3 AND seq = ?4",
+            "UPDATE chunks SET state = iif(?1 IS NULL, 'pending', 'sending'), since = ?1,
+             ambiguous_sends = ?2 WHERE delivery = ?3 AND seq = ?4",
         )?
         .execute(params![since, before.ambiguous_sends, id, before.seq])?;
     Ok(())

@@ -67,7 +67,7 @@ pub fn blank_steps(
     pass: BlankPass,
 ) -> rusqlite::Result<BlankedSlice> {
     let mut select = store.prepare_cached(
-        "SELECT p.turn, p.seq, p.heard, p.sources, p.text, p.thinking, p.images
+        "SELECT p.turn, p.seq, p.input, p.sources, p.text, p.thinking, p.images
          FROM steps p
          JOIN turns t ON t.id = p.turn JOIN sessions s ON s.id = t.session
          WHERE (p.turn, p.seq) > (?, ?) AND s.channel = ? AND s.chat = ?
@@ -80,11 +80,11 @@ pub fn blank_steps(
     while let Some(row) = rows.next()? {
         let mark = RowMark(row.get(0)?, row.get(1)?);
         (last, count) = (Some(mark), count + 1);
-        let heard: Option<String> = row.get(2)?;
+        let input: Option<String> = row.get(2)?;
         let spans = row.get::<_, Option<LenientJson<Vec<SourceSpan>>>>(3)?;
         let (text, thinking): (String, String) = (row.get(4)?, row.get(5)?);
-        let input = heard
-            .map(|heard| Parts::restored(heard, spans.and_then(|it| it.0).unwrap_or_default()));
+        let input = input
+            .map(|input| Parts::restored(input, spans.and_then(|it| it.0).unwrap_or_default()));
         let new_input = input.as_ref().and_then(|input| blanked_parts(input, words));
         let new_text = words.blanked(&text);
         // A provider accepts its own reasoning blocks only unchanged.
@@ -103,7 +103,7 @@ pub fn blank_steps(
         if let Some(input) = &new_input {
             store
                 .prepare_cached(
-                    "UPDATE steps SET heard = ?, sources = ? WHERE turn = ? AND seq = ?",
+                    "UPDATE steps SET input = ?, sources = ? WHERE turn = ? AND seq = ?",
                 )?
                 .execute(params![&**input, Json(input.spans()), mark.0, mark.1])?;
         }

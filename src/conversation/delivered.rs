@@ -168,7 +168,7 @@ pub fn open(
     }
     let found = store
         .prepare_cached(&format!(
-            "SELECT s.id, p.heard, p.sources, p.text FROM turns t JOIN sessions s ON s.id = t.session
+            "SELECT s.id, p.input, p.sources, p.text FROM turns t JOIN sessions s ON s.id = t.session
              JOIN steps p ON p.turn = t.id WHERE t.id = ? AND {KEPT} ORDER BY p.seq LIMIT 1"
         ))?
         .query_row([number], |row| {

@@ -99,7 +99,7 @@ pub fn said(
 
 fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<SaidStep>> {
     let mut rows = store
-        .prepare_cached("SELECT heard, sources, text FROM steps WHERE turn = ? ORDER BY seq")?;
+        .prepare_cached("SELECT input, sources, text FROM steps WHERE turn = ? ORDER BY seq")?;
     let steps = rows.query_map([turn], |row| {
         let input = sources::input(row.get(0)?, row.get(1)?);
         Ok(SaidStep { input, text: row.get(2)?, results: Vec::new() })

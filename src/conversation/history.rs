@@ -119,7 +119,7 @@ fn name_of_first(
 /// bot, including calls whose text was sent to people.
 fn said(store: &Connection, turn: TurnId, ended: &IndexedTurn) -> rusqlite::Result<String> {
     let mut rows = store.prepare_cached(&format!(
-        "SELECT p.heard, p.sources, p.text, ifnull((SELECT group_concat(c.output, char(10)) FROM calls c
+        "SELECT p.input, p.sources, p.text, ifnull((SELECT group_concat(c.output, char(10)) FROM calls c
          WHERE c.turn = p.turn AND c.step = p.seq AND c.state = 'done'
          AND c.tool IN ('{COMPLETION}', '{CONVERSE}')), '')
          FROM steps p WHERE p.turn = ? ORDER BY p.seq"

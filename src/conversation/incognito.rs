@@ -107,7 +107,7 @@ fn erase_session(store: &Connection, session: SessionId) -> rusqlite::Result<()>
     let nothing = Parts::of(Source::Program, FORGOTTEN);
     store
         .prepare_cached(
-            "UPDATE steps SET heard = iif(heard IS NULL, NULL, ?2), sources = iif(heard IS NULL, NULL, ?3),
+            "UPDATE steps SET input = iif(input IS NULL, NULL, ?2), sources = iif(input IS NULL, NULL, ?3),
              text = '', thinking = '[]', images = NULL
              WHERE turn IN (SELECT id FROM turns WHERE session = ?1)",
         )?

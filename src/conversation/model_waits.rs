@@ -60,7 +60,9 @@ pub struct WaitingTurns {
 /// Suspends a turn until the model is back. Does not count as a failed attempt.
 pub(crate) fn suspend(store: &Connection, turn: TurnId, wait: &ModelWait) -> rusqlite::Result<()> {
     store
-        .prepare_cached("UPDATE turns SET parked = 1, attempts = 0, model_wait = ? WHERE id = ?")?
+        .prepare_cached(
+            "UPDATE turns SET suspended = 1, attempts = 0, model_wait = ? WHERE id = ?",
+        )?
         .execute(params![Json(wait), turn])?;
     Ok(())
 }
@@ -84,13 +86,13 @@ pub(crate) fn note_reported_wait(
 ) -> rusqlite::Result<bool> {
     let is_reported = store
         .prepare_cached(
-            "SELECT 1 FROM turns WHERE id = ?1 AND wait_told = ?2
+            "SELECT 1 FROM turns WHERE id = ?1 AND wait_notified = ?2
              UNION ALL SELECT 1 FROM turns
-             WHERE model_wait IS NOT NULL AND ending IS NULL AND wait_told = ?2",
+             WHERE model_wait IS NOT NULL AND ending IS NULL AND wait_notified = ?2",
         )?
         .exists(params![turn, Json(at)])?;
     store
-        .prepare_cached("UPDATE turns SET wait_told = ? WHERE id = ?")?
+        .prepare_cached("UPDATE turns SET wait_notified = ? WHERE id = ?")?
         .execute(params![Json(at), turn])?;
     Ok(!is_reported)
 }

@@ -141,7 +141,7 @@ fn first_words(store: &Connection, session: SessionId) -> rusqlite::Result<Optio
     let Some(turn) = history::first_turn(store, session)? else { return Ok(None) };
     let first = store
         .prepare_cached(
-            "SELECT iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL), p.heard, p.sources
+            "SELECT iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL), p.input, p.sources
              FROM turns t JOIN steps p ON p.turn = t.id AND p.seq = 0 WHERE t.id = ?",
         )?
         .query_row([turn], |row| {

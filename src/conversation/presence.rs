@@ -39,7 +39,7 @@ pub fn is_busy(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
     store
         .prepare_cached(
             "SELECT 1 FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL
-             AND t.parked = 0 AND s.channel = ? AND s.chat = ? AND s.thread IS ?",
+             AND t.suspended = 0 AND s.channel = ? AND s.chat = ? AND s.thread IS ?",
         )?
         .exists(params![channel, chat, thread])
 }

@@ -219,7 +219,7 @@ pub(super) fn add(
     let turn = TurnId(store.last_insert_rowid());
     store
         .prepare_cached(
-            "INSERT INTO steps (turn, seq, heard, sources, text, thinking) VALUES (?, 0, ?, ?, ?, '[]')",
+            "INSERT INTO steps (turn, seq, input, sources, text, thinking) VALUES (?, 0, ?, ?, ?, '[]')",
         )?
         .execute(params![turn, &*note.input, Json(note.input.spans()), note.said])?;
     Ok(turn)

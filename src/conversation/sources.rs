@@ -102,7 +102,7 @@ fn of_steps(
 ) -> rusqlite::Result<Vec<(TurnId, Source)>> {
     let mut rows = store.prepare_cached(
         "SELECT p.turn, p.sources FROM steps p
-         WHERE p.turn IN (SELECT id FROM turns WHERE session = ? AND id <= ?) AND p.heard IS NOT NULL",
+         WHERE p.turn IN (SELECT id FROM turns WHERE session = ? AND id <= ?) AND p.input IS NOT NULL",
     )?;
     let mut rows = rows.query(params![session, last])?;
     let mut sources_found = Vec::new();

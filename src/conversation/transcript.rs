@@ -135,7 +135,7 @@ fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()>
         session.turns.iter().enumerate().map(|(at, turn)| (turn.id, at)).collect();
     let seen = params![session.id, session.begins];
     let mut rows = store.prepare_cached(
-        "SELECT turn, heard, text, thinking, ifnull(images, '[]'), sources FROM steps
+        "SELECT turn, input, text, thinking, ifnull(images, '[]'), sources FROM steps
          WHERE turn IN (SELECT id FROM turns WHERE session = ? AND id >= ?) ORDER BY turn, seq",
     )?;
     let mut rows = rows.query(seen)?;
@@ -208,7 +208,7 @@ pub(crate) type ReadTurn = Result<Unfinished, UnreadableTurn>;
 
 const UNFINISHED: &str =
     "SELECT s.channel, s.chat, s.thread, t.id, t.sender, t.reply_to, t.attempts, t.draft,
-     t.silent, t.parked, t.model_wait
+     t.silent, t.suspended, t.model_wait
      FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL";
 
 /// Returns the readable turns that have not ended, oldest first.
@@ -233,7 +233,7 @@ pub(crate) fn unfinished_turn(
 
 /// Suspends a turn: it has no tokio task until somebody answers.
 pub(crate) fn suspend(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
-    store.prepare_cached("UPDATE turns SET parked = 1 WHERE id = ?")?.execute([turn])?;
+    store.prepare_cached("UPDATE turns SET suspended = 1 WHERE id = ?")?.execute([turn])?;
     Ok(())
 }
 
@@ -261,7 +261,7 @@ pub(crate) fn add_worked(
 /// Ends the suspension of a turn. Does not count as a failed attempt.
 pub(crate) fn resume_call(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store
-        .prepare_cached("UPDATE turns SET parked = 0, attempts = 0 WHERE id = ?")?
+        .prepare_cached("UPDATE turns SET suspended = 0, attempts = 0 WHERE id = ?")?
         .execute([turn])?;
     Ok(())
 }
@@ -273,7 +273,7 @@ pub fn is_quiet(store: &Connection) -> rusqlite::Result<bool> {
 
 pub fn count_running(store: &Connection) -> rusqlite::Result<usize> {
     store
-        .prepare_cached("SELECT count(*) FROM turns WHERE ending IS NULL AND parked = 0")?
+        .prepare_cached("SELECT count(*) FROM turns WHERE ending IS NULL AND suspended = 0")?
         .query_row([], |row| row.get(0))
 }
 
@@ -288,7 +288,7 @@ pub fn last_started(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>
 
 /// Returns true if a turn is suspended.
 pub fn is_suspended(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
-    store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND parked = 1")?.exists([turn])
+    store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND suspended = 1")?.exists([turn])
 }
 
 /// Returns true if a session in memory is up to date: it was not closed, and no note was added since. A note adds a turn,
@@ -334,7 +334,7 @@ pub(crate) fn runs(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
 
 pub(crate) fn attempt_again(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store
-        .prepare_cached("UPDATE turns SET attempts = attempts + 1, parked = 0 WHERE id = ?")?
+        .prepare_cached("UPDATE turns SET attempts = attempts + 1, suspended = 0 WHERE id = ?")?
         .execute([turn])?;
     Ok(())
 }
@@ -374,8 +374,8 @@ pub(crate) fn put_step(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "INSERT INTO steps (turn, seq, heard, sources, images, text, thinking) VALUES (?, ?, ?, ?, ?, ?, ?)
-             ON CONFLICT DO UPDATE SET heard = excluded.heard, sources = excluded.sources, images = excluded.images, text = excluded.text, thinking = excluded.thinking",
+            "INSERT INTO steps (turn, seq, input, sources, images, text, thinking) VALUES (?, ?, ?, ?, ?, ?, ?)
+             ON CONFLICT DO UPDATE SET input = excluded.input, sources = excluded.sources, images = excluded.images, text = excluded.text, thinking = excluded.thinking",
         )?
         .execute(params![
             turn,

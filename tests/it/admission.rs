@@ -31,7 +31,7 @@ async fn turns_strangers_away_and_lets_in_whom_the_owner_approves() {
     // Nor can a user let them in.
     rig.say_as(USER, "u", &format!("/pair approve {code}"));
     assert_eq!(rig.hear("u").await, replies::OWNER_ONLY);
-    rig.change("UPDATE strangers SET told = told - 11 * 60 * 1000");
+    rig.change("UPDATE strangers SET answered_at = answered_at - 11 * 60 * 1000");
     rig.say_as(STRANGER, "s", "hello again");
     assert_eq!(rig.hear("s").await, replies::pairing_code("peacrab", &code, true));
     rig.say("owner", &format!("/pair approve {}", code.to_lowercase()));

@@ -154,8 +154,8 @@ fn set_state(store: &Connection, number: usize) {
              INSERT INTO turns (session, sender, attempts, provider, started, ended, ending, noted)
                  SELECT session, sender, 1, provider, started, started, '\"answered\"', 1 FROM turns
                  WHERE id = (SELECT min(id) FROM turns);
-             INSERT INTO steps (turn, seq, heard, sources, text, thinking)
-                 SELECT last_insert_rowid(), 0, heard, sources, 'state {number}', '[]' FROM steps
+             INSERT INTO steps (turn, seq, input, sources, text, thinking)
+                 SELECT last_insert_rowid(), 0, input, sources, 'state {number}', '[]' FROM steps
                  WHERE turn = (SELECT min(id) FROM turns) AND seq = 0;
              COMMIT;"
         ))

@@ -134,7 +134,7 @@ async fn new_begins_without_history_and_keeps_the_old() {
     assert!(!asked.transcript().contains("crab"), "{}", asked.transcript());
     assert_eq!(asked.messages.len(), 1);
     assert_eq!(rig.look("SELECT 'one' FROM sessions"), ["one", "one"]);
-    assert_eq!(rig.look("SELECT heard FROM steps WHERE heard LIKE '%crab'").len(), 1);
+    assert_eq!(rig.look("SELECT input FROM steps WHERE input LIKE '%crab'").len(), 1);
     rig.finish().await;
 }
 

@@ -253,7 +253,7 @@ async fn notes_that_were_cut_off_are_left_without_a_word() {
     rig.change(
         "INSERT INTO turns (session, sender, attempts, provider, started, silent)
          SELECT session, sender, 1, provider, started, 1 FROM turns;
-         INSERT INTO steps (turn, seq, heard, text, thinking) VALUES (2, 0, 'x', '', '[]');
+         INSERT INTO steps (turn, seq, input, text, thinking) VALUES (2, 0, 'x', '', '[]');
          INSERT INTO calls (turn, step, wire_id, tool, arguments, state)
          VALUES (2, 0, 'w', 'note', '{\"text\": \"late\"}', 'planned')",
     );

@@ -467,7 +467,7 @@ fn kill_at_each_commit_of_a_beat(when: When) {
             let told = got.iter().filter(|got| got.delivery != 0 && got.text == words).count();
             assert_eq!(told, 1, "commit {commit}: {words} {got:?}");
         }
-        let noted = "SELECT heard FROM steps WHERE heard LIKE '[Your heartbeat looked%'";
+        let noted = "SELECT input FROM steps WHERE input LIKE '[Your heartbeat looked%'";
         assert_eq!(verdict::look(&scene.home(), noted).len(), 1, "commit {commit}");
         if !killed {
             assert!(commit > 6, "there should be more than {commit} commits");

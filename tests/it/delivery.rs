@@ -128,7 +128,7 @@ async fn gives_nothing_up_and_keeps_the_order_while_the_platform_is_away() {
     // Longer than what is given up while others arrive.
     let failing = "SELECT count(*) FROM outbox WHERE failed_at - failing_since > 2500 AND head = 1";
     rig.counts(failing, 2).await;
-    rig.counts("SELECT count(*) FROM outbox WHERE aside = 1", 0).await;
+    rig.counts("SELECT count(*) FROM outbox WHERE lets_others_pass = 1", 0).await;
     for chat in ["1", "2"] {
         rig.home.always(chat, Manner::Takes);
     }

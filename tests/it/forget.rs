@@ -118,7 +118,7 @@ async fn forgotten_words_are_nowhere_and_all_else_stays() {
     assert_eq!(rig.look("SELECT count(*) || '' FROM turns"), turns);
     let said = rig.look("SELECT text FROM steps WHERE text LIKE 'First line%'").remove(0);
     assert_eq!(said, format!("First line.\n{FORGOTTEN}\nLast line."));
-    let heard = rig.look("SELECT heard FROM steps WHERE heard LIKE '%weather%'").remove(0);
+    let heard = rig.look("SELECT input FROM steps WHERE input LIKE '%weather%'").remove(0);
     assert!(heard.contains(FORGOTTEN) && heard.contains("and of the weather"), "{heard}");
     assert_eq!(rig.look("SELECT state FROM jobs"), ["paused"]);
     // The conversations go on without it.
@@ -208,9 +208,9 @@ async fn a_restored_backup_has_nothing_of_what_was_forgotten_since() {
     assert!(restored.pending.contains("deleted everything that you had me forget"), "{restored:?}");
     assert_eq!(places(&rig.path(), WORD), Vec::<String>::new());
     // All else is as it was in the backup.
-    let heard = rig.look("SELECT heard FROM steps WHERE heard LIKE '%weather%'").remove(0);
+    let heard = rig.look("SELECT input FROM steps WHERE input LIKE '%weather%'").remove(0);
     assert!(heard.contains(FORGOTTEN) && heard.contains("and of the weather"), "{heard}");
-    assert_eq!(rig.look("SELECT heard FROM steps WHERE heard LIKE '%crab%'"), Vec::<String>::new());
+    assert_eq!(rig.look("SELECT input FROM steps WHERE input LIKE '%crab%'"), Vec::<String>::new());
     rig.start().await;
     let told = rig.hear("5").await;
     assert!(told.contains("I was restored") && !told.contains(WORD), "{told}");
@@ -241,7 +241,7 @@ async fn nobody_elses_words_are_forgotten() {
     assert!(!question.contains("fact #"), "{question}");
     rig.ask("1", &format!("/forget yes: {WORD}")).await;
     rig.settled().await;
-    let heard = rig.look("SELECT heard FROM steps ORDER BY turn");
+    let heard = rig.look("SELECT input FROM steps ORDER BY turn");
     assert!(heard[0].contains(WORD) && heard[1].contains(WORD), "{heard:?}");
     assert!(!heard[2].contains(WORD), "{heard:?}");
     assert_eq!(rig.look("SELECT text FROM facts"), [format!("my {WORD}")]);
@@ -249,7 +249,7 @@ async fn nobody_elses_words_are_forgotten() {
     rig.say_as(USER, "-3", &format!("/forget yes: {WORD}"));
     assert_eq!(rig.hear("-3").await, replies::FORGET_IN_GROUPS);
     rig.ask("-3", &format!("/forget yes: {WORD}")).await;
-    let heard = rig.look("SELECT heard FROM steps ORDER BY turn");
+    let heard = rig.look("SELECT input FROM steps ORDER BY turn");
     assert!(heard[0].contains(WORD) && !heard[1].contains(WORD), "{heard:?}");
     rig.finish().await;
 }

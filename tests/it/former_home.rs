@@ -61,6 +61,13 @@ pub(crate) async fn former_home() -> Rig {
     rig.change(
         "UPDATE calls SET undo = json_set(undo, '$.path', 'check.sh') WHERE arguments LIKE '%check.sh%';
          DROP TABLE marked_files; DROP TABLE former_home;
+         ALTER TABLE steps RENAME COLUMN input TO heard;
+         ALTER TABLE turns RENAME COLUMN suspended TO parked;
+         ALTER TABLE turns RENAME COLUMN wait_notified TO wait_told;
+         ALTER TABLE chunks RENAME COLUMN ambiguous_sends TO doubts;
+         ALTER TABLE outbox RENAME COLUMN lets_others_pass TO aside;
+         ALTER TABLE strangers RENAME COLUMN answered_at TO told;
+         ALTER TABLE heartbeat_state RENAME TO heart;
          ALTER TABLE sessions RENAME COLUMN chat_kind TO place;
          ALTER TABLE jobs RENAME COLUMN chat_kind TO place;
          ALTER TABLE deferred_calls RENAME COLUMN chat_kind TO place;

@@ -338,10 +338,10 @@ async fn a_model_of_its_own_works_within_its_own_steps() {
 /// Each part of a heartbeat run's task keeps its source: only the owner's file counts as written by the owner.
 fn what_the_file_asks_for_is_told_apart_from_what_stands_below_it(scene: &Scene) {
     let of_beat =
-        "FROM steps WHERE turn = (SELECT max(id) FROM turns) AND heard LIKE '%HEARTBEAT.md:%'";
+        "FROM steps WHERE turn = (SELECT max(id) FROM turns) AND input LIKE '%HEARTBEAT.md:%'";
     let one = |column: &str| scene.rig.look(&format!("SELECT {column} {of_beat}")).remove(0);
     let spans = serde_json::from_str(&one("sources")).unwrap();
-    let heard = source::Parts::restored(one("heard"), spans);
+    let heard = source::Parts::restored(one("input"), spans);
     let of_file = |source: &Source| *source == Source::File { path: "HEARTBEAT.md".to_owned() };
     let file: Vec<_> = heard.iter().filter(|part| of_file(part.source)).map(|it| it.text).collect();
     let [file] = file[..] else { panic!("{file:?}") };

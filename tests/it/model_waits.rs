@@ -22,7 +22,7 @@ use serde_json::json;
 use crate::support::rig::{OTHER_USER, Parts, Rig, USER};
 use crate::support::script::{Gate, Reply, Script, calls, held, says};
 
-const AWAITING: &str = "SELECT count(*) FROM turns WHERE model_wait IS NOT NULL AND parked = 1";
+const AWAITING: &str = "SELECT count(*) FROM turns WHERE model_wait IS NOT NULL AND suspended = 1";
 
 fn away() -> Reply {
     Reply::Fails(ProviderError::busy("no network"))
@@ -77,7 +77,7 @@ async fn what_waiting_does_not_help_is_explained_at_once() {
         rig.model.on("hello", [Reply::Fails(error)]);
         rig.ask("1", "hello").await;
     }
-    assert!(rig.look("SELECT 'one' FROM turns WHERE wait_told IS NOT NULL").is_empty());
+    assert!(rig.look("SELECT 'one' FROM turns WHERE wait_notified IS NOT NULL").is_empty());
     rig.finish().await;
 }
 
@@ -101,7 +101,7 @@ async fn nobody_waits_if_a_fallback_answers() {
     assert!(
         rig.ask("1", "hello").await.starts_with("re: hello\n\n(script (none) is unavailable: ")
     );
-    assert!(rig.look("SELECT 'one' FROM turns WHERE wait_told IS NOT NULL").is_empty());
+    assert!(rig.look("SELECT 'one' FROM turns WHERE wait_notified IS NOT NULL").is_empty());
     rig.finish().await;
 }
 

@@ -125,7 +125,7 @@ async fn says_what_to_do_about_the_database_of_a_newer_version() {
     let store = Connection::open(home.path().join("state.db")).unwrap();
     store.pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 36); install that version again");
+    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 37); install that version again");
 }
 
 #[tokio::test]
@@ -271,7 +271,7 @@ async fn the_tasks_of_an_older_version_go_on_in_one_table() {
         let rest = "SELECT group_concat(task || ' ' || chat || ' ' || words) || ', switched after ' || after
                     || ', last id ' || (SELECT seq FROM sqlite_sequence WHERE name = 'tasks')
                     || ', last numbers ' || (SELECT group_concat(kind || ' ' || last) FROM task_numbers)
-                    FROM task_messages, heart";
+                    FROM task_messages, heartbeat_state";
         store.query_row(rest, [], |row| row.get::<_, String>(0))
     });
     assert_eq!(

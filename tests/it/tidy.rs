@@ -267,7 +267,10 @@ const OWNERS: [(&str, &[&str]); 7] = [
     ),
     ("channels", &["web_logins"]),
     ("trust", &["former_home", "instruction_versions", "marked_files", "mcp_pins", "rule_watch"]),
-    ("tasks", &["heart", "jobs", "task_messages", "task_numbers", "tasks", "webhook_calls"]),
+    (
+        "tasks",
+        &["heartbeat_state", "jobs", "task_messages", "task_numbers", "tasks", "webhook_calls"],
+    ),
 ];
 
 /// The words that make a text a part of SQL.

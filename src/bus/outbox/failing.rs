@@ -61,7 +61,8 @@ pub fn fails(
     if failure.lets_others_pass {
         store
             .prepare_cached(
-                "UPDATE outbox SET aside = 1 WHERE id = ? AND state = 'pending' AND aside = 0",
+                "UPDATE outbox SET lets_others_pass = 1
+                 WHERE id = ? AND state = 'pending' AND lets_others_pass = 0",
             )?
             .execute([id])?;
     }
@@ -132,7 +133,7 @@ pub fn hasten_after_outage(
             "UPDATE outbox SET next = min(next, failed_at + ?2)
              WHERE state = 'pending' AND channel = ?1 AND failing_since IS NOT NULL
              AND EXISTS (SELECT 1 FROM chunks
-                         WHERE delivery = outbox.id AND state = 'sending' AND doubts = 0)",
+                         WHERE delivery = outbox.id AND state = 'sending' AND ambiguous_sends = 0)",
         )?
         .execute(params![channel, least])?;
     Ok(())

@@ -175,7 +175,7 @@ pub(crate) fn set_frozen(
 pub(crate) fn said_since_notes(store: &Connection, session: SessionId) -> rusqlite::Result<u64> {
     store
         .prepare_cached(
-            "SELECT ifnull(sum(length(ifnull(heard, '')) + length(text)), 0) FROM steps
+            "SELECT ifnull(sum(length(ifnull(input, '')) + length(text)), 0) FROM steps
              WHERE turn IN (SELECT id FROM turns WHERE session = ?1 AND id >
              (SELECT ifnull(max(id), 0) FROM turns WHERE session = ?1 AND silent))",
         )?

@@ -64,7 +64,7 @@ pub(crate) fn end_turn_alone(
     let now = Time::now();
     store
         .prepare_cached(
-            "UPDATE turns SET ended = ?, ending = ?, parked = 0, model_wait = NULL WHERE id = ?",
+            "UPDATE turns SET ended = ?, ending = ?, suspended = 0, model_wait = NULL WHERE id = ?",
         )?
         .execute(params![now, Json(&ending), turn])?;
     Ok(())

@@ -345,7 +345,7 @@ pub(super) struct HeartbeatState {
 /// Returns the state of the heartbeat. Runs that began after `now` were dated by a wrong clock, and do not count.
 pub(super) fn state(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<HeartbeatState> {
     let switch: Option<(Option<String>, TaskRow)> = store
-        .prepare_cached("SELECT off, after FROM heart")?
+        .prepare_cached("SELECT off, after FROM heartbeat_state")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let (off, after) = switch.unwrap_or((None, TaskRow(0)));
@@ -368,7 +368,7 @@ pub(super) fn state(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<
 pub(super) fn switch(store: &Connection, off: Option<&str>) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "INSERT OR REPLACE INTO heart (one, off, after)
+            "INSERT OR REPLACE INTO heartbeat_state (one, off, after)
              VALUES (1, ?, (SELECT ifnull(max(id), 0) FROM tasks))",
         )?
         .execute([off])

@@ -28,7 +28,7 @@ fn kill_at_each_commit_after_a_pause(when: When) {
                         AND untrusted_summary LIKE '%a photo%'";
         let kept = verdict::look(&scene.home(), sessions);
         assert!(matches!(&kept[..], [it] if it.contains("the crab is small")), "{what}: {kept:?}");
-        let steps = "SELECT heard FROM steps WHERE heard LIKE '%a photo%'";
+        let steps = "SELECT input FROM steps WHERE input LIKE '%a photo%'";
         assert_eq!(verdict::look(&scene.home(), steps).len(), 1, "{what}");
         if !killed {
             assert!(commit > 5, "there should be more than {commit} commits");

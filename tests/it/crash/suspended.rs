@@ -145,7 +145,7 @@ impl Case {
         let look = |sql: &str| verdict::look(&scene.home(), sql);
         assert_eq!(look("SELECT outcome FROM inbound ORDER BY id"), self.outcomes, "{at}");
         assert_eq!(look("SELECT state FROM asks"), [self.ask], "{at}");
-        assert_eq!(look("SELECT CAST(count(*) AS TEXT) FROM turns WHERE parked"), ["0"], "{at}");
+        assert_eq!(look("SELECT CAST(count(*) AS TEXT) FROM turns WHERE suspended"), ["0"], "{at}");
         let got = scene.platform().got();
         let asked: Vec<_> = got.iter().filter(|got| !got.choices.is_empty()).collect();
         assert!(asked.iter().all(|got| got.delivery == asked[0].delivery), "{at}: {got:?}");

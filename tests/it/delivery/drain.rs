@@ -136,7 +136,10 @@ fn many_that_stepped_aside_in_a_busy_chat_hide_no_other_chat() {
     let outbox = Outbox::new();
     outbox.fill(20, 1);
     outbox.put("fresh");
-    outbox.store.execute("UPDATE outbox SET aside = 1, head = 1 WHERE chat = 'chat0'", []).unwrap();
+    outbox
+        .store
+        .execute("UPDATE outbox SET lets_others_pass = 1, head = 1 WHERE chat = 'chat0'", [])
+        .unwrap();
     outbox.store.execute("UPDATE outbox SET next = id", []).unwrap();
     let busy = HashSet::from([Lane { chat: "chat0".into(), urgent: false }]);
     let heads =

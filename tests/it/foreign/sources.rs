@@ -115,7 +115,7 @@ async fn sources_that_cannot_be_read_are_untrusted() {
     rig.ask("1", "hello").await;
     rig.stop().await;
     rig.change(
-        r#"UPDATE steps SET sources = '[[{"of a newer version": 1}, 5]]' WHERE heard IS NOT NULL"#,
+        r#"UPDATE steps SET sources = '[[{"of a newer version": 1}, 5]]' WHERE input IS NOT NULL"#,
     );
     rig.start().await;
     rig.model.on("tell", [tells(), says("No.")]);

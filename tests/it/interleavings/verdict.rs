@@ -13,7 +13,7 @@ pub(super) fn open(store: &Connection) -> Vec<String> {
     rows(
         store,
         "SELECT 'inbound ' || id || ' ' || state FROM inbound WHERE state <> 'done'
-         UNION ALL SELECT 'turn ' || id || ' parked ' || parked || ' attempts ' || attempts
+         UNION ALL SELECT 'turn ' || id || ' suspended ' || suspended || ' attempts ' || attempts
              FROM turns WHERE ending IS NULL
          UNION ALL SELECT 'call ' || id || ' ' || tool || ' ' || state FROM calls
              WHERE state IN ('planned', 'waiting', 'running')
@@ -234,7 +234,7 @@ pub(super) fn dump(world: &World) -> String {
     for sql in [
         "SELECT 'in ' || id || ' ' || chat || ' ' || sender || ' ' || state || ' ' || ifnull(outcome, '-')
          || ' turn ' || ifnull(turn, '-') || ' ' || json_extract(message, '$.body.text') FROM inbound",
-        "SELECT 'turn ' || id || ' session ' || session || ' parked ' || parked || ' ' || ifnull(ending, '-')
+        "SELECT 'turn ' || id || ' session ' || session || ' suspended ' || suspended || ' ' || ifnull(ending, '-')
          FROM turns",
         "SELECT 'call ' || id || ' turn ' || turn || '.' || step || ' ' || tool || ' ' || arguments || ' '
          || state || ': ' || ifnull(output, '') FROM calls",

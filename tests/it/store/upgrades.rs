@@ -128,6 +128,48 @@ fn tasks_stay_when_the_store_no_longer_checks_their_kinds() {
     assert!(store.execute(again, []).is_err(), "a task has one open session");
 }
 
+/// A row for each column that version 37 renames, as version 36 has them. The second message waits behind the first.
+const FORMER_NAMES: &str = r#"
+    INSERT INTO turns (id, session, sender, attempts, provider, started, parked, wait_told)
+        VALUES (2, 1, '{"id": "7", "name": "Person 7"}', 0, 'script', 2, 1, 'at home');
+    INSERT INTO outbox (id, channel, chat, body, created, state, next) VALUES
+        (1, 'home', '1', '{"text": "one"}', 1, 'pending', 0), (2, 'home', '1', '{"text": "two"}', 1, 'pending', 0),
+        (3, 'home', '1', '{"text": "three"}', 1, 'pending', 0);
+    UPDATE outbox SET aside = 1 WHERE id = 1;
+    INSERT INTO chunks (delivery, seq, body, state, doubts) VALUES (1, 0, '{"text": "one"}', 'sending', 2);
+    INSERT INTO strangers (channel, sender, name, chat, asked, told) VALUES ('home', '9', 'Eve', '9', 3, 4);
+    INSERT INTO heart (one, off, after) VALUES (1, 'by hand', 5)"#;
+
+#[test]
+fn renamed_columns_keep_their_values_and_triggers_follow_them() {
+    let home = TempDir::new().unwrap();
+    make_store(home.path(), 36);
+    let store = Connection::open(home.path().join("state.db")).unwrap();
+    store.execute_batch(FORMER_NAMES).unwrap();
+    drop(store);
+    drop(Store::open(home.path(), &StoreOptions::default()).unwrap());
+
+    let store = Connection::open(home.path().join("state.db")).unwrap();
+    let one = |sql: &str| store.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+    for (sql, expected) in [
+        ("SELECT input FROM steps WHERE turn = 1 AND seq = 0", "what is in it?"),
+        ("SELECT suspended || ' ' || wait_notified FROM turns WHERE id = 2", "1 at home"),
+        ("SELECT ambiguous_sends || '' FROM chunks", "2"),
+        ("SELECT group_concat(lets_others_pass || head) FROM outbox", "11,01,00"),
+        ("SELECT answered_at || '' FROM strangers", "4"),
+        ("SELECT off || ' ' || after FROM heartbeat_state", "by hand 5"),
+    ] {
+        assert_eq!(one(sql), expected, "{sql}");
+    }
+    // The next one of the chat may be sent, too, when this one lets others pass.
+    store.execute("UPDATE outbox SET lets_others_pass = 1 WHERE id = 2", []).unwrap();
+    assert_eq!(one("SELECT group_concat(head) FROM outbox"), "1,1,1");
+    let newer = "INSERT INTO outbox (channel, chat, body, created, state, next)
+        VALUES ('home', '1', '{}', 1, 'pending', 0)";
+    store.execute(newer, []).unwrap();
+    assert_eq!(one("SELECT group_concat(head) FROM outbox"), "1,1,1,0");
+}
+
 /// The scripts' sums, in the format of `sha256sum`.
 const SUMS: &str = include_str!("scripts.sha256");
 
