@@ -88,6 +88,7 @@ pub fn failure(error: &OpenError, daemon_writes: Option<bool>) -> Finding {
         OpenError::Home { .. }
         | OpenError::Locked { .. }
         | OpenError::Older { .. }
+        | OpenError::NotMigrated { .. }
         | OpenError::Full { .. }
         | OpenError::Copy { .. } => Finding::wrong(CHECK, error.to_string()),
     }

@@ -61,6 +61,12 @@ pub enum OpenError {
         path.display()
     )]
     Newer { path: PathBuf, found: u32, known: u32 },
+    /// A read without a daemon needs a newer schema.
+    #[error(
+        "{} was written by an older peacrab (schema {found}, this one knows {known}); start the daemon once, which brings it up to date",
+        path.display()
+    )]
+    NotMigrated { path: PathBuf, found: u32, known: u32 },
     #[error(
         "{} was written by a preview of peacrab (schema {found}) that this one cannot read: move it away to start with a new one. Your workspace is not affected",
         path.display()

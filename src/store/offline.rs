@@ -49,7 +49,8 @@ fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Reads the store of a home without a running daemon. None if there is no store yet.
+/// Reads the store of a home without a running daemon. None if there is no store yet. `work` expects the newest schema:
+/// if it fails in a store that no daemon has migrated yet, the error says so.
 pub fn peek<T>(
     home: &Path,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -59,12 +60,24 @@ pub fn peek<T>(
         return Ok(None);
     }
     refuse_emptied(&path)?;
-    let read = || {
+    let open = || {
         let store = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         store.busy_timeout(BUSY_TIME_MAX)?;
-        work(&store)
+        Ok::<_, rusqlite::Error>(store)
     };
-    read().map(Some).map_err(database_error(&path))
+    let store = open().map_err(database_error(&path))?;
+    work(&store).map(Some).map_err(|error| {
+        let (cause, known) = (StoreError::from(error), schema::newest());
+        match schema::version(&store) {
+            Ok(found)
+                if matches!(cause, StoreError::Change(_))
+                    && (schema::BASE_VERSION..known).contains(&found) =>
+            {
+                OpenError::NotMigrated { path, found, known }
+            }
+            _ => OpenError::of_database(path, cause),
+        }
+    })
 }
 
 /// Returns an error if this version cannot open the store of a home because of its schema. A missing store is fine.

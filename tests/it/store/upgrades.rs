@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use peacrab::store::{MigrationProgress, MigrationReport, Store, StoreOptions};
+use peacrab::store::{MigrationProgress, MigrationReport, Store, StoreOptions, peek};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -168,6 +168,29 @@ fn renamed_columns_keep_their_values_and_triggers_follow_them() {
         VALUES ('home', '1', '{}', 1, 'pending', 0)";
     store.execute(newer, []).unwrap();
     assert_eq!(one("SELECT group_concat(head) FROM outbox"), "1,1,1,0");
+}
+
+#[test]
+fn a_read_of_a_store_that_no_daemon_has_migrated_yet_says_what_to_do() {
+    let home = TempDir::new().unwrap();
+    make_store(home.path(), 36);
+    let read = |sql: &'static str| {
+        peek(home.path(), |store| store.query_row(sql, [], |row| row.get::<_, i64>(0)))
+    };
+    // What the former version has as well can be read.
+    assert_eq!(read("SELECT count(*) FROM turns").unwrap(), Some(1));
+    let newer = "SELECT count(*) FROM turns WHERE suspended = 0";
+    let words = read(newer).unwrap_err().to_string();
+    let words = words.replace(&home.path().display().to_string(), "HOME");
+    assert!(
+        words.starts_with("HOME/state.db was written by an older peacrab (schema 36"),
+        "{words}"
+    );
+    assert!(words.ends_with("start the daemon once, which brings it up to date"), "{words}");
+    drop(Store::open(home.path(), &StoreOptions::default()).unwrap());
+    assert_eq!(read(newer).unwrap(), Some(1));
+    let broken = read("SELECT nothing FROM turns").unwrap_err().to_string();
+    assert!(!broken.contains("an older peacrab"), "{broken}");
 }
 
 /// The scripts' sums, in the format of `sha256sum`.
