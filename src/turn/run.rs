@@ -14,10 +14,10 @@ pub mod late;
 mod part;
 mod permitting;
 mod refusing;
+mod resume;
 mod context_window;
 mod settling;
 pub mod unseen_tools;
-mod start_state;
 
 use active::ActiveTurn;
 pub(crate) use active::TurnHandles;
