@@ -9,6 +9,7 @@ mod begin;
 mod first_step;
 mod bounds;
 mod brief;
+mod charging;
 mod ending;
 pub mod late;
 mod part;
