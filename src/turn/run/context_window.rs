@@ -1,5 +1,5 @@
-//! Ways to keep a turn within the context window. `asking.rs` uses them before each request to the model, and again when
-//! the model refuses a request as too long.
+//! Ways to keep a turn within the context window. `asking.rs` uses them before each request to the model, and again
+//! when the model refuses a request as too long.
 
 use crate::bus::notices;
 use crate::conversation::ledger::Charge;
