@@ -21,7 +21,7 @@ use crate::types::message::SenderId;
 use crate::types::origin::Origin;
 use crate::types::session::CallOutcome;
 
-use super::{Agent, STORE_PAUSE, queue::FurtherParts};
+use super::{Agent, STORE_PAUSE, steering::FurtherParts};
 use crate::turn::suspension::resume_call;
 
 /// The result of examining the waiting asks. Of several results, the last variant counts.

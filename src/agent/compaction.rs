@@ -10,11 +10,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
-use super::fairness::Claim;
+use super::claim::Claim;
 use crate::agent::Agent;
+use crate::agent::beginning::STEER_MAX;
 use crate::agent::command::{self, Command};
 use crate::agent::running::{CompactionRequest, CompactionResult, Running};
-use crate::agent::turn_task::STEER_MAX;
 use crate::bus::journal::{RowId, WaitingMessage};
 use crate::conversation::ledger::{CallCause, Payer};
 use crate::conversation::{shares, tokens};

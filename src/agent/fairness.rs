@@ -1,10 +1,15 @@
-//! Decides which waiting turns begin next. Pure: persons and running turns in, a choice out. Some slots
-//! are reserved for the owner and admins. In the others, persons alternate, regardless of the number of
+//! Decides which waiting turns begin next, and begins them. The choice is pure: persons and running turns in, indices
+//! out. Some slots are reserved for the owner and admins. In the others, persons alternate, regardless of the number of
 //! their chats.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::hash::Hash;
+
+use crate::agent::Agent;
+pub use crate::agent::claim::Claim;
+use crate::agent::work_queue::Person;
+use crate::types::origin::Origin;
 
 /// One slot in this many is reserved for the owner and admins: two of 16, so that the next question does
 /// not wait for one that hangs.
@@ -19,20 +24,6 @@ const SHORT_SHARE: usize = 4;
 
 /// A person who holds this many turns waits when slots are short.
 const HELD_MAX: usize = 2;
-
-/// A turn that runs or waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim<P> {
-    pub person: P,
-    /// True if the person, or somebody who waits behind them in the same chat, is the owner or an admin.
-    pub entitled: bool,
-}
-
-impl<P> Claim<P> {
-    pub fn by_ref(&self) -> Claim<&P> {
-        Claim { person: &self.person, entitled: self.entitled }
-    }
-}
 
 /// Returns the number of slots that only the owner and admins use. A single slot cannot be reserved:
 /// nobody else would ever get an answer.
@@ -111,5 +102,56 @@ impl<P: Copy + Eq + Hash> PersonQueue<P> {
             self.next.push(Reverse((holds + 1, *after)));
         }
         Some((at, holds))
+    }
+}
+
+impl Agent {
+    /// Begins turns while there are free slots.
+    pub(super) async fn begin_turns(&mut self) {
+        loop {
+            let chosen = self.choose();
+            if chosen.is_empty() {
+                return;
+            }
+            for (origin, claim) in chosen {
+                let begun = self.begin_turn(&origin, claim).await;
+                self.retry_later(&origin, begun);
+            }
+        }
+    }
+
+    /// Returns the origins of the turns that begin next, each with its claim on a slot.
+    fn choose(&self) -> Vec<(Origin, Claim<Person>)> {
+        if self.running.len() >= self.config.turns_max {
+            return Vec::new();
+        }
+        let line = self.backlog.line().filter(|(origin, _)| !self.forgettings.hold(origin));
+        let line = self.within_limit(line);
+        let waiting: Vec<_> = line.iter().map(|(_, claim)| claim.by_ref()).collect();
+        let running: Vec<_> = self.running.values().map(|it| it.claim.by_ref()).collect();
+        let chosen = choose(self.config.turns_max, &running, &waiting);
+        chosen.into_iter().map(|at| line[at].clone()).collect()
+    }
+
+    /// Removes the turns of persons who already have the maximum number of turns per person.
+    fn within_limit<'a>(
+        &'a self,
+        line: impl Iterator<Item = &'a (Origin, Claim<Person>)>,
+    ) -> Vec<&'a (Origin, Claim<Person>)> {
+        let turns_max = self.services.bus.limits.turns_per_person;
+        let mut held: HashMap<&Person, usize> = HashMap::new();
+        for running in self.running.values() {
+            *held.entry(&running.claim.person).or_default() += 1;
+        }
+        let mut allowed = Vec::new();
+        for next in line {
+            let (_, claim) = next;
+            let held = held.entry(&claim.person).or_default();
+            *held += 1;
+            if turns_max == 0 || claim.entitled || *held <= turns_max {
+                allowed.push(next);
+            }
+        }
+        allowed
     }
 }

@@ -1,15 +1,13 @@
 //! A pass of the loop: it reads the changes in the store, carries out commands, passes messages to running turns, and
 //! begins others.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::Utc;
 
 use crate::agent::asks::AskProgress;
 use crate::agent::failing_items::Item;
-use crate::agent::fairness::{self, Claim};
-use crate::agent::work_queue::{Person, Refreshed};
+use crate::agent::work_queue::Refreshed;
 use crate::agent::{Agent, Config, STORE_PAUSE};
 use crate::bus::journal::{self, UnreadableRow, WaitingMessage};
 use crate::conversation::asks::{self, Ask};
@@ -121,7 +119,7 @@ impl Agent {
     }
 
     /// Schedules another attempt at an origin if `result` is an error. Other origins are not affected.
-    fn retry_later(&mut self, origin: &Origin, result: Result<(), StoreError>) {
+    pub(super) fn retry_later(&mut self, origin: &Origin, result: Result<(), StoreError>) {
         if let Err(error) = result {
             tracing::error!(%origin, %error, "Cannot start work in this conversation, will try again");
             self.backlog.hold_up(origin);
@@ -144,55 +142,6 @@ impl Agent {
         };
         look_again_after.into_iter().for_each(|pause| self.backlog.look_again(origin, pause));
         Ok(())
-    }
-
-    /// Begins turns while there are free slots.
-    pub(super) async fn begin_turns(&mut self) {
-        loop {
-            let chosen = self.choose();
-            if chosen.is_empty() {
-                return;
-            }
-            for (origin, claim) in chosen {
-                let begun = self.begin_turn(&origin, claim).await;
-                self.retry_later(&origin, begun);
-            }
-        }
-    }
-
-    /// Returns the origins of the turns that begin next, each with its claim on a slot.
-    fn choose(&self) -> Vec<(Origin, Claim<Person>)> {
-        if self.running.len() >= self.config.turns_max {
-            return Vec::new();
-        }
-        let line = self.backlog.line().filter(|(origin, _)| !self.forgettings.hold(origin));
-        let line = self.within_limit(line);
-        let waiting: Vec<_> = line.iter().map(|(_, claim)| claim.by_ref()).collect();
-        let running: Vec<_> = self.running.values().map(|it| it.claim.by_ref()).collect();
-        let chosen = fairness::choose(self.config.turns_max, &running, &waiting);
-        chosen.into_iter().map(|at| line[at].clone()).collect()
-    }
-
-    /// Removes the turns of persons who already have the maximum number of turns per person.
-    fn within_limit<'a>(
-        &'a self,
-        line: impl Iterator<Item = &'a (Origin, Claim<Person>)>,
-    ) -> Vec<&'a (Origin, Claim<Person>)> {
-        let turns_max = self.services.bus.limits.turns_per_person;
-        let mut held: HashMap<&Person, usize> = HashMap::new();
-        for running in self.running.values() {
-            *held.entry(&running.claim.person).or_default() += 1;
-        }
-        let mut allowed = Vec::new();
-        for next in line {
-            let (_, claim) = next;
-            let held = held.entry(&claim.person).or_default();
-            *held += 1;
-            if turns_max == 0 || claim.entitled || *held <= turns_max {
-                allowed.push(next);
-            }
-        }
-        allowed
     }
 }
 

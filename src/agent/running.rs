@@ -3,7 +3,7 @@
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::fairness::Claim;
+use super::claim::Claim;
 use super::work_queue::Person;
 use crate::bus::journal::{RowId, WaitingMessage};
 use crate::conversation::ledger::Charge;

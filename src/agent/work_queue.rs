@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::time::Instant;
 
-use super::fairness::Claim;
+use super::claim::Claim;
 use super::suspended::SuspendedTurns;
 use crate::bus::journal::{self, RowId};
 use crate::conversation::asks::{self, Ask, AskId};

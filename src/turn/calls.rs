@@ -1,6 +1,7 @@
 //! One tool call, from planned or interrupted to its outcome.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -35,6 +36,9 @@ use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePat
 
 /// Maximum time of a tool call.
 const CALL_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// The tool that a call may use. The error explains to the model why there is none.
+pub(crate) type ToolOfCall = Result<Arc<dyn AnyTool>, String>;
 
 /// The result of a call.
 pub(crate) struct CallResult {
@@ -73,6 +77,7 @@ pub(crate) async fn run(
     turns: &TurnServices,
     calling: &CallContext<'_>,
     cx: &ToolContext,
+    tool: ToolOfCall,
 ) -> Result<CallResult, TurnError> {
     let CallContext { turn, call, .. } = *calling;
     if let CallOutcome::Running { intent, result } = &call.outcome {
@@ -97,12 +102,11 @@ pub(crate) async fn run(
             Happened::No => {}
         }
     }
-    turns.tools.arrived().await;
-    let (tool, terms) = match turns.tools.authorise(&call.tool, cx.user()) {
+    let tool = match tool {
         Ok(tool) => tool,
         Err(reason) => return refuse(&turns.services, turn, call, reason).await,
     };
-    let began = Utc::now();
+    let (terms, began) = (tool.terms(), Utc::now());
     let called = match terms.kind {
         ToolKind::Acts { .. } => act(turns, calling, cx, tool.as_ref(), terms).await?,
         ToolKind::Reads | ToolKind::Writes | ToolKind::Queues => {

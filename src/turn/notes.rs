@@ -25,6 +25,7 @@ use crate::trust::permission::{self, Decision, PermissionRequest};
 use crate::trust::taint;
 use crate::turn::STORE_PAUSE;
 use crate::turn::calling::CallContext;
+use crate::turn::calls::ToolOfCall;
 use crate::turn::commits;
 use crate::turn::end::TurnEnd;
 use crate::turn::error::{CommitError, TurnError};
@@ -154,7 +155,7 @@ async fn take_notes(
     for call in &mut step.calls {
         let cx = turn::tool_context(turns, &session, at, &sender, role).await?;
         let result = match check(turns, call, &cx, role) {
-            Ok(()) => {
+            Ok(tool) => {
                 calls::run(
                     turns,
                     &CallContext {
@@ -169,6 +170,7 @@ async fn take_notes(
                         keeps_quiet: false,
                     },
                     &cx,
+                    Ok(tool),
                 )
                 .await
             }
@@ -182,13 +184,13 @@ async fn take_notes(
     Ok(Some(session))
 }
 
-/// Checks that a call can be made now. The error explains to the model why not. Nobody is asked for approval, because
-/// the step is invisible to people.
-fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> Result<(), String> {
+/// Returns the tool of a call that can be made now. The error explains to the model why it cannot. Nobody is asked for
+/// approval, because the step is invisible to people.
+fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> ToolOfCall {
     if !TOOLS.contains(&call.tool.as_str()) {
         return Err("Only `remember` and `note` can be called now.".to_owned());
     }
-    let CheckedCall { terms, reach, .. } = check_call(turns, call, cx)?;
+    let CheckedCall { tool, terms, reach, .. } = check_call(turns, call, cx)?;
     let request = PermissionRequest {
         tool: &call.tool,
         terms,
@@ -200,7 +202,7 @@ fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> Res
         is_attended: true,
     };
     match permission::decide(&request, &turns.config.asking) {
-        Decision::Allow => Ok(()),
+        Decision::Allow => Ok(tool),
         Decision::Ask(why) | Decision::Deny(why) => Err(prompt::denied(&why)),
     }
 }

@@ -1,5 +1,5 @@
-//! The steps of a turn, from one person's messages, which `begin.rs` reads, to an answer. Every step is committed
-//! before its consequences, so that a turn can be interrupted anywhere and resumed.
+//! The steps of a turn, from one person's messages, which `begin.rs` reads, to an answer, which `ending.rs` commits.
+//! Every step is committed before its consequences, so that a turn can be interrupted anywhere and resumed.
 
 mod active;
 pub mod attachments;
@@ -9,19 +9,20 @@ mod begin;
 mod first_step;
 mod bounds;
 mod brief;
+mod charging;
+mod ending;
 pub mod late;
 mod part;
 mod permitting;
 mod refusing;
+mod resume;
 mod context_window;
 mod settling;
 pub mod unseen_tools;
-mod start_state;
 
 use active::ActiveTurn;
 pub(crate) use active::TurnHandles;
 pub(crate) use begin::{TurnStart, run};
-use bounds::ReachedLimit;
 pub(crate) use permitting::{CheckedCall, check_call};
 use settling::SettledCalls;
 pub(crate) use settling::tool_context;
@@ -31,15 +32,12 @@ use std::mem;
 use rusqlite::Connection;
 use tokio::time::Instant;
 
-use crate::bus::journal::{self, InboundOutcome, WaitingMessage};
+use crate::bus::journal::{self, WaitingMessage};
 use crate::conversation::transcript;
-use crate::people::Role;
-use crate::provider::{Completion, ProviderError, StopReason};
+use crate::provider::Completion;
 use crate::replies;
 use crate::store::Sync;
-use crate::tools::message;
 use crate::turn::commits::{self, ModelStep};
-use crate::turn::end::is_no_reply;
 use crate::turn::error::TurnError;
 use crate::turn::invoked::invoked;
 use crate::turn::loops::{self, LoopVerdict};
@@ -47,7 +45,7 @@ use crate::turn::prompt::{self, PromptTail, files};
 use crate::turn::quoted;
 use crate::types::event::EventKind;
 use crate::types::message::{Hint, Reaction};
-use crate::types::session::{CallOutcome, Image, Session, Step, TurnOutcome};
+use crate::types::session::{CallOutcome, Image, Session, Step};
 use crate::types::source::{Parts, Source};
 
 impl ActiveTurn<'_> {
@@ -100,37 +98,6 @@ impl ActiveTurn<'_> {
         let store_worked = move |store: &Connection| transcript::add_worked(store, turn, worked);
         self.turns.services.bus.store.write("turn suspended", Sync::Later, store_worked).await?;
         Ok(None)
-    }
-
-    /// Ends a turn that has reached a limit: a last completion reports what is done and what is left. Messages
-    /// that came meanwhile stay for the next turn.
-    async fn finish_at_limit(
-        mut self,
-        limit: ReachedLimit,
-        begun: Instant,
-    ) -> Result<Option<Session>, TurnError> {
-        let ReachedLimit { note, words: explanation } = limit;
-        self.pending.clear();
-        self.invoked.clear();
-        let step = self.push_step(Some(Parts::of(Source::Program, note)), Vec::new());
-        self.emit(|| EventKind::StepStart { step });
-        match self.ask(false).await? {
-            Ok(mut completion) if !completion.text.trim().is_empty() => {
-                completion.calls.clear();
-                completion.note = Some(match completion.note.take() {
-                    Some(note) => format!("{explanation}\n\n{note}"),
-                    None => explanation,
-                });
-                self.answer(step, completion).await
-            }
-            Err(error @ ProviderError::Busy { .. }) => self.fail(&error, begun).await,
-            Ok(empty) => {
-                let charge = self.charge(&empty);
-                commits::spent(&self.turns.services.bus.store, self.turn, charge).await?;
-                self.give_up(explanation).await
-            }
-            Err(_) => self.give_up(explanation).await,
-        }
     }
 
     /// Opens the step for the next completion, and returns its index. The first step exists since the turn began.
@@ -258,81 +225,5 @@ impl ActiveTurn<'_> {
         }
         self.current().steps[step] = stored_step;
         Ok(())
-    }
-
-    /// Ends the turn with the text of a completion.
-    async fn answer(
-        mut self,
-        step: usize,
-        completion: Completion,
-    ) -> Result<Option<Session>, TurnError> {
-        let (ending, message) = self.closing_message(&completion);
-        let (message, files) = self.attach(message).await?;
-        let model_step = self.model_step(step, completion);
-        self.current().steps[step] = model_step.step();
-        let mut end = self.end_with(String::new());
-        (end.ending, end.outcome, end.words, end.files) =
-            (ending, InboundOutcome::Answered, message, files);
-        self.end(end, Some(model_step)).await
-    }
-
-    /// Returns the outcome of the turn and the message to the person, for a completion without calls.
-    fn closing_message(&self, completion: &Completion) -> (TurnOutcome, Option<String>) {
-        let text = completion.text.trim();
-        if is_no_reply(text) && self.owes_words() {
-            return (TurnOutcome::Answered, Some(replies::NOTHING_TO_SAY.to_owned()));
-        }
-        if is_no_reply(text) {
-            return (TurnOutcome::Silent, None);
-        }
-        if text.is_empty() {
-            let explanation = match completion.stop {
-                Some(StopReason::Refused) => replies::MODEL_REFUSED,
-                Some(StopReason::MaxTokens) if self.asker.role == Role::Owner => {
-                    replies::LIMIT_USED_UP_OWNER
-                }
-                Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
-                _ if self.said_here().next().is_some() => return (TurnOutcome::Answered, None),
-                _ if self.part.caller.may_say_nothing() => return (TurnOutcome::Silent, None),
-                _ => replies::NO_WORDS,
-            };
-            return (TurnOutcome::Failed, Some(explanation.to_owned()));
-        }
-        if self.said_here().any(|sent| sent.trim() == text) {
-            return (TurnOutcome::Answered, None);
-        }
-        let cut = (completion.stop == Some(StopReason::MaxTokens)).then_some(replies::CUT_SHORT);
-        let parts = [Some(text), cut, completion.note.as_deref()];
-        let answer = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
-        (TurnOutcome::Answered, Some(self.with_thoughts(&answer)))
-    }
-
-    /// Returns the message, preceded by the model's thinking if the conversation shows it.
-    fn with_thoughts(&self, message: &str) -> String {
-        match self.session.settings.show_thinking && !self.thought.trim().is_empty() {
-            true => format!("{}\n\n{message}", replies::thought(&self.thought)),
-            false => message.to_owned(),
-        }
-    }
-
-    /// Returns the texts that the message tool has sent here in this turn.
-    fn said_here(&self) -> impl Iterator<Item = String> {
-        let calls = self.steps().iter().flat_map(|step| &step.calls);
-        calls.filter_map(|call| message::said_here(call, &self.part.people_at))
-    }
-
-    /// Ends the turn without an answer, with an explanation to its person.
-    async fn give_up(self, explanation: String) -> Result<Option<Session>, TurnError> {
-        let mut end = self.end_with(explanation);
-        let quiet = self.quiet_at_end().await;
-        end.over_draft = quiet.is_some();
-        let holds = end.is_quiet;
-        commits::answer(&self.turns.services.bus.store, self.turn, None, end).await?;
-        if holds {
-            self.turns.heartbeat.switched.up();
-        }
-        self.emit(|| EventKind::TurnEnd { silent: false });
-        self.log_end(TurnOutcome::Failed);
-        Ok(None)
     }
 }

@@ -1,21 +1,18 @@
 //! A running turn: its state, and the methods that all parts of its work need.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::time::Instant;
 
-use crate::bus::journal::{InboundOutcome, WaitingMessage};
+use crate::bus::journal::WaitingMessage;
 use crate::conversation::ledger::Payer;
 use crate::conversation::model_waits::ModelWait;
 use crate::people::Role;
 use crate::provider::in_use::ProviderUse;
 use crate::provider::{Attempts, Provider, ToolSchema, Usage};
-use crate::trust::taint;
-use crate::turn::commits::{self, ModelStep};
+use crate::turn::commits;
 use crate::turn::draft::Draft;
-use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
 use crate::turn::instructions::Speaker;
 use crate::turn::progress;
@@ -25,11 +22,7 @@ use crate::turn::services::TurnServices;
 use crate::turn::spending::Granted;
 use crate::types::event::{Event, EventKind};
 use crate::types::message::{ChatKind, Hint, MessageId, Sender};
-use crate::types::session::{Session, Step, Turn, TurnId, TurnOutcome};
-
-/// Maximum time that an answer waits for a draft that is being sent, so that it can replace it: even a slow link
-/// answers by then. A draft that takes longer is deleted when it has arrived.
-const QUIET_WAIT_MAX: Duration = Duration::from_secs(5);
+use crate::types::session::{Session, Step, Turn, TurnId};
 
 /// A running turn's ends of the channels to the loop and to its progress.
 pub(crate) struct TurnHandles {
@@ -129,79 +122,6 @@ impl ActiveTurn<'_> {
     pub(super) fn erase(&self, draft: Option<MessageId>) {
         if let (Some(at), Some(draft)) = (self.session.origin.chat(), draft) {
             progress::erase(self.turns, at, draft);
-        }
-    }
-
-    /// Commits the end of a turn, and returns its session. `last` is the last step, if it is not in the store yet.
-    pub(super) async fn end(
-        mut self,
-        mut end: TurnEnd,
-        last: Option<ModelStep>,
-    ) -> Result<Option<Session>, TurnError> {
-        let (ending, silent) = (end.ending, end.words.is_none());
-        let quiet = self.quiet_at_end().await;
-        end.over_draft = quiet.is_some();
-        let is_held = end.is_quiet;
-        let stale_draft =
-            commits::answer(&self.turns.services.bus.store, self.turn, last, end).await?;
-        if is_held {
-            // The heartbeat then wakes at the end of the quiet hours.
-            self.turns.heartbeat.switched.up();
-        }
-        self.erase(stale_draft);
-        self.emit(|| EventKind::TurnEnd { silent });
-        self.log_end(ending);
-        self.current().ending = Some(ending);
-        self.session.estimate.used = self.used();
-        self.session.estimate.fixed = self.fixed_tokens + self.tools_tokens;
-        Ok(Some(self.session))
-    }
-
-    /// Logs the end of the turn for the operator. A resumed turn has the figures since it was resumed.
-    pub(super) fn log_end(&self, ending: TurnOutcome) {
-        tracing::info!(
-            turn = self.turn.0,
-            of = %self.session.origin,
-            ?ending,
-            ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
-            steps = self.steps_made(),
-            tokens_in = self.spent.input,
-            tokens_cached = self.spent.cached,
-            tokens_out = self.spent.output,
-            "A turn has ended"
-        );
-    }
-
-    /// Waits until no draft is being sent, and blocks further ones. None if a draft takes too long.
-    pub(super) async fn quiet(&self) -> Option<OwnedMutexGuard<()>> {
-        timeout(QUIET_WAIT_MAX, Arc::clone(&self.handles.quiet).lock_owned()).await.ok()
-    }
-
-    /// As [`Self::quiet`], at the end of the turn. A draft that takes too long is deleted when it arrives.
-    pub(super) async fn quiet_at_end(&self) -> Option<OwnedMutexGuard<()>> {
-        if let Some(quiet) = self.quiet().await {
-            return Some(quiet);
-        }
-        self.handles.draft.send_modify(|draft| draft.left = true);
-        // The draft may have arrived just before the flag was set.
-        Arc::clone(&self.handles.quiet).try_lock_owned().ok()
-    }
-
-    /// Returns the end of a failed turn with a message.
-    pub(super) fn end_with(&self, message: String) -> TurnEnd {
-        TurnEnd {
-            ending: TurnOutcome::Failed,
-            outcome: InboundOutcome::Refused,
-            words: Some(message),
-            files: Vec::new(),
-            origin: self.session.origin.clone(),
-            reply_to: self.asker.reply_to.clone(),
-            over_draft: false,
-            // Only the results of background tasks are passed on.
-            tainted: self.part.background.is_some()
-                && taint::of_one(&self.session, self.asker.role).is_some(),
-            zone: self.turns.services.zone,
-            is_quiet: self.part.keeps_quiet && self.turns.heartbeat.is_quiet(),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Asks the model for the next step. Each call is reserved before it is made and booked with its result, includes the
-//! pictures that the model may see, and streams its text to the draft.
+//! Asks the model for the next step: makes room in the context window and reserves the call. The request includes the
+//! pictures that the model may see, and its text is streamed to the draft.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::conversation::ledger::{CallCause, Charge, Payer};
 use crate::conversation::settings::settings_of;
 use crate::conversation::{model_waits, tokens};
-use crate::provider::{self, Attempts, Completion, Delta, Pictures, ProviderError, Request, Usage};
+use crate::provider::{self, Attempts, Completion, Delta, Pictures, ProviderError, Request};
 use crate::replies;
 use crate::tools::more;
+use crate::turn::compaction::KeptWhole;
 use crate::turn::error::TurnError;
 use crate::turn::run::active::ActiveTurn;
-use crate::turn::spending::{Granted, Planned};
+use crate::turn::run::context_window::{CompactionOutcome, STEPS_WHOLE};
 use crate::types::event::EventKind;
+use crate::types::session::Session;
 
 /// Time without output until people are shown how long the model is silent, and the interval of updates.
 const SILENCE_SHOWN_AFTER: Duration = Duration::from_secs(20);
@@ -28,6 +29,10 @@ const THOUGHT_BYTES_MAX: usize = 16 * 1024;
 
 /// Maximum number of times that a prompt is shortened because it is too long for the model.
 const SHRUNK_MAX: usize = 2;
+
+/// Results are shortened once that frees this part of the context window, in percent, so that the provider's cache is
+/// rarely invalidated.
+const SAVING_PERCENT: u64 = 10;
 
 impl ActiveTurn<'_> {
     /// Returns one completion, after the prompt was fitted into the context window.
@@ -83,6 +88,67 @@ impl ActiveTurn<'_> {
                 failed => return Ok(failed),
             }
         }
+    }
+
+    /// Shortens and compacts until the prompt fits into the context window. Returns an error if the model for the
+    /// summary cannot be reached.
+    async fn make_room(&mut self) -> Result<Option<ProviderError>, TurnError> {
+        if self.is_over(tokens::SHORTEN_AT) {
+            let saving_min = tokens::percent(self.context_window(), SAVING_PERCENT);
+            self.shorten(STEPS_WHOLE, saving_min).await?;
+        }
+        if self.is_over(tokens::FULL_AT) {
+            self.shorten(1, 1).await?;
+        }
+        if self.is_over(tokens::FULL_AT) {
+            self.session.estimate.fixed = self.fixed_tokens + self.tools_tokens;
+            let usual = KeptWhole::usual(&self.session, self.provider.context_window());
+            let mut compacted = self.compact(usual).await?;
+            while matches!(compacted, CompactionOutcome::Failed) && self.is_over(tokens::FULL_AT) {
+                if !self.drop_half().await? {
+                    compacted = CompactionOutcome::Nothing;
+                }
+            }
+            if let CompactionOutcome::Away(error) = compacted {
+                return Ok(Some(error));
+            }
+        }
+        if self.is_over(tokens::FULL_AT)
+            && let Err(away) = self.compact_turn(STEPS_WHOLE).await?
+        {
+            return Ok(Some(away));
+        }
+        if self.is_over(tokens::FULL_AT) {
+            // This includes results that the model has not seen yet: a note tells how to read the rest.
+            self.shorten(0, 1).await?;
+        }
+        Ok(None)
+    }
+
+    fn is_over(&mut self, percent: u64) -> bool {
+        self.used() > tokens::percent(self.context_window(), percent)
+    }
+
+    /// Returns the tokens of the present prompt, corrected by the provider's counts.
+    pub(super) fn used(&mut self) -> u64 {
+        let estimate = self.estimate();
+        self.session.estimate.counted(estimate)
+    }
+
+    /// Returns the estimated tokens of the present prompt.
+    fn estimate(&mut self) -> u64 {
+        if self.is_brief() {
+            return self.brief_estimate();
+        }
+        let sees = self.provider.sees();
+        let Session { turns, estimate, .. } = &mut self.session;
+        let pictures = if sees { tokens::picture_tokens(turns) } else { 0 };
+        self.fixed_tokens + self.tools_tokens + estimate.turns_tokens(turns) + pictures
+    }
+
+    /// Returns the usable context window of the provider, in tokens.
+    fn context_window(&self) -> u64 {
+        self.session.estimate.context_window(self.provider.context_window())
     }
 
     /// Returns one completion. If the model refuses a request with pictures, retries without them.
@@ -219,60 +285,6 @@ impl ActiveTurn<'_> {
         if std::mem::replace(is_thinking, now) != now {
             self.emit(|| if now { EventKind::ThinkingStart } else { EventKind::ThinkingEnd });
         }
-    }
-
-    /// Reserves the next call of the turn, whose prompt has an estimated `input` tokens. The inner error explains a
-    /// refusal to the person.
-    async fn reserve_call(&mut self, input: u64) -> Result<Result<(), ProviderError>, TurnError> {
-        let planned = Planned {
-            payer: self.payer,
-            provider: self.provider.name(),
-            turn: Some(self.turn),
-            input,
-            output: self.session.persona.tokens_max.map(u64::from),
-        };
-        let turns = self.turns;
-        let granted = turns.spending.reserve(&turns.services.bus, planned).await?;
-        Ok(granted.map(|granted| self.granted = granted))
-    }
-
-    /// Reserves a summary of texts with an estimated `input` tokens.
-    pub(super) async fn reserve_summary(
-        &self,
-        input: u64,
-        output: u64,
-    ) -> Result<Result<Granted, ProviderError>, TurnError> {
-        let planned = Planned {
-            payer: self.summary_payer(),
-            provider: self.turns.models.summariser.name(),
-            turn: Some(self.turn),
-            input,
-            output: Some(output),
-        };
-        Ok(self.turns.spending.reserve(&self.turns.services.bus, planned).await?)
-    }
-
-    /// Ends the reservation of a failed call.
-    async fn release_call(&mut self, error: &ProviderError) -> Result<(), TurnError> {
-        let granted = std::mem::take(&mut self.granted);
-        let turns = self.turns;
-        Ok(turns.spending.failed(&turns.services.bus, &granted, error).await?)
-    }
-
-    /// Returns the cost of the running call, and takes its reservation.
-    pub(super) fn charge(&mut self, completion: &Completion) -> Charge {
-        let granted = std::mem::take(&mut self.granted);
-        self.turns.spending.charge(self.payer, &granted, self.provider.name(), completion)
-    }
-
-    /// Returns the cost of summaries.
-    pub(super) fn summary_charge(&self, granted: &Granted, usage: Usage) -> Charge {
-        let name = self.turns.models.summariser.name();
-        self.turns.spending.charge_for(self.summary_payer(), granted, name, usage)
-    }
-
-    fn summary_payer(&self) -> Payer {
-        Payer { cause: CallCause::Compaction, ..self.payer }
     }
 }
 

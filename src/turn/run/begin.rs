@@ -1,32 +1,41 @@
-//! Begins a turn with waiting messages, or resumes an interrupted one, and runs it to its end. Not the steps between
-//! (`run.rs`).
+//! Begins a turn with waiting messages, and runs it to its end: reads the state in one state of the store, so that it
+//! is consistent, commits the first step, and assembles the active turn. Not the steps between (`run.rs`).
 
 use anyhow::anyhow;
-use tokio::time::timeout;
+use chrono::TimeDelta;
+use rusqlite::Connection;
+use tokio::time::{Instant, timeout};
 
 use crate::bus::journal::{InboundOutcome, WaitingMessage};
-use crate::conversation::transcript::Unfinished;
+use crate::conversation::ledger::{CallCause, Payer};
+use crate::conversation::transcript::{self, Unfinished};
+use crate::conversation::{plans, tokens};
+use crate::people::{People, Role};
+use crate::provider::{Attempts, Usage};
 use crate::replies;
-use crate::services::load;
-use crate::turn::commits::{self, TurnBeginning, UsedFacts};
+use crate::services::{Services, person_on};
+use crate::store::StoreError;
+use crate::trust::taint;
+use crate::turn::background::of as background_kind;
+use crate::turn::commits::{self, PausedConversation, TurnBeginning, UsedFacts};
+use crate::turn::compaction::{self, apart};
 use crate::turn::end::TurnEnd;
 use crate::turn::error::TurnError;
-use crate::turn::frozen::frozen_memory;
+use crate::turn::frozen::{KnownFacts, frozen_memory};
+use crate::turn::instructions::{self, PromptBase};
 use crate::turn::invoked::invoked;
+use crate::turn::personas::{ChosenPersona, KnownSubject, PersonaSubject};
 use crate::turn::prompt::InvokedSkills;
 use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
 use crate::turn::run::first_step::{FirstStep, ToldAtFirst, first_step};
 use crate::turn::run::late;
-use crate::turn::run::start_state::{self, StartState, TurnSpeaker};
+use crate::turn::run::part::TurnPart;
 use crate::turn::services::TurnServices;
+use crate::turn::spending::Granted;
 use crate::types::event::EventKind;
-use crate::types::message::{Cause, ChatKind, Hint, MessageId, Reaction};
-use crate::types::origin::Origin;
-use crate::types::session::{FrozenContext, Session, Turn};
-
-/// Maximum number of attempts at a turn that crashes interrupt. After that it ends with an explanation, because
-/// it may be the cause of the crashes.
-const ATTEMPTS_MAX: u32 = 3;
+use crate::types::message::{Address, Cause, ChatKind, Hint, MessageId, Reaction, Sender};
+use crate::types::origin::{Origin, TaskId, TaskKind};
+use crate::types::session::{FrozenContext, Plan, Session, Turn, TurnId};
 
 /// The beginning of a turn.
 pub(crate) enum TurnStart {
@@ -34,6 +43,24 @@ pub(crate) enum TurnStart {
     New(Vec<WaitingMessage>),
     /// An unfinished turn, and what its person has said while it waited for a model.
     Resume(Box<Unfinished>, Vec<WaitingMessage>),
+}
+
+/// The state of the store at the beginning of a turn.
+struct StartState {
+    role: Role,
+    chosen: ChosenPersona,
+    session: Session,
+    /// The open plan of the conversation.
+    plan: Option<Plan>,
+    known: KnownFacts,
+}
+
+/// The speaker of a turn, and the place.
+#[derive(Clone)]
+struct TurnSpeaker {
+    origin: Origin,
+    chat_kind: ChatKind,
+    sender: Sender,
 }
 
 /// Runs a turn to its end. Returns the session if it is in the same state as in the store.
@@ -71,7 +98,7 @@ pub(crate) async fn run(
 
 impl<'a> ActiveTurn<'a> {
     /// Begins a turn with waiting rows. None if the rows were closed without a turn, for example because they are late.
-    pub(super) async fn start(
+    async fn start(
         turns: &'a TurnServices,
         session: Option<Session>,
         rows: Vec<WaitingMessage>,
@@ -89,8 +116,8 @@ impl<'a> ActiveTurn<'a> {
         let speaker = TurnSpeaker { origin: origin.clone(), chat_kind, sender: sender.clone() };
         let is_said = matches!(first.cause, Cause::Person(_));
         let state = match is_said {
-            true => start_state::read_after_pause(turns, session, speaker).await?,
-            false => start_state::read(turns, session, speaker).await?,
+            true => read_after_pause(turns, session, speaker).await?,
+            false => read(turns, session, speaker).await?,
         };
         let StartState { role, chosen, mut session, plan, known } = state;
         let quiet = chosen.quiet_words(role, turns.services.now());
@@ -147,46 +174,58 @@ impl<'a> ActiveTurn<'a> {
         Ok(Some(active))
     }
 
-    /// Resumes a turn after its last commit. None if the turn was ended instead, for example after too many attempts.
-    pub(super) async fn resume(
+    /// Returns a turn that is ready to run. None if its background task has already ended.
+    pub(super) async fn assemble(
         turns: &'a TurnServices,
-        unfinished: Unfinished,
+        session: Session,
+        turn: TurnId,
+        asker: Requester,
         handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
-        let Unfinished { turn, attempts, silent, .. } = unfinished;
-        let origin = unfinished.origin.clone();
-        handles.draft.send_modify(|shown| shown.made = unfinished.draft.clone());
-        let store = &turns.services.bus.store;
-        if silent {
-            commits::answer(store, turn, None, TurnEnd::silent(&origin)).await?;
+        let Some(part) = TurnPart::of(turns, &session, turn).await? else {
+            commits::answer(
+                &turns.services.bus.store,
+                turn,
+                None,
+                TurnEnd::silent(&session.origin),
+            )
+            .await?;
             return Ok(None);
-        }
-        if attempts >= ATTEMPTS_MAX {
-            tracing::error!(
-                turn = turn.0,
-                attempts,
-                "Gave up a turn, because it was interrupted each time"
-            );
-            if origin.task().is_some() {
-                commits::gave_up(store, turn, origin).await?;
-                return Ok(None);
-            }
-            let end =
-                TurnEnd::failed(&unfinished, replies::GAVE_UP.to_owned(), turns.services.zone);
-            commits::answer(store, turn, None, end).await?;
-            return Ok(None);
-        }
-        commits::resume(store, turn).await?;
-        let Unfinished { sender, reply_to, model_wait: wait, .. } = unfinished;
-        let Some(mut session) = load(&turns.services, &origin).await? else { return Ok(None) };
-        let (role, chosen) = start_state::role_and_persona(turns, &origin, &sender).await?;
-        chosen.enter(&mut session);
-        turns.models.for_session(&session).learn_window().await;
-        let asker = Requester { sender, role, reply_to };
-        let active = Self::assemble(turns, session, turn, asker, handles).await?;
-        let active = active.map(|active| Self { wait, ..active });
-        Ok(active.inspect(|active| {
-            active.emit(|| EventKind::TurnStart { attempt: attempts + 1 });
+        };
+        handles.draft.send_modify(|draft| {
+            (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
+        });
+        // Changed instructions are reported to the owner before a model follows them.
+        turns.instruction_watcher.look().await?;
+        turns.tools.arrived().await;
+        let base = instructions::base(turns, &session, asker.speaker(), part.caller).await;
+        let PromptBase { system, facts, tools, tools_tokens, context_window } = base;
+        let payer = payer(&turns.services, &session, &asker, &part).await?;
+        let provider = turns.models.for_session(&session);
+        Ok(Some(Self {
+            fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
+            in_use: turns.models.all.in_use.enter(provider.name()),
+            provider,
+            fitted: context_window,
+            wait: None,
+            payer,
+            granted: Granted::default(),
+            attempts: Attempts::Usual,
+            thought: String::new(),
+            pending: Vec::new(),
+            invoked: InvokedSkills::new(),
+            turns,
+            session,
+            turn,
+            part,
+            asker,
+            handles,
+            system,
+            facts,
+            tools,
+            tools_tokens,
+            begun: Instant::now(),
+            spent: Usage::default(),
         }))
     }
 
@@ -198,4 +237,143 @@ impl<'a> ActiveTurn<'a> {
             self.handles.signs.try_send(Hint::React { message, with: Reaction::Seen }).ok();
         }
     }
+}
+
+/// Reads the state for a turn that a person begins. Untrusted parts of a private conversation are left out if nobody has
+/// spoken in it for as long as the config says.
+async fn read_after_pause(
+    turns: &TurnServices,
+    kept: Option<Session>,
+    speaker: TurnSpeaker,
+) -> Result<StartState, StoreError> {
+    let state = read(turns, kept, speaker.clone()).await?;
+    let Some(paused) = paused(turns, &state) else { return Ok(state) };
+    let store = &turns.services.bus.store;
+    let (session, since) = (state.session.id, paused.since);
+    let is_quiet = move |store: &Connection| transcript::is_quiet_since(store, session, since);
+    if !store.read(is_quiet).await? || !commits::cleaned(store, paused).await? {
+        return Ok(state);
+    }
+    tracing::info!(session = session.0, "Left untrusted parts out after a pause");
+    let mut estimate = state.session.estimate;
+    estimate.tried = 0;
+    estimate.recount();
+    let mut state = read(turns, None, speaker).await?;
+    state.session.estimate = estimate;
+    Ok(state)
+}
+
+/// The conversation that is cleaned if nobody has spoken in it for long; none if nothing of it is untrusted, or that
+/// does not matter.
+fn paused(turns: &TurnServices, state: &StartState) -> Option<PausedConversation> {
+    let StartState { role, chosen, session, plan, .. } = state;
+    let after = turns.config.clean_after.filter(|_| apart::are_told_apart(turns, session))?;
+    let has_untrusted_plan = plan.as_ref().is_some_and(|plan| plan.tainted);
+    if !has_untrusted_plan && taint::of_one(session, *role).is_none() {
+        return None;
+    }
+    let since = turns.services.now().to_utc() - TimeDelta::from_std(after).ok()?;
+    let (origin, models) = (session.origin.clone(), &turns.models);
+    let model = models.for_origin(&origin, &session.settings, &chosen.persona);
+    let tokens_max = compaction::summary_tokens_max(session, model.context_window());
+    Some(PausedConversation { origin, role: *role, since, tokens_max })
+}
+
+/// Reads the state. A session that the loop has kept is read again if it has changed in the store.
+async fn read(
+    turns: &TurnServices,
+    kept: Option<Session>,
+    speaker: TurnSpeaker,
+) -> Result<StartState, StoreError> {
+    let personas = &turns.config.personas;
+    let (people, have_servers) = (turns.services.bus.people.clone(), personas.have_servers());
+    let now = turns.services.now().to_utc();
+    let query = move |store: &Connection| {
+        let TurnSpeaker { origin, chat_kind, sender } = &speaker;
+        let (role, subject) = subject_of(store, &people, origin, sender)?;
+        let subject = KnownSubject::read(store, subject, have_servers)?;
+        let session = session_of(store, kept, origin, *chat_kind)?;
+        let known = match origin {
+            Origin::Chat(at) => {
+                let begins = may_begin(&session, role).then_some(now);
+                KnownFacts::read(store, at, *chat_kind, &sender.id, begins)?
+            }
+            Origin::Task { .. } => KnownFacts::default(),
+        };
+        let plan = plans::of(store, session.id)?.filter(Plan::is_open);
+        Ok((role, subject, session, plan, known))
+    };
+    let (role, subject, session, plan, known) = turns.services.bus.store.read(query).await?;
+    Ok(StartState { role, chosen: personas.choose_for(subject), session, plan, known })
+}
+
+/// Returns the role of the speaker, and the subject for the choice of the persona. Its place is that of the people for
+/// whom the turn works.
+pub(super) fn subject_of(
+    store: &Connection,
+    people: &People,
+    origin: &Origin,
+    sender: &Sender,
+) -> rusqlite::Result<(Role, PersonaSubject)> {
+    let role = people.role_of(store, origin.channel(), &sender.id)?.unwrap_or(Role::Guest);
+    let at = match origin {
+        Origin::Chat(at) => Some(at.clone()),
+        Origin::Task { task: TaskId { kind, number }, .. } => {
+            background_kind(*kind).people_at(store, *number)?
+        }
+    };
+    let nowhere = || Address { channel: origin.channel().clone(), chat: "".into(), thread: None };
+    let at = at.unwrap_or_else(nowhere);
+    Ok((role, PersonaSubject::new(at, origin.channel().clone(), sender.id.clone(), role)))
+}
+
+fn session_of(
+    store: &Connection,
+    kept: Option<Session>,
+    origin: &Origin,
+    chat_kind: ChatKind,
+) -> rusqlite::Result<Session> {
+    let found = match kept {
+        Some(kept) if transcript::is_current(store, &kept)? => Some(kept),
+        Some(kept) => {
+            let mut estimate = kept.estimate;
+            estimate.recount();
+            let anew = transcript::open_session(store, &kept.origin)?;
+            anew.map(|anew| Session { estimate, ..anew })
+        }
+        None => None,
+    };
+    match found {
+        Some(session) => Ok(session),
+        None => {
+            let stored = transcript::open_session(store, origin)?;
+            Ok(stored.unwrap_or_else(|| Session::new(origin, chat_kind)))
+        }
+    }
+}
+
+/// Returns true if a conversation gets a snapshot: it is private, not a guest's, and has none yet.
+fn may_begin(session: &Session, role: Role) -> bool {
+    let was_shown = session.frozen.as_ref().is_some_and(|it| it.has_snapshot);
+    session.chat_kind == ChatKind::Private && role != Role::Guest && !was_shown
+}
+
+/// Returns the payer of the turn's model calls.
+async fn payer(
+    services: &Services,
+    session: &Session,
+    asker: &Requester,
+    part: &TurnPart,
+) -> Result<Payer, TurnError> {
+    let origin = &session.origin;
+    let person = person_on(services, origin.channel(), &asker.sender).await?;
+    let (cause, job) = match origin.task() {
+        Some(TaskId { kind, number }) => {
+            (CallCause::Task(kind), (kind == TaskKind::Job).then_some(number))
+        }
+        None if part.job.is_some() => (CallCause::Task(TaskKind::Job), part.job),
+        None => (CallCause::Chat, None),
+    };
+    let persona = session.persona.name;
+    Ok(Payer { person, role: asker.role, cause, job, persona })
 }

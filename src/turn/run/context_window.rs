@@ -1,5 +1,5 @@
-//! Keeps a turn within the context window: before each request to the model, and again when the model refuses a request
-//! as too long.
+//! Ways to keep a turn within the context window. `asking.rs` uses them before each request to the model, and again
+//! when the model refuses a request as too long.
 
 use crate::bus::notices;
 use crate::conversation::ledger::Charge;
@@ -16,17 +16,13 @@ use crate::turn::instructions;
 use crate::turn::run::active::ActiveTurn;
 use crate::turn::spending::Granted;
 use crate::types::event::EventKind;
-use crate::types::session::{FrozenContext, Session, StepMark};
+use crate::types::session::{FrozenContext, StepMark};
 
 /// Number of newest steps of the running turn whose results are not shortened, because the model works with them.
-const STEPS_WHOLE: usize = 2;
-
-/// Results are shortened once that frees this part of the context window, in percent, so that the provider's cache is
-/// rarely invalidated.
-const SAVING_PERCENT: u64 = 10;
+pub(super) const STEPS_WHOLE: usize = 2;
 
 /// The result of compacting the conversation.
-enum CompactionOutcome {
+pub(super) enum CompactionOutcome {
     Done,
     /// Nothing can be compacted.
     Nothing,
@@ -37,67 +33,6 @@ enum CompactionOutcome {
 }
 
 impl ActiveTurn<'_> {
-    /// Returns the tokens of the present prompt, corrected by the provider's counts.
-    pub(super) fn used(&mut self) -> u64 {
-        let estimate = self.estimate();
-        self.session.estimate.counted(estimate)
-    }
-
-    /// Returns the estimated tokens of the present prompt.
-    pub(super) fn estimate(&mut self) -> u64 {
-        if self.is_brief() {
-            return self.brief_estimate();
-        }
-        let sees = self.provider.sees();
-        let Session { turns, estimate, .. } = &mut self.session;
-        let pictures = if sees { tokens::picture_tokens(turns) } else { 0 };
-        self.fixed_tokens + self.tools_tokens + estimate.turns_tokens(turns) + pictures
-    }
-
-    /// Returns the usable context window of the provider, in tokens.
-    fn context_window(&self) -> u64 {
-        self.session.estimate.context_window(self.provider.context_window())
-    }
-
-    pub(super) fn is_over(&mut self, percent: u64) -> bool {
-        self.used() > tokens::percent(self.context_window(), percent)
-    }
-
-    /// Shortens and compacts until the prompt fits into the context window. Returns an error if the model for the
-    /// summary cannot be reached.
-    pub(super) async fn make_room(&mut self) -> Result<Option<ProviderError>, TurnError> {
-        if self.is_over(tokens::SHORTEN_AT) {
-            let saving_min = tokens::percent(self.context_window(), SAVING_PERCENT);
-            self.shorten(STEPS_WHOLE, saving_min).await?;
-        }
-        if self.is_over(tokens::FULL_AT) {
-            self.shorten(1, 1).await?;
-        }
-        if self.is_over(tokens::FULL_AT) {
-            self.session.estimate.fixed = self.fixed_tokens + self.tools_tokens;
-            let usual = KeptWhole::usual(&self.session, self.provider.context_window());
-            let mut compacted = self.compact(usual).await?;
-            while matches!(compacted, CompactionOutcome::Failed) && self.is_over(tokens::FULL_AT) {
-                if !self.drop_half().await? {
-                    compacted = CompactionOutcome::Nothing;
-                }
-            }
-            if let CompactionOutcome::Away(error) = compacted {
-                return Ok(Some(error));
-            }
-        }
-        if self.is_over(tokens::FULL_AT)
-            && let Err(away) = self.compact_turn(STEPS_WHOLE).await?
-        {
-            return Ok(Some(away));
-        }
-        if self.is_over(tokens::FULL_AT) {
-            // This includes results that the model has not seen yet: a note tells how to read the rest.
-            self.shorten(0, 1).await?;
-        }
-        Ok(None)
-    }
-
     /// Makes system prompt, tools and memory anew if the context window is smaller than expected. Returns true if so.
     pub(super) async fn refit(&mut self) -> Result<bool, TurnError> {
         if self.provider.context_window() >= self.fitted {
@@ -164,7 +99,11 @@ impl ActiveTurn<'_> {
     }
 
     /// Permanently shortens old results, if that saves at least `saving_min` tokens. Returns true if it did.
-    async fn shorten(&mut self, steps_whole: usize, saving_min: u64) -> Result<bool, TurnError> {
+    pub(super) async fn shorten(
+        &mut self,
+        steps_whole: usize,
+        saving_min: u64,
+    ) -> Result<bool, TurnError> {
         let session = &self.session;
         let Some(mark) = shorten::mark(&session.turns, steps_whole) else { return Ok(false) };
         // The mark never moves back, because shortened results stay shortened.
@@ -181,7 +120,10 @@ impl ActiveTurn<'_> {
     }
 
     /// Compacts earlier turns into the summary at once.
-    async fn compact(&mut self, whole: KeptWhole) -> Result<CompactionOutcome, TurnError> {
+    pub(super) async fn compact(
+        &mut self,
+        whole: KeptWhole,
+    ) -> Result<CompactionOutcome, TurnError> {
         match CompactionJob::of(&self.session, whole, None) {
             Some(job) => self.summarize(&job).await,
             None => Ok(CompactionOutcome::Nothing),
@@ -190,7 +132,7 @@ impl ActiveTurn<'_> {
 
     /// Compacts all but the newest steps of the running turn, and all earlier turns. Returns false if there are none.
     /// The summary includes a record of their calls. Steps without a summary are left out.
-    async fn compact_turn(
+    pub(super) async fn compact_turn(
         &mut self,
         steps_whole: usize,
     ) -> Result<Result<bool, ProviderError>, TurnError> {
@@ -252,7 +194,7 @@ impl ActiveTurn<'_> {
     }
 
     /// Removes the older half of the earlier turns from the prompt. Returns false if there are none.
-    async fn drop_half(&mut self) -> Result<bool, TurnError> {
+    pub(super) async fn drop_half(&mut self) -> Result<bool, TurnError> {
         let before = self.session.turns.len() - 1;
         let Some(job) = CompactionJob::up_to(&self.session, before.div_ceil(2), None) else {
             return Ok(false);

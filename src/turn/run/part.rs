@@ -1,31 +1,19 @@
-//! The kind of a turn with its limits: a conversation with people or a background task; and the active turn that is
-//! made for it, with its prompt and its payer. Imports `active.rs`, which imports the limits.
+//! The kind of a turn with its limits: a conversation with people or a background task.
 
 use std::time::Duration;
 
 use rusqlite::Connection;
-use tokio::time::Instant;
 
 use crate::conversation::deferred::ApprovedCall;
-use crate::conversation::ledger::{CallCause, Payer};
-use crate::conversation::{tokens, transcript};
-use crate::provider::{Attempts, Usage};
+use crate::conversation::transcript;
 use crate::replies;
-use crate::services::{Services, person_on};
 use crate::store::StoreError;
 use crate::tasks::schedule;
 use crate::tools::Caller;
 use crate::turn::background::{self, Background, TaskLimits};
-use crate::turn::commits;
-use crate::turn::end::TurnEnd;
-use crate::turn::error::TurnError;
-use crate::turn::instructions::{self, PromptBase};
-use crate::turn::prompt::InvokedSkills;
-use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
 use crate::turn::services::TurnServices;
-use crate::turn::spending::Granted;
 use crate::types::message::Address;
-use crate::types::origin::{Origin, TaskId, TaskKind};
+use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{Finish, Session, TurnId};
 
 /// Maximum time of a turn. Steps, retries and fallbacks have limits of their own, but together they could take a day.
@@ -134,81 +122,4 @@ impl TurnPart {
             Some(_) => replies::task_too_slow(self.time_max),
         }
     }
-}
-
-impl<'a> ActiveTurn<'a> {
-    /// Returns a turn that is ready to run. None if its background task has already ended.
-    pub(super) async fn assemble(
-        turns: &'a TurnServices,
-        session: Session,
-        turn: TurnId,
-        asker: Requester,
-        handles: TurnHandles,
-    ) -> Result<Option<Self>, TurnError> {
-        let Some(part) = TurnPart::of(turns, &session, turn).await? else {
-            commits::answer(
-                &turns.services.bus.store,
-                turn,
-                None,
-                TurnEnd::silent(&session.origin),
-            )
-            .await?;
-            return Ok(None);
-        };
-        handles.draft.send_modify(|draft| {
-            (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
-        });
-        // Changed instructions are reported to the owner before a model follows them.
-        turns.instruction_watcher.look().await?;
-        turns.tools.arrived().await;
-        let base = instructions::base(turns, &session, asker.speaker(), part.caller).await;
-        let PromptBase { system, facts, tools, tools_tokens, context_window } = base;
-        let payer = payer(&turns.services, &session, &asker, &part).await?;
-        let provider = turns.models.for_session(&session);
-        Ok(Some(Self {
-            fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
-            in_use: turns.models.all.in_use.enter(provider.name()),
-            provider,
-            fitted: context_window,
-            wait: None,
-            payer,
-            granted: Granted::default(),
-            attempts: Attempts::Usual,
-            thought: String::new(),
-            pending: Vec::new(),
-            invoked: InvokedSkills::new(),
-            turns,
-            session,
-            turn,
-            part,
-            asker,
-            handles,
-            system,
-            facts,
-            tools,
-            tools_tokens,
-            begun: Instant::now(),
-            spent: Usage::default(),
-        }))
-    }
-}
-
-/// Returns the payer of the turn's model calls.
-async fn payer(
-    services: &Services,
-    session: &Session,
-    asker: &Requester,
-    part: &TurnPart,
-) -> Result<Payer, TurnError> {
-    let origin = &session.origin;
-    let person = person_on(services, origin.channel(), &asker.sender).await?;
-    let (cause, job) = match origin.task() {
-        Some(TaskId { kind, number }) => {
-            (CallCause::Task(kind), (kind == TaskKind::Job).then_some(number))
-        }
-        None if part.job.is_some() => (CallCause::Task(TaskKind::Job), part.job),
-        None => (CallCause::Chat, None),
-    };
-    let persona = session.persona.name;
-    Ok(Payer { person, role: asker.role, cause, job, persona })
 }

@@ -1,6 +1,8 @@
 //! Checks the calls of a step before any of them begins: each may run, needs approval, or is refused.
 //! `trust::permission` decides; this module collects the facts for it, such as the reader of a message.
 
+use std::sync::Arc;
+
 use chrono::DateTime;
 use chrono_tz::Tz;
 use rusqlite::Connection;
@@ -10,10 +12,11 @@ use crate::conversation::sessions;
 use crate::people::Role;
 use crate::people::persons::PersonAccount;
 use crate::tasks::schedule;
-use crate::tools::{Reach, ToolContext, ToolKind, ToolTerms};
+use crate::tools::{AnyTool, Reach, ToolContext, ToolKind, ToolTerms};
 use crate::trust::permission::{self, Decider, Decision, PermissionReason, PermissionRequest};
 use crate::trust::taint::{self, Taint};
 use crate::trust::{links, own_words, telling};
+use crate::turn::calls::ToolOfCall;
 use crate::turn::error::TurnError;
 use crate::turn::prompt;
 use crate::turn::run::active::ActiveTurn;
@@ -23,6 +26,7 @@ use crate::types::session::{Call, CallOutcome, TurnId};
 
 /// A valid call with the properties that the permission needs.
 pub(crate) struct CheckedCall {
+    pub(crate) tool: Arc<dyn AnyTool>,
     pub(crate) terms: ToolTerms,
     pub(crate) reach: Reach,
     /// The other tool whose work the call does later, with its terms.
@@ -33,7 +37,7 @@ pub(crate) struct CheckedCall {
     pub(crate) kept_time: Option<String>,
 }
 
-/// Returns the terms and the reach of a call. The error explains to the model why the call cannot begin.
+/// Returns the tool, the terms and the reach of a call. The error explains to the model why the call cannot begin.
 pub(crate) fn check_call(
     turns: &TurnServices,
     call: &Call,
@@ -51,7 +55,7 @@ pub(crate) fn check_call(
     };
     let reach = tool.reach(&call.arguments, &cx.address);
     let (kept_text, kept_time) = (tool.kept_text(&call.arguments), tool.kept_time(&call.arguments));
-    Ok(CheckedCall { terms, reach, stands_for, kept_text, kept_time })
+    Ok(CheckedCall { tool, terms, reach, stands_for, kept_text, kept_time })
 }
 
 /// A call that can be run.
@@ -59,6 +63,8 @@ pub(super) struct OpenCall {
     /// Its index in the step.
     pub(super) at: usize,
     pub(super) call: Call,
+    /// Its tool. The error occurs only if it began before a crash, and its tool is gone.
+    pub(super) tool: ToolOfCall,
     pub(super) reads: bool,
     /// The reason if it needs approval, and who decides.
     pub(super) asks: Option<(PermissionReason, Decider)>,
@@ -248,9 +254,10 @@ impl ActiveTurn<'_> {
                 Ok(checked) => {
                     own_words = self.own_words(&checked, taint.as_ref(), cx.now);
                     let taint = taint.as_ref().filter(|_| own_words.is_none());
-                    match self.permit(&call, &checked, &cx, taint).await? {
-                        (Decision::Allow, _) => Ok((checked.terms.kind == ToolKind::Reads, None)),
-                        (Decision::Ask(why), decider) => Ok((false, Some((why, decider)))),
+                    let permitted = self.permit(&call, &checked, &cx, taint).await?;
+                    match permitted {
+                        (Decision::Allow, _) => Ok((checked, None)),
+                        (Decision::Ask(why), decider) => Ok((checked, Some((why, decider)))),
                         (Decision::Deny(why), decider) => Err(Refused::of(&why, decider)),
                     }
                 }
@@ -259,14 +266,18 @@ impl ActiveTurn<'_> {
                 }
             };
             match checked {
-                Ok((reads, asks)) => {
+                Ok((CheckedCall { tool, terms, .. }, asks)) => {
+                    let reads = asks.is_none() && terms.kind == ToolKind::Reads;
                     // A person who is asked sees the words anyway.
                     let own_words = own_words.filter(|_| asks.is_none());
-                    open.push(OpenCall { at, call, reads, asks, own_words });
+                    open.push(OpenCall { at, call, tool: Ok(tool), reads, asks, own_words });
                 }
                 // A call that began before a crash is examined first.
                 Err(_) if call.outcome != CallOutcome::Planned => {
-                    open.push(OpenCall { at, call, reads: false, asks: None, own_words: None });
+                    let tool = self.turns.tools.authorise(&call.tool, cx.user());
+                    let tool = tool.map(|(tool, _)| tool);
+                    let (asks, own_words) = (None, None);
+                    open.push(OpenCall { at, call, tool, reads: false, asks, own_words });
                 }
                 Err(refused) => refusals.push(RefusedCall { at, call, refused }),
             }

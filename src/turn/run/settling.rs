@@ -139,7 +139,7 @@ impl ActiveTurn<'_> {
             this.emit_start(&open.call);
             let own_words = open.own_words.clone();
             let calling = CallContext { own_words, ..this.calling(&open.call) };
-            let result = calls::run(this.turns, &calling, cx).await?;
+            let result = calls::run(this.turns, &calling, cx, open.tool.clone()).await?;
             this.emit_end(&open.call, &result, begun);
             Ok::<_, TurnError>((open.at, result))
         });

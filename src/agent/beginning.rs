@@ -1,6 +1,8 @@
-//! The task of a turn: the loop moves a session into it, and it shows the turn's progress until the turn ends.
+//! Begins a turn: reads its messages, and moves a session into its task, which shows the turn's progress until the turn
+//! ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::Id;
@@ -8,10 +10,13 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Agent;
-use super::fairness::Claim;
+use super::claim::Claim;
 use super::running::Running;
+use super::steering::FurtherParts;
 use super::work_queue::Person;
-use crate::bus::journal::{RowId, WaitingMessage};
+use crate::bus::journal::{self, RowId, RowRange, WaitingMessage};
+use crate::conversation::settings::settings_for;
+use crate::store::StoreError;
 use crate::turn::draft::Draft;
 use crate::turn::error::{CommitError, TurnError};
 use crate::turn::run::{self as turn, TurnHandles, TurnStart};
@@ -19,7 +24,7 @@ use crate::turn::services::TurnServices;
 use crate::turn::{STORE_PAUSE, progress};
 use crate::types::message::{Sender, Voice};
 use crate::types::origin::Origin;
-use crate::types::session::Session;
+use crate::types::session::{QueueMode, Session};
 
 /// Maximum number of unread steering batches of a turn. Further messages stay in the journal.
 pub(super) const STEER_MAX: usize = 16;
@@ -28,14 +33,73 @@ pub(super) const STEER_MAX: usize = 16;
 const SIGNS_MAX: usize = 16;
 
 impl Agent {
-    /// Moves a session into a turn.
-    pub(super) fn start(
+    /// Begins a turn of an origin, or holds the origin back until something changes there.
+    pub(super) async fn begin_turn(
         &mut self,
-        origin: Origin,
-        sender: Sender,
+        origin: &Origin,
         claim: Claim<Person>,
-        begin: TurnStart,
-    ) {
+    ) -> Result<(), StoreError> {
+        if let Some(turn) = self.backlog.cut_off(origin).cloned() {
+            let sender = turn.sender.clone();
+            let joining = self.read_joining(&turn).await?;
+            self.start(origin.clone(), sender, claim, TurnStart::Resume(Box::new(turn), joining));
+            // Messages that were sent since the interruption join it first.
+            return self.hand_over(origin).await;
+        }
+        if let Some(pause) = self.failing.rests_at(origin) {
+            self.backlog.hold_up(origin);
+            self.backlog.look_again(origin, pause);
+            return Ok(());
+        }
+        let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
+        let (rows, pause) = self.read_next(origin, newest).await?;
+        let Some(first) = rows.first() else {
+            self.backlog.hold_up(origin);
+            match pause {
+                Some(pause) => self.backlog.look_again(origin, pause),
+                // A turn can begin with the messages behind the unreadable ones.
+                None if self.close_unreadable_at(origin).await? => {
+                    self.backlog.look_again(origin, Duration::ZERO);
+                }
+                None => {}
+            }
+            return Ok(());
+        };
+        self.failing.begins(origin, first.id);
+        let sender = first.sender().clone();
+        self.start(origin.clone(), sender, claim, TurnStart::New(rows));
+        Ok(())
+    }
+
+    /// Returns the messages for the next turn at an origin, up to `newest`. While parts of one are missing,
+    /// returns no messages, and the time until the next attempt if it is known.
+    async fn read_next(
+        &self,
+        origin: &Origin,
+        newest: RowId,
+    ) -> Result<(Vec<WaitingMessage>, Option<Duration>), StoreError> {
+        let at = origin.clone();
+        let query = move |store: &_| {
+            let mode = settings_for(store, &at)?.queue;
+            let rows = RowRange { after: RowId(0), until: newest };
+            Ok((mode, journal::next(store, &at, rows, None)?))
+        };
+        let (mode, mut rows) = self.read(query).await?;
+        let is_apart = rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id));
+        match mode.unwrap_or(self.config.queue) {
+            _ if is_apart => rows.truncate(first_message(&rows)),
+            QueueMode::Followup => rows.truncate(first_message(&rows)),
+            QueueMode::Steer | QueueMode::Collect | QueueMode::Interrupt => {}
+        }
+        Ok(match self.parts_to_come(&rows).await? {
+            FurtherParts::None => (rows, None),
+            FurtherParts::Within(pause) => (Vec::new(), Some(pause)),
+            FurtherParts::Fetching => (Vec::new(), None),
+        })
+    }
+
+    /// Moves a session into a turn.
+    fn start(&mut self, origin: Origin, sender: Sender, claim: Claim<Person>, begin: TurnStart) {
         let (steer, steered) = mpsc::channel(STEER_MAX);
         let stop = CancellationToken::new();
         let first = match &begin {
@@ -69,6 +133,12 @@ impl Agent {
         self.tasks.insert(task, origin.clone());
         self.running.insert(origin, running);
     }
+}
+
+/// Returns how many of the rows are one message: the first, and its further parts.
+fn first_message(rows: &[WaitingMessage]) -> usize {
+    let parts = rows.iter().take_while(|row| row.inbound.body.more).count();
+    rows.len().min(parts + 1)
 }
 
 /// A task's ends of the channels to the loop.

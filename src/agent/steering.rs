@@ -1,5 +1,4 @@
-//! Begins turns with the waiting messages, and handles messages that arrive while a turn works: they join it, they
-//! wait, or they end it.
+//! Handles messages that arrive while a turn works or is suspended: they join it, they wait, or they end it.
 
 use std::time::Duration;
 
@@ -7,14 +6,11 @@ use chrono::Utc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::agent::Agent;
-use crate::agent::fairness::Claim;
-use crate::agent::work_queue::Person;
 use crate::bus::journal::{self, RowId, RowRange, WaitingMessage};
 use crate::conversation::settings::settings_for;
 use crate::conversation::transcript::Unfinished;
 use crate::store::StoreError;
 use crate::turn::commits;
-use crate::turn::run::TurnStart;
 use crate::types::message::{SenderId, Voice};
 use crate::types::origin::Origin;
 use crate::types::session::QueueMode;
@@ -29,71 +25,6 @@ const NOT_YET_PAUSE: Duration = Duration::from_millis(50);
 const UNREAD_PAUSE: Duration = Duration::from_secs(1);
 
 impl Agent {
-    /// Begins a turn of an origin, or holds the origin back until something changes there.
-    pub(super) async fn begin_turn(
-        &mut self,
-        origin: &Origin,
-        claim: Claim<Person>,
-    ) -> Result<(), StoreError> {
-        if let Some(turn) = self.backlog.cut_off(origin).cloned() {
-            let sender = turn.sender.clone();
-            let joining = self.read_joining(&turn).await?;
-            self.start(origin.clone(), sender, claim, TurnStart::Resume(Box::new(turn), joining));
-            // Messages that were sent since the interruption join it first.
-            return self.hand_over(origin).await;
-        }
-        if let Some(pause) = self.failing.rests_at(origin) {
-            self.backlog.hold_up(origin);
-            self.backlog.look_again(origin, pause);
-            return Ok(());
-        }
-        let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
-        let (rows, pause) = self.read_next(origin, newest).await?;
-        let Some(first) = rows.first() else {
-            self.backlog.hold_up(origin);
-            match pause {
-                Some(pause) => self.backlog.look_again(origin, pause),
-                // A turn can begin with the messages behind the unreadable ones.
-                None if self.close_unreadable_at(origin).await? => {
-                    self.backlog.look_again(origin, Duration::ZERO);
-                }
-                None => {}
-            }
-            return Ok(());
-        };
-        self.failing.begins(origin, first.id);
-        let sender = first.sender().clone();
-        self.start(origin.clone(), sender, claim, TurnStart::New(rows));
-        Ok(())
-    }
-
-    /// Returns the messages for the next turn at an origin, up to `newest`. While parts of one are missing,
-    /// returns no messages, and the time until the next attempt if it is known.
-    async fn read_next(
-        &self,
-        origin: &Origin,
-        newest: RowId,
-    ) -> Result<(Vec<WaitingMessage>, Option<Duration>), StoreError> {
-        let at = origin.clone();
-        let query = move |store: &_| {
-            let mode = settings_for(store, &at)?.queue;
-            let rows = RowRange { after: RowId(0), until: newest };
-            Ok((mode, journal::next(store, &at, rows, None)?))
-        };
-        let (mode, mut rows) = self.read(query).await?;
-        let is_apart = rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id));
-        match mode.unwrap_or(self.config.queue) {
-            _ if is_apart => rows.truncate(first_message(&rows)),
-            QueueMode::Followup => rows.truncate(first_message(&rows)),
-            QueueMode::Steer | QueueMode::Collect | QueueMode::Interrupt => {}
-        }
-        Ok(match self.parts_to_come(&rows).await? {
-            FurtherParts::None => (rows, None),
-            FurtherParts::Within(pause) => (Vec::new(), Some(pause)),
-            FurtherParts::Fetching => (Vec::new(), None),
-        })
-    }
-
     /// Handles messages newer than a running turn by its queue mode. Returns the time until the next
     /// look.
     pub(super) async fn hand_over_more(
@@ -152,7 +83,10 @@ impl Agent {
 
     /// Returns the messages that the person of a turn sent while it waited for a model. Empty unless the queue mode
     /// makes them join the turn.
-    async fn read_joining(&self, turn: &Unfinished) -> Result<Vec<WaitingMessage>, StoreError> {
+    pub(super) async fn read_joining(
+        &self,
+        turn: &Unfinished,
+    ) -> Result<Vec<WaitingMessage>, StoreError> {
         let Some(newest) = self.backlog.newest(&turn.origin).filter(|_| turn.model_wait.is_some())
         else {
             return Ok(Vec::new());
@@ -248,10 +182,4 @@ pub(super) enum FurtherParts {
     Within(Duration),
     /// The next part is there, but its files are not. The intake wakes the loop when they are fetched.
     Fetching,
-}
-
-/// Returns how many of the rows are one message: the first, and its further parts.
-fn first_message(rows: &[WaitingMessage]) -> usize {
-    let parts = rows.iter().take_while(|row| row.inbound.body.more).count();
-    rows.len().min(parts + 1)
 }

@@ -1,0 +1,85 @@
+//! Resumes an interrupted or suspended turn after its last commit, or ends it.
+
+use rusqlite::Connection;
+
+use crate::conversation::transcript::Unfinished;
+use crate::people::Role;
+use crate::replies;
+use crate::services::load;
+use crate::store::StoreError;
+use crate::turn::commits;
+use crate::turn::end::TurnEnd;
+use crate::turn::error::TurnError;
+use crate::turn::personas::{ChosenPersona, KnownSubject};
+use crate::turn::run::active::{ActiveTurn, Requester, TurnHandles};
+use crate::turn::run::begin::subject_of;
+use crate::turn::services::TurnServices;
+use crate::types::event::EventKind;
+use crate::types::message::Sender;
+use crate::types::origin::Origin;
+
+/// Maximum number of attempts at a turn that crashes interrupt. After that it ends with an explanation, because
+/// it may be the cause of the crashes.
+const ATTEMPTS_MAX: u32 = 3;
+
+impl<'a> ActiveTurn<'a> {
+    /// Resumes a turn after its last commit. None if the turn was ended instead, for example after too many attempts.
+    pub(super) async fn resume(
+        turns: &'a TurnServices,
+        unfinished: Unfinished,
+        handles: TurnHandles,
+    ) -> Result<Option<Self>, TurnError> {
+        let Unfinished { turn, attempts, silent, .. } = unfinished;
+        let origin = unfinished.origin.clone();
+        handles.draft.send_modify(|shown| shown.made = unfinished.draft.clone());
+        let store = &turns.services.bus.store;
+        if silent {
+            commits::answer(store, turn, None, TurnEnd::silent(&origin)).await?;
+            return Ok(None);
+        }
+        if attempts >= ATTEMPTS_MAX {
+            tracing::error!(
+                turn = turn.0,
+                attempts,
+                "Gave up a turn, because it was interrupted each time"
+            );
+            if origin.task().is_some() {
+                commits::gave_up(store, turn, origin).await?;
+                return Ok(None);
+            }
+            let end =
+                TurnEnd::failed(&unfinished, replies::GAVE_UP.to_owned(), turns.services.zone);
+            commits::answer(store, turn, None, end).await?;
+            return Ok(None);
+        }
+        commits::resume(store, turn).await?;
+        let Unfinished { sender, reply_to, model_wait: wait, .. } = unfinished;
+        let Some(mut session) = load(&turns.services, &origin).await? else { return Ok(None) };
+        let (role, chosen) = role_and_persona(turns, &origin, &sender).await?;
+        chosen.enter(&mut session);
+        turns.models.for_session(&session).learn_window().await;
+        let asker = Requester { sender, role, reply_to };
+        let active = Self::assemble(turns, session, turn, asker, handles).await?;
+        let active = active.map(|active| Self { wait, ..active });
+        Ok(active.inspect(|active| {
+            active.emit(|| EventKind::TurnStart { attempt: attempts + 1 });
+        }))
+    }
+}
+
+/// Reads the role and the persona of who speaks.
+async fn role_and_persona(
+    turns: &TurnServices,
+    origin: &Origin,
+    sender: &Sender,
+) -> Result<(Role, ChosenPersona), StoreError> {
+    let personas = &turns.config.personas;
+    let (people, have_servers) = (turns.services.bus.people.clone(), personas.have_servers());
+    let (origin, sender) = (origin.clone(), sender.clone());
+    let query = move |store: &Connection| {
+        let (role, subject) = subject_of(store, &people, &origin, &sender)?;
+        Ok((role, KnownSubject::read(store, subject, have_servers)?))
+    };
+    let (role, subject) = turns.services.bus.store.read(query).await?;
+    Ok((role, personas.choose_for(subject)))
+}
