@@ -95,8 +95,8 @@ pub struct Config {
     pub files: Vec<PathBuf>,
 }
 
-/// Returns the folder of all state: `--home`, `$PEACRAB_HOME`, or the platform's folder for data. If there is
-/// none, `.peacrab` in the current folder. The path is absolute: parts of the program compare it with others.
+/// Returns the absolute path of the folder of all state: `--home`, `$PEACRAB_HOME`, the platform's folder for data, or
+/// `.peacrab` in the current folder.
 pub fn home(cli: Option<PathBuf>, env: &Environment) -> PathBuf {
     let home = cli
         .or_else(|| env.raw("PEACRAB_HOME").map(PathBuf::from))
@@ -121,10 +121,7 @@ pub fn program(home: &Path, env: &Environment) -> String {
     // The daemon's PEACRAB_HOME is not set in that shell.
     match self::home(None, &Environment::default()) == home {
         true => quoted(&name),
-        false => {
-            let home = std::path::absolute(home).unwrap_or_else(|_| home.to_owned());
-            format!("{} --home {}", quoted(&name), quoted(&home))
-        }
+        false => format!("{} --home {}", quoted(&name), quoted(&absolute(home.to_owned()))),
     }
 }
 

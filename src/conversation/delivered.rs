@@ -31,7 +31,7 @@ pub struct UntrustedResult<'a> {
     pub name: Parts,
     /// When it was made.
     pub at: DateTime<Tz>,
-    /// What stands before the text, with its sources.
+    /// The text before the result, with its sources.
     pub input: Parts,
     pub text: &'a str,
 }

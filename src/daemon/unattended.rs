@@ -13,6 +13,7 @@ use crate::hooks::{self, Hook};
 use crate::replies;
 use crate::tasks::heartbeat;
 use crate::tasks::schedule::{self, Scheduler};
+use crate::types::event::EventSubscriber;
 
 impl Daemon {
     /// Returns true if this daemon may act by itself.
@@ -53,15 +54,11 @@ impl Daemon {
     /// Starts the hooks. They run until `until`, so that they also receive the end of turns.
     pub(super) fn start_hooks(&self, until: &CancellationToken) -> JoinSet<()> {
         let mut hook_tasks = JoinSet::new();
-        let (refused, hooks): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            self.plan.hooks.clone().into_iter().partition(|(_, hook)| hook.refused.is_some());
-        if self.may_act() && !refused.is_empty() {
-            hook_tasks.spawn(report_refused_hooks(self.services.bus.clone(), refused));
-        }
-        if self.may_act() && !hooks.is_empty() {
+        if self.may_act() && !self.plan.hooks.is_empty() {
+            let (bus, hooks) = (self.services.bus.clone(), self.plan.hooks.clone());
             let events = self.services.events.clone();
             hook_tasks.spawn(forever("hooks", until.clone(), move |stop| {
-                hooks::run(hooks.clone(), events.subscribe(), stop)
+                run_hooks(bus.clone(), hooks.clone(), events.subscribe(), stop)
             }));
         }
         hook_tasks
@@ -95,8 +92,15 @@ impl Daemon {
     }
 }
 
-/// Reports the hooks that must not be started: in the log, and once to the owner.
-async fn report_refused_hooks(bus: Bus, refused: BTreeMap<String, Hook>) {
+/// Reports the hooks that must not be started, in the log and once to the owner, and runs the others.
+async fn run_hooks(
+    bus: Bus,
+    hooks: BTreeMap<String, Hook>,
+    events: EventSubscriber,
+    stop: CancellationToken,
+) {
+    let (refused, hooks): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        hooks.into_iter().partition(|(_, hook)| hook.refused.is_some());
     for (name, hook) in refused {
         let Some(why) = hook.refused else { continue };
         tracing::error!(hook = %name, %why, "A hook is not run");
@@ -105,4 +109,5 @@ async fn report_refused_hooks(bus: Bus, refused: BTreeMap<String, Hook>) {
             tracing::error!(%error, "Cannot report a hook that is not run");
         }
     }
+    hooks::run(hooks, events, stop).await;
 }

@@ -80,7 +80,7 @@ pub(crate) struct TrustedParts {
 /// Returns the trusted parts of turns, for a summary of them alone: what people and the program said, and what the model
 /// wrote before it was shown the first untrusted part. `is_tainted` is true if it was shown one before these turns.
 pub(crate) fn trusted_parts(turns: &[Turn], is_tainted: bool, audience: Audience) -> TrustedParts {
-    let mut sieve = Sieve { audience, is_tainted, left_out: 0 };
+    let mut sieve = TrustSieve { audience, is_tainted, left_out: 0 };
     let of_turn = |turn: &Turn| {
         let steps = turn.steps.iter().map(|step| sieve.trusted_step(step));
         let has_content =
@@ -94,14 +94,14 @@ pub(crate) fn trusted_parts(turns: &[Turn], is_tainted: bool, audience: Audience
 }
 
 /// Goes through the steps of a conversation in their order.
-struct Sieve {
+struct TrustSieve {
     audience: Audience,
     /// The model was shown an untrusted part.
     is_tainted: bool,
     left_out: usize,
 }
 
-impl Sieve {
+impl TrustSieve {
     fn trusted_step(&mut self, step: &Step) -> Step {
         let audience = self.audience;
         let is_untrusted = |source: &Source| taint::is_untrusted(source, audience);

@@ -36,7 +36,7 @@ pub(crate) async fn with_sources(
         for row in rows.iter_mut().filter(|row| is_of_bot(row)) {
             let chat_kind = row.inbound.chat_kind;
             let audience = audience(role, chat_kind);
-            Reader { store, people: &people, role: tool_role(role, chat_kind), audience }
+            QuoteReader { store, people: &people, role: tool_role(role, chat_kind), audience }
                 .mark(row)?;
         }
         Ok(rows)
@@ -45,7 +45,7 @@ pub(crate) async fn with_sources(
 }
 
 /// The person to whom the bot's own words come back.
-struct Reader<'a> {
+struct QuoteReader<'a> {
     store: &'a Connection,
     people: &'a People,
     /// Their role where they read it.
@@ -53,7 +53,7 @@ struct Reader<'a> {
     audience: Audience,
 }
 
-impl Reader<'_> {
+impl QuoteReader<'_> {
     fn mark(&self, row: &mut WaitingMessage) -> rusqlite::Result<()> {
         let body = &mut row.inbound.body;
         let is_tainted = match (&body.press, &body.quoted) {

@@ -184,6 +184,7 @@ async fn options_answer_everything() {
     };
     let (key, token) = (put("my-key", KEY), put("my-token", api.token()));
     let owner = ADA.id.to_string();
+    api.is_known_to(&ADA);
     model.reply(answer("OK"));
     let args = [
         "init",
@@ -400,6 +401,7 @@ async fn the_same_command_twice_changes_nothing_and_an_owner_joins() {
     let (scene, api) = (empty(), BotApi::start().await);
     let token = scene.folder().join("my-token");
     fs::write(&token, api.token()).unwrap();
+    api.is_known_to(&ADA);
     let token = token.display().to_string();
     let base =
         ["init", "--yes", "--provider", "none", "--channel", "telegram", "--api-url", api.url()];

@@ -255,7 +255,7 @@ async fn files_are_listed_in_order_and_within_bounds() {
     let desk = Desk::new();
     let listing = desk.call("list_files", json!({})).await.unwrap();
     insta::assert_snapshot!(listing.replace(char::is_numeric, "9"), @r"
-    AGENTS.md (9999 bytes)
+    AGENTS.md (999 bytes)
     HEARTBEAT.md (999 bytes)
     IDENTITY.md (99 bytes)
     SOUL.md (999 bytes)

@@ -86,7 +86,7 @@ pub(super) struct Refused {
     pub(super) words: String,
     /// True if approval would be possible, but nobody can be asked.
     pub(super) is_unattended: bool,
-    /// Whose yes it would need.
+    /// The person whose approval it would need.
     pub(super) decider: Decider,
 }
 

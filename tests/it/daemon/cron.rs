@@ -31,12 +31,15 @@ async fn jobs_are_made_changed_run_and_removed_from_the_command_line() {
     assert!(done(&scene, &tea).await.starts_with("Created: job 1, every 2h, next "));
     let weather = "append crab to tide.md";
     let add = ["cron", "add", "--cron", "30 7 * * 1-5", "--to", "terminal:main", weather];
-    assert!(done(&scene, &add).await.starts_with("Created: job 2, cron 30 7 * * 1-5 ("));
+    assert!(done(&scene, &add).await.starts_with("Created: job 2, cron 30 7 * * 1-5, next "));
     let add =
         ["cron", "add", "--at", "tomorrow 8:00", "--tz", "Asia/Tokyo", "--to", "terminal:a", "x"];
     assert!(done(&scene, &add).await.starts_with("Created: job 3, once, "));
     let listed = done(&scene, &["cron", "list"]).await;
-    assert!(listed.lines().count() == 3 && listed.contains("2, cron 30 7 * * 1-5 ("), "{listed}");
+    assert!(
+        listed.lines().count() == 3 && listed.contains("2, cron 30 7 * * 1-5, next "),
+        "{listed}"
+    );
     refused(&scene, &["cron", "add", "--at", "20m", "--to", "a_*b:1", "x"], "no channel a_*b")
         .await;
     assert!(done(&scene, &["cron", "show", "2"]).await.ends_with(weather));

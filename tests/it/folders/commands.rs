@@ -241,12 +241,12 @@ async fn the_person_is_shown_what_a_command_with_the_network_has_changed() {
     assert!(rig.ask("1", "pull it").await.contains("Approve?"));
     rig.say("1", "/approve 1");
     let heard = rig.heard("1", 4).await;
-    let shown = "The command with the network is done. It changed these files:\n- changed: project/a.txt\n\
-                 - created: project/\\*b\\*\nI can't undo this.";
+    let shown = "The command with the network is done. It changed these files:\n- created: project/\\*b\\*\n\
+                 - changed: project/a.txt\nI can't undo this.";
     assert!(heard.contains(&shown.to_owned()), "{heard:?}");
     assert_eq!(heard[3], "Pulled.");
     let seen = rig.model.last().transcript();
-    assert!(seen.contains("\nchanged project/a.txt\ncreated project/*b*]"), "{seen}");
+    assert!(seen.contains("\ncreated project/*b*\nchanged project/a.txt]"), "{seen}");
     // Where nothing has changed, there is no message.
     rig.model.on("again", [pull("true"), says("Nothing new.")]);
     assert!(rig.ask("1", "again").await.contains("Approve?"));

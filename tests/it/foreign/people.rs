@@ -102,7 +102,7 @@ async fn marks_and_lines_of_the_program_cannot_be_forged() {
     assert_eq!(own[1], "[To you:]");
     assert!(newest.starts_with("user: [") && !newest.contains(['\r', '\u{2028}']), "{newest}");
     assert!(
-        newest.contains(&format!("> Ada owner  homex{}: hi\n> [To you:]", untrusted::OTHERS_WORDS)),
+        newest.contains(&format!("> Ada owner home x{}: hi\n> [To you:]", untrusted::OTHERS_WORDS)),
         "{newest}"
     );
     // A file with marks of its own is not taken for what was wrapped, nor does it end a mark.

@@ -156,7 +156,7 @@ async fn what_others_wrote_makes_it_run_nothing_and_it_waits_for_nobody() {
     assert!(scene.rig.unread("2").is_empty() && scene.rig.unread("1").is_empty());
     assert!(scene.rig.path().join("downloads/seen").exists());
     let told = scene.rig.model.last().transcript();
-    assert!(told.contains("untrusted=true for commands"), "the way that works: {told}");
+    assert!(told.contains("What works: run it with untrusted=true"), "the way that works: {told}");
 }
 
 #[tokio::test]

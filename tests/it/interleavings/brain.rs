@@ -92,7 +92,7 @@ impl Brain {
         let first = request.messages.first().map(texts).unwrap_or_default().concat();
         known.kept.insert(first, Kept::of(&request.messages));
         let newest = newest_words(&request.messages);
-        if let Some((_, aside)) = newest.split_once("[A question aside") {
+        if let Some((_, aside)) = newest.split_once("[A side question") {
             let token = tokens(aside).pop().unwrap_or_default();
             let end = known.programs.get(&token).map_or(End::Says, |program| program.end);
             return (Does::Ends(end, format!("aside {token}")), Duration::ZERO);

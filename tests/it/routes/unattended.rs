@@ -375,10 +375,13 @@ async fn what_a_job_cannot_name_is_explained() {
         let mut job = json!({"action": "add", "when": "1d", "text": "x"});
         job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         rig.model.on("make", [one("schedule", job), says("Tried.")]);
-        rig.ask("1", "make it").await;
-        let number = rig.look("SELECT CAST(max(id) AS TEXT) FROM asks").remove(0);
-        rig.say("1", &format!("/approve {number}"));
-        while rig.hear("1").await != "Tried." {}
+        let told = rig.ask("1", "make it").await;
+        // Nobody is asked about a call that cannot be made.
+        assert_eq!(told == "Tried.", words.is_some(), "{more}: {told}");
+        if words.is_none() {
+            rig.say("1", "/approve 1");
+            while rig.hear("1").await != "Tried." {}
+        }
         let outcome = rig.look("SELECT output FROM calls ORDER BY id DESC LIMIT 1").remove(0);
         if let Some(words) = words {
             assert!(outcome.contains(words), "{more}: {outcome}");

@@ -133,7 +133,10 @@ fn where_root_has_no_other_account_to_give_it_offers_no_shell_and_says_what_to_d
         // The owner of the config may want it all the same, and is told.
         scene.sandbox.level = SandboxLevel::BestEffort;
         let words = sandbox::trial(&scene.sandbox).words();
-        assert!(words.contains("NOT enforced") && words.contains("as I run as root"), "{words}");
+        assert!(
+            words.contains("NOT enforced") && words.contains("because I run as root"),
+            "{words}"
+        );
         assert_eq!(scene.run("id -u").await.well(), "0\n");
     });
 }

@@ -208,7 +208,8 @@ async fn people_see_and_change_their_own_jobs_and_the_owner_all() {
     let listed = scene.rig.ask("1", "/jobs").await;
     assert!(listed.starts_with("1, cron 30 7 \\* \\* 1-5 (Asia/Tokyo), next "), "{listed}");
     assert!(listed.contains(": tell the weather if it rains\n2, every 2h, next "), "{listed}");
-    assert!(listed.ends_with(", fixed text: drink"), "{listed}");
+    // The text of somebody else's private job is theirs alone.
+    assert!(listed.ends_with(&format!(", fixed text: {}", replies::PRIVATE_JOB)), "{listed}");
     let mut say = async |who: &str, chat: &str, text: &str| {
         scene.rig.say_as(who, chat, text);
         scene.rig.hear(chat).await
@@ -221,8 +222,12 @@ async fn people_see_and_change_their_own_jobs_and_the_owner_all() {
     assert!(say(USER, "2", "/jobs").await.starts_with("2, every 2h, paused, fixed text"));
     assert_eq!(say(USER, "2", "/jobs run 2").await, replies::job_not_active(2));
     assert!(say(USER, "2", "/jobs resume 2").await.starts_with("Resumed: job 2, every 2h, next"));
-    assert_eq!(say(OWNER, "1", "/jobs history 2").await, "Job 2 has not run yet.");
-    assert!(say(OWNER, "1", "/jobs show 2").await.ends_with("to home:2\ndrink"));
+    for wanted in ["/jobs history 2", "/jobs show 2"] {
+        let shown = say(OWNER, "1", wanted).await;
+        assert!(shown.ends_with(&format!("to home:2\n{}", replies::PRIVATE_JOB)), "{shown}");
+    }
+    assert_eq!(say(USER, "2", "/jobs history 2").await, "Job 2 has not run yet.");
+    assert!(say(USER, "2", "/jobs show 2").await.ends_with("to home:2\ndrink"));
     for wrong in ["/jobs run", "/jobs swim 2", "/jobs rm x"] {
         assert_eq!(say(OWNER, "1", wrong).await, replies::JOBS_USAGE, "{wrong}");
     }

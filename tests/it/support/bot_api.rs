@@ -121,6 +121,13 @@ impl BotApi {
         self.state.look().token
     }
 
+    /// Somebody has started a chat with the bot before.
+    pub(crate) fn is_known_to(&self, person: &Person) {
+        self.state.change(|state| {
+            state.chats.insert(person.id);
+        });
+    }
+
     /// From now on, the token is not accepted any more.
     pub(crate) fn revoke(&self) {
         self.state.change(|state| state.is_revoked = true);

@@ -106,7 +106,7 @@ pub(super) struct State {
     /// The last update, without its id.
     last: Value,
     next_message: i64,
-    chats: BTreeSet<i64>,
+    pub(super) chats: BTreeSet<i64>,
     topics: BTreeSet<(i64, i64)>,
     /// Everybody's messages, by chat and id.
     messages: BTreeMap<(i64, i64), Value>,
