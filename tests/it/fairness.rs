@@ -54,12 +54,12 @@ async fn owner_is_answered_beside_guests(turns_max: usize) {
 
 #[tokio::test]
 async fn the_owner_is_answered_at_once_beside_sixty_guests_whose_model_hangs() {
-    owner_is_answered_beside_guests(16).await;
+    Box::pin(owner_is_answered_beside_guests(16)).await;
 }
 
 #[tokio::test]
 async fn the_owner_is_answered_at_once_with_two_slots() {
-    owner_is_answered_beside_guests(2).await;
+    Box::pin(owner_is_answered_beside_guests(2)).await;
 }
 
 /// Nothing can be kept of a single slot, but the owner is next.

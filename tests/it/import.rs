@@ -158,7 +158,7 @@ async fn what_is_left_out_is_named() {
     std::os::unix::net::UnixListener::bind(inner.join("skills/knots/socket/s")).unwrap();
     let secret = inner.join("memory/shut.md");
     put(&inner, "memory/shut.md", "shut");
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o0)).unwrap();
     let is_readable = fs::read(&secret).is_ok();
 
     let ended = import(&scene, "nanobot", &other).await;

@@ -155,6 +155,43 @@ impl Way {
         )
     }
 
+    /// All that others say in a group before.
+    async fn prepare_group(self, rig: &mut Rig, text: &str, orders: &[Order]) {
+        match self {
+            Self::GroupSummary => {
+                rig.say_as(USER, "-1", text);
+                rig.hear("-1").await;
+                for said in ["the key is under the mat", "and it rains"] {
+                    rig.say_as(OWNER, "-1", said);
+                    rig.hear("-1").await;
+                }
+                rig.model.obeys(orders);
+                rig.say_as(OWNER, "-1", "/compact");
+                let done = rig.hear("-1").await;
+                assert!(done.starts_with("I compacted"), "{done}");
+            }
+            Self::LowerPerson => {
+                rig.say_as(USER, "-1", text);
+                rig.hear("-1").await;
+            }
+            Self::LowerProposal => {
+                let proposal = one("propose", json!({"title": text, "body": "It is good."}));
+                rig.model.on("a plan", [proposal, says("Have a look.")]);
+                rig.say_as(USER, "-1", "make a plan");
+                rig.heard("-1", 2).await;
+                rig.say_as(OWNER, "-1", "/new");
+                rig.hear("-1").await;
+            }
+            Self::PersonName => {
+                rig.say_changed(USER, "-1", "hello", |message| {
+                    message.cause = Cause::Person(Sender::person(USER, text));
+                });
+                rig.hear("-1").await;
+            }
+            other => unreachable!("{other:?} is in no group"),
+        }
+    }
+
     /// All that happens before the model is obedient.
     pub(super) async fn prepare(self, rig: &mut Rig, text: &str, orders: &[Order]) {
         let downloads = rig.path().join("downloads");
@@ -198,20 +235,11 @@ impl Way {
                 rig.heard("1", 2).await;
                 rig.ask("1", "/new").await;
             }
+            Self::GroupSummary | Self::LowerPerson | Self::LowerProposal | Self::PersonName => {
+                self.prepare_group(rig, text, orders).await;
+            }
             Self::Plan | Self::Summary | Self::OpenedSummary | Self::ListedActions => {
                 self.prepare_summary(rig, text, orders).await;
-            }
-            Self::GroupSummary => {
-                rig.say_as(USER, "-1", text);
-                rig.hear("-1").await;
-                for said in ["the key is under the mat", "and it rains"] {
-                    rig.say_as(OWNER, "-1", said);
-                    rig.hear("-1").await;
-                }
-                rig.model.obeys(orders);
-                rig.say_as(OWNER, "-1", "/compact");
-                let done = rig.hear("-1").await;
-                assert!(done.starts_with("I compacted"), "{done}");
             }
             Self::PastTalk | Self::Aside | Self::OpenedAside => {
                 read_page(rig, None, "It is about crabs.");
@@ -220,24 +248,6 @@ impl Way {
                 let aside = if self == Self::PastTalk { "" } else { "/btw " };
                 rig.ask("1", &format!("{aside}what of zebras?")).await;
                 rig.ask("1", "/new").await;
-            }
-            Self::LowerPerson => {
-                rig.say_as(USER, "-1", text);
-                rig.hear("-1").await;
-            }
-            Self::LowerProposal => {
-                let proposal = one("propose", json!({"title": text, "body": "It is good."}));
-                rig.model.on("a plan", [proposal, says("Have a look.")]);
-                rig.say_as(USER, "-1", "make a plan");
-                rig.heard("-1", 2).await;
-                rig.say_as(OWNER, "-1", "/new");
-                rig.hear("-1").await;
-            }
-            Self::PersonName => {
-                rig.say_changed(USER, "-1", "hello", |message| {
-                    message.cause = Cause::Person(Sender::person(USER, text));
-                });
-                rig.hear("-1").await;
             }
             Self::MarkdownSection => {
                 fs::write(downloads.join("page.md"), format!("# Tea\n\n## Green\n{text}\n"))
