@@ -110,9 +110,16 @@ fn newest(found: &[FoundBackup], mark: &HomeMark, now: DateTime<Utc>) -> Option<
     own.map(|it| it.name.made).filter(|made| *made <= now).max()
 }
 
-/// Returns the time of the newest backup of a home in a folder. None also if the home has made none yet.
+/// Returns the time of the newest backup of a home in a folder. A home without a mark has its backups from a former version.
 pub fn newest_of(home: &Path, folder: &Path, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-    newest(&backups(folder), &HomeMark::known(home)?, now)
+    let found = backups(folder);
+    match HomeMark::known(home) {
+        Some(mark) => newest(&found, &mark, now),
+        None => {
+            let former = found.iter().filter(|it| it.name.mark.is_none());
+            former.map(|it| it.name.made).filter(|made| *made <= now).max()
+        }
+    }
 }
 
 /// Returns the oldest backups of a home above `keep`. Those without a mark count as its own as long as no other home has its

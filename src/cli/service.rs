@@ -141,7 +141,7 @@ async fn show_status(environment: &Environment, whose: ServiceScope) -> anyhow::
             Ok(words) => words,
             Err(_) => format!("{UNIT}: {}, {}", state.active, state.unit_file),
         });
-        if state.active != "active" {
+        if !matches!(state.active.as_str(), "active" | "reloading") {
             bail!("the service does not run; `peacrab service logs` shows why");
         }
         return Ok(());

@@ -233,6 +233,8 @@ async fn running_service(on: &Invocation) -> Option<Manager> {
     if !chat::is_running(&on.home).await.ok()? {
         return None;
     }
-    let state = systemd::service_state().await.filter(|state| state.active == "active")?;
+    let state = systemd::service_state()
+        .await
+        .filter(|state| matches!(state.active.as_str(), "active" | "reloading"))?;
     Some(if state.is_users { Manager::User } else { Manager::System })
 }

@@ -140,7 +140,7 @@ fn writable_programs<'a>(config: &'a Config, home: &Path) -> Vec<WritableProgram
         let path = base.map_or_else(|| PathBuf::from(word), |base| base.join(word));
         let path = resolved(&path);
         // A word without a slash is a path only if there is such a file.
-        let is_path = word.contains('/') || path.exists();
+        let is_path = word.contains('/') || (base.is_some() && path.exists());
         (is_path && folders.iter().any(|folder| path.starts_with(folder))).then_some(path)
     };
     // Without a slash, the program is found by `PATH`.

@@ -45,7 +45,8 @@ impl Workspace {
                 FileError::Private(_) => hidden(),
                 error => error.into(),
             })?;
-            if is_hidden(scope, &path) {
+            // What a call names is what it was judged by: a link in the downloads is no way into the workspace.
+            if path.folder() != named.folder() || is_hidden(scope, &path) {
                 return Err(hidden());
             }
             if is_instruction(scope, &path, changes_own) {

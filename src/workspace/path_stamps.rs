@@ -19,6 +19,9 @@ use super::{FileScope, Workspace, WorkspacePath};
 /// Maximum number of files that are compared: a large repository. Looking at each costs microseconds.
 const FILES_MAX: usize = 5_000;
 
+/// Maximum number of folders that are looked at.
+const FOLDERS_MAX: usize = 5_000;
+
 /// Maximum depth of folders that are looked into, in names of a path.
 const DEPTH_MAX: usize = 64;
 
@@ -28,6 +31,8 @@ type PathNames = Vec<String>;
 /// The stamps of files, in the order of their paths.
 pub struct PathStamps {
     files: BTreeMap<PathNames, Stamp>,
+    /// Number of folders that were looked at.
+    folders: usize,
     /// False if there are more files. Then those up to the last one are all there are.
     is_whole: bool,
 }
@@ -71,7 +76,7 @@ impl Workspace {
     pub fn stamp_paths(&self, scope: &FileScope, named: &[WorkspacePath]) -> PathStamps {
         let mut named: Vec<_> = named.iter().map(|path| (names_of(path), path)).collect();
         named.sort();
-        let mut stamps = PathStamps { files: BTreeMap::new(), is_whole: true };
+        let mut stamps = PathStamps { files: BTreeMap::new(), folders: 0, is_whole: true };
         let mut last: Option<&WorkspacePath> = None;
         for (names, given) in named {
             // What lies within another named path was stamped with that one.
@@ -105,6 +110,11 @@ impl PathStamps {
 
     /// Adds all in a folder, in order. A folder that is too large is left out whole, with all after it.
     fn add_folder(&mut self, folder: &Dir, names: &[String]) {
+        self.folders += 1;
+        if self.folders > FOLDERS_MAX {
+            self.is_whole = false;
+            return;
+        }
         let Ok(read) = folder.entries() else {
             self.is_whole = false;
             return;

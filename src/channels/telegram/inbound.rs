@@ -257,8 +257,11 @@ fn content(
     }
     // A file that can be fetched needs no description, except a sticker's emoji.
     let described = described.filter(|_| own_file.is_none() || raw.get("sticker").is_some());
-    // Its name, place or question need not be the person's own words; a sticker has only its emoji.
-    let is_card = described.is_some() && raw.get("sticker").is_none();
+    // The name of a contact or a place, or a poll's question, need not be the person's own words. A sticker has only its
+    // emoji; a location and dice have numbers.
+    let has_numbers = raw.get("venue").is_none() && raw.get("location").is_some();
+    let is_own = has_numbers || raw.get("sticker").is_some() || raw.get("dice").is_some();
+    let is_card = described.is_some() && !is_own;
     let text = spoken_text(message, described, bot, chat_kind);
     if text.is_none() && own_file.is_none() {
         return None;

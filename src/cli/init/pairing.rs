@@ -65,25 +65,20 @@ async fn greet(
     owner: &NewOwner,
     config: &Config,
 ) -> anyhow::Result<()> {
-    let on = setup.on;
-    if chat::is_running(&on.home).await? {
-        reload(&on.home, config).await?;
-    }
+    // A daemon that runs reads the new config first. Whatever fails here, the config is complete.
+    let reloaded = reload_running(setup, config).await;
     let sent = match &owner.chat {
         None => {
             Err(format!("On {}, a bot can write only after you have written to it.", bot.title))
         }
         Some(chat) => {
             let request = welcome_request(format!("{}:{chat}", bot.channel));
-            let sent = match send::through_socket(&on.home, &request).await? {
-                Some(sent) => sent,
-                None => Daemon::open(on.plan(on.prepare()?)?).await?.send(request).await?,
-            };
-            match sent {
-                SendOutcome::Arrived(_) => Ok(()),
-                SendOutcome::Refused(why) | SendOutcome::Lost(why) | SendOutcome::Waits(why) => {
-                    Err(why)
-                }
+            match reloaded.and(send_first(setup, request).await) {
+                Ok(SendOutcome::Arrived(_)) => Ok(()),
+                Ok(
+                    SendOutcome::Refused(why) | SendOutcome::Lost(why) | SendOutcome::Waits(why),
+                ) => Err(why),
+                Err(error) => Err(format!("{error:#}.")),
             }
         }
     };
@@ -99,6 +94,22 @@ async fn greet(
         }
     }
     Ok(())
+}
+
+async fn reload_running(setup: &Setup<'_>, config: &Config) -> anyhow::Result<()> {
+    match chat::is_running(&setup.on.home).await? {
+        true => reload(&setup.on.home, config).await,
+        false => Ok(()),
+    }
+}
+
+/// Sends a message by the daemon that runs, or without one.
+async fn send_first(setup: &Setup<'_>, request: SendRequest) -> anyhow::Result<SendOutcome> {
+    let on = setup.on;
+    match send::through_socket(&on.home, &request).await? {
+        Some(sent) => Ok(sent),
+        None => Daemon::open(on.plan(on.prepare()?)?).await?.send(request).await,
+    }
 }
 
 fn nobody_yet(program: &str) -> String {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::cli::invocation::Invocation;
 use crate::cli::systemd::{self, Manager, START_TIME_MAX, UNIT};
 use crate::cli::{chat, print};
-use crate::store::{self, OpenError};
+use crate::store;
 
 /// Time for a restarted service to be healthy. It begins anew with each report that the service makes while it starts.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(120);
@@ -94,18 +94,22 @@ impl Replacement<'_> {
                  installed. The old program is {old}"
             );
         }
-        if let Err(newer @ OpenError::Newer { .. }) = store::check_schema(&self.on.home) {
+        // Where it cannot be known, the new version stays, too: it can open what it has written.
+        if let Err(newer) = store::check_schema(&self.on.home) {
             let again = self.request_restart().await.err();
             let again = again.map(|error| format!(" It could not be started: {error:#}."));
             bail!(
-                "version {version} did not come up ({reason:#}). It has changed the store already, and the old version \
-                 cannot open that: {newer}. So the new version stays, and its service starts again.{} `peacrab status` and \
+                "version {version} did not come up ({reason:#}). The old version may be unable to open the store now: \
+                 {newer}. So the new version stays, and its service starts again.{} `peacrab status` and \
                  `peacrab service logs` show how it goes. The other way is to restore the backup from before the update, \
                  with the old program: {old}",
                 again.unwrap_or_default()
             );
         }
-        fs::rename(&self.old, exe).with_context(|| format!("cannot put {} back", exe.display()))?;
+        if let Err(error) = fs::rename(&self.old, exe) {
+            self.request_restart().await.ok();
+            return Err(error).with_context(|| format!("cannot put {} back", exe.display()));
+        }
         // Else the state of the new program's end would be taken for one of the old program.
         systemd::systemctl(self.manager, &["reset-failed", UNIT]).await.ok();
         let begun = Utc::now();
@@ -120,7 +124,7 @@ impl Replacement<'_> {
 
     /// Waits until a daemon that began since is healthy.
     async fn wait(&self, begun: DateTime<Utc>) -> anyhow::Result<()> {
-        let latest = Instant::now() + START_TIME_MAX;
+        let mut latest = Instant::now() + START_TIME_MAX;
         let mut until = Instant::now() + HEALTHY_WITHIN;
         let mut progress = String::new();
         loop {
@@ -133,6 +137,8 @@ impl Replacement<'_> {
                 print::line(&state.progress);
                 progress = state.progress;
                 until = Instant::now() + HEALTHY_WITHIN;
+                // systemd lets a start that makes progress go on, too.
+                latest = latest.max(until);
             }
             let why = match chat::status(&self.on.home).await {
                 Ok(status) if status.since < begun => anyhow::anyhow!("it was not restarted"),

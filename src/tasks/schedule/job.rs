@@ -184,7 +184,8 @@ const OF: &str = "(?1 IS NULL OR (known_on = ?1 AND CASE WHEN json_valid(sender)
 fn authors(store: &Connection) -> rusqlite::Result<Vec<PersonAccount>> {
     let mut rows = store.prepare_cached(
         "SELECT DISTINCT known_on, json_extract(sender, '$.id') FROM jobs
-         WHERE state <> 'removed' AND json_valid(sender)",
+         WHERE state <> 'removed'
+             AND CASE WHEN json_valid(sender) THEN json_type(sender, '$.id') END = 'text'",
     )?;
     let account = |row: &Row<'_>| Ok(PersonAccount { channel: row.get(0)?, sender: row.get(1)? });
     rows.query_map([], account)?.collect()

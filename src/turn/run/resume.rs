@@ -45,6 +45,8 @@ impl<'a> ActiveTurn<'a> {
             );
             if origin.task().is_some() {
                 commits::gave_up(store, turn, origin).await?;
+                // What a heartbeat run did not do may be held until the quiet hours end.
+                turns.heartbeat.switched.up();
                 return Ok(None);
             }
             let end =

@@ -141,6 +141,17 @@ async fn nobodys_memory_is_named_by_a_command_nor_a_link_to_it() {
             std::os::unix::fs::symlink(target, root.join(link)).unwrap();
         }
         std::os::unix::fs::symlink("../AGENTS.md", root.join("project/rules.md")).unwrap();
+        // Nor is a link in the downloads a way into the workspace.
+        let downloads = root.join("../downloads");
+        fs::create_dir_all(&downloads).unwrap();
+        std::os::unix::fs::symlink("../workspace/project", downloads.join("l")).unwrap();
+        for network in [false, true] {
+            let call = json!({
+                "command": "cat ../downloads/l/a.txt", "untrusted": true, "network": network,
+                "paths": ["downloads/l"]
+            });
+            assert!(scene.exec(call).await.is_err(), "{role:?}");
+        }
         for hidden in
             ["memory", "memory/MEMORY.md", "USER.md", "notes", "x", "x/MEMORY.md", "y.md", "z"]
         {
