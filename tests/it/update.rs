@@ -304,7 +304,7 @@ async fn a_version_that_has_changed_the_store_stays() {
     let ended = update(&scene, &exe).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     for words in
-        ["has changed the store already", "schema 9999", "restore the backup", "peacrab.old"]
+        ["may be unable to open the store now", "schema 9999", "restore the backup", "peacrab.old"]
     {
         assert!(ended.err.contains(words), "{words}: {ended:?}");
     }

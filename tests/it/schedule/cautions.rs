@@ -208,7 +208,7 @@ async fn what_a_job_sent_is_repeated_to_the_model_in_short() {
         "SELECT max(length(text)) || '' FROM steps s JOIN turns t ON t.id = s.turn WHERE noted = 1";
     let length: usize = scene.rig.look(longest)[0].parse().unwrap();
     assert!((NOTE_CHARS_MAX..NOTE_CHARS_MAX + 100).contains(&length), "{length}");
-    let longest = longest.replace("text", "heard");
+    let longest = longest.replace("text", "input");
     let length: usize = scene.rig.look(&longest)[0].parse().unwrap();
     assert!((NOTE_CHARS_MAX..NOTE_CHARS_MAX + 500).contains(&length), "{length}");
     scene.rig.finish().await;

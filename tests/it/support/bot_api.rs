@@ -122,6 +122,7 @@ impl BotApi {
     }
 
     /// Somebody has started a chat with the bot before.
+    #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
     pub(crate) fn is_known_to(&self, person: &Person) {
         self.state.change(|state| {
             state.chats.insert(person.id);

@@ -185,11 +185,13 @@ impl ModelApi {
     }
 
     /// From now on requests without the right key are refused, as vendors do.
+    #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
     pub(crate) fn turn_away(&self) {
         self.seen.lock().unwrap().turns_away = true;
     }
 
     /// From now on the list of models is for those who have the key.
+    #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
     pub(crate) fn hide_models(&self) {
         self.seen.lock().unwrap().hides_models = true;
     }
