@@ -325,7 +325,10 @@ impl ApprovalJudge {
             LaterDecider::Person => self.people.are_same(store, &made_for, &self.account),
             LaterDecider::Admins => Ok(match self.role {
                 Role::Owner => true,
-                Role::Admin => call.chat_kind == ChatKind::Group || made_for == self.account,
+                Role::Admin => {
+                    call.chat_kind == ChatKind::Group
+                        || self.people.are_same(store, &made_for, &self.account)?
+                }
                 Role::User | Role::Guest => false,
             }),
         }
@@ -339,27 +342,29 @@ impl ApprovalJudge {
     ) -> rusqlite::Result<Result<String, String>> {
         let open = self.open_later(store, id)?;
         let is_decided = |(it, _): &(DeferredId, DeferredCall)| all || *it == id;
-        let (decided, rest): (Vec<_>, Vec<_>) = open.into_iter().partition(is_decided);
+        let (decided, mut rest): (Vec<_>, Vec<_>) = open.into_iter().partition(is_decided);
         if decided.is_empty() {
             return Ok(Err(replies::NOT_OPEN_ANY_MORE.to_owned()));
         }
-        let mut tools = Vec::new();
+        let (mut tools, mut has_room) = (Vec::new(), true);
         for (id, call) in decided {
-            let tool = call.approved.tool.clone();
-            if approve && subagents::begin_approved(store, call)?.is_none() {
-                return Ok(Err(replies::too_many_later(AT_ONCE_MAX)));
+            has_room &= !approve || subagents::begin_approved(store, call.clone())?.is_some();
+            if has_room {
+                deferred::settle(store, id, approve)?;
+                tools.push(call.approved.tool);
+            } else {
+                rest.push((id, call));
             }
-            deferred::settle(store, id, approve)?;
-            tools.push(tool);
         }
         if !rest.is_empty() {
             outbox::put_body(store, &self.at, &later::rest(&rest))?;
         }
         let tools: Vec<_> = tools.iter().map(String::as_str).collect();
-        Ok(Ok(match approve {
-            true => replies::making_later(&tools),
-            false => replies::denied_call(&tools.join(", ")),
-        }))
+        Ok(match (approve, has_room) {
+            (true, true) => Ok(replies::making_later(&tools)),
+            (true, false) => Err(replies::too_many_later(AT_ONCE_MAX, &tools)),
+            (false, _) => Ok(replies::denied_call(&tools.join(", "))),
+        })
     }
 }
 

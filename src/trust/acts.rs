@@ -97,6 +97,8 @@ impl Reach {
             (Self::Command(CommandAccess::Workspace | CommandAccess::Named), ChatKind::Group) => {
                 Self::Command(CommandAccess::Downloads)
             }
+            // Its members read there, whom the private turn does not speak with.
+            (Self::File(Folder::Group), ChatKind::Private) => Self::File(Folder::Shared),
             (Self::Tell(_), ChatKind::Group) => Self::Outside,
             (reach, _) => reach,
         }

@@ -124,8 +124,7 @@ impl PermissionReason {
         matches!(self, Self::EachTime(Act::Tell) | Self::Untrusted(_, Act::Tell))
     }
 
-    /// Returns true if a job may make the call when its author has named the tool or the site.
-    pub fn can_be_named_by_job(&self) -> bool {
+    fn can_be_named_by_job(&self) -> bool {
         matches!(self, Self::Untrusted(_, Act::ActOutside | Act::OpenUrl))
     }
 
@@ -226,6 +225,12 @@ pub enum Decider {
 }
 
 impl PermissionRequest<'_> {
+    /// Returns true if the author of the job that makes the call can allow it by naming its tool or site.
+    pub fn can_be_named_by_job(&self, why: &PermissionReason, asking: &ApprovalSettings) -> bool {
+        // The config's approvals are the owner's, and no author of a job gives them.
+        !self.is_attended && why.can_be_named_by_job() && by_config(self, asking).is_none()
+    }
+
     /// Returns who decides about the call if approval is needed, now or once its run has ended. The person alone decides
     /// if the call sends their private content to others, or if approval only protects their own data.
     pub fn decider(

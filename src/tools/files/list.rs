@@ -31,6 +31,9 @@ pub(super) fn list(
         Some(path) => Some(workspace.open_folder_for(path, scope)?),
         None => Some(workspace.open_folder(None)?),
     };
+    // A link may have led to another folder.
+    let opened = folder.as_ref().and_then(OpenedFolder::path);
+    let path = opened.cloned().or(path);
     let is_untrusted = path.as_ref().is_some_and(WorkspacePath::is_of_others);
     let mut listing = ShownListing { scope, is_untrusted, lines: Vec::new(), cut: false };
     if let Some(folder) = folder {

@@ -222,7 +222,7 @@ impl ActiveTurn<'_> {
             Decision::Deny(PermissionReason::Unattended(why, _)) => &**why,
             Decision::Allow | Decision::Deny(_) => return Ok(decision),
         };
-        let by_job = !request.is_attended && why.can_be_named_by_job();
+        let by_job = request.can_be_named_by_job(why, &self.turns.config.asking);
         let (id, tool, can_be_granted) = (call.id, request.tool.to_owned(), why.can_be_granted());
         let (turn, reach) = (self.turn, request.reach.clone());
         let (channel, sender) = (self.part.people_at.channel.clone(), self.asker.sender.id.clone());

@@ -82,13 +82,14 @@ impl ActiveTurn<'_> {
         Ok(ToldPeople { terms: ReportTerms { to, task }, is_owner, is_there })
     }
 
-    /// Returns who may have a call made later. Others than the owner and admins decide about what their role allows in
-    /// their own private conversation.
+    /// Returns who may have a call made later. Each person decides about what their role allows in their own private
+    /// conversation, also if they are an admin.
     fn later_decider(&self, told: &ToldPeople, decider: Decider) -> LaterDecider {
         match decider {
             _ if !told.is_there => LaterDecider::Nobody,
-            _ if told.is_owner || self.asker.role >= Approvals::BY => LaterDecider::Admins,
+            _ if told.is_owner => LaterDecider::Admins,
             Decider::Person => LaterDecider::Person,
+            Decider::Admins if self.asker.role >= Approvals::BY => LaterDecider::Admins,
             Decider::Admins => LaterDecider::Nobody,
         }
     }
